@@ -4,16 +4,13 @@ use std::{sync::Arc, time::Duration};
 
 use kubegc_controllers::{
     Action, Cache, Change, Context, Controller, Decision, End, EventRequest, FailureEvent, FieldChange, Form,
-    Found, Guard, Index, Info, Key, MayChange, Missing, NamespaceController, OnError, Operated, Operation,
-    Plugin, Port, Read, Reason, Request, Response, Sent, Step, Steps, Subject, TaintEviction, Timing,
-    TtlAfterFinished, Wire,
+    Found, Index, Info, Key, MayChange, Missing, OnError, Operated, Operation, Port, Read, Reason, Request,
+    Response, Sent, Step, Steps, Subject, Timing, Wire,
     action::{server_message, server_message_about},
 };
 use kubegc_core::{
-    ApiResource, Catalog, DeleteOptions, KubernetesVersion, ObjectMeta, PatchType, PlannedAction as _, Scope,
-    StoreError,
+    DeleteOptions, ObjectMeta, PatchType, PlannedAction as _, StoreError,
     record::{ObjectId, Record, Resource},
-    store::Discovered,
 };
 
 use crate::common::{line, play};
@@ -329,138 +326,31 @@ where
 }
 
 #[test]
-fn a_port_sends_one_request_at_a_time() {
-    let widgets = || {
-        Arc::new(ApiResource::new(
-            "example.com/v1",
-            "Widget",
-            "widgets",
-            Scope::Namespaced,
-        ))
+fn a_response_to_another_request_is_an_error_or_unknown() {
+    let wrong = StoreError::Unknown {
+        message: "the response does not belong to the request".to_owned(),
     };
-    let shop = || Arc::<str>::from("shop");
-    let text = |result: Result<usize, StoreError>| match result {
-        Ok(count) => count.to_string(),
-        Err(error) => error.to_string(),
+    let get = |port: Port| async move {
+        let read = port.get(Resource::Jobs, &"shop".into(), &"x".into()).await;
+        read.map_or_else(|error| error.to_string(), |record| record.meta.name.to_string())
     };
-    let record = || Record::metadata_only(meta("x"));
-    let wrong = "the response does not belong to the request";
+    let found = Response::Object(Box::new(Record::metadata_only(meta("x"))));
     for (response, expected) in [
-        (Response::Object(Box::new(record())), "x".to_owned()),
+        (found, "x".to_owned()),
         (
             Response::Failed(StoreError::NotFound),
             StoreError::NotFound.to_string(),
         ),
-        (
-            Response::Done,
-            StoreError::Unknown {
-                message: wrong.to_owned(),
-            }
-            .to_string(),
-        ),
+        (Response::Done, wrong.to_string()),
     ] {
-        let get = |port: Port| async move {
-            let read = port.get(Resource::Jobs, &"shop".into(), &"x".into()).await;
-            read.map_or_else(|error| error.to_string(), |record| record.meta.name.to_string())
-        };
-        assert_eq!(
-            exchange(get, response),
-            ("get job.batch/x -n shop".to_owned(), expected)
-        );
+        let request = "get job.batch/x -n shop".to_owned();
+        assert_eq!(exchange(get, response), (request, expected));
     }
-    let list = exchange(
-        move |port| async move { text(port.list(Resource::Jobs, &shop()).await.map(|all| all.len())) },
-        Response::Objects(vec![record(), record()]),
-    );
-    assert_eq!(list, ("list jobs -n shop".to_owned(), "2".to_owned()));
-    let content = exchange(
-        move |port| async move { text(port.list_content(&widgets(), &shop()).await.map(|all| all.len())) },
-        Response::Metadata(vec![meta("x").into()]),
-    );
-    assert_eq!(
-        content,
-        ("list example.com/v1/widgets -n shop".to_owned(), "1".to_owned())
-    );
-    for response in [Response::Done, Response::Failed(lost())] {
-        let expected = if matches!(response, Response::Done) {
-            "0".to_owned()
-        } else {
-            lost().to_string()
-        };
-        let delete = exchange(
-            move |port| async move { text(port.delete(id("x"), DeleteOptions::default()).await.map(|()| 0)) },
-            response.clone(),
-        );
-        assert_eq!(
-            delete,
-            ("delete job.batch/x -n shop".to_owned(), expected.clone())
-        );
-        let collection = exchange(
-            move |port| async move {
-                text(
-                    port.delete_collection(&widgets(), &shop(), DeleteOptions::default())
-                        .await
-                        .map(|()| 0),
-                )
-            },
-            response.clone(),
-        );
-        assert_eq!(
-            collection,
-            (
-                "delete all example.com/v1/widgets -n shop".to_owned(),
-                expected.clone()
-            )
-        );
-        let content = exchange(
-            move |port| async move {
-                let name = "x".into();
-                text(
-                    port.delete_content(&widgets(), &shop(), &name, DeleteOptions::default())
-                        .await
-                        .map(|()| 0),
-                )
-            },
-            response,
-        );
-        assert_eq!(
-            content,
-            ("delete example.com/v1/widgets/x -n shop".to_owned(), expected)
-        );
-    }
-    let discovered = exchange(
-        move |port| async move { text(port.discover().await.map(|found| found.failed.len())) },
-        Response::Discovered(Arc::new(Discovered {
-            catalog: Catalog::default(),
-            failed: [("v1".to_owned(), "down".to_owned())].into(),
-        })),
-    );
-    assert_eq!(discovered, ("discover resources".to_owned(), "1".to_owned()));
-    for (response, expected) in [
-        (Response::Plugin(Plugin::External), Plugin::External),
-        (Response::Done, Plugin::Unknown),
-    ] {
-        let found = exchange(
-            |port| async move { format!("{:?}", port.find_plugin(id("x"), Operation::DeleteVolume).await) },
-            response,
-        );
-        assert_eq!(found.1, format!("{expected:?}"));
-    }
-    for (response, expected) in [
-        (Response::Guard(Guard::Allows), Guard::Allows),
-        (Response::Done, Guard::Unknown),
-    ] {
-        let found = exchange(
-            |port| async move { format!("{:?}", port.query_guard(id("x")).await) },
-            response,
-        );
-        assert_eq!(found.1, format!("{expected:?}"));
-    }
-    let operated = exchange(
-        |port| async move { format!("{:?}", port.operate(id("x"), Operation::DeleteVolume).await) },
-        Response::Operation(Operated::Done),
-    );
-    assert_eq!(operated.1, "Done");
+    let plugin =
+        |port: Port| async move { format!("{:?}", port.find_plugin(id("x"), Operation::DeleteVolume).await) };
+    let guard = |port: Port| async move { format!("{:?}", port.query_guard(id("x")).await) };
+    assert_eq!(exchange(plugin, Response::Done).1, "Unknown");
+    assert_eq!(exchange(guard, Response::Done).1, "Unknown");
     // Without a response it cannot continue.
     let steps = Steps::new(id("a"), |port| async move {
         assert!(port.verifies());
@@ -525,69 +415,43 @@ fn ends_reasons_and_missing_facts_are_text() {
             matches!(end, End::Failed { is_retried, error, .. } if is_retried == retried && error == lost())
         );
     }
-    let a = "job.batch/a -n shop";
     let unlisted = Missing::list(Resource::Pods, &StoreError::Unlisted);
     let failed = Missing::list(Resource::Pods, &lost());
     assert_eq!(
         (unlisted.unlisted(), failed.unlisted()),
         (Some(Resource::Pods), None)
     );
-    for (missing, code, text, has_object) in [
-        (
-            unlisted,
-            "ListMissing",
-            "the list of pods is not complete: not listed".to_owned(),
-            false,
-        ),
-        (
-            failed,
-            "ListMissing",
-            format!("the list of pods is not complete: {}", lost()),
-            false,
-        ),
-        (
-            Missing::Field {
-                object: id("a"),
-                field: "spec.x",
-            },
-            "FieldUnread",
-            format!("{a}: spec.x could not be read"),
-            true,
-        ),
-        (
-            Missing::Metadata { object: id("a") },
-            "MetadataUnread",
-            format!("{a}: its metadata could not be read in full"),
-            true,
-        ),
-        (
-            Missing::Object { object: id("a") },
-            "ObjectUnread",
-            format!("{a}: only its metadata was read"),
-            true,
-        ),
-        (
-            Missing::Read {
-                object: id("a"),
-                message: "lost".into(),
-            },
-            "ReadFailed",
-            format!("{a} could not be read: lost"),
-            true,
-        ),
-        (
-            missing("down"),
-            "OutsideUnknown",
-            "it is not known whether it exists: down".to_owned(),
-            false,
-        ),
-    ] {
-        assert_eq!((missing.code(), missing.to_string()), (code, text.clone()));
-        assert_eq!(missing.object(), has_object.then_some(&id("a")));
-        let about = text.strip_prefix(&format!("{a}: ")).unwrap_or(&text);
-        assert_eq!(missing.message_about(&id("a")), about);
-        assert_eq!(missing.message_about(&id("b")), text);
-    }
+    let all = [
+        unlisted,
+        failed,
+        Missing::Field {
+            object: id("a"),
+            field: "spec.x",
+        },
+        Missing::Metadata { object: id("a") },
+        Missing::Object { object: id("a") },
+        Missing::Read {
+            object: id("a"),
+            message: "lost".into(),
+        },
+        missing("down"),
+    ];
+    let lines = all.iter().map(|missing| {
+        let about = missing.message_about(&id("a"));
+        assert_eq!(missing.message_about(&id("b")), missing.to_string());
+        assert!(missing.to_string().ends_with(&about));
+        format!("{} {}: {about}", missing.code(), missing.object().is_some())
+    });
+    let expected = [
+        "ListMissing false: the list of pods is not complete: not listed",
+        &format!("ListMissing false: the list of pods is not complete: {}", lost()),
+        "FieldUnread true: spec.x could not be read",
+        "MetadataUnread true: its metadata could not be read in full",
+        "ObjectUnread true: only its metadata was read",
+        "ReadFailed true: job.batch/a -n shop could not be read: lost",
+        "OutsideUnknown false: it is not known whether it exists: down",
+    ];
+    assert_eq!(lines.collect::<Vec<_>>(), expected);
 }
 
 /// A controller that overrides nothing.
@@ -675,71 +539,4 @@ fn a_controller_has_defaults() {
             .requeue_at,
         Some(earlier)
     );
-}
-
-/// A shared controller is the controller.
-#[test]
-fn a_shared_controller_behaves_as_itself() {
-    fn assert_same<C: Controller>(controller: C) {
-        let (info, timing) = (controller.info(), controller.timing());
-        let own = (
-            controller.indexes().len(),
-            controller.verbs_on_all_resources(),
-            controller.may_change(info.resources[0]),
-        );
-        let records = vec![Record::metadata_only(meta("a"))];
-        let mut cache = Cache::new(
-            info.resources.iter().copied(),
-            controller.indexes().iter().copied(),
-        );
-        for resource in info.resources {
-            cache.replace(*resource, records.clone());
-        }
-        let key = Key::new("shop", "a");
-        let keys_of = |controller: &dyn Controller| {
-            let mut keys = Vec::new();
-            controller.keys(&cache, &mut keys);
-            for resource in info.resources {
-                let change = Change {
-                    resource: *resource,
-                    key: &key,
-                    old: None,
-                    new: records.first(),
-                };
-                controller.affected(&cache, &change, &mut keys);
-            }
-            keys
-        };
-        let cx = Context {
-            cache: &cache,
-            now: kubegc_core::Timestamp::EPOCH,
-            wire: Wire::Strict,
-            deadlines: &Default::default(),
-            cloud: None,
-            failures: 0,
-        };
-        let decisions = |controller: &dyn Controller| {
-            format!(
-                "{:?} {:?}",
-                controller.reconcile(&cx, &key),
-                controller.reconcile_work(&cx, &key)
-            )
-        };
-        let (own_keys, own_decisions) = (keys_of(&controller), decisions(&controller));
-        let shared = Arc::new(controller);
-        assert_eq!((shared.info().name, shared.timing()), (info.name, timing));
-        let of_shared = (
-            Controller::indexes(&shared).len(),
-            Controller::verbs_on_all_resources(&shared),
-            Controller::may_change(&shared, info.resources[0]),
-        );
-        assert_eq!(of_shared, own);
-        assert_eq!(keys_of(&shared), own_keys);
-        assert!(!own_keys.is_empty());
-        assert_eq!(decisions(&shared), own_decisions);
-    }
-    let version = KubernetesVersion::LATEST;
-    assert_same(NamespaceController::new(version));
-    assert_same(TaintEviction::new(version));
-    assert_same(TtlAfterFinished::new(version));
 }

@@ -1,9 +1,9 @@
-//! CertificateSigningRequests: each rule on both sides of its deadline.
+//! CertificateSigningRequests: releases, unread fields and deadlines.
 
-use crate::common::{at, cache, key, play, reconcile, record};
-use kubegc_controllers::{Cache, CsrCleaner, Decision, Response, Wire};
+use crate::common::{at, cache, key, reconcile, record};
+use kubegc_controllers::{Cache, CsrCleaner, Decision, Wire};
 use kubegc_core::{
-    KubernetesVersion, StoreError, Timestamp,
+    KubernetesVersion, Timestamp,
     record::{Body, Certificate, CertificateSigningRequest, Condition, Field, Record, Resource},
 };
 use proptest::{collection::vec, prelude::*, sample::select};
@@ -62,48 +62,6 @@ fn deleted(controller: &CsrCleaner, record: &Record, now: Timestamp) -> Option<&
         .actions
         .first()
         .map(|action| action.reason.code())
-}
-
-#[test]
-fn l4_3_each_rule_holds_a_nanosecond_after_its_age() {
-    let mut pending = request(vec![], Certificate::Absent);
-    pending.meta.creation_timestamp = Some(after(-DAY, 0));
-    let expiring = Certificate::NotAfter(after(0, 0));
-    for (record, code) in [
-        (request(vec![condition("Approved", HOUR)], valid()), "Issued"),
-        (
-            request(vec![condition("Denied", HOUR)], Certificate::Absent),
-            "Denied",
-        ),
-        (request(vec![condition("Denied", HOUR)], Field::Unread), "Denied"),
-        (request(vec![condition("Failed", HOUR)], valid()), "Failed"),
-        (
-            request(vec![condition("Approved", 5)], expiring),
-            "CertificateExpired",
-        ),
-        (
-            request(vec![condition("Approved", DAY)], Certificate::Absent),
-            "Unissued",
-        ),
-        (
-            request(vec![condition("Approved", DAY)], Certificate::Empty),
-            "Unissued",
-        ),
-        (
-            request(
-                vec![condition("Other", DAY), condition("Failed", HOUR)],
-                Certificate::Absent,
-            ),
-            "Failed",
-        ),
-        (pending, "Pending"),
-    ] {
-        let of = |nanos| deleted(&latest(), &record, after(0, nanos));
-        assert_eq!([-1, 0, 1].map(of), [None, None, Some(code)], "{code}");
-        let decision = decide(&latest(), &record, after(0, 0));
-        assert_eq!(decision.kept[0].reason.code(), "NotExpired");
-        assert_eq!(decision.requeue_at, Some(after(0, 1)), "{code}");
-    }
 }
 
 #[test]
@@ -188,22 +146,6 @@ fn unread_fields_make_the_outcome_unknown() {
         let found = decide(&controller, &record, at(NOW)).unknown.remove(0);
         assert_eq!(found.reason.message_about(&found.object), expected);
     }
-}
-
-#[test]
-fn l4_8_the_request_is_deleted_without_preconditions() {
-    let record = request(vec![condition("Denied", DAY)], Certificate::Absent);
-    let action = decide(&latest(), &record, at(NOW)).actions.remove(0);
-    let error = StoreError::Conflict {
-        message: "busy".into(),
-    };
-    assert_eq!(
-        play(&action.into_steps(true), |_| Response::Failed(error.clone())),
-        [
-            "delete certificatesigningrequest.certificates.k8s.io/a",
-            r#"failed, retried=false: unable to delete CSR "a": conflict: busy"#,
-        ]
-    );
 }
 
 fn any_request() -> impl Strategy<Value = Record> {

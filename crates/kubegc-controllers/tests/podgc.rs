@@ -1,10 +1,10 @@
-//! The quarantine of missing nodes, undetermined terminated pods, and the syncs of a manager.
+//! The quarantine of missing nodes, undetermined terminated pods, and the changes that matter.
 
 use std::{sync::Arc, time::Duration};
 
 use crate::common::{affected, at, cache, key, object, play, record};
 use kubegc_controllers::{
-    Cache, Context, Controller as _, Deadlines, Decision, End, Input, Key, Manager, Output, PodGc, Request,
+    Cache, Context, Controller as _, Deadlines, Decision, Input, Key, Manager, Output, PodGc, Request,
     Response, Wire,
 };
 use kubegc_core::{
@@ -276,38 +276,4 @@ fn other_pods_do_not_matter_to_a_pod_on_a_known_node() {
         names.sort();
         assert_eq!(names.join(" "), expected, "{line}");
     }
-}
-
-#[test]
-fn syncs_of_a_manager_find_and_delete_an_orphan() {
-    let mut manager = Manager::new(vec![Arc::new(latest())], Wire::Strict, second(0));
-    for (resource, records) in [(Resource::Pods, vec![read(ORPHAN)]), (Resource::Nodes, vec![])] {
-        let records = Ok(records);
-        manager.handle(second(0), Input::Listed { resource, records });
-    }
-    for seconds in [0, 20, 39] {
-        let Output::Wait { until } = manager.poll_output(second(seconds)) else {
-            panic!("quarantine")
-        };
-        assert_eq!(until, Some(second(40)));
-    }
-    let Output::Perform(task) = manager.poll_output(second(40)) else {
-        panic!("orphan")
-    };
-    assert_eq!(task.object.to_string(), "pod/web -n shop");
-    let ended = Input::Ended {
-        task: task.id,
-        end: End::Done,
-    };
-    manager.handle(second(40), ended);
-    let deleted = Input::Deleted {
-        resource: Resource::Pods,
-        key: key("shop/web"),
-        uid: "pod-web".into(),
-    };
-    manager.handle(second(41), deleted);
-    assert!(matches!(
-        manager.poll_output(second(80)),
-        Output::Wait { until: None }
-    ));
 }

@@ -45,144 +45,81 @@ fn requests_have_texts_objects_and_effects() {
         message: "deleted".to_owned(),
     };
     let plain = |subresource, form| Request::Write(write(subresource, form, Preconditions::default()));
-    // Request, text, whether it writes, whether it deletes, whether it names an object.
-    for (request, text, is_write, is_deletion, has_object) in [
-        (
-            Request::Get {
-                resource: Resource::Jobs,
-                namespace: namespace.clone(),
-                name: name.clone(),
-            },
-            "get job.batch/report -n shop",
-            false,
-            false,
-            false,
-        ),
-        (
-            Request::Get {
-                resource: Resource::Nodes,
-                namespace: "".into(),
-                name: "n1".into(),
-            },
-            "get node/n1",
-            false,
-            false,
-            false,
-        ),
-        (
-            Request::List {
-                resource: Resource::Pods,
-                namespace: namespace.clone(),
-            },
-            "list pods -n shop",
-            false,
-            false,
-            false,
-        ),
-        (
-            Request::Delete {
-                object: object(),
-                options: options(),
-            },
-            "delete job.batch/report -n shop",
-            true,
-            true,
-            true,
-        ),
-        (
-            plain("", Form::Update),
-            "update job.batch/report -n shop",
-            true,
-            false,
-            true,
-        ),
-        (
-            plain("status", Form::Patch(PatchType::Merge)),
-            "patch status of job.batch/report -n shop",
-            true,
-            false,
-            true,
-        ),
-        (
-            Request::Event(event),
-            "record event SuccessfulDelete for job.batch/report -n shop: deleted",
-            true,
-            false,
-            true,
-        ),
-        (
-            Request::FindPlugin {
-                volume: object(),
-                operation: Operation::RecycleVolume,
-            },
-            "find the plugin to recycle the storage of job.batch/report -n shop",
-            false,
-            false,
-            true,
-        ),
-        (
-            Request::QueryGuard { volume: object() },
-            "ask the provisioner whether to delete job.batch/report -n shop",
-            false,
-            false,
-            true,
-        ),
-        (
-            Request::Operate {
-                volume: object(),
-                operation: Operation::DeleteVolume,
-            },
-            "delete the storage of job.batch/report -n shop",
-            true,
-            false,
-            true,
-        ),
-        (Request::Discover, "discover resources", false, false, false),
-        (
-            Request::ListContent {
-                resource: Arc::clone(&widgets),
-                namespace: namespace.clone(),
-            },
-            "list example.com/v1/widgets -n shop",
-            false,
-            false,
-            false,
-        ),
-        (
-            Request::DeleteCollection {
-                resource: Arc::clone(&widgets),
-                namespace: namespace.clone(),
-                options: options(),
-            },
-            "delete all example.com/v1/widgets -n shop",
-            true,
-            true,
-            false,
-        ),
-        (
-            Request::DeleteContent {
-                resource: Arc::clone(&widgets),
-                namespace: namespace.clone(),
-                name: name.clone(),
-                options: options(),
-            },
-            "delete example.com/v1/widgets/report -n shop",
-            true,
-            true,
-            false,
-        ),
-    ] {
-        assert_eq!(request.to_string(), text);
-        let properties = (
-            request.is_write(),
-            request.is_deletion(),
-            request.object().is_some(),
-        );
-        assert_eq!(properties, (is_write, is_deletion, has_object), "{text}");
-        if let Some(found) = request.object() {
-            assert_eq!(*found, object());
-        }
-    }
+    let requests = [
+        Request::Get {
+            resource: Resource::Jobs,
+            namespace: namespace.clone(),
+            name: name.clone(),
+        },
+        Request::Get {
+            resource: Resource::Nodes,
+            namespace: "".into(),
+            name: "n1".into(),
+        },
+        Request::List {
+            resource: Resource::Pods,
+            namespace: namespace.clone(),
+        },
+        Request::Delete {
+            object: object(),
+            options: options(),
+        },
+        plain("", Form::Update),
+        plain("status", Form::Patch(PatchType::Merge)),
+        Request::Event(event),
+        Request::FindPlugin {
+            volume: object(),
+            operation: Operation::RecycleVolume,
+        },
+        Request::QueryGuard { volume: object() },
+        Request::Operate {
+            volume: object(),
+            operation: Operation::DeleteVolume,
+        },
+        Request::Discover,
+        Request::ListContent {
+            resource: Arc::clone(&widgets),
+            namespace: namespace.clone(),
+        },
+        Request::DeleteCollection {
+            resource: Arc::clone(&widgets),
+            namespace: namespace.clone(),
+            options: options(),
+        },
+        Request::DeleteContent {
+            resource: Arc::clone(&widgets),
+            namespace,
+            name,
+            options: options(),
+        },
+    ];
+    let line = |request: &Request| {
+        let kind = match (request.is_write(), request.is_deletion()) {
+            (true, true) => "delete",
+            (true, false) => "write",
+            (false, false) => "read",
+            (false, true) => panic!("{request} deletes without writing"),
+        };
+        let has_object = request.object().is_some_and(|found| *found == object());
+        format!("{kind}, {has_object}: {request}\n")
+    };
+    let expected = "\
+read, false: get job.batch/report -n shop
+read, false: get node/n1
+read, false: list pods -n shop
+delete, true: delete job.batch/report -n shop
+write, true: update job.batch/report -n shop
+write, true: patch status of job.batch/report -n shop
+write, true: record event SuccessfulDelete for job.batch/report -n shop: deleted
+read, true: find the plugin to recycle the storage of job.batch/report -n shop
+read, true: ask the provisioner whether to delete job.batch/report -n shop
+write, true: delete the storage of job.batch/report -n shop
+read, false: discover resources
+read, false: list example.com/v1/widgets -n shop
+delete, false: delete all example.com/v1/widgets -n shop
+delete, false: delete example.com/v1/widgets/report -n shop
+";
+    assert_eq!(requests.iter().map(line).collect::<String>(), expected);
 }
 
 #[test]

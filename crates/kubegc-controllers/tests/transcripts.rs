@@ -347,12 +347,12 @@ impl Scene {
                 for position in 0..usual.len() - 1 {
                     let mut ends: Vec<(String, Vec<&str>)> = Vec::new();
                     let mut request = None;
-                    for (name, other) in others() {
+                    for name in OTHERS {
                         let (mut respond, mut number, mut fits) = (from_cache(cache), 0, true);
                         let lines = play(&steps, |sent| {
                             let response = if number == position {
                                 request = Some(line(sent));
-                                other(sent, respond(sent))
+                                other(name, sent, respond(sent))
                             } else {
                                 Some(respond(sent))
                             };
@@ -382,109 +382,89 @@ impl Scene {
 }
 
 type Plan = kubegc_core::Plan<Action, kubegc_core::record::ObjectId, Judgement, ()>;
-type Other = fn(&Request, Response) -> Option<Response>;
+/// Responses in the place of the usual one.
+const OTHERS: [&str; 15] = [
+    "404",
+    "409",
+    "a timeout",
+    "a newer version",
+    "another object",
+    "an unclaimed volume",
+    "another reclaim policy",
+    "a loss",
+    "a failure",
+    "a use",
+    "success",
+    "an external plugin",
+    "an unknown plugin",
+    "a refusal",
+    "no answer",
+];
 
-/// Responses in the place of the usual one, where they fit.
-fn others() -> [(&'static str, Other); 15] {
-    fn failed(error: StoreError) -> Option<Response> {
-        Some(Response::Failed(error))
+fn volume(record: &mut Record) -> Option<&mut PersistentVolume> {
+    match record.body_mut() {
+        Body::PersistentVolume(volume) => Some(volume),
+        _ => None,
     }
-    fn changed(response: Response, change: fn(&mut ObjectMeta)) -> Option<Response> {
-        let Response::Object(mut record) = response else {
-            return None;
-        };
-        change(&mut record.meta);
-        Some(Response::Object(record))
+}
+
+/// One of these responses, if it fits the request.
+fn other(name: &str, request: &Request, response: Response) -> Option<Response> {
+    let is_outside = matches!(
+        request,
+        Request::Operate { .. } | Request::FindPlugin { .. } | Request::QueryGuard { .. }
+    );
+    let is_event = matches!(request, Request::Event(_));
+    let failed = |error| (!is_outside && !is_event).then_some(Response::Failed(error));
+    let unknown = |message: &str| StoreError::Unknown {
+        message: message.to_owned(),
+    };
+    let operated = |operated| {
+        let is_operation = matches!(request, Request::Operate { .. });
+        is_operation.then_some(Response::Operation(operated))
+    };
+    let plugin = |plugin| matches!(request, Request::FindPlugin { .. }).then_some(Response::Plugin(plugin));
+    let guard = |guard| matches!(request, Request::QueryGuard { .. }).then_some(Response::Guard(guard));
+    let changed = |change: fn(&mut Record) -> Option<()>| match response {
+        Response::Object(mut record) => change(&mut record).map(|()| Response::Object(record)),
+        _ => None,
+    };
+    match name {
+        "404" => failed(StoreError::NotFound),
+        "409" => failed(StoreError::Conflict {
+            message: "changed".to_owned(),
+        }),
+        "a timeout" => failed(unknown("timeout")),
+        "a newer version" => changed(|record| {
+            record.meta.resource_version = "2".into();
+            Some(())
+        }),
+        "another object" => changed(|record| {
+            record.meta.uid = "another".into();
+            Some(())
+        }),
+        "an unclaimed volume" => changed(|record| {
+            volume(record)?.claim_ref = None.into();
+            Some(())
+        }),
+        "another reclaim policy" => changed(|record| {
+            volume(record)?.reclaim_policy = Field::Known("Other".into());
+            Some(())
+        }),
+        "a loss" => is_event.then(|| Response::Failed(unknown("lost"))),
+        "a failure" => operated(Operated::Failed {
+            message: "it is attached".to_owned(),
+        }),
+        "a use" => operated(Operated::InUse {
+            message: "it is in use".to_owned(),
+        }),
+        "success" => operated(Operated::Done),
+        "an external plugin" => plugin(Plugin::External),
+        "an unknown plugin" => plugin(Plugin::Unknown),
+        "a refusal" => guard(Guard::Forbids),
+        "no answer" => guard(Guard::Unknown),
+        other => panic!("there is no response {other}"),
     }
-    fn changed_volume(response: Response, change: fn(&mut PersistentVolume)) -> Option<Response> {
-        let Response::Object(mut record) = response else {
-            return None;
-        };
-        let Body::PersistentVolume(volume) = record.body_mut() else {
-            return None;
-        };
-        change(volume);
-        Some(Response::Object(record))
-    }
-    fn operated(request: &Request, operated: Operated) -> Option<Response> {
-        matches!(request, Request::Operate { .. }).then_some(Response::Operation(operated))
-    }
-    fn is_to_server(request: &Request) -> bool {
-        let is_outside = matches!(
-            request,
-            Request::Operate { .. } | Request::FindPlugin { .. } | Request::QueryGuard { .. }
-        );
-        !is_outside && !matches!(request, Request::Event(_))
-    }
-    [
-        ("404", |request, _| {
-            is_to_server(request).then(|| failed(StoreError::NotFound))?
-        }),
-        ("409", |request, _| {
-            is_to_server(request).then(|| {
-                failed(StoreError::Conflict {
-                    message: "changed".to_owned(),
-                })
-            })?
-        }),
-        ("a timeout", |request, _| {
-            is_to_server(request).then(|| {
-                failed(StoreError::Unknown {
-                    message: "timeout".to_owned(),
-                })
-            })?
-        }),
-        ("a newer version", |_, response| {
-            changed(response, |meta| meta.resource_version = "2".into())
-        }),
-        ("another object", |_, response| {
-            changed(response, |meta| meta.uid = "another".into())
-        }),
-        ("an unclaimed volume", |_, response| {
-            changed_volume(response, |volume| volume.claim_ref = None.into())
-        }),
-        ("another reclaim policy", |_, response| {
-            changed_volume(response, |volume| {
-                volume.reclaim_policy = Field::Known("Other".into())
-            })
-        }),
-        ("a loss", |request, _| {
-            matches!(request, Request::Event(_)).then(|| {
-                failed(StoreError::Unknown {
-                    message: "lost".to_owned(),
-                })
-            })?
-        }),
-        ("a failure", |request, _| {
-            operated(
-                request,
-                Operated::Failed {
-                    message: "it is attached".to_owned(),
-                },
-            )
-        }),
-        ("a use", |request, _| {
-            operated(
-                request,
-                Operated::InUse {
-                    message: "it is in use".to_owned(),
-                },
-            )
-        }),
-        ("success", |request, _| operated(request, Operated::Done)),
-        ("an external plugin", |request, _| {
-            matches!(request, Request::FindPlugin { .. }).then_some(Response::Plugin(Plugin::External))
-        }),
-        ("an unknown plugin", |request, _| {
-            matches!(request, Request::FindPlugin { .. }).then_some(Response::Plugin(Plugin::Unknown))
-        }),
-        ("a refusal", |request, _| {
-            matches!(request, Request::QueryGuard { .. }).then_some(Response::Guard(Guard::Forbids))
-        }),
-        ("no answer", |request, _| {
-            matches!(request, Request::QueryGuard { .. }).then_some(Response::Guard(Guard::Unknown))
-        }),
-    ]
 }
 
 /// The object without one of its facts, for each fact.

@@ -7,7 +7,7 @@ use kubegc_controllers::{
 };
 use kubegc_core::{
     Catalog, DeleteOptions, KubernetesVersion, ObjectMeta, Preconditions, PropagationPolicy, StoreError,
-    record::{Body, Condition, Field, Namespace, Pod, Resource},
+    record::{Body, Field, Namespace, Pod, Resource},
 };
 
 use super::server::{DELETED_AT, Server, at, broken, conflict, controller, object, pod, reconcile, running};
@@ -38,8 +38,6 @@ fn requests(row: &str) -> Vec<&str> {
     let expanded = names.flat_map(|name| match name {
         "PODS" => vec!["list-whole pods", "delete-all pods", "list pods"],
         "CONFIG" => vec!["delete-all configmaps", "list configmaps"],
-        // What was read is older than the conditions: a conflict, and a second try.
-        "FINALIZE" => vec![CONDITIONS, "finalize namespace []", GET, "finalize namespace []"],
         name => vec![name],
     });
     [GET].into_iter().chain(expanded).collect()
@@ -52,30 +50,12 @@ fn server() -> Server {
     Server::new(CORE)
 }
 
-fn namespace_rows() -> Vec<Row> {
+/// Cases that the recordings do not have.
+fn rows() -> Vec<Row> {
     let active = |resources| {
         Server::new(resources).namespace(|_, namespace| namespace.phase = Arc::<str>::from("Active").into())
     };
-    let without_objects = || Server::new(&[]);
     vec![
-        (
-            "L10.1: a failed read",
-            server().failing(GET, broken("timeout")),
-            "",
-            "failed: timeout",
-        ),
-        (
-            "L10.1: an active namespace is marked first, and conflicts are retried",
-            active(&[]).failing("phase namespace", conflict()),
-            "phase namespace Terminating, get namespace, phase namespace Terminating, FINALIZE",
-            "done",
-        ),
-        (
-            "L10.1: a namespace that ceases to exist while it is marked",
-            active(&[]).failing("phase namespace", StoreError::NotFound),
-            "phase namespace Terminating",
-            "done",
-        ),
         (
             "L10.1: another namespace of the name",
             active(CORE)
@@ -85,38 +65,14 @@ fn namespace_rows() -> Vec<Row> {
             "failed: namespace uid has changed across retries",
         ),
         (
-            "L10.1: other finalizers stay, sorted and each once",
-            without_objects().namespace(|_, namespace| {
-                namespace.finalizers = ["z.io/f", "kubernetes", "a.io/f", "z.io/f"]
-                    .map(Into::into)
-                    .to_vec()
-                    .into();
-            }),
-            "conditions namespace, finalize namespace [a.io/f z.io/f], get namespace, finalize namespace \
-             [a.io/f z.io/f]",
-            "kept: OtherFinalizers",
-        ),
-        (
-            "L10.1: another controller has removed the finalizer",
-            without_objects().failing("finalize namespace", StoreError::NotFound),
-            "conditions namespace, finalize namespace []",
-            "done",
-        ),
-        (
-            "L10.1: the finalizer cannot be removed",
-            without_objects().failing("finalize namespace", broken("timeout")),
-            "conditions namespace, finalize namespace []",
-            "failed: timeout",
-        ),
-        (
             "a failed write of conditions has no effect, and so no conflict follows",
-            without_objects().failing(CONDITIONS, broken("timeout")),
+            Server::new(&[]).failing(CONDITIONS, broken("timeout")),
             "conditions namespace, finalize namespace []",
             "done",
         ),
         (
             "before 1.16 there are no conditions",
-            without_objects().release("1.15"),
+            Server::new(&[]).release("1.15"),
             "finalize namespace []",
             "done",
         ),
@@ -125,53 +81,6 @@ fn namespace_rows() -> Vec<Row> {
             server().failing("discover", StoreError::Unlisted),
             "",
             "unknown: it is not known which resources are served",
-        ),
-    ]
-}
-
-fn content_rows() -> Vec<Row> {
-    let held = |resource| server().after(60).with(resource, object("c", &["x.io/hold"]));
-    let held_pod = || {
-        let pod = pod("web", "Running", Some(30), &["x.io/hold"]);
-        server()
-            .after(60)
-            .with("pods", pod)
-            .with("configmaps", object("c", &[]))
-    };
-    vec![
-        (
-            "L10.4: a list that returns 404 is not an error",
-            server().failing("list configmaps", StoreError::NotFound),
-            "PODS, CONFIG, FINALIZE",
-            "done",
-        ),
-        (
-            "L10.4: any other failure of the list keeps the namespace",
-            server().failing("list configmaps", broken("timeout")),
-            "PODS, CONFIG, conditions namespace",
-            "failed: timeout",
-        ),
-        (
-            "L10.5: finalizers get 15 s",
-            held("configmaps"),
-            "PODS, CONFIG, conditions namespace",
-            "after 8: some content remains in the namespace, estimate 15 seconds before it is removed: 1 \
-             configmaps; \
-             waiting for finalizers x.io/hold (1)",
-        ),
-        (
-            "L10.6: the server's message about a list",
-            server().failing("list-whole pods", StoreError::NotFound),
-            "list-whole pods, CONFIG, conditions namespace",
-            r#"failed: failed to delete pods for namespace: ns, err: pods "" not found"#,
-        ),
-        (
-            "L10.7: before 1.33 all is deleted in one sync",
-            held_pod().release("1.32"),
-            "CONFIG, PODS, conditions namespace",
-            "after 8: some content remains in the namespace, estimate 15 seconds before it is removed: 1 \
-             pods; \
-             waiting for finalizers x.io/hold (1)",
         ),
         (
             "a resource that was not listed",
@@ -190,75 +99,10 @@ fn content_rows() -> Vec<Row> {
 
 #[test]
 fn syncs_send_upstreams_requests_and_end_as_upstreams_do() {
-    for (name, mut server, row, expected) in namespace_rows().into_iter().chain(content_rows()) {
+    for (name, mut server, row, expected) in rows() {
         let end = server.sync(Wire::AsUpstream);
         assert_eq!(server.log(), requests(row), "{name}");
         assert_eq!(end_text(&end), expected, "{name}");
-    }
-}
-
-fn condition_lines(conditions: &[Condition]) -> Vec<String> {
-    let line = |condition: &Condition| {
-        let Condition {
-            condition_type,
-            status,
-            reason,
-            message,
-            ..
-        } = condition;
-        format!("{condition_type} {status} {reason} {message}")
-    };
-    conditions.iter().map(line).collect()
-}
-
-#[test]
-fn l10_11_conditions_have_upstreams_texts() {
-    let all_fine = [
-        "NamespaceDeletionDiscoveryFailure False ResourcesDiscovered All resources successfully discovered",
-        "NamespaceDeletionGroupVersionParsingFailure False ParsedGroupVersions All legacy kube types \
-         successfully parsed",
-        "NamespaceDeletionContentFailure False ContentDeleted All content successfully deleted, may be \
-         waiting on finalization",
-        "NamespaceContentRemaining False ContentRemoved All content successfully removed",
-        "NamespaceFinalizersRemaining False ContentHasNoFinalizers All content-preserving finalizers \
-         finished",
-    ];
-    let held = || {
-        Server::new(&["pods", "configmaps", "deployments.apps"])
-            .after(60)
-            .with("pods", pod("web", "Running", Some(30), &["z.io/f", "a.io/f"]))
-            .with("deployments.apps", object("a", &["z.io/f"]))
-            .with("deployments.apps", object("b", &["z.io/f"]))
-    };
-    let remaining = [
-        "NamespaceContentRemaining True SomeResourcesRemain Some resources are remaining: deployments.apps \
-         has 2 resource \
-         instances, pods. has 1 resource instances",
-        "NamespaceFinalizersRemaining True SomeFinalizersRemain Some content in the namespace has \
-         finalizers remaining: \
-         a.io/f in 1 resource instances, z.io/f in 3 resource instances",
-    ];
-    let with = |changes: &[(usize, &'static str)]| {
-        let mut lines = all_fine.to_vec();
-        for (at, line) in changes {
-            lines[*at] = line;
-        }
-        lines
-    };
-    let other = |_: &mut ObjectMeta, namespace: &mut Namespace| {
-        namespace.finalizers = vec!["kubernetes".into(), "x.io/f".into()].into();
-    };
-    for (release, mut server, expected) in [
-        ("1.36", server().namespace(other), with(&[])),
-        ("1.32", held(), with(&[(3, remaining[0]), (4, remaining[1])])),
-        // L10.8
-        ("1.36", held(), with(&[])),
-        ("1.16", held(), with(&[])[..3].to_vec()),
-        ("1.15", held(), vec![]),
-    ] {
-        server.controller = controller(release);
-        server.sync(Wire::AsUpstream);
-        assert_eq!(condition_lines(&server.conditions()), expected, "{release}");
     }
 }
 
@@ -365,13 +209,17 @@ fn l10_1_only_deletions_are_reconciled_and_5_s_after_the_event() {
 
 #[test]
 fn each_behavior_begins_with_its_release() {
-    for (release, expected) in [
-        ("1.15", [false, false, false]),
-        ("1.16", [true, false, false]),
-        ("1.17", [true, true, false]),
-        ("1.32", [true, true, false]),
-        ("1.33", [true, true, true]),
+    for (release, expected, conditions) in [
+        ("1.15", [false, false, false], 0),
+        ("1.16", [true, false, false], 3),
+        ("1.17", [true, true, false], 5),
+        ("1.32", [true, true, false], 5),
+        ("1.33", [true, true, true], 5),
     ] {
+        let held = object("c", &["x.io/hold"]);
+        let mut server = server().release(release).with("configmaps", held);
+        server.sync(Wire::AsUpstream);
+        assert_eq!(server.conditions().len(), conditions, "{release}");
         let NamespaceController {
             reports_failures,
             reports_remaining,
