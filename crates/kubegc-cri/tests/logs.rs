@@ -1,15 +1,27 @@
 //! Log files in temporary directories: listing and removal. No name and no link makes other files disappear.
+//!
+//! The inputs of `logs.txt` are files and operations. Each line of operations begins with all files of its
+//! input. `$` is the temporary directory, and `%FF` a byte.
+//!
+//! | line | meaning |
+//! |---|---|
+//! | `file PATH`, `directory PATH`, `link PATH -> TARGET` | exists at the beginning |
+//! | `pods DIRECTORY`, `containers DIRECTORY` | the directories of logs and of links |
+//! | `entries`, `links` | lists the directories |
+//! | `remove entry NAME`, `remove link PATH`, `remove logs PATH` | removals; `; ` separates several |
 
 use std::{
     collections::BTreeSet,
     ffi::OsStr,
+    fmt::Debug,
     fs,
     os::unix::{ffi::OsStrExt, fs::symlink},
     path::{Path, PathBuf},
 };
 
-use kubegc_core::{LogDirectory, RuntimeError, node_facts::LogTarget};
+use kubegc_core::{LogDirectory, RuntimeError};
 use kubegc_cri::HostLogs;
+use kubegc_fixtures::check_transcript;
 use proptest::prelude::*;
 use tempfile::TempDir;
 
@@ -27,7 +39,7 @@ impl Disk {
         disk
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    fn path(&self, name: impl AsRef<Path>) -> PathBuf {
         self.0.path().join(name)
     }
 
@@ -38,17 +50,9 @@ impl Disk {
 
     /// A file, with the directories above it.
     fn file(&self, name: impl AsRef<Path>) {
-        let path = self.0.path().join(name);
+        let path = self.path(name);
         fs::create_dir_all(path.parent().expect("below the directory")).expect("a directory");
         fs::write(path, "log").expect("written");
-    }
-
-    fn directory(&self, name: &str) {
-        fs::create_dir_all(self.path(name)).expect("a directory");
-    }
-
-    fn link(&self, name: &str, target: &str) {
-        symlink(target, self.path(name)).expect("a link");
     }
 
     fn logs(&self) -> HostLogs {
@@ -86,449 +90,80 @@ fn wait<T>(work: impl Future<Output = T>) -> T {
         .block_on(work)
 }
 
-fn names(all: &[&str]) -> BTreeSet<String> {
-    all.iter().map(|&name| name.to_owned()).collect()
+/// The bytes of a text with the escapes of `logs.txt`.
+fn unescaped(text: &str) -> Vec<u8> {
+    let mut parts = text.split('%');
+    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
+    for part in parts {
+        let (digits, rest) = part.split_at(part.len().min(2));
+        bytes.extend(u8::from_str_radix(digits, 16).ok());
+        bytes.extend(rest.bytes());
+    }
+    bytes
 }
 
-fn message(error: &RuntimeError) -> &str {
-    match error {
-        RuntimeError::Refused { message } | RuntimeError::Unknown { message } => message,
-        _ => "",
+fn outcome<T: Debug>(result: Result<T, RuntimeError>) -> String {
+    match result {
+        Ok(value) => format!("{value:?}"),
+        Err(error) => format!("{error:?}"),
     }
 }
 
-#[test]
-fn n2_41_every_entry_is_listed_except_names_that_are_not_utf_8() {
+/// The result of each operation, and the files that exist no longer.
+fn perform(setup: &[&str], operations: &str) -> String {
     let disk = Disk::new();
-    disk.directory("pods/shop_web_1/main");
-    disk.file("pods/shop_web_1/main/0.log");
-    disk.file("pods/b_file_2");
-    disk.link("pods/a_link_3", "../outside");
-    disk.link("pods/dangling", "nowhere");
-    disk.file("pods/[a-z]*?_4");
-    disk.file("pods/.hidden");
-    disk.file("pods/uml\u{e4}ut_5");
-    disk.file(Path::new("pods").join(OsStr::from_bytes(b"no_text\xff_6")));
-    let listed = wait(disk.logs().pod_entries()).expect("listed");
-    let listed: Vec<&str> = listed.iter().map(|name| &**name).collect();
-    assert_eq!(
-        listed,
-        [
-            ".hidden",
-            "[a-z]*?_4",
-            "a_link_3",
-            "b_file_2",
-            "dangling",
-            "shop_web_1",
-            "uml\u{e4}ut_5"
-        ]
-    );
-    for entry in listed {
-        assert_eq!(wait(disk.logs().remove_pod_entry(entry)), Ok(()), "{entry}");
-    }
-    assert_eq!(disk.all(), names(&["pods/no_text\u{fffd}_6"]));
-}
-
-#[test]
-fn n2_40_an_unreadable_pod_log_directory_is_an_error_that_names_it() {
-    let disk = Disk::new();
-    disk.file("file");
-    disk.link("loop", "loop");
-    for directory in ["missing", "file", "loop", "pods/below"] {
-        let path = disk.text(directory);
-        let logs = HostLogs::new(&path, disk.path("containers"));
-        let error = wait(logs.pod_entries()).expect_err(directory);
-        assert!(
-            matches!(error, RuntimeError::Refused { .. }),
-            "{directory}: {error:?}"
-        );
-        assert!(
-            message(&error).starts_with(&format!("{path}: ")),
-            "{directory}: {error}"
-        );
-    }
-    disk.link("to-pods", "pods");
-    disk.directory("pods/one");
-    let logs = HostLogs::new(disk.path("to-pods"), disk.path("containers"));
-    assert_eq!(
-        wait(logs.pod_entries()).map(|entries| entries.len()),
-        Ok(1),
-        "a link is followed"
-    );
-    assert_eq!(wait(logs.remove_pod_entry("one")), Ok(()));
-    assert_eq!(disk.all(), names(&["file", "loop", "to-pods"]));
-}
-
-#[test]
-fn n2_42_an_entry_is_removed_with_everything_below_it_and_nothing_else() {
-    let disk = Disk::new();
-    disk.file("pods/shop_web_1/main/0.log");
-    disk.file("pods/shop_web_1/main/0.log.20260101-000000.gz");
-    disk.file("pods/shop_web_1/side/0.log");
-    disk.link("pods/shop_web_1/out", "../../outside");
-    disk.link("pods/shop_web_1/main/up", "../..");
-    disk.link("pods/shop_web_1/loop", "loop");
-    disk.file("pods/shop_web_1*/main/0.log");
-    disk.file("pods/shop_web_12/main/0.log");
-    disk.file("pods/a_file_2");
-    disk.link("pods/to_outside_3", "../outside");
-    disk.link("pods/to_file_4", "../keep.log");
-    disk.link("pods/to_sibling_5", "shop_web_12");
-    disk.link("pods/dangles_6", "nowhere");
-    disk.link("pods/loops_7", "loops_7");
-    for entry in [
-        "shop_web_1",
-        "shop_web_1*",
-        "a_file_2",
-        "to_outside_3",
-        "to_file_4",
-        "to_sibling_5",
-        "dangles_6",
-        "loops_7",
-        "was never there",
-        "shop_web_1",
-        "[a-z]*",
-        "*",
-    ] {
-        let before = disk.all();
-        assert_eq!(wait(disk.logs().remove_pod_entry(entry)), Ok(()), "{entry}");
-        let path = format!("pods/{entry}");
-        let below = format!("{path}/");
-        let stays = |one: &&String| **one != path && !one.starts_with(&below);
-        let expected: BTreeSet<String> = before.iter().filter(stays).cloned().collect();
-        assert_eq!(disk.all(), expected, "{entry}");
-    }
-    assert_eq!(
-        disk.all(),
-        names(&[
-            "pods/shop_web_12",
-            "pods/shop_web_12/main",
-            "pods/shop_web_12/main/0.log"
-        ])
-    );
-}
-
-#[test]
-fn n6_2_a_name_outside_the_directory_is_refused() {
-    let disk = Disk::new();
-    disk.file("pods/a/b");
-    let before = disk.all();
-    let outside = disk.text("outside");
-    for entry in [
-        "",
-        ".",
-        "..",
-        "/",
-        "a/b",
-        "a/",
-        "/a",
-        "../outside",
-        "../keep.log",
-        "a/../../outside",
-        "./a",
-        "a/.",
-        &outside,
-    ] {
-        let error = wait(disk.logs().remove_pod_entry(entry)).expect_err(entry);
-        assert!(
-            matches!(error, RuntimeError::Refused { .. }),
-            "{entry}: {error:?}"
-        );
-        let expected = format!("{entry:?}: not an entry of {}", disk.text("pods"));
-        assert_eq!(message(&error), expected);
-        assert_eq!(disk.all(), before, "{entry}");
-    }
-    for entry in ["a\0", &"n".repeat(300)] {
-        let error = wait(disk.logs().remove_pod_entry(entry)).expect_err("no such name can be");
-        assert!(message(&error).starts_with(&disk.text("pods")), "{error}");
-        assert_eq!(disk.all(), before);
-    }
-}
-
-#[test]
-fn n2_44_n2_45_links_are_listed_with_the_state_of_their_targets() {
-    let disk = Disk::new();
-    disk.file("pods/p/0.log");
-    disk.link("containers/whole-1.log", "../pods/p/0.log");
-    disk.link("containers/by-way-2.log", "whole-1.log");
-    disk.link("containers/directory-3.log", "../pods");
-    disk.file("containers/file-4.log");
-    disk.link("containers/dangles-5.log", "../pods/p/1.log");
-    disk.link("containers/by-way-dangles-6.log", "dangles-5.log");
-    disk.link("containers/loops-7.log", "loops-7.log");
-    disk.link("containers/through-a-file-8.log", "file-4.log/0.log");
-    disk.link("containers/long-9.log", &"n".repeat(300));
-    disk.link("containers/.log", "nowhere");
-    disk.link("containers/[a-z]*.log", "nowhere");
-    disk.directory("containers/below.log");
-    disk.link("containers/below.log/x.log", "nowhere");
-    disk.link("containers/other.txt", "nowhere");
-    disk.link("containers/other.log.1", "nowhere");
-    disk.link("containers/log", "nowhere");
-    let odd = Path::new("containers").join(OsStr::from_bytes(b"odd\xff.log"));
-    disk.file(odd);
-    let listed = wait(disk.logs().container_links()).expect("listed");
-    let directory = format!("{}/", disk.text("containers"));
-    let listed: Vec<(&str, LogTarget)> = listed
-        .iter()
-        .map(|link| {
-            let name = link.path.strip_prefix(&directory).expect("a whole path");
-            (name, link.target)
-        })
-        .collect();
-    assert_eq!(
-        listed,
-        [
-            (".log", LogTarget::Missing),
-            ("[a-z]*.log", LogTarget::Missing),
-            ("below.log", LogTarget::Exists),
-            ("by-way-2.log", LogTarget::Exists),
-            ("by-way-dangles-6.log", LogTarget::Missing),
-            ("dangles-5.log", LogTarget::Missing),
-            ("directory-3.log", LogTarget::Exists),
-            ("file-4.log", LogTarget::Exists),
-            ("long-9.log", LogTarget::Unknown),
-            ("loops-7.log", LogTarget::Unknown),
-            ("through-a-file-8.log", LogTarget::Unknown),
-            ("whole-1.log", LogTarget::Exists),
-        ]
-    );
-}
-
-#[test]
-fn n2_44_a_missing_directory_has_no_links() {
-    let disk = Disk::new();
-    disk.file("file");
-    for (directory, missing) in [("missing", true), ("outside/missing/too", true), ("file", false)] {
-        let logs = HostLogs::new(disk.path("pods"), disk.path(directory));
-        let listed = wait(logs.container_links());
-        if missing {
-            assert_eq!(listed, Ok(vec![]), "{directory}");
-        } else {
-            let error = listed.expect_err(directory);
-            assert!(message(&error).starts_with(&disk.text(directory)), "{error}");
+    let root = disk.0.path().to_str().expect("UTF-8");
+    let path = |text: &str| disk.path(OsStr::from_bytes(&unescaped(&text.replace('$', root))));
+    let (mut pods, mut containers) = (disk.path("pods"), disk.path("containers"));
+    for line in setup {
+        let (verb, rest) = line.split_once(' ').expect("a verb and a path");
+        match verb {
+            "file" => disk.file(path(rest)),
+            "directory" => fs::create_dir_all(path(rest)).expect("a directory"),
+            "link" => {
+                let (link, target) = rest.split_once(" -> ").expect("a target");
+                symlink(path(target).strip_prefix(root).expect("relative"), path(link)).expect("a link");
+            }
+            "pods" => pods = path(rest),
+            "containers" => containers = path(rest),
+            other => panic!("there is no line {other}"),
         }
     }
-}
-
-#[test]
-fn n2_52_a_link_is_removed_and_its_target_stays() {
-    let disk = Disk::new();
-    disk.file("pods/p/0.log");
-    disk.link("containers/whole-1.log", "../pods/p/0.log");
-    disk.link("containers/dangles-2.log", "nowhere");
-    disk.link("containers/loops-3.log", "loops-3.log");
-    disk.link("containers/directory-4.log", "../outside");
-    disk.file("containers/file-5.log");
-    disk.link("containers/[a-z]*.log", "nowhere");
-    disk.link("containers/other-6.log", "nowhere");
-    for name in [
-        "whole-1.log",
-        "dangles-2.log",
-        "loops-3.log",
-        "directory-4.log",
-        "file-5.log",
-        "[a-z]*.log",
-    ] {
-        let path = disk.text(&format!("containers/{name}"));
-        assert_eq!(wait(disk.logs().remove_container_link(&path)), Ok(()), "{name}");
-        assert_eq!(
-            wait(disk.logs().remove_container_link(&path)),
-            Err(RuntimeError::NotFound),
-            "{name}: it is removed"
-        );
-    }
-    assert_eq!(
-        disk.all(),
-        names(&["pods/p", "pods/p/0.log", "containers/other-6.log"])
-    );
-}
-
-#[test]
-fn a_link_is_named_by_its_real_directory_or_by_the_default_one() {
-    let disk = Disk::new();
-    disk.directory("containers/below");
-    disk.file("containers/below/x.log");
-    disk.directory("containers/directory.log");
-    disk.file("containers/x.txt");
-    disk.file("containers/log");
-    let in_directory = |name: &str| disk.text(&format!("containers/{name}"));
-    for path in [
-        in_directory("below/x.log"),
-        in_directory("directory.log"),
-        in_directory("x.txt"),
-        in_directory("log"),
-        in_directory(".."),
-        in_directory("../keep.log"),
-        in_directory("../containers/x.log"),
-        in_directory("x.log/"),
-        in_directory("x.log/."),
-        in_directory(""),
-        disk.text("keep.log"),
-        disk.text("outside/keep.log"),
-        "x.log".to_owned(),
-        "/x.log".to_owned(),
-        String::new(),
-        "containers/x.log".to_owned(),
-        "/var/log/containers/below/x.log".to_owned(),
-        "/var/log/containers/../containers/x.log".to_owned(),
-        "/var/log/pods/x.log".to_owned(),
-    ] {
-        let before = disk.all();
-        let error = wait(disk.logs().remove_container_link(&path)).expect_err(&path);
-        assert!(matches!(error, RuntimeError::Refused { .. }), "{path}: {error:?}");
-        assert!(message(&error).starts_with(&path), "{path}: {error}");
-        assert_eq!(disk.all(), before, "{path}");
-    }
-    for path in [
-        in_directory("x.log"),
-        in_directory("/x.log"),
-        "/var/log/containers/x.log".to_owned(),
-    ] {
-        disk.link("containers/x.log", "../keep.log");
-        assert_eq!(wait(disk.logs().remove_container_link(&path)), Ok(()), "{path}");
-        assert!(!disk.path("containers/x.log").exists(), "{path}");
-    }
-}
-
-#[test]
-fn n2_52_a_log_is_removed_with_its_rotated_copies_and_no_log_with_the_same_prefix() {
-    let disk = Disk::new();
-    let main = "pods/shop_web_1/main";
-    let all = [
-        "0.log",
-        "0.log.20260101-000000",
-        "0.log.20260101-000000.gz",
-        "0.log.tmp",
-        "1.log",
-        "10.log",
-        "0xlog",
-        "00.log",
-        "[0-9].log",
-        "[0-9].log.1",
-        "*",
-        "*.log",
-        "app",
-        "app.1",
-        "app2",
-        "app2.1",
-        "app-old",
-        "app~",
-        "0.logs",
-        "0.log-1",
-        "0.log_",
-        "0.log..",
-    ];
-    let fill = || all.iter().for_each(|name| disk.file(format!("{main}/{name}")));
-    disk.file("pods/shop_web_1/side/0.log");
-    disk.file("pods/shop_web_1/0.log");
-    for (log, removed) in [
-        (
-            "0.log",
-            &[
-                "0.log",
-                "0.log.20260101-000000",
-                "0.log.20260101-000000.gz",
-                "0.log.tmp",
-                "0.log..",
-            ][..],
-        ),
-        ("app", &["app", "app.1"]),
-        ("app2", &["app2", "app2.1"]),
-        ("ap", &[]),
-        ("10", &["10.log"]),
-        ("1.log", &["1.log"]),
-        ("0.log.2026", &[]),
-        (
-            "0.log.20260101-000000",
-            &["0.log.20260101-000000", "0.log.20260101-000000.gz"],
-        ),
-        ("[0-9].log", &["[0-9].log", "[0-9].log.1"]),
-        ("*", &["*", "*.log"]),
-        ("*.log", &["*.log"]),
-        ("?.log", &[]),
-        ("2.log", &[]),
-    ] {
-        fill();
-        let before = disk.all();
-        let path = disk.text(&format!("{main}/{log}"));
-        assert_eq!(wait(disk.logs().remove_container_logs(&path)), Ok(()), "{log}");
-        let lost: BTreeSet<String> = before.difference(&disk.all()).cloned().collect();
-        let removed: BTreeSet<String> = removed.iter().map(|name| format!("{main}/{name}")).collect();
-        assert_eq!(lost, removed, "{log}");
-    }
-}
-
-#[test]
-fn n2_52_links_and_directories_among_the_logs() {
-    let disk = Disk::new();
-    disk.file("outside/0.log");
-    disk.directory("pods/p/main/0.log.empty");
-    disk.link("pods/p/main/0.log", "../../../outside/0.log");
-    disk.link("pods/p/main/0.log.dangles", "nowhere");
-    disk.link("pods/p/main/0.log.directory", "../../../outside");
-    disk.link("pods/p/main/0.log.loops", "0.log.loops");
-    disk.file(Path::new("pods/p/main").join(OsStr::from_bytes(b"0.log.\xff")));
-    let path = disk.text("pods/p/main/0.log");
-    assert_eq!(wait(disk.logs().remove_container_logs(&path)), Ok(()));
-    let kept = [
-        "outside/0.log",
-        "pods/p",
-        "pods/p/main",
-        "pods/p/main/0.log.empty",
-    ];
-    assert_eq!(disk.all(), names(&kept), "directories are not removed");
-
-    disk.file("pods/p/main/0.log.1");
-    disk.file("pods/p/main/0.log.2/full");
-    disk.file("pods/p/main/0.log.3");
-    assert_eq!(wait(disk.logs().remove_container_logs(&path)), Ok(()));
-    let kept = [&kept[..], &["pods/p/main/0.log.2", "pods/p/main/0.log.2/full"]].concat();
-    assert_eq!(disk.all(), names(&kept), "the logs after a directory are removed");
-    disk.directory("pods/p/main/0.log");
-    assert_eq!(wait(disk.logs().remove_container_logs(&path)), Ok(()));
-    assert!(disk.path("pods/p/main/0.log").is_dir());
-}
-
-#[test]
-fn a_log_path_without_a_file_removes_nothing_and_is_no_error() {
-    let disk = Disk::new();
-    disk.file("pods/p/main/0.log");
-    disk.file("pods/p/main/.hidden");
+    let logs = HostLogs::new(pods, containers);
     let before = disk.all();
-    let below = |name: &str| disk.text(&format!("pods/p/main/{name}"));
-    for path in [
-        String::new(),
-        "/".to_owned(),
-        "0.log".to_owned(),
-        "pods/p/main/0.log".to_owned(),
-        "./0.log".to_owned(),
-        "..".to_owned(),
-        format!("{}/", disk.text("pods/p/main")),
-        below("0.log/"),
-        below("."),
-        below(".."),
-        below("../main/0.log"),
-        below("../../../keep.log"),
-        "/../keep.log".to_owned(),
-    ] {
-        assert_eq!(wait(disk.logs().remove_container_logs(&path)), Ok(()), "{path}");
-        assert_eq!(
-            disk.all(),
-            before,
-            "{path}: the container may be removed, its logs stay"
-        );
-    }
-    for path in [
-        disk.text("pods/removed/main/0.log"),
-        "/0.log-that-no-machine-has".to_owned(),
-    ] {
-        assert_eq!(wait(disk.logs().remove_container_logs(&path)), Ok(()), "{path}");
-    }
-    disk.file("file");
-    let through_file = disk.text("file/0.log");
-    let error = wait(disk.logs().remove_container_logs(&through_file)).expect_err("no directory");
-    assert!(message(&error).starts_with(&disk.text("file: ")), "{error}");
+    let results = operations.split("; ").map(|operation| {
+        let argument = |verb: &str| {
+            let rest = operation.strip_prefix(verb)?.trim_start().replace('$', root);
+            Some(String::from_utf8(unescaped(&rest)).expect("UTF-8"))
+        };
+        if let Some(entry) = argument("remove entry") {
+            outcome(wait(logs.remove_pod_entry(&entry)))
+        } else if let Some(path) = argument("remove link") {
+            outcome(wait(logs.remove_container_link(&path)))
+        } else if let Some(path) = argument("remove logs") {
+            outcome(wait(logs.remove_container_logs(&path)))
+        } else if operation == "entries" {
+            outcome(wait(logs.pod_entries()))
+        } else {
+            let links = wait(logs.container_links());
+            let shown = links.map(|links| links.into_iter().map(|link| (link.path, link.target)).collect());
+            outcome::<Vec<_>>(shown)
+        }
+    });
+    let results: Vec<String> = results.collect();
+    let lost: Vec<String> = before.difference(&disk.all()).cloned().collect();
+    let text = format!("{operations}: {} lost {}", results.join(" "), lost.join(" "));
+    text.replace(root, "$").trim_end_matches(" lost ").to_owned()
+}
+
+#[test]
+fn operations_have_these_results() {
+    check_transcript("tests/logs.txt", |input| {
+        let is_operation = |line: &&str| matches!(*line, "entries" | "links") || line.starts_with("remove ");
+        let (operations, setup): (Vec<&str>, Vec<&str>) = input.lines().partition(is_operation);
+        let results: Vec<String> = operations.iter().map(|line| perform(&setup, line)).collect();
+        results.join("\n")
+    });
 }
 
 #[test]

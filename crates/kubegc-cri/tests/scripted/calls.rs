@@ -1,6 +1,6 @@
 //! Single calls: messages on the wire, the meaning of errors, and the client's recovery.
 
-use std::{fmt::Debug, sync::Arc};
+use std::sync::Arc;
 
 use kubegc_core::{Runtime, RuntimeError};
 use kubegc_cri::CriRuntime;
@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// A runtime with one container, one sandbox and one image.
-fn small() -> Server<Reported> {
+pub(crate) fn small() -> Server<Reported> {
     let status = wire::ContainerStatus {
         id: "c".to_owned(),
         state: 2,
@@ -115,82 +115,27 @@ async fn requests_have_the_kubelets_fields_and_a_deadline() {
         .stop_container("c", u32::MAX)
         .await
         .expect("there is none any more");
-    let within = |grpc_timeout: &str, method, request: &dyn Debug| Call {
-        method,
-        request: format!("{request:?}"),
-        grpc_timeout: grpc_timeout.to_owned(),
-    };
-    let call = |method, request: &dyn Debug| within("120000m", method, request);
-    let id = || "c".to_owned();
-    assert_eq!(
-        server.take_calls(),
-        [
-            // No request has a filter: objects that a filter leaves out would count as absent.
-            call("ListContainers", &wire::ListContainersRequest {}),
-            call("ListPodSandbox", &wire::ListPodSandboxRequest {}),
-            call("ListImages", &wire::ListImagesRequest {}),
-            call("ImageFsInfo", &wire::ImageFsInfoRequest {}),
-            call(
-                "ContainerStatus",
-                &wire::ContainerStatusRequest {
-                    container_id: id(),
-                    verbose: false
-                }
-            ),
-            call(
-                "ImageStatus",
-                &wire::ImageStatusRequest {
-                    image: Some(spec("i", "")),
-                    verbose: false
-                }
-            ),
-            call("Status", &wire::StatusRequest { verbose: true }),
-            call(
-                "RemoveImage",
-                &wire::RemoveImageRequest {
-                    image: Some(spec("i", "kata"))
-                }
-            ),
-            within(
-                "150000m",
-                "StopContainer",
-                &wire::StopContainerRequest {
-                    container_id: id(),
-                    timeout: 30
-                }
-            ),
-            call(
-                "RemoveContainer",
-                &wire::RemoveContainerRequest { container_id: id() }
-            ),
-            call(
-                "StopPodSandbox",
-                &wire::StopPodSandboxRequest {
-                    pod_sandbox_id: "s".to_owned()
-                }
-            ),
-            call(
-                "RemovePodSandbox",
-                &wire::RemovePodSandboxRequest {
-                    pod_sandbox_id: "s".to_owned()
-                }
-            ),
-            call(
-                "RemoveImage",
-                &wire::RemoveImageRequest {
-                    image: Some(spec("i", ""))
-                }
-            ),
-            within(
-                "71582790M",
-                "StopContainer",
-                &wire::StopContainerRequest {
-                    container_id: id(),
-                    timeout: i64::from(u32::MAX)
-                }
-            ),
-        ]
-    );
+    let line = |call: &Call| format!("{} {}: {}", call.grpc_timeout, call.method, call.request);
+    let lines: Vec<String> = server.take_calls().iter().map(line).collect();
+    let (image, of_kata) = (spec("i", ""), spec("i", "kata"));
+    // No request has a filter: objects that a filter leaves out would count as absent.
+    let expected = [
+        "120000m ListContainers: ListContainersRequest",
+        "120000m ListPodSandbox: ListPodSandboxRequest",
+        "120000m ListImages: ListImagesRequest",
+        "120000m ImageFsInfo: ImageFsInfoRequest",
+        "120000m ContainerStatus: ContainerStatusRequest { container_id: \"c\", verbose: false }",
+        &format!("120000m ImageStatus: ImageStatusRequest {{ image: Some({image:?}), verbose: false }}"),
+        "120000m Status: StatusRequest { verbose: true }",
+        &format!("120000m RemoveImage: RemoveImageRequest {{ image: Some({of_kata:?}) }}"),
+        "150000m StopContainer: StopContainerRequest { container_id: \"c\", timeout: 30 }",
+        "120000m RemoveContainer: RemoveContainerRequest { container_id: \"c\" }",
+        "120000m StopPodSandbox: StopPodSandboxRequest { pod_sandbox_id: \"s\" }",
+        "120000m RemovePodSandbox: RemovePodSandboxRequest { pod_sandbox_id: \"s\" }",
+        &format!("120000m RemoveImage: RemoveImageRequest {{ image: Some({image:?}) }}"),
+        "71582790M StopContainer: StopContainerRequest { container_id: \"c\", timeout: 4294967295 }",
+    ];
+    assert_eq!(lines, expected);
 }
 
 #[tokio::test]

@@ -48,7 +48,8 @@ async fn late<T>(server: &Server<Reported>, method: &str, call: impl Future<Outp
 
 #[tokio::test]
 async fn a_missed_deadline_refuses_a_read_and_makes_a_write_unknown() {
-    let timeout = Duration::from_secs(120);
+    // Another one than the default.
+    let timeout = Duration::from_secs(130);
     let (server, runtime) = unresponsive(timeout).await;
     let refused = || RuntimeError::refused(LATE);
     let unknown = || RuntimeError::unknown(LATE);
@@ -70,7 +71,7 @@ async fn a_missed_deadline_refuses_a_read_and_makes_a_write_unknown() {
     // The grace period is added, so the deadline does not end before it.
     let (result, passed) = late(&server, "StopContainer", runtime.stop_container("c", 300)).await;
     assert_eq!(result, Err(unknown()));
-    took(passed, Duration::from_secs(420));
+    took(passed, Duration::from_secs(430));
 
     server.script([]);
     assert_eq!(
@@ -81,17 +82,4 @@ async fn a_missed_deadline_refuses_a_read_and_makes_a_write_unknown() {
             .len(),
         1
     );
-}
-
-#[tokio::test]
-async fn a_call_waits_for_the_configured_timeout() {
-    for timeout in [Duration::from_secs(10), Duration::from_secs(3_600)] {
-        let (server, runtime) = unresponsive(timeout).await;
-        let (result, passed) = late(&server, "StopPodSandbox", runtime.stop_sandbox("s")).await;
-        assert_eq!(result, Err(RuntimeError::unknown(LATE)));
-        assert!(
-            passed >= timeout && passed < timeout + Duration::from_secs(60),
-            "{passed:?}"
-        );
-    }
 }

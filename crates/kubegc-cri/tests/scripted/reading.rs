@@ -202,112 +202,91 @@ async fn a_pod_is_named_by_labels_of_containers_and_by_metadata_of_sandboxes_or_
 
 #[tokio::test]
 async fn an_incomplete_entry_makes_the_listing_an_error_that_names_it() {
-    let half = |text: &str| Some(RuntimeError::refused(text));
+    let half = |text: String| Some(RuntimeError::refused(text));
     let whole = || container("whole");
-    for (broken, expected) in [
+    type Change<T> = fn(&mut T);
+    let containers: [(&str, Change<wire::Container>, &str); 4] = [
+        ("", |_| {}, "container web (?): id is missing"),
         (
-            wire::Container {
-                id: String::new(),
-                ..container("")
-            },
-            "ListContainers: an incomplete response: container web (?): id is missing",
+            "0123456789abcdef",
+            |one| one.pod_sandbox_id.clear(),
+            "container web (0123456789abc): pod_sandbox_id is missing",
         ),
         (
-            wire::Container {
-                pod_sandbox_id: String::new(),
-                ..container("0123456789abcdef")
+            "c1",
+            |one| {
+                one.image_ref.clear();
+                one.metadata = None;
             },
-            "ListContainers: an incomplete response: container web (0123456789abc): pod_sandbox_id is missing",
+            "container c1: image_ref is missing",
         ),
         (
-            wire::Container {
-                image_ref: String::new(),
-                metadata: None,
-                ..container("c1")
-            },
-            "ListContainers: an incomplete response: container c1: image_ref is missing",
+            "whole",
+            |one| one.created_at = 8,
+            "container web (whole): id is listed twice with different contents",
         ),
-        (
-            wire::Container {
-                created_at: 8,
-                ..whole()
-            },
-            "ListContainers: an incomplete response: container web (whole): id is listed twice with different contents",
-        ),
-    ] {
+    ];
+    for (id, change, problem) in containers {
+        let mut broken = container(id);
+        change(&mut broken);
         let server = listing(vec![whole(), broken], Vec::new(), Vec::new());
-        assert_eq!(server.connect().await.containers().await.err(), half(expected));
+        let expected = half(format!("ListContainers: an incomplete response: {problem}"));
+        assert_eq!(server.connect().await.containers().await.err(), expected);
     }
-    for (broken, expected) in [
+    let nameless = "sandbox s1: metadata.uid is missing, and the labels have no pod uid";
+    let sandboxes: [(&str, Change<wire::PodSandbox>, &str); 6] = [
+        ("", |_| {}, "sandbox web-0 (?): id is missing"),
+        ("s1", |one| one.metadata = None, nameless),
         (
-            wire::PodSandbox {
-                id: String::new(),
-                ..sandbox("")
-            },
-            "ListPodSandbox: an incomplete response: sandbox web-0 (?): id is missing",
+            "s1",
+            |one| one.metadata = Some(wire::PodSandboxMetadata::default()),
+            nameless,
         ),
         (
-            wire::PodSandbox {
-                metadata: None,
-                ..sandbox("s1")
+            "s1",
+            |one| {
+                one.metadata = Some(wire::PodSandboxMetadata::default());
+                one.labels = pod_labels("uid-0");
             },
-            "ListPodSandbox: an incomplete response: sandbox s1: metadata.uid is missing, and the labels have no pod uid",
+            "sandbox s1: metadata.uid is missing, although the labels have a pod uid",
         ),
         (
-            wire::PodSandbox {
-                metadata: Some(wire::PodSandboxMetadata::default()),
-                ..sandbox("s1")
-            },
-            "ListPodSandbox: an incomplete response: sandbox s1: metadata.uid is missing, and the labels have no pod uid",
+            "s1",
+            |one| one.labels = pod_labels("uid-1"),
+            "sandbox web-0 (s1): metadata.uid differs from the pod uid of the labels",
         ),
         (
-            wire::PodSandbox {
-                metadata: Some(wire::PodSandboxMetadata::default()),
-                labels: pod_labels("uid-0"),
-                ..sandbox("s1")
-            },
-            "ListPodSandbox: an incomplete response: sandbox s1: metadata.uid is missing, although the labels have a pod uid",
+            "whole",
+            |one| one.state = 1,
+            "sandbox web-0 (whole): id is listed twice with different contents",
         ),
-        (
-            wire::PodSandbox {
-                labels: pod_labels("uid-1"),
-                ..sandbox("s1")
-            },
-            "ListPodSandbox: an incomplete response: sandbox web-0 (s1): metadata.uid differs from the pod uid of the labels",
-        ),
-        (
-            wire::PodSandbox {
-                state: 1,
-                ..sandbox("whole")
-            },
-            "ListPodSandbox: an incomplete response: sandbox web-0 (whole): id is listed twice with different contents",
-        ),
-    ] {
+    ];
+    for (id, change, problem) in sandboxes {
+        let mut broken = sandbox(id);
+        change(&mut broken);
         let server = listing(Vec::new(), vec![sandbox("whole"), broken], Vec::new());
-        assert_eq!(server.connect().await.sandboxes().await.err(), half(expected));
+        let expected = half(format!("ListPodSandbox: an incomplete response: {problem}"));
+        assert_eq!(server.connect().await.sandboxes().await.err(), expected);
     }
-    for (broken, expected) in [
+    let images: [(&str, Change<wire::Image>, &str); 3] = [
         (
-            wire::Image {
-                repo_tags: vec!["web:1".to_owned()],
-                ..image("")
-            },
-            "ListImages: an incomplete response: image web:1: id is missing",
+            "",
+            |one| one.repo_tags = vec!["web:1".to_owned()],
+            "image web:1: id is missing",
         ),
+        ("", |_| {}, "image ?: id is missing"),
         (
-            image(""),
-            "ListImages: an incomplete response: image ?: id is missing",
+            "sha256:whole",
+            |one| one.pinned = true,
+            "image whole: id is listed twice with different contents",
         ),
-        (
-            wire::Image {
-                pinned: true,
-                ..image("sha256:whole")
-            },
-            "ListImages: an incomplete response: image whole: id is listed twice with different contents",
-        ),
-    ] {
+    ];
+    for (id, change, problem) in images {
+        let mut broken = image(id);
+        change(&mut broken);
         let server = listing(Vec::new(), Vec::new(), vec![image("sha256:whole"), broken]);
-        assert_eq!(server.connect().await.images().await.err(), half(expected));
+        let expected = half(format!("ListImages: an incomplete response: {problem}"));
+        assert_eq!(server.connect().await.images().await.err(), expected);
     }
 }
 

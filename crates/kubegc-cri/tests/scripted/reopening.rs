@@ -4,21 +4,11 @@ use kubegc_core::{Runtime, RuntimeError};
 use kubegc_node::driver::Outcome;
 
 use crate::{
+    calls::small,
     server::{Fault, Rule, Server},
     sim::Simulated,
-    tables::{Reported, Tables, container, image, sandbox},
     world::{Through, busy, collect, left},
 };
-
-/// A runtime with one container, one sandbox and one image.
-fn small() -> Server<Reported> {
-    Server::start(Reported::new(Tables {
-        containers: vec![container("c")],
-        sandboxes: vec![sandbox("s")],
-        images: vec![image("i")],
-        ..Tables::default()
-    }))
-}
 
 #[tokio::test]
 async fn after_a_broken_connection_writes_wait_for_new_listings() {
@@ -90,7 +80,7 @@ async fn missing_listings_do_not_block_writes_and_reads_open_the_connection() {
     server.restart();
     // The first connection is closed, and a write opens no other.
     assert!(runtime.remove_image("i", "").await.is_err());
-    assert_eq!(runtime.container_status("c").await, Err(RuntimeError::NotFound));
+    assert_eq!(runtime.container_status("d").await, Err(RuntimeError::NotFound));
     assert_eq!(runtime.remove_image("i", "").await, Ok(()));
 }
 
