@@ -10,6 +10,8 @@
 pub mod admission;
 pub mod catalog;
 pub mod clock;
+#[cfg(feature = "kube")]
+mod convert;
 pub mod deletion;
 pub mod error;
 pub mod identity;

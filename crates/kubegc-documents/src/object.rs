@@ -107,7 +107,11 @@ mod tests {
                 assert_eq!((format!("{item:?}"), text), (format!("{expected:?}"), object));
                 if !item.kind_str().is_empty() {
                     let (alone, _) = whole_object(object, None);
-                    assert_eq!(format!("{item:?}"), format!("{alone:?}"), "with the hint {hint:?}");
+                    assert_eq!(
+                        format!("{item:?}"),
+                        format!("{alone:?}"),
+                        "with the hint {hint:?}"
+                    );
                 }
             }
             for end in 0..object.len() {

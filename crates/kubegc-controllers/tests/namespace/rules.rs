@@ -6,7 +6,7 @@ use kubegc_controllers::{
     Cache, Change, Controller as _, End, Form, Key, NamespaceController, Request, Wire,
 };
 use kubegc_core::{
-    Catalog, DeleteOptions, KubernetesVersion, ObjectMeta, Preconditions, PropagationPolicy, StoreError,
+    Catalog, DeleteOptions, KubernetesVersion, Preconditions, PropagationPolicy, StoreError,
     record::{Body, Field, Namespace, Pod, Resource},
 };
 

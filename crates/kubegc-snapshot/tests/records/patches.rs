@@ -10,9 +10,7 @@ use kubegc_fixtures::check_transcript;
 use kubegc_snapshot::JsonDocuments;
 use serde_json::{Value, json};
 
-use crate::{
-    common::{at, object},
-};
+use crate::common::{at, object};
 
 const FORMS: [(&str, Form); 4] = [
     ("merge", Form::Patch(PatchType::Merge)),
@@ -166,10 +164,12 @@ fn a_text_that_is_no_json_is_not_changed() {
 fn documents_that_cannot_be_read_are_refused() {
     let documents = JsonDocuments::default();
     let read = |text: &[u8]| documents.read(Resource::Jobs, text);
-    check_transcript("tests/records/unreadable.txt", |input| match read(input.as_bytes()) {
-        Ok(record) if *record.body == Body::Unread => "metadata alone".to_owned(),
-        Ok(record) => format!("job {}", record.meta.name),
-        Err(error) => error.to_string(),
+    check_transcript("tests/records/unreadable.txt", |input| {
+        match read(input.as_bytes()) {
+            Ok(record) if *record.body == Body::Unread => "metadata alone".to_owned(),
+            Ok(record) => format!("job {}", record.meta.name),
+            Err(error) => error.to_string(),
+        }
     });
     assert_eq!(read(b"\xff").expect_err("no text").to_string(), "not UTF-8");
 }

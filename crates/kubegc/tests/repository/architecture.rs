@@ -140,6 +140,8 @@ struct Package {
     directory: PathBuf,
     /// Names in normal and build dependencies.
     dependencies: BTreeSet<String>,
+    /// Those that no feature has to enable.
+    required: BTreeSet<String>,
 }
 
 #[test]
@@ -175,7 +177,7 @@ fn pure_crates_have_no_runtime_network_or_document_formats() {
         .iter()
         .filter(|package| PURE.contains(&package.name.as_str()))
     {
-        for name in &package.dependencies {
+        for name in &package.required {
             let is_in_family = |family: &&str| {
                 let rest = name.strip_prefix(family);
                 rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
@@ -270,15 +272,19 @@ fn package(package: &Value) -> Package {
     let dependencies = list(package, "dependencies").iter();
     // The kind of a normal dependency is null.
     let dependencies = dependencies.filter(|dependency| dependency["kind"] != "dev");
+    let names = |dependencies: &mut dyn Iterator<Item = &Value>| -> BTreeSet<String> {
+        dependencies
+            .map(|dependency| text(dependency, "name").to_owned())
+            .collect()
+    };
     Package {
         name: text(package, "name").to_owned(),
         directory: manifest
             .parent()
             .expect("a manifest is in a directory")
             .to_owned(),
-        dependencies: dependencies
-            .map(|dependency| text(dependency, "name").to_owned())
-            .collect(),
+        dependencies: names(&mut dependencies.clone()),
+        required: names(&mut dependencies.filter(|dependency| dependency["optional"] != true)),
     }
 }
 
