@@ -17,6 +17,7 @@ pub mod error;
 pub mod identity;
 #[cfg(feature = "serde")]
 pub mod json;
+mod matcher;
 pub mod metadata;
 pub mod node_facts;
 pub mod planner;
@@ -34,6 +35,7 @@ pub use clock::Clock;
 pub use deletion::{DeleteOptions, Preconditions, PropagationPolicy};
 pub use error::{FieldError, StoreError};
 pub use identity::{ObjectRef, Uid};
+pub use matcher::{RequestAttributes, RequestMatcher};
 pub use metadata::{ObjectMeta, OwnerReference, PartialObjectMetadata, ResourceVersion, SharedMeta};
 pub use planner::{Kept, Plan, PlanOf, PlanReport, PlannedAction, Planner, Withheld};
 pub use printable::printable;

@@ -9,7 +9,7 @@
 //! - [`clock`]: [`SimClock`], a manually advanced clock.
 //! - [`shared`]: the server behind a lock, as an `ObjectStore` with watches.
 //! - [`fault`]: a decorator of any `ObjectStore` that refuses calls, loses responses, and delays and repeats
-//!   changes. [`RequestMatcher`] selects the requests of rules.
+//!   changes. [`RequestMatcher`](kubegc_core::RequestMatcher) selects the requests of rules.
 //! - [`runtime`]: a node with containers, sandboxes, images on shared layers, logs and a limited disk
 //!   ([`SimNode`]), and its faults.
 
@@ -19,7 +19,6 @@ pub mod fault;
 pub mod fields;
 mod formats;
 mod go;
-mod matcher;
 pub mod object;
 pub mod rng;
 pub mod runtime;
@@ -39,7 +38,6 @@ pub use clock::SimClock;
 pub use fault::{FaultPlan, Faulty};
 pub use fields::{FieldSelector, Filter};
 pub use go::{json_kind, json_syntax_error};
-pub use matcher::{RequestAttributes, RequestMatcher};
 pub use object::{Body, Manifest, StoredObject};
 pub use runtime::{ContainerSpec, FaultyRuntime, ImageSpec, NodeSettings, PodSpec, SimNode};
 pub use selector::{Selector, label_selector};

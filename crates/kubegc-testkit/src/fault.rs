@@ -4,8 +4,9 @@
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
+use kubegc_core::{RequestAttributes, RequestMatcher};
 use kubegc_sim::{
-    Details, RequestAttributes, RequestMatcher, Status,
+    Details, Status,
     fault::script::{Script, Turn},
 };
 
@@ -247,7 +248,7 @@ impl Faults {
             subresource: &call.subresource,
             namespace: &call.namespace,
             name: &call.name,
-            path: None,
+            ..RequestAttributes::default()
         };
         let affects = |fault: &Fault| !fault.is_about_watches() || call.verb == Verb::Watch;
         let matches =

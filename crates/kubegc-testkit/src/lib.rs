@@ -155,9 +155,10 @@ pub use kubegc_control_plane::{
     workloads::{ClaimFate, PodFate, Subject, Workloads},
 };
 #[doc(no_inline)]
-pub use kubegc_core::{Clock, KubernetesVersion, ObjectRef, Timestamp};
+pub use kubegc_core::RequestMatcher;
 #[doc(no_inline)]
-pub use kubegc_sim::{Admission, RequestMatcher, SharedApiServer};
+pub use kubegc_core::{Clock, KubernetesVersion, ObjectRef, Timestamp};
+pub use kubegc_sim::{Admission, SharedApiServer};
 #[cfg(feature = "loopback")]
 pub use loopback::Loopback;
 #[cfg(feature = "client")]

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use kubegc_core::{
-    DeleteOptions, FieldError, PatchType, PropagationPolicy, Scope, StoreError, Uid,
-    admission::WebhookRule,
+    DeleteOptions, FieldError, PatchType, PropagationPolicy, StoreError, Uid,
     deletion::{DeleteOptionsSpec, Preconditions, Propagation},
 };
 
@@ -139,48 +138,6 @@ fn delete_options_are_validated_like_upstream() {
             r#"dryRun: Unsupported value: "None": supported values: "All""#,
         ]
     );
-}
-
-#[test]
-fn a_webhook_rule_matches_only_if_all_its_parts_match() {
-    let rule = |operation: &str, group: &str, version: &str, resource: &str, scope| WebhookRule {
-        operations: vec![operation.into()],
-        api_groups: vec![group.into()],
-        api_versions: vec![version.into()],
-        resources: vec![resource.into()],
-        scope,
-    };
-    for (rule, matches) in [
-        (rule("DELETE", "apps", "v1", "deployments", None), true),
-        (rule("*", "*", "*", "*", None), true),
-        (rule("*", "*", "*", "*/*", None), true),
-        (rule("CREATE", "apps", "v1", "deployments", None), false),
-        (rule("DELETE", "", "v1", "deployments", None), false),
-        (rule("DELETE", "apps", "v2", "deployments", None), false),
-        (rule("DELETE", "apps", "v1", "pods", None), false),
-        (rule("DELETE", "apps", "v1", "deployments/status", None), false),
-        (rule("DELETE", "apps", "v1", "*/status", None), false),
-        (rule("DELETE", "apps", "v1", "deployments/*", None), true),
-        (rule("*", "*", "*", "*", Some(Scope::Namespaced)), true),
-        (rule("*", "*", "*", "*", Some(Scope::Cluster)), false),
-        (WebhookRule::default(), false),
-    ] {
-        let request = ["apps", "v1", "deployments", ""];
-        assert_eq!(rule.matches("DELETE", request, true), matches, "{rule:?}");
-    }
-    let status = ["", "v1", "pods", "status"];
-    for (resource, matches) in [
-        ("pods", false),
-        ("*", false),
-        ("pods/status", true),
-        ("pods/*", true),
-        ("*/status", true),
-    ] {
-        let rule = rule("UPDATE", "", "v1", resource, None);
-        assert_eq!(rule.matches("UPDATE", status, true), matches, "{resource}");
-    }
-    let cluster = rule("*", "*", "*", "*", Some(Scope::Cluster));
-    assert!(cluster.matches("DELETE", ["", "v1", "nodes", ""], false));
 }
 
 #[test]

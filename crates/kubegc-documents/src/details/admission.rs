@@ -3,10 +3,7 @@
 use std::sync::Arc;
 
 use kubegc_core::json::Soft;
-use kubegc_core::{
-    Scope,
-    admission::{Webhook, WebhookRule},
-};
+use kubegc_core::{RequestMatcher, Scope, admission::Webhook};
 
 use super::{
     ApiServiceDetails, NO_STATUS, SPEC, STATUS, condition_is_true,
@@ -60,7 +57,7 @@ fn webhook_of(
         service: service?,
         refuses_on_failure: is(failure_policy?, "Fail"),
         matches_equivalent: is(match_policy?, "Equivalent"),
-        rules: rules?,
+        rules: rules?.into_iter().flatten().collect(),
         namespace_selector: namespace_selector?,
         object_selector: object_selector?,
     })
@@ -70,7 +67,7 @@ fn rule(
     reading: &mut Reading<'_>,
     rule: &body::WebhookRule<'_>,
     path: Path<'_>,
-) -> Result<WebhookRule, Unreadable> {
+) -> Result<Option<RequestMatcher>, Unreadable> {
     let scope_path = path.field("scope");
     let scope = match reading.text(&rule.scope, scope_path)?.as_deref() {
         None | Some("*") => None,
@@ -78,13 +75,13 @@ fn rule(
         Some("Cluster") => Some(Scope::Cluster),
         Some(_) => return Err(reading.bad(scope_path, "neither Namespaced nor Cluster nor *")),
     };
-    Ok(WebhookRule {
-        operations: reading.all_texts(&rule.operations, path.field("operations"))?,
-        api_groups: reading.all_texts(&rule.api_groups, path.field("apiGroups"))?,
-        api_versions: reading.all_texts(&rule.api_versions, path.field("apiVersions"))?,
-        resources: reading.all_texts(&rule.resources, path.field("resources"))?,
-        scope,
-    })
+    let operations = reading.all_texts(&rule.operations, path.field("operations"))?;
+    let lists = [
+        reading.all_texts(&rule.api_groups, path.field("apiGroups"))?,
+        reading.all_texts(&rule.api_versions, path.field("apiVersions"))?,
+        reading.all_texts(&rule.resources, path.field("resources"))?,
+    ];
+    Ok(RequestMatcher::of_webhook(operations, lists, scope))
 }
 
 /// Namespace and name of a Service.

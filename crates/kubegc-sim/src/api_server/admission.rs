@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use kubegc_core::{KindId, ObjectMeta, admission::Webhook};
+use kubegc_core::{KindId, ObjectMeta, RequestAttributes, admission::Webhook};
 
 use super::{ApiServer, kinds::Special};
 use crate::status::{self, Refusal};
@@ -74,14 +74,16 @@ impl ApiServer {
             return false;
         }
         let matches = |resource: &kubegc_core::ApiResource| {
-            let request = [&resource.group, &resource.version, &resource.resource].map(|text| &**text);
-            let [group, version, plural] = request;
-            let request = [group, version, plural, subresource];
-            let is_namespaced = resource.is_namespaced();
-            webhook
-                .rules
-                .iter()
-                .any(|rule| rule.matches(operation, request, is_namespaced))
+            let request = RequestAttributes {
+                verb: operation,
+                group: &resource.group,
+                version: &resource.version,
+                resource: &resource.resource,
+                subresource,
+                scope: Some(resource.scope),
+                ..RequestAttributes::default()
+            };
+            webhook.rules.iter().any(|rule| rule.matches(&request))
         };
         let matches_equivalent = || {
             let others = self.shape.catalog.iter();

@@ -7,10 +7,7 @@
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
-use kubegc_core::{
-    ApiResource, Behavior, KindId, LabelSelector, Scope,
-    admission::{Webhook, WebhookRule},
-};
+use kubegc_core::{ApiResource, Behavior, KindId, LabelSelector, RequestMatcher, Scope, admission::Webhook};
 use serde_json::{Value, json};
 
 use super::{ApiServer, admission, patch::Operations};
@@ -404,16 +401,14 @@ fn texts(value: &Value, key: &str) -> Vec<Arc<str>> {
 fn read(entry: &Value) -> Configured {
     let text = |key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default();
     let rules = entry.get("rules").and_then(Value::as_array).into_iter().flatten();
-    let rules = rules.map(|rule| WebhookRule {
-        operations: texts(rule, "operations"),
-        api_groups: texts(rule, "apiGroups"),
-        api_versions: texts(rule, "apiVersions"),
-        resources: texts(rule, "resources"),
-        scope: match rule.get("scope").and_then(Value::as_str) {
+    let rules = rules.filter_map(|rule| {
+        let scope = match rule.get("scope").and_then(Value::as_str) {
             Some("Cluster") => Some(Scope::Cluster),
             Some("Namespaced") => Some(Scope::Namespaced),
             _ => None,
-        },
+        };
+        let lists = ["apiGroups", "apiVersions", "resources"].map(|key| texts(rule, key));
+        RequestMatcher::of_webhook(texts(rule, "operations"), lists, scope)
     });
     let conditions = entry.get("matchConditions").and_then(Value::as_array);
     let conditions = conditions.into_iter().flatten();

@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use script::{Script, Turn};
 use watch::FaultyWatch;
 
-use crate::{RequestAttributes, RequestMatcher};
+use kubegc_core::{RequestAttributes, RequestMatcher};
 
 /// A call to an [`ObjectStore`], by method.
 #[non_exhaustive]

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::{Fault, FaultPlan, script::Script};
-use crate::RequestMatcher;
+use kubegc_core::RequestMatcher;
 
 /// A watch that delays, repeats and skips changes, but never reorders them.
 pub(super) struct FaultyWatch<T> {

@@ -2,10 +2,7 @@
 
 use std::sync::Arc;
 
-use kubegc_core::{
-    LabelSelector, Scope,
-    admission::{Webhook, WebhookRule},
-};
+use kubegc_core::{LabelSelector, RequestMatcher, Scope, admission::Webhook};
 use kubegc_sim::AdmissionWebhook;
 use serde_json::json;
 
@@ -17,17 +14,12 @@ fn texts(list: &[&str]) -> Vec<Arc<str>> {
     list.iter().map(|text| (*text).into()).collect()
 }
 
-fn rule(operations: &[&str], groups: &[&str], resources: &[&str], scope: Option<Scope>) -> WebhookRule {
-    WebhookRule {
-        operations: texts(operations),
-        api_groups: texts(groups),
-        api_versions: texts(&["v1"]),
-        resources: texts(resources),
-        scope,
-    }
+fn rule(operations: &[&str], groups: &[&str], resources: &[&str], scope: Option<Scope>) -> RequestMatcher {
+    let lists = [texts(groups), texts(&["v1"]), texts(resources)];
+    RequestMatcher::of_webhook(texts(operations), lists, scope).unwrap()
 }
 
-fn webhook(rule: WebhookRule) -> Webhook {
+fn webhook(rule: RequestMatcher) -> Webhook {
     Webhook {
         name: "w.example.com".into(),
         refuses_on_failure: true,
@@ -118,7 +110,7 @@ fn another_version_matches_where_the_policy_is_equivalent() {
             .create_json(ingresses, "ns", json!({"metadata": {"name": "i"}}));
         assert_eq!(created.code, 201);
         let mut rule = rule(&["DELETE"], &["extensions"], &["ingresses"], None);
-        rule.api_versions = texts(&["v1beta1"]);
+        rule.versions = texts(&["v1beta1"]);
         let mut webhook = webhook(rule);
         webhook.matches_equivalent = matches_equivalent;
         install(&mut world, webhook);

@@ -1,9 +1,6 @@
 //! Webhook configurations and APIServices.
 
-use kubegc_core::{
-    LabelRequirement, LabelSelector, Scope,
-    admission::{Webhook, WebhookRule},
-};
+use kubegc_core::{LabelRequirement, LabelSelector, RequestMatcher, Scope, admission::Webhook};
 use kubegc_snapshot::{Details, Problem, Snapshot};
 use serde_json::{Value, json};
 
@@ -59,18 +56,14 @@ fn webhooks_are_read() {
         ] },
     }]);
     let texts = |texts: &[&str]| texts.iter().map(|text| (*text).into()).collect();
+    let lists = [texts(&["", "apps"]), texts(&["*"]), texts(&["pods/*"])];
+    let rule = RequestMatcher::of_webhook(texts(&["DELETE", "UPDATE"]), lists, Some(Scope::Namespaced));
     let expected = Webhook {
         name: "w.example.com".into(),
         service: Some(("hooks".into(), "w".into())),
         refuses_on_failure: true,
         matches_equivalent: false,
-        rules: vec![WebhookRule {
-            operations: texts(&["DELETE", "UPDATE"]),
-            api_groups: texts(&["", "apps"]),
-            api_versions: texts(&["*"]),
-            resources: texts(&["pods/*"]),
-            scope: Some(Scope::Namespaced),
-        }],
+        rules: vec![rule.unwrap()],
         namespace_selector: LabelSelector {
             match_labels: [("team".into(), "a".into())].into(),
             ..LabelSelector::default()

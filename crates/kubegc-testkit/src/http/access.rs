@@ -1,7 +1,7 @@
 //! Rules of a test that allow or deny requests, in the terms of RBAC.
 
 use http::Method;
-use kubegc_sim::{RequestAttributes, RequestMatcher};
+use kubegc_core::{RequestAttributes, RequestMatcher};
 
 use super::call::{Call, Verb};
 
@@ -60,6 +60,7 @@ pub(super) fn attributes<'a>(user: &'a str, call: &'a Call, method: &'a str) -> 
         namespace: &call.namespace,
         name: &call.name,
         path: (call.verb == Verb::NonResource).then_some(&*call.path),
+        ..RequestAttributes::default()
     }
 }
 

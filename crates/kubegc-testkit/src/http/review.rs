@@ -5,7 +5,8 @@
 //! `pkg/registry/authentication/tokenreview/storage.go`, 1.20.2.
 
 use kubegc_core::ApiResource;
-use kubegc_sim::{ApiServer, RequestAttributes};
+use kubegc_core::RequestAttributes;
+use kubegc_sim::ApiServer;
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -116,6 +117,7 @@ fn access_review(
         namespace: of("namespace"),
         name: of("name"),
         path: path.map(|path| text(path, "path")),
+        ..RequestAttributes::default()
     };
     Ok(json!({"allowed": requester.rules.allows(&attributes)}))
 }

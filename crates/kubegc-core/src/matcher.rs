@@ -1,16 +1,18 @@
-//! Selection of requests by user, verb, resource and object: for faults and access rules.
+//! Selection of requests by user, verb, resource and object: for faults, access rules and admission webhooks.
 
 use std::{fmt, sync::Arc};
+
+use crate::Scope;
 
 /// The requests that a rule applies to. Without conditions, it applies to all.
 ///
 /// The conditions are written as in a `Role`. Several verbs, resources or paths are alternatives, and `*` in
 /// the place of one matches all. A resource does not include its subresources: those are `pods/log`,
-/// `*/scale`; `pods/*` is the resource with all of them.
+/// `*/scale`; `pods/*` is the resource with all of them, and `*/` all resources without theirs.
 ///
 /// # Examples
 /// ```
-/// use kubegc_sim::RequestMatcher;
+/// use kubegc_core::RequestMatcher;
 /// let matcher = RequestMatcher::new().user("my-operator").verb("create").resource("apps", "deployments").namespace("shop");
 /// assert_eq!(matcher.to_string(), "create of deployments.apps in namespace shop by my-operator");
 /// ```
@@ -25,8 +27,13 @@ use std::{fmt, sync::Arc};
 pub struct RequestMatcher {
     /// Name of the user; `kubectl` also matches `kubectl/v1.30.0`. `None` means all.
     pub user: Option<Arc<str>>,
-    /// Verbs, such as `create` or `deletecollection`; empty means all.
+    /// Verbs, such as `create` or `deletecollection`, or operations of admission, such as `CREATE`; empty
+    /// means all.
     pub verbs: Vec<Arc<str>>,
+    /// API versions, and `*` for all; empty means all.
+    pub versions: Vec<Arc<str>>,
+    /// Namespaced or cluster-scoped resources only; `None` means all.
+    pub scope: Option<Scope>,
     /// API groups, and plural names with a subresource after a slash; empty means all.
     pub resources: Vec<(Arc<str>, Arc<str>)>,
     /// Namespace; `None` means all.
@@ -43,8 +50,12 @@ pub struct RequestMatcher {
 pub struct RequestAttributes<'a> {
     /// Name of the user.
     pub user: &'a str,
-    /// The verb.
+    /// The verb, or the operation of admission.
     pub verb: &'a str,
+    /// API version; empty if no rule depends on it.
+    pub version: &'a str,
+    /// The scope of the resource; `None` if no rule depends on it. A Namespace is cluster-scoped.
+    pub scope: Option<Scope>,
     /// API group; empty for the core group.
     pub group: &'a str,
     /// Plural name of the resource.
@@ -63,6 +74,42 @@ impl RequestMatcher {
     /// Matches all requests.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// The requests of a rule of an admission webhook. `None` if one of the lists is empty: the rule matches
+    /// none.
+    ///
+    /// # Upstream
+    /// [`Matcher.Matches`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/staging/src/k8s.io/apiserver/pkg/admission/plugin/webhook/rules/rules.go).
+    #[must_use]
+    pub fn of_webhook(
+        operations: Vec<Arc<str>>,
+        [groups, versions, resources]: [Vec<Arc<str>>; 3],
+        scope: Option<Scope>,
+    ) -> Option<Self> {
+        // There, `*` does not include subresources.
+        let plural = |resource: &Arc<str>| {
+            if **resource == *"*" {
+                "*/".into()
+            } else {
+                Arc::clone(resource)
+            }
+        };
+        let pairs = groups.iter().flat_map(|group| {
+            let resources = resources.iter().map(plural);
+            resources.map(|resource| (Arc::clone(group), resource))
+        });
+        let matcher = Self {
+            verbs: operations,
+            resources: pairs.collect(),
+            versions,
+            scope,
+            ..Self::default()
+        };
+        let matches_any = [&matcher.verbs, &matcher.versions]
+            .iter()
+            .all(|list| !list.is_empty());
+        (matches_any && !matcher.resources.is_empty()).then_some(matcher)
     }
 
     /// Only requests of this user. `kubectl` also matches `kubectl/v1.30.0`.
@@ -108,6 +155,8 @@ impl RequestMatcher {
     pub fn matches(&self, request: &RequestAttributes<'_>) -> bool {
         self.matches_user(request.user)
             && (self.verbs.is_empty() || self.verbs.iter().any(|verb| is(verb, request.verb)))
+            && (self.versions.is_empty() || self.versions.iter().any(|version| is(version, request.version)))
+            && self.scope.is_none_or(|scope| request.scope == Some(scope))
             && match request.path {
                 Some(path) => {
                     !self.is_about_objects() && self.paths.is_empty()
@@ -249,6 +298,55 @@ mod tests {
         }
     }
 
+    /// The rules of webhooks, each with whether it matches a DELETE of a Deployment, an UPDATE of the status
+    /// of a pod, and a DELETE of a node.
+    #[test]
+    fn rules_of_webhooks() {
+        let texts = |text: &str| text.split_whitespace().map(Arc::from).collect::<Vec<Arc<str>>>();
+        let [namespaced, cluster] = [Some(Scope::Namespaced), Some(Scope::Cluster)];
+        let requests = [
+            (
+                request("", "DELETE", "apps", "deployments", "", "shop", "web"),
+                namespaced,
+            ),
+            (
+                request("", "UPDATE", "", "pods", "status", "shop", "web"),
+                namespaced,
+            ),
+            (request("", "DELETE", "", "nodes", "", "", "a"), cluster),
+        ];
+        for (operations, version, resources, scope, expected) in [
+            ("DELETE", "v1", "deployments", None, "y--"),
+            ("*", "*", "*", None, "y-y"),
+            ("*", "*", "*/*", None, "yyy"),
+            ("CREATE", "v1", "deployments pods/status", None, "---"),
+            ("CREATE UPDATE", "v1", "deployments pods/status", None, "-y-"),
+            ("*", "v2", "*", None, "---"),
+            ("*", "v1", "deployments/status pods", None, "---"),
+            ("*", "v1", "*/status", None, "-y-"),
+            ("*", "v1", "pods/* deployments/*", None, "yy-"),
+            ("*", "v1", "*", namespaced, "y--"),
+            ("*", "v1", "*/*", cluster, "--y"),
+            ("", "v1", "*", None, "---"),
+            ("*", "", "*", None, "---"),
+            ("*", "v1", "", None, "---"),
+        ] {
+            let lists = [texts("*"), texts(version), texts(resources)];
+            let matcher = RequestMatcher::of_webhook(texts(operations), lists, scope);
+            let found = requests.iter().map(|(request, scope)| {
+                let (version, scope) = ("v1", *scope);
+                let request = RequestAttributes {
+                    version,
+                    scope,
+                    ..*request
+                };
+                matcher.as_ref().is_some_and(|matcher| matcher.matches(&request))
+            });
+            let found: String = found.map(|matches| if matches { 'y' } else { '-' }).collect();
+            assert_eq!(found, expected, "{operations} {version} {resources} {scope:?}");
+        }
+    }
+
     const REQUESTS: [RequestAttributes<'_>; 6] = [
         request("kubectl/v1.30.0", "create", "", "pods", "", "shop", ""),
         request("operator", "list", "apps", "deployments", "", "shop", ""),
@@ -286,6 +384,8 @@ mod tests {
             subresource,
             namespace,
             name,
+            version: "",
+            scope: None,
             path: None,
         }
     }
