@@ -9,14 +9,13 @@ use std::{
     fmt,
 };
 
-use kubegc_controllers::Operation;
 use kubegc_core::{ObjectRef, Uid, printable};
 use kubegc_objects::classify::Resolved;
 
 use crate::{
     Fate, Forecast, ObjectFate, Step,
     report::sentence,
-    trace::{Act, Outcome, Why},
+    trace::{Outcome, Why},
 };
 
 /// One statement of an explanation, with its premises.
@@ -269,7 +268,7 @@ impl fmt::Display for Fact {
         match self {
             Self::Fate { object, fate } => write!(f, "{} {}", object.short(), FateText(fate)),
             Self::Step { step, .. } => {
-                write!(f, "{}", StepText(step))?;
+                write!(f, "{step}")?;
                 match &step.failure {
                     Some(message) => write!(f, ", but the API server refuses: {message}"),
                     None => Ok(()),
@@ -308,78 +307,5 @@ impl fmt::Display for FateText<'_> {
                 Ok(())
             }
         }
-    }
-}
-
-/// A step as a clause.
-pub(crate) struct StepText<'a>(pub(crate) &'a Step);
-
-impl fmt::Display for StepText<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Step {
-            actor,
-            act,
-            object,
-            why,
-            ..
-        } = self.0;
-        match (why, act) {
-            (Why::Intent(_), Act::Delete { propagation }) => {
-                write!(f, "you delete {}", object.short())?;
-                match propagation {
-                    Some(policy) => write!(f, " ({policy})"),
-                    None => Ok(()),
-                }
-            }
-            (Why::Collector(reason), Act::Delete { propagation }) => {
-                write!(f, "the garbage collector deletes {}", object.short())?;
-                if let Some(policy) = propagation {
-                    write!(f, " ({policy})")?;
-                }
-                write!(f, ": {reason}")
-            }
-            (Why::Collector(reason), _) => {
-                write!(f, "the garbage collector patches {}: {reason}", object.short())
-            }
-            (Why::DefinitionTerminating, _) => {
-                write!(
-                    f,
-                    "the API server deletes the custom resources of {}",
-                    object.short()
-                )
-            }
-            (Why::DefinitionsChanged, Act::Delete { .. }) => write!(
-                f,
-                "the API server deletes {}: no CustomResourceDefinition of its group and version is left",
-                object.short()
-            ),
-            (Why::DefinitionsChanged, _) => write!(
-                f,
-                "the API server writes {} for its CustomResourceDefinitions",
-                object.short()
-            ),
-            (Why::GracePeriodExpired, _) => write!(f, "{} has ended", object.short()),
-            (Why::FinalizerReleased(name), _) => write!(
-                f,
-                "finalizer {name} of {} is assumed to be released",
-                object.short()
-            ),
-            (Why::Controller(reason), act) => {
-                write!(f, "the {actor} {} {}: {reason}", verb(*act), object.short())
-            }
-            (Why::Intent(_), _) => write!(f, "{actor}: {act} {}", object.short()),
-        }
-    }
-}
-
-/// The verb for a controller's action.
-const fn verb(act: Act) -> &'static str {
-    match act {
-        Act::Delete { .. } => "deletes",
-        Act::DeleteCollection => "deletes the content of",
-        Act::Create => "creates",
-        Act::Patch { .. } | Act::Update => "changes",
-        Act::Storage(Operation::DeleteVolume) => "deletes the storage of",
-        Act::Storage(Operation::RecycleVolume) => "empties the storage of",
     }
 }

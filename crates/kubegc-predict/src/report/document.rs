@@ -16,13 +16,12 @@ use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use super::{
-    events::{End, Event, Subject, events},
+    events::{Event, events},
     reasons::because,
 };
 use crate::{
     Assumptions, Comparison, Diagnosis, Forecast, ObjectFate, Remaining, Step, Wait,
     doctor::ReferenceProblem,
-    explain::StepText,
     trace::{Act, Outcome, Why},
 };
 
@@ -144,7 +143,7 @@ pub enum WaitCauseDocument<'a> {
 
 /// The end of an event for an object.
 #[non_exhaustive]
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub enum EndDocument {
@@ -158,7 +157,7 @@ pub enum EndDocument {
 
 /// An object of an event.
 #[non_exhaustive]
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct SubjectDocument<'a> {
@@ -525,28 +524,15 @@ fn wait(wait: &Wait) -> WaitDocument<'_> {
     }
 }
 
-fn subject<'a>(subject: &Subject<'a>) -> SubjectDocument<'a> {
-    let (end, removed_at) = match subject.end {
-        End::Removed(at) => (EndDocument::Removed, Some(at)),
-        End::Terminating => (EndDocument::Terminating, None),
-        End::Changed => (EndDocument::Changed, None),
-    };
-    SubjectDocument {
-        object: subject.object,
-        end,
-        removed_at,
-    }
-}
-
 fn event<'a>(event: &Event<'a>) -> EventDocument<'a> {
     EventDocument {
-        subject: subject(&event.subject),
+        subject: event.subject,
         at: event.at,
         actor: event.step.actor.to_string(),
         reason: reason_name(&event.step.why),
         message: because(&event.step.why, event.subject.object),
         certain: event.is_certain,
-        with: event.followers.iter().map(subject).collect(),
+        with: event.followers.clone(),
     }
 }
 
@@ -632,6 +618,6 @@ fn step(step: &Step) -> StepDocument<'_> {
         owners: owners.collect(),
         changes: changes.collect(),
         causes: &step.causes,
-        text: StepText(step).to_string(),
+        text: step.to_string(),
     }
 }

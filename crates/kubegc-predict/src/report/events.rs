@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use kubegc_core::{ObjectRef, Timestamp};
 
+pub(super) use super::document::{EndDocument as End, SubjectDocument as Subject};
 use crate::{
     Forecast, Step,
     forecast::key,
@@ -30,24 +31,6 @@ impl<'a> Event<'a> {
     pub(super) fn subjects(&self) -> impl Iterator<Item = Subject<'a>> + '_ {
         std::iter::once(self.subject).chain(self.followers.iter().copied())
     }
-}
-
-/// An object and its end.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Subject<'a> {
-    pub(super) object: &'a ObjectRef,
-    pub(super) end: End,
-}
-
-/// The end of an object in an event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
-    /// It was removed at this time.
-    Removed(Timestamp),
-    /// It is terminating.
-    Terminating,
-    /// It is kept and changed.
-    Changed,
 }
 
 /// The events of a forecast, in order of time. Every deleted object is in exactly one of them, once. Objects
@@ -108,14 +91,14 @@ impl<'a> History<'a> {
     }
 
     fn subject(&self, at: impl Fn(usize) -> Timestamp) -> Subject<'a> {
-        let end = match (self.removed, self.deleted) {
-            (Some(removed), _) => End::Removed(at(removed)),
-            (None, Some(_)) => End::Terminating,
-            (None, None) => End::Changed,
-        };
         Subject {
             object: self.object,
-            end,
+            end: match (self.removed, self.deleted) {
+                (Some(_), _) => End::Removed,
+                (None, Some(_)) => End::Terminating,
+                (None, None) => End::Changed,
+            },
+            removed_at: self.removed.map(at),
         }
     }
 

@@ -21,75 +21,89 @@ use crate::{
     run::deletion_requested_at,
 };
 
-impl Text<'_> {
-    /// Writes the terminating objects, with the conditions that each waits for.
-    pub(super) fn write_terminating(&mut self) -> fmt::Result {
-        let fates = fates(self.forecast, |fate| matches!(fate, Fate::Terminating { .. }));
-        if fates.is_empty() {
-            return Ok(());
+/// The fate of an object that is not deleted, as a row of a report.
+pub(super) struct FateRow<'a> {
+    /// The word of the fate.
+    pub(super) word: &'static str,
+    pub(super) name: Name<'a>,
+    /// What it waits for, what is missing, or what it is released from; empty if there is nothing to say.
+    pub(super) text: String,
+}
+
+/// The objects that are not deleted, those of the intents first, and what controllers cannot decide.
+pub(super) fn fate_rows(forecast: &Forecast) -> Vec<FateRow<'_>> {
+    let targets: BTreeSet<[&str; 4]> = forecast.targets.iter().map(key).collect();
+    let fates = forecast.fates.iter();
+    let mut fates: Vec<&ObjectFate> = fates.filter(|fate| !is_deleted(fate)).collect();
+    fates.sort_by_key(|fate| !targets.contains(&key(&fate.object)));
+    let rows = fates.into_iter().map(|fate| FateRow {
+        word: fate.fate.word(),
+        name: Name::from(&*fate.object),
+        text: row_text(forecast, fate),
+    });
+    let of_controllers = forecast.undetermined.iter().map(|undetermined| {
+        let object = &undetermined.object;
+        let fact = missing_fact(&undetermined.missing, undetermined.missing.message_about(object));
+        FateRow {
+            word: "undetermined",
+            name: Name::from(object),
+            text: format!("{}: {fact}", undetermined.controller),
         }
-        self.heading("Terminating", fates.len())?;
-        let began = self.forecast.began;
-        let texts = fates.iter().map(|fate| {
-            let mut text = sentence(&fate.fate);
+    });
+    rows.chain(of_controllers).collect()
+}
+
+fn is_deleted(fate: &ObjectFate) -> bool {
+    matches!(fate.fate, Fate::Deleted { .. })
+}
+
+fn row_text(forecast: &Forecast, fate: &ObjectFate) -> String {
+    let mut text = detail(&fate.fate, &fate.object);
+    match &fate.fate {
+        Fate::Terminating { .. } => {
             // Only objects that were terminating in the dump.
             if let Some(since) = deletion_requested_at(&fate.before().meta()) {
                 text.push_str(&format!("; terminating since {}", moment(since)));
-                if since < began {
-                    text.push_str(&format!(" ({})", span(began.since(since))));
+                if since < forecast.began {
+                    text.push_str(&format!(" ({})", span(forecast.began.since(since))));
                 }
             }
-            (text, Name::from(&*fate.object))
-        });
-        self.write_grouped(texts)
-    }
-
-    /// Writes the objects whose fates are undetermined, with the missing facts.
-    pub(super) fn write_undetermined(&mut self) -> fmt::Result {
-        let count = undetermined(self.forecast);
-        if count == 0 {
-            return Ok(());
         }
-        self.heading("Undetermined", count)?;
-        let unknown = fates(self.forecast, |fate| matches!(fate, Fate::Undetermined { .. }));
-        let texts = unknown.iter().map(|fate| match &fate.fate {
-            Fate::Undetermined { missing } => {
-                let text = match missing_text(missing, &fate.object) {
-                    text if text.is_empty() => self.own_missing_text(missing, &fate.object),
-                    text => text,
-                };
-                (text, Name::from(&*fate.object))
-            }
-            _ => (String::new(), Name::from(&*fate.object)),
-        });
-        let texts: Vec<(String, Name<'_>)> = texts.filter(|(text, _)| !text.is_empty()).collect();
-        self.write_grouped(texts.into_iter())?;
-        let of_controllers = self.forecast.undetermined.iter().map(|undetermined| {
-            let object = &undetermined.object;
-            let fact = missing_fact(&undetermined.missing, undetermined.missing.message_about(object));
-            let text = format!("{}: {fact}", undetermined.controller);
-            (text, Name::from(object))
-        });
-        self.write_grouped(of_controllers)
+        Fate::Undetermined { missing } if text.is_empty() => {
+            text = own_missing_text(forecast, missing, &fate.object);
+        }
+        _ => {}
     }
+    text
+}
 
-    /// The facts that are missing about the object itself. Empty if they are listed by controller.
-    fn own_missing_text(&self, missing: &[Missing], of: &ObjectRef) -> String {
-        let is_listed = self
-            .forecast
-            .undetermined
-            .iter()
-            .any(|undetermined| undetermined.object.uid == of.uid);
-        let own = missing.iter().filter_map(|missing| match missing {
-            Missing::Controller { object, reason } if *object == *of && !is_listed => {
-                Some(reason.to_string())
-            }
-            _ => None,
-        });
-        own.collect::<BTreeSet<String>>()
-            .into_iter()
-            .collect::<Vec<_>>()
-            .join("; ")
+/// The facts that are missing about the object itself. Empty if they are listed by controller.
+fn own_missing_text(forecast: &Forecast, missing: &[Missing], of: &ObjectRef) -> String {
+    let mut undetermined = forecast.undetermined.iter();
+    if undetermined.any(|undetermined| undetermined.object.uid == of.uid) {
+        return String::new();
+    }
+    let own = missing.iter().filter_map(|missing| match missing {
+        Missing::Controller { object, reason } if *object == *of => Some(reason.to_string()),
+        _ => None,
+    });
+    let own: Vec<String> = own.collect::<BTreeSet<String>>().into_iter().collect();
+    own.join("; ")
+}
+
+impl Text<'_> {
+    /// Writes the objects with one fate other than deleted.
+    pub(super) fn write_fates(&mut self, title: &str, rows: &[FateRow<'_>]) -> fmt::Result {
+        let word = title.to_lowercase();
+        let counts = counts(self.forecast);
+        let Some((_, count)) = counts.into_iter().find(|(counted, _)| *counted == word) else {
+            return Ok(());
+        };
+        self.heading(title, count)?;
+        let of_word = rows.iter().filter(|row| row.word == word);
+        // What is missing about an object without a text is listed by controller.
+        let shown = of_word.filter(|row| word != "undetermined" || !row.text.is_empty());
+        self.write_grouped(shown.map(|row| (row.text.as_str(), row.name)))
     }
 
     /// Writes the events of objects whose fates are undetermined, with the condition under which they happen.
@@ -110,7 +124,6 @@ impl Text<'_> {
 
     /// Writes the deleted objects below their owners. Owners that are not deleted are shown with their fate.
     pub(super) fn write_deleted(&mut self) -> fmt::Result {
-        let is_deleted = |fate: &ObjectFate| matches!(fate.fate, Fate::Deleted { .. });
         let count = self.forecast.fates.iter().filter(|fate| is_deleted(fate)).count();
         if count == 0 {
             return Ok(());
@@ -153,29 +166,6 @@ impl Text<'_> {
             more => self.line("  - ", &number(more, "more object")),
         }
     }
-
-    /// Writes the names of the objects with one fate, with their details.
-    pub(super) fn write_fates(&mut self, title: &str, is_meant: fn(&Fate) -> bool) -> fmt::Result {
-        let fates = fates(self.forecast, is_meant);
-        if fates.is_empty() {
-            return Ok(());
-        }
-        self.heading(title, fates.len())?;
-        let texts = fates.iter().map(|fate| match &fate.fate {
-            Fate::Released { .. } => (sentence(&fate.fate), Name::from(&*fate.object)),
-            _ => (String::new(), Name::from(&*fate.object)),
-        });
-        self.write_grouped(texts)
-    }
-}
-
-/// The objects with one fate, those of the intents first.
-fn fates(forecast: &Forecast, is_meant: fn(&Fate) -> bool) -> Vec<&ObjectFate> {
-    let targets: BTreeSet<[&str; 4]> = forecast.targets.iter().map(key).collect();
-    let fates = forecast.fates.iter();
-    let mut fates: Vec<&ObjectFate> = fates.filter(|fate| is_meant(&fate.fate)).collect();
-    fates.sort_by_key(|fate| !targets.contains(&key(&fate.object)));
-    fates
 }
 
 /// The number of objects with an undetermined fate or about which a controller cannot decide.

@@ -11,7 +11,7 @@ use std::{
 use kubegc_core::printable;
 
 use super::{
-    fates::{counts, detail},
+    fates::{counts, detail, fate_rows},
     names::names_of_kind,
     notes::{assumptions, notes},
     tree::{DEPTH_MAX, Parent, Relation, Relations, Row, rows},
@@ -146,17 +146,11 @@ impl Forecast {
 
     /// Terminating objects with what they wait for, and undetermined ones with what is missing.
     fn write_waits(&self, out: &mut String) -> fmt::Result {
-        for word in ["terminating", "undetermined"] {
-            let of_word = self.fates.iter().filter(|fate| fate.fate.word() == word);
-            let texts: Vec<String> = of_word
-                .map(|fate| format!("{}: {}", fate.object.short(), detail(&fate.fate, &fate.object)))
-                .take(ROWS_MAX)
-                .collect();
-            let title = match word {
-                "terminating" => "Terminating",
-                _ => "Undetermined",
-            };
-            list(out, title, &texts)?;
+        let rows = fate_rows(self);
+        for (title, word) in [("Terminating", "terminating"), ("Undetermined", "undetermined")] {
+            let shown = rows.iter().filter(|row| row.word == word && !row.text.is_empty());
+            let texts = shown.map(|row| format!("{}: {}", row.name.full(), row.text));
+            list(out, title, &texts.take(ROWS_MAX).collect::<Vec<_>>())?;
         }
         Ok(())
     }

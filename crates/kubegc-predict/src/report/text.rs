@@ -7,11 +7,11 @@ use std::{
 
 use super::{
     events::{End, Event, events},
-    fates::counts,
+    fates::{counts, fate_rows},
     names::{Name, counted, names_of_kind},
     words::{line_text, moment, span},
 };
-use crate::{Fate, Finding, Forecast, Step, explain::StepText, node::units::wrapped};
+use crate::{Finding, Forecast, Step, node::units::wrapped};
 
 /// Size limits of a printed forecast.
 ///
@@ -126,8 +126,9 @@ impl Text<'_> {
             events.into_iter().partition(|event| event.is_certain);
         let has_events = self.detail.events.unwrap_or(self.forecast.horizon.is_some());
         self.write_summary()?;
-        self.write_terminating()?;
-        self.write_undetermined()?;
+        let rows = fate_rows(self.forecast);
+        self.write_fates("Terminating", &rows)?;
+        self.write_fates("Undetermined", &rows)?;
         if has_events {
             if !certain.is_empty() {
                 writeln!(self.out, "\nEvents:")?;
@@ -137,9 +138,9 @@ impl Text<'_> {
         } else {
             self.write_deleted()?;
         }
-        self.write_fates("Released", |fate| matches!(fate, Fate::Released { .. }))?;
+        self.write_fates("Released", &rows)?;
         if !has_events {
-            self.write_fates("Kept", |fate| matches!(fate, Fate::Kept))?;
+            self.write_fates("Kept", &rows)?;
         }
         if self.detail.steps {
             self.write_steps()?;
@@ -192,7 +193,7 @@ impl Text<'_> {
         writeln!(self.out, "\nRequests: {}", self.forecast.timeline.len())?;
         for (at, step) in self.forecast.timeline.iter().enumerate() {
             let seconds = step.at.as_secs_f64();
-            let text = format!("{}{}", StepText(step), response(step));
+            let text = format!("{step}{}", response(step));
             self.line(&format!("  {:>3}. {seconds:>8.3}s  ", at + 1), &text)?;
         }
         Ok(())
@@ -221,12 +222,12 @@ impl Text<'_> {
     /// Writes objects, grouped by kind and text, in the order of the first object of each group.
     pub(super) fn write_grouped<'o>(
         &mut self,
-        objects: impl Iterator<Item = (String, Name<'o>)>,
+        objects: impl Iterator<Item = (&'o str, Name<'o>)>,
     ) -> fmt::Result {
-        let mut groups: Vec<(String, Vec<Name<'o>>)> = Vec::new();
-        let mut positions: BTreeMap<(&str, &str, String), usize> = BTreeMap::new();
+        let mut groups: Vec<(&str, Vec<Name<'o>>)> = Vec::new();
+        let mut positions: BTreeMap<(&str, &str, &str), usize> = BTreeMap::new();
         for (text, name) in objects {
-            let key = (name.group, name.kind, text.clone());
+            let key = (name.group, name.kind, text);
             let position = *positions.entry(key).or_insert(groups.len());
             if position == groups.len() {
                 groups.push((text, Vec::new()));
@@ -237,7 +238,7 @@ impl Text<'_> {
             let mut line = names_of_kind(&names, self.detail.objects_max);
             if !text.is_empty() {
                 line.push_str(": ");
-                line.push_str(&text);
+                line.push_str(text);
             }
             self.line("  - ", &line)?;
         }

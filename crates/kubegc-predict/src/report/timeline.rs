@@ -41,7 +41,7 @@ impl Text<'_> {
             return Ok(());
         };
         let subjects = rest.iter().flat_map(|event| event.subjects());
-        let removed = subjects.filter(|subject| matches!(subject.end, End::Removed(_)));
+        let removed = subjects.filter(|subject| subject.end == End::Removed);
         let removed = counted(removed.map(|subject| &*subject.object.kind));
         let before = format!("and from {} to {}: ", moment(first.at), moment(last.at));
         writeln!(self.out)?;
@@ -70,10 +70,8 @@ impl Text<'_> {
     fn write_group(&mut self, line: &Line, group: &[&Event<'_>]) -> fmt::Result {
         let Some(first) = group.first() else { return Ok(()) };
         let kinds: BTreeSet<&str> = group.iter().map(|event| &*event.subject.object.kind).collect();
-        let lengths: BTreeSet<Option<Duration>> = group
-            .iter()
-            .map(|event| event.subject.end.since(event.at))
-            .collect();
+        let lengths: BTreeSet<Option<Duration>> =
+            group.iter().map(|event| event.subject.since(event.at)).collect();
         let mut text = match group {
             [event] => event.subject.object.short(),
             _ => counted(group.iter().map(|event| &*event.subject.object.kind)).join(", "),
@@ -86,7 +84,7 @@ impl Text<'_> {
         text.push_str(": ");
         text.push_str(&line.because);
         let is_uniform = lengths.len() == 1;
-        if let Some(length) = first.subject.end.since(first.at).filter(|_| is_uniform) {
+        if let Some(length) = first.subject.since(first.at).filter(|_| is_uniform) {
             text.push_str(&format!("; removed {} later", span(length)));
         }
         // Names of controllers are long, and their common ending is redundant.
@@ -101,7 +99,7 @@ impl Text<'_> {
                     1 => Name::from(object).with_namespace(),
                     _ => object.short(),
                 };
-                match event.subject.end.since(event.at).filter(|_| !is_uniform) {
+                match event.subject.since(event.at).filter(|_| !is_uniform) {
                     Some(length) => format!("{name} ({} later)", span(length)),
                     None => name,
                 }
@@ -116,7 +114,7 @@ impl Text<'_> {
         let Some(first) = group.first() else { return Ok(()) };
         let mut kinds: BTreeMap<(&str, bool), Vec<Subject<'_>>> = BTreeMap::new();
         for follower in group.iter().flat_map(|event| &event.followers) {
-            let is_removed = matches!(follower.end, End::Removed(_));
+            let is_removed = follower.end == End::Removed;
             kinds
                 .entry((&*follower.object.kind, !is_removed))
                 .or_default()
@@ -134,7 +132,7 @@ impl Text<'_> {
             let terminating = if is_terminating { " (terminating)" } else { "" };
             let later = match followers
                 .iter()
-                .filter_map(|follower| follower.end.since(first.at))
+                .filter_map(|follower| follower.since(first.at))
                 .max()
             {
                 Some(length) if followers.len() == 1 => format!(" {} later", span(length)),
@@ -184,7 +182,7 @@ impl Line {
             actor: event.step.actor.to_string(),
             because: because(&event.step.why, event.subject.object),
             fate: match event.subject.end {
-                End::Removed(_) => ["", ""],
+                End::Removed => ["", ""],
                 End::Terminating => ["is terminating", "are terminating"],
                 End::Changed => changes(&event.step.why),
             },
@@ -192,12 +190,10 @@ impl Line {
     }
 }
 
-impl End {
+impl Subject<'_> {
     /// Time until the object is removed, if not at once.
     fn since(self, at: Timestamp) -> Option<Duration> {
-        match self {
-            Self::Removed(removed) => Some(removed.since(at)).filter(|length| length.as_secs() > 0),
-            Self::Terminating | Self::Changed => None,
-        }
+        let length = self.removed_at.map(|removed| removed.since(at));
+        length.filter(|length| length.as_secs() > 0)
     }
 }
