@@ -2,11 +2,11 @@
 
 use kubegc_core::{DeleteOptions, KubernetesVersion, PropagationPolicy};
 use kubegc_predict::{
-    Assumptions, Cluster, Comparison, Diagnosis, Intent,
-    document::{Document, ForecastDocument},
+    Assumptions, Cluster, Intent,
+    document::{SCHEMAS, answer},
 };
 use kubegc_snapshot::Reader;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 const DUMP: &str = r#"
 apiVersion: v1
@@ -86,8 +86,10 @@ fn resolved<'s>(schema: &'s Value, root: &'s Value) -> Vec<&'s Value> {
     found
 }
 
-fn check(value: &Value, schema: schemars::Schema, name: &str) {
-    let schema = schema.to_value();
+fn check(value: &Value, name: &str) {
+    let schema = SCHEMAS.iter().find(|(schema, _)| *schema == name);
+    let (_, schema) = schema.expect("a schema of this name");
+    let schema: Value = serde_json::from_str(schema).expect("JSON");
     let mut unknown = Vec::new();
     unknown_fields(value, &schema, &schema, "", &mut unknown);
     assert_eq!(unknown, [""; 0], "{schema:#}");
@@ -115,23 +117,43 @@ fn schemas_name_every_field_of_a_document() {
         delete(PropagationPolicy::Orphan),
     );
     for forecast in [&foreground, &orphan, cluster.pending()] {
-        check(
-            &forecast.to_json(),
-            schemars::schema_for!(ForecastDocument<'_>),
-            "kubegc-forecast/1",
-        );
+        check(&forecast.to_json(), "kubegc-forecast/1");
     }
-    let comparison = foreground.compare(&orphan);
-    check(
-        &comparison.to_json(),
-        schemars::schema_for!(Document<'_, Comparison<'_>>),
-        "kubegc-comparison/1",
-    );
+    check(&foreground.compare(&orphan).to_json(), "kubegc-comparison/1");
     let diagnosis = cluster.doctor();
     assert!(!diagnosis.terminating.is_empty() && !diagnosis.references.is_empty());
-    check(
-        &diagnosis.to_json(),
-        schemars::schema_for!(Document<'_, Diagnosis>),
-        "kubegc-diagnosis/1",
-    );
+    check(&diagnosis.to_json(), "kubegc-diagnosis/1");
+}
+
+#[test]
+fn schemas_name_every_field_of_questions_and_answers() {
+    for ask in ["forecast", "diagnosis"] {
+        let question = json!({
+            "schema": "kubegc-question/1", "ask": ask, "kubernetes": "1.33", "dump": DUMP, "complete": ["all"],
+            "apiResources": "NAME SHORTNAMES APIVERSION NAMESPACED KIND\n", "lenient": true,
+            "delete": [
+                {"arguments": ["configmaps"], "namespace": "shop", "allNamespaces": false, "selector": "!a", "all": false},
+                {"filename": DUMP, "afterSeconds": 1},
+                {
+                    "object": {"apiVersion": "v1", "kind": "Secret", "namespace": "shop", "name": "key", "uid": "u3"},
+                    "options": {
+                        "propagationPolicy": "Orphan", "gracePeriodSeconds": 0, "dryRun": ["All"],
+                        "preconditions": {"uid": "u3", "resourceVersion": null},
+                    },
+                },
+            ],
+            "now": "2026-05-01T12:00:00Z", "horizonSeconds": 60, "everything": true, "only": [], "without": [],
+            "assumptions": {
+                "podsEnd": true, "finalizersReleased": ["a.b/c"], "unreachableWebhooks": [], "storageIsDeleted": true,
+                "externalControllersRun": true, "otherNodesAreReady": false,
+                "cloud": [{"node": "n", "exists": true, "isShutdown": null}],
+            },
+        });
+        check(&question, "kubegc-question/1");
+        let answer = answer(question.to_string().as_bytes(), &[]).text;
+        let answer: Value = serde_json::from_str(&answer).expect("JSON");
+        assert_eq!(answer["error"], Value::Null);
+        assert!(answer[ask].is_object());
+        check(&answer, "kubegc-answer/1");
+    }
 }

@@ -3,6 +3,7 @@
 //! - [`architecture`]: the crates and the data that flows between them.
 //! - [`examples`]: the examples of the repository.
 //! - [`predicting`]: forecasts from dumps.
+//! - [`asking_in_json`]: questions and answers in JSON, for hosts in other languages and for scripts.
 //! - [`cleaning_up`]: the controllers that delete objects for other reasons than owner references.
 //! - [`driving_the_collector`]: the garbage collector as a state machine.
 //! - [`collecting_on_a_node`]: the kubelet's garbage collection.
@@ -23,6 +24,9 @@ pub mod examples {}
 
 #[doc = include_str!("../guide/predicting.md")]
 pub mod predicting {}
+
+#[doc = include_str!("../guide/asking_in_json.md")]
+pub mod asking_in_json {}
 
 #[doc = include_str!("../guide/cleaning_up.md")]
 pub mod cleaning_up {}

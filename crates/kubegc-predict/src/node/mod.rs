@@ -9,7 +9,7 @@ mod assumption;
 mod change;
 mod disk;
 mod forecast;
-mod json;
+pub(crate) mod json;
 mod report;
 pub(crate) mod units;
 mod what_if;

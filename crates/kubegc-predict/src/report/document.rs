@@ -1,27 +1,34 @@
-//! The JSON forms of forecasts, comparisons and diagnoses.
+//! The JSON forms of forecasts, comparisons and diagnoses, and of questions and their answers.
+//!
+//! [`answer`] takes a question and returns a report, all in JSON.
 //!
 //! The types of a report are serialized as they are. The types of this module are the parts whose JSON form
 //! differs from them: facts that are derived, and sentences.
 //!
 //! Each document has a field `schema` with its name and version. Within a version, fields are added and never
-//! removed, and the values of a field keep their meaning. Times are RFC 3339 in UTC. With the feature
-//! `schemars`, every type has a JSON schema.
+//! removed, and the values of a field keep their meaning. Times are RFC 3339 in UTC. [`SCHEMAS`] has the JSON
+//! schemas; with the feature `schemars`, the types generate theirs.
 
 use std::{collections::BTreeMap, fmt};
 
-use kubegc_controllers::{Cloud, Operation};
+use kubegc_controllers::Operation;
 use kubegc_core::{ObjectRef, OwnerReference, Timestamp, Uid};
 use kubegc_objects::{classify::Resolved, collector::InvalidNamespace};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
+pub use super::{
+    answer::{Answer, AnswerStatus, answer, error},
+    question::{AssumptionsDocument, InstanceDocument},
+};
 use super::{
     events::{Event, events},
     reasons::because,
 };
 use crate::{
-    Assumptions, Comparison, Diagnosis, Forecast, ObjectFate, Remaining, Step, Wait,
+    Comparison, Diagnosis, Forecast, ObjectFate, Remaining, Step, Wait,
     doctor::ReferenceProblem,
+    node::json as node,
     trace::{Act, Outcome, Why},
 };
 
@@ -78,7 +85,7 @@ pub struct ForecastDocument<'a> {
     /// The controllers that run in addition to the garbage collector.
     pub controllers: &'a [&'static str],
     /// Assumptions about everything outside of the control plane.
-    pub assumptions: AssumptionsDocument<'a>,
+    pub assumptions: AssumptionsDocument,
 }
 
 /// Name and version of [`ForecastDocument`].
@@ -87,6 +94,25 @@ pub const FORECAST_SCHEMA: &str = "kubegc-forecast/1";
 pub const COMPARISON_SCHEMA: &str = "kubegc-comparison/1";
 /// Name and version of the document of a [`Diagnosis`].
 pub const DIAGNOSIS_SCHEMA: &str = "kubegc-diagnosis/1";
+pub(super) const QUESTION_SCHEMA: &str = "kubegc-question/1";
+pub(super) const ANSWER_SCHEMA: &str = "kubegc-answer/1";
+
+/// The JSON schemas of all documents, by their name and version: questions, answers and reports.
+pub const SCHEMAS: [(&str, &str); 7] = [
+    (QUESTION_SCHEMA, include_str!("../../schemas/question.json")),
+    (ANSWER_SCHEMA, include_str!("../../schemas/answer.json")),
+    (FORECAST_SCHEMA, include_str!("../../schemas/forecast.json")),
+    (COMPARISON_SCHEMA, include_str!("../../schemas/comparison.json")),
+    (DIAGNOSIS_SCHEMA, include_str!("../../schemas/diagnosis.json")),
+    (
+        node::FORECAST_SCHEMA,
+        include_str!("../../schemas/node-forecast.json"),
+    ),
+    (
+        node::COMPARISON_SCHEMA,
+        include_str!("../../schemas/node-comparison.json"),
+    ),
+];
 
 /// A condition that a terminating object waits for.
 #[non_exhaustive]
@@ -293,40 +319,6 @@ pub struct WarningDocument<'a> {
     pub message: String,
 }
 
-/// Assumptions about everything outside of the control plane.
-#[non_exhaustive]
-#[derive(Clone, Debug, Serialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
-pub struct AssumptionsDocument<'a> {
-    /// Pods end after their grace period.
-    pub pods_end: bool,
-    /// Finalizers that are removed from terminating objects.
-    pub finalizers_released: Vec<&'a str>,
-    /// Admission webhooks that cannot be reached.
-    pub unreachable_webhooks: Vec<&'a str>,
-    /// Storage plugins delete volumes.
-    pub storage_is_deleted: bool,
-    /// Cloud and CSI controllers remove their finalizers.
-    pub external_controllers_run: bool,
-    /// The cloud provider's responses for nodes.
-    pub cloud: Vec<InstanceDocument<'a>>,
-}
-
-/// The cloud provider's response for a node.
-#[non_exhaustive]
-#[derive(Clone, Debug, Serialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
-pub struct InstanceDocument<'a> {
-    /// The node.
-    pub node: &'a str,
-    /// Whether its machine exists; null if there is no response.
-    pub exists: Option<bool>,
-    /// Whether it is shut down; null if there is no response.
-    pub is_shutdown: Option<bool>,
-}
-
 /// A problem with an owner reference.
 #[derive(Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
@@ -421,7 +413,7 @@ impl Forecast {
             warnings: warnings.collect(),
             findings: self.findings.iter().map(ToString::to_string).collect(),
             controllers: &self.controllers,
-            assumptions: assumptions(&self.assumptions),
+            assumptions: AssumptionsDocument::from(&self.assumptions),
         }
     }
 
@@ -533,36 +525,6 @@ fn event<'a>(event: &Event<'a>) -> EventDocument<'a> {
         message: because(&event.step.why, event.subject.object),
         certain: event.is_certain,
         with: event.followers.clone(),
-    }
-}
-
-fn assumptions(assumptions: &Assumptions) -> AssumptionsDocument<'_> {
-    // There may be no response.
-    let response = |response: &Cloud| match response {
-        Cloud::Yes => Some(true),
-        Cloud::No => Some(false),
-        Cloud::NotImplemented | Cloud::Failed(_) => None,
-    };
-    let cloud = assumptions.cloud.iter().map(|(node, instance)| InstanceDocument {
-        node,
-        exists: response(&instance.exists),
-        is_shutdown: response(&instance.is_shutdown),
-    });
-    AssumptionsDocument {
-        pods_end: assumptions.pods_end,
-        finalizers_released: assumptions
-            .finalizers_released
-            .iter()
-            .map(|name| &**name)
-            .collect(),
-        unreachable_webhooks: assumptions
-            .unreachable_webhooks
-            .iter()
-            .map(|name| &**name)
-            .collect(),
-        storage_is_deleted: assumptions.storage_is_deleted,
-        external_controllers_run: assumptions.external_controllers_run,
-        cloud: cloud.collect(),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Forecasts and diagnoses for people and programs: text, JSON and DOT.
 
+mod answer;
 mod comparison;
 mod diagnosis;
 pub mod document;
@@ -9,6 +10,7 @@ mod fates;
 mod names;
 mod notes;
 mod page;
+mod question;
 mod reasons;
 mod sarif;
 mod text;

@@ -1,0 +1,358 @@
+//! Answers to questions in JSON, for hosts in other languages.
+
+use std::{
+    error::Error,
+    panic::{self, AssertUnwindSafe},
+    path::Path,
+};
+
+use kubegc_core::FieldError;
+use kubegc_node::policy::InvalidPolicy;
+use kubegc_snapshot::SnapshotError;
+use serde::Serialize;
+
+use super::{
+    document::{ANSWER_SCHEMA, Document, ForecastDocument},
+    question::{Ask, QuestionDocument},
+};
+use crate::{Cluster, Diagnosis, Fate, Finding, Forecast, PredictError};
+
+/// An answer: a report, or the error that prevents one.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub(super) struct AnswerDocument<'a> {
+    /// Name and version of this form: `kubegc-answer/1`.
+    schema: &'static str,
+    /// The result in a word.
+    status: AnswerStatus,
+    /// The reason why there is no report; null if there is one.
+    error: Option<String>,
+    /// The release of the cluster.
+    kubernetes: Option<String>,
+    /// Findings about the dump.
+    notes: Vec<String>,
+    /// The forecast, if the question asks for one.
+    forecast: Option<ForecastDocument<'a>>,
+    /// The diagnosis, if the question asks for one.
+    diagnosis: Option<Document<'a, Diagnosis>>,
+}
+
+/// The result of a question in a word, which command line tools return as their exit code.
+///
+/// # Examples
+/// ```
+/// use kubegc_predict::{PredictError, document::AnswerStatus};
+/// let error = PredictError::Selection { problem: "give no names".to_owned() };
+/// assert_eq!(AnswerStatus::of(&error), AnswerStatus::Invalid);
+/// assert_eq!(AnswerStatus::of(&error).exit_code(), 2);
+/// ```
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub enum AnswerStatus {
+    /// The report is complete, and nothing is wrong.
+    Ok,
+    /// The dump cannot be read.
+    Unreadable,
+    /// The question cannot be read, or contradicts itself.
+    Invalid,
+    /// An object stays terminating, or an owner reference is wrong.
+    Problem,
+    /// The dump has no such object or resource type.
+    NotFound,
+    /// The outcome of an object depends on missing data.
+    Undetermined,
+    /// The API server refuses a delete, or a kubelet its settings.
+    Refused,
+    /// kubegc failed. This is a bug.
+    Internal,
+}
+
+impl AnswerStatus {
+    /// The exit code of a command line tool.
+    #[must_use]
+    pub const fn exit_code(self) -> u8 {
+        match self {
+            Self::Ok => 0,
+            Self::Unreadable => 1,
+            Self::Invalid => 2,
+            Self::Problem => 3,
+            Self::NotFound => 4,
+            Self::Undetermined => 5,
+            Self::Refused => 6,
+            // That of a panic.
+            Self::Internal => 101,
+        }
+    }
+
+    /// The status of an error; [`Unreadable`](Self::Unreadable) for those of other crates.
+    #[must_use]
+    pub fn of(error: &(dyn Error + 'static)) -> Self {
+        if let Some(error) = error.downcast_ref::<SnapshotError>() {
+            return match error {
+                SnapshotError::Declaration { .. } => Self::Invalid,
+                _ => Self::Unreadable,
+            };
+        }
+        match error.downcast_ref::<PredictError>() {
+            Some(PredictError::UnknownKind { .. } | PredictError::UnknownObject { .. }) => Self::NotFound,
+            Some(_) => Self::Invalid,
+            None if error.is::<InvalidPolicy>() => Self::Refused,
+            None if error.is::<FieldError>() => Self::Invalid,
+            None => Self::Unreadable,
+        }
+    }
+}
+
+impl Forecast {
+    /// The result in a word: [`Refused`](AnswerStatus::Refused) before [`Problem`](AnswerStatus::Problem)
+    /// before [`Undetermined`](AnswerStatus::Undetermined).
+    #[must_use]
+    pub fn status(&self) -> AnswerStatus {
+        let has = |is_meant: fn(&Fate) -> bool| self.fates.iter().any(|fate| is_meant(&fate.fate));
+        let mut findings = self.findings.iter();
+        if findings.any(|finding| matches!(finding, Finding::Refused { .. })) {
+            AnswerStatus::Refused
+        } else if has(|fate| matches!(fate, Fate::Terminating { .. })) {
+            AnswerStatus::Problem
+        } else if has(|fate| matches!(fate, Fate::Undetermined { .. })) || !self.undetermined.is_empty() {
+            AnswerStatus::Undetermined
+        } else {
+            AnswerStatus::Ok
+        }
+    }
+}
+
+impl Diagnosis {
+    /// The result in a word.
+    #[must_use]
+    pub fn status(&self) -> AnswerStatus {
+        let terminating = self.terminating.iter().map(|one| &one.fate);
+        let mut fates = terminating.chain(self.references.iter().map(|wrong| &wrong.fate));
+        if !self.is_healthy() {
+            AnswerStatus::Problem
+        } else if fates.any(|fate| matches!(fate, Fate::Undetermined { .. })) {
+            AnswerStatus::Undetermined
+        } else {
+            AnswerStatus::Ok
+        }
+    }
+}
+
+/// An answer in JSON. Made by [`answer`] and [`error`].
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The result in a word, as in the text.
+    pub status: AnswerStatus,
+    /// The document `kubegc-answer/1`.
+    pub text: String,
+}
+
+/// The reason why there is no report.
+pub(super) struct Failure {
+    status: AnswerStatus,
+    message: String,
+}
+
+impl Failure {
+    pub(super) const fn invalid(message: String) -> Self {
+        Self {
+            status: AnswerStatus::Invalid,
+            message,
+        }
+    }
+
+    /// The dump has no objects.
+    pub(super) fn empty() -> Self {
+        Self {
+            status: AnswerStatus::Unreadable,
+            message: "the dump has no objects".to_owned(),
+        }
+    }
+
+    /// The status and the message of an error, with its causes.
+    fn of(error: &(dyn Error + 'static)) -> Self {
+        let mut message = error.to_string();
+        let mut cause = error.source();
+        while let Some(error) = cause {
+            message.push_str(": ");
+            message.push_str(&error.to_string());
+            cause = error.source();
+        }
+        Self {
+            status: AnswerStatus::of(error),
+            message,
+        }
+    }
+
+    fn document<'a>(self) -> AnswerDocument<'a> {
+        AnswerDocument {
+            schema: ANSWER_SCHEMA,
+            status: self.status,
+            error: Some(self.message),
+            kubernetes: None,
+            notes: Vec::new(),
+            forecast: None,
+            diagnosis: None,
+        }
+    }
+}
+
+impl<E: Error + 'static> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self::of(&error)
+    }
+}
+
+/// Answers a question in JSON: the dump in it and in these files, its deletes, period and assumptions. The
+/// answer is JSON, too, also if it is an error. [`SCHEMAS`](super::document::SCHEMAS) describes both.
+///
+/// It does not panic, and reads no files but these: a question may come from anywhere.
+///
+/// # Complexity
+/// That of [`Cluster::forecast`] or [`Cluster::doctor`], and of reading the dump.
+///
+/// # Examples
+/// ```
+/// use kubegc_predict::document::answer;
+/// let question = br#"{
+///     "schema": "kubegc-question/1",
+///     "dump": [
+///         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "shop", "name": "owner", "uid": "u1"}},
+///         {"apiVersion": "v1", "kind": "Secret", "metadata": {"namespace": "shop", "name": "key", "uid": "u2",
+///             "ownerReferences": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": "u1"}]}}
+///     ],
+///     "complete": ["all"],
+///     "delete": [{"arguments": ["configmap/owner"], "namespace": "shop"}]
+/// }"#;
+/// let answer: serde_json::Value = serde_json::from_str(&answer(question, &[]).text)?;
+/// assert_eq!(answer["status"], "ok");
+/// assert_eq!(answer["forecast"]["summary"]["deleted"], 2);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[must_use]
+pub fn answer(question: &[u8], paths: &[&Path]) -> Answer {
+    // A host in another language cannot unwind.
+    let answered = panic::catch_unwind(AssertUnwindSafe(|| {
+        report(question, paths).unwrap_or_else(|failure| failure.document().into())
+    }));
+    answered.unwrap_or_else(|panic| {
+        let message = match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
+            (Some(message), _) => message,
+            (None, Some(message)) => message.as_str(),
+            (None, None) => "no message",
+        };
+        let failure = Failure {
+            status: AnswerStatus::Internal,
+            message: format!("a bug of kubegc: {message}"),
+        };
+        failure.document().into()
+    })
+}
+
+/// An error as an answer in JSON, as [`answer`] writes it.
+///
+/// # Examples
+/// ```
+/// use kubegc_predict::{PredictError, document};
+/// let error = PredictError::Selection { problem: "give no names".to_owned() };
+/// let answer = r#"{"schema":"kubegc-answer/1","status":"invalid","error":"give no names","#;
+/// assert!(document::error(&error).text.starts_with(answer));
+/// ```
+#[must_use]
+pub fn error(error: &(dyn Error + 'static)) -> Answer {
+    Failure::of(error).document().into()
+}
+
+/// The answer to a question that can be answered.
+fn report(question: &[u8], paths: &[&Path]) -> Result<Answer, Failure> {
+    let document = QuestionDocument::read(question)?;
+    let cluster = document.cluster(paths)?;
+    Ok(match document.ask {
+        Ask::Forecast => {
+            let forecast = cluster.forecast(&document.question(&cluster)?)?;
+            Answer::from(AnswerDocument {
+                status: forecast.status(),
+                forecast: Some(forecast.document()),
+                ..answered(&cluster)
+            })
+        }
+        Ask::Diagnosis => {
+            let diagnosis = cluster.doctor();
+            Answer::from(AnswerDocument {
+                status: diagnosis.status(),
+                diagnosis: Some(diagnosis.document()),
+                ..answered(&cluster)
+            })
+        }
+    })
+}
+
+/// An answer without its report.
+fn answered<'a>(cluster: &Cluster) -> AnswerDocument<'a> {
+    let findings = cluster.snapshot().findings.iter();
+    AnswerDocument {
+        schema: ANSWER_SCHEMA,
+        status: AnswerStatus::Ok,
+        error: None,
+        kubernetes: Some(cluster.version().to_string()),
+        notes: findings.map(ToString::to_string).collect(),
+        forecast: None,
+        diagnosis: None,
+    }
+}
+
+impl From<AnswerDocument<'_>> for Answer {
+    fn from(document: AnswerDocument<'_>) -> Self {
+        Self {
+            status: document.status,
+            // Documents have only texts as keys, so this does not fail.
+            text: serde_json::to_string(&document).unwrap_or_default(),
+        }
+    }
+}
+
+#[cfg(all(test, feature = "schemars"))]
+mod tests {
+    use std::{fs, path::PathBuf};
+
+    use schemars::{JsonSchema, Schema, schema_for};
+
+    use super::{super::document::SCHEMAS, *};
+    use crate::{Comparison, node::json as node};
+
+    fn schema<T: JsonSchema>() -> Schema {
+        schema_for!(T)
+    }
+
+    /// `UPDATE_EXPECT=1` rewrites the files.
+    #[test]
+    fn the_files_are_the_schemas_of_the_types() {
+        let of_types = [
+            ("question", schema::<QuestionDocument<'_>>()),
+            ("answer", schema::<AnswerDocument<'_>>()),
+            ("forecast", schema::<ForecastDocument<'_>>()),
+            ("comparison", schema::<Document<'_, Comparison<'_>>>()),
+            ("diagnosis", schema::<Document<'_, Diagnosis>>()),
+            ("node-forecast", schema::<node::ForecastDocument<'_>>()),
+            ("node-comparison", schema::<node::ComparisonDocument<'_>>()),
+        ];
+        let directory = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/schemas"));
+        for ((name, mut of_type), (version, in_file)) in of_types.into_iter().zip(SCHEMAS) {
+            assert_eq!(version, format!("kubegc-{name}/1"));
+            of_type.insert("title".to_owned(), version.into());
+            let of_type = format!("{:#}\n", of_type.to_value());
+            if std::env::var_os("UPDATE_EXPECT").is_some() {
+                fs::write(directory.join(name).with_extension("json"), of_type).expect("a file");
+            } else {
+                assert!(
+                    of_type == in_file,
+                    "schemas/{name}.json differs: run with UPDATE_EXPECT=1"
+                );
+            }
+        }
+    }
+}

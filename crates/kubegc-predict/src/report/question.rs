@@ -1,0 +1,442 @@
+//! The JSON form of a question: a dump, deletes, a period and assumptions.
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use kubegc_controllers::Cloud;
+use kubegc_core::{
+    DeleteOptions, KubernetesVersion, PropagationPolicy, Timestamp, Uid, deletion::DeleteOptionsSpec,
+};
+use kubegc_snapshot::Reader;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::answer::Failure;
+use crate::{Assumptions, Cluster, Instance, Intent, KindName, ObjectName, Question, Selection, Target};
+
+/// A question.
+#[derive(Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct QuestionDocument<'a> {
+    /// Name and version of this form: `kubegc-question/1`.
+    #[serde(rename = "schema")]
+    _schema: String,
+    /// The report that is wanted. Default: a forecast.
+    #[serde(default)]
+    pub(super) ask: Ask,
+    /// The release of the cluster, such as `1.33`. Default: that of the dump, if it is known, else the latest
+    /// that is supported.
+    kubernetes: Option<String>,
+    /// The dump: API objects, lists of them as kubectl prints them, and texts of YAML or JSON documents. One
+    /// of these, or an array of them.
+    #[serde(borrow)]
+    #[cfg_attr(feature = "schemars", schemars(with = "Option<DumpSchema>"))]
+    dump: Option<&'a RawValue>,
+    /// Kinds that the dump holds completely, such as `pods`, `deployments.apps`, `pods@shop` or `all`.
+    /// Missing objects of other kinds are unknown, not absent.
+    #[serde(default)]
+    complete: Vec<String>,
+    /// Output of `kubectl api-resources`, for kinds that the dump does not define.
+    api_resources: Option<String>,
+    /// Whether documents that cannot be read are skipped. Their kinds count as incomplete then.
+    #[serde(default)]
+    lenient: bool,
+    /// The deletes, in order of time. Without any, the forecast is about what happens anyway.
+    #[serde(default, borrow)]
+    delete: Vec<DeleteDocument<'a>>,
+    /// The time of the dump. Default: the newest time in it.
+    #[cfg_attr(feature = "schemars", schemars(with = "Option<String>"))]
+    now: Option<Timestamp>,
+    /// The length of the period. Default: until nothing changes any more.
+    horizon_seconds: Option<u64>,
+    /// Whether the forecast includes the changes that happen without the deletes.
+    #[serde(default)]
+    everything: bool,
+    /// The controllers that run, by name. Default: those that kube-controller-manager runs by default.
+    only: Option<Vec<String>>,
+    /// Controllers that do not run.
+    #[serde(default)]
+    without: Vec<String>,
+    /// Assumptions about everything outside of the control plane.
+    #[serde(default)]
+    assumptions: AssumptionsDocument,
+}
+
+/// The report that is wanted.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub(super) enum Ask {
+    /// The effects of the deletes.
+    #[default]
+    Forecast,
+    /// Terminating objects and wrong owner references.
+    Diagnosis,
+}
+
+/// The schema of a dump.
+#[cfg(feature = "schemars")]
+#[derive(schemars::JsonSchema)]
+#[schemars(untagged)]
+#[expect(dead_code, reason = "only its schema is used")]
+enum DumpSchema {
+    /// A text of YAML or JSON documents.
+    Text(String),
+    /// An object of the API, or a list.
+    Object(serde_json::Map<String, serde_json::Value>),
+    /// Texts, objects and lists.
+    Several(Vec<serde_json::Value>),
+}
+
+/// One or several deletes, by the arguments of `kubectl delete` or by the identity of an object.
+#[derive(Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+#[derive(Default)]
+struct DeleteDocument<'a> {
+    /// The arguments of `kubectl delete` that are not flags, such as `["deployment/web"]`.
+    arguments: Vec<String>,
+    /// `--namespace`.
+    namespace: Option<Arc<str>>,
+    /// `--all-namespaces`.
+    all_namespaces: bool,
+    /// `--selector`.
+    selector: Option<String>,
+    /// `--all`.
+    all: bool,
+    /// The manifests of `--filename`, in the form of `dump`.
+    #[serde(borrow)]
+    #[cfg_attr(feature = "schemars", schemars(with = "Option<DumpSchema>"))]
+    filename: Option<&'a RawValue>,
+    /// The object, instead of arguments.
+    object: Option<ObjectDocument>,
+    /// The body of the request, as the API server takes it. Default: with arguments that of kubectl, whose
+    /// `propagationPolicy` is `Background`; for an object none, so that the default of its kind applies.
+    #[cfg_attr(feature = "schemars", schemars(with = "Option<DeleteOptionsSchema>"))]
+    options: Option<DeleteOptionsSpec>,
+    /// The time of the request, since the beginning of the period.
+    after_seconds: u64,
+}
+
+/// The identity of an object, as in answers.
+#[derive(Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct ObjectDocument {
+    /// Group and version.
+    api_version: String,
+    /// Kind.
+    kind: String,
+    /// Namespace; empty for cluster-scoped objects.
+    #[serde(default)]
+    namespace: Arc<str>,
+    /// Name.
+    name: Arc<str>,
+    /// Uid. If it is not empty, it is a precondition of the request.
+    #[serde(default)]
+    #[cfg_attr(feature = "schemars", schemars(with = "String"))]
+    uid: Uid,
+}
+
+/// The schema of `DeleteOptions`.
+#[cfg(feature = "schemars")]
+#[derive(schemars::JsonSchema)]
+#[schemars(rename_all = "camelCase")]
+#[expect(dead_code, reason = "only its schema is used")]
+struct DeleteOptionsSchema {
+    /// `Background`, `Foreground` or `Orphan`.
+    propagation_policy: Option<String>,
+    /// The deprecated form of `propagationPolicy`.
+    orphan_dependents: Option<bool>,
+    /// Conditions on the stored object.
+    preconditions: Option<PreconditionsSchema>,
+    /// Grace period of a pod.
+    grace_period_seconds: Option<i64>,
+    /// `["All"]`: nothing is stored.
+    #[schemars(default)]
+    dry_run: Vec<String>,
+}
+
+/// The schema of `Preconditions`.
+#[cfg(feature = "schemars")]
+#[derive(schemars::JsonSchema)]
+#[schemars(rename_all = "camelCase")]
+#[expect(dead_code, reason = "only its schema is used")]
+struct PreconditionsSchema {
+    /// The uid that the object must have.
+    uid: Option<String>,
+    /// The version that the object must have.
+    resource_version: Option<String>,
+}
+
+/// Assumptions about everything outside of the control plane.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct AssumptionsDocument {
+    /// Pods end after their grace period.
+    pub pods_end: bool,
+    /// Finalizers that are removed from terminating objects.
+    pub finalizers_released: Vec<Arc<str>>,
+    /// Admission webhooks that cannot be reached.
+    pub unreachable_webhooks: Vec<Arc<str>>,
+    /// Storage plugins delete volumes.
+    pub storage_is_deleted: bool,
+    /// Cloud and CSI controllers remove their finalizers.
+    pub external_controllers_run: bool,
+    /// A node that is missing from the dump is ready.
+    pub other_nodes_are_ready: bool,
+    /// The cloud provider's responses for nodes.
+    pub cloud: Vec<InstanceDocument>,
+}
+
+/// The cloud provider's response for a node.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[non_exhaustive]
+pub struct InstanceDocument {
+    /// The node.
+    pub node: Arc<str>,
+    /// Whether its machine exists; null if there is no response.
+    pub exists: Option<bool>,
+    /// Whether it is shut down; null if there is no response.
+    pub is_shutdown: Option<bool>,
+}
+
+impl Default for AssumptionsDocument {
+    fn default() -> Self {
+        Self::from(&Assumptions::default())
+    }
+}
+
+impl From<&Assumptions> for AssumptionsDocument {
+    fn from(assumptions: &Assumptions) -> Self {
+        // There may be no response.
+        let response = |response: &Cloud| match response {
+            Cloud::Yes => Some(true),
+            Cloud::No => Some(false),
+            Cloud::NotImplemented | Cloud::Failed(_) => None,
+        };
+        let cloud = assumptions.cloud.iter().map(|(node, instance)| InstanceDocument {
+            node: Arc::clone(node),
+            exists: response(&instance.exists),
+            is_shutdown: response(&instance.is_shutdown),
+        });
+        Self {
+            pods_end: assumptions.pods_end,
+            finalizers_released: assumptions.finalizers_released.clone(),
+            unreachable_webhooks: assumptions.unreachable_webhooks.clone(),
+            storage_is_deleted: assumptions.storage_is_deleted,
+            external_controllers_run: assumptions.external_controllers_run,
+            other_nodes_are_ready: assumptions.other_nodes_are_ready,
+            cloud: cloud.collect(),
+        }
+    }
+}
+
+impl From<AssumptionsDocument> for Assumptions {
+    fn from(document: AssumptionsDocument) -> Self {
+        let response = |response, unknown| match response {
+            Some(true) => Cloud::Yes,
+            Some(false) => Cloud::No,
+            None => unknown,
+        };
+        let cloud = document.cloud.into_iter().map(|instance| {
+            let unknown = Instance::default();
+            let known = Instance {
+                exists: response(instance.exists, unknown.exists),
+                is_shutdown: response(instance.is_shutdown, unknown.is_shutdown),
+            };
+            (instance.node, known)
+        });
+        Self {
+            pods_end: document.pods_end,
+            finalizers_released: document.finalizers_released,
+            unreachable_webhooks: document.unreachable_webhooks,
+            storage_is_deleted: document.storage_is_deleted,
+            external_controllers_run: document.external_controllers_run,
+            other_nodes_are_ready: document.other_nodes_are_ready,
+            cloud: cloud.collect(),
+            ..Self::default()
+        }
+    }
+}
+
+impl<'a> QuestionDocument<'a> {
+    /// Reads a question.
+    pub(super) fn read(text: &'a [u8]) -> Result<Self, Failure> {
+        /// The version is read first: another one may have other fields.
+        #[derive(Deserialize)]
+        struct Version {
+            schema: String,
+        }
+        let invalid = |error: serde_json::Error| Failure::invalid(format!("the question: {error}"));
+        let Version { schema } = serde_json::from_slice(text).map_err(invalid)?;
+        if schema != super::document::QUESTION_SCHEMA {
+            let expected = super::document::QUESTION_SCHEMA;
+            return Err(Failure::invalid(format!(
+                "the question: its schema is {schema:?}, expected {expected:?}"
+            )));
+        }
+        serde_json::from_slice(text).map_err(invalid)
+    }
+
+    /// Reads the dump of the question, and these files.
+    pub(super) fn cluster(&self, paths: &[&Path]) -> Result<Cluster, Failure> {
+        let version: Option<KubernetesVersion> = match &self.kubernetes {
+            Some(text) => {
+                let version = text.parse();
+                Some(version.map_err(|error| Failure::invalid(format!("kubernetes: {error}")))?)
+            }
+            None => None,
+        };
+        let mut reader = Reader::new(version.unwrap_or(KubernetesVersion::LATEST))
+            .detect_version(version.is_none())
+            .default_namespace("default")
+            .lenient(self.lenient);
+        for kind in &self.complete {
+            reader = reader.complete(kind);
+        }
+        if let Some(listing) = &self.api_resources {
+            reader = reader.api_resources(listing)?;
+        }
+        if let Some(dump) = self.dump {
+            read_into(&mut reader, "dump", dump)?;
+        }
+        reader.read_paths(paths)?;
+        let snapshot = reader.finish()?;
+        if snapshot.is_empty() {
+            return Err(Failure::empty());
+        }
+        let assumptions = self.assumptions.clone().into();
+        Ok(Cluster::new(snapshot.version(), snapshot, assumptions))
+    }
+
+    /// The question to this cluster.
+    pub(super) fn question(&self, cluster: &Cluster) -> Result<Question, Failure> {
+        let mut question = Question::new(cluster.version());
+        let known: Vec<&str> = question.controllers.iter().map(|one| one.info().name).collect();
+        let names = self.only.iter().flatten().chain(&self.without);
+        if let Some(name) = names.into_iter().find(|name| !known.contains(&name.as_str())) {
+            let known = known.join(", ");
+            return Err(Failure::invalid(format!(
+                "no controller {name:?}: expected one of {known}"
+            )));
+        }
+        if let Some(only) = &self.only {
+            let only: Vec<&str> = only.iter().map(String::as_str).collect();
+            question = question.only(&only);
+        }
+        for name in &self.without {
+            question = question.without(name);
+        }
+        for delete in &self.delete {
+            question.intents.extend(delete.intents(cluster)?);
+        }
+        question.intents.sort_by_key(|intent| intent.after);
+        question.now = self.now;
+        question.horizon = self.horizon_seconds.map(Duration::from_secs);
+        question.everything = self.everything;
+        Ok(question)
+    }
+}
+
+impl DeleteDocument<'_> {
+    fn intents(&self, cluster: &Cluster) -> Result<Vec<Intent>, Failure> {
+        let mut options = match &self.options {
+            Some(options) => options.validate().map_err(|problems| {
+                let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
+                Failure::invalid(problems.join("; "))
+            })?,
+            None if self.object.is_none() => DeleteOptions::policy(PropagationPolicy::Background),
+            None => DeleteOptions::default(),
+        };
+        let targets = match &self.object {
+            Some(object) => vec![self.target(cluster, object, &mut options)?],
+            None => self.selection(cluster)?.targets(cluster)?,
+        };
+        let intents = targets.into_iter().map(|target| Intent {
+            target,
+            options: options.clone(),
+            after: Duration::from_secs(self.after_seconds),
+        });
+        Ok(intents.collect())
+    }
+
+    fn target(
+        &self,
+        cluster: &Cluster,
+        object: &ObjectDocument,
+        options: &mut DeleteOptions,
+    ) -> Result<Target, Failure> {
+        let has_selection = self.namespace.is_some() || self.all_namespaces || self.selector.is_some();
+        if has_selection || self.all || !self.arguments.is_empty() || self.filename.is_some() {
+            return Err(Failure::invalid(
+                "an object is deleted alone: give no arguments, namespace, selector, all or filename"
+                    .to_owned(),
+            ));
+        }
+        let name = ObjectName {
+            namespace: Arc::clone(&object.namespace),
+            kind: KindName::new(&format!("{}/{}", object.api_version, object.kind)),
+            name: Arc::clone(&object.name),
+        };
+        cluster.position(&name)?;
+        if !object.uid.is_empty() {
+            options
+                .preconditions
+                .uid
+                .get_or_insert_with(|| object.uid.clone());
+        }
+        Ok(Target::Object(name))
+    }
+
+    fn selection(&self, cluster: &Cluster) -> Result<Selection, Failure> {
+        let mut selection = Selection::default();
+        selection.arguments.clone_from(&self.arguments);
+        selection.namespace.clone_from(&self.namespace);
+        selection.all_namespaces = self.all_namespaces;
+        selection.selector = match &self.selector {
+            Some(text) => {
+                let selector = text.parse();
+                Some(selector.map_err(|error| Failure::invalid(format!("selector: {error}")))?)
+            }
+            None => None,
+        };
+        selection.all = self.all;
+        if let Some(filename) = self.filename {
+            let mut reader = Reader::new(cluster.version());
+            read_into(&mut reader, "filename", filename)?;
+            selection.manifests.push(reader.finish()?);
+        }
+        Ok(selection)
+    }
+}
+
+/// Reads a dump in a question: a text, an object or list, or an array of these.
+fn read_into(reader: &mut Reader, name: &str, dump: &RawValue) -> Result<(), Failure> {
+    let invalid = |error: serde_json::Error| Failure::invalid(format!("{name}: {error}"));
+    match dump.get().as_bytes().first() {
+        Some(b'[') => {
+            let several: Vec<&RawValue> = serde_json::from_str(dump.get()).map_err(invalid)?;
+            for (index, one) in several.into_iter().enumerate() {
+                read_one(reader, &format!("{name}[{index}]"), one)?;
+            }
+            Ok(())
+        }
+        _ => read_one(reader, name, dump),
+    }
+}
+
+fn read_one(reader: &mut Reader, name: &str, dump: &RawValue) -> Result<(), Failure> {
+    if dump.get().starts_with('"') {
+        let text: String =
+            serde_json::from_str(dump.get()).map_err(|error| Failure::invalid(format!("{name}: {error}")))?;
+        reader.read(name, text.as_bytes())?;
+    } else {
+        reader.read(name, dump.get().as_bytes())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,211 @@
+//! Questions and answers in JSON.
+
+use std::path::Path;
+
+use kubegc_predict::document::answer;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+fn answered(question: &Value) -> Value {
+    serde_json::from_str(&answer(question.to_string().as_bytes(), &[]).text).expect("JSON")
+}
+
+/// A Deployment with a ReplicaSet, and a Secret with a finalizer.
+fn dump() -> Value {
+    let owner = json!([{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "u1", "controller": true}]);
+    json!({"apiVersion": "v1", "kind": "List", "items": [
+        {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"namespace": "shop", "name": "web", "uid": "u1"}},
+        {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata":
+            {"namespace": "shop", "name": "web-1", "uid": "u2", "ownerReferences": owner}},
+        {"apiVersion": "v1", "kind": "Secret", "metadata":
+            {"namespace": "shop", "name": "held", "uid": "u3", "finalizers": ["example.com/hold"], "labels": {"a": "b"}}}
+    ]})
+}
+
+/// A question about the dump, with further fields.
+fn question(fields: Value) -> Value {
+    let mut question = json!({"schema": "kubegc-question/1", "dump": dump(), "complete": ["all"]});
+    let (Value::Object(question_fields), Value::Object(fields)) = (&mut question, fields) else {
+        panic!("objects");
+    };
+    question_fields.extend(fields);
+    question
+}
+
+/// The kinds of a dump: an object, a text, an array of both, files of the host.
+#[test]
+fn a_dump_can_be_inline_or_in_files() {
+    let delete = json!([{"arguments": ["deploy", "web"]}]);
+    let whole = answered(&question(json!({"delete": delete})));
+    assert_eq!(whole["status"], "ok", "{whole}");
+    assert_eq!(whole["forecast"]["summary"], json!({"deleted": 2}));
+    let items = dump()["items"].clone();
+    let texts: Vec<String> = items
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(Value::to_string)
+        .collect();
+    for dump in [
+        json!(dump().to_string()),
+        items.clone(),
+        json!(texts),
+        json!([texts[0], items[1], [dump()]]),
+    ] {
+        let other = answered(&question(json!({"delete": delete, "dump": dump})));
+        let (wanted, got) = (&whole["forecast"]["summary"], &other["forecast"]["summary"]);
+        assert_eq!(wanted, got, "{dump}: {other}");
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    std::fs::write(directory.path().join("dump.json"), dump().to_string()).expect("a file");
+    let mut of_files = question(json!({"delete": delete}));
+    of_files["dump"] = Value::Null;
+    let of_files = answer(of_files.to_string().as_bytes(), &[directory.path()]).text;
+    assert_eq!(
+        serde_json::from_str::<Value>(&of_files).expect("JSON")["forecast"],
+        whole["forecast"]
+    );
+}
+
+/// An object of an answer can be deleted by the next question.
+#[test]
+fn deletes_are_arguments_of_kubectl_or_objects() {
+    let by_arguments = answered(&question(
+        json!({"delete": [{"arguments": ["deploy/web"], "namespace": "shop"}]}),
+    ));
+    let object = &by_arguments["forecast"]["targets"][0];
+    assert_eq!(object["uid"], "u1");
+    let by_object = answered(&question(json!({"delete": [{"object": object}]})));
+    assert_eq!(
+        by_arguments["forecast"]["summary"],
+        by_object["forecast"]["summary"]
+    );
+    let another = json!({"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "shop", "name": "web", "uid": "u9"});
+    let refused = answered(&question(json!({"delete": [{"object": another}]})));
+    assert_eq!(
+        refused["status"], "refused",
+        "the uid is a precondition: {refused}"
+    );
+
+    // kubectl sends a policy. Without one, the default of a Job keeps its dependents.
+    let dump = json!([
+        {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"namespace": "shop", "name": "report", "uid": "1"}},
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "shop", "name": "rows", "uid": "2",
+            "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": "report", "uid": "1"}]}},
+    ]);
+    let job = json!({"apiVersion": "batch/v1", "kind": "Job", "namespace": "shop", "name": "report"});
+    for (delete, deleted) in [
+        (json!({"arguments": ["job/report"]}), 2),
+        (json!({"arguments": ["job/report"], "options": {}}), 1),
+        (json!({"object": job}), 1),
+        (
+            json!({"object": job, "options": {"propagationPolicy": "Foreground"}}),
+            2,
+        ),
+        (
+            json!({"filename": dump[0], "options": {"propagationPolicy": "Background"}}),
+            2,
+        ),
+    ] {
+        let answer = answered(&question(json!({"dump": dump, "delete": [delete]})));
+        assert_eq!(
+            answer["forecast"]["summary"]["deleted"], deleted,
+            "{delete}: {answer}"
+        );
+    }
+}
+
+#[test]
+fn the_status_says_how_the_question_ends() {
+    let secret = json!([{"arguments": ["secret/held"]}]);
+    let deployment = json!([{"arguments": ["deploy/web"]}]);
+    for (fields, status, part) in [
+        (json!({"delete": deployment}), "ok", ""),
+        (json!({}), "undetermined", "only its metadata was read"),
+        (json!({"ask": "diagnosis"}), "ok", ""),
+        (json!({"delete": secret}), "problem", "example.com/hold"),
+        (
+            json!({"delete": secret, "assumptions": {"finalizersReleased": ["example.com/hold"]}}),
+            "ok",
+            "",
+        ),
+        (
+            json!({"delete": [{"arguments": ["deploy/wob"]}]}),
+            "notFound",
+            "did you mean web",
+        ),
+        (
+            json!({"delete": [{"arguments": ["deploi/web"]}]}),
+            "notFound",
+            "did you mean deployments.apps",
+        ),
+        (
+            json!({"dump": "{"}),
+            "unreadable",
+            "dump, document 1: the input ends",
+        ),
+        (json!({"dump": ["{}", {"kind": 1}]}), "unreadable", "dump["),
+        (json!({"dump": null}), "unreadable", "the dump has no objects"),
+        (json!({"delete": [{}]}), "invalid", "name the objects"),
+        (
+            json!({"delete": [{"arguments": ["secrets"], "selector": "=="}]}),
+            "invalid",
+            "selector: ",
+        ),
+        (
+            json!({"delete": [{"arguments": ["deploy/web"], "options": {"propagationPolicy": "Sideways"}}]}),
+            "invalid",
+            "Sideways",
+        ),
+        (
+            json!({"delete": [{"arguments": ["a/b"], "object": {"apiVersion": "v1", "kind": "A", "name": "b"}}]}),
+            "invalid",
+            "alone",
+        ),
+        (json!({"only": ["ttl"]}), "invalid", "expected one of "),
+        (json!({"complete": ["pots"]}), "invalid", "\"pots\""),
+        (json!({"kubernetes": "1.x"}), "invalid", "kubernetes: "),
+        (json!({"horizon": 3}), "invalid", "unknown field `horizon`"),
+        (
+            json!({"schema": "kubegc-question/2", "other": 1}),
+            "invalid",
+            "expected \"kubegc-question/1\"",
+        ),
+    ] {
+        let answer = answered(&question(fields.clone()));
+        assert_eq!(answer["status"], status, "{fields}: {answer}");
+        assert!(
+            answer.to_string().contains(&part.replace('"', "\\\"")),
+            "{fields}: {answer}"
+        );
+        assert_eq!(answer["schema"], "kubegc-answer/1");
+        assert_eq!(
+            answer["error"].is_null(),
+            answer["kubernetes"].is_string(),
+            "{answer}"
+        );
+    }
+    let missing = answer(
+        question(json!({})).to_string().as_bytes(),
+        &[Path::new("/no/such/dump")],
+    )
+    .text;
+    assert!(
+        missing.contains(r#""status":"unreadable""#) && missing.contains("/no/such/dump"),
+        "{missing}"
+    );
+}
+
+proptest! {
+    /// A damaged question has an answer, too.
+    #[test]
+    fn every_question_has_an_answer(at in any::<prop::sample::Index>(), byte in any::<u8>(), cut in any::<bool>()) {
+        let mut text = question(json!({"delete": [{"arguments": ["deploy/web"]}], "now": "2026-05-01T12:00:00Z"})).to_string().into_bytes();
+        let at = at.index(text.len());
+        if cut { text.truncate(at) } else { text[at] = byte }
+        let answer: Value = serde_json::from_str(&answer(&text, &[]).text).expect("JSON");
+        let word = answer["status"].as_str().expect("a word");
+        prop_assert_ne!(word, "internal");
+        prop_assert_eq!(answer["error"].is_string(), matches!(word, "invalid" | "unreadable" | "notFound"));
+    }
+}
