@@ -9,27 +9,25 @@
 
 use std::{error::Error, process::ExitCode, time::Duration};
 
-use clap::{CommandFactory, Parser, ValueEnum, error::ErrorKind};
+use clap::{Parser, ValueEnum};
 
 use kubegc::{
     controllers::{Cloud, PodGc},
     core::{KubernetesVersion, Timestamp},
-    predict::{Cluster, Detail, Fate, Finding, Forecast, Instance, Question},
+    predict::{Cluster, Detail, Instance, Question},
 };
 use kubegc_examples::{
-    SHOP_DUMP_TAKEN_AT,
+    EXIT_CODES, SHOP_DUMP_TAKEN_AT,
     dump::{Bundled, DumpArguments},
-    exit_code, shop_cleanup_complete, shop_cleanup_dump, shop_complete, shop_dump, shows_colours, time,
-    write_out,
+    exit_code, exit_code_of_json, shop_cleanup_complete, shop_cleanup_dump, shop_complete, shop_dump,
+    shows_colours, time, write_out, write_schema,
 };
 
 /// Forecasts what a cluster cleans up by itself, from a dump of it, with all controllers.
 ///
 /// Without --dump it reads the bundled example cluster, an online shop.
 #[derive(Parser)]
-#[command(
-    after_help = "Exit codes: 0 forecast; 1 the dump or the question cannot be read; 2 wrong usage; 3 with --check, something is terminating or undetermined."
-)]
+#[command(after_help = EXIT_CODES)]
 struct Arguments {
     #[command(flatten)]
     dump: DumpArguments,
@@ -64,9 +62,12 @@ struct Arguments {
     /// The output format.
     #[arg(long, short, value_enum, default_value_t = Output::Text)]
     output: Output,
-    /// Exit with 3 if anything stays terminating or is undetermined.
+    /// Exit with another code than 0 if anything stays terminating or is undetermined.
     #[arg(long)]
     check: bool,
+    /// Print the JSON schema of a forecast.
+    #[arg(long)]
+    schema: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -116,10 +117,17 @@ fn length(text: &str) -> Result<Duration, String> {
 }
 
 fn main() -> ExitCode {
-    exit_code(run(&Arguments::parse()))
+    let arguments = Arguments::parse();
+    match arguments.output {
+        Output::Json => exit_code_of_json(run(&arguments)),
+        Output::Text => exit_code(run(&arguments)),
+    }
 }
 
 fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
+    if arguments.schema {
+        return write_schema("forecast");
+    }
     let bundled = Bundled {
         paths: vec![shop_dump(), shop_cleanup_dump()],
         complete: [shop_complete(), shop_cleanup_complete()].concat(),
@@ -134,8 +142,12 @@ fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
             assumptions.cloud.insert(node.as_str().into(), instance);
         }
     })?;
+    if cluster.snapshot().completeness.of("", "Node").is_complete() {
+        for node in &arguments.gone_node {
+            cluster.position(&format!("Node/{node}").parse()?)?;
+        }
+    }
     let forecast = cluster.forecast(&question(&cluster, arguments)?)?;
-    refuse_unknown_nodes(&cluster, &forecast);
     match arguments.output {
         Output::Json => write_out(&format!("{:#}\n", forecast.to_json()))?,
         Output::Text if arguments.all => write_out(&forecast.to_text(Detail::everything()))?,
@@ -144,29 +156,10 @@ fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
             ..Detail::default()
         }))?,
     }
-    Ok(if arguments.check && is_open(&forecast) {
-        ExitCode::from(3)
-    } else {
-        ExitCode::SUCCESS
+    Ok(match arguments.check {
+        true => ExitCode::from(forecast.status().exit_code()),
+        false => ExitCode::SUCCESS,
     })
-}
-
-/// Ends with wrong usage if an option names a node that does not exist. If the
-/// dump may lack nodes, the forecast reports that.
-fn refuse_unknown_nodes(cluster: &Cluster, forecast: &Forecast) {
-    let nodes = cluster.snapshot().completeness.of("", "Node");
-    let mut findings = forecast.findings.iter();
-    let finding = findings.find(|finding| matches!(finding, Finding::NodeNotDumped { .. }));
-    if let Some(finding) = finding.filter(|_| nodes.is_complete()) {
-        let mut command = Arguments::command().bin_name("cleanup_forecast");
-        command.error(ErrorKind::ValueValidation, finding).exit();
-    }
-}
-
-fn is_open(forecast: &Forecast) -> bool {
-    let mut fates = forecast.fates.iter();
-    let is_open = |fate: &Fate| matches!(fate, Fate::Terminating { .. } | Fate::Undetermined { .. });
-    !forecast.undetermined.is_empty() || fates.any(|fate| is_open(&fate.fate))
 }
 
 fn question(cluster: &Cluster, arguments: &Arguments) -> Result<Question, Box<dyn Error>> {

@@ -10,16 +10,15 @@ use std::{error::Error, path::PathBuf, process::ExitCode};
 
 use clap::{Parser, ValueEnum};
 use kubegc_examples::{
+    EXIT_CODES,
     dump::{Bundled, DumpArguments},
-    exit_code, shop_complete, shop_dump, write_out,
+    exit_code, exit_code_of_json, shop_complete, shop_dump, write_out, write_schema,
 };
 
 /// Diagnoses a dump of a cluster: objects that are stuck in deletion, the component that each waits for, and
 /// wrong owner references with their outcome and the command that repairs them.
 #[derive(Parser)]
-#[command(
-    after_help = "Exit codes: 0 diagnosed; 1 the dump cannot be read; 2 wrong usage; 3 with --check, something is stuck or wrong."
-)]
+#[command(after_help = EXIT_CODES)]
 struct Arguments {
     #[command(flatten)]
     dump: DumpArguments,
@@ -32,9 +31,12 @@ struct Arguments {
     /// The output format.
     #[arg(long, short, value_enum, default_value_t = Output::Text)]
     output: Output,
-    /// Exit with 3 if something is stuck or wrong.
+    /// Exit with another code than 0 if something is stuck, wrong or undetermined.
     #[arg(long)]
     check: bool,
+    /// Print the JSON schema of a diagnosis.
+    #[arg(long)]
+    schema: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -49,10 +51,17 @@ enum Output {
 const OBJECTS_MAX: usize = 8;
 
 fn main() -> ExitCode {
-    exit_code(run(Arguments::parse()))
+    let arguments = Arguments::parse();
+    match arguments.output {
+        Output::Json => exit_code_of_json(run(arguments)),
+        _ => exit_code(run(arguments)),
+    }
 }
 
 fn run(mut arguments: Arguments) -> Result<ExitCode, Box<dyn Error>> {
+    if arguments.schema {
+        return write_schema("diagnosis");
+    }
     arguments.dump.dump.append(&mut arguments.paths);
     let bundled = Bundled {
         paths: vec![shop_dump()],
@@ -68,8 +77,8 @@ fn run(mut arguments: Arguments) -> Result<ExitCode, Box<dyn Error>> {
             write_out(&diagnosis.to_text(objects_max))?;
         }
     }
-    Ok(match arguments.check && !diagnosis.is_healthy() {
-        true => ExitCode::from(3),
+    Ok(match arguments.check {
+        true => ExitCode::from(diagnosis.status().exit_code()),
         false => ExitCode::SUCCESS,
     })
 }

@@ -11,23 +11,23 @@
 
 use std::{error::Error, path::PathBuf, process::ExitCode};
 
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 use kubegc::{
-    core::{KubernetesVersion, Timestamp, printable},
+    core::{FieldError, KubernetesVersion, Timestamp, printable},
     node::{Policy, PolicySpec},
     predict::node::{Change, Growth, NodeFrame, node_forecast, what_if},
     snapshot::{NodeReader, NodeSnapshot},
 };
-use kubegc_examples::{NODE_DUMP_TAKEN_AT, exit_code, node_dump, time, write_out};
+use kubegc_examples::{
+    EXIT_CODES, NODE_DUMP_TAKEN_AT, exit_code, exit_code_of_json, node_dump, time, write_out, write_schema,
+};
 
 /// Predicts what a node's collector removes next, from the output of its tools.
 ///
 /// Without a path it reads the bundled node. A listing that is not declared complete is
 /// unknown and causes no removal.
 #[derive(Parser)]
-#[command(
-    after_help = "Exit codes: 0 forecast; 1 the documents, the settings or the question cannot be read; 2 wrong usage."
-)]
+#[command(after_help = EXIT_CODES)]
 struct Arguments {
     /// Files and directories: crictl ps -a, pods, images, imagefsinfo and inspect, all with -o json;
     /// /stats/summary; /configz or the kubelet's configuration file; kubectl get pods; image records.
@@ -57,16 +57,35 @@ struct Arguments {
     /// Skips entries and documents that cannot be read; their facts are unknown then.
     #[arg(long)]
     lenient: bool,
-    /// Writes JSON.
+    /// The output format.
+    #[arg(long, short, value_enum, default_value_t = Output::Text)]
+    output: Output,
+    /// Print the JSON schema of a forecast, or with --change, of a comparison.
     #[arg(long)]
-    json: bool,
+    schema: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Output {
+    Text,
+    Json,
 }
 
 fn main() -> ExitCode {
-    exit_code(run(&Arguments::parse()))
+    let arguments = Arguments::parse();
+    match arguments.output {
+        Output::Json => exit_code_of_json(run(&arguments)),
+        Output::Text => exit_code(run(&arguments)),
+    }
 }
 
-fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
+fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
+    if arguments.schema {
+        return write_schema(match arguments.change.is_empty() {
+            true => "node-forecast",
+            false => "node-comparison",
+        });
+    }
     let (node, now) = read(arguments)?;
     // The README of the bundled node lists its findings.
     for finding in node.findings.iter().filter(|_| !arguments.paths.is_empty()) {
@@ -85,27 +104,26 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     };
     if arguments.change.is_empty() {
         let forecast = node_forecast(&node.inventory, &policy, frame);
-        match arguments.json {
-            true => write_out(&format!("{:#}\n", forecast.to_json()))?,
-            false => write_out(&forecast.to_string())?,
+        match arguments.output {
+            Output::Json => write_out(&format!("{:#}\n", forecast.to_json()))?,
+            Output::Text => write_out(&forecast.to_string())?,
         }
-        return Ok(());
+        return Ok(ExitCode::SUCCESS);
     }
     let changed = arguments
         .change
         .iter()
         .fold(spec, |spec, change| change.apply(&spec));
-    let changed =
-        Policy::new(&changed, arguments.kubernetes).map_err(|error| format!("with the changes, {error}"))?;
+    let changed = Policy::new(&changed, arguments.kubernetes)
+        .inspect_err(|_| eprintln!("note: the settings are refused with the changes"))?;
     let compared = what_if(&node.inventory, &policy, &changed, frame);
-    if arguments.json {
-        write_out(&format!("{:#}\n", compared.to_json()))?;
-        return Ok(());
-    }
     let changes: Vec<String> = arguments.change.iter().map(ToString::to_string).collect();
     let (present, changes) = (&compared.present, changes.join(", "));
-    write_out(&format!("{present}\nWith {changes}\n\n{compared}"))?;
-    Ok(())
+    write_out(&match arguments.output {
+        Output::Json => format!("{:#}\n", compared.to_json()),
+        Output::Text => format!("{present}\nWith {changes}\n\n{compared}"),
+    })?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Reads the node and its time.
@@ -147,6 +165,10 @@ fn read(arguments: &Arguments) -> Result<(NodeSnapshot, Timestamp), Box<dyn Erro
         (Some(now), _) => Ok((node, now)),
         // Read again with the time, so that times in the future are reported.
         (None, Some(measured)) => Ok((read(Some(measured))?, measured)),
-        (None, None) => Err("no document says what time it is: give --now".into()),
+        (None, None) => Err(FieldError::Required {
+            field: "--now".to_owned(),
+            problem: "no document has the time".to_owned(),
+        }
+        .into()),
     }
 }

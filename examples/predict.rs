@@ -8,28 +8,36 @@
 //! kubectl get deployments,replicasets,pods -A -o json | cargo run --release -p kubegc-examples --example predict -- - deploy/web -n shop
 //! ```
 
-use std::{error::Error, path::PathBuf, process::ExitCode};
+use std::{
+    error::Error,
+    fs,
+    io::{self, Read},
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use clap::{Parser, ValueEnum};
 
 use kubegc::{
     core::KubernetesVersion,
-    predict::{Cluster, Detail, Fate, Forecast, Question},
+    predict::{
+        Cluster, Detail, Forecast, Question,
+        document::{self, AnswerStatus},
+    },
 };
 use kubegc_examples::{
+    EXIT_CODES,
     dump::{Bundled, DumpArguments},
-    exit_code,
+    exit_code, exit_code_of_json,
     selection::{Cascade, SelectionArguments},
-    shop_complete, shop_dump, shows_colours, write_out,
+    shop_complete, shop_dump, shows_colours, write_out, write_schema,
 };
 
 /// Predicts what deleting objects does to a cluster, from a dump of it.
 ///
 /// Without --dump it reads the bundled example cluster, an online shop.
 #[derive(Clone, Parser)]
-#[command(
-    after_help = "Exit codes: 0 predicted; 1 the dump or the question cannot be read; 2 wrong usage; 3 with --check, something stays terminating or is undetermined, or fates differ."
-)]
+#[command(after_help = EXIT_CODES)]
 struct Arguments {
     #[command(flatten)]
     dump: DumpArguments,
@@ -63,9 +71,16 @@ struct Arguments {
     /// The output format.
     #[arg(long, short, value_enum, default_value_t = Output::Text)]
     output: Output,
-    /// Exit with 3 if anything stays terminating or is undetermined.
+    /// Exit with another code than 0 if anything stays terminating, is undetermined or refused.
     #[arg(long)]
     check: bool,
+    /// Answer the question in this file, in JSON, or `-` for standard input. --dump adds files to its dump.
+    #[arg(long, value_name = "FILE")]
+    question: Option<PathBuf>,
+    /// Print the JSON schema of a document: question, answer, forecast (the default), comparison, diagnosis,
+    /// node-forecast or node-comparison.
+    #[arg(long, value_name = "DOCUMENT", num_args = 0..=1, default_missing_value = "forecast")]
+    schema: Option<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
@@ -79,10 +94,20 @@ enum Output {
 }
 
 fn main() -> ExitCode {
-    exit_code(run(Arguments::parse()))
+    let arguments = Arguments::parse();
+    match arguments.output {
+        Output::Json => exit_code_of_json(run(arguments)),
+        _ => exit_code(run(arguments)),
+    }
 }
 
 fn run(mut arguments: Arguments) -> Result<ExitCode, Box<dyn Error>> {
+    if let Some(name) = &arguments.schema {
+        return write_schema(name);
+    }
+    if let Some(file) = &arguments.question {
+        return write_answer(file, &arguments.dump.dump);
+    }
     if arguments.selection.take_standard_input() {
         arguments.dump.dump.push("-".into());
     }
@@ -130,10 +155,11 @@ fn run(mut arguments: Arguments) -> Result<ExitCode, Box<dyn Error>> {
         Output::Json => format!("{:#}\n", comparison.to_json()),
         _ => comparison.to_text(&name, &other_name, arguments.detail().objects_max),
     })?;
-    Ok(match arguments.check && !comparison.differences.is_empty() {
-        true => ExitCode::from(3),
-        false => ExitCode::SUCCESS,
-    })
+    let status = match arguments.check && !comparison.differences.is_empty() {
+        true => AnswerStatus::Problem,
+        false => AnswerStatus::Ok,
+    };
+    Ok(ExitCode::from(status.exit_code()))
 }
 
 impl Arguments {
@@ -179,13 +205,21 @@ fn write_forecast(
         }
     }
     write_out(&text)?;
-    let is_open = forecast
-        .fates
-        .iter()
-        .any(|fate| matches!(fate.fate, Fate::Terminating { .. } | Fate::Undetermined { .. }));
-    Ok(if arguments.check && is_open {
-        ExitCode::from(3)
-    } else {
-        ExitCode::SUCCESS
+    Ok(match arguments.check {
+        true => ExitCode::from(forecast.status().exit_code()),
+        false => ExitCode::SUCCESS,
     })
+}
+
+/// Answers a question in JSON.
+fn write_answer(file: &Path, dump: &[PathBuf]) -> Result<ExitCode, Box<dyn Error>> {
+    let mut question = Vec::new();
+    match file.to_str() {
+        Some("-") => io::stdin().read_to_end(&mut question)?,
+        _ => fs::File::open(file)?.read_to_end(&mut question)?,
+    };
+    let dump: Vec<&Path> = dump.iter().map(PathBuf::as_path).collect();
+    let answer = document::answer(&question, &dump);
+    write_out(&format!("{}\n", answer.text))?;
+    Ok(ExitCode::from(answer.status.exit_code()))
 }

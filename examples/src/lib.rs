@@ -17,7 +17,10 @@ use std::{
     time::SystemTime,
 };
 
-use kubegc::core::{Timestamp, printable};
+use kubegc::{
+    core::{FieldError, Timestamp, printable},
+    predict::document::{self, AnswerStatus},
+};
 
 /// Writes logs to stderr, those of level info and above unless `RUST_LOG` is set.
 #[cfg(feature = "kube")]
@@ -26,6 +29,17 @@ pub fn log_to_stderr() {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
     fmt().with_env_filter(filter).with_writer(io::stderr).init();
 }
+
+/// The exit codes of examples that read dumps, for `--help`.
+pub const EXIT_CODES: &str = "\
+Exit codes:
+  0  The question is answered.
+  1  The input cannot be read.
+  2  The command line or the question is invalid.
+  3  With --check: an object stays terminating, an owner reference is wrong, or fates differ.
+  4  The input has no such object or resource type.
+  5  With --check: an outcome is undetermined.
+  6  With --check: the API server refuses a delete. Of a node: the kubelet refuses the settings.";
 
 /// The exit code of a result. An error is printed to stderr with its causes.
 #[expect(clippy::print_stderr, reason = "a command line tool")]
@@ -41,7 +55,36 @@ pub fn exit_code(result: Result<impl Termination, Box<dyn Error>>) -> ExitCode {
         eprintln!("  because: {}", printable(&error.to_string()));
         cause = error.source();
     }
-    ExitCode::FAILURE
+    ExitCode::from(AnswerStatus::of(&*error).exit_code())
+}
+
+/// The same, for an example that writes JSON: an error is also written to stdout, as an answer.
+#[must_use]
+pub fn exit_code_of_json(result: Result<impl Termination, Box<dyn Error>>) -> ExitCode {
+    let written = match &result {
+        Ok(_) => Ok(()),
+        Err(error) => write_out(&format!("{}\n", document::error(&**error).text)),
+    };
+    exit_code(written.map_err(Into::into).and(result))
+}
+
+/// Prints the JSON schema of a document, such as `kubegc-forecast/1` or `forecast`.
+///
+/// # Errors
+/// There is no such document, or it cannot be printed.
+pub fn write_schema(name: &str) -> Result<ExitCode, Box<dyn Error>> {
+    let mut schemas = document::SCHEMAS.iter();
+    let is_meant = |full: &str| full == name || full == format!("kubegc-{name}/1");
+    let Some((_, schema)) = schemas.find(|(full, _)| is_meant(full)) else {
+        return Err(FieldError::NotSupported {
+            field: "--schema".to_owned(),
+            value: name.to_owned(),
+            supported: document::SCHEMAS.iter().map(|(name, _)| *name).collect(),
+        }
+        .into());
+    };
+    write_out(schema)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Reads a time in RFC 3339, or `now`.

@@ -232,6 +232,112 @@ fn the_default_policy_is_that_of_kubectl() {
     }
 }
 
+/// The exit code of an example, and its standard output.
+fn exit(name: &str, arguments: &[&str]) -> (Option<i32>, String) {
+    let output = Command::new(example(name))
+        .args(arguments)
+        .output()
+        .expect("it runs");
+    (
+        output.status.code(),
+        String::from_utf8_lossy(&output.stdout).into_owned(),
+    )
+}
+
+#[test]
+fn exit_codes_distinguish_the_reasons() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = |name: &str, text: &str| {
+        let path = directory.path().join(name);
+        std::fs::write(&path, text).expect("a file");
+        path.to_str().expect("a path of text").to_owned()
+    };
+    let bad = file("bad.json", "{");
+    let held = file(
+        "held.json",
+        r#"{"apiVersion":"v1","kind":"Secret","metadata":{"namespace":"shop","name":"held","uid":"1",
+        "deletionTimestamp":"2026-01-01T00:00:00Z","finalizers":["example.com/hold"]},"type":"Opaque"}"#,
+    );
+    let config_map = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"shop","name":"a","uid":"1",
+        "ownerReferences":[{"apiVersion":"apps/v1","kind":"Deployment","name":"web","uid":"2"}]}}"#;
+    let unknown = file("unknown.json", config_map);
+    for (code, name, arguments) in [
+        (0, "predict", &["deploy/checkout", "-n", "shop"][..]),
+        (1, "predict", &["--pending", "--dump", &bad]),
+        (1, "predict", &["--pending", "--dump", "/no/such/dump"]),
+        (1, "doctor", &[&bad]),
+        (1, "node_forecast", &[&bad]),
+        (2, "predict", &[]),
+        (2, "predict", &["--wrong"]),
+        (2, "predict", &["pods", "-l", "==", "-n", "shop"]),
+        (2, "predict", &["--schema=pods"]),
+        (2, "doctor", &["--complete", "pots", &held]),
+        (3, "doctor", &["--check", &held]),
+        (
+            3,
+            "cleanup_forecast",
+            &["--check", "--complete", "all", "--dump", &held],
+        ),
+        (4, "predict", &["deploy/chekout", "-n", "shop"]),
+        (4, "predict", &["deploi/checkout", "-n", "shop"]),
+        (
+            4,
+            "predict",
+            &["deploy/checkout", "-n", "shop", "--explain", "deploy/chekout"],
+        ),
+        (4, "cleanup_forecast", &["--gone-node", "no-such-node"]),
+        (5, "predict", &["--check", "--pending", "--dump", &unknown]),
+        (
+            6,
+            "predict",
+            &["--check", "deploy/checkout", "-n", "shop", "--uid", "another"],
+        ),
+        (6, "node_forecast", &["--change", "imageGCLowThresholdPercent=99"]),
+    ] {
+        assert_eq!(exit(name, arguments).0, Some(code), "{name} {arguments:?}");
+    }
+    let (_, answer) = exit("predict", &["deploy/chekout", "-n", "shop", "-o", "json"]);
+    assert!(
+        answer.starts_with(
+            r#"{"schema":"kubegc-answer/1","status":"notFound","error":"deployments.apps \"chekout\""#
+        ),
+        "{answer}"
+    );
+}
+
+#[test]
+fn questions_in_json_are_answered_and_schemas_are_printed() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let question = directory.path().join("question.json");
+    std::fs::write(
+        &question,
+        r#"{"schema":"kubegc-question/1","delete":[{"arguments":["deploy/checkout"]}]}"#,
+    )
+    .expect("a file");
+    let data = concat!(env!("CARGO_MANIFEST_DIR"), "/data/shop");
+    let question = question.to_str().expect("a path of text");
+    let (code, answer) = exit("predict", &["--question", question, "--dump", data]);
+    assert_eq!(code, Some(5), "kinds are not declared complete: {answer}");
+    assert!(answer.contains(r#""name":"checkout""#), "{answer}");
+    for (name, arguments, title) in [
+        ("predict", &["--schema"][..], "kubegc-forecast/1"),
+        ("predict", &["--schema", "question"], "kubegc-question/1"),
+        ("doctor", &["--schema"], "kubegc-diagnosis/1"),
+        ("node_forecast", &["--schema"], "kubegc-node-forecast/1"),
+        (
+            "node_forecast",
+            &["--schema", "--change", "imageMinimumGCAge=1h"],
+            "kubegc-node-comparison/1",
+        ),
+    ] {
+        let (code, schema) = exit(name, arguments);
+        assert!(
+            code == Some(0) && schema.contains(&format!("\"title\": \"{title}")),
+            "{name} {arguments:?}: {schema}"
+        );
+    }
+}
+
 #[test]
 fn a_live_node_is_forecast_at_the_current_time() {
     let output = Command::new(example("node_forecast"))
