@@ -16,7 +16,7 @@ use kube_1::{
         watcher,
     },
 };
-use kubegc_testkit::{Cluster, Name, PodFate, Workloads};
+use kubegc_testkit::{Cluster, Name, Workloads};
 use serde_json::{Value, json};
 
 const FINALIZER: &str = "sites.example.com/record";
@@ -189,12 +189,12 @@ fn get(cluster: &Cluster, kind: &str, name: &str) -> Option<Value> {
     cluster.get(api_version, kind, namespace, name)
 }
 
-fn cluster_with_sites(workloads: Workloads) -> (Cluster, Api<DynamicObject>) {
+fn cluster_with_sites() -> (Cluster, Api<DynamicObject>) {
     let cluster = Cluster::builder()
         .namespace("shop")
         .namespace("dns")
         .yaml(DEFINITION)
-        .workloads(workloads)
+        .workloads(Workloads::new())
         .build()
         .unwrap();
     let user = Client::new(cluster.service("user"), "shop");
@@ -207,7 +207,7 @@ fn blog() -> DynamicObject {
 
 #[tokio::test(start_paused = true)]
 async fn a_site_is_created_and_deleted() {
-    let (cluster, api) = cluster_with_sites(Workloads::new());
+    let (cluster, api) = cluster_with_sites();
     let operator = tokio::spawn(run(Client::new(cluster.service("site-operator"), "default")));
     api.create(&PostParams::default(), &blog()).await.unwrap();
     cluster.settle().await.unwrap();
@@ -228,47 +228,5 @@ async fn a_site_is_created_and_deleted() {
     for owned in [&site, &deployment, &record] {
         cluster.assert_collected(owned.clone());
     }
-    operator.abort();
-}
-
-/// Without the operator its finalizer keeps the site, and nothing else is kept.
-#[tokio::test(start_paused = true)]
-async fn a_site_waits_for_its_operator() {
-    let (cluster, api) = cluster_with_sites(Workloads::new());
-    let operator = tokio::spawn(run(Client::new(cluster.service("site-operator"), "default")));
-    api.create(&PostParams::default(), &blog()).await.unwrap();
-    cluster.settle().await.unwrap();
-    operator.abort();
-
-    let site = cluster.named(name("Site", "blog"));
-    api.delete("blog", &DeleteParams::background()).await.unwrap();
-    cluster.settle_within(Duration::from_secs(3600)).await.unwrap();
-    cluster.assert_stuck(site.clone());
-    cluster.assert_survives(cluster.named(name("Deployment", "blog")));
-
-    let operator = tokio::spawn(run(Client::new(cluster.service("site-operator"), "default")));
-    cluster.settle_within(Duration::from_secs(60)).await.unwrap();
-    cluster.assert_collected(site);
-    operator.abort();
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_site_is_ready_when_its_pods_are() {
-    let slow = Workloads::new().pods(|_| {
-        Some(PodFate::Ready {
-            after: Duration::from_secs(30),
-        })
-    });
-    let (cluster, api) = cluster_with_sites(slow);
-    let operator = tokio::spawn(run(Client::new(cluster.service("site-operator"), "default")));
-    let mut refused = blog();
-    refused.data["spec"]["replicas"] = json!(0);
-    let error = api.create(&PostParams::default(), &refused).await.unwrap_err();
-    assert!(error.to_string().contains("spec.replicas"), "{error}");
-    api.create(&PostParams::default(), &blog()).await.unwrap();
-    cluster.settle_within(Duration::from_secs(20)).await.unwrap();
-    assert_eq!(get(&cluster, "Site", "blog").unwrap()["status"]["ready"], false);
-    cluster.settle_within(Duration::from_secs(20)).await.unwrap();
-    assert_eq!(get(&cluster, "Site", "blog").unwrap()["status"]["ready"], true);
     operator.abort();
 }
