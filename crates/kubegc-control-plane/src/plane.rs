@@ -283,14 +283,12 @@ impl ControlPlane {
             let due = self.manager.due_at("namespace-controller", &key)?;
             (due > at).then_some(due)
         });
-        let player = self.player.as_ref();
-        let due = player.and_then(|player| player.due);
-        let player_retry = player.and_then(|player| player.retry_at);
+        let due = self.player.as_ref().and_then(|player| player.due);
         let certain = self.outside.next_end().into_iter().chain(due);
         let retries = retry_at.into_iter().chain(self.outside.next_retry());
         Idle {
             certain_at: certain.chain(shrunk).min(),
-            retry_at: retries.chain(player_retry).min(),
+            retry_at: retries.min(),
             scheduled_at: self.manager.next_at(),
         }
     }

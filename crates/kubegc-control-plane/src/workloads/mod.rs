@@ -12,7 +12,6 @@
 //! | `statefulset-controller` | creates claims, creates, replaces, adopts and deletes pods | sets owners of claims |
 //! | `daemonset-controller` | creates, replaces, adopts and deletes pods | |
 //! | `job-controller` | creates pods; writes `active`, `ready` and the times | counts pods, removes finalizers, ends Jobs |
-//! | `disruption-controller` | writes the status of PodDisruptionBudgets | |
 //! | `node-lifecycle-controller` | | `NoExecute` taints |
 //! | `default-scheduler` | binds pods to nodes | |
 //! | `kubelet` | reports nodes, runs pods by the rules of the test | |
@@ -25,25 +24,27 @@
 //! the writes that are missing. It depends only on the objects on the server, the rules and the time.
 //!
 //! # Where it differs from Kubernetes
-//! - A new ReplicaSet begins with all replicas; `maxSurge` has no effect. StatefulSets and DaemonSets replace
-//!   one pod at a time; partitions have no effect.
+//! - A new ReplicaSet begins with all replicas; strategies, `maxSurge` and partitions have no effect. Pods of
+//!   another template are deleted at once, those of an ordered StatefulSet one at a time, and none with
+//!   `OnDelete`.
 //! - There are no ControllerRevisions, no revision annotations, no progress deadlines and no
-//!   `minReadySeconds`. A paused Deployment is rolled out.
+//!   `minReadySeconds`. A paused Deployment is rolled out. Nothing writes the status of PodDisruptionBudgets.
 //! - Hashes are deterministic and change with the template; their values are not those of a real cluster.
 //! - All containers of a pod start, end and restart together, 10 s after each exit. Init containers have no
-//!   status.
-//! - The scheduler respects `nodeSelector`, taints, `unschedulable`, scheduling gates and unbound claims, and
-//!   chooses the node with the fewest pods. Pods of DaemonSets are created with their node.
-//! - Failed pods of Jobs are replaced immediately. CronJobs have no schedule.
+//!   status, and readiness gates have no effect.
+//! - The scheduler respects `nodeSelector`, `unschedulable` and unbound claims, and chooses the node with the
+//!   fewest pods. Taints, affinity and scheduling gates have no effect. A pod without a suitable node has no
+//!   condition. Pods of DaemonSets are created with their node.
+//! - Failed pods of Jobs are replaced immediately. Indexed Jobs get no pods. CronJobs have no schedule.
+//! - A refused write is tried again when an object changes.
 //! - No Events are recorded. Steps have a reason for each verb.
 //!
 //! # Upstream
 //! [`pkg/controller`](https://github.com/kubernetes/kubernetes/tree/v1.34.0/pkg/controller): `deployment`,
-//! `replicaset`, `statefulset`, `daemon`, `job`, `disruption` and `nodelifecycle`.
+//! `replicaset`, `statefulset`, `daemon`, `job` and `nodelifecycle`.
 //!
 //! [`ControlPlane`]: crate::ControlPlane
 
-mod model;
 mod owners;
 mod player;
 mod pods;

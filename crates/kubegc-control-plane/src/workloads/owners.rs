@@ -1,63 +1,73 @@
-//! Owners of pods: the dependents that an owner should have, compared with those that it has.
-//!
-//! | owner | dependents, by slot | the rest, by `kubegc-controllers` |
-//! |---|---|---|
-//! | Deployment | the ReplicaSet of the present template, with all replicas | scales other ReplicaSets down |
-//! | ReplicaSet | pods, as many as `replicas` | deletes surplus pods |
-//! | StatefulSet | a pod and its claims for each ordinal | |
-//! | DaemonSet | a pod for each node that fits | |
-//! | Job | active pods, as many as `parallelism` and `completions` want | ends the Job |
-//!
-//! A [sync] creates what empty slots need, deletes pods that fill no slot, replaces pods that have ended or
-//! have another template, and then writes the status.
+//! Owners of pods: a [sync] creates the dependents that an owner lacks, deletes pods that it does not want,
+//! that have ended or that have another template, and then writes the status.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use kubegc_controllers::{JobTracking, job::TRACKING_FINALIZER};
-use kubegc_core::{Behavior, ObjectMeta};
-use kubegc_sim::{Manifest, StoredObject, label_selector};
+use kubegc_sim::{StoredObject, label_selector};
 use serde_json::{Value, json};
 
 use super::{
-    model::{KINDS, Plan, View, condition, conditions, find, items, number, put, with},
+    player::{Sync, api_version, condition, find, list, list_at, spec},
     pods::{fits, has_ended, is_active, is_ready},
 };
 
 const TEMPLATE_HASH: &str = "pod-template-hash";
 const REVISION_HASH: &str = "controller-revision-hash";
-/// Pods of Jobs have labels with the prefix of the group, and pods of StatefulSets one with their index.
-const MORE_LABELS: Behavior = Behavior::since(28, 0, "kubernetes #114930, feature gate PodIndexLabel");
-const INDEX: [&str; 3] = [
-    "metadata",
-    "annotations",
-    "batch.kubernetes.io/job-completion-index",
-];
 
 /// An owner with its dependents.
 struct Owner<'a> {
-    view: &'a View<'a>,
     kind: &'static str,
     object: &'a StoredObject,
-    dependents: Vec<Arc<StoredObject>>,
-    /// The pods below it that have not ended.
-    pods: Vec<Arc<StoredObject>>,
-    /// The value of the label by which pods of the present template are known.
+    /// The pod template.
+    template: Value,
+    /// The value of a label of the dependents that have this template.
     hash: String,
+    /// Its pods; the ReplicaSets of a Deployment.
+    dependents: Vec<Arc<StoredObject>>,
+    /// Whether the finished pods of a Job have a finalizer until `kubegc_controllers::job` has counted them.
+    is_tracked: bool,
 }
 
-/// One sync of an owner.
-pub(super) fn sync(view: &View<'_>, kind: &'static str, object: &StoredObject, plan: &mut Plan) {
-    let manager = object.text_at(&["spec", "managedBy"]);
-    if matches!(manager, "" | "kubernetes.io/job-controller")
-        && let Some(owner) = Owner::new(view, kind, object, plan)
-    {
-        let wanted = owner.wanted();
-        if plan.writes.is_empty() && !object.meta.is_deleting() {
-            owner.fill(&wanted, plan);
-        }
-        if plan.writes.is_empty() {
-            plan.status(kind, object, owner.status(wanted.len()));
-        }
+/// One sync of an owner, unless its selector does not match its template: it would create pods without end.
+pub(super) fn sync(cx: &mut Sync<'_>, kind: &'static str, object: &StoredObject) {
+    let (meta, spec) = (&object.meta, spec(object));
+    let template = spec["template"].clone();
+    let mut labels = spec["selector"]["matchLabels"].as_object().into_iter().flatten();
+    let is_managed = matches!(
+        spec["managedBy"].as_str(),
+        None | Some("kubernetes.io/job-controller")
+    );
+    let is_selected = labels.all(|(key, value)| template["metadata"]["labels"][key] == *value);
+    if !is_managed || kind != "Job" && !is_selected {
+        return;
+    }
+    let dependents = if kind == "Deployment" { "ReplicaSet" } else { "Pod" };
+    let dependents = list(cx.server, dependents, Some(&meta.namespace)).into_iter();
+    let is_own = |one: &Arc<StoredObject>| one.meta.controller().is_some_and(|owner| owner.uid == meta.uid);
+    let (dependents, others): (_, Vec<_>) = dependents.partition(is_own);
+    let hash = format!("{:08x}", fnv(template.to_string().as_bytes()));
+    let tracking = JobTracking::new(cx.server.version());
+    let is_marked = object.at(&["metadata", "annotations", TRACKING_FINALIZER]);
+    let owner = Owner {
+        kind,
+        object,
+        template,
+        hash: if kind == "StatefulSet" {
+            format!("{}-{hash}", meta.name)
+        } else {
+            hash
+        },
+        dependents,
+        is_tracked: tracking.is_tracking && (tracking.is_tracking_all || is_marked.is_some()),
+    };
+    let wanted = owner.wanted(cx);
+    if !meta.is_deleting() {
+        owner.adopt(cx, &others);
+        owner.fill(cx, &wanted);
+    }
+    if !cx.has_written {
+        owner.write_status(cx, wanted.len());
     }
 }
 
@@ -69,425 +79,314 @@ pub(super) fn fnv(bytes: &[u8]) -> u32 {
 
 /// The pod template, without the label that a Deployment adds.
 fn template_of(object: &StoredObject) -> Value {
-    let mut template = object.at(&["spec", "template"]).cloned().unwrap_or_default();
+    let mut template = spec(object)["template"].clone();
     if let Some(Value::Object(labels)) = template.pointer_mut("/metadata/labels") {
         labels.remove(TEMPLATE_HASH);
     }
     template
 }
 
-fn is_controlled_by(object: &StoredObject, owner: &StoredObject) -> bool {
-    let controller = object.meta.controller();
-    controller.is_some_and(|controller| controller.uid == owner.meta.uid)
+/// A number of dependents. Larger ones than a test can have do not count.
+fn number(value: &Value) -> Option<usize> {
+    const MAX: i64 = 100_000;
+    usize::try_from(value.as_i64()?.clamp(0, MAX)).ok()
 }
 
-/// A number as upstream stores most of them: without 0.
-fn shown(count: usize) -> Value {
-    if count == 0 { Value::Null } else { count.into() }
+/// Sets the fields of an object that another one has.
+fn merge(target: &mut Value, fields: Value) {
+    match (target, fields) {
+        (Value::Object(target), Value::Object(fields)) => {
+            for (key, value) in fields {
+                merge(target.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (target, fields) => *target = fields,
+    }
 }
 
-impl<'a> Owner<'a> {
-    /// Reads an owner, and plans the adoption of pods. `None` if its selector does not match its template: it
-    /// would create and release pods without end.
-    fn new(
-        view: &'a View<'a>,
-        kind: &'static str,
-        object: &'a StoredObject,
-        plan: &mut Plan,
-    ) -> Option<Self> {
-        let template = template_of(object);
-        let mut hash = format!("{:08x}", fnv(template.to_string().as_bytes()));
-        if kind == "StatefulSet" {
-            hash = format!("{}-{hash}", object.meta.name);
-        }
-        let namespace = Some(&*object.meta.namespace);
-        let (dependents, pods) = (Vec::new(), view.list("Pod", namespace));
-        let mut owner = Self {
-            view,
-            kind,
-            object,
-            dependents,
-            pods,
-            hash,
-        };
-        let selector = object.at(&["spec", "selector"]).and_then(label_selector);
-        let selector = selector.filter(|selector| !selector.is_empty());
-        let is_selected =
-            |meta: &ObjectMeta| selector.as_ref().is_some_and(|selector| selector.matches(meta));
-        let sample = Manifest::read(owner.pod("")).ok()?.object.meta;
-        if kind != "Job" && !is_selected(&sample) {
-            return None;
-        }
-        if kind == "Deployment" {
-            owner.dependents = view.list("ReplicaSet", namespace);
-            owner.dependents.retain(|set| is_controlled_by(set, object));
-            let mut sets = owner.dependents.iter();
-            if let Some(set) = sets.find(|set| template_of(set) == template) {
-                let hash = set.meta.labels.get(TEMPLATE_HASH);
-                owner.hash = hash.map_or_else(String::new, ToString::to_string);
+impl Owner<'_> {
+    /// Adopts pods that have no controller. `kubegc-controllers` adopts those of ReplicaSets.
+    fn adopt(&self, cx: &mut Sync<'_>, others: &[Arc<StoredObject>]) {
+        let selector = label_selector(&spec(self.object)["selector"]).unwrap_or_default();
+        for pod in others {
+            let is_free = pod.meta.controller().is_none() && is_active(pod) && self.kind != "Deployment";
+            if is_free && !selector.is_empty() && selector.matches(&pod.meta) {
+                cx.update(
+                    "Pod",
+                    pod,
+                    json!({"metadata": {"ownerReferences": [self.reference()]}}),
+                );
             }
-            let sets = &owner.dependents;
-            let is_below = |pod: &StoredObject| sets.iter().any(|set| is_controlled_by(pod, set));
-            owner.pods.retain(|pod| is_below(pod));
-        } else {
-            let adopts = !object.meta.is_deleting();
-            let is_free = |pod: &StoredObject| pod.meta.controller().is_none() && is_active(pod);
-            for pod in &owner.pods {
-                if adopts && is_free(pod) && is_selected(&pod.meta) {
-                    let mut adopted = StoredObject::clone(pod);
-                    let references = &mut adopted.meta.owner_references;
-                    references.extend(sample.owner_references.iter().cloned());
-                    plan.update("Pod", "", adopted);
-                }
-            }
-            owner.pods.retain(|pod| is_controlled_by(pod, object));
-            owner.dependents.clone_from(&owner.pods);
         }
-        owner.pods.retain(|pod| !has_ended(pod));
-        Some(owner)
     }
 
-    /// Whether a pod has the present template. `kubegc-controllers` replaces those of ReplicaSets and Jobs.
-    fn is_updated(&self, pod: &StoredObject) -> bool {
-        let hash = match self.kind {
-            "Deployment" => pod.meta.labels.get(TEMPLATE_HASH),
-            "ReplicaSet" | "Job" => return true,
-            _ => pod.meta.labels.get(REVISION_HASH),
-        };
-        hash.is_some_and(|hash| **hash == *self.hash)
+    /// Whether a dependent has the present template. `kubegc-controllers` replaces pods of ReplicaSets and
+    /// Jobs.
+    fn is_updated(&self, dependent: &StoredObject) -> bool {
+        let hash = dependent.meta.labels.get(REVISION_HASH);
+        match self.kind {
+            "Deployment" => template_of(dependent) == template_of(self.object),
+            "ReplicaSet" | "Job" => true,
+            _ => hash.is_some_and(|hash| **hash == *self.hash),
+        }
     }
 
     fn replicas(&self) -> usize {
-        number(self.object, "replicas").unwrap_or(1)
+        number(&spec(self.object)["replicas"]).unwrap_or(1)
     }
 
-    /// The slots that should be filled, in order.
-    fn wanted(&self) -> Vec<String> {
-        let object = self.object;
+    /// The slots that should be filled, in order: names of pods or nodes, or empty.
+    fn wanted(&self, cx: &Sync<'_>) -> Vec<String> {
         match self.kind {
-            // Old pods of a Deployment that recreates its pods end before new ones are created.
-            "Deployment" if object.text_at(&["spec", "strategy", "type"]) == "Recreate" => {
-                let has_old_pods = self.pods.iter().any(|pod| !self.is_updated(pod));
-                vec![String::new(); usize::from(!has_old_pods)]
-            }
             "Deployment" => vec![String::new()],
             "StatefulSet" => {
-                let start = object.at(&["spec", "ordinals", "start"]);
-                let start = start.and_then(Value::as_u64).unwrap_or(0);
-                let ordinals = (start..u64::MAX).take(self.replicas());
-                let name = |ordinal| format!("{}-{ordinal}", object.meta.name);
-                ordinals.map(name).collect()
+                let start = number(&spec(self.object)["ordinals"]["start"]).unwrap_or(0);
+                let ordinals = start..start + self.replicas();
+                ordinals
+                    .map(|ordinal| format!("{}-{ordinal}", self.object.meta.name))
+                    .collect()
             }
             "DaemonSet" => {
-                let spec = object.at(&["spec", "template", "spec"]).unwrap_or(&Value::Null);
-                let nodes = self.view.list("Node", None).into_iter();
-                let suitable = nodes.filter(|node| fits(spec, node));
+                let nodes = list(cx.server, "Node", None).into_iter();
+                let suitable = nodes.filter(|node| fits(&self.template["spec"], node));
                 suitable.map(|node| node.meta.name.to_string()).collect()
             }
-            "Job" => self.wanted_of_job(),
+            "Job" => vec![String::new(); self.active_of_job()],
             _ => vec![String::new(); self.replicas()],
         }
     }
 
-    /// The slots of the active pods of a Job, and of those to be created.
-    fn wanted_of_job(&self) -> Vec<String> {
-        let job = self.object;
+    /// The number of active pods that a Job should have.
+    fn active_of_job(&self) -> usize {
+        let spec = spec(self.object);
         let mut ends = ["Complete", "Failed", "FailureTarget", "SuccessCriteriaMet"].iter();
-        let is_started = job.at(&["status", "startTime"]).is_some();
-        if !is_started || self.is_suspended() || ends.any(|end| condition(job, end) == "True") {
-            return Vec::new();
+        if spec["suspend"] == true || ends.any(|end| condition(self.object, end) == "True") {
+            return 0;
         }
-        let parallelism = number(job, "parallelism");
-        // The API server defaults both to 1 if both are absent.
-        let completions = number(job, "completions").or(parallelism.is_none().then_some(1));
-        let done = self.ended("Succeeded");
-        let open = match completions {
-            None => usize::from(done.is_empty()).saturating_mul(usize::MAX),
-            Some(completions) => completions.saturating_sub(done.len()),
-        };
-        let open = open.min(parallelism.unwrap_or(1));
-        if job.text_at(&["spec", "completionMode"]) != "Indexed" {
-            return vec![String::new(); open];
-        }
-        let done: Vec<&str> = done.iter().map(|pod| pod.text_at(&INDEX)).collect();
-        let indexes = (0..completions.unwrap_or(0)).map(|index| index.to_string());
-        let open_indexes = indexes.filter(|index| !done.contains(&index.as_str()));
-        open_indexes.take(open).collect()
+        let (parallelism, succeeded) = (number(&spec["parallelism"]), self.ended("Succeeded"));
+        // The API server defaults both to 1 if both are absent. Without completions, one success is enough.
+        let completions = number(&spec["completions"]).or(parallelism.is_none().then_some(1));
+        let max = if succeeded == 0 { usize::MAX } else { 0 };
+        let open = completions.map_or(max, |completions| completions.saturating_sub(succeeded));
+        open.min(parallelism.unwrap_or(1))
     }
 
-    fn is_suspended(&self) -> bool {
-        self.object.at(&["spec", "suspend"]) == Some(&true.into())
-    }
-
-    /// The pods that have ended in a phase.
-    fn ended(&self, phase: &str) -> Vec<&Arc<StoredObject>> {
+    /// The number of pods that have ended in a phase.
+    fn ended(&self, phase: &str) -> usize {
         let pods = self.dependents.iter();
         pods.filter(|pod| pod.text_at(&["status", "phase"]) == phase)
-            .collect()
+            .count()
     }
 
     /// The slot that a dependent fills; `None` if it fills none.
-    fn slot(&self, dependent: &StoredObject) -> Option<String> {
+    fn slot(&self, dependent: &Arc<StoredObject>) -> Option<String> {
         match self.kind {
-            "Deployment" => (template_of(dependent) == template_of(self.object)).then(String::new),
+            "Deployment" => self.is_updated(dependent).then(String::new),
             "StatefulSet" => Some(dependent.meta.name.to_string()),
             "DaemonSet" => Some(dependent.text_at(&["spec", "nodeName"]).to_owned()),
-            _ => is_active(dependent).then(|| dependent.text_at(&INDEX).to_owned()),
+            _ => is_active(dependent).then(String::new),
         }
     }
 
-    /// Creates what empty slots need, deletes what fills no wanted slot, and replaces outdated pods one at a
-    /// time.
-    fn fill(&self, wanted: &[String], plan: &mut Plan) {
-        let mut present: BTreeMap<String, Vec<&Arc<StoredObject>>> = BTreeMap::new();
-        for dependent in &self.dependents {
-            if let Some(slot) = self.slot(dependent) {
-                present.entry(slot).or_default().push(dependent);
-            }
-        }
-        let policy = self.object.text_at(&["spec", "podManagementPolicy"]);
-        let is_ordered = self.kind == "StatefulSet" && policy != "Parallel";
-        // Whether all pods of the present template are ready, and the pod that is replaced next.
-        let (mut is_settled, mut outdated) = (true, None);
+    /// Creates what empty slots need, and deletes pods that fill no wanted slot, that have ended or that have
+    /// another template.
+    fn fill(&self, cx: &mut Sync<'_>, wanted: &[String]) {
+        let spec = spec(self.object);
+        let is_ordered = self.kind == "StatefulSet" && spec["podManagementPolicy"] != "Parallel";
+        let replaces = spec["updateStrategy"]["type"] != "OnDelete";
+        let mut rest = self.dependents.clone();
         for slot in wanted {
-            let found = present.get_mut(slot).and_then(Vec::pop);
-            match found {
-                None => self.create(slot, plan),
-                Some(set) if self.kind == "Deployment" => self.scale(set, plan),
-                Some(pod) if has_ended(pod) => plan.delete(pod),
+            let at = rest.iter().position(|one| self.slot(one).as_ref() == Some(slot));
+            let found = at.map(|at| rest.remove(at));
+            match &found {
+                None => self.create(cx, slot),
+                Some(set) if self.kind == "Deployment" => self.scale(cx, set),
+                Some(pod) if has_ended(pod) || replaces && !self.is_updated(pod) => cx.delete(pod),
                 Some(_) => {}
             }
-            let is_ready = found.is_some_and(|pod| is_ready(pod));
-            if is_ordered && !is_ready {
-                return;
-            }
-            match found.filter(|pod| is_active(pod) && !self.is_updated(pod)) {
-                None => is_settled &= is_ready,
-                // Pods that are not ready come first.
-                found if !is_ready || outdated.is_none() => outdated = found,
-                Some(_) => {}
-            }
-        }
-        if self.kind == "Deployment" {
-            return;
-        }
-        for pod in present.into_values().flatten().rev() {
-            plan.delete(pod);
-            if is_ordered {
+            if is_ordered && (cx.has_written || !found.is_some_and(|pod| is_ready(&pod))) {
                 return;
             }
         }
-        let strategy = self.object.text_at(&["spec", "updateStrategy", "type"]);
-        if is_settled && strategy != "OnDelete" && plan.writes.is_empty() {
-            outdated.iter().for_each(|pod| plan.delete(pod));
+        rest.retain(|one| self.kind != "Deployment" && self.slot(one).is_some());
+        for pod in rest.iter().rev().take(if is_ordered { 1 } else { usize::MAX }) {
+            cx.delete(pod);
         }
     }
 
     /// Gives the ReplicaSet of a Deployment its number of replicas.
-    fn scale(&self, set: &StoredObject, plan: &mut Plan) {
-        if number(set, "replicas") != Some(self.replicas()) {
-            let scaled = with(set, "spec", &["replicas"], self.replicas().into());
-            plan.update("ReplicaSet", "", scaled);
+    fn scale(&self, cx: &mut Sync<'_>, set: &StoredObject) {
+        if number(&spec(set)["replicas"]) != Some(self.replicas()) {
+            cx.update("ReplicaSet", set, json!({"spec": {"replicas": self.replicas()}}));
         }
     }
 
     /// A controller reference to the owner.
     fn reference(&self) -> Value {
-        let row = KINDS.iter().find(|row| row.0 == self.kind);
         json!({
-            "apiVersion": row.map_or("", |row| row.1), "kind": self.kind,
+            "apiVersion": api_version(self.kind), "kind": self.kind,
             "name": &*self.object.meta.name, "uid": self.object.meta.uid.to_string(),
             "controller": true, "blockOwnerDeletion": true,
         })
     }
 
-    /// A pod of the template, with this name or else one that the server generates.
-    fn pod(&self, name: &str) -> Value {
-        let template = self.object.at(&["spec", "template"]).unwrap_or(&Value::Null);
-        let mut metadata = match name {
-            "" => json!({"generateName": format!("{}-", self.object.meta.name)}),
-            name => json!({"name": name}),
-        };
-        for field in ["labels", "annotations", "finalizers"] {
-            if let Some(value) = template["metadata"].get(field) {
-                metadata[field] = value.clone();
-            }
-        }
-        metadata["ownerReferences"] = json!([self.reference()]);
-        let spec = template["spec"].as_object().cloned().unwrap_or_default();
-        json!({"metadata": metadata, "spec": spec})
-    }
-
     /// Creates the dependent of a slot.
-    fn create(&self, slot: &str, plan: &mut Plan) {
-        let name = &self.object.meta.name;
-        let mut pod = self.pod(if self.kind == "StatefulSet" { slot } else { "" });
-        let has_more = self.view.server.version().has(MORE_LABELS);
-        let mut set = |path: &[&str], value: &str| put(&mut pod, path, value.into());
+    fn create(&self, cx: &mut Sync<'_>, slot: &str) {
+        let (meta, spec, hash) = (&self.object.meta, spec(self.object), &self.hash);
+        let metadata = &self.template["metadata"];
+        let mut made = json!({
+            "metadata": {
+                "generateName": format!("{}-", meta.name), "ownerReferences": [self.reference()],
+                "labels": metadata["labels"], "annotations": metadata["annotations"],
+                "finalizers": metadata["finalizers"],
+            },
+            "spec": self.template["spec"],
+        });
+        let mut kind = "Pod";
         match self.kind {
-            "Deployment" => return self.create_replica_set(plan),
-            "StatefulSet" => {
-                set(&["metadata", "labels", REVISION_HASH], &self.hash);
-                set(
-                    &["metadata", "labels", "statefulset.kubernetes.io/pod-name"],
-                    slot,
+            "Deployment" => {
+                kind = "ReplicaSet";
+                let (mut template, mut selector) = (self.template.clone(), spec["selector"].clone());
+                merge(
+                    &mut template,
+                    json!({"metadata": {"labels": {TEMPLATE_HASH: hash}}}),
                 );
-                if let Some((_, index)) = slot.rsplit_once('-').filter(|_| has_more) {
-                    set(&["metadata", "labels", "apps.kubernetes.io/pod-index"], index);
-                }
-                set(&["spec", "hostname"], slot);
-                set(
-                    &["spec", "subdomain"],
-                    self.object.text_at(&["spec", "serviceName"]),
-                );
-                if !self.claim(slot, &mut pod, plan) {
-                    return;
-                }
-            }
-            "DaemonSet" => {
-                set(&["metadata", "labels", REVISION_HASH], &self.hash);
-                set(&["spec", "nodeName"], slot);
-                let tolerations = pod["spec"]["tolerations"].as_array().cloned();
-                let lost = ["not-ready", "unreachable"].map(|taint| {
-                    let key = format!("node.kubernetes.io/{taint}");
-                    json!({"key": key, "operator": "Exists", "effect": "NoExecute"})
+                merge(&mut selector, json!({"matchLabels": {TEMPLATE_HASH: hash}}));
+                made = json!({
+                    "metadata": {
+                        "name": format!("{}-{hash}", meta.name), "ownerReferences": [self.reference()],
+                        "labels": template["metadata"]["labels"],
+                    },
+                    "spec": {"replicas": self.replicas(), "selector": selector, "template": template},
                 });
-                let tolerations = tolerations.into_iter().flatten().chain(lost).collect();
-                put(&mut pod, &["spec", "tolerations"], tolerations);
             }
+            "StatefulSet" => {
+                let Some(volumes) = self.volumes(cx, slot) else {
+                    return;
+                };
+                merge(
+                    &mut made,
+                    json!({
+                        "metadata": {"name": slot, "generateName": null, "labels": {
+                            REVISION_HASH: hash, "statefulset.kubernetes.io/pod-name": slot,
+                            "apps.kubernetes.io/pod-index": slot.rsplit('-').next(),
+                        }},
+                        "spec": {"hostname": slot, "subdomain": spec["serviceName"], "volumes": volumes},
+                    }),
+                );
+            }
+            "DaemonSet" => merge(
+                &mut made,
+                json!({
+                    "metadata": {"labels": {REVISION_HASH: hash}}, "spec": {"nodeName": slot},
+                }),
+            ),
             "Job" => {
-                if has_more {
-                    let uid = self.object.meta.uid.to_string();
-                    set(
-                        &["metadata", "labels", "batch.kubernetes.io/controller-uid"],
-                        &uid,
-                    );
-                    set(&["metadata", "labels", "batch.kubernetes.io/job-name"], name);
-                }
-                if !slot.is_empty() {
-                    set(&INDEX, slot);
-                    set(&["metadata", "generateName"], &format!("{name}-{slot}-"));
-                }
-                if self.is_tracked() {
-                    put(&mut pod, &["metadata", "finalizers"], json!([TRACKING_FINALIZER]));
+                merge(
+                    &mut made,
+                    json!({"metadata": {"labels": {
+                        "batch.kubernetes.io/controller-uid": meta.uid.to_string(),
+                        "batch.kubernetes.io/job-name": &*meta.name,
+                    }}}),
+                );
+                if self.is_tracked {
+                    made["metadata"]["finalizers"] = json!([TRACKING_FINALIZER]);
                 }
             }
             _ => {}
         }
-        plan.create("Pod", &self.object.meta.namespace, pod);
+        cx.create(kind, &meta.namespace, made);
     }
 
-    fn create_replica_set(&self, plan: &mut Plan) {
-        let hash = self.hash.as_str();
-        let mut template = template_of(self.object);
-        put(&mut template, &["metadata", "labels", TEMPLATE_HASH], hash.into());
-        let mut selector = self.object.at(&["spec", "selector"]).cloned().unwrap_or_default();
-        put(&mut selector, &["matchLabels", TEMPLATE_HASH], hash.into());
-        let metadata = json!({
-            "name": format!("{}-{hash}", self.object.meta.name),
-            "labels": template["metadata"]["labels"],
-            "ownerReferences": [self.reference()],
-        });
-        let spec = json!({"replicas": self.replicas(), "selector": selector, "template": template});
-        let set = json!({"metadata": metadata, "spec": spec});
-        plan.create("ReplicaSet", &self.object.meta.namespace, set);
-    }
-
-    /// Creates the missing claims of a pod, and adds their volumes to it. Returns whether the pod can be
-    /// created: no claim is being deleted.
-    fn claim(&self, pod_name: &str, pod: &mut Value, plan: &mut Plan) -> bool {
-        let mut volumes = pod["spec"]["volumes"].as_array().cloned().unwrap_or_default();
-        for template in items(self.object, &["spec", "volumeClaimTemplates"]) {
+    /// Creates the missing claims of a pod. Returns its volumes; `None` if a claim is being deleted.
+    fn volumes(&self, cx: &mut Sync<'_>, pod: &str) -> Option<Vec<Value>> {
+        let (namespace, spec) = (&self.object.meta.namespace, spec(self.object));
+        let mut volumes = list_at(&self.template["spec"], "volumes").to_vec();
+        for template in list_at(spec, "volumeClaimTemplates") {
             let volume = template["metadata"]["name"].as_str().unwrap_or_default();
-            let name = format!("{volume}-{pod_name}");
-            let namespace = &self.object.meta.namespace;
-            match find(self.view.server, "PersistentVolumeClaim", namespace, &name) {
-                Some(claim) if claim.meta.is_deleting() => return false,
+            let name = format!("{volume}-{pod}");
+            match find(cx.server, "PersistentVolumeClaim", namespace, &name) {
+                Some(claim) if claim.meta.is_deleting() => return None,
                 Some(_) => {}
                 None => {
                     let mut claim = template.clone();
-                    put(&mut claim, &["metadata", "name"], name.as_str().into());
-                    let labels = self.object.at(&["spec", "selector", "matchLabels"]);
-                    for (key, value) in labels.and_then(Value::as_object).into_iter().flatten() {
-                        put(&mut claim, &["metadata", "labels", key], value.clone());
-                    }
-                    plan.create("PersistentVolumeClaim", namespace, claim);
+                    let labels = &spec["selector"]["matchLabels"];
+                    merge(&mut claim, json!({"metadata": {"name": name, "labels": labels}}));
+                    cx.create("PersistentVolumeClaim", namespace, claim);
                 }
             }
             volumes.retain(|other| other["name"] != volume);
             volumes.push(json!({"name": volume, "persistentVolumeClaim": {"claimName": name}}));
         }
-        put(pod, &["spec", "volumes"], volumes.into());
-        true
+        Some(volumes)
     }
 
-    /// Whether the status of a Job counts its finished pods.
-    fn is_tracked(&self) -> bool {
-        let tracking = JobTracking::new(self.view.server.version());
-        let annotations = self.object.at(&["metadata", "annotations", TRACKING_FINALIZER]);
-        tracking.is_tracking && (tracking.is_tracking_all || annotations.is_some())
-    }
-
-    /// The fields of the status.
-    fn status(&self, wanted: usize) -> Value {
-        let object = self.object;
-        let pods: Vec<_> = self.pods.iter().filter(|pod| is_active(pod)).collect();
-        let all = pods.len();
-        let ready = pods.iter().filter(|pod| is_ready(pod)).count();
-        let updated = pods.iter().filter(|pod| self.is_updated(pod)).count();
-        let mut status = match self.kind {
+    fn write_status(&self, cx: &mut Sync<'_>, wanted: usize) {
+        let (object, hash, replicas) = (self.object, &self.hash, self.replicas());
+        // A Deployment counts what the status of its ReplicaSets counts.
+        let count = |field: &str, is_pod: fn(&StoredObject) -> bool, one: &StoredObject| match self.kind {
+            "Deployment" => one.at(&["status", field]).and_then(number).unwrap_or(0),
+            _ => is_pod(one).into(),
+        };
+        let dependents = || self.dependents.iter();
+        let all: usize = dependents().map(|one| count("replicas", is_active, one)).sum();
+        let ready: usize = dependents()
+            .map(|one| count("readyReplicas", is_ready, one))
+            .sum();
+        let updated = dependents().filter(|one| self.is_updated(one));
+        let updated: usize = updated.map(|one| count("replicas", is_active, one)).sum();
+        let mut conditions = Vec::new();
+        let mut status = json!({"replicas": all, "readyReplicas": ready, "availableReplicas": ready});
+        match self.kind {
             "Deployment" => {
-                let wanted = self.replicas();
-                let availability = match ready >= wanted {
+                let more =
+                    json!({"updatedReplicas": updated, "unavailableReplicas": replicas.max(all) - ready});
+                merge(&mut status, more);
+                conditions.push(match ready >= replicas {
                     true => ("Available", "True", "MinimumReplicasAvailable"),
                     false => ("Available", "False", "MinimumReplicasUnavailable"),
-                };
-                let progress = match [all, ready, updated] == [wanted; 3] {
+                });
+                conditions.push(match [all, ready, updated] == [replicas; 3] {
                     true => ("Progressing", "True", "NewReplicaSetAvailable"),
                     false => ("Progressing", "True", "ReplicaSetUpdated"),
-                };
+                });
+            }
+            "StatefulSet" => merge(
+                &mut status,
                 json!({
-                    "replicas": shown(all), "updatedReplicas": shown(updated),
-                    "readyReplicas": shown(ready), "availableReplicas": shown(ready),
-                    "unavailableReplicas": shown(wanted.max(all) - ready),
-                    "conditions": conditions(object, &self.view.time(), &[availability, progress]),
+                    "replicas": self.dependents.len(), "updatedReplicas": updated, "currentReplicas": updated,
+                    "currentRevision": hash, "updateRevision": hash,
+                }),
+            ),
+            "DaemonSet" => {
+                status = json!({
+                    "desiredNumberScheduled": wanted, "currentNumberScheduled": all.min(wanted),
+                    "numberMisscheduled": all.saturating_sub(wanted), "updatedNumberScheduled": updated,
+                    "numberReady": ready, "numberAvailable": ready,
+                    "numberUnavailable": wanted.saturating_sub(ready),
                 })
             }
-            "StatefulSet" => json!({
-                "replicas": self.dependents.len(), "updatedReplicas": shown(updated),
-                "readyReplicas": shown(ready), "availableReplicas": ready,
-                "currentReplicas": shown(updated), "currentRevision": self.hash, "updateRevision": self.hash,
-            }),
-            "DaemonSet" => json!({
-                "desiredNumberScheduled": wanted, "currentNumberScheduled": all.min(wanted),
-                "numberMisscheduled": all.saturating_sub(wanted), "updatedNumberScheduled": shown(updated),
-                "numberReady": ready, "numberAvailable": shown(ready),
-                "numberUnavailable": shown(wanted.saturating_sub(ready)),
-            }),
-            "Job" => return self.status_of_job(all, ready),
-            _ => json!({
-                "replicas": all, "fullyLabeledReplicas": shown(all),
-                "readyReplicas": shown(ready), "availableReplicas": shown(ready),
-            }),
-        };
-        status["observedGeneration"] = object.meta.generation.into();
-        status
+            "Job" => status = self.status_of_job(cx, all, ready),
+            _ => status["fullyLabeledReplicas"] = all.into(),
+        }
+        if self.kind != "Job" {
+            status["observedGeneration"] = object.meta.generation.into();
+        }
+        cx.status(self.kind, object, status, &conditions);
     }
 
     /// The fields that `kubegc_controllers::job` does not write.
-    fn status_of_job(&self, active: usize, ready: usize) -> Value {
-        let mut status = json!({"active": shown(active), "ready": ready});
-        for (field, is_set) in [
-            ("startTime", !self.is_suspended()),
-            ("completionTime", condition(self.object, "Complete") == "True"),
-        ] {
-            let known = self.object.at(&["status", field]).cloned();
-            let time = known.unwrap_or_else(|| self.view.time());
-            status[field] = if is_set { time } else { Value::Null };
+    fn status_of_job(&self, cx: &Sync<'_>, active: usize, ready: usize) -> Value {
+        let mut status = json!({"active": active, "ready": ready});
+        let is_complete = condition(self.object, "Complete") == "True";
+        for (field, is_set) in [("startTime", true), ("completionTime", is_complete)] {
+            if is_set && self.object.at(&["status", field]).is_none() {
+                status[field] = cx.time();
+            }
         }
-        if !self.is_tracked() {
-            status["succeeded"] = shown(self.ended("Succeeded").len());
-            status["failed"] = shown(self.ended("Failed").len());
+        if !self.is_tracked {
+            status["succeeded"] = self.ended("Succeeded").into();
+            status["failed"] = self.ended("Failed").into();
         }
         status
     }

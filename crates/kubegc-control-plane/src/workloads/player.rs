@@ -1,39 +1,52 @@
-//! The step of the player: rounds over all objects, and the execution of plans.
+//! The step of the player, and the reads and writes of a sync.
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use kubegc_controllers::Reason;
-use kubegc_core::{KindId, ObjectMeta, SharedMeta, Timestamp, deletion::DeleteOptionsSpec};
-use kubegc_sim::ApiServer;
-use serde_json::json;
+use kubegc_core::{KindId, ObjectMeta, PatchType, Timestamp, deletion::DeleteOptionsSpec};
+use kubegc_sim::{ApiServer, StoredObject};
+use serde_json::{Value, json};
 
-use super::{
-    Workloads,
-    model::{KINDS, Plan, View, Write, condition, find, kind_id},
-    owners, pods,
-};
+use super::{Workloads, owners, pods};
 use crate::{
-    Act, Actor, ControlPlane, Why,
-    calls::identity,
+    Act, Actor, ControlPlane, Why, object_ref,
     trace::{Recorded, code_of},
 };
 
-/// The delay after which a refused write is tried again, unless something changes before.
-const RETRY: Duration = Duration::from_secs(10);
+/// The simulated kinds in the order of syncs: pods before their owners, so that a status is written once for
+/// many pods. Each with its API version and the actor of its syncs.
+const KINDS: [(&str, &str, Actor); 8] = [
+    ("Node", "v1", Actor::Kubelet),
+    ("PersistentVolumeClaim", "v1", Actor::Controller(BINDER)),
+    ("Pod", "v1", Actor::Kubelet),
+    (
+        "ReplicaSet",
+        "apps/v1",
+        Actor::Controller("replicaset-controller"),
+    ),
+    (
+        "StatefulSet",
+        "apps/v1",
+        Actor::Controller("statefulset-controller"),
+    ),
+    ("DaemonSet", "apps/v1", Actor::Controller("daemonset-controller")),
+    ("Job", "batch/v1", Actor::Controller("job-controller")),
+    (
+        "Deployment",
+        "apps/v1",
+        Actor::Controller("deployment-controller"),
+    ),
+];
+const BINDER: &str = "persistentvolume-binder-controller";
 
-/// The player of workloads. In a round it syncs every object once; rounds follow each other until one writes
-/// nothing.
+/// The player of workloads. In a step it syncs all objects of one kind.
 #[derive(Clone, Debug)]
 pub(crate) struct Player {
     rules: Arc<Workloads>,
-    /// Whether an object of a simulated kind has changed since the round began.
+    /// Whether an object of a simulated kind has changed since the last step.
     has_changed: bool,
-    /// Kind, namespace and name of the objects that the round has still to sync.
-    round: VecDeque<(&'static str, Arc<str>, Arc<str>)>,
-    /// The time when an object of the round is due again.
+    /// The time when an object is due again.
     pub(crate) due: Option<Timestamp>,
-    /// The time of the next attempt, if a write of the round was refused.
-    pub(crate) retry_at: Option<Timestamp>,
     /// The last step that changed a simulated object.
     cause: Option<usize>,
 }
@@ -43,9 +56,7 @@ impl Player {
         Self {
             rules,
             has_changed: true,
-            round: VecDeque::new(),
             due: None,
-            retry_at: None,
             cause: None,
         }
     }
@@ -57,72 +68,52 @@ impl Player {
             (self.has_changed, self.cause) = (true, cause);
         }
     }
-
-    /// Begins a round if something has changed or is due.
-    fn begin_round(&mut self, server: &ApiServer) {
-        let mut due = self.due.into_iter().chain(self.retry_at);
-        if self.round.is_empty() && (self.has_changed || due.any(|due| due <= server.now())) {
-            (self.has_changed, self.due, self.retry_at) = (false, None, None);
-            for (kind, ..) in KINDS {
-                let objects = kind_id(server, kind).map(|id| server.objects(id, None));
-                for object in objects.into_iter().flatten() {
-                    let (namespace, name) = (&object.meta.namespace, &object.meta.name);
-                    self.round
-                        .push_back((kind, Arc::clone(namespace), Arc::clone(name)));
-                }
-            }
-        }
-    }
-
-    /// Compares an object with what it should be.
-    fn sync(&self, server: &ApiServer, kind: &'static str, namespace: &str, name: &str) -> Plan {
-        let view = self.view(server);
-        let mut plan = Plan::of(kind);
-        let Some(object) = find(server, kind, namespace, name) else {
-            return plan;
-        };
-        match kind {
-            // A node that never reported becomes ready.
-            "Node" if condition(&object, "Ready").is_empty() => return pods::set_runs(&view, &object, true),
-            "Node" => {}
-            "Pod" => pods::sync_pod(&view, &object, &mut plan),
-            "PersistentVolumeClaim" => pods::sync_claim(&view, &object, &mut plan),
-            "PodDisruptionBudget" => pods::sync_budget(&view, &object, &mut plan),
-            _ => owners::sync(&view, kind, &object, &mut plan),
-        }
-        plan
-    }
-
-    fn view<'v>(&'v self, server: &'v ApiServer) -> View<'v> {
-        View {
-            server,
-            rules: &self.rules,
-            now: server.now(),
-        }
-    }
 }
 
 impl ControlPlane {
-    /// Syncs objects until one of the syncs writes. Returns whether one did.
+    /// Syncs the objects of the first kind that has something to write. Returns whether there is one.
     pub(crate) fn play(&mut self, server: &mut ApiServer) -> bool {
-        while let Some(player) = &mut self.player {
-            player.begin_round(server);
-            let Some((kind, namespace, name)) = player.round.pop_front() else {
-                break;
-            };
-            let plan = player.sync(server, kind, &namespace, &name);
-            player.due = player.due.into_iter().chain(plan.due).min();
-            let (cause, before) = (player.cause, server.revision());
-            let code = self.perform_plan(server, plan, cause);
-            let is_refused = code.is_some_and(|code| code >= 400);
-            if let Some(player) = self.player.as_mut().filter(|_| is_refused) {
-                player.retry_at = Some(server.now().saturating_add(RETRY));
+        let before = self.trace.steps.len();
+        match &mut self.player {
+            Some(player) if player.has_changed || player.due.is_some_and(|due| due <= server.now()) => {
+                (player.has_changed, player.due) = (false, None);
             }
-            if is_refused || server.revision() != before {
-                return true;
+            _ => return false,
+        }
+        for (kind, _, actor) in KINDS {
+            for object in list(server, kind, None) {
+                self.sync(server, actor, |cx| match kind {
+                    // A node that never reported becomes ready.
+                    "Node" if condition(&object, "Ready").is_empty() => pods::set_runs(cx, &object, true),
+                    "Node" => {}
+                    "Pod" => pods::sync_pod(cx, &object),
+                    "PersistentVolumeClaim" => pods::sync_claim(cx, &object),
+                    _ => owners::sync(cx, kind, &object),
+                });
+            }
+            if self.player.as_ref().is_some_and(|player| player.has_changed) {
+                break;
             }
         }
-        false
+        self.trace.steps.len() > before
+    }
+
+    /// Returns whether the sync has written.
+    fn sync(&mut self, server: &mut ApiServer, actor: Actor, sync: impl FnOnce(&mut Sync<'_>)) -> bool {
+        let Some(player) = &self.player else {
+            return false;
+        };
+        let (rules, now) = (Arc::clone(&player.rules), server.now());
+        let mut cx = Sync {
+            plane: self,
+            server,
+            rules,
+            actor,
+            now,
+            has_written: false,
+        };
+        sync(&mut cx);
+        cx.has_written
     }
 
     /// Replaces the rules of the workloads. All objects are synced again.
@@ -132,77 +123,171 @@ impl ControlPlane {
         }
     }
 
-    /// Stops or resumes the kubelet of a node. Returns the code of the response; `None` if there is no such
-    /// node, or nothing changes.
-    pub fn set_node_runs(&mut self, server: &mut ApiServer, name: &str, runs: bool) -> Option<u16> {
-        let node = find(server, "Node", "", name)?;
-        let plan = pods::set_runs(&self.player.as_ref()?.view(server), &node, runs);
-        self.perform_plan(server, plan, None)
+    /// Stops or resumes the kubelet of a node. Returns whether it did: there is such a node, and its state
+    /// changes.
+    pub fn set_node_runs(&mut self, server: &mut ApiServer, name: &str, runs: bool) -> bool {
+        let node = find(server, "Node", "", name);
+        self.sync(server, Actor::Kubelet, |cx| {
+            node.iter().for_each(|node| pods::set_runs(cx, node, runs));
+        })
+    }
+}
+
+/// One sync: reads of the server, and writes that are recorded.
+pub(super) struct Sync<'a> {
+    plane: &'a mut ControlPlane,
+    pub(super) server: &'a mut ApiServer,
+    pub(super) rules: Arc<Workloads>,
+    pub(super) actor: Actor,
+    pub(super) now: Timestamp,
+    /// Whether it has written, or tried to.
+    pub(super) has_written: bool,
+}
+
+impl Sync<'_> {
+    /// The time in its stored form.
+    pub(super) fn time(&self) -> Value {
+        self.now.truncate_to_secs().to_string().into()
     }
 
-    /// Performs and records writes until one is refused. Returns the last status code.
-    fn perform_plan(&mut self, server: &mut ApiServer, plan: Plan, cause: Option<usize>) -> Option<u16> {
-        let mut last = None;
-        for (kind, write) in plan.writes {
-            let kind = kind_id(server, kind)?;
-            let before = server.revision();
-            let manager = server.field_manager().to_owned();
-            server.set_field_manager(match plan.actor {
-                Actor::Kubelet => "kubelet",
-                Actor::Controller("default-scheduler") => "default-scheduler",
-                _ => "kube-controller-manager",
-            });
-            let (act, meta, response) = match write {
-                Write::Create(namespace, object) => {
-                    let name = object["metadata"]["name"].as_str().unwrap_or_default();
-                    let meta = SharedMeta::from(ObjectMeta::new(&namespace, name, ""));
-                    (Act::Create, meta, server.create_json(kind, &namespace, object))
-                }
-                Write::Update(part, object) => {
-                    let meta = object.meta.clone();
-                    let response = server.update_part(kind, &meta.namespace, &meta.name, part, object);
-                    (Act::Update, meta, response)
-                }
-                Write::Bind(meta, node) => {
-                    let body = json!({"target": {"apiVersion": "v1", "kind": "Node", "name": &*node}});
-                    let (namespace, name) = (&meta.namespace, &meta.name);
-                    let response = server.create_subresource(kind, namespace, name, "binding", body);
-                    (Act::Update, meta, response)
-                }
-                Write::Delete(meta) => {
-                    let options = DeleteOptionsSpec::default();
-                    let response = server.delete(kind, &meta.namespace, &meta.name, &options);
-                    (Act::Delete { propagation: None }, meta, response)
-                }
-            };
-            server.set_field_manager(&manager);
-            last = Some(response.code);
-            let is_refused = response.code >= 400;
-            if server.revision() == before && !is_refused {
-                continue;
-            }
-            let object = match response.object().filter(|_| act == Act::Create) {
-                Some(created) => crate::object_ref(server, kind, &created.meta),
-                None => identity(server, kind, &meta.namespace, &meta.name, &meta.uid),
-            };
-            let reason = match act {
-                Act::Create => Reason::new("SuccessfulCreate", "it is missing"),
-                Act::Delete { .. } => Reason::new("SuccessfulDelete", "its owner does not want it"),
-                _ => Reason::new("Changed", "it differs from what its controller wants"),
-            };
-            let recorded = Recorded {
-                actor: plan.actor,
-                act,
-                object: Arc::new(object),
-                code: code_of(&response),
-                why: Why::Controller(Box::new(reason)),
-            };
-            self.record_step(server, recorded, cause);
-            self.observe(server);
-            if is_refused {
-                break;
+    /// Syncs the object again at a time.
+    pub(super) fn wait_until(&mut self, due: Timestamp) {
+        if let Some(player) = &mut self.plane.player {
+            player.due = player.due.into_iter().chain([due]).min();
+        }
+    }
+
+    pub(super) fn create(&mut self, kind: &str, namespace: &str, object: Value) {
+        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        let meta = ObjectMeta::new(namespace, name, "");
+        self.write(Act::Create, kind, &meta, object);
+    }
+
+    /// Deletes a pod that is not being deleted yet.
+    pub(super) fn delete(&mut self, pod: &StoredObject) {
+        if !pod.meta.is_deleting() {
+            self.write(Act::Delete { propagation: None }, "Pod", &pod.meta, Value::Null);
+        }
+    }
+
+    /// Applies a strategic merge patch to an object or its status, or creates the binding of a pod.
+    pub(super) fn update(&mut self, kind: &str, object: &StoredObject, body: Value) {
+        self.write(Act::Update, kind, &object.meta, body);
+    }
+
+    /// Performs a write and records it, unless nothing changes.
+    fn write(&mut self, act: Act, kind: &str, meta: &ObjectMeta, body: Value) {
+        let Some(id) = kind_id(self.server, kind) else {
+            return;
+        };
+        let server = &mut *self.server;
+        let (namespace, name) = (&*meta.namespace, &*meta.name);
+        let (before, manager) = (server.revision(), server.field_manager().to_owned());
+        server.set_field_manager(match self.actor {
+            Actor::Kubelet => "kubelet",
+            _ => "kube-controller-manager",
+        });
+        let (reason, message) = match act {
+            Act::Create => ("SuccessfulCreate", "it is missing"),
+            Act::Delete { .. } => ("SuccessfulDelete", "its owner does not want it"),
+            _ => ("Changed", "it differs from what its controller wants"),
+        };
+        let (format, patch) = (PatchType::Strategic.content_type(), body.to_string().into_bytes());
+        let response = match act {
+            Act::Create => server.create_json(id, namespace, body),
+            Act::Delete { .. } => server.delete(id, namespace, name, &DeleteOptionsSpec::default()),
+            _ if !body["target"].is_null() => server.create_subresource(id, namespace, name, "binding", body),
+            _ if body["status"].is_null() => server.patch(id, namespace, name, format, &patch),
+            _ => server.patch_subresource(id, namespace, name, "status", format, &patch),
+        };
+        server.set_field_manager(&manager);
+        if server.revision() == before && response.code < 400 {
+            return;
+        }
+        let created = response.object().filter(|_| act == Act::Create);
+        let recorded = Recorded {
+            actor: self.actor,
+            act,
+            object: Arc::new(object_ref(
+                server,
+                id,
+                created.map_or(meta, |created| &created.meta),
+            )),
+            code: code_of(&response),
+            why: Why::Controller(Box::new(Reason::new(reason, message))),
+        };
+        self.has_written = true;
+        let cause = self.plane.player.as_ref().and_then(|player| player.cause);
+        self.plane.record_step(server, recorded, cause);
+        self.plane.observe(server);
+    }
+
+    /// Sets fields of a status, and conditions by type, status and reason. Writes nothing if nothing changes.
+    pub(super) fn status(
+        &mut self,
+        kind: &str,
+        object: &StoredObject,
+        mut fields: Value,
+        conditions: &[(&str, &str, &str)],
+    ) {
+        let is_new = |(kind, status, reason): &&(&str, &str, &str)| {
+            let known = find_condition(object, kind);
+            known["status"] != *status || known["reason"].as_str().unwrap_or_default() != *reason
+        };
+        let changed: Vec<Value> = conditions.iter().filter(is_new).map(|(kind, status, reason)| {
+            json!({"type": kind, "status": status, "reason": reason, "lastTransitionTime": self.time()})
+        }).collect();
+        if let Value::Object(fields) = &mut fields {
+            fields.retain(|field, value| object.at(&["status", field]) != Some(value));
+            if !changed.is_empty() {
+                fields.insert("conditions".to_owned(), changed.into());
             }
         }
-        last
+        if fields != json!({}) {
+            self.update(kind, object, json!({"status": fields}));
+        }
     }
+}
+
+/// The API version of a simulated kind, or of a kind of the core group.
+pub(super) fn api_version(kind: &str) -> &'static str {
+    KINDS.iter().find(|row| row.0 == kind).map_or("v1", |row| row.1)
+}
+
+fn kind_id(server: &ApiServer, kind: &str) -> Option<KindId> {
+    server.catalog().mapping(api_version(kind), kind)
+}
+
+/// Finds an object on the server.
+pub(super) fn find(server: &ApiServer, kind: &str, namespace: &str, name: &str) -> Option<Arc<StoredObject>> {
+    server.object(kind_id(server, kind)?, namespace, name).cloned()
+}
+
+/// All objects of a kind, by namespace and name.
+pub(super) fn list(server: &ApiServer, kind: &str, namespace: Option<&str>) -> Vec<Arc<StoredObject>> {
+    let kind = kind_id(server, kind);
+    kind.map(|kind| server.objects(kind, namespace))
+        .unwrap_or_default()
+}
+
+/// The spec of an object; null if it has none.
+pub(super) fn spec(object: &StoredObject) -> &Value {
+    object.at(&["spec"]).unwrap_or(&Value::Null)
+}
+
+pub(super) fn list_at<'v>(value: &'v Value, field: &str) -> &'v [Value] {
+    value[field].as_array().map_or(&[], Vec::as_slice)
+}
+
+fn find_condition<'a>(object: &'a StoredObject, kind: &str) -> &'a Value {
+    let mut conditions = list_at(object.at(&["status"]).unwrap_or(&Value::Null), "conditions").iter();
+    let found = conditions.find(|condition| condition["type"] == kind);
+    found.unwrap_or(&Value::Null)
+}
+
+/// The status of a condition; empty if there is none.
+pub(super) fn condition<'a>(object: &'a StoredObject, kind: &str) -> &'a str {
+    find_condition(object, kind)["status"]
+        .as_str()
+        .unwrap_or_default()
 }

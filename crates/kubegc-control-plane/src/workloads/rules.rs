@@ -4,9 +4,8 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use kubegc_core::ObjectMeta;
 use kubegc_sim::{ApiServer, StoredObject};
-use serde_json::Value;
 
-use super::model::find;
+use super::player::find;
 
 /// The maximum number of owners that are followed from a pod: built-in kinds need at most three.
 const CONTROLLERS_MAX: usize = 8;
@@ -33,8 +32,7 @@ pub enum PodFate {
         after: Duration,
     },
     /// Its containers run and are ready for this time, then exit with code 1. Unless the restart policy is
-    /// `Never`, they are restarted: immediately, then after 10 s, 20 s and so on up to 300 s, as by the
-    /// kubelet.
+    /// `Never`, they are restarted.
     Fails {
         /// How long they run.
         after: Duration,
@@ -57,21 +55,19 @@ pub enum ClaimFate {
 /// The pod or claim that a rule is evaluated for.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'a> {
-    pub(super) server: &'a ApiServer,
-    pub(super) object: &'a StoredObject,
+    server: &'a ApiServer,
+    object: &'a StoredObject,
 }
 
 impl<'a> Subject<'a> {
+    pub(super) const fn new(server: &'a ApiServer, object: &'a StoredObject) -> Self {
+        Self { server, object }
+    }
+
     /// The name.
     #[must_use]
     pub fn name(&self) -> &'a str {
         &self.object.meta.name
-    }
-
-    /// The namespace.
-    #[must_use]
-    pub fn namespace(&self) -> &'a str {
-        &self.object.meta.namespace
     }
 
     /// Metadata, with labels and owners.
@@ -100,16 +96,15 @@ impl<'a> Subject<'a> {
             if *controller.kind == *kind && *controller.name == *name {
                 return true;
             }
-            let object = find(self.server, &controller.kind, self.namespace(), &controller.name);
+            let object = find(
+                self.server,
+                &controller.kind,
+                &self.object.meta.namespace,
+                &controller.name,
+            );
             owner = object.and_then(|object| object.meta.controller().cloned());
         }
         false
-    }
-
-    /// The value at a path below the object, such as `["spec", "nodeName"]`.
-    #[must_use]
-    pub fn at(&self, path: &[&str]) -> Option<&'a Value> {
-        self.object.at(path)
     }
 }
 

@@ -58,14 +58,14 @@ impl Cluster {
         response.is_success().then(|| self.named(job))
     }
 
-    /// Performs and records a write of the control plane. Returns whether it was accepted.
-    fn act(&self, write: impl FnOnce(&mut ControlPlane, &mut ApiServer) -> Option<u16>) -> bool {
+    /// Performs and records a write of the control plane. Returns whether there was one.
+    fn act(&self, write: impl FnOnce(&mut ControlPlane, &mut ApiServer) -> bool) -> bool {
         self.inner.shared.with(|server| {
             let mut state = self.inner.state.lock();
-            let code = write(&mut state.plane.control, server);
+            let has_changed = write(&mut state.plane.control, server);
             let entries = state.plane.entries(server);
             self.inner.record_all(server, &mut state, entries);
-            code.is_some_and(|code| code < 400)
+            has_changed
         })
     }
 }

@@ -293,11 +293,16 @@ async fn an_eviction_respects_the_budget() {
         }
         other => panic!("{other}"),
     };
-    // The disruption controller has not seen it yet.
+    // The test writes the status, as the disruption controller does.
     let early = pods.evict(&name, &EvictParams::default()).await.unwrap_err();
     let why = "The disruption budget web is still being processed by the server.";
     assert_eq!(cause(early), (429, 10, why.to_owned()));
-    cluster.settle().await.unwrap();
+    let status = json!({"observedGeneration": 1, "expectedPods": 3, "currentHealthy": 3, "desiredHealthy": 3, "disruptionsAllowed": 0});
+    let patch = Patch::Merge(json!({"status": status}));
+    budgets
+        .patch_status("web", &PatchParams::default(), &patch)
+        .await
+        .unwrap();
     let refused = pods.evict(&name, &EvictParams::default()).await.unwrap_err();
     let why = "The disruption budget web needs 3 healthy pods and has 3 currently";
     assert_eq!(cause(refused), (429, 0, why.to_owned()));

@@ -76,9 +76,8 @@ TaintNodesByCondition, ValidatingAdmissionWebhook. ResourceQuotas are stored and
 # Controllers
 
 These always run, beside the garbage collector. Each deletes objects or removes finalizers as upstream's does, judged by recordings of upstream where there are
-any. [`Builder::workloads`](crate::Builder::workloads) adds those that create pods and that write disruption budgets; that part is a model for tests, not
-judged by recordings: no Events are recorded, Deployments are not scaled in proportion during a rollout, and `maxSurge` of DaemonSets has no effect. Controllers
-that are not listed do not run.
+any. [`Builder::workloads`](crate::Builder::workloads) adds those that create pods; that part is a model for tests, not judged by recordings: no Events are
+recorded, and the strategy of a rollout has no effect. Controllers that are not listed do not run; nothing writes the status of disruption budgets.
 
 | controller | what it does | upstream |
 |---|---|---|
