@@ -13,9 +13,8 @@ use serde::{
 
 use crate::{
     ObjectName,
-    body::{Annotations, AnySpec, Body, BodyMeta, PlainPodSpec, PlainPodStatus, PodSpec, Status},
+    body::{Annotations, Body, BodyMeta},
     details::{self, Part},
-    mentions::Mentions,
 };
 
 /// `metadata`, as far as it is kept.
@@ -28,10 +27,6 @@ pub struct Item<'a> {
     pub kind: Soft<Text<'a>>,
     pub meta: Soft<Meta<'a>>,
     pub body: Body<'a>,
-    /// The names that the text may mention. Parts of a pod that only other names make relevant are skipped.
-    pub mentions: Mentions,
-    /// Whether a part of the body was read or skipped because of the mentions.
-    pub depends_on_mentions: bool,
     /// Whether a part of the body was read or skipped because of the assumed kind.
     pub depends_on_hint: bool,
     /// Whether it has a field `items`: the object is then a list, or a kind of its own with such a field.
@@ -72,10 +67,6 @@ impl Item<'_> {
         may_have
     }
 
-    fn is_pod(&self, hint: Option<(&str, &str)>) -> bool {
-        self.assumed_type(hint).1 == "Pod"
-    }
-
     fn has_no_type(&self) -> bool {
         self.api_version_str().is_empty() && self.kind_str().is_empty()
     }
@@ -84,30 +75,6 @@ impl Item<'_> {
     fn assumed_type<'i>(&'i self, hint: Option<(&'i str, &'i str)>) -> (&'i str, &'i str) {
         let hint = hint.filter(|_| self.has_no_type());
         hint.unwrap_or_else(|| (self.api_version_str(), self.kind_str()))
-    }
-
-    /// The names that the text may mention, searched for if the text is known.
-    fn mentions_in(&mut self, text: Option<&str>) -> Mentions {
-        if let Some(text) = text
-            && !self.depends_on_mentions
-        {
-            self.mentions = Mentions::of(text);
-        }
-        self.depends_on_mentions = true;
-        self.mentions
-    }
-
-    /// Records the names that the text of the object mentions, if that may matter.
-    pub fn search_mentions(&mut self, text: &str) {
-        let may_be_pod = match self.kind_str() {
-            "" => !self.depends_on_hint || self.depends_on_mentions,
-            kind => kind == "Pod",
-        };
-        self.mentions = if may_be_pod {
-            Mentions::of(text)
-        } else {
-            Mentions::ANY
-        };
     }
 
     /// Makes the annotations a part of the body.
@@ -186,8 +153,6 @@ impl Field {
 /// error can name the object.
 pub struct ItemSeed<'s, 'a> {
     pub item: &'s mut Item<'a>,
-    /// The text, if its end is known.
-    pub text: Option<&'s str>,
     /// The assumed apiVersion and kind of an object that has none.
     pub hint: Option<(&'s str, &'s str)>,
 }
@@ -200,7 +165,7 @@ impl<'de> Visitor<'de> for ItemSeed<'_, 'de> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let Self { item, text, hint } = self;
+        let Self { item, hint } = self;
         let mut seen = 0_u32;
         while let Some(field) = map.next_key::<Field>()? {
             let bit = 1 << field as u32;
@@ -214,19 +179,7 @@ impl<'de> Visitor<'de> for ItemSeed<'_, 'de> {
                 (Field::ApiVersion, _) => item.api_version = map.next_value()?,
                 (Field::Kind, _) => item.kind = map.next_value()?,
                 (Field::Metadata, _) => item.meta = map.next_value()?,
-                (_, Some(Part::Spec)) if item.is_pod(hint) => {
-                    let spec: Soft<PodSpec<'_>> = if item.mentions_in(text).secrets {
-                        map.next_value()?
-                    } else {
-                        map.next_value::<Soft<PlainPodSpec<'_>>>()?.map(PodSpec::from)
-                    };
-                    item.body.spec = spec.map(AnySpec::Pod);
-                }
                 (_, Some(Part::Spec)) => item.body.spec = map.next_value()?,
-                (_, Some(Part::Status)) if item.is_pod(hint) && item.mentions_in(text).is_plain_status() => {
-                    let status: Soft<PlainPodStatus<'_>> = map.next_value()?;
-                    item.body.status = status.map(Status::from);
-                }
                 (_, Some(Part::Status)) => item.body.status = map.next_value()?,
                 (_, Some(Part::Type)) => item.body.object_type = map.next_value()?,
                 (_, Some(Part::Data)) => item.body.data = map.next_value()?,
@@ -258,7 +211,6 @@ impl<'de> Deserialize<'de> for Item<'de> {
         let mut item = Self::default();
         let seed = ItemSeed {
             item: &mut item,
-            text: None,
             hint: None,
         };
         seed.deserialize(deserializer)?;

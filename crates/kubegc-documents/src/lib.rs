@@ -27,8 +27,6 @@ pub mod flaw;
 #[doc(hidden)]
 pub mod item;
 #[doc(hidden)]
-pub mod mentions;
-#[doc(hidden)]
 pub mod metadata;
 mod name;
 #[doc(hidden)]

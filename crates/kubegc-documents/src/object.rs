@@ -4,10 +4,7 @@ use std::str;
 
 use serde::de::{DeserializeSeed, IgnoredAny};
 
-use crate::{
-    item::{Item, ItemSeed},
-    mentions::Mentions,
-};
+use crate::item::{Item, ItemSeed};
 
 /// Reads an object that is the whole text. After an error the item has the fields that were read before it.
 pub fn whole_object<'t>(
@@ -18,15 +15,11 @@ pub fn whole_object<'t>(
     let mut parser = serde_json::Deserializer::from_str(text);
     let seed = ItemSeed {
         item: &mut item,
-        text: Some(text),
         hint,
     };
     let parsed = seed.deserialize(&mut parser).and_then(|()| parser.end());
     if item.depends_on_hint && !item.kind_str().is_empty() {
         return whole_object(text, None);
-    }
-    if !item.depends_on_mentions {
-        item.search_mentions(text);
     }
     (item, parsed)
 }
@@ -34,32 +27,18 @@ pub fn whole_object<'t>(
 /// Reads the object at the beginning of some bytes, as [`whole_object`] reads its text. Returns it with its
 /// text; `None` if it is not valid, or not all of it is there.
 pub fn first_object<'t>(bytes: &'t [u8], hint: Option<(&str, &str)>) -> Option<(Item<'t>, &'t str)> {
-    let parse = |mentions| {
-        let mut item = Item {
-            mentions,
-            ..Item::default()
-        };
-        let mut parser = serde_json::Deserializer::from_slice(bytes);
-        let seed = ItemSeed {
-            item: &mut item,
-            text: None,
-            hint,
-        };
-        seed.deserialize(&mut parser).ok()?;
-        let length = parser.into_iter::<IgnoredAny>().byte_offset();
-        // The parser does not check strings that are not read.
-        let text = str::from_utf8(&bytes[..length]).ok()?;
-        Some((item, text))
+    let mut item = Item::default();
+    let mut parser = serde_json::Deserializer::from_slice(bytes);
+    let seed = ItemSeed {
+        item: &mut item,
+        hint,
     };
-    // A text cannot be searched before its end is known. Most pods mention none of the names.
-    let (mut item, text) = parse(Mentions::NONE)?;
+    seed.deserialize(&mut parser).ok()?;
+    let length = parser.into_iter::<IgnoredAny>().byte_offset();
+    // The parser does not check strings that are not read.
+    let text = str::from_utf8(&bytes[..length]).ok()?;
     if item.depends_on_hint && !item.kind_str().is_empty() {
         return first_object(bytes, None);
-    }
-    let assumed = item.mentions;
-    item.search_mentions(text);
-    if item.depends_on_mentions && item.mentions != assumed {
-        return parse(item.mentions);
     }
     Some((item, text))
 }

@@ -376,9 +376,8 @@ impl Reading<'_> {
                     self.in_array = splitter.is_array();
                     let text = as_text(&window.bytes()[..length], window, source, Some(shape.items))?;
                     match parse_object::<OnlyItem<'_>>(text, &mut json_text) {
-                        Ok(OnlyItem(mut item)) if !item.is_list_kind() => {
+                        Ok(OnlyItem(item)) if !item.is_list_kind() => {
                             maps += 1;
-                            item.search_mentions(text);
                             self.object(&item, text, source, Some(shape.items), None)?;
                         }
                         _ => {
@@ -397,8 +396,7 @@ impl Reading<'_> {
                 Some(yaml::Piece::Whole { length }) => {
                     let text = as_text(&window.bytes()[..length], window, source, None)?;
                     match parse_object::<Item<'_>>(text, &mut json_text) {
-                        Ok(mut item) if !item.is_list_kind() => {
-                            item.search_mentions(text);
+                        Ok(item) if !item.is_list_kind() => {
                             self.object(&item, text, source, None, None)?;
                         }
                         _ => {
@@ -541,7 +539,7 @@ impl Reading<'_> {
         source: &Source,
         item: Option<u32>,
     ) -> Result<(), SnapshotError> {
-        let Some(mut object) = tree::item(value) else {
+        let Some(object) = tree::item(value) else {
             let found = tree::type_name(value);
             if source.is_member && (item.is_none() || self.in_array) {
                 self.ingest
@@ -556,7 +554,6 @@ impl Reading<'_> {
             return Err(source.not_an_object(format!("it is {found}")));
         };
         if !object.is_list_kind() {
-            object.search_mentions(text);
             return self.object(&object, text, source, item, None);
         }
         let empty = Vec::new();

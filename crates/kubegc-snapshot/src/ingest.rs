@@ -12,7 +12,6 @@ use crate::{
     details::{self, DetailFlaw, Kind, Origin},
     finding::Findings,
     item::{Item, ListHead, Meta},
-    mentions::Mentions,
     metadata::origin,
     store::{NO_ITEM, NO_TIME, Store, TYPE_PENDING, TypeId},
 };
@@ -84,7 +83,7 @@ enum Contents {
         flaws: Vec<DetailFlaw>,
     },
     /// They are read from this JSON.
-    Unread { body: Box<str>, mentions: Mentions },
+    Unread(Box<str>),
 }
 
 /// Items of an outer list, see [`Ingest::suspend`].
@@ -221,7 +220,7 @@ impl Ingest {
         {
             let (api_version, kind) = self.store.type_texts(type_id);
             let kind = Kind::of(api_version, kind);
-            let details = self.details(kind, &item.body, item.mentions, origin, &mut flaws);
+            let details = self.details(kind, &item.body, origin, &mut flaws);
             self.set_details(record, details, &flaws);
         }
         if !flaws.is_empty() {
@@ -273,10 +272,7 @@ impl Ingest {
                 namespace: "".into(),
                 name: "".into(),
                 flaws,
-                contents: Contents::Unread {
-                    body: "{}".into(),
-                    mentions: Mentions::ANY,
-                },
+                contents: Contents::Unread("{}".into()),
             });
         } else {
             self.report(type_id, "", "", flaws, &source.at(position));
@@ -376,12 +372,10 @@ impl Ingest {
         &mut self,
         kind: Option<Kind>,
         body: &Body<'_>,
-        mentions: Mentions,
         origin: Origin,
         flaws: &mut Vec<DetailFlaw>,
     ) -> Kept {
-        let found =
-            kind.and_then(|kind| details::read(kind, body, mentions, origin, &mut self.store.texts, flaws));
+        let found = kind.and_then(|kind| details::read(kind, body, origin, &mut self.store.texts, flaws));
         let Some(mut details) = found else {
             return (0, NO_TIME);
         };
@@ -405,7 +399,7 @@ impl Ingest {
             Some((api_version, kind)) => {
                 let mut flaws = Vec::new();
                 let of = Kind::of(api_version, kind);
-                let details = self.details(of, &item.body, item.mentions, origin, &mut flaws);
+                let details = self.details(of, &item.body, origin, &mut flaws);
                 Contents::Read {
                     api_version: Arc::clone(api_version),
                     kind: Arc::clone(kind),
@@ -413,11 +407,8 @@ impl Ingest {
                     flaws,
                 }
             }
-            None => Contents::Unread {
-                // Texts and numbers can always be written.
-                body: serde_json::to_string(&item.body).unwrap_or_default().into(),
-                mentions: item.mentions,
-            },
+            // Texts and numbers can always be written.
+            None => Contents::Unread(serde_json::to_string(&item.body).unwrap_or_default().into()),
         }
     }
 
@@ -441,11 +432,11 @@ impl Ingest {
                 flaws.extend(found.into_iter().filter(|_| is_it));
                 if is_it { details } else { (0, NO_TIME) }
             }
-            Contents::Unread { body, mentions } => {
+            Contents::Unread(body) => {
                 let kind = Kind::of(api_version, kind);
                 // This function reads what it wrote above.
                 let body: Body<'_> = serde_json::from_str(&body).unwrap_or_default();
-                self.details(kind, &body, mentions, origin, flaws)
+                self.details(kind, &body, origin, flaws)
             }
         }
     }

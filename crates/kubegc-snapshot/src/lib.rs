@@ -90,7 +90,7 @@ pub use reader::{OBJECT_BYTES_MAX, Reader, UNPACKED_BYTES_MAX};
 pub use snapshot::{ObjectView, Snapshot, SnapshotObject};
 pub use version::{DetectedVersion, VersionSource};
 
-use kubegc_documents::{body, details, item, mentions, metadata, store, texts, tree};
+use kubegc_documents::{body, details, item, metadata, store, texts, tree};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

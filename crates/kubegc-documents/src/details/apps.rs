@@ -28,9 +28,7 @@ pub(super) fn deployment(reading: &mut Reading<'_>, body: &Body<'_>) -> Deployme
                 Origin::Dump | Origin::Manifest => limit.or(Some(10)),
             })
         }),
-        is_paused: reading.field(spec, |reading, spec| {
-            reading.copy_or_zero(&spec.paused, SPEC.field("paused"))
-        }),
+        is_paused: field!(reading, spec.paused => copy_or_zero("paused")),
         replicas: reading.field(spec, replicas),
         selector: reading.field(spec, selector_of),
         strategy: reading.field(spec, strategy),
@@ -174,12 +172,8 @@ pub(super) fn stateful_set(reading: &mut Reading<'_>, body: &Body<'_>) -> Statef
             })
         }),
         revision_history_limit: reading.field(spec, history_limit),
-        current_revision: reading.field(status, |reading, status| {
-            reading.text_or_empty(&status.current_revision, STATUS.field("currentRevision"))
-        }),
-        update_revision: reading.field(status, |reading, status| {
-            reading.text_or_empty(&status.update_revision, STATUS.field("updateRevision"))
-        }),
+        current_revision: field!(reading, status.current_revision => text_or_empty("currentRevision")),
+        update_revision: field!(reading, status.update_revision => text_or_empty("updateRevision")),
         observed_generation: reading.field(status, observed_generation),
     }
 }

@@ -28,11 +28,7 @@ pub(super) fn resource_claim(reading: &mut Reading<'_>, body: &Body<'_>) -> Reso
                 })
             })
         }),
-        is_allocated: reading.field(status, |reading, status| {
-            reading.is_there(&status.allocation, STATUS.field("allocation"))
-        }),
-        allocation_mode: reading.field(spec, |reading, spec| {
-            reading.text_or_empty(&spec.allocation_mode, SPEC.field("allocationMode"))
-        }),
+        is_allocated: field!(reading, status.allocation => is_there("allocation")),
+        allocation_mode: field!(reading, spec.allocation_mode => text_or_empty("allocationMode")),
     }
 }

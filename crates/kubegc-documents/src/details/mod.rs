@@ -1,5 +1,23 @@
 //! The fields outside the metadata that controllers and predictions read, by kind.
 
+macro_rules! path {
+    (spec) => {
+        SPEC
+    };
+    (status) => {
+        STATUS
+    };
+}
+
+/// Reads a field of `spec` or `status`, by its name in the API, with a function of [`Reading`].
+macro_rules! field {
+    ($reading:ident, $part:ident.$field:ident => $read:ident($key:literal)) => {
+        $reading.field($part, |reading, part| {
+            reading.$read(&part.$field, path!($part).field($key))
+        })
+    };
+}
+
 mod admission;
 mod apps;
 mod claim;
@@ -25,8 +43,7 @@ use kubegc_core::{
 };
 
 use crate::{
-    body::{Annotations, AnySpec, Body, Spec, Status},
-    mentions::Mentions,
+    body::{Annotations, Body, Spec, Status},
     texts::Texts,
 };
 
@@ -136,11 +153,10 @@ static ANNOTATIONS: Path<'static> = METADATA.field("annotations");
 ///
 /// A field that cannot be read is unread, and a flaw. What an absent field means depends on the origin. In
 /// dumps an absent `spec` or `status` was stripped, and so was an absent field that the API server always
-/// fills. Fields of pods that the text does not mention are not searched for.
+/// fills.
 pub fn read(
     kind: Kind,
     body: &Body<'_>,
-    mentions: Mentions,
     origin: Origin,
     texts: &mut Texts,
     flaws: &mut Vec<DetailFlaw>,
@@ -163,7 +179,7 @@ pub fn read(
         }
         _ => {}
     }
-    let fields = record_body(reading, kind, body, mentions);
+    let fields = record_body(reading, kind, body);
     // Whether a part that the kind does not use was read depends on the order of the document.
     let [has_spec, has_status] = [Part::Spec, Part::Status].map(|part| kind.has(part));
     let is_stripped = (!has_spec || body.spec.is_absent()) && (!has_status || body.status.is_absent());
@@ -173,7 +189,7 @@ pub fn read(
     Some(Details::Body(fields.into()))
 }
 
-fn record_body(reading: &mut Reading<'_>, kind: Kind, body: &Body<'_>, mentions: Mentions) -> record::Body {
+fn record_body(reading: &mut Reading<'_>, kind: Kind, body: &Body<'_>) -> record::Body {
     use record::Body as Is;
     match kind {
         Kind::CertificateSigningRequest => Is::CertificateSigningRequest(request::request(reading, body)),
@@ -193,7 +209,7 @@ fn record_body(reading: &mut Reading<'_>, kind: Kind, body: &Body<'_>, mentions:
         Kind::Node => Is::Node(node::node(reading, body)),
         Kind::PersistentVolume => Is::PersistentVolume(storage::volume(reading, body)),
         Kind::PersistentVolumeClaim => Is::PersistentVolumeClaim(storage::claim(reading, body)),
-        Kind::Pod => Is::Pod(pod::read(reading, body, mentions)),
+        Kind::Pod => Is::Pod(pod::read(reading, body)),
         Kind::ReplicaSet => Is::ReplicaSet(apps::replica_set(reading, body)),
         Kind::ResourceClaim => Is::ResourceClaim(claim::resource_claim(reading, body)),
         Kind::Secret => Is::Secret(token::secret(reading, body)),
@@ -208,10 +224,10 @@ fn record_body(reading: &mut Reading<'_>, kind: Kind, body: &Body<'_>, mentions:
 static NO_SPEC: LazyLock<Spec<'static>> = LazyLock::new(Spec::default);
 static NO_STATUS: LazyLock<Status<'static>> = LazyLock::new(Status::default);
 
-/// The spec of an object that is not a pod; `None` if it was not read.
+/// The spec; `None` if it was not read.
 fn spec_of<'b, 'a>(reading: &mut Reading<'_>, body: &'b Body<'a>) -> Option<&'b Spec<'a>> {
     let spec = reading.part(&body.spec, SPEC)?;
-    Some(spec.and_then(AnySpec::of_others).unwrap_or(&NO_SPEC))
+    Some(spec.unwrap_or(&NO_SPEC))
 }
 
 /// The status; `None` if it was not read.

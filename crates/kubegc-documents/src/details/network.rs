@@ -8,9 +8,7 @@ use crate::body::{ANNOTATION_LEADER, Body};
 pub(super) fn service(reading: &mut Reading<'_>, body: &Body<'_>) -> Service {
     let spec = spec_of(reading, body);
     Service {
-        has_selector: reading.field(spec, |reading, spec| {
-            reading.is_there(&spec.selector, SPEC.field("selector"))
-        }),
+        has_selector: field!(reading, spec.selector => is_there("selector")),
     }
 }
 
@@ -23,8 +21,6 @@ pub(super) fn endpoints(reading: &mut Reading<'_>, body: &Body<'_>) -> Endpoints
 pub(super) fn service_cidr(reading: &mut Reading<'_>, body: &Body<'_>) -> ServiceCidr {
     let spec = spec_of(reading, body);
     ServiceCidr {
-        cidrs: reading.field(spec, |reading, spec| {
-            reading.all_texts(&spec.cidrs, SPEC.field("cidrs"))
-        }),
+        cidrs: field!(reading, spec.cidrs => all_texts("cidrs")),
     }
 }

@@ -28,27 +28,21 @@ pub(super) fn node(reading: &mut Reading<'_>, body: &Body<'_>) -> Node {
                 })
             })
         }),
-        provider_id: reading.field(spec, |reading, spec| {
-            reading.text_or_empty(&spec.provider_id, SPEC.field("providerID"))
-        }),
+        provider_id: field!(reading, spec.provider_id => text_or_empty("providerID")),
         conditions: reading.field(status, |reading, status| {
             conditions(reading, status, |condition_type| condition_type == "Ready")
         }),
-        volumes_in_use: reading.field(status, |reading, status| {
-            reading.all_texts(&status.volumes_in_use, STATUS.field("volumesInUse"))
-        }),
+        volumes_in_use: field!(reading, status.volumes_in_use => all_texts("volumesInUse")),
     }
 }
 
 pub(super) fn lease(reading: &mut Reading<'_>, body: &Body<'_>) -> Lease {
     let spec = spec_of(reading, body);
     Lease {
-        renew_time: reading.field(spec, |reading, spec| {
-            reading.time(&spec.renew_time, SPEC.field("renewTime"))
-        }),
-        lease_duration_seconds: reading.field(spec, |reading, spec| {
-            reading.number(&spec.lease_duration_seconds, SPEC.field("leaseDurationSeconds"))
-        }),
+        renew_time: field!(reading, spec.renew_time => time("renewTime")),
+        lease_duration_seconds: field!(
+            reading, spec.lease_duration_seconds => number("leaseDurationSeconds")
+        ),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Fields of pods: their node, their phase, the volumes with claims, and the name of every secret that they
 //! reference.
 
-use std::{borrow::Cow, sync::Arc};
+use std::sync::Arc;
 
 use kubegc_core::json::{Expected, Soft, Text};
 use kubegc_core::{
@@ -14,38 +14,24 @@ use super::{
     node::conditions,
     phase_or_initial,
     reading::{Found, Path, Reading, Unreadable},
-    status_of,
+    spec_of, status_of,
 };
-use crate::{
-    body::{
-        ANNOTATION_COMPLETION_INDEX, ANNOTATION_DELETION_COST, Body, Container, List, Named, PodSpec, Status,
-        Volume,
-    },
-    mentions::Mentions,
+use crate::body::{
+    ANNOTATION_COMPLETION_INDEX, ANNOTATION_DELETION_COST, Body, Container, List, Named, Spec, Status, Volume,
 };
 
 /// The condition of pods that is kept whole.
 const CONDITION_DISRUPTION_TARGET: &str = "DisruptionTarget";
 
-pub(super) fn read(reading: &mut Reading<'_>, body: &Body<'_>, mentions: Mentions) -> Pod {
-    let no_spec = PodSpec::default();
-    let spec = match reading.part(&body.spec, SPEC) {
-        Some(Some(spec)) => Some(spec.of_pod()),
-        Some(None) => Some(Cow::Borrowed(&no_spec)),
-        None => None,
-    };
-    let spec = spec.as_deref();
+pub(super) fn read(reading: &mut Reading<'_>, body: &Body<'_>) -> Pod {
+    let spec = spec_of(reading, body);
     let (volumes, secrets) = match spec {
-        Some(spec) => contents(reading, spec, mentions),
+        Some(spec) => contents(reading, spec),
         None => (Field::Unread, Field::Unread),
     };
     let status = status_of(reading, body);
     let conditions = reading.field(status, |reading, status| {
-        if mentions.disruption {
-            conditions(reading, status, |found| found == CONDITION_DISRUPTION_TARGET)
-        } else {
-            Ok(Vec::new())
-        }
+        conditions(reading, status, |found| found == CONDITION_DISRUPTION_TARGET)
     });
     let flaws = reading.flaws.len();
     let ready_at = reading.field(status, ready_at);
@@ -54,28 +40,12 @@ pub(super) fn read(reading: &mut Reading<'_>, body: &Body<'_>, mentions: Mention
     let new = found.into_iter().filter(|flaw| !reading.flaws.contains(flaw));
     let new: Vec<_> = new.collect();
     reading.flaws.extend(new);
-    let restarts = reading.field(status, |reading, status| {
-        if mentions.restarts {
-            restarts(reading, status)
-        } else {
-            Ok((0, 0))
-        }
-    });
+    let restarts = reading.field(status, restarts);
     Pod {
-        node_name: reading.field(spec, |reading, spec| {
-            reading.text_or_empty(&spec.node_name, SPEC.field("nodeName"))
-        }),
+        node_name: field!(reading, spec.node_name => text_or_empty("nodeName")),
         phase: phase_or_initial(reading, body, status, "Pending"),
-        reason: reading.field(status, |reading, status| {
-            reading.text_or_empty(&status.reason, STATUS.field("reason"))
-        }),
-        containers_stopped: reading.field(status, |reading, status| {
-            if mentions.deletion {
-                containers_stopped(reading, status)
-            } else {
-                Ok(false)
-            }
-        }),
+        reason: field!(reading, status.reason => text_or_empty("reason")),
+        containers_stopped: reading.field(status, containers_stopped),
         conditions,
         volumes,
         secrets,
@@ -186,7 +156,7 @@ fn containers_stopped(reading: &mut Reading<'_>, status: &Status<'_>) -> Result<
 type Contents = (Field<Vec<PodVolume>>, Field<Vec<Arc<str>>>);
 
 /// The volumes with claims, and the names of all secrets.
-fn contents(reading: &mut Reading<'_>, spec: &PodSpec<'_>, mentions: Mentions) -> Contents {
+fn contents(reading: &mut Reading<'_>, spec: &Spec<'_>) -> Contents {
     let mut secrets = Secrets::default();
     let mut volumes = Vec::new();
     let mut is_readable = true;
@@ -215,7 +185,7 @@ fn contents(reading: &mut Reading<'_>, spec: &PodSpec<'_>, mentions: Mentions) -
         (&spec.init_containers, "initContainers"),
         (&spec.ephemeral_containers, "ephemeralContainers"),
     ];
-    for (containers, field) in all_containers.into_iter().filter(|_| mentions.secrets) {
+    for (containers, field) in all_containers {
         secrets.of_containers(reading, containers, SPEC.field(field));
     }
     let Secrets {

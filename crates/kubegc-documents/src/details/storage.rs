@@ -33,9 +33,7 @@ pub(super) fn volume(reading: &mut Reading<'_>, body: &Body<'_>) -> PersistentVo
             let policy = reading.text(&spec.persistent_volume_reclaim_policy, path);
             reading.or_default(policy, || "Retain".into())
         }),
-        volume_mode: reading.field(spec, |reading, spec| {
-            reading.text(&spec.volume_mode, SPEC.field("volumeMode"))
-        }),
+        volume_mode: field!(reading, spec.volume_mode => text("volumeMode")),
         claim_ref: reading.field(spec, claim_ref),
         attributes_class: reading.field(spec, attributes_class),
         source: reading.field(spec, |reading, spec| {
@@ -91,12 +89,8 @@ pub(super) fn claim(reading: &mut Reading<'_>, body: &Body<'_>) -> PersistentVol
     let spec = spec_of(reading, body);
     let status = status_of(reading, body);
     PersistentVolumeClaim {
-        volume_name: reading.field(spec, |reading, spec| {
-            reading.text_or_empty(&spec.volume_name, SPEC.field("volumeName"))
-        }),
-        volume_mode: reading.field(spec, |reading, spec| {
-            reading.text(&spec.volume_mode, SPEC.field("volumeMode"))
-        }),
+        volume_name: field!(reading, spec.volume_name => text_or_empty("volumeName")),
+        volume_mode: field!(reading, spec.volume_mode => text("volumeMode")),
         attributes_classes: reading.field(spec.zip(status), |reading, (spec, status)| {
             attributes_classes(reading, spec, status)
         }),
@@ -181,9 +175,7 @@ fn attributes_classes(
 pub(super) fn attachment(reading: &mut Reading<'_>, body: &Body<'_>) -> VolumeAttachment {
     let spec = spec_of(reading, body);
     VolumeAttachment {
-        node_name: reading.field(spec, |reading, spec| {
-            reading.text_or_empty(&spec.node_name, SPEC.field("nodeName"))
-        }),
+        node_name: field!(reading, spec.node_name => text_or_empty("nodeName")),
         volume_name: reading.field(spec, |reading, spec| {
             let path = SPEC.field("source");
             match reading.value(&spec.source, path)? {

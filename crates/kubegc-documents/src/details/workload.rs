@@ -17,50 +17,29 @@ pub(super) fn job(reading: &mut Reading<'_>, body: &Body<'_>) -> Job {
     let spec = spec_of(reading, body);
     let status = status_of(reading, body);
     Job {
-        ttl_seconds_after_finished: reading.field(spec, |reading, spec| {
-            reading.number(
-                &spec.ttl_seconds_after_finished,
-                SPEC.field("ttlSecondsAfterFinished"),
-            )
-        }),
+        ttl_seconds_after_finished: field!(
+            reading, spec.ttl_seconds_after_finished => number("ttlSecondsAfterFinished")
+        ),
         conditions: reading.field(status, |reading, status| conditions(reading, status, is_end)),
-        start_time: reading.field(status, |reading, status| {
-            reading.time(&status.start_time, STATUS.field("startTime"))
-        }),
-        parallelism: reading.field(spec, |reading, spec| {
-            reading.number(&spec.parallelism, SPEC.field("parallelism"))
-        }),
-        completions: reading.field(spec, |reading, spec| {
-            reading.number(&spec.completions, SPEC.field("completions"))
-        }),
-        completion_mode: reading.field(spec, |reading, spec| {
-            reading.text_or_empty(&spec.completion_mode, SPEC.field("completionMode"))
-        }),
-        is_suspended: reading.field(spec, |reading, spec| {
-            reading.copy_or_zero(&spec.suspend, SPEC.field("suspend"))
-        }),
+        start_time: field!(reading, status.start_time => time("startTime")),
+        parallelism: field!(reading, spec.parallelism => number("parallelism")),
+        completions: field!(reading, spec.completions => number("completions")),
+        completion_mode: field!(reading, spec.completion_mode => text_or_empty("completionMode")),
+        is_suspended: field!(reading, spec.suspend => copy_or_zero("suspend")),
         active_deadline_seconds: reading.field(spec, |reading, spec| {
             let path = SPEC.field("activeDeadlineSeconds");
             Ok(reading.value(&spec.active_deadline_seconds, path)?.copied())
         }),
-        backoff_limit: reading.field(spec, |reading, spec| {
-            reading.number(&spec.backoff_limit, SPEC.field("backoffLimit"))
-        }),
-        has_backoff_limit_per_index: reading.field(spec, |reading, spec| {
-            reading.is_there(&spec.backoff_limit_per_index, SPEC.field("backoffLimitPerIndex"))
-        }),
-        has_pod_failure_policy: reading.field(spec, |reading, spec| {
-            reading.is_there(&spec.pod_failure_policy, SPEC.field("podFailurePolicy"))
-        }),
-        has_success_policy: reading.field(spec, |reading, spec| {
-            reading.is_there(&spec.success_policy, SPEC.field("successPolicy"))
-        }),
-        pod_replacement_policy: reading.field(spec, |reading, spec| {
-            reading.text_or_empty(&spec.pod_replacement_policy, SPEC.field("podReplacementPolicy"))
-        }),
-        managed_by: reading.field(spec, |reading, spec| {
-            reading.text_or_empty(&spec.managed_by, SPEC.field("managedBy"))
-        }),
+        backoff_limit: field!(reading, spec.backoff_limit => number("backoffLimit")),
+        has_backoff_limit_per_index: field!(
+            reading, spec.backoff_limit_per_index => is_there("backoffLimitPerIndex")
+        ),
+        has_pod_failure_policy: field!(reading, spec.pod_failure_policy => is_there("podFailurePolicy")),
+        has_success_policy: field!(reading, spec.success_policy => is_there("successPolicy")),
+        pod_replacement_policy: field!(
+            reading, spec.pod_replacement_policy => text_or_empty("podReplacementPolicy")
+        ),
+        managed_by: field!(reading, spec.managed_by => text_or_empty("managedBy")),
         restart_policy: reading.field(spec, restart_policy),
         has_tracking_annotation: has_annotation(reading, body, ANNOTATION_JOB_TRACKING),
         counts: reading.field(status, counts),

@@ -99,7 +99,6 @@ impl JsonDocuments {
         let mut item = Item::default();
         let seed = ItemSeed {
             item: &mut item,
-            text: None,
             hint: Some(("", resource.kind())),
         };
         match seed.deserialize(fields) {
@@ -223,14 +222,7 @@ fn body_of(item: &Item<'_>, resource: Resource, store: &mut Store) -> Arc<Body> 
     let Some(kind) = kind.filter(|_| item.kind_str() != PARTIAL.1) else {
         return Arc::default();
     };
-    let details = details::read(
-        kind,
-        &item.body,
-        item.mentions,
-        Origin::Whole,
-        &mut store.texts,
-        &mut Vec::new(),
-    );
+    let details = details::read(kind, &item.body, Origin::Whole, &mut store.texts, &mut Vec::new());
     details.as_ref().map(Details::body).unwrap_or_default()
 }
 

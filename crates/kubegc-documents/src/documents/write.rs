@@ -478,7 +478,7 @@ fn of_pod(pod: &Pod) -> Object {
             },
         ),
     ]);
-    // Readers skip the conditions and the containers of a pod whose text mentions neither of these.
+    // A value of a wrong type stands for a field that was not read.
     let mut conditions = match conditions(&pod.conditions) {
         Value::Array(known) => known,
         _ => vec![json!({ "type": "DisruptionTarget", "status": false })],

@@ -110,10 +110,7 @@ fn a_value_of_another_type_changes_no_fact_or_is_a_flaw_at_its_path_and_unread()
             for (other, found) in others.clone() {
                 let mut changed = body.clone();
                 let place = changed.pointer_mut(&pointer).expect("it is there");
-                // Of pods, containers and conditions are read where the text mentions secrets and disruptions.
-                let is_of_mention = name.contains("ontainers") || name.starts_with("status.conditions");
-                let is_exempt = name == "metadata" || resource == Resource::Pods && is_of_mention;
-                if is_exempt || place.is_null() || discriminant(place) == discriminant(other) {
+                if name == "metadata" || place.is_null() || discriminant(place) == discriminant(other) {
                     continue;
                 }
                 let (start, end) = (
