@@ -297,7 +297,10 @@ async fn an_eviction_respects_the_budget() {
     let early = pods.evict(&name, &EvictParams::default()).await.unwrap_err();
     let why = "The disruption budget web is still being processed by the server.";
     assert_eq!(cause(early), (429, 10, why.to_owned()));
-    let status = json!({"observedGeneration": 1, "expectedPods": 3, "currentHealthy": 3, "desiredHealthy": 3, "disruptionsAllowed": 0});
+    let status = json!({
+        "observedGeneration": 1, "expectedPods": 3, "currentHealthy": 3, "desiredHealthy": 3,
+        "disruptionsAllowed": 0,
+    });
     let patch = Patch::Merge(json!({"status": status}));
     budgets
         .patch_status("web", &PatchParams::default(), &patch)
