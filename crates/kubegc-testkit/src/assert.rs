@@ -93,7 +93,10 @@ impl Cluster {
 /// The message of an unmet expectation.
 fn failure(server: &ApiServer, state: &State, object: &Name, expected: Expected) -> Option<String> {
     let now = fate(server, state, &state.plane, object);
-    let later = ahead(server, &state.plane).map(|(server, plane)| fate(&server, state, &plane, object));
+    let later = ahead(server, &state.plane).map(|(server, plane)| Fate {
+        settled: true,
+        ..fate(&server, state, &plane, object)
+    });
     let holds_later = later.as_ref().is_none_or(|later| expected.holds(later));
     if expected.holds(&now) && holds_later {
         return None;

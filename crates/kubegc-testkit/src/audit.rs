@@ -66,6 +66,13 @@ impl Entry {
         self.code.is_some_and(|code| code < 400)
     }
 
+    /// Whether a client's request failed. A GET of an object that does not exist is not a failure.
+    #[must_use]
+    pub fn is_failure(&self) -> bool {
+        let is_lookup = self.verb == Verb::Get && self.code == Some(404) && !self.name.is_empty();
+        self.reason.is_none() && !self.is_success() && !is_lookup
+    }
+
     /// Whether the request was about this object, by group, plural name, namespace and name.
     #[must_use]
     pub fn is_about(&self, group: &str, resource: &str, namespace: &str, name: &str) -> bool {

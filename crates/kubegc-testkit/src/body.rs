@@ -39,14 +39,22 @@ impl ResponseBody {
         Self(Kind::Log(log))
     }
 
-    pub(crate) fn watch(inner: &Arc<Inner>, what: Arc<str>, watch: Watch, end: Option<WatchEnd>) -> Self {
+    pub(crate) fn watch(
+        inner: &Arc<Inner>,
+        client: &str,
+        what: &str,
+        watch: Watch,
+        end: Option<WatchEnd>,
+    ) -> Self {
         let number = {
             let mut state = inner.state.lock();
             let number = state.number();
             let open = OpenWatch {
-                what,
+                client: client.into(),
+                what: format!("{client} watching {what}").into(),
                 caught_up_at: None,
             };
+            state.ended.remove(client);
             state.watches.insert(number, open);
             number
         };
@@ -242,6 +250,6 @@ impl WatchBody {
 
 impl Drop for WatchBody {
     fn drop(&mut self) {
-        self.inner.state.lock().watches.remove(&self.number);
+        self.inner.state.lock().drop_watch(self.number);
     }
 }

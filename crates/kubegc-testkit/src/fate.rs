@@ -38,8 +38,14 @@ pub struct Fate {
     /// The last requests on it, and those that deleted its owners. Requests on other objects of the same name
     /// are left out.
     pub requests: Audit,
+    /// The last requests of clients that failed. Writes on objects of its name and those of `requests` are
+    /// left out.
+    pub failures: Audit,
     /// The uids of earlier objects with its name, oldest first.
     pub earlier: Vec<Uid>,
+    /// Whether the cluster was settled since the last write of a client and the last advance of the time.
+    /// Otherwise the control plane and the clients may have more to do.
+    pub settled: bool,
     /// The remaining conditions of its deletion, if it exists.
     pub deleted_once: Vec<String>,
 }
@@ -53,6 +59,11 @@ pub enum ObjectState {
         /// The first ten objects of its kind with other names in its namespace, to help find a misspelled
         /// name.
         others: Vec<Arc<str>>,
+    },
+    /// The cluster serves no kind of its name, and never did.
+    KindNotServed {
+        /// The most similar served kind, such as `apps/v1 Deployment`.
+        similar: Option<String>,
     },
     /// It existed and no longer exists.
     Deleted {
@@ -174,12 +185,7 @@ pub(crate) fn fate(server: &ApiServer, state: &State, plane: &Plane, object: &Na
                     replaced: other.is_some(),
                 },
             ),
-            None => (
-                None,
-                ObjectState::NeverExisted {
-                    others: kind.map(|kind| others(server, kind, object)).unwrap_or_default(),
-                },
-            ),
+            None => (None, never_existed(server, kind, object)),
         },
     };
     let mut fate = Fate {
@@ -190,7 +196,9 @@ pub(crate) fn fate(server: &ApiServer, state: &State, plane: &Plane, object: &Na
         retry: None,
         warnings: server.version().warning().into_iter().collect(),
         requests: Audit::default(),
+        failures: failures(&state.audit, &[]),
         earlier: Vec::new(),
+        settled: state.is_settled,
         deleted_once: Vec::new(),
     };
     let (Some(kind), Some(stored)) = (kind, stored) else {
@@ -217,6 +225,10 @@ pub(crate) fn fate(server: &ApiServer, state: &State, plane: &Plane, object: &Na
         fate.warnings.extend(about_it.map(|warning| warning.to_string()));
     }
     fate.requests = requests(server, &state.audit, kind, &stored);
+    let own = Named::new(server, kind, &stored.meta.namespace, &stored.meta.name).writes(&state.audit);
+    let shown = fate.requests.entries().chain(own);
+    let shown: Vec<u64> = shown.map(|entry| entry.number).collect();
+    fate.failures = failures(&state.audit, &shown);
     fate.earlier = earlier(server, kind, &stored);
     fate.deleted_once = deleted_once(plane, &fate);
     fate
@@ -251,6 +263,36 @@ fn earlier(server: &ApiServer, kind: KindId, stored: &StoredObject) -> Vec<Uid> 
         }
     }
     uids
+}
+
+/// The state of an object that was never stored.
+fn never_existed(server: &ApiServer, kind: Option<KindId>, object: &Name) -> ObjectState {
+    match kind.filter(|kind| server.serves(*kind)) {
+        Some(kind) => ObjectState::NeverExisted {
+            others: others(server, kind, object),
+        },
+        None => ObjectState::KindNotServed {
+            similar: similar_kind(server, object),
+        },
+    }
+}
+
+/// From which similarity on a kind is offered, up to 1 for equal names.
+const SIMILARITY_MIN: f64 = 0.8;
+
+/// The served kind whose name is most similar. Among equal ones, the one in the most similar version.
+fn similar_kind(server: &ApiServer, object: &Name) -> Option<String> {
+    let wanted = object.kind.to_lowercase();
+    let kinds = server.catalog().iter().filter(|(kind, _)| server.serves(*kind));
+    let similar = kinds.filter_map(|(_, resource)| {
+        let names = [&resource.kind, &resource.resource];
+        let similarities = names.map(|name| strsim::jaro_winkler(&wanted, &name.to_lowercase()));
+        let of_kind = similarities[0].max(similarities[1]);
+        let of_version = strsim::jaro_winkler(&object.api_version, &resource.api_version());
+        (of_kind >= SIMILARITY_MIN).then_some((of_kind, of_version, resource))
+    });
+    let best = similar.max_by(|one, other| one.0.total_cmp(&other.0).then(one.1.total_cmp(&other.1)));
+    best.map(|(_, _, resource)| format!("{} {}", resource.api_version(), resource.kind))
 }
 
 fn others(server: &ApiServer, kind: KindId, object: &Name) -> Vec<Arc<str>> {
@@ -403,6 +445,29 @@ fn requests(server: &ApiServer, audit: &[Arc<Entry>], kind: KindId, stored: &Sto
     Audit::new(entries.split_off(first))
 }
 
+/// Maximum number of failed requests that are shown.
+const FAILURES_SHOWN: usize = 5;
+
+/// The last failed requests of clients, one of each kind, except those with these numbers.
+fn failures(audit: &[Arc<Entry>], shown: &[u64]) -> Audit {
+    let mut chosen: Vec<Arc<Entry>> = Vec::new();
+    let failed = audit.iter().rev().filter(|entry| entry.is_failure());
+    for entry in failed.filter(|entry| !shown.contains(&entry.number)) {
+        let is_same = |known: &Arc<Entry>| {
+            let same_call = known.client == entry.client && known.verb == entry.verb;
+            same_call && known.code == entry.code && known.target() == entry.target()
+        };
+        if !chosen.iter().any(is_same) {
+            chosen.push(Arc::clone(entry));
+        }
+        if chosen.len() == FAILURES_SHOWN {
+            break;
+        }
+    }
+    chosen.reverse();
+    Audit::new(chosen)
+}
+
 /// All objects that have, or had, one name.
 struct Named<'a> {
     resources: Vec<&'a ApiResource>,
@@ -514,7 +579,9 @@ fn deleted_once(plane: &Plane, fate: &Fate) -> Vec<String> {
                 });
             }
         }
-        ObjectState::NeverExisted { .. } | ObjectState::Deleted { .. } => {}
+        ObjectState::NeverExisted { .. }
+        | ObjectState::KindNotServed { .. }
+        | ObjectState::Deleted { .. } => {}
     }
     out
 }
@@ -568,6 +635,13 @@ impl fmt::Display for ObjectState {
                 f.write_str("never existed, nor any other object of its kind")
             }
             Self::NeverExisted { others } => write!(f, "never existed; its kind has {}", others.join(", ")),
+            Self::KindNotServed { similar } => {
+                f.write_str("of a kind that the cluster does not serve; ")?;
+                match similar {
+                    Some(similar) => write!(f, "did you mean {similar}?"),
+                    None => f.write_str("give its CustomResourceDefinition to the cluster"),
+                }
+            }
             Self::Deleted { replaced: false } => f.write_str("deleted"),
             Self::Deleted { replaced: true } => f.write_str("deleted, and another object has its name"),
             Self::Exists => f.write_str("not being deleted"),
@@ -632,6 +706,15 @@ impl Fate {
             for entry in self.requests.entries() {
                 write!(f, "\n    {entry}")?;
             }
+        }
+        if !self.failures.is_empty() {
+            write!(f, "\n  failed requests of clients:")?;
+            for entry in self.failures.entries() {
+                write!(f, "\n    {entry}")?;
+            }
+        }
+        if !self.settled {
+            f.write_str("\n  the cluster was not settled since the last write: call settle() first")?;
         }
         if !self.deleted_once.is_empty() {
             write!(f, "\n  it is deleted once {}", self.deleted_once.join(", and "))?;

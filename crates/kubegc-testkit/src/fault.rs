@@ -213,6 +213,8 @@ impl fmt::Display for Rule {
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
     script: Script<RequestMatcher, Fault>,
+    /// The client whose requests get drawn faults; `None` for all.
+    drawn_for: Option<String>,
     counts: BTreeMap<&'static str, u64>,
 }
 
@@ -222,6 +224,12 @@ impl Faults {
     }
 
     pub(crate) fn draw(&mut self, seed: u64, per_mille: u16, faults: Vec<Fault>) {
+        self.drawn_for = None;
+        self.script.draw(seed, per_mille, faults);
+    }
+
+    pub(crate) fn draw_for(&mut self, client: &str, seed: u64, per_mille: u16, faults: Vec<Fault>) {
+        self.drawn_for = Some(client.to_owned());
         self.script.draw(seed, per_mille, faults);
     }
 
@@ -253,7 +261,8 @@ impl Faults {
         let affects = |fault: &Fault| !fault.is_about_watches() || call.verb == Verb::Watch;
         let matches =
             |turn: &Turn<RequestMatcher, Fault>| affects(&turn.fault) && turn.matching.matches(&request);
-        let fault = self.script.next(matches, affects)?;
+        let draws = self.drawn_for.as_ref().is_none_or(|name| is_client(client, name));
+        let fault = self.script.next(matches, draws, affects)?;
         *self.counts.entry(fault.word()).or_default() += 1;
         Some(fault)
     }

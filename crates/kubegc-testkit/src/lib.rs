@@ -3,41 +3,37 @@
 //!
 //! ```
 //! use k8s_openapi::api::core::v1::ConfigMap;
-//! use kube::api::{Api, DeleteParams};
+//! use kube::{
+//!     Resource,
+//!     api::{Api, DeleteParams, PostParams},
+//! };
 //! use kubegc_testkit::Cluster;
 //!
 //! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
 //! let cluster = Cluster::builder()
-//!     .yaml("
-//! apiVersion: v1
-//! kind: ConfigMap
-//! metadata: {name: owner}
-//! ---
-//! apiVersion: v1
-//! kind: ConfigMap
-//! metadata:
-//!   name: dependent
-//!   ownerReferences: [{apiVersion: v1, kind: ConfigMap, name: owner}]
-//! ")
+//!     .yaml("{apiVersion: v1, kind: ConfigMap, metadata: {name: owner}}")
 //!     .build()?;
-//! let (owner, dependent) =
-//!     (cluster.object::<ConfigMap>("default", "owner"), cluster.object::<ConfigMap>("default", "dependent"));
 //!
 //! // Your operator would run here: tokio::spawn(run(cluster.client_as("my-operator"))).
-//! let api: Api<ConfigMap> = Api::default_namespaced(cluster.client());
-//! api.delete("owner", &DeleteParams::background()).await?;
+//! let api: Api<ConfigMap> = Api::default_namespaced(cluster.client_as("my-operator"));
+//! let owner = api.get("owner").await?;
+//! let mut dependent = ConfigMap::default();
+//! dependent.metadata.name = Some("dependent".to_owned());
+//! dependent.metadata.owner_references = owner.controller_owner_ref(&()).map(|reference| vec![reference]);
+//! let dependent = api.create(&PostParams::default(), &dependent).await?;
 //!
+//! api.delete("owner", &DeleteParams::foreground()).await?;
 //! let settled = cluster.settle().await?;
 //! cluster.assert_collected(&owner);
 //! cluster.assert_collected(&dependent);
-//! assert_eq!(
-//!     settled.calls.writes().to_string(),
-//!     "+0s garbage-collector delete configmaps default/dependent -> 200 because no owner of it is left\n",
-//! );
+//! // A reference by `controller_owner_ref` does not block: the owner did not wait for its dependent.
+//! let by_collector = settled.calls.by("garbage-collector").to_string();
+//! assert!(by_collector.contains("blockOwnerDeletion is not set"), "{by_collector}");
 //! # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
 //! ```
 //!
-//! An expectation that is not met is explained:
+//! An expectation that is not met is explained, with the requests that led there, failed requests of the
+//! operator, and what was forgotten:
 //!
 //! ```text
 //! configmap/dependent -n default
@@ -62,8 +58,9 @@
 //! | run operators and collector until all are idle | [`Cluster::settle`]; with time passing: [`settle_within`](Cluster::settle_within) |
 //! | act between two requests of the collector | [`Cluster::step`] |
 //! | assert that an object is deleted, survives, or stays terminating | [`assert_collected`](Cluster::assert_collected), [`assert_survives`](Cluster::assert_survives), [`assert_stuck`](Cluster::assert_stuck); without a panic: [`fate`](Cluster::fate) |
+//! | name and read objects without kube, or of another version | [`Name::of_object`], [`Cluster::get_as`] |
 //! | inspect the requests and their clients | [`Cluster::audit`], a line for each request: made for snapshot tests |
-//! | make requests fail, block, lose their responses; end watches | [`Cluster::faults`] |
+//! | make requests fail, block, lose their responses; end watches | [`Cluster::faults`]; of one client: [`Rule::client`], [`Faults::draw_for`] |
 //! | deny requests, also in access reviews | [`Cluster::access`] |
 //! | serve logs | [`Cluster::nodes`] |
 //! | play webhooks: admission, and the conversion of a definition | [`Cluster::on_admission`], [`Cluster::on_conversion`] |

@@ -266,7 +266,9 @@ impl Inner {
         };
         let note = |code, body: &[u8]| {
             let entry = exchange.entry(code, body);
-            self.note(&mut self.state.lock(), entry);
+            let mut state = self.state.lock();
+            state.is_settled &= !entry.is_write();
+            self.note(&mut state, entry);
         };
         let response = match &fault {
             Some(Fault::Disconnect) => {
@@ -317,8 +319,8 @@ impl Inner {
                 }
                 note(Some(head.status().as_u16()), &[]);
                 let end = WatchEnd::of(fault.as_ref());
-                let what = format!("{client} watching {}", watch_target(call)).into();
-                let response = head.map(|()| ResponseBody::watch(self, what, watch, end));
+                let what = watch_target(call);
+                let response = head.map(|()| ResponseBody::watch(self, client, &what, watch, end));
                 Ok(Performed::Response(response))
             }
         }

@@ -214,7 +214,7 @@ impl<S> Faulty<S> {
             ..RequestAttributes::default()
         };
         let mut script = self.script.lock();
-        script.next(|turn| turn.matching.matches(&request), |_| true)
+        script.next(|turn| turn.matching.matches(&request), true, |_| true)
     }
 
     /// Wraps a watch with the faults of the plan.

@@ -70,9 +70,15 @@ impl<M, F: Clone> Script<M, F> {
     }
 
     /// The fault of the next call. The first rule that injects one counts, and later rules do not count the
-    /// call. A fault that does not affect the call is not injected.
-    pub fn next(&mut self, matches: impl Fn(&Turn<M, F>) -> bool, affects: impl Fn(&F) -> bool) -> Option<F> {
-        let fault = self.scripted(matches).or_else(|| self.random())?;
+    /// call. A fault that does not affect the call is not injected. If `draws` is false, only rules apply.
+    pub fn next(
+        &mut self,
+        matches: impl Fn(&Turn<M, F>) -> bool,
+        draws: bool,
+        affects: impl Fn(&F) -> bool,
+    ) -> Option<F> {
+        let random = |script: &mut Self| if draws { script.random() } else { None };
+        let fault = self.scripted(matches).or_else(|| random(self))?;
         let fault = Some(fault).filter(affects)?;
         self.injected += 1;
         Some(fault)
@@ -113,7 +119,7 @@ mod tests {
 
     /// The faults of calls, `-` for none. The fault `z` affects no call.
     fn faults(script: &mut Script<char, char>, calls: &str) -> String {
-        let mut fault_of = |call| script.next(|turn| turn.matching == call, |fault| *fault != 'z');
+        let mut fault_of = |call| script.next(|turn| turn.matching == call, true, |fault| *fault != 'z');
         calls.chars().map(|call| fault_of(call).unwrap_or('-')).collect()
     }
 

@@ -183,7 +183,7 @@ impl<R> FaultyRuntime<R> {
         };
         // This fault affects one operation only, in a rule or in a draw.
         let affects = |fault: &Fault| *fault != Fault::EmptyStatus || operation == Operation::ContainerStatus;
-        let fault = state.script.next(matches, affects);
+        let fault = state.script.next(matches, true, affects);
         if let Some(fault) = &fault {
             state.injected.push((operation, target.into(), fault.clone()));
             state.dead |= *fault == Fault::Die;

@@ -208,6 +208,7 @@ impl Inner {
         self.shared.with(|server| {
             let mut state = self.state.lock();
             let (entries, idle) = state.plane.step(server);
+            state.is_settled |= idle.is_some();
             let last = self.record_all(server, &mut state, entries);
             match (last, idle) {
                 (Some(entry), _) => ClusterStep::Requested(entry),

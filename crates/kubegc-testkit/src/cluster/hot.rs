@@ -13,7 +13,7 @@ const SHOWN: usize = 12;
 /// A cluster did not become idle within its bound of requests.
 ///
 /// Most often two controllers undo each other's work, or one its own.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", Report(self))]
 #[non_exhaustive]
 pub struct NotSettled {
@@ -23,6 +23,13 @@ pub struct NotSettled {
     pub busiest: Vec<(String, usize)>,
     /// The last requests.
     pub last: Audit,
+}
+
+/// The message: a test that returns the error prints it with `Debug`.
+impl fmt::Debug for NotSettled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl Inner {

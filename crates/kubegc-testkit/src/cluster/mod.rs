@@ -12,7 +12,11 @@ mod run;
 mod settle;
 mod workloads;
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 #[cfg(feature = "kube")]
 use kube::{Client, Resource};
@@ -20,7 +24,6 @@ use kubegc_control_plane::Assumptions;
 use kubegc_core::{Clock, KubernetesVersion, Timestamp};
 use kubegc_sim::{Admission, AdmissionHook, ApiServer, Converter, SharedApiServer};
 use parking_lot::Mutex;
-#[cfg(feature = "kube")]
 use serde::de::DeserializeOwned;
 
 pub use access::Access;
@@ -79,18 +82,24 @@ pub(crate) struct Inner {
 pub(crate) struct State {
     pub(crate) plane: Plane,
     pub(crate) audit: Vec<Arc<Entry>>,
+    /// Whether the control plane had nothing to do after the last write of a client.
+    pub(crate) is_settled: bool,
     pub(crate) faults: fault::Faults,
     pub(crate) access: Arc<AccessRules>,
     pub(crate) nodes: Handlers,
     /// Requests that have begun, each with the time until which a fault holds it back.
     pub(crate) requests: BTreeMap<u64, Option<Timestamp>>,
     pub(crate) watches: BTreeMap<u64, OpenWatch>,
+    /// The clients that have dropped their last watch.
+    pub(crate) ended: BTreeSet<Arc<str>>,
     /// The last number given to a request or watch.
     pub(crate) numbers: u64,
 }
 
 /// A watch that a client has not dropped.
 pub(crate) struct OpenWatch {
+    /// The client.
+    pub(crate) client: Arc<str>,
     /// The watched resource and the client, for messages.
     pub(crate) what: Arc<str>,
     /// The server's revision when the watch last had no more events to send.
@@ -113,6 +122,17 @@ impl State {
     pub(crate) const fn number(&mut self) -> u64 {
         self.numbers += 1;
         self.numbers
+    }
+
+    /// Removes a watch that its client has dropped.
+    pub(crate) fn drop_watch(&mut self, number: u64) {
+        let Some(dropped) = self.watches.remove(&number) else {
+            return;
+        };
+        let mut open = self.watches.values();
+        if !open.any(|watch| watch.client == dropped.client) {
+            self.ended.insert(dropped.client);
+        }
     }
 }
 
@@ -155,11 +175,13 @@ impl Cluster {
                 state: Mutex::new(State {
                     plane,
                     audit: Vec::new(),
+                    is_settled: true,
                     faults: fault::Faults::default(),
                     access: Arc::default(),
                     nodes: Handlers::default(),
                     requests: BTreeMap::new(),
                     watches: BTreeMap::new(),
+                    ended: BTreeSet::new(),
                     numbers: 0,
                 }),
                 pulse: Pulse::default(),
@@ -260,6 +282,7 @@ impl Cluster {
     /// A task makes request after request without waiting for time, so that tokio's clock never gets to move.
     /// The message shows its requests, as that of [`NotSettled`] does.
     pub async fn advance(&self, by: Duration) {
+        self.inner.state.lock().is_settled = false;
         let stuck = tokio::select! {
             biased;
             stuck = self.inner.hot_loop() => stuck,
@@ -275,6 +298,29 @@ impl Cluster {
         self.inner.shared.clone()
     }
 
+    /// A stored object as a type of any library that reads it with serde, read without a request. `None` if
+    /// it does not exist, or if the stored object does not match the type.
+    ///
+    /// # Examples
+    /// ```
+    /// use kubegc_testkit::{Cluster, Name};
+    /// #[derive(serde::Deserialize)]
+    /// struct Settings { data: std::collections::BTreeMap<String, String> }
+    ///
+    /// let cluster = Cluster::builder()
+    ///     .yaml("{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}, data: {colour: blue}}")
+    ///     .build()?;
+    /// let settings: Option<Settings> = cluster.get_as(Name::new("v1", "ConfigMap", "default", "settings"));
+    /// assert_eq!(settings.map(|settings| settings.data["colour"].clone()).as_deref(), Some("blue"));
+    /// # Ok::<(), kubegc_testkit::BuildError>(())
+    /// ```
+    #[must_use]
+    pub fn get_as<T: DeserializeOwned>(&self, object: impl Into<Name>) -> Option<T> {
+        let object = object.into();
+        let found = self.get(&object.api_version, &object.kind, &object.namespace, &object.name)?;
+        serde_json::from_value(found).ok()
+    }
+
     /// A stored object, read without a request. The namespace is empty for cluster-scoped kinds. `None` if it
     /// does not exist, or if the stored object does not match the type.
     #[cfg(feature = "kube")]
@@ -283,8 +329,7 @@ impl Cluster {
     where
         K: Resource<DynamicType = ()> + DeserializeOwned,
     {
-        let object = self.get(&K::api_version(&()), &K::kind(&()), namespace, name)?;
-        serde_json::from_value(object).ok()
+        self.get_as(Name::of::<K>(namespace, name))
     }
 
     /// All objects of a kind, ordered by namespace and name, read without a request. What does not fit the
@@ -394,7 +439,7 @@ impl Cluster {
 /// use kubegc_testkit::{Cluster, Fault, Rule, http::Verb};
 /// let cluster = Cluster::new();
 /// cluster.faults().add(Rule::new(Fault::LoseResponse).on(Verb::Create).resource("configmaps"));
-/// cluster.faults().draw(7, 50, vec![Fault::status(500), Fault::Disconnect]);
+/// cluster.faults().draw_for("my-operator", 7, 50, vec![Fault::status(500), Fault::Disconnect]);
 /// assert_eq!(cluster.faults().injected(), 0);
 /// cluster.faults().clear();
 /// ```
@@ -418,6 +463,12 @@ impl Faults<'_> {
             .lock()
             .faults
             .draw(seed, per_mille, faults);
+    }
+
+    /// The same, for the requests of one client only: those of the test itself get no drawn faults.
+    pub fn draw_for(&self, client: &str, seed: u64, per_mille: u16, faults: Vec<Fault>) {
+        let mut state = self.cluster.inner.state.lock();
+        state.faults.draw_for(client, seed, per_mille, faults);
     }
 
     /// Removes all rules and draws. The count of injected faults is kept.

@@ -3,15 +3,17 @@
 use std::{fmt, sync::Arc};
 
 #[cfg(feature = "kube")]
-use kube::{Resource, core::DynamicObject};
+use kube::Resource;
 use kubegc_core::{
     ObjectRef, Uid,
     identity::{kubectl_name, split_api_version},
 };
+use serde::Serialize;
+use serde_json::Value;
 
 /// An object as tests name it: kind, namespace and name, and the uid if known.
 ///
-/// Made from a typed object, from an [`ObjectRef`], by [`Name::of`], or by [`Name::of_dynamic`]. If the
+/// Made from a typed object, from an [`ObjectRef`], by [`Name::of`], or by [`Name::of_object`]. If the
 /// uid is known, another object under the same name is not the one that is meant.
 ///
 /// # Examples
@@ -57,6 +59,31 @@ impl Name {
             uid: None,
         }
     }
+
+    /// The name of an object of any library that writes it with serde, or of a `DynamicObject`. An object
+    /// without `apiVersion` and `kind` matches nothing.
+    ///
+    /// # Examples
+    /// ```
+    /// use kubegc_testkit::Name;
+    /// let object = serde_json::json!({
+    ///     "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"namespace": "shop", "name": "web"},
+    /// });
+    /// assert_eq!(Name::of_object(&object), Name::new("apps/v1", "Deployment", "shop", "web"));
+    /// ```
+    #[must_use]
+    pub fn of_object(object: &impl Serialize) -> Self {
+        let object = serde_json::to_value(object).unwrap_or_default();
+        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
+        let filled = |pointer: &str| Arc::from(text(pointer).unwrap_or_default());
+        Self {
+            api_version: filled("/apiVersion"),
+            kind: filled("/kind"),
+            namespace: filled("/metadata/namespace"),
+            name: filled("/metadata/name"),
+            uid: text("/metadata/uid").map(Uid::new),
+        }
+    }
 }
 
 #[cfg(feature = "kube")]
@@ -65,24 +92,6 @@ impl Name {
     #[must_use]
     pub fn of<K: Resource<DynamicType = ()>>(namespace: &str, name: &str) -> Self {
         Self::new(&K::api_version(&()), &K::kind(&()), namespace, name)
-    }
-
-    /// The name of a dynamic object. An object without type metadata matches nothing.
-    #[must_use]
-    pub fn of_dynamic(object: &DynamicObject) -> Self {
-        let (api_version, kind) = object
-            .types
-            .as_ref()
-            .map(|types| (&*types.api_version, &*types.kind))
-            .unwrap_or_default();
-        let text = |text: &Option<String>| Arc::from(text.as_deref().unwrap_or_default());
-        Self {
-            api_version: api_version.into(),
-            kind: kind.into(),
-            namespace: text(&object.metadata.namespace),
-            name: text(&object.metadata.name),
-            uid: object.metadata.uid.as_deref().map(Uid::new),
-        }
     }
 }
 
@@ -135,6 +144,8 @@ impl From<&Self> for Name {
 
 #[cfg(all(test, feature = "kube"))]
 mod tests {
+    use kube::core::DynamicObject;
+
     use super::*;
 
     #[test]
@@ -145,7 +156,7 @@ mod tests {
         .unwrap();
         let typed: k8s_openapi::api::apps::v1::Deployment =
             serde_json::from_value(serde_json::to_value(&object).unwrap()).unwrap();
-        let name = Name::of_dynamic(&object);
+        let name = Name::of_object(&object);
         assert_eq!(name, Name::from(&typed));
         assert_eq!(
             name,

@@ -23,6 +23,9 @@ pub struct Settled {
     pub rest: Rest,
     /// Clients that hold a request or a watch and do not read on, although data is available.
     pub unread: Vec<Arc<str>>,
+    /// Clients that had watches and have dropped all of them, such as an operator whose task has ended or
+    /// panicked.
+    pub ended: Vec<Arc<str>>,
 }
 
 impl Cluster {
@@ -82,6 +85,7 @@ impl Cluster {
                         time_passed: now.since(began),
                         rest,
                         unread: tasks.unread,
+                        ended: inner.state.lock().ended.iter().map(Arc::clone).collect(),
                     });
                 }
             }
@@ -129,9 +133,13 @@ impl Inner {
 }
 
 impl fmt::Display for Settled {
-    /// The pending work, and the writes that were made.
+    /// The pending work, the clients that have ended, and the requests that wrote or failed.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}", self.rest)?;
-        write!(f, "{}", self.calls.writes())
+        write!(f, "{}", self.rest)?;
+        if !self.ended.is_empty() {
+            write!(f, "; without a watch by now: {}", self.ended.join(", "))?;
+        }
+        let shown = self.calls.filter(|entry| entry.is_write() || entry.is_failure());
+        write!(f, "\n{shown}")
     }
 }

@@ -1,6 +1,9 @@
 //! Texts of failing assertions.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    time::Duration,
+};
 
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::{
@@ -37,6 +40,7 @@ configmap/shared -n default
   requests:
     +0s client create configmaps default/shared -> 201
     +0s client delete configmaps default/a -> 200
+  the cluster was not settled since the last write: call settle() first
   it is deleted once its owner configmap/b is deleted"
     );
     cluster.settle().await.unwrap();
@@ -131,6 +135,7 @@ async fn an_object_that_never_existed_is_reported_with_similar_ones() {
     let cluster = Cluster::new();
     let api = config_maps(&cluster);
     create(&api, &config_map("settings", &[], &[])).await;
+    cluster.settle().await.unwrap();
     let slip = Name::of::<ConfigMap>("default", "setings");
     assert_eq!(
         message(|| cluster.assert_collected(&slip)),
@@ -141,6 +146,86 @@ async fn an_object_that_never_existed_is_reported_with_similar_ones() {
         message(|| cluster.assert_survives(&nothing)),
         "configmap/x -n kube-public\n  expected: not being deleted\n       got: never existed, nor any other object of its kind"
     );
+}
+
+/// A typing error in a kind, and a forgotten definition.
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_is_not_served_is_reported() {
+    let cluster = Cluster::new();
+    for (api_version, kind, hint) in [
+        ("apps/v1", "Deploymnt", "did you mean apps/v1 Deployment?"),
+        ("v1", "Deployment", "did you mean apps/v1 Deployment?"),
+        ("v1", "pods", "did you mean v1 Pod?"),
+        (
+            "example.com/v1",
+            "Website",
+            "give its CustomResourceDefinition to the cluster",
+        ),
+    ] {
+        let message = message(|| cluster.assert_collected(Name::new(api_version, kind, "default", "a")));
+        let expected = format!("got: of a kind that the cluster does not serve; {hint}");
+        assert!(message.ends_with(&expected), "{message}");
+    }
+}
+
+/// The requests of an operator that lacks a definition and a permission.
+#[tokio::test(start_paused = true)]
+async fn failed_requests_of_a_client_are_reported() {
+    let cluster = Cluster::new();
+    let a = create(&config_maps(&cluster), &config_map("a", &[], &[])).await;
+    let api: Api<ConfigMap> = Api::default_namespaced(cluster.client_as("my-operator"));
+    cluster.faults().add(
+        Rule::new(Fault::status(403))
+            .on(Verb::List)
+            .client("my-operator")
+            .times(2),
+    );
+    for _ in 0..2 {
+        api.list(&Default::default()).await.unwrap_err();
+    }
+    api.get("no-such-object").await.unwrap_err();
+    let kind = kube::core::GroupVersionKind::gvk("example.com", "v1", "Website");
+    let websites = kube::core::ApiResource::from_gvk(&kind);
+    let websites: Api<kube::core::DynamicObject> =
+        Api::default_namespaced_with(cluster.client_as("my-operator"), &websites);
+    websites.list(&Default::default()).await.unwrap_err();
+    let settled = cluster.settle().await.unwrap();
+    let message = message(|| cluster.assert_collected(&a));
+    let failures = "
+  failed requests of clients:
+    +0s my-operator list configmaps default/ -> 403 (injected: refused)
+    +0s my-operator list websites.example.com default/ -> 404
+";
+    assert!(message.contains(failures), "{message}");
+    assert_eq!(cluster.fate(&a).failures.len(), 2);
+    assert_eq!(settled.to_string(), "quiet\n");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_forgotten_settle_is_reported() {
+    let cluster = Cluster::new();
+    let api = config_maps(&cluster);
+    let hint = "the cluster was not settled since the last write: call settle() first";
+    let held = create(&api, &config_map("held", &[], &["shop/hold"])).await;
+    delete(&api, "held", &DeleteParams::default()).await;
+    // The control plane has nothing to do, but an operator could remove the finalizer.
+    let forgotten = message(|| cluster.assert_collected(&held));
+    assert!(forgotten.contains(hint), "{forgotten}");
+    cluster.settle().await.unwrap();
+    let stuck = message(|| cluster.assert_collected(&held));
+    assert!(!stuck.contains("settle"), "{stuck}");
+    cluster.advance(Duration::from_secs(1)).await;
+    assert!(cluster.fate(&held).to_string().contains(hint));
+}
+
+/// `?` in a test prints errors with `Debug`.
+#[test]
+fn errors_are_printed_as_their_messages() {
+    let error = Cluster::builder()
+        .yaml("{apiVersion: v1, kind: Website}")
+        .build()
+        .unwrap_err();
+    assert_eq!(format!("{error:?}"), error.to_string());
 }
 
 #[tokio::test(start_paused = true)]
@@ -337,6 +422,7 @@ async fn a_fate_belongs_to_one_uid() {
     // The dependent names the second one: the deletion of the first is not a cause.
     let dependent = create(&api, &config_map("b", &[owner(&second)], &[])).await;
     delete(&api, "a", &DeleteParams::background()).await;
+    cluster.settle().await.unwrap();
 
     let uid = |object: &ConfigMap| object.metadata.uid.clone().unwrap();
     let by_name = cluster.fate(Name::of::<ConfigMap>("default", "a"));

@@ -50,6 +50,30 @@ async fn refusals_are_statuses_and_leave_nothing_behind() {
     }
 }
 
+/// The requests of the test itself change no draw.
+#[tokio::test(start_paused = true)]
+async fn draws_can_be_for_one_client() {
+    let drawn = async |reads: usize| {
+        let cluster = Cluster::new();
+        create(&config_maps(&cluster), &config_map("a", &[], &[])).await;
+        cluster
+            .faults()
+            .draw_for("my-operator", 7, 500, vec![Fault::status(500)]);
+        let operator: Api<ConfigMap> = Api::default_namespaced(cluster.client_as("my-operator"));
+        let mut results = Vec::new();
+        for _ in 0..20 {
+            for _ in 0..reads {
+                config_maps(&cluster).get("a").await.unwrap();
+            }
+            results.push(operator.get("a").await.is_ok());
+        }
+        results
+    };
+    let results = drawn(0).await;
+    assert!(results.contains(&true) && results.contains(&false), "{results:?}");
+    assert_eq!(results, drawn(1).await);
+}
+
 #[tokio::test(start_paused = true)]
 async fn rules_select_requests_and_times() {
     let cluster = Cluster::new();

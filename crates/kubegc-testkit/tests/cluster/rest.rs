@@ -224,6 +224,26 @@ async fn settle_waits_for_a_delayed_request() {
     task.await.unwrap();
 }
 
+/// A panic of an operator ends its watches.
+#[tokio::test(start_paused = true)]
+async fn settle_reports_clients_that_have_ended() {
+    let cluster = Cluster::new();
+    let api = Api::<ConfigMap>::default_namespaced(cluster.client_as("my-operator"));
+    let operator = tokio::spawn(async move {
+        let mut changes = std::pin::pin!(watcher(api, watcher::Config::default()).applied_objects());
+        let change = changes.try_next().await;
+        panic!("a bug: {change:?}");
+    });
+    assert!(cluster.settle().await.unwrap().ended.is_empty());
+    create(&config_maps(&cluster), &config_map("a", &[], &[])).await;
+    let settled = cluster.settle().await.unwrap();
+    assert!(operator.await.unwrap_err().is_panic());
+    assert_eq!(
+        settled.to_string(),
+        "quiet; without a watch by now: my-operator\n"
+    );
+}
+
 /// A task that writes whenever it sees its own write.
 async fn writes_after_each_own_write(api: Api<ConfigMap>) {
     let mut changes = std::pin::pin!(watcher(api.clone(), watcher::Config::default()).applied_objects());
