@@ -5,16 +5,30 @@ use std::time::Duration;
 use kubegc_core::{DeleteOptions, KindId, ObjectRef, Timestamp};
 use kubegc_sim::{ApiServer, Response};
 
-use crate::{ControlPlane, Idle, Settings, StepResult};
+use crate::{ControlPlane, Idle, Settings, Step, StepResult};
 
 /// The time without changes after which a simulation ends: longer than podgc's quarantine plus one sync.
 pub const QUIET: Duration = Duration::from_secs(61);
 /// The time for which failed requests are retried while nothing changes.
 const RETRIES: Duration = Duration::from_secs(30);
-/// The maximum number of steps of one run for each object; no cascade needs that many.
-const STEPS_PER_OBJECT: u64 = 10_000;
+/// The maximum number of writes of one run, besides [`WRITES_PER_OBJECT`]. A controller that repeats a write
+/// every 2 s reaches it after two days.
+const WRITES_MAX: usize = 100_000;
+/// The maximum number of writes at one instant, besides [`WRITES_PER_OBJECT`].
+const WRITES_AT_ONCE_MAX: usize = 5_000;
+/// The additional writes for each object; no cascade needs that many.
+const WRITES_PER_OBJECT: usize = 20;
+/// The maximum number of steps at one instant for each of its writes: most steps are reads.
+const STEPS_PER_WRITE: usize = 20;
+/// The maximum length of a cycle of writes that is found.
+const CYCLE_MAX: usize = 500;
 
 /// An API server whose only writers are its control plane and one client.
+///
+/// A run is bounded: after 5,000 writes at one instant, after 100,000 writes, or after reads at one instant
+/// without end, it stops and [`gave_up`](Self::gave_up). Each object of the server adds 20 writes to both
+/// numbers. The time of a run that lasts until nothing changes is bounded by its writes: it ends [`QUIET`]
+/// after the last one.
 ///
 /// # Examples
 /// ```
@@ -42,7 +56,7 @@ pub struct Simulation {
     pub server: ApiServer,
     /// The control plane.
     pub plane: ControlPlane,
-    /// Whether a run stopped at its limit.
+    /// Whether a run stopped at its limit. Later runs do nothing.
     pub gave_up: bool,
 }
 
@@ -76,16 +90,49 @@ impl Simulation {
     }
 
     fn run(&mut self, until: Option<Timestamp>) {
-        let steps = (self.server.revision() + 100).saturating_mul(STEPS_PER_OBJECT);
-        for _ in 0..steps {
-            let StepResult::Idle(idle) = self.plane.step(&mut self.server) else {
-                continue;
-            };
-            if !self.advance(idle, until) {
+        let of_objects = self.objects().saturating_mul(WRITES_PER_OBJECT);
+        let writes_at_once = WRITES_AT_ONCE_MAX.saturating_add(of_objects);
+        let steps_at_once = writes_at_once.saturating_mul(STEPS_PER_WRITE);
+        let writes_max = WRITES_MAX.saturating_add(of_objects);
+        let first = self.plane.steps().len();
+        // The present instant, the number of writes before it and of steps in it.
+        let (mut now, mut before, mut steps) = (self.plane.now(), first, 0);
+        while !self.gave_up {
+            if let StepResult::Idle(idle) = self.plane.step(&mut self.server)
+                && !self.advance(idle, until)
+            {
                 return;
             }
+            let writes = self.plane.steps().len();
+            if self.plane.now() > now {
+                (now, before, steps) = (self.plane.now(), writes, 0);
+            }
+            steps += 1;
+            self.gave_up =
+                writes - first > writes_max || writes - before > writes_at_once || steps > steps_at_once;
         }
-        self.gave_up = true;
+    }
+
+    /// The number of objects of the server.
+    fn objects(&self) -> usize {
+        let kinds = self.server.catalog().iter().filter(|(_, kind)| kind.preferred);
+        kinds.map(|(kind, _)| self.server.len(kind)).sum()
+    }
+
+    /// The last writes as a cycle that repeats: the shortest one, or up to 500 writes if they do not repeat.
+    #[must_use]
+    pub fn last_cycle(&self) -> &[Step] {
+        let steps = self.plane.steps();
+        let is_same = |one: &Step, other: &Step| {
+            (one.actor, one.act, &one.object, one.code) == (other.actor, other.act, &other.object, other.code)
+        };
+        let last = |length: usize| &steps[steps.len().saturating_sub(length)..];
+        let repeats = |length: &usize| {
+            let (one, other) = last(2 * length).split_at(*length);
+            one.iter().zip(other).all(|(one, other)| is_same(one, other))
+        };
+        let lengths = 1..=CYCLE_MAX.min(steps.len() / 2);
+        last(lengths.into_iter().find(repeats).unwrap_or(CYCLE_MAX))
     }
 
     /// Advances time to the next event. Returns whether there is one before the end.

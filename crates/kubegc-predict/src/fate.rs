@@ -1,6 +1,6 @@
 //! Fates of objects, missing facts and findings.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 
 use kubegc_core::{ObjectRef, OwnerReference};
 use serde::Serialize;
@@ -281,8 +281,15 @@ pub enum Finding {
         /// Labels and namespaces that objects of these kinds have, the most similar ones.
         similar: Vec<String>,
     },
-    /// The simulation reached its limit before it ended.
-    DidNotSettle,
+    /// Controllers write without end, so the simulation stopped.
+    DidNotSettle {
+        /// The time of the last write since the beginning.
+        at: Duration,
+        /// The number of writes.
+        writes: usize,
+        /// The objects that were written in the last cycle of writes, each with its writer.
+        cycle: Vec<(Actor, ObjectRef)>,
+    },
 }
 
 /// Maximum number of kinds or objects that a sentence names.
@@ -380,7 +387,24 @@ impl fmt::Display for Finding {
                     false => write!(f, "; did you mean {}?", similar.join(" or ")),
                 }
             }
-            Self::DidNotSettle => f.write_str("the simulation reached its limit before it ended"),
+            Self::DidNotSettle { at, writes, cycle } => {
+                let shown = cycle.len().min(KINDS_SHOWN);
+                let names = cycle[..shown]
+                    .iter()
+                    .map(|(actor, object)| format!("{} (by the {actor})", object.short()));
+                let names: Vec<String> = names.collect();
+                write!(
+                    f,
+                    "the simulation stopped {} s after its beginning: it made {writes} writes, and these objects \
+                     are written again and again: {}",
+                    at.as_secs(),
+                    names.join(", ")
+                )?;
+                match cycle.len() - shown {
+                    0 => f.write_str("; fates may be wrong"),
+                    more => write!(f, " and {more} more; fates may be wrong"),
+                }
+            }
         }
     }
 }

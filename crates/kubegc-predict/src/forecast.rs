@@ -262,7 +262,7 @@ pub(crate) fn conclude(run: &Run<'_>, simulated: Simulated, missing: Sources) ->
     let mut kept = kept(cluster, &scope, &primary);
     let began = primary.plane.began();
     let next_at = primary.plane.manager().next_at();
-    findings.extend(primary.gave_up.then_some(Finding::DidNotSettle));
+    findings.extend(primary.gave_up.then(|| did_not_settle(&primary)));
     // In a large cascade, the server and the caches of the controllers need as much memory as the fates.
     drop(primary.server);
     let (trace, warnings) = primary.plane.into_trace();
@@ -311,6 +311,20 @@ pub(crate) fn conclude(run: &Run<'_>, simulated: Simulated, missing: Sources) ->
             .map(|controller| controller.info().name)
             .collect(),
         duration,
+    }
+}
+
+/// The finding about a simulation that reached its limit.
+fn did_not_settle(simulation: &Simulation) -> Finding {
+    let cycle = simulation.last_cycle().iter();
+    let cycle: BTreeSet<_> = cycle
+        .map(|step| (step.actor, ObjectRef::clone(&step.object)))
+        .collect();
+    let steps = simulation.plane.steps();
+    Finding::DidNotSettle {
+        at: steps.last().map_or(Duration::ZERO, |step| step.at),
+        writes: steps.len(),
+        cycle: cycle.into_iter().collect(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! A control plane over a server that clients write to between its steps.
 
 mod actors;
+mod bounds;
 mod requests;
 mod workloads;
 

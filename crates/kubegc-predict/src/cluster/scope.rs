@@ -6,7 +6,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use kubegc_core::{OwnerReference, identity::split_api_version};
+use kubegc_controllers::job::TRACKING_FINALIZER;
+use kubegc_core::{OwnerReference, identity::split_api_version, record::Resource};
+use kubegc_snapshot::ObjectView;
 
 use super::{
     Cluster, Owner,
@@ -108,8 +110,9 @@ impl Scope {
                 let by_uid = cluster.positions_of(&reference.uid);
                 let by_name = scope.owner_by_name(cluster, view.namespace(), &reference);
                 for owner in by_uid.chain(by_name) {
-                    // An owner that waits for its dependents can be removed when they are.
-                    if waits(cluster, owner) {
+                    // An owner that waits for its dependents can be removed when they are. A Job counts its
+                    // pods and may delete others of them.
+                    if waits(cluster, owner) || counts(cluster, view, owner) {
                         pending.push_back(owner);
                     } else {
                         context.push(owner);
@@ -146,6 +149,13 @@ fn may_orphan(cluster: &Cluster, reference: &OwnerReference) -> bool {
     };
     let is_in_dump = cluster.positions_of(&reference.uid).next().is_some();
     !is_in_dump && cluster.is_unlisted(&cluster.catalog()[kind], "")
+}
+
+/// Whether a Job counts a pod: it has the finalizer, and an owner is a Job.
+fn counts(cluster: &Cluster, pod: ObjectView<'_>, owner: u32) -> bool {
+    pod.finalizers()
+        .any(|finalizer| **finalizer == *TRACKING_FINALIZER)
+        && cluster.resource_at(owner) == Some(Resource::Jobs)
 }
 
 /// Whether an object is terminating and waits for the garbage collector.

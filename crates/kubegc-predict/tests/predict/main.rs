@@ -5,6 +5,7 @@ mod comparison;
 mod doctor;
 mod intents;
 mod laws_closure;
+mod laws_end;
 mod laws_frame;
 mod laws_reasons;
 mod laws_undetermined;
