@@ -10,7 +10,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use kubegc_controllers::podgc::OUT_OF_SERVICE_TAINT;
 use kubegc_core::{
-    KindId, ObjectRef, Preconditions, ResourceVersion, Timestamp,
+    Behavior, KindId, ObjectRef, Preconditions, ResourceVersion, Timestamp,
     deletion::DeleteOptionsSpec,
     record::{Record, Resource},
 };
@@ -26,6 +26,9 @@ use crate::{
     finalizers,
     trace::{Code, Recorded, Trace, code_of},
 };
+
+/// The kubelet reports a final phase of a pod before it deletes it.
+const REPORTS_END: Behavior = Behavior::since(27, 0, "kubernetes #115331");
 
 /// The actors and their pending work.
 #[derive(Clone, Debug)]
@@ -111,6 +114,21 @@ pub fn kubelet_runs(node: &Record) -> Option<bool> {
         Some("True") => Some(true),
         Some(_) | None => node.has_taint(OUT_OF_SERVICE_TAINT).map(|is_tainted| !is_tainted),
     }
+}
+
+/// A pod with the phase `Failed`; `None` if its phase is final or was not read. Its containers are assumed to
+/// be killed at the end of the grace period.
+fn failed(pod: &StoredObject) -> Option<StoredObject> {
+    if !matches!(
+        pod.at(&["status", "phase"])?.as_str()?,
+        "Pending" | "Running" | "Unknown"
+    ) {
+        return None;
+    }
+    let mut failed = StoredObject::clone(pod);
+    let status = failed.body_mut().get_mut("status")?.as_object_mut()?;
+    status.insert("phase".to_owned(), "Failed".into());
+    Some(failed)
 }
 
 impl Outside {
@@ -298,13 +316,26 @@ impl Outside {
         if !is_due || !is_in_grace || !ends() {
             return true;
         }
+        let object = object_ref(server, kind, &pod.meta);
+        // Only a pod with finalizers exists long enough to be observed with this phase.
+        if server.version().has(REPORTS_END)
+            && !pod.meta.finalizers.is_empty()
+            && let Some(failed) = failed(&pod)
+        {
+            let response = server.update_part(kind, &namespace, &name, "status", failed);
+            if response.is_success() {
+                self.ending.insert((at, kind, namespace, name));
+            }
+            let code = code_of(&response);
+            record(Actor::Kubelet, Act::Update, object, code, Why::GracePeriodExpired);
+            return true;
+        }
         let options = DeleteOptionsSpec {
             grace_period_seconds: Some(0),
             preconditions: Some(Preconditions::uid(pod.meta.uid.clone())),
             ..DeleteOptionsSpec::default()
         };
         let response = server.delete(kind, &namespace, &name, &options);
-        let object = object_ref(server, kind, &pod.meta);
         let act = Act::Delete { propagation: None };
         record(
             Actor::Kubelet,

@@ -6,11 +6,11 @@ use kubegc_core::KubernetesVersion;
 
 use crate::{
     ApiServerLeases, CloudNodeLifecycle, Controller, CronJobHistory, CsrCleaner, DaemonSetHistory,
-    DeploymentHistory, EndpointSliceMirroring, EndpointSlicesOfServices, EndpointsOfServices, JobTracking,
-    LegacyTokenCleaner, NamespaceController, NodeLifecycle, PersistentVolumeBinder,
-    PodCertificateRequestCleaner, PodGc, PvProtection, PvcProtection, ReplicaSetPods, ResourceClaims,
-    ServiceAccountTokens, ServiceCidrs, StatefulSetClaims, StatefulSetHistory, TaintEviction, TokenCleaner,
-    TtlAfterFinished, VolumeAttachments, VolumeAttributesClassProtection,
+    DeploymentHistory, EndpointSliceMirroring, EndpointSlicesOfServices, EndpointsOfServices,
+    IpAddressRepair, JobTracking, LegacyTokenCleaner, NamespaceController, NodeLifecycle,
+    PersistentVolumeBinder, PodCertificateRequestCleaner, PodGc, PvProtection, PvcProtection, ReplicaSetPods,
+    ResourceClaims, ServiceAccountTokens, ServiceCidrs, StatefulSetClaims, StatefulSetHistory, TaintEviction,
+    TokenCleaner, TtlAfterFinished, VolumeAttachments, VolumeAttributesClassProtection,
 };
 
 /// Every controller of this crate that runs by default in a release, with upstream's defaults, by name.
@@ -55,13 +55,15 @@ pub fn default_controllers(version: KubernetesVersion) -> Vec<Arc<dyn Controller
     let leases = ApiServerLeases::new(version);
     let mirroring = EndpointSliceMirroring::new(version);
     let slices = EndpointSlicesOfServices::new(version);
+    let addresses = IpAddressRepair::new(version);
     let claims = ResourceClaims::new(version);
     let cidrs = ServiceCidrs::new(version);
     let classes = VolumeAttributesClassProtection::new(version);
-    let gated: [(bool, Arc<dyn Controller>); 6] = [
+    let gated: [(bool, Arc<dyn Controller>); 7] = [
         (leases.is_enabled, Arc::new(leases)),
         (mirroring.is_enabled, Arc::new(mirroring)),
         (slices.is_enabled, Arc::new(slices)),
+        (addresses.is_enabled, Arc::new(addresses)),
         (claims.is_enabled, Arc::new(claims)),
         (cidrs.is_enabled, Arc::new(cidrs)),
         (classes.is_enabled, Arc::new(classes)),

@@ -16,9 +16,9 @@
 //!
 //! These have no recordings to check them and follow upstream's source by rule: [`apiserverleases`],
 //! [`controllerrevisions`], [`deployment`], [`endpoints`], [`endpointslice`], [`endpointslicemirroring`],
-//! [`job`], [`nodelifecycle`], [`podgroup`], [`replicaset`], [`resourceclaim`], [`serviceaccounttokens`],
-//! [`servicecidr`], [`tainteviction`], [`volumeattachment`] and [`volumeattributesclass`]. `not_covered.md`
-//! next to this file lists the parts that they omit.
+//! [`ipallocator`], [`job`], [`nodelifecycle`], [`podgroup`], [`replicaset`], [`resourceclaim`],
+//! [`serviceaccounttokens`], [`servicecidr`], [`tainteviction`], [`volumeattachment`] and
+//! [`volumeattributesclass`]. `not_covered.md` next to this file lists the parts that they omit.
 //!
 //! **Invariant.** No item here performs I/O, reads a clock or draws entropy by itself.
 
@@ -38,6 +38,7 @@ pub mod endpoints;
 pub mod endpointslice;
 pub mod endpointslicemirroring;
 pub mod externalprovisioner;
+pub mod ipallocator;
 pub mod job;
 pub mod legacytokens;
 pub mod manager;
@@ -87,6 +88,7 @@ pub use endpoints::EndpointsOfServices;
 pub use endpointslice::EndpointSlicesOfServices;
 pub use endpointslicemirroring::EndpointSliceMirroring;
 pub use externalprovisioner::ExternalProvisioner;
+pub use ipallocator::IpAddressRepair;
 pub use job::JobTracking;
 pub use legacytokens::{InvalidCleanUpPeriod, LegacyTokenCleaner};
 pub use manager::{Cause, Input, Manager, Output, Task, TaskId, Work};

@@ -16,7 +16,7 @@
 use std::sync::Arc;
 
 use kubegc_core::{
-    KubernetesVersion,
+    Behavior, KubernetesVersion,
     record::{ObjectId, Pod, Record, Resource},
 };
 
@@ -27,6 +27,9 @@ use crate::{
 
 /// The finalizer.
 pub const FINALIZER: &str = "scheduling.k8s.io/podgroup-protection";
+
+/// The controller exists.
+const CONTROLLER: Behavior = Behavior::since(36, 0, "feature gate GenericWorkload, KEP-4671");
 
 /// Pods that have not finished, by their PodGroup. Those whose group was not read are found under an empty
 /// name.
@@ -55,6 +58,14 @@ impl PodGroupProtection {
     #[must_use]
     pub const fn new(_version: KubernetesVersion) -> Self {
         Self { is_enabled: false }
+    }
+
+    /// The controller in a cluster that serves PodGroups, which the feature gate enables.
+    #[must_use]
+    pub const fn where_served(version: KubernetesVersion) -> Self {
+        Self {
+            is_enabled: version.has(CONTROLLER),
+        }
     }
 
     fn decide(

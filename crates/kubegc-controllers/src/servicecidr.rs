@@ -29,7 +29,7 @@ use kubegc_core::{
 
 use crate::{
     Action, Cache, Change, Context, Controller, Decision, FieldChange, Form, Info, Key, Missing, OnError,
-    Reason, Sent, Subject, controller::read,
+    Reason, Sent, Subject, controller::read, ipallocator::MANAGED_BY,
 };
 
 /// The finalizer.
@@ -134,10 +134,10 @@ impl ServiceCidrs {
         }
         let has_parent = |range: &Range| others.iter().any(|other| other.contains_range(range));
         if !own.iter().all(has_parent) {
-            let managed = "ipaddress.kubernetes.io/managed-by";
+            let [label, manager] = MANAGED_BY;
             let addresses = cx.cache.records(Resource::IpAddresses).filter(|address| {
-                let manager = address.meta.labels.get(managed);
-                manager.is_some_and(|manager| &**manager == "ipallocator.k8s.io") || !address.has_whole_meta
+                let value = address.meta.labels.get(label);
+                value.is_some_and(|value| **value == *manager) || !address.has_whole_meta
             });
             for address in addresses {
                 let Ok(ip) = address.meta.name.parse::<IpAddr>() else {

@@ -51,14 +51,15 @@ fn variants(before: &Record) -> Vec<Option<Record>> {
     ]
 }
 
-/// Changes that upstream does not notice: Endpoints without a Service after the start, revisions of other
+/// Changes that upstream does not notice: Endpoints and IPAddresses without a Service, revisions of other
 /// namespaces, a change of a pod that a ReplicaSet could have adopted before or that keeps its owners, and
 /// changes of other ReplicaSets of its Deployment.
 fn is_unnoticed(controller: &str, about: &Key, resource: Resource, states: [Option<&Record>; 2]) -> bool {
     let [old, new] = states;
     let Some(any) = new.or(old) else { return true };
     match (controller, resource) {
-        ("endpoints-controller", Resource::Endpoints) => true,
+        ("endpoints-controller", Resource::Endpoints)
+        | ("ipallocator-repair-controller", Resource::Services) => true,
         ("daemonset-controller", Resource::ControllerRevisions) => any.meta.namespace != about.namespace,
         ("replicaset-controller", Resource::ReplicaSets) => any.meta.name != about.name,
         ("replicaset-controller", Resource::Pods) => {

@@ -230,6 +230,7 @@ fn a_change_of_a_record_is_that_of_the_object() {
         uncounted_succeeded: vec!["u1".into()],
         uncounted_failed: vec!["u2".into()],
         completed_indexes: "0-2".into(),
+        failed_indexes: "".into(),
     };
     let annotation = |key, value: &str| FieldChange::Annotation {
         key,

@@ -137,6 +137,7 @@ fn controller(name: &str, release: KubernetesVersion, settings: &[(&str, &str)])
         "replicaset" => built!(ReplicaSetPods),
         "resourceclaim" => built!(ResourceClaims),
         "serviceaccounttokens" => built!(ServiceAccountTokens),
+        "ipallocator" => built!(IpAddressRepair),
         "servicecidr" => built!(ServiceCidrs),
         "statefulset" => built!(StatefulSetClaims),
         "statefulsethistory" => built!(StatefulSetHistory),

@@ -54,9 +54,9 @@ mod maps;
 
 pub use self::maps::{
     ANNOTATION_ACCOUNT_NAME, ANNOTATION_ACCOUNT_UID, ANNOTATION_BOUND_BY_CONTROLLER,
-    ANNOTATION_COMPLETION_INDEX, ANNOTATION_DELETION_COST, ANNOTATION_JOB_TRACKING, ANNOTATION_LEADER,
-    ANNOTATION_MIGRATED_TO, ANNOTATION_PROVISIONED_BY, ANNOTATION_REVISION, Annotations, Data,
-    SECRET_TYPE_BOOTSTRAP_TOKEN,
+    ANNOTATION_COMPLETION_INDEX, ANNOTATION_DELETION_COST, ANNOTATION_INDEX_FAILURES,
+    ANNOTATION_JOB_TRACKING, ANNOTATION_LEADER, ANNOTATION_MIGRATED_TO, ANNOTATION_PROVISIONED_BY,
+    ANNOTATION_REVISION, Annotations, Data, SECRET_TYPE_BOOTSTRAP_TOKEN,
 };
 
 part! {
@@ -114,6 +114,7 @@ part! {
         active_deadline_seconds: i64 = "activeDeadlineSeconds",
         backoff_limit: i64 = "backoffLimit",
         backoff_limit_per_index: i64 = "backoffLimitPerIndex",
+        max_failed_indexes: i64 = "maxFailedIndexes",
         pod_failure_policy: AnyMap = "podFailurePolicy",
         success_policy: AnyMap = "successPolicy",
         pod_replacement_policy: Text<'a> = "podReplacementPolicy",
@@ -163,6 +164,10 @@ part! {
         strategy: Strategy<'a> = "strategy",
         // Of workloads; of services, which have a map of labels.
         selector: LabelSelector<'a> = "selector",
+        // Of services.
+        cluster_ips: List<Text<'a>> = "clusterIPs",
+        // Of IP addresses.
+        parent_ref: ParentReference<'a> = "parentRef",
         // Of service CIDRs.
         cidrs: List<Text<'a>> = "cidrs",
         // Of resource claims.
@@ -217,6 +222,7 @@ part! {
         failed: i64 = "failed",
         uncounted_terminated_pods: UncountedPods<'a> = "uncountedTerminatedPods",
         completed_indexes: Text<'a> = "completedIndexes",
+        failed_indexes: Text<'a> = "failedIndexes",
         // Of Deployments, ReplicaSets, DaemonSets and StatefulSets.
         replicas: i64 = "replicas",
         updated_replicas: i64 = "updatedReplicas",
@@ -247,6 +253,16 @@ part! {
     /// `spec.schedulingGroup` of a pod.
     SchedulingGroup<'a> {
         pod_group_name: Text<'a> = "podGroupName",
+    }
+}
+
+part! {
+    /// `spec.parentRef` of an IPAddress.
+    ParentReference<'a> {
+        group: Text<'a> = "group",
+        resource: Text<'a> = "resource",
+        namespace: Text<'a> = "namespace",
+        name: Text<'a> = "name",
     }
 }
 

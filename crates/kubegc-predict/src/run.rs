@@ -9,7 +9,8 @@ use std::{
 
 use kubegc_control_plane::{ControlPlane, Settings, Simulation, Why, add_cloud_responses, list_resource};
 use kubegc_controllers::{
-    Controller, ExternalProvisioner, Manager, Migration, NodeLifecycle, PersistentVolumeBinder, Storage, Wire,
+    Controller, ExternalProvisioner, Manager, Migration, NodeLifecycle, PersistentVolumeBinder,
+    PodGroupProtection, Storage, Wire,
 };
 use kubegc_core::{
     ApiResource, DeleteOptions, KindId, ObjectMeta, ObjectRef, OwnerReference, Scope as KindScope, Timestamp,
@@ -228,7 +229,8 @@ impl Run<'_> {
 }
 
 /// The controllers, with the assumptions about the nodes of the cluster and its storage: the volume plugins
-/// and migrations of its release, and the external provisioners of its volumes.
+/// and migrations of its release, and the external provisioners of its volumes. A cluster with PodGroups has
+/// their controller.
 pub(crate) fn with_storage(
     cluster: &Cluster,
     controllers: &[Arc<dyn Controller>],
@@ -241,6 +243,11 @@ pub(crate) fn with_storage(
         if controller.info().name == lifecycle.info().name {
             *controller = Arc::new(lifecycle);
         }
+    }
+    let groups = PodGroupProtection::where_served(cluster.version);
+    if groups.is_enabled && has_objects(cluster, Resource::PodGroups) {
+        controllers.retain(|controller| controller.info().name != groups.info().name);
+        controllers.push(Arc::new(groups));
     }
     let mut is_binder = controllers.iter();
     let binder =
@@ -258,6 +265,14 @@ pub(crate) fn with_storage(
     }
     controllers[at] = Arc::new(binder);
     controllers
+}
+
+/// Whether the dump has objects of a resource.
+fn has_objects(cluster: &Cluster, resource: Resource) -> bool {
+    let snapshot = &cluster.snapshot;
+    !snapshot
+        .positions_of_kind(resource.group(), resource.kind())
+        .is_empty()
 }
 
 /// Whether the dump has a node that is ready. A scope may have only others.

@@ -22,8 +22,10 @@
 //!
 //! A Job fails when its failed pods exceed `spec.backoffLimit`, when its containers restarted that often
 //! under `OnFailure`, when `spec.activeDeadlineSeconds` have passed since `status.startTime`, or by a
-//! `FailureTarget` condition. Pod failure policies, success policies and failure limits per index are not
-//! evaluated: outcomes that depend on them are undetermined until the condition shows them.
+//! `FailureTarget` condition, or because of its failed indexes. An index has failed if it has a failed pod
+//! and as many earlier failures as `spec.backoffLimitPerIndex`; the last failed pod of any other index keeps
+//! the finalizer until it is replaced. Pod failure policies and success policies are not evaluated: outcomes
+//! that depend on them are undetermined until the condition shows them.
 //!
 //! Upstream reacts to events: it searches orphans when a pod or its Job changes or is deleted. Here the
 //! state alone decides. Pods are found by their controller reference, not by the selector: adoption and
@@ -36,7 +38,8 @@
 //! - before 1.24: the pods of finished Jobs keep the finalizer.
 //! - before about 1.28: the backoff limit fails a Job only when a failure is new and `spec.parallelism` pods
 //!   are not active.
-//! - before 1.29: `spec.podReplacementPolicy` is ignored (feature gate `JobPodReplacementPolicy`).
+//! - before 1.29: `spec.podReplacementPolicy` and `spec.backoffLimitPerIndex` are ignored (feature gates
+//!   `JobPodReplacementPolicy` and `JobBackoffLimitPerIndex`).
 //! - before 1.31: a pod loses the finalizer also if another kind of object controls it.
 //! - before 1.31: a Job is marked as finished while pods are terminating, without a `FailureTarget` or
 //!   `SuccessCriteriaMet` condition before.
@@ -91,6 +94,8 @@ const BACKOFF_BY_COUNT: Behavior = Behavior::since_about(28, "between 1.26 and 1
 const POLICY_WAITS: Behavior = Behavior::since_about(27, "between 1.26 and 1.33");
 /// The feature gate `JobPodReplacementPolicy`: alpha in 1.28, beta and on from 1.29.
 const REPLACEMENT_POLICY: Behavior = Behavior::since(29, 0, "feature gate JobPodReplacementPolicy is beta");
+/// The feature gate `JobBackoffLimitPerIndex`: alpha in 1.28, beta and on from 1.29.
+const LIMIT_PER_INDEX: Behavior = Behavior::since(29, 0, "feature gate JobBackoffLimitPerIndex is beta");
 /// Conditions `FailureTarget` and `SuccessCriteriaMet` come before `Failed` and `Complete`, which wait for
 /// terminating pods.
 const INTERIM_CONDITIONS: Behavior = Behavior::since(31, 0, "kubernetes #125510");
@@ -126,6 +131,8 @@ pub struct JobTracking {
     pub policy_waits: bool,
     /// Whether `spec.podReplacementPolicy` counts.
     pub respects_replacement_policy: bool,
+    /// Whether `spec.backoffLimitPerIndex` counts.
+    pub respects_limit_per_index: bool,
     /// Whether a condition announces the end of a Job, which then waits for terminating pods.
     pub announces_end: bool,
     /// Whether `spec.managedBy` counts.
@@ -147,6 +154,7 @@ impl JobTracking {
             counts_old_failures: version.has(BACKOFF_BY_COUNT),
             policy_waits: version.has(POLICY_WAITS),
             respects_replacement_policy: version.has(REPLACEMENT_POLICY),
+            respects_limit_per_index: version.has(LIMIT_PER_INDEX),
             announces_end: version.has(INTERIM_CONDITIONS),
             respects_managed_by: version.has(MANAGED_BY),
         }

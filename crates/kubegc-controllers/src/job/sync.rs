@@ -19,6 +19,9 @@ use crate::{
 
 /// The most uids that one sync writes to `status.uncountedTerminatedPods`.
 const UNCOUNTED_MAX: usize = 500;
+/// The delay before the first failed pod of an index is replaced; it doubles with each failure.
+const BACKOFF: Duration = Duration::from_secs(10);
+const BACKOFF_MAX: Duration = Duration::from_secs(600);
 
 /// A pod of the Job.
 pub(super) struct JobPod<'a> {
@@ -51,6 +54,16 @@ impl JobPod<'_> {
         let pod = self.pod.as_ref().map_err(Missing::clone)?;
         let index = read(&pod.completion_index, &self.id, "the completion index")?;
         Ok(index.filter(|index| (0..completions).contains(index)))
+    }
+
+    /// The number of earlier failures of its index.
+    fn index_failures(&self) -> Result<i32, Missing> {
+        let pod = self.pod.as_ref().map_err(Missing::clone)?;
+        Ok(*read(
+            &pod.index_failure_count,
+            &self.id,
+            "the failure count of its index",
+        )?)
     }
 }
 
@@ -101,6 +114,13 @@ impl Finish {
     }
 }
 
+/// Whether a pod loses the finalizer.
+enum Removal {
+    Now(Reason),
+    At(Timestamp),
+    No,
+}
+
 /// The input of a sync.
 struct Sync<'a> {
     controller: &'a JobTracking,
@@ -128,6 +148,8 @@ struct Counted {
     failed: i32,
     active: usize,
     has_new_failure: bool,
+    /// The failed indexes, if the Job limits failures per index.
+    failed_indexes: Option<Indexes>,
 }
 
 impl JobTracking {
@@ -223,7 +245,7 @@ impl Sync<'_> {
         {
             decision = decision.requeue_at(deadline);
         }
-        let mut undecided = self.track(finish.as_ref(), &mut work, &mut decision);
+        let mut undecided = self.track(finish.as_ref(), &counted, &mut work, &mut decision);
         undecided.retain(|pod| is_undetermined || pod.is_active() != Ok(false) || pod.has_finalizer);
         for pod in undecided {
             let is_missing = is_undetermined || pod.is_active() != Ok(false);
@@ -287,6 +309,7 @@ impl Sync<'_> {
             },
             active: 0,
             has_new_failure: false,
+            failed_indexes: self.failed_indexes()?,
         };
         let mut new_indexes = Vec::new();
         for pod in &self.pods {
@@ -321,6 +344,38 @@ impl Sync<'_> {
             counted.succeeded = indexes.total();
         }
         Ok(counted)
+    }
+
+    /// The limit of failures per index; `None` if there is none.
+    fn limit_per_index(&self) -> Result<Option<i32>, Missing> {
+        if self.indexed.is_none() || !self.controller.respects_limit_per_index {
+            return Ok(None);
+        }
+        Ok(*read(
+            &self.job.backoff_limit_per_index,
+            self.id,
+            "spec.backoffLimitPerIndex",
+        )?)
+    }
+
+    /// The indexes that failed more often than the limit per index; `None` if there is no such limit.
+    /// Failures are counted without the rules of a pod failure policy.
+    fn failed_indexes(&self) -> Result<Option<Indexes>, Missing> {
+        let (Some(completions), Some(limit)) = (self.indexed, self.limit_per_index()?) else {
+            return Ok(None);
+        };
+        let mut failed = Vec::new();
+        for pod in self.pods.iter().filter(|pod| pod.has_finalizer) {
+            if let Some(index) = pod.index(completions)?
+                && self.is_failed(pod)?
+                && pod.index_failures()? >= limit
+            {
+                failed.push(index);
+            }
+        }
+        let mut indexes = Indexes::parse(&self.counts.failed_indexes, completions);
+        indexes.extend(failed);
+        Ok(Some(indexes))
     }
 
     /// When the active deadline passes; `None` if there is none.
@@ -384,9 +439,8 @@ impl Sync<'_> {
             return Ok(Some(Finish::failed("DeadlineExceeded", message)));
         }
         if self.indexed.is_some() {
-            let by_index = *read(&job.has_backoff_limit_per_index, id, "spec.backoffLimitPerIndex")?;
-            if by_index && has_new_failure()? {
-                return Err(outside(format!("whether failed indexes end {id}")));
+            if let Some(end) = self.failed_by_indexes(counted)? {
+                return Ok(Some(end));
             }
             if *read(&job.has_success_policy, id, "spec.successPolicy")? && counted.succeeded > 0 {
                 return Err(outside(format!("whether {id} meets spec.successPolicy")));
@@ -403,6 +457,23 @@ impl Sync<'_> {
             message: "".into(),
             is_announced: false,
         }))
+    }
+
+    /// The end of a Job because of its failed indexes.
+    fn failed_by_indexes(&self, counted: &Counted) -> Result<Option<Finish>, Missing> {
+        let (Some(completions), Some(indexes)) = (self.indexed, &counted.failed_indexes) else {
+            return Ok(None);
+        };
+        let failed = indexes.total();
+        let limit = *read(&self.job.max_failed_indexes, self.id, "spec.maxFailedIndexes")?;
+        Ok(if limit.is_some_and(|limit| failed > limit) {
+            let message = "Job has exceeded the specified maximal number of failed indexes";
+            Some(Finish::failed("MaxFailedIndexesExceeded", message))
+        } else if failed > 0 && failed.saturating_add(counted.succeeded) >= completions {
+            Some(Finish::failed("FailedIndexes", "Job has failed indexes"))
+        } else {
+            None
+        })
     }
 
     /// Returns whether the containers of running and pending pods were restarted as often as failures are
@@ -481,6 +552,7 @@ impl Sync<'_> {
     fn track(
         &self,
         finish: Option<&Finish>,
+        counted: &Result<Counted, Missing>,
         work: &mut SyncWork,
         decision: &mut Decision,
     ) -> Vec<&JobPod<'_>> {
@@ -515,9 +587,14 @@ impl Sync<'_> {
             .into_iter()
             .chain(deleted_pods.into_iter().filter(|_| finish.is_some()))
         {
-            let reason = match self.removal_reason(pod, finish) {
+            let reason = match self.removal_reason(pod, finish, counted) {
                 _ if !pod.has_finalizer => None,
-                Ok(reason) => reason,
+                Ok(Removal::Now(reason)) => Some(reason),
+                Ok(Removal::At(at)) => {
+                    *decision = std::mem::take(decision).requeue_at(at);
+                    None
+                }
+                Ok(Removal::No) => None,
                 Err(missing) => {
                     decision.add_unknown(pod.id.clone(), missing);
                     continue;
@@ -545,6 +622,13 @@ impl Sync<'_> {
             work.counts.succeeded = indexes.total();
             work.counts.completed_indexes = indexes.to_string().into();
         }
+        if let Ok(Counted {
+            failed_indexes: Some(failed),
+            ..
+        }) = counted
+        {
+            work.counts.failed_indexes = failed.to_string().into();
+        }
         work.is_flushed = work.counts != *self.counts;
         if !is_full {
             self.end(finish, work);
@@ -552,40 +636,73 @@ impl Sync<'_> {
         undecided
     }
 
-    /// The reason why a pod loses the finalizer; `None` if the pod keeps it.
-    fn removal_reason(&self, pod: &JobPod<'_>, finish: Option<&Finish>) -> Result<Option<Reason>, Missing> {
+    /// Whether and why a pod loses the finalizer.
+    fn removal_reason(
+        &self,
+        pod: &JobPod<'_>,
+        finish: Option<&Finish>,
+        counted: &Result<Counted, Missing>,
+    ) -> Result<Removal, Missing> {
+        let now = |code, message: &'static str| Ok(Removal::Now(Reason::new(code, message)));
         if self.is_deleting {
-            return Ok(Some(Reason::new("JobTerminating", "its Job is being deleted")));
+            return now("JobTerminating", "its Job is being deleted");
         }
         if let Some(finish) = finish {
-            return Ok(Some(Reason::new("JobFinishing", finish.reason_message())));
+            return Ok(Removal::Now(Reason::new("JobFinishing", finish.reason_message())));
         }
         if pod.phase()? == "Succeeded" {
-            return Ok(Some(Reason::new("PodSucceeded", "it has succeeded")));
+            return now("PodSucceeded", "it has succeeded");
         }
         if !self.is_failed(pod)? {
-            return Ok(None);
+            return Ok(Removal::No);
         }
         if *read(&self.job.has_pod_failure_policy, self.id, "spec.podFailurePolicy")? {
             let question = format!("whether spec.podFailurePolicy of {} counts {}", self.id, pod.id);
             return Err(outside(question));
         }
-        let by_index = *read(
-            &self.job.has_backoff_limit_per_index,
-            self.id,
-            "spec.backoffLimitPerIndex",
-        )?;
-        if by_index && let Some(completions) = self.indexed {
-            let index = pod.index(completions)?;
-            let mut is_replaced = index.is_none();
-            for other in self.active() {
-                is_replaced |= other.index(completions)? == index;
-            }
-            if !is_replaced {
-                return Err(outside(format!("whether {} replaces {} first", self.id, pod.id)));
+        if self.limit_per_index()?.is_some() {
+            let counted = counted.as_ref().map_err(Missing::clone)?;
+            if let Some(at) = self.replaced_at(pod, counted)?.filter(|at| *at > self.now) {
+                return Ok(Removal::At(at));
             }
         }
-        Ok(Some(Reason::new("PodFailed", "it has failed")))
+        now("PodFailed", "it has failed")
+    }
+
+    /// The time at which a failed pod is replaced, if it keeps the finalizer until then: the last failed pod
+    /// of an index does, because the new pod continues its count of failures. Upstream:
+    /// `getPodsWithDelayedDeletionPerIndex`.
+    fn replaced_at(&self, pod: &JobPod<'_>, counted: &Counted) -> Result<Option<Timestamp>, Missing> {
+        let (Some(completions), Some(failed)) = (self.indexed, &counted.failed_indexes) else {
+            return Ok(None);
+        };
+        let succeeded = Indexes::parse(&self.counts.completed_indexes, completions);
+        let Some(index) = pod.index(completions)? else {
+            return Ok(None);
+        };
+        if failed.has(index) || succeeded.has(index) {
+            return Ok(None);
+        }
+        let failures = pod.index_failures()?;
+        for other in self.pods.iter().filter(|other| other.id != pod.id) {
+            if other.index(completions)? != Some(index) {
+                continue;
+            }
+            let is_newer =
+                other.has_finalizer && self.is_failed(other)? && other.index_failures()? > failures;
+            if other.is_active()? || other.phase()? == "Succeeded" || is_newer {
+                return Ok(None);
+            }
+        }
+        if counted.active >= self.wanted(counted)? {
+            return Err(outside(format!("when {} replaces {}", self.id, pod.id)));
+        }
+        // The times at which containers ended are not read: a pod that is not terminating has ended earlier.
+        let ended = pod.record.meta.deletion_timestamp.unwrap_or(Timestamp::EPOCH);
+        let factor = 2_u32.saturating_pow(u32::try_from(failures).unwrap_or(0));
+        Ok(Some(
+            ended.saturating_add(BACKOFF.saturating_mul(factor).min(BACKOFF_MAX)),
+        ))
     }
 
     /// Counts a pod that loses the finalizer. A phase that was not read is not counted.

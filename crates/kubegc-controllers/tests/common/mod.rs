@@ -254,6 +254,9 @@ fn describe(change: &FieldChange) -> String {
             if !counts.completed_indexes.is_empty() {
                 text += &format!(", indexes {}", counts.completed_indexes);
             }
+            if !counts.failed_indexes.is_empty() {
+                text += &format!(", failed indexes {}", counts.failed_indexes);
+            }
             text
         }
         FieldChange::Condition(condition) => {

@@ -37,8 +37,10 @@ pub struct Job {
     pub active_deadline_seconds: Field<Option<i64>>,
     /// `spec.backoffLimit`; the API server defaults it to 6.
     pub backoff_limit: Field<Option<i32>>,
-    /// Whether `spec.backoffLimitPerIndex` is set.
-    pub has_backoff_limit_per_index: Field<bool>,
+    /// `spec.backoffLimitPerIndex`; `None` if unset.
+    pub backoff_limit_per_index: Field<Option<i32>>,
+    /// `spec.maxFailedIndexes`; `None` if unset.
+    pub max_failed_indexes: Field<Option<i32>>,
     /// Whether `spec.podFailurePolicy` is set.
     pub has_pod_failure_policy: Field<bool>,
     /// Whether `spec.successPolicy` is set.
@@ -69,6 +71,8 @@ pub struct JobCounts {
     pub uncounted_failed: Vec<Uid>,
     /// `completedIndexes`, such as `1,3-5`.
     pub completed_indexes: Arc<str>,
+    /// `failedIndexes`, of Jobs with `spec.backoffLimitPerIndex`.
+    pub failed_indexes: Arc<str>,
 }
 
 impl Job {

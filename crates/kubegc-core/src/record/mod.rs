@@ -27,7 +27,7 @@ pub use apps::{ControllerRevision, DaemonSet, Deployment, DeploymentStrategy, In
 pub use batch::{ClaimRetentionPolicy, CronJob, Job, JobCounts, StatefulSet};
 pub use claim::{Consumer, ResourceClaim};
 pub use field::Field;
-pub use network::{Endpoints, Service, ServiceCidr};
+pub use network::{Endpoints, IpAddress, ParentRef, Service, ServiceCidr};
 pub use node::{Lease, Namespace, Node, Taint};
 pub use pod::{Pod, PodVolume, Toleration, VolumeSource};
 pub use resource::Resource;
@@ -177,6 +177,8 @@ bodies! {
     Deployment => deployment,
     /// Of an Endpoints.
     Endpoints => endpoints,
+    /// Of an IPAddress.
+    IpAddress => ip_address,
     /// Of a Job.
     Job => job,
     /// Of a Lease.

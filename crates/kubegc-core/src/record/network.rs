@@ -1,4 +1,4 @@
-//! Fields of services, endpoints and service CIDRs.
+//! Fields of services, endpoints, IP addresses and service CIDRs.
 
 use std::sync::Arc;
 
@@ -9,6 +9,36 @@ use super::Field;
 pub struct Service {
     /// Whether `spec.selector` is set, even if it is empty.
     pub has_selector: Field<bool>,
+    /// `spec.clusterIPs`: addresses, or `None` for a headless Service.
+    pub cluster_ips: Field<Vec<Arc<str>>>,
+}
+
+/// Fields of an IPAddress.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct IpAddress {
+    /// `spec.parentRef`.
+    pub parent: Field<ParentRef>,
+}
+
+/// The object that an IPAddress belongs to; an omitted field is empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ParentRef {
+    /// `group`.
+    pub group: Arc<str>,
+    /// `resource`, such as `services`.
+    pub resource: Arc<str>,
+    /// `namespace`.
+    pub namespace: Arc<str>,
+    /// `name`.
+    pub name: Arc<str>,
+}
+
+impl ParentRef {
+    /// Whether it refers to a Service.
+    #[must_use]
+    pub fn is_service(&self) -> bool {
+        self.group.is_empty() && *self.resource == *"services"
+    }
 }
 
 /// Fields of an Endpoints object.

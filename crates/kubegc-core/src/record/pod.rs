@@ -29,6 +29,8 @@ pub struct Pod {
     pub tolerations: Field<Vec<Toleration>>,
     /// The annotation `batch.kubernetes.io/job-completion-index`; `None` if it is not a number.
     pub completion_index: Field<Option<i32>>,
+    /// The annotation `batch.kubernetes.io/job-index-failure-count`; 0 if it is missing or not a number.
+    pub index_failure_count: Field<i32>,
     /// The sum of `restartCount` in `status.initContainerStatuses` and `status.containerStatuses`.
     pub restart_count: Field<i64>,
     /// The greatest `restartCount` in `status.containerStatuses`.

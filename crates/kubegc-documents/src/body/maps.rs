@@ -63,6 +63,8 @@ pub const ANNOTATION_ACCOUNT_UID: &str = "kubernetes.io/service-account.uid";
 pub const ANNOTATION_JOB_TRACKING: &str = "batch.kubernetes.io/job-tracking";
 /// The index of a pod of an Indexed Job.
 pub const ANNOTATION_COMPLETION_INDEX: &str = "batch.kubernetes.io/job-completion-index";
+/// The number of earlier failures of the index of a pod.
+pub const ANNOTATION_INDEX_FAILURES: &str = "batch.kubernetes.io/job-index-failure-count";
 /// The cost of deleting a pod that is surplus.
 pub const ANNOTATION_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 /// The revision of its Deployment that a ReplicaSet has.
@@ -74,7 +76,7 @@ pub const ANNOTATION_LEADER: &str = "control-plane.alpha.kubernetes.io/leader";
 pub const SECRET_TYPE_BOOTSTRAP_TOKEN: &str = "bootstrap.kubernetes.io/token";
 
 /// The annotations that are read.
-const ANNOTATIONS: [&str; 10] = [
+const ANNOTATIONS: [&str; 11] = [
     ANNOTATION_PROVISIONED_BY,
     ANNOTATION_BOUND_BY_CONTROLLER,
     ANNOTATION_MIGRATED_TO,
@@ -82,6 +84,7 @@ const ANNOTATIONS: [&str; 10] = [
     ANNOTATION_ACCOUNT_UID,
     ANNOTATION_JOB_TRACKING,
     ANNOTATION_COMPLETION_INDEX,
+    ANNOTATION_INDEX_FAILURES,
     ANNOTATION_DELETION_COST,
     ANNOTATION_REVISION,
     ANNOTATION_LEADER,

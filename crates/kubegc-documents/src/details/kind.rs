@@ -14,6 +14,7 @@ pub enum Kind {
     DaemonSet,
     Deployment,
     Endpoints,
+    IpAddress,
     Job,
     Lease,
     Namespace,
@@ -60,6 +61,7 @@ impl Kind {
             "DaemonSet" => (Self::DaemonSet, "apps"),
             "Deployment" => (Self::Deployment, "apps"),
             "Endpoints" => (Self::Endpoints, ""),
+            "IPAddress" => (Self::IpAddress, "networking.k8s.io"),
             "Job" => (Self::Job, "batch"),
             "Lease" => (Self::Lease, "coordination.k8s.io"),
             "Namespace" => (Self::Namespace, ""),
@@ -115,6 +117,7 @@ impl Kind {
                     | Self::ControllerRevision
                     | Self::CronJob
                     | Self::Endpoints
+                    | Self::IpAddress
                     | Self::Lease
                     | Self::Secret
                     | Self::Service

@@ -203,6 +203,7 @@ fn record_body(reading: &mut Reading<'_>, kind: Kind, body: &Body<'_>) -> record
         Kind::DaemonSet => Is::DaemonSet(apps::daemon_set(reading, body)),
         Kind::Deployment => Is::Deployment(apps::deployment(reading, body)),
         Kind::Endpoints => Is::Endpoints(network::endpoints(reading, body)),
+        Kind::IpAddress => Is::IpAddress(network::ip_address(reading, body)),
         Kind::Job => Is::Job(workload::job(reading, body)),
         Kind::Lease => Is::Lease(node::lease(reading, body)),
         Kind::Namespace => Is::Namespace(node::namespace(reading, body)),

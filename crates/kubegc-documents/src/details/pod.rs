@@ -17,7 +17,8 @@ use super::{
     spec_of, status_of,
 };
 use crate::body::{
-    ANNOTATION_COMPLETION_INDEX, ANNOTATION_DELETION_COST, Body, Container, List, Named, Spec, Status, Volume,
+    ANNOTATION_COMPLETION_INDEX, ANNOTATION_DELETION_COST, ANNOTATION_INDEX_FAILURES, Body, Container, List,
+    Named, Spec, Status, Volume,
 };
 
 /// The condition of pods that is kept whole.
@@ -78,6 +79,10 @@ pub(super) fn read(reading: &mut Reading<'_>, body: &Body<'_>) -> Pod {
         completion_index: reading.field(Some(body), |reading, body| {
             let index = annotation(reading, body, ANNOTATION_COMPLETION_INDEX)?;
             Ok(index.and_then(|index| index.parse().ok()))
+        }),
+        index_failure_count: reading.field(Some(body), |reading, body| {
+            let count = annotation(reading, body, ANNOTATION_INDEX_FAILURES)?;
+            Ok(count.and_then(|count| count.parse().ok()).unwrap_or(0))
         }),
         restart_count: restarts.map(|(sum, _)| sum),
         restart_count_max: restarts.map(|(_, most)| most),

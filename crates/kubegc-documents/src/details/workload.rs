@@ -31,9 +31,8 @@ pub(super) fn job(reading: &mut Reading<'_>, body: &Body<'_>) -> Job {
             Ok(reading.value(&spec.active_deadline_seconds, path)?.copied())
         }),
         backoff_limit: field!(reading, spec.backoff_limit => number("backoffLimit")),
-        has_backoff_limit_per_index: field!(
-            reading, spec.backoff_limit_per_index => is_there("backoffLimitPerIndex")
-        ),
+        backoff_limit_per_index: field!(reading, spec.backoff_limit_per_index => number("backoffLimitPerIndex")),
+        max_failed_indexes: field!(reading, spec.max_failed_indexes => number("maxFailedIndexes")),
         has_pod_failure_policy: field!(reading, spec.pod_failure_policy => is_there("podFailurePolicy")),
         has_success_policy: field!(reading, spec.success_policy => is_there("successPolicy")),
         pod_replacement_policy: field!(
@@ -63,12 +62,13 @@ fn restart_policy(reading: &mut Reading<'_>, spec: &Spec<'_>) -> Result<Arc<str>
 fn counts(reading: &mut Reading<'_>, status: &Status<'_>) -> Result<JobCounts, Unreadable> {
     let succeeded = reading.number_or(&status.succeeded, STATUS.field("succeeded"), 0);
     let failed = reading.number_or(&status.failed, STATUS.field("failed"), 0);
-    let indexes = STATUS.field("completedIndexes");
-    let completed_indexes = match reading.value(&status.completed_indexes, indexes) {
-        // Hardly two Jobs have the same.
-        Ok(indexes) => Ok(Arc::from(indexes.map_or("", Text::as_str))),
-        Err(error) => Err(error),
+    // Hardly two Jobs have the same.
+    let mut indexes = |indexes: &Soft<Text<'_>>, field| {
+        let indexes = reading.value(indexes, STATUS.field(field))?;
+        Ok(Arc::from(indexes.map_or("", Text::as_str)))
     };
+    let completed_indexes = indexes(&status.completed_indexes, "completedIndexes");
+    let failed_indexes = indexes(&status.failed_indexes, "failedIndexes");
     let path = STATUS.field("uncountedTerminatedPods");
     let mut counts = JobCounts::default();
     if let Some(uncounted) = reading.value(&status.uncounted_terminated_pods, path)? {
@@ -81,6 +81,7 @@ fn counts(reading: &mut Reading<'_>, status: &Status<'_>) -> Result<JobCounts, U
         succeeded: succeeded?,
         failed: failed?,
         completed_indexes: completed_indexes?,
+        failed_indexes: failed_indexes?,
         ..counts
     })
 }

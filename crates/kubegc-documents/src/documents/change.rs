@@ -188,7 +188,7 @@ fn put_job_counts(object: &mut Object, counts: &JobCounts) -> Result<(), Documen
             .map(|uid| Value::from(uid.to_string()))
             .collect::<Value>()
     };
-    let values: [(FieldPath, Value); 5] = [
+    let values: [(FieldPath, Value); 6] = [
         (vec!["status", "succeeded"], counts.succeeded.into()),
         (vec!["status", "failed"], counts.failed.into()),
         (
@@ -203,6 +203,7 @@ fn put_job_counts(object: &mut Object, counts: &JobCounts) -> Result<(), Documen
             vec!["status", "completedIndexes"],
             (&*counts.completed_indexes).into(),
         ),
+        (vec!["status", "failedIndexes"], (&*counts.failed_indexes).into()),
     ];
     for (place, value) in values {
         if value == 0 || value == "" || value == Value::Array(Vec::new()) {

@@ -7,8 +7,9 @@ use kubegc_core::{
     record::{
         Body, Certificate, CertificateSigningRequest, ClaimRef, Condition, Consumer, CronJob, DaemonSet,
         Deployment, DeploymentStrategy, Field, IntOrPercent, Job, JobCounts, Lease, Namespace, Node,
-        PersistentVolume, PersistentVolumeClaim, PersistentVolumeSource, Pod, PodVolume, ReplicaSet,
-        ResourceClaim, Secret, StatefulSet, Toleration, VolumeAnnotations, VolumeAttachment, VolumeSource,
+        ParentRef, PersistentVolume, PersistentVolumeClaim, PersistentVolumeSource, Pod, PodVolume,
+        ReplicaSet, ResourceClaim, Secret, StatefulSet, Toleration, VolumeAnnotations, VolumeAttachment,
+        VolumeSource,
     },
 };
 use serde_json::{Value, json};
@@ -17,8 +18,9 @@ use super::change::{Object, with_condition, with_taint};
 use crate::{
     body::{
         ANNOTATION_ACCOUNT_NAME, ANNOTATION_ACCOUNT_UID, ANNOTATION_BOUND_BY_CONTROLLER,
-        ANNOTATION_COMPLETION_INDEX, ANNOTATION_DELETION_COST, ANNOTATION_JOB_TRACKING, ANNOTATION_LEADER,
-        ANNOTATION_MIGRATED_TO, ANNOTATION_PROVISIONED_BY, ANNOTATION_REVISION, SECRET_TYPE_BOOTSTRAP_TOKEN,
+        ANNOTATION_COMPLETION_INDEX, ANNOTATION_DELETION_COST, ANNOTATION_INDEX_FAILURES,
+        ANNOTATION_JOB_TRACKING, ANNOTATION_LEADER, ANNOTATION_MIGRATED_TO, ANNOTATION_PROVISIONED_BY,
+        ANNOTATION_REVISION, SECRET_TYPE_BOOTSTRAP_TOKEN,
     },
     encoding, template, x509,
 };
@@ -49,6 +51,16 @@ pub(super) fn body(body: &Body) -> Object {
             let leader = presence(&endpoints.has_leader_annotation, "{}");
             annotations([(ANNOTATION_LEADER, leader)])
         }
+        Body::IpAddress(address) => {
+            let parent = |parent: &ParentRef| {
+                json!({
+                    "group": parent.group, "resource": parent.resource,
+                    "namespace": parent.namespace, "name": parent.name,
+                })
+            };
+            let spec = object([("parentRef", known(&address.parent, parent))]);
+            object([("spec", spec.into())])
+        }
         Body::Job(job) => of_job(job),
         Body::Lease(lease) => of_lease(lease),
         Body::Namespace(namespace) => of_namespace(namespace),
@@ -60,7 +72,10 @@ pub(super) fn body(body: &Body) -> Object {
         Body::ResourceClaim(claim) => of_resource_claim(claim),
         Body::Secret(secret) => of_secret(secret),
         Body::Service(service) => {
-            let spec = object([("selector", presence(&service.has_selector, Object::new()))]);
+            let spec = object([
+                ("selector", presence(&service.has_selector, Object::new())),
+                ("clusterIPs", list(&service.cluster_ips, |ips| json!(ips))),
+            ]);
             object([("spec", spec.into())])
         }
         Body::ServiceAccount(account) => object([("secrets", known(&account.secrets, |names| named(names)))]),
@@ -198,10 +213,8 @@ fn of_job(job: &Job) -> Object {
         ("suspend", flag(&job.is_suspended)),
         ("activeDeadlineSeconds", plain(&job.active_deadline_seconds)),
         ("backoffLimit", plain(&job.backoff_limit)),
-        (
-            "backoffLimitPerIndex",
-            presence(&job.has_backoff_limit_per_index, 1),
-        ),
+        ("backoffLimitPerIndex", plain(&job.backoff_limit_per_index)),
+        ("maxFailedIndexes", plain(&job.max_failed_indexes)),
         (
             "podFailurePolicy",
             presence(&job.has_pod_failure_policy, Object::new()),
@@ -238,6 +251,7 @@ fn job_counts(counts: &JobCounts) -> Object {
         uncounted_succeeded,
         uncounted_failed,
         completed_indexes,
+        failed_indexes,
     } = counts;
     let uids = |uids: &[Uid]| -> Value { uids.iter().map(Uid::to_string).collect() };
     object([
@@ -248,6 +262,7 @@ fn job_counts(counts: &JobCounts) -> Object {
             json!({ "succeeded": uids(uncounted_succeeded), "failed": uids(uncounted_failed) }),
         ),
         ("completedIndexes", json!(completed_indexes)),
+        ("failedIndexes", json!(failed_indexes)),
     ])
 }
 
@@ -517,8 +532,12 @@ fn of_pod(pod: &Pod) -> Object {
     let cost = known(&pod.deletion_cost, |cost| {
         json!((*cost != 0).then(|| cost.to_string()))
     });
+    let failures = known(&pod.index_failure_count, |count| {
+        json!((*count != 0).then(|| count.to_string()))
+    });
     let mut fields = annotations([
         (ANNOTATION_COMPLETION_INDEX, completion_index),
+        (ANNOTATION_INDEX_FAILURES, failures),
         (ANNOTATION_DELETION_COST, cost),
     ]);
     fields.extend(object([("spec", spec.into()), ("status", status.into())]));

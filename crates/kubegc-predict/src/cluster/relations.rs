@@ -7,11 +7,14 @@
 //! | CustomResourceDefinition | its custom resources, its APIServices | | those of its group |
 //! | APIService | | | the CustomResourceDefinitions of its group |
 //! | Node | its pods, VolumeAttachments | | |
-//! | Pod | | the claims that it uses | its Node |
+//! | Pod | | the claims that it uses, its PodGroup | its Node |
 //! | PersistentVolumeClaim | its volume | | the pods that use it |
 //! | PersistentVolume | | | its claim |
-//! | Service | its Endpoints and EndpointSlices | | |
+//! | PodGroup | | | its pods |
+//! | Service | its Endpoints, EndpointSlices and IPAddresses | | |
 //! | Endpoints, EndpointSlice | | | their Service |
+//! | IPAddress | | the ServiceCIDRs | its Service |
+//! | ServiceCIDR | | | the other ServiceCIDRs, the IPAddresses |
 //! | ServiceAccount | its token Secrets | | |
 //! | Secret | | | its ServiceAccount |
 //! | StatefulSet | | | claims named like its own |
@@ -24,7 +27,7 @@ use hashbrown::{HashMap, HashSet};
 use kubegc_controllers::NamespaceController;
 use kubegc_core::{
     identity::split_api_version,
-    record::{Body, ObjectId, Record, Resource},
+    record::{Body, ObjectId, ParentRef, Record, Resource},
 };
 use kubegc_snapshot::{Details, ObjectView};
 
@@ -107,6 +110,23 @@ impl Cluster {
                     add(Some(position), Relation::Follows);
                 }
             }
+            Some(Resource::PodGroups) => {
+                for &pod in self.referrers(Resource::PodGroups, namespace, name) {
+                    add(Some(pod), Relation::Read);
+                }
+            }
+            Some(Resource::IpAddresses) => {
+                for cidr in self.all(Resource::ServiceCidrs) {
+                    add(Some(cidr), Relation::Waits);
+                }
+            }
+            Some(Resource::ServiceCidrs) => {
+                for resource in [Resource::ServiceCidrs, Resource::IpAddresses] {
+                    for other in self.all(resource).filter(|other| *other != position) {
+                        add(Some(other), Relation::Read);
+                    }
+                }
+            }
             Some(Resource::Endpoints) => {
                 add(self.by_name(Resource::Services, namespace, name), Relation::Read);
             }
@@ -126,8 +146,9 @@ impl Cluster {
         if is_referring && let Some(record) = self.snapshot.record_at(position as usize) {
             for (resource, namespace, name) in references(&record) {
                 let relation = match (resource, &*record.body) {
+                    (Resource::IpAddresses, Body::Service(_)) => Relation::Follows,
                     (Resource::PersistentVolumes, Body::PersistentVolumeClaim(_)) => Relation::Follows,
-                    (Resource::PersistentVolumeClaims, Body::Pod(_)) => Relation::Waits,
+                    (Resource::PersistentVolumeClaims | Resource::PodGroups, Body::Pod(_)) => Relation::Waits,
                     _ => Relation::Read,
                 };
                 add(self.by_name(resource, &namespace, &name), relation);
@@ -171,6 +192,12 @@ impl Cluster {
             self.add_namespace(view, resource, &mut related);
         }
         related
+    }
+
+    /// All objects of a resource.
+    fn all(&self, resource: Resource) -> impl Iterator<Item = u32> + use<> {
+        let positions = self.snapshot.positions_of_kind(resource.group(), resource.kind());
+        positions.map(|position| position as u32)
     }
 
     /// The CustomResourceDefinitions of a group, by their names.
@@ -337,12 +364,14 @@ const EXTENSIONS: &str = "apiextensions.k8s.io";
 const REGISTRATION: &str = "apiregistration.k8s.io";
 
 /// The resources whose objects name others in their fields.
-const REFERRING: [Resource; 6] = [
+const REFERRING: [Resource; 8] = [
     Resource::EndpointSlices,
+    Resource::IpAddresses,
     Resource::PersistentVolumeClaims,
     Resource::PersistentVolumes,
     Resource::Pods,
     Resource::Secrets,
+    Resource::Services,
     Resource::VolumeAttachments,
 ];
 
@@ -356,6 +385,8 @@ fn references(record: &Record) -> Vec<ObjectKey> {
         Body::Pod(pod) => {
             let node = non_empty(pod.node_name.known());
             keys.push(node.map(|node| (Resource::Nodes, cluster(), node)));
+            let group = non_empty(pod.pod_group.known());
+            keys.push(group.map(|group| (Resource::PodGroups, namespace(), group)));
             let volumes = pod.volumes.known().into_iter().flatten();
             let names = volumes.filter_map(|volume| volume.claim_name(&record.meta.name));
             let claims = Resource::PersistentVolumeClaims;
@@ -376,6 +407,19 @@ fn references(record: &Record) -> Vec<ObjectKey> {
         Body::Secret(secret) => {
             let account = non_empty(secret.service_account_name.known());
             keys.push(account.map(|name| (Resource::ServiceAccounts, namespace(), name)));
+        }
+        Body::Service(service) => {
+            let addresses = service.cluster_ips.known().into_iter().flatten();
+            let key = |address: &Arc<str>| Some((Resource::IpAddresses, cluster(), Arc::clone(address)));
+            keys.extend(addresses.map(key));
+        }
+        Body::IpAddress(address) => {
+            let parent = address.parent.known().filter(|parent| parent.is_service());
+            let key = |parent: &ParentRef| {
+                let (namespace, name) = (Arc::clone(&parent.namespace), Arc::clone(&parent.name));
+                (Resource::Services, namespace, name)
+            };
+            keys.push(parent.map(key));
         }
         Body::VolumeAttachment(attachment) => {
             let node = non_empty(attachment.node_name.known());

@@ -45,7 +45,7 @@ impl ApiServer {
         self.forget_webhooks(kind, &object.meta);
         match self.shape.kinds[kind.index()].special {
             Special::CustomResourceDefinition => crd::withdraw(self, object),
-            Special::Service => service::removed(self, &object.meta),
+            Special::Service => service::removed(self, object),
             Special::Namespace | Special::Pod | Special::None => {}
         }
         if self.settings.service_accounts

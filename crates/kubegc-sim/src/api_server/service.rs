@@ -1,17 +1,27 @@
-//! DELETE of Services: the API server itself deletes their Endpoints, without an entry in the audit log.
+//! DELETE of Services: the API server itself deletes their Endpoints, without an entry in the audit log, and
+//! their IPAddresses.
 //!
 //! # Upstream
 //! [`REST.Delete`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/pkg/registry/core/service/storage/rest.go)
 //! up to 1.22, from 1.23 on
-//! [`REST.afterDelete`](https://github.com/kubernetes/kubernetes/blob/v1.23.0/pkg/registry/core/service/storage/storage.go).
+//! [`REST.afterDelete`](https://github.com/kubernetes/kubernetes/blob/v1.23.0/pkg/registry/core/service/storage/storage.go);
+//! [`Allocator.release`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/registry/core/service/ipallocator/ipallocator.go).
 
 use kubegc_core::{Behavior, DeleteOptions, KindId, ObjectMeta};
+use serde_json::Value;
 
 use super::{ApiServer, ResponseBody, delete::Outcome};
-use crate::status::{self, Refusal};
+use crate::{
+    StoredObject,
+    status::{self, Refusal},
+};
 
 /// The removal of a Service deletes its Endpoints; a DELETE that leaves the Service terminating does not.
 const ENDPOINTS_FOLLOW_REMOVAL: Behavior = Behavior::since(23, 0, "kubernetes #96684");
+
+/// Addresses are allocated by IPAddresses (feature gate `MultiCIDRServiceAllocator`: beta and off from 1.31).
+const ADDRESSES_ARE_OBJECTS: Behavior =
+    Behavior::since(33, 0, "feature gate MultiCIDRServiceAllocator is on");
 
 /// Deletes a Service. Up to 1.22 every DELETE also deletes the Endpoints and responds with a Status, even if
 /// the Service waits for a finalizer.
@@ -35,10 +45,27 @@ pub(super) fn delete(
     Ok(outcome)
 }
 
-/// Deletes the Endpoints of a Service that no longer exists, regardless of what removed it.
-pub(super) fn removed(server: &mut ApiServer, service: &ObjectMeta) {
+/// Deletes the Endpoints and the IPAddresses of a Service that no longer exists, regardless of what removed it.
+pub(super) fn removed(server: &mut ApiServer, service: &StoredObject) {
     if server.version.has(ENDPOINTS_FOLLOW_REMOVAL) {
-        delete_endpoints(server, service);
+        delete_endpoints(server, &service.meta);
+    }
+    if server.version.has(ADDRESSES_ARE_OBJECTS) {
+        delete_addresses(server, service);
+    }
+}
+
+/// Deletes the IPAddresses of the cluster IPs, whatever they refer to. Errors are ignored: the repair loop of
+/// the API server deletes those that are left.
+fn delete_addresses(server: &mut ApiServer, service: &StoredObject) {
+    let addresses = service.at(&["spec", "clusterIPs"]).and_then(Value::as_array);
+    let Some(addresses) = addresses.filter(|addresses| !addresses.is_empty()) else {
+        return;
+    };
+    if let Ok(kind) = server.resolve("networking.k8s.io", "v1", "ipaddresses") {
+        for address in addresses.iter().filter_map(Value::as_str) {
+            let _ignored = server.delete_with(kind, "", address, &DeleteOptions::default());
+        }
     }
 }
 
