@@ -107,7 +107,8 @@ impl ApiServer {
                 Ok(_) | Err(_) => {}
             }
         }
-        Ok(list)
+        let warnings = self.deletion_warnings(kind, options);
+        Ok(list.with(warnings))
     }
 }
 

@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use kubegc_core::{
     Behavior, DeleteOptions, KindId, ObjectMeta, ResourceVersion, SharedMeta, Timestamp,
+    catalog::DefaultDeletion,
     deletion::{DeleteOptionsSpec, Propagation, finalizers_of_deletion, mark_terminating},
     version::behavior,
 };
@@ -23,6 +24,11 @@ const RESPONSES_SHOW_DELETION_REVISION: Behavior = Behavior::since_about(27, "ku
 /// The `Status` in the response to a finished deletion has the deletion's revision too. Its place, the
 /// metadata of the `Status`, is inferred from discussions of the change: no recording shows it.
 const STATUSES_SHOW_DELETION_REVISION: Behavior = Behavior::since_about(38, "kubernetes #138724");
+
+/// The deletion of a Job with the default policy returns a warning, because it orphans the pods.
+const JOBS_WARN: Behavior = Behavior::since_about(22, "after 1.20");
+const JOB_WARNING: &str = "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background \
+                           to remove them or set propagationPolicy=Orphan to suppress this warning";
 
 /// The result of a deletion.
 pub(super) struct Outcome {
@@ -80,9 +86,24 @@ impl ApiServer {
         name: &str,
         options: &DeleteOptions,
     ) -> Response {
-        self.try_delete(kind, namespace, name, options)
+        let response: Response = self
+            .try_delete(kind, namespace, name, options)
             .map(|(response, _)| response)
-            .into()
+            .into();
+        response.with(self.deletion_warnings(kind, options))
+    }
+
+    /// The warnings of a DELETE of one object or a collection.
+    pub(super) fn deletion_warnings(&self, kind: KindId, options: &DeleteOptions) -> Vec<String> {
+        if self.shape.kinds.get(kind.index()).is_none() {
+            return Vec::new();
+        }
+        let resource = self.resource(kind);
+        let warns = options.propagation.is_none()
+            && resource.default_deletion == DefaultDeletion::Orphan
+            && (&*resource.group, &*resource.resource) == ("batch", "jobs")
+            && self.version.has(JOBS_WARN);
+        warns.then(|| JOB_WARNING.to_owned()).into_iter().collect()
     }
 
     /// Deletes an object. Returns the response, and whether the object is removed, which not every response

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use kubegc_core::{
-    ApiResource, KubernetesVersion, ObjectMeta, OwnerReference, Timestamp,
+    ApiResource, Behavior, KubernetesVersion, ObjectMeta, OwnerReference, Timestamp,
     metadata::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN},
 };
 
@@ -17,6 +17,15 @@ use crate::{
     StoredObject, formats,
     status::{Cause, POINTER, quoted},
 };
+
+/// Values other than numbers, booleans and strings are printed as JSON, before by Go's `%#v`. Upstream:
+/// `Error.ErrorBody` in `apimachinery/pkg/util/validation/field/errors.go`.
+const VALUES_ARE_JSON: Behavior = Behavior::since_about(34, "between 1.33 and 1.36");
+/// Messages about empty fields of owner references do not repeat the name of the field.
+const FIELDS_ARE_NOT_REPEATED: Behavior = Behavior::since_about(34, "between 1.33 and 1.36");
+
+/// The message about two controllers has their kinds.
+const CONTROLLERS_HAVE_KINDS: Behavior = Behavior::since_about(28, "between 1.20 and 1.36");
 
 /// A kind's own validation of metadata, in addition to the generic one.
 ///
@@ -227,7 +236,7 @@ fn whole(version: KubernetesVersion, resource: &ApiResource, object: &StoredObje
     }
     labels(version, meta, causes);
     annotations(version, object, causes);
-    owner_references(&meta.owner_references, causes);
+    owner_references(version, &meta.owner_references, causes);
     finalizers(version, meta, causes);
 }
 
@@ -258,7 +267,10 @@ fn change(version: KubernetesVersion, object: &StoredObject, old: &ObjectMeta, c
     immutable(
         new.deletion_timestamp == old.deletion_timestamp,
         "deletionTimestamp",
-        &|| go_time(new.deletion_timestamp),
+        &|| match new.deletion_timestamp {
+            Some(time) if version.has(VALUES_ARE_JSON) => quoted(&time.truncate_to_secs().to_string()),
+            time => go_time(time),
+        },
     );
     immutable(
         new.deletion_grace_period_seconds == old.deletion_grace_period_seconds,
@@ -270,7 +282,7 @@ fn change(version: KubernetesVersion, object: &StoredObject, old: &ObjectMeta, c
     );
     labels(version, new, causes);
     annotations(version, object, causes);
-    owner_references(&new.owner_references, causes);
+    owner_references(version, &new.owner_references, causes);
 }
 
 fn no_new_finalizers(new: &ObjectMeta, old: &ObjectMeta, causes: &mut Vec<Cause>) {
@@ -290,9 +302,9 @@ fn no_new_finalizers(new: &ObjectMeta, old: &ObjectMeta, causes: &mut Vec<Cause>
 }
 
 /// `ValidateOwnerReferences`: form only. It never checks whether an owner exists.
-fn owner_references(references: &[OwnerReference], causes: &mut Vec<Cause>) {
+fn owner_references(version: KubernetesVersion, references: &[OwnerReference], causes: &mut Vec<Cause>) {
     const FIELD: &str = "metadata.ownerReferences";
-    let mut controller: Option<&str> = None;
+    let mut controller: Option<String> = None;
     for reference in references {
         let mut empty = |field: &str, shown: &str, problem: &str| {
             causes.push(Cause::invalid(
@@ -305,31 +317,47 @@ fn owner_references(references: &[OwnerReference], causes: &mut Vec<Cause>) {
         if group_version.is_none() {
             empty("apiVersion", &reference.api_version, "version must not be empty");
         }
-        if reference.kind.is_empty() {
-            empty("kind", "", "kind must not be empty");
-        }
-        if reference.name.is_empty() {
-            empty("name", "", "name must not be empty");
-        }
-        if reference.uid.is_empty() {
-            empty("uid", "", "uid must not be empty");
+        for (field, is_empty) in [
+            ("kind", reference.kind.is_empty()),
+            ("name", reference.name.is_empty()),
+            ("uid", reference.uid.is_empty()),
+        ] {
+            if is_empty && version.has(FIELDS_ARE_NOT_REPEATED) {
+                empty(field, "", "must not be empty");
+            } else if is_empty {
+                empty(field, "", &format!("{field} must not be empty"));
+            }
         }
         if group_version == Some(("", "v1")) && &*reference.kind == "Event" {
             let problem = "/v1, Kind=Event is disallowed from being an owner";
-            causes.push(Cause::invalid(FIELD, &go_reference(reference), problem));
+            let shown = if version.has(VALUES_ARE_JSON) {
+                json_reference(reference)
+            } else {
+                go_reference(reference)
+            };
+            causes.push(Cause::invalid(FIELD, &shown, problem));
         }
         if reference.controller == Some(true) {
-            if let Some(first) = controller {
+            let name = if version.has(CONTROLLERS_HAVE_KINDS) {
+                format!("{}/{}", reference.kind, reference.name)
+            } else {
+                reference.name.to_string()
+            };
+            if let Some(first) = &controller {
                 let problem = format!(
                     "Only one reference can have Controller set to true. \
-                     Found \"true\" in references for {first} and {}",
-                    reference.name
+                     Found \"true\" in references for {first} and {name}"
                 );
-                let shown: Vec<String> = references.iter().map(go_reference).collect();
-                let shown = format!("[]v1.OwnerReference{{{}}}", shown.join(", "));
+                let all =
+                    |shown: fn(&OwnerReference) -> String| references.iter().map(shown).collect::<Vec<_>>();
+                let shown = if version.has(VALUES_ARE_JSON) {
+                    format!("[{}]", all(json_reference).join(","))
+                } else {
+                    format!("[]v1.OwnerReference{{{}}}", all(go_reference).join(", "))
+                };
                 causes.push(Cause::invalid(FIELD, &shown, &problem));
             } else {
-                controller = Some(&reference.name);
+                controller = Some(name);
             }
         }
     }
@@ -355,7 +383,11 @@ fn finalizers(version: KubernetesVersion, meta: &ObjectMeta, causes: &mut Vec<Ca
         );
     }
     if meta.has_finalizer(FINALIZER_ORPHAN) && meta.has_finalizer(FINALIZER_FOREGROUND) {
-        let shown = go_strings(meta.finalizers.iter().map(|finalizer| &**finalizer));
+        let shown = if version.has(VALUES_ARE_JSON) {
+            go_json(&meta.finalizers)
+        } else {
+            go_strings(meta.finalizers.iter().map(|finalizer| &**finalizer))
+        };
         let problem = format!("finalizer {FINALIZER_ORPHAN} and {FINALIZER_FOREGROUND} cannot be both set");
         causes.push(Cause::invalid(FIELD, &shown, &problem));
     }
@@ -476,6 +508,33 @@ fn problems(field: &str, value: &str, problems: Vec<String>, causes: &mut Vec<Ca
 fn go_strings<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
     let texts: Vec<String> = texts.into_iter().map(quoted).collect();
     format!("[]string{{{}}}", texts.join(", "))
+}
+
+/// A value as Go's encoder prints it.
+fn go_json(value: &impl serde::Serialize) -> String {
+    // Texts and flags can always be written.
+    let text = serde_json::to_string(value).unwrap_or_default();
+    text.replace('<', "\\u003c")
+        .replace('>', "\\u003e")
+        .replace('&', "\\u0026")
+}
+
+/// A reference as Go's encoder prints it.
+fn json_reference(reference: &OwnerReference) -> String {
+    let text = |key: &str, text: &str| format!("{}:{}", quoted(key), go_json(&text));
+    let mut fields = vec![
+        text("apiVersion", &reference.api_version),
+        text("kind", &reference.kind),
+        text("name", &reference.name),
+        text("uid", &reference.uid.text()),
+    ];
+    for (key, flag) in [
+        ("controller", reference.controller),
+        ("blockOwnerDeletion", reference.block_owner_deletion),
+    ] {
+        fields.extend(flag.map(|flag| format!("{}:{flag}", quoted(key))));
+    }
+    format!("{{{}}}", fields.join(","))
 }
 
 /// A reference as Go's `%#v` prints it; addresses are printed as `<ptr>`.
