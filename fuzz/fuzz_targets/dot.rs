@@ -60,7 +60,7 @@ fn apply(graph: &mut Graph, choices: &mut Choices<'_>, is_plain: bool, effects: 
     let mut meta = choices.meta(namespaced);
     if !is_plain {
         // The API server demands no more of a reference than that nothing is empty.
-        for reference in &mut meta.owner_references {
+        for reference in meta.owner_references.iter_mut() {
             reference.name = choices.text().into();
         }
         meta.name = choices.text().into();
