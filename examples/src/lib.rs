@@ -39,7 +39,8 @@ Exit codes:
   3  With --check: an object stays terminating, an owner reference is wrong, or fates differ.
   4  The input has no such object or resource type.
   5  With --check: an outcome is undetermined.
-  6  With --check: the API server refuses a delete. Of a node: the kubelet refuses the settings.";
+  6  With --check: the API server refuses a delete. Of a node: the kubelet refuses the settings.
+An answer to a --question has its exit code without --check.";
 
 /// The exit code of a result. An error is printed to stderr with its causes.
 #[expect(clippy::print_stderr, reason = "a command line tool")]

@@ -8,8 +8,8 @@
 //!   IPAddress before the Service.
 //!
 //! The API server itself runs this repair loop, and looks at an IPAddress when it changes and every 3
-//! minutes. It deletes the IPAddresses of a Service with the Service, without this loop. The same loop creates
-//! missing IPAddresses of Services, which is not covered.
+//! minutes. It deletes the IPAddresses of a Service with the Service, without this loop. The same loop
+//! creates missing IPAddresses of Services, which is not covered.
 //!
 //! The loop exists from 1.33 on (feature gate `MultiCIDRServiceAllocator`: alpha from 1.27, beta and off from
 //! 1.31).

@@ -121,7 +121,8 @@ pub enum Action {
         /// The state of its pod.
         pod_state: RemovableState,
     },
-    /// Read the status of the container of a dangling link, and remove the link if [`EvictLogs::link`] says so.
+    /// Read the status of the container of a dangling link, and remove the link if [`EvictLogs::link`] says
+    /// so.
     ResolveLink {
         /// Path of the link.
         path: Arc<str>,

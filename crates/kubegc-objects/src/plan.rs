@@ -251,6 +251,19 @@ pub fn delete(
 
 /// Plans the orphaning of the dependents of an object that is deleted with [`PropagationPolicy::Orphan`]: the
 /// patch of each dependent in the collector's order, then the removal of the finalizer `orphan`.
+///
+/// # Examples
+/// ```
+/// use kubegc_core::{ObjectMeta, PartialObjectMetadata};
+/// use kubegc_objects::{Owners, orphan};
+///
+/// let set = PartialObjectMetadata::new("apps/v1", "ReplicaSet", ObjectMeta::new("shop", "web", "u1"));
+/// let mut pod = PartialObjectMetadata::new("v1", "Pod", ObjectMeta::new("shop", "web-0", "u2"));
+/// pod.metadata.owner_references.push(set.controller_reference());
+/// let plan = orphan(&Owners::new([set, pod]), &"u1".into(), "1.36".parse()?);
+/// assert_eq!(plan.actions.len(), 2);
+/// # Ok::<(), kubegc_core::FieldError>(())
+/// ```
 pub fn orphan(owners: &Owners, uid: &Uid, version: KubernetesVersion) -> ObjectPlan {
     let mut plan = delete(
         owners,
@@ -263,6 +276,19 @@ pub fn orphan(owners: &Owners, uid: &Uid, version: KubernetesVersion) -> ObjectP
 }
 
 /// Plans the collection of the objects that are garbage now, and the end of the deletions in progress.
+///
+/// # Examples
+/// ```
+/// use kubegc_core::{ObjectMeta, PartialObjectMetadata};
+/// use kubegc_objects::{Owners, collect};
+///
+/// let set = PartialObjectMetadata::new("apps/v1", "ReplicaSet", ObjectMeta::new("shop", "web", "u1"));
+/// let mut pod = PartialObjectMetadata::new("v1", "Pod", ObjectMeta::new("shop", "web-0", "u2"));
+/// pod.metadata.owner_references.push(set.controller_reference());
+/// let plan = collect(&Owners::new([pod]).complete(), "1.36".parse()?);
+/// assert_eq!(plan.actions[0].to_string(), "delete pod/web-0 -n shop (Background): no owner of it is left");
+/// # Ok::<(), kubegc_core::FieldError>(())
+/// ```
 pub fn collect(owners: &Owners, version: KubernetesVersion) -> ObjectPlan {
     Collect { version }.plan(owners, Timestamp::EPOCH)
 }

@@ -143,8 +143,8 @@ actions (3):
   delete secret/held -n shop (Background): no owner of it is left
   patch widget.example.com/shared -n shop: remove the references to uid u-root: some of its owners exist, so only the references to the others are removed
 kept (2):
-  configmap/other exists (1): [example.com/v1/Widget, namespace: shop, name: shared, uid: u-shared]
-  it is terminating, waiting for finalizer example.com/hold (1): [v1/Secret, namespace: shop, name: held, uid: u-held]
+  configmap/other exists (1): widget.example.com/shared -n shop
+  it is terminating, waiting for finalizer example.com/hold (1): secret/held -n shop
 "
     );
     let orphan = plan::orphan(&complete, &roots[0], latest());

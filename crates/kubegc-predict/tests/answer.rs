@@ -130,7 +130,7 @@ fn the_status_says_how_the_question_ends() {
             "",
         ),
         (
-            json!({"delete": [{"arguments": ["deploy/wob"]}]}),
+            json!({"delete": [{"arguments": ["deploy/webb"]}]}),
             "notFound",
             "did you mean web",
         ),

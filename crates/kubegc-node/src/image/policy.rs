@@ -162,8 +162,8 @@ impl FreeSpace {
         self
     }
 
-    /// The same planner, which frees this number of bytes independently of the usage. It ignores the thresholds
-    /// except for the minimum age.
+    /// The same planner, which frees this number of bytes independently of the usage. It ignores the
+    /// thresholds except for the minimum age.
     #[must_use]
     pub const fn free(self, bytes: i64) -> Self {
         self.with_task(Task::Free { bytes })

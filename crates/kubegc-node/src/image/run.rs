@@ -17,8 +17,8 @@ use crate::{GoDuration, Inventory, Listing, aggregate, event, semantics::behavio
 /// The state machine of one image run ([N6.1](crate::rules#n6-1)).
 ///
 /// # Guarantees
-/// If all steps succeed with the facts of one inventory, it performs the actions of the [`FreeSpace`]'s plan in
-/// order.
+/// If all steps succeed with the facts of one inventory, it performs the actions of the plan of
+/// [`FreeSpace`] in order.
 #[derive(Clone, Debug)]
 pub struct Run {
     policy: FreeSpace,

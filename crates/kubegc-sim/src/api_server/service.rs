@@ -45,7 +45,8 @@ pub(super) fn delete(
     Ok(outcome)
 }
 
-/// Deletes the Endpoints and the IPAddresses of a Service that no longer exists, regardless of what removed it.
+/// Deletes the Endpoints and the IPAddresses of a Service that no longer exists, regardless of what removed
+/// it.
 pub(super) fn removed(server: &mut ApiServer, service: &StoredObject) {
     if server.version.has(ENDPOINTS_FOLLOW_REMOVAL) {
         delete_endpoints(server, &service.meta);
