@@ -43,6 +43,7 @@ fn measure(source: &str) -> (usize, BTreeSet<String>) {
 }
 
 #[test]
+#[expect(clippy::print_stdout, reason = "the table is for people")]
 fn a_planner_is_used_in_a_few_lines() {
     let mut table = String::new();
     for (program, lines_max, names_max) in PROGRAMS {
