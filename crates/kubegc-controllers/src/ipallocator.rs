@@ -7,7 +7,7 @@
 //! - its Service does not exist: it is deleted 60 s after its creation, because the API server creates the
 //!   IPAddress before the Service.
 //!
-//! The API server itself runs this repair loop, and looks at an IPAddress when it changes and every 3
+//! The API server itself runs this repair loop, and examines an IPAddress when it changes and every 3
 //! minutes. It deletes the IPAddresses of a Service with the Service, without this loop. The same loop
 //! creates missing IPAddresses of Services, which is not covered.
 //!
@@ -36,7 +36,7 @@ const ENABLED: Behavior = Behavior::since(33, 0, "feature gate MultiCIDRServiceA
 pub const MANAGED_BY: [&str; 2] = ["ipaddress.kubernetes.io/managed-by", "ipallocator.k8s.io"];
 /// The time that the creation of a Service may need after that of its IPAddress.
 const CREATION: Duration = Duration::from_secs(60);
-/// The period in which the API server looks at every IPAddress.
+/// The period in which the API server examines every IPAddress.
 const PERIOD: Duration = Duration::from_secs(180);
 
 /// The part of the API server's repair loop for cluster IPs that deletes IPAddresses.

@@ -383,7 +383,7 @@ impl Scene {
 }
 
 type Plan = kubegc_core::Plan<Action, kubegc_core::record::ObjectId, Judgement, ()>;
-/// Responses in the place of the usual one.
+/// Responses instead of success.
 const OTHERS: [&str; 15] = [
     "404",
     "409",

@@ -27,8 +27,10 @@ pub type Listing<T> = Result<T, Unlisted>;
 /// All known facts about one node at one moment.
 ///
 /// With `Default` all listings are missing: a planner that needs one plans nothing and reports a finding.
-/// With [`new`](Self::new) all listings are empty. The order within listings is irrelevant, except for images with the same id, of which the last one counts, and with
-/// [`Order::Listing`](crate::Order::Listing).
+/// With [`new`](Self::new) all listings are empty.
+///
+/// The order within listings is irrelevant, except for images with the same id, of which the last one counts,
+/// and with [`Order::Listing`](crate::Order::Listing).
 #[expect(clippy::exhaustive_structs, reason = "facts that callers build")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inventory {
