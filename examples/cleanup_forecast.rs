@@ -1,7 +1,7 @@
 //! What does this cluster clean up by itself in the next hours, when, and why?
 //!
 //! ```sh
-//! cargo run --release -p kubegc-examples --example cleanup_forecast -- --kubernetes 1.32 --horizon 36h
+//! cargo run --release -p kubegc-examples --example cleanup_forecast -- --horizon 36h
 //! ```
 //!
 //! Reads what `kubectl` prints of a cluster, by default the bundled one. Prints

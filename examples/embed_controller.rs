@@ -17,7 +17,7 @@ use std::{
 use kubegc::controllers::{
     BatchPlanner, Cache, Controller as _, Documents as _, Reason, Request, TtlAfterFinished,
     driver::{Driver, NothingOutside, Performer, Report, Resources, execute},
-    planner::protected_by_label,
+    protected_by_label,
 };
 use kubegc::core::{Catalog, KubernetesVersion, ObjectStore as _, Planner as _, Timestamp};
 use kubegc::sim::{ApiServer, Manifest, SharedApiServer, SimClock};

@@ -2,7 +2,7 @@
 //! settings?
 //!
 //! ```sh
-//! cargo run --release -p kubegc-examples --example node_forecast -- --kubernetes 1.32 --growth 2GB/h --change imageGCLowThresholdPercent=75
+//! cargo run --release -p kubegc-examples --example node_forecast -- --growth 2GB/h --change imageGCLowThresholdPercent=75
 //! ```
 //!
 //! Reads what `crictl`, the kubelet and `kubectl` print of one node, by default the bundled one. Prints

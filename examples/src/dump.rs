@@ -277,7 +277,7 @@ mod tests {
         };
         assert_eq!(version(&[]), "1.36.0");
         assert_eq!(version(&["--kubernetes", "1.30"]), "1.30.0");
-        assert_eq!(version(&["--dump", nodes]), "1.32.5");
+        assert_eq!(version(&["--dump", nodes]), "1.36.2");
         assert_eq!(version(&["--dump", nodes, "--version", "1.30"]), "1.30.0");
     }
 

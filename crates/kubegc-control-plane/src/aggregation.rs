@@ -13,10 +13,11 @@ const UNAVAILABLE: &str = "the server is currently unable to handle the request"
 pub struct AggregatedApi {
     /// Its group and version.
     pub api_version: String,
-    /// Namespace and name of the Service. Without it, the API is not available.
-    pub service: (Arc<str>, Arc<str>),
-    /// Whether it is available. Otherwise its discovery fails, and no namespace is removed.
-    pub is_available: bool,
+    /// Namespace and name of the Service, without which the API is not available; `None` if it is not known.
+    pub service: Option<(Arc<str>, Arc<str>)>,
+    /// Why it is not available; `None` if it is. While one is not, its discovery fails, and no namespace is
+    /// removed.
+    pub failure: Option<Arc<str>>,
 }
 
 /// Handles the deletion of an APIService or of its Service. Returns whether the deletion changes discovery.
@@ -31,23 +32,35 @@ pub(crate) fn follow_deletion(
 ) -> bool {
     let is = |group: &str, kind: &str| *resource.group == *group && *resource.kind == *kind;
     if is("apiregistration.k8s.io", "APIService") {
-        return apis.remove(&deleted.name).is_some_and(|api| !api.is_available);
+        return apis
+            .remove(&deleted.name)
+            .is_some_and(|api| api.failure.is_some());
     }
     if !is("", "Service") {
         return false;
     }
     let mut is_changed = false;
-    for api in apis.values_mut().filter(|api| api.is_available) {
-        let (namespace, name) = &api.service;
-        api.is_available = *namespace != deleted.namespace || *name != deleted.name;
-        is_changed |= !api.is_available;
+    for api in apis.values_mut().filter(|api| api.failure.is_none()) {
+        let is_its = |(namespace, name): &(Arc<str>, Arc<str>)| {
+            *namespace == deleted.namespace && *name == deleted.name
+        };
+        if api.service.as_ref().is_some_and(is_its) {
+            api.failure = Some(no_service(&deleted.namespace, &deleted.name));
+            is_changed = true;
+        }
     }
     is_changed
 }
 
+/// The failure of an API whose Service does not exist.
+#[must_use]
+pub fn no_service(namespace: &str, name: &str) -> Arc<str> {
+    format!("service {namespace}/{name} does not exist").into()
+}
+
 /// Sets which group versions cannot be discovered.
 pub(crate) fn set_failed(discovered: &mut Discovered, apis: &BTreeMap<Arc<str>, AggregatedApi>) {
-    let unavailable = apis.values().filter(|api| !api.is_available);
+    let unavailable = apis.values().filter(|api| api.failure.is_some());
     discovered.failed = unavailable
         .map(|api| (api.api_version.clone(), UNAVAILABLE.to_owned()))
         .collect();
@@ -64,8 +77,8 @@ mod tests {
         let service = ApiResource::new("v1", "Service", "services", Scope::Namespaced);
         let api = AggregatedApi {
             api_version: "metrics.k8s.io/v1beta1".to_owned(),
-            service: ("kube-system".into(), "metrics".into()),
-            is_available: true,
+            service: Some(("kube-system".into(), "metrics".into())),
+            failure: None,
         };
         let mut apis = BTreeMap::from([("v1beta1.metrics.k8s.io".into(), api)]);
         for (namespace, name, is_own) in [

@@ -25,7 +25,7 @@ mod simulation;
 mod trace;
 pub mod workloads;
 
-pub use aggregation::AggregatedApi;
+pub use aggregation::{AggregatedApi, no_service};
 pub use assumptions::{Assumptions, Instance};
 pub use calls::object_ref;
 pub use outside::kubelet_runs;

@@ -329,6 +329,13 @@ impl ControlPlane {
         &self.collector
     }
 
+    /// The APIs of extension API servers that are not available, by name of their APIService.
+    pub fn unavailable_apis(&self) -> impl Iterator<Item = (&Arc<str>, &AggregatedApi)> {
+        self.aggregated_apis
+            .iter()
+            .filter(|(_, api)| api.failure.is_some())
+    }
+
     /// The other controllers.
     #[must_use]
     pub const fn manager(&self) -> &Manager {

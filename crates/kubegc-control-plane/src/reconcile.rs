@@ -118,7 +118,9 @@ impl ControlPlane {
                 self.note_not_found(&request, target);
             }
             if let Some(act) = act(&request)
-                && (server.revision() != before || reason.is_some() && act != Act::DeleteCollection)
+                && (server.revision() != before
+                    || code.1.is_some()
+                    || reason.is_some() && act != Act::DeleteCollection)
             {
                 let reason = reason.unwrap_or_else(|| Reason::new("Reconciled", info.summary));
                 if let Some(object) = self.object_ref(server, target) {

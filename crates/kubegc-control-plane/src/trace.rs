@@ -143,7 +143,8 @@ pub struct Step {
     pub object: Arc<ObjectRef>,
     /// The HTTP status code of the response.
     pub code: u16,
-    /// The message of a response with a 5xx code, such as the one that names an unreachable webhook.
+    /// The message of a refusal, such as the one that names an unreachable webhook. An object that is gone or
+    /// has changed (404, 409) refuses nothing.
     pub failure: Option<Arc<str>>,
     /// The objects that it changed: most writes change one.
     pub changes: Vec<Change>,
@@ -417,12 +418,13 @@ fn hash(uid: &Uid) -> u64 {
     FixedState::default().hash_one(uid)
 }
 
-/// The code of a response, and its message if the server failed.
+/// The code of a response, and its message if the server refused the request.
 pub(crate) type Code = (u16, Option<Arc<str>>);
 
 /// The code and the message of a response.
 pub(crate) fn code_of(response: &Response) -> Code {
-    let status = response.status().filter(|status| status.code >= 500);
+    let is_refusal = |code: u16| code >= 400 && !matches!(code, 404 | 409);
+    let status = response.status().filter(|status| is_refusal(status.code));
     (response.code, status.map(|status| status.message.as_str().into()))
 }
 
@@ -566,14 +568,14 @@ mod tests {
     }
 
     #[test]
-    fn the_message_of_a_failed_server_is_kept() {
+    fn the_message_of_a_refusal_is_kept() {
         let version = kubegc_core::KubernetesVersion::LATEST;
         let mut server = ApiServer::new(version, kubegc_core::Catalog::builtin(version));
         let kind = server.catalog().mapping("v1", "Secret").unwrap();
         let response = server.delete(kind, "shop", "none", &Default::default());
         assert_eq!(code_of(&response), (404, None));
         let mut failed = response;
-        for (code, message) in [(499, None), (500, Some("no webhook".into()))] {
+        for (code, message) in [(399, None), (409, None), (422, Some("no webhook".into()))] {
             failed.code = code;
             if let ResponseBody::Status(status) = &mut failed.body {
                 (status.code, status.message) = (code, "no webhook".to_owned());

@@ -305,7 +305,11 @@ impl<'a> Context<'a> {
 ///
 /// # Errors
 /// It was not read. `path` names the field, such as `spec.nodeName`.
-pub fn read<'f, T>(field: &'f Field<T>, object: &ObjectId, path: &'static str) -> Result<&'f T, Missing> {
+pub(crate) fn read<'f, T>(
+    field: &'f Field<T>,
+    object: &ObjectId,
+    path: &'static str,
+) -> Result<&'f T, Missing> {
     field.known().ok_or_else(|| Missing::Field {
         object: object.clone(),
         field: path,

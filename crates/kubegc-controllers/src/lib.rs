@@ -14,25 +14,23 @@
 //! Unknown facts are [`Missing`], and no decision depends on them. The rules are listed, with links to
 //! upstream, in [`rules`].
 //!
-//! These have no recordings to check them and follow upstream's source by rule: [`apiserverleases`],
-//! [`controllerrevisions`], [`deployment`], [`endpoints`], [`endpointslice`], [`endpointslicemirroring`],
-//! [`ipallocator`], [`job`], [`nodelifecycle`], [`podgroup`], [`replicaset`], [`resourceclaim`],
-//! [`serviceaccounttokens`], [`servicecidr`], [`tainteviction`], [`volumeattachment`] and
-//! [`volumeattributesclass`]. `not_covered.md` next to this file lists the parts that they omit.
+//! Most are judged by recordings of their own decisions or of whole control planes. [`apiserverleases`] and
+//! [`volumeattachment`] follow upstream's source by rule alone. `not_covered.md` next to this file lists what
+//! is omitted.
 //!
 //! **Invariant.** No item here performs I/O, reads a clock or draws entropy by itself.
 
-pub mod action;
+mod action;
 pub mod apiserverleases;
-pub mod cache;
+mod cache;
 pub mod cloudnodelifecycle;
-pub mod controller;
+mod controller;
 pub mod controllerrevisions;
 pub mod cronjob;
 pub mod csrcleaner;
-pub mod defaults;
+mod defaults;
 pub mod deployment;
-pub mod documents;
+mod documents;
 pub mod driver;
 pub mod endpoints;
 pub mod endpointslice;
@@ -41,25 +39,25 @@ pub mod externalprovisioner;
 pub mod ipallocator;
 pub mod job;
 pub mod legacytokens;
-pub mod manager;
+mod manager;
 pub mod namespace;
 pub mod nodelifecycle;
 mod owner;
 pub mod persistentvolume;
-pub mod planner;
+mod planner;
 pub mod podcertificaterequests;
 pub mod podgc;
 pub mod podgroup;
 pub mod pvcprotection;
 pub mod pvprotection;
-pub mod reason;
+mod reason;
 pub mod replicaset;
-pub mod request;
+mod request;
 pub mod resourceclaim;
 #[doc = include_str!("../RULES.md")]
 pub mod rules {}
 mod select;
-pub mod sequence;
+mod sequence;
 pub mod serviceaccounttokens;
 pub mod servicecidr;
 pub mod statefulset;
@@ -70,9 +68,9 @@ pub mod ttlafterfinished;
 pub mod volumeattachment;
 pub mod volumeattributesclass;
 
-pub use action::{Action, FailureEvent, OnError, Read};
+pub use action::{Action, FailureEvent, OnError, Read, server_message, server_message_about};
 pub use apiserverleases::ApiServerLeases;
-pub use cache::{Cache, Change, Index, Key};
+pub use cache::{Cache, Change, Index, Key, Records};
 pub use cloudnodelifecycle::CloudNodeLifecycle;
 pub use controller::{
     Cloud, CloudQuery, CloudResponse, Context, Controller, Deadlines, Decision, Info, MayChange, Subject,
@@ -95,7 +93,7 @@ pub use manager::{Cause, Input, Manager, Output, Task, TaskId, Work};
 pub use namespace::NamespaceController;
 pub use nodelifecycle::NodeLifecycle;
 pub use persistentvolume::{Migration, PersistentVolumeBinder, Storage};
-pub use planner::{BatchPlanner, Judgement};
+pub use planner::{BatchPlanner, Judgement, protected_by_label};
 pub use podcertificaterequests::PodCertificateRequestCleaner;
 pub use podgc::PodGc;
 pub use podgroup::PodGroupProtection;

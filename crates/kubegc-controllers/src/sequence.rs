@@ -221,7 +221,7 @@ impl Port {
 
 /// The error of a response that is not the expected one.
 #[must_use]
-pub fn failure(response: Response) -> StoreError {
+pub(crate) fn failure(response: Response) -> StoreError {
     match response {
         Response::Failed(error) => error,
         _ => StoreError::Unknown {
@@ -234,7 +234,7 @@ pub fn failure(response: Response) -> StoreError {
 ///
 /// # Errors
 /// The request failed.
-pub fn done(response: Response) -> Result<(), StoreError> {
+pub(crate) fn done(response: Response) -> Result<(), StoreError> {
     match response {
         Response::Done | Response::Written(_) => Ok(()),
         other => Err(failure(other)),

@@ -102,6 +102,7 @@ part! {
         names: Names<'a> = "names",
         version: Text<'a> = "version",
         versions: List<Version<'a>> = "versions",
+        conversion: Conversion<'a> = "conversion",
         // Of jobs and cron jobs.
         ttl_seconds_after_finished: i64 = "ttlSecondsAfterFinished",
         successful_jobs_history_limit: i64 = "successfulJobsHistoryLimit",
@@ -564,6 +565,22 @@ part! {
         namespace_selector: LabelSelector<'a> = "namespaceSelector",
         object_selector: LabelSelector<'a> = "objectSelector",
         match_conditions: List<AnyMap> = "matchConditions",
+    }
+}
+
+part! {
+    /// `spec.conversion` of a definition. The first beta form has the client configuration in the strategy.
+    Conversion<'a> {
+        strategy: Text<'a> = "strategy",
+        webhook: ConversionWebhook<'a> = "webhook",
+        webhook_client_config: ClientConfig<'a> = "webhookClientConfig",
+    }
+}
+
+part! {
+    /// The webhook that converts custom resources.
+    ConversionWebhook<'a> {
+        client_config: ClientConfig<'a> = "clientConfig",
     }
 }
 

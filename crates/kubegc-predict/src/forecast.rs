@@ -22,6 +22,7 @@ use crate::{
     cluster::{Owner, Scope},
     fate::{Fate, Finding},
     recreation,
+    refusals::Refusals,
     run::{Run, Simulated},
     undetermined::{self, Reaction, Sources},
     wait::waits_for,
@@ -225,11 +226,12 @@ pub(crate) fn fates<'a>(
     scope: &'a Scope,
     simulation: &'a Simulation,
 ) -> impl Iterator<Item = (u32, ObjectRef, Fate)> + 'a {
+    let refusals = Refusals::of(simulation.plane.steps());
     scope.affected().filter_map(move |position| {
         let object = cluster.snapshot.view(position as usize)?;
         let object_ref = object.object_ref();
         let fate = match end(simulation, object) {
-            Some(end) => fate_of_kept(cluster, simulation, position, object, &end),
+            Some(end) => fate_of_kept(cluster, simulation, &refusals, position, object, &end),
             None => deleted(simulation.plane.trace().removal(&object_ref)),
         };
         Some((position, object_ref, fate))
@@ -238,10 +240,11 @@ pub(crate) fn fates<'a>(
 
 /// The fates and the metadata of the objects that exist at the end of a simulation, by position.
 fn kept(cluster: &Cluster, scope: &Scope, simulation: &Simulation) -> BTreeMap<u32, (Fate, SharedMeta)> {
+    let refusals = Refusals::of(simulation.plane.steps());
     let kept = scope.affected().filter_map(|position| {
         let object = cluster.snapshot.view(position as usize)?;
         let end = end(simulation, object)?;
-        let fate = fate_of_kept(cluster, simulation, position, object, &end);
+        let fate = fate_of_kept(cluster, simulation, &refusals, position, object, &end);
         Some((position, (fate, end)))
     });
     kept.collect()
@@ -463,13 +466,14 @@ fn deleted(removal: Option<(&Step, &Arc<ObjectRef>)>) -> Fate {
 fn fate_of_kept(
     cluster: &Cluster,
     simulation: &Simulation,
+    refusals: &Refusals<'_>,
     position: u32,
     view: ObjectView<'_>,
     end: &ObjectMeta,
 ) -> Fate {
     if end.is_deleting() {
         let object = cluster.snapshot.object(position as usize);
-        let waits_for = object.map(|object| waits_for(cluster, simulation, &object, end));
+        let waits_for = object.map(|object| waits_for(cluster, simulation, refusals, &object, end));
         return Fate::Terminating {
             waits_for: waits_for.unwrap_or_default(),
         };

@@ -35,6 +35,7 @@ mod intent;
 pub mod node;
 mod question;
 mod recreation;
+mod refusals;
 mod report;
 mod run;
 mod selection;

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use kubegc_control_plane::{
-    Simulation,
+    Act, Actor, Simulation,
     finalizers::{self, Finalizer, Owner},
 };
 use kubegc_controllers::Key;
@@ -12,7 +12,7 @@ use kubegc_sim::StoredObject;
 use kubegc_snapshot::SnapshotObject;
 use serde::Serialize;
 
-use crate::{Cluster, unknown::kubelet_of};
+use crate::{Cluster, refusals::Refusals, unknown::kubelet_of};
 
 /// A condition that a terminating object waits for.
 ///
@@ -64,6 +64,31 @@ pub enum Wait {
     Grace {
         /// The time at which it ends; `None` if the object has none.
         ends_at: Option<Timestamp>,
+    },
+    /// For a request that the API server refuses, such as one that an admission webhook must allow. Its
+    /// sender tries again.
+    Refused {
+        /// The finalizer that the object has until then.
+        finalizer: Option<Arc<str>>,
+        /// The sender.
+        actor: Actor,
+        /// The verb.
+        act: Act,
+        /// The object of the request; the namespace itself for a delete of its content.
+        object: ObjectRef,
+        /// The API server's message.
+        message: Arc<str>,
+    },
+    /// A namespace for the discovery of an API that an extension API server serves.
+    Discovery {
+        /// The finalizer, `kubernetes`.
+        finalizer: Arc<str>,
+        /// Its group and version.
+        api_version: String,
+        /// The name of its APIService.
+        api_service: Arc<str>,
+        /// Why it is not available.
+        failure: Arc<str>,
     },
     /// For a kubelet.
     Kubelet {
@@ -120,7 +145,8 @@ impl Wait {
     pub fn finalizer(&self) -> Option<&str> {
         match self {
             Self::Dependents { .. } => Some(metadata::FINALIZER_FOREGROUND),
-            Self::Content { finalizer, .. } => Some(finalizer),
+            Self::Content { finalizer, .. } | Self::Discovery { finalizer, .. } => Some(finalizer),
+            Self::Refused { finalizer, .. } => finalizer.as_deref(),
             Self::Finalizer { name, .. } => Some(name),
             Self::Grace { .. } | Self::Kubelet { .. } => None,
         }
@@ -175,6 +201,34 @@ impl fmt::Display for Wait {
                     None => Ok(()),
                 }
             }
+            Self::Refused {
+                actor,
+                act,
+                object,
+                message,
+                ..
+            } => {
+                let request = match act {
+                    Act::Delete { .. } => format!("delete of {}", object.short()),
+                    Act::DeleteCollection => "delete of its content".to_owned(),
+                    Act::Patch { .. } => format!("patch of {}", object.short()),
+                    _ => format!("write of {}", object.short()),
+                };
+                write!(
+                    f,
+                    "the API server, which refuses the {actor}'s {request}: {message}"
+                )
+            }
+            Self::Discovery {
+                api_version,
+                api_service,
+                failure,
+                ..
+            } => write!(
+                f,
+                "the discovery of {api_version}, which fails because APIService {api_service} is not available: \
+                 {failure}"
+            ),
             Self::Kubelet { node: Some(node) } => {
                 write!(f, "the kubelet of node {node}, which does not run")
             }
@@ -192,14 +246,18 @@ impl fmt::Display for Wait {
 pub(crate) fn waits_for(
     cluster: &Cluster,
     simulation: &Simulation,
+    refusals: &Refusals<'_>,
     object: &SnapshotObject,
     end: &ObjectMeta,
 ) -> Vec<Wait> {
     let server = &simulation.server;
     let kind = object.kind_id.map(|kind| &server.catalog()[kind]);
     let is = |group: &str, name: &str| kind.is_some_and(|kind| *kind.group == *group && *kind.kind == *name);
-    let mut waits = Vec::new();
+    let mut waits = refused(refusals, end);
     for name in &end.finalizers {
+        if waits.iter().any(|wait: &Wait| wait.finalizer() == Some(name)) {
+            continue;
+        }
         waits.push(match &**name {
             metadata::FINALIZER_FOREGROUND => Wait::Dependents {
                 blocking: simulation.plane.collector().explain(&end.uid).blocking,
@@ -217,13 +275,12 @@ pub(crate) fn waits_for(
         let stored = object.kind_id.and_then(|kind| server.object(kind, "", &end.name));
         let listed = stored.and_then(|stored| stored.at(&["spec", "finalizers"])?.as_array());
         let names = listed.into_iter().flatten().filter_map(|name| name.as_str());
-        waits.extend(names.map(|name| match name {
-            "kubernetes" => Wait::Content {
-                finalizer: name.into(),
-                remaining: remaining(simulation, Some(&end.name), |_| true),
-            },
-            _ => removal(cluster, simulation, object, &name.into()),
-        }));
+        for name in names {
+            match name {
+                "kubernetes" => waits.extend(content(simulation, object, end, &name.into())),
+                _ => waits.push(removal(cluster, simulation, object, &name.into())),
+            }
+        }
     }
     if waits.is_empty() {
         let grace = end.deletion_grace_period_seconds;
@@ -232,6 +289,70 @@ pub(crate) fn waits_for(
             Some(node) => Wait::Kubelet { node: Some(node) },
             None if is("", "Pod") && !cluster.assumptions.pods_end => Wait::Kubelet { node: None },
             None => Wait::Grace { ends_at },
+        });
+    }
+    waits
+}
+
+/// The refused requests that an object waits for. Each keeps one of its finalizers: that of the controller that
+/// sends the request, if there is one.
+fn refused(refusals: &Refusals<'_>, end: &ObjectMeta) -> Vec<Wait> {
+    let waits = refusals.about(&end.uid).filter_map(|step| {
+        let finalizer = end.finalizers.iter().find(|name| {
+            let owner = finalizers::find(name).map(|known| known.owner);
+            match step.actor {
+                Actor::GarbageCollector => owner == Some(Owner::GarbageCollector),
+                Actor::Controller(sender) => owner == Some(Owner::Controller(sender)),
+                _ => false,
+            }
+        });
+        Some(Wait::Refused {
+            finalizer: finalizer.cloned(),
+            actor: step.actor,
+            act: step.act,
+            object: ObjectRef::clone(&step.object),
+            message: Arc::clone(step.failure.as_ref()?),
+        })
+    });
+    waits.collect()
+}
+
+/// What keeps a namespace: APIs that cannot be discovered, refused deletes, and the content that remains.
+fn content(
+    simulation: &Simulation,
+    object: &SnapshotObject,
+    end: &ObjectMeta,
+    finalizer: &Arc<str>,
+) -> Vec<Wait> {
+    let unavailable = simulation.plane.unavailable_apis().filter_map(|(name, api)| {
+        Some(Wait::Discovery {
+            finalizer: Arc::clone(finalizer),
+            api_version: api.api_version.clone(),
+            api_service: Arc::clone(name),
+            failure: Arc::clone(api.failure.as_ref()?),
+        })
+    });
+    let mut waits: Vec<Wait> = unavailable.collect();
+    let server = &simulation.server;
+    let stored = object.kind_id.and_then(|kind| server.object(kind, "", &end.name));
+    let conditions = stored.and_then(|stored| stored.at(&["status", "conditions"])?.as_array());
+    let failed = conditions.into_iter().flatten().find(|condition| {
+        condition["type"] == "NamespaceDeletionContentFailure" && condition["status"] == "True"
+    });
+    if let Some(message) = failed.and_then(|condition| condition["message"].as_str()) {
+        waits.push(Wait::Refused {
+            finalizer: Some(Arc::clone(finalizer)),
+            actor: Actor::Controller("namespace-controller"),
+            act: Act::DeleteCollection,
+            object: object.object_ref(),
+            message: message.into(),
+        });
+    }
+    let remaining = remaining(simulation, Some(&end.name), |_| true);
+    if waits.is_empty() || !remaining.is_empty() {
+        waits.push(Wait::Content {
+            finalizer: Arc::clone(finalizer),
+            remaining,
         });
     }
     waits

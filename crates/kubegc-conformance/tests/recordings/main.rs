@@ -78,11 +78,12 @@ impl Unmatched {
     }
 }
 
-/// Replays all recordings of a directory.
-fn assert_matches(directory: &str, cases_min: usize) {
+/// Replays all recordings of a directory. Returns how many match, by directory.
+fn assert_matches(directory: &str, cases_min: usize) -> BTreeMap<String, String> {
     let unmatched = Unmatched::read();
     let mut problems = Vec::new();
     let mut cases = 0;
+    let mut counts: BTreeMap<String, [usize; 2]> = BTreeMap::new();
     for path in recordings(&[vectors().join(directory)]).expect("in the repository") {
         let report = replay_file(&path);
         cases += report.passed + report.failed.len();
@@ -92,12 +93,32 @@ fn assert_matches(directory: &str, cases_min: usize) {
             .display()
             .to_string();
         let name = name.trim_end_matches(".xz");
+        let (directory, _) = name.rsplit_once('/').expect("files are in directories");
+        let [passed, all] = counts.entry(directory.to_owned()).or_default();
+        (*passed, *all) = (
+            *passed + report.passed,
+            *all + report.passed + report.failed.len(),
+        );
         if let Err(problem) = unmatched.check(name, &report) {
             problems.push(format!("{name}: {problem}"));
         }
     }
     assert!(problems.is_empty(), "{}", problems.join("\n\n"));
     assert!(cases >= cases_min, "{directory} has only {cases} cases");
+    let counts = counts.into_iter();
+    counts
+        .map(|(directory, [passed, all])| (directory, format!("{passed} of {all}")))
+        .collect()
+}
+
+/// Compares the numbers that the README and the guide show.
+fn assert_shown(matches: &str) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    for page in ["README.md", "crates/kubegc/guide/support.md"] {
+        let text = fs::read_to_string(root.join(page)).expect("in the repository");
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains(matches), "{page} does not say {matches}");
+    }
 }
 
 #[test]
@@ -122,7 +143,7 @@ fn other_controllers() {
 
 #[test]
 fn whole_control_planes() {
-    assert_matches("predict", 730);
+    assert_shown(&assert_matches("predict", 730)["predict"]);
 }
 
 #[test]
@@ -132,7 +153,7 @@ fn requests_to_an_api_server() {
 
 #[test]
 fn release_1_36() {
-    assert_matches("1.36", 2_290);
+    assert_shown(&assert_matches("1.36", 2_290)["1.36/predict"]);
 }
 
 #[test]

@@ -288,8 +288,8 @@ fn a_namespace_remains_while_an_aggregated_api_is_unavailable() {
         let mut settings = settings();
         let api = AggregatedApi {
             api_version: "metrics.k8s.io/v1beta1".to_owned(),
-            service: ("kube-system".into(), "metrics".into()),
-            is_available: true,
+            service: Some(("kube-system".into(), "metrics".into())),
+            failure: None,
         };
         settings
             .aggregated_apis

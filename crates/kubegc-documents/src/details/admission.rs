@@ -6,7 +6,8 @@ use kubegc_core::json::Soft;
 use kubegc_core::{RequestMatcher, Scope, admission::Webhook};
 
 use super::{
-    ApiServiceDetails, NO_STATUS, SPEC, STATUS, condition_is_true,
+    ApiServiceDetails, NO_STATUS, SPEC,
+    node::conditions,
     reading::{Found, Origin, Path, Reading, Unreadable},
     selector::selector,
     spec_of, status_of,
@@ -85,7 +86,7 @@ fn rule(
 }
 
 /// Namespace and name of a Service.
-fn service(
+pub(super) fn service(
     reading: &mut Reading<'_>,
     service: &Soft<body::ServiceReference<'_>>,
     path: Path<'_>,
@@ -104,11 +105,11 @@ pub(super) fn api_service(reading: &mut Reading<'_>, body: &Body<'_>) -> Option<
     let group = reading.text_or_empty(&spec.group, SPEC.field("group"));
     let version = reading.text_or_empty(&spec.version, SPEC.field("version"));
     let service = service(reading, &spec.service, SPEC.field("service"));
-    let is_available = condition_is_true(reading, status, STATUS.field("conditions"), "Available");
+    let available = conditions(reading, status, |kind| kind == "Available");
     Some(ApiServiceDetails {
         group: group.ok()?,
         version: version.ok()?,
         service: service.ok()?,
-        is_available,
+        available: available.ok().and_then(|mut found| found.pop()),
     })
 }

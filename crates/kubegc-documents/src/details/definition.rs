@@ -6,8 +6,10 @@ use kubegc_core::Scope;
 use kubegc_core::json::{Soft, Text};
 
 use super::{
-    CrdDetails, CrdVersion, NO_SPEC, NO_STATUS, SPEC, STATUS, condition_is_true,
-    reading::{Path, Reading, Unreadable},
+    CrdDetails, CrdVersion, NO_SPEC, NO_STATUS, SPEC, STATUS,
+    admission::service,
+    condition_is_true,
+    reading::{Found, Path, Reading, Unreadable},
     spec_of, status_of,
 };
 use crate::body::{Body, Names, Spec};
@@ -47,7 +49,36 @@ pub(super) fn read(reading: &mut Reading<'_>, body: &Body<'_>) -> Option<CrdDeta
         versions,
         stored_versions,
         established,
+        converter: converter(reading, spec).ok().flatten(),
     })
+}
+
+/// The Service of the conversion webhook.
+fn converter(reading: &mut Reading<'_>, spec: &Spec<'_>) -> Found<(Arc<str>, Arc<str>)> {
+    let path = SPEC.field("conversion");
+    let Some(conversion) = reading.value(&spec.conversion, path)? else {
+        return Ok(None);
+    };
+    if reading
+        .text(&conversion.strategy, path.field("strategy"))?
+        .as_deref()
+        != Some("Webhook")
+    {
+        return Ok(None);
+    }
+    let webhook_path = path.field("webhook");
+    let webhook = reading.value(&conversion.webhook, webhook_path)?;
+    let (client, path) = match webhook {
+        Some(webhook) => (&webhook.client_config, webhook_path.field("clientConfig")),
+        None => (
+            &conversion.webhook_client_config,
+            path.field("webhookClientConfig"),
+        ),
+    };
+    match reading.value(client, path)? {
+        Some(client) => service(reading, &client.service, path.field("service")),
+        None => Ok(None),
+    }
 }
 
 fn needed(reading: &mut Reading<'_>, text: &Soft<Text<'_>>, path: Path<'_>) -> Option<Arc<str>> {

@@ -116,6 +116,8 @@ pub struct CrdDetails {
     pub stored_versions: Vec<Arc<str>>,
     /// The condition `Established`; `None` if the status lacks it.
     pub established: Option<bool>,
+    /// Namespace and name of the Service of the conversion webhook; `None` without a webhook, or with a URL.
+    pub converter: Option<(Arc<str>, Arc<str>)>,
 }
 
 /// One version of a defined kind.
@@ -141,7 +143,16 @@ pub struct ApiServiceDetails {
     /// Namespace and name of `spec.service`; `None` if the API server itself serves it.
     pub service: Option<(Arc<str>, Arc<str>)>,
     /// The condition `Available`; `None` if the status lacks it.
-    pub is_available: Option<bool>,
+    pub available: Option<record::Condition>,
+}
+
+impl ApiServiceDetails {
+    /// Whether the condition says that it is available; `None` if there is no such condition.
+    #[must_use]
+    pub fn is_available(&self) -> Option<bool> {
+        let available = self.available.as_ref()?;
+        Some(*available.status == *"True")
+    }
 }
 
 pub static SPEC: Path<'static> = Path::of("spec");

@@ -242,7 +242,7 @@ fn is_unregistered(snapshot: &Snapshot, name: &str) -> bool {
     match snapshot.find(group, kind, "", name) {
         Some(object) => matches!(
             object.details.as_deref(),
-            Some(Details::ApiService(api)) if api.is_available == Some(false)
+            Some(Details::ApiService(api)) if api.is_available() == Some(false)
         ),
         None => snapshot.completeness.of(group, kind).is_complete(),
     }

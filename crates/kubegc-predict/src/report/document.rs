@@ -160,6 +160,27 @@ pub enum WaitCauseDocument<'a> {
         #[cfg_attr(feature = "schemars", schemars(with = "Option<String>"))]
         grace_period_ends_at: Option<Timestamp>,
     },
+    /// For a request that the API server refuses.
+    Refused {
+        /// The sender.
+        refused_to: String,
+        /// The verb.
+        verb: String,
+        /// The object of the request.
+        #[cfg_attr(feature = "schemars", schemars(with = "ObjectSchema"))]
+        request_for: &'a ObjectRef,
+        /// The API server's message.
+        message: &'a str,
+    },
+    /// A namespace for the discovery of an API.
+    Discovery {
+        /// Its group and version.
+        api_version: &'a str,
+        /// The name of its APIService.
+        api_service: &'a str,
+        /// Why it is not available.
+        failure: &'a str,
+    },
     /// For the kubelet of its node.
     Kubelet {
         /// The node.
@@ -504,6 +525,28 @@ fn wait(wait: &Wait) -> WaitDocument<'_> {
         },
         Wait::Grace { ends_at } => WaitCauseDocument::Grace {
             grace_period_ends_at: *ends_at,
+        },
+        Wait::Refused {
+            actor,
+            act,
+            object,
+            message,
+            ..
+        } => WaitCauseDocument::Refused {
+            refused_to: actor.to_string(),
+            verb: act.to_string(),
+            request_for: object,
+            message,
+        },
+        Wait::Discovery {
+            api_version,
+            api_service,
+            failure,
+            ..
+        } => WaitCauseDocument::Discovery {
+            api_version,
+            api_service,
+            failure,
         },
         Wait::Kubelet { node } => WaitCauseDocument::Kubelet {
             node: node.as_deref(),

@@ -20,10 +20,16 @@ pub struct AdmissionWebhook {
     pub kind: Arc<str>,
     /// Name of its configuration. Once that is deleted, the webhook is not called.
     pub configuration: Arc<str>,
-    /// Whether it can be reached. Once its Service is deleted, it cannot.
-    pub is_reachable: bool,
+    /// Why it cannot be reached; `None` if it can. Once its Service is deleted, it cannot.
+    pub failure: Option<Arc<str>>,
     /// The webhook.
     pub webhook: Webhook,
+}
+
+/// The failure of a call to a Service that does not exist, as the API server words it.
+#[must_use]
+pub fn service_not_found(name: &str) -> Arc<str> {
+    format!("service {} not found", status::quoted(name)).into()
 }
 
 impl ApiServer {
@@ -49,15 +55,16 @@ impl ApiServer {
         subresource: &str,
         objects: &[&ObjectMeta],
     ) -> Result<(), Refusal> {
-        let mut unreachable = self.webhooks.iter().filter(|one| !one.is_reachable);
-        let Some(refusing) =
-            unreachable.find(|one| self.is_called(&one.webhook, operation, kind, subresource, objects))
-        else {
+        let unreachable = self.webhooks.iter();
+        let mut unreachable = unreachable.filter_map(|one| Some((&one.webhook, one.failure.as_ref()?)));
+        let refuses =
+            |(webhook, _): &(&Webhook, _)| self.is_called(webhook, operation, kind, subresource, objects);
+        let Some((webhook, failure)) = unreachable.find(refuses) else {
             return Ok(());
         };
-        let name = status::quoted(&refusing.webhook.name);
+        let name = status::quoted(&webhook.name);
         Err(status::internal_error(&format!(
-            "failed calling webhook {name}: it cannot be reached"
+            "failed calling webhook {name}: {failure}"
         )))
     }
 
@@ -137,8 +144,12 @@ impl ApiServer {
         } else if self.shape.kinds[kind.index()].special == Special::Service {
             for one in Arc::make_mut(&mut self.webhooks) {
                 let service = one.webhook.service.as_ref();
-                one.is_reachable &= service
-                    .is_none_or(|(namespace, name)| *namespace != removed.namespace || *name != removed.name);
+                if service
+                    .is_some_and(|(namespace, name)| *namespace == removed.namespace && *name == removed.name)
+                {
+                    one.failure
+                        .get_or_insert_with(|| service_not_found(&removed.name));
+                }
             }
         }
     }

@@ -33,7 +33,7 @@ use std::sync::Arc;
 
 use kubegc_core::{ApiResource, Catalog, FieldError, KindId, KubernetesVersion, Timestamp};
 
-pub use admission::AdmissionWebhook;
+pub use admission::{AdmissionWebhook, service_not_found};
 pub use apply::ApplyOptions;
 pub(crate) use apply::ManagedFields;
 #[cfg(feature = "cel")]

@@ -32,7 +32,7 @@ fn install(world: &mut World, webhook: Webhook) {
     let installed = AdmissionWebhook {
         kind: KIND.into(),
         configuration: "w".into(),
-        is_reachable: webhook.service.is_some(),
+        failure: webhook.service.is_none().then(|| "it cannot be reached".into()),
         webhook,
     };
     world.server = world.server.clone().with_webhooks(vec![installed]);

@@ -144,7 +144,7 @@ fn api_services_are_read() {
             found.service,
             Some(("kube-system".into(), "metrics-server".into()))
         );
-        assert_eq!(found.is_available, Some(is_available), "{status}");
+        assert_eq!(found.is_available(), Some(is_available), "{status}");
     }
     let snapshot = object(
         "apiregistration.k8s.io/v1",
@@ -154,5 +154,5 @@ fn api_services_are_read() {
     let Some(Details::ApiService(found)) = details(&snapshot) else {
         panic!("{:?}", details(&snapshot));
     };
-    assert_eq!((found.service, found.is_available), (None, None));
+    assert_eq!((&found.service, found.is_available()), (&None, None));
 }
