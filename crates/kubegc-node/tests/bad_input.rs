@@ -19,8 +19,8 @@ use kubegc_node::{
 use proptest::prelude::*;
 
 use crate::world::{
-    at, dead, empty, file_system, gated, image, in_state, listed, pod, pods, release, sandbox as a_sandbox,
-    seconds, user,
+    at, dead, empty, file_system, gated, image, in_state, listed, pod, pods, record, release,
+    sandbox as a_sandbox, seconds, user,
 };
 
 const ORDERS: [Order; 2] = [Order::Total, Order::Listing];
@@ -96,12 +96,9 @@ fn images_of_any_time_at_any_time() {
         for now in EXTREMES {
             for age in [0, 1, 10, i64::MAX] {
                 let record = Record {
-                    key: "a".into(),
                     first_detected: Some(Timestamp::from_nanos(detected)),
                     last_used: Some(Timestamp::from_nanos(used)),
-                    size_bytes: 0,
-                    pinned: false,
-                    runtime_handler: "".into(),
+                    ..record("a", None, None)
                 };
                 let node = Inventory {
                     images: listed([image("a", 900)]),
@@ -293,21 +290,11 @@ fn log_entries_that_are_not_file_names_are_kept() {
 #[test]
 fn disks_that_cannot_be() {
     const MAX: u64 = i64::MAX as u64;
-    let node = |disk| {
-        let record = Record {
-            key: "a".into(),
-            first_detected: None,
-            last_used: None,
-            size_bytes: 0,
-            pinned: false,
-            runtime_handler: "".into(),
-        };
-        Inventory {
-            images: listed([image("a", 1)]),
-            image_records: [record].into_iter().collect(),
-            image_file_system: Ok(disk),
-            ..empty()
-        }
+    let node = |disk| Inventory {
+        images: listed([image("a", 1)]),
+        image_records: [record("a", None, None)].into_iter().collect(),
+        image_file_system: Ok(disk),
+        ..empty()
     };
     for (capacity, available, reason) in [
         (Some(u64::MAX), Some(u64::MAX), image::Reason::ArithmeticOverflow),
@@ -356,17 +343,9 @@ fn impossible_sizes_free_no_more_than_the_wanted_amount() {
         (&[100, u64::MAX, 900], 2),
     ] {
         let ids: Vec<String> = (0..sizes.len()).map(|at| format!("i{at}")).collect();
-        let record = |key: &String| Record {
-            key: key.as_str().into(),
-            first_detected: None,
-            last_used: None,
-            size_bytes: 0,
-            pinned: false,
-            runtime_handler: "".into(),
-        };
         let node = Inventory {
             images: listed(ids.iter().zip(sizes).map(|(id, &size)| image(id, size))),
-            image_records: ids.iter().map(record).collect(),
+            image_records: ids.iter().map(|id| record(id, None, None)).collect(),
             image_file_system: Ok(file_system(1_000, 50)),
             ..empty()
         };

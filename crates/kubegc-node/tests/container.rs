@@ -6,7 +6,7 @@ use kubegc_core::{
 };
 use kubegc_node::{
     Inventory, Unlisted,
-    container::{EvictUnits, InvalidAge, Limits, Mode, Reason, Run, Step, Subject},
+    container::{EvictUnits, Limits, Mode, Reason, Run, Step, Subject},
 };
 
 use crate::world::{EVICTED, at, dead, empty, in_state, listed, pods, release, seconds};
@@ -107,27 +107,6 @@ fn n2_7_n2_8_age_counts_from_creation_and_equal_is_old_enough() {
             .iter()
             .any(|finding| finding.reason.as_str() == "CreatedInFuture");
         assert_eq!(future, created > 100);
-    }
-}
-
-#[test]
-fn n2_13_a_container_without_metadata_is_kept_and_reported() {
-    for state in [
-        ContainerState::Created,
-        ContainerState::Running,
-        ContainerState::Exited,
-        ContainerState::Unknown,
-    ] {
-        let mut nameless = in_state(state, dead("c", "gone", "web", 1));
-        nameless.name = None;
-        let plan = policy(limits(0, 0)).plan(&one(nameless), at(100));
-        assert!(plan.actions.is_empty(), "{state:?}");
-        let running = state == ContainerState::Running;
-        assert_eq!(
-            plan.kept[0].reason.as_str(),
-            if running { "Running" } else { "NoMetadata" }
-        );
-        assert_eq!(plan.findings.len(), usize::from(!running));
     }
 }
 
@@ -282,25 +261,4 @@ fn n2_50_n2_51_grace_comes_from_annotations_and_is_at_least_two_seconds() {
             "{deletion:?} {termination:?}: {step:?}"
         );
     }
-}
-
-#[test]
-fn n1_18_a_negative_age_is_refused_in_upstreams_words() {
-    let limits = Limits {
-        age_min: seconds(-1),
-        ..Limits::default()
-    };
-    let refused: Result<EvictUnits, InvalidAge> = EvictUnits::new(limits, release("1.36.0"));
-    assert_eq!(
-        refused.map_err(|refused| refused.to_string()),
-        Err("invalid minimum garbage collection age: -1s".to_owned())
-    );
-    assert_eq!(
-        Limits::default(),
-        Limits {
-            age_min: seconds(0),
-            per_unit_max: Some(1),
-            node_max: None
-        }
-    );
 }

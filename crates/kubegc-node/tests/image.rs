@@ -7,13 +7,12 @@ use kubegc_core::{PlanOf, Planner, RuntimeError, Timestamp, node_facts::Image};
 use kubegc_node::{
     Event, EventKind, Inventory, Semantics, Unlisted,
     image::{
-        Action, Arithmetic, Error, FreeSpace, Reason, Record, Records, Response, Run, Step, Subject, Task,
-        Thresholds,
+        Action, Arithmetic, Error, FreeSpace, Reason, Records, Response, Run, Step, Subject, Task, Thresholds,
     },
     semantics::gate,
 };
 
-use crate::world::{at, empty, file_system, gated, image, listed, release, seconds, user};
+use crate::world::{at, empty, file_system, gated, image, listed, record, release, seconds, user};
 
 fn thresholds(high: i32, low: i32) -> Thresholds {
     Thresholds {
@@ -30,18 +29,6 @@ fn policy(thresholds: Thresholds, semantics: Semantics) -> FreeSpace {
 /// Upstream's thresholds on the newest version.
 fn newest() -> FreeSpace {
     policy(Thresholds::default(), release("1.36.0"))
-}
-
-/// A record by key, second of first detection and second of last use.
-fn record(key: &str, detected: Option<i64>, used: Option<i64>) -> Record {
-    Record {
-        key: key.into(),
-        first_detected: detected.map(at),
-        last_used: used.map(at),
-        size_bytes: 0,
-        pinned: false,
-        runtime_handler: "".into(),
-    }
 }
 
 /// A full disk of 1000 bytes with these images, all detected at 0 and never used.

@@ -9,7 +9,7 @@ use kubegc_core::{
         SandboxState,
     },
 };
-use kubegc_node::{GoDuration, Inventory, Listing, Semantics};
+use kubegc_node::{GoDuration, Inventory, Listing, Semantics, image::Record};
 
 /// Releases at both sides of the differences in the tables.
 pub(crate) const RELEASES: [&str; 5] = ["1.20.2", "1.28.0", "1.29.0", "1.30.0", "1.36.0"];
@@ -83,6 +83,18 @@ pub(crate) fn image(id: &str, size_bytes: u64) -> Image {
         id: id.into(),
         size_bytes,
         ..Image::default()
+    }
+}
+
+/// A record of an image by key, second of first detection and second of last use.
+pub(crate) fn record(key: &str, detected: Option<i64>, used: Option<i64>) -> Record {
+    Record {
+        key: key.into(),
+        first_detected: detected.map(at),
+        last_used: used.map(at),
+        size_bytes: 0,
+        pinned: false,
+        runtime_handler: "".into(),
     }
 }
 

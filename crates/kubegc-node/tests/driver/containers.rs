@@ -340,31 +340,3 @@ fn without_a_log_directory_no_logs_are_removed() {
     assert_eq!(touched.count(), 0);
     assert!(busy.orphans.iter().all(|id| busy.node.container(id).is_none()));
 }
-
-#[test]
-fn n2_47_the_status_of_its_container_decides_on_a_dangling_link() {
-    for (release, fault, stays) in [
-        ("1.36.0", None, true),
-        ("1.36.0", Some(refuse()), false),
-        ("1.36.0", Some(Fault::EmptyStatus), true),
-        ("1.28.0", Some(Fault::EmptyStatus), true),
-    ] {
-        let clock = SimClock::new(at(1_000));
-        let node = SimNode::new(clock.clone(), NodeSettings::default());
-        let pod = PodSpec::new("shop", "web").container(ContainerSpec::new("main", ""));
-        let pod = node.run_pod(&pod).expect("it runs");
-        // Its log is being rotated.
-        node.lose_log(&pod.container_ids[0]).expect("there is one");
-        let rules = fault
-            .clone()
-            .map(|fault| Rule::always(Operation::ContainerStatus, fault));
-        let runtime = faulty(&node, rules.into_iter().collect());
-        let driver = Node::new(world(&runtime, &clock), settings(release));
-        now(driver.collect_containers(Mode::Periodic));
-        assert_eq!(
-            node.all_log_links().len(),
-            usize::from(stays),
-            "{release} {fault:?}"
-        );
-    }
-}

@@ -102,8 +102,9 @@ proptest! {
         let (ran, decision, reclaim) = run(reclaim, &outcomes, Ok(after.clone()));
         let functions = reclaim_functions(signal, layout, thresholds.semantics()).unwrap_or_default();
         prop_assert_eq!(&ran, functions);
-        let failed = fails.iter().take(functions.len()).filter(|fails| **fails).count();
-        prop_assert_eq!(reclaim.failed().len(), failed);
+        let failed = functions.iter().zip(fails).filter(|(_, fails)| *fails);
+        let failed: Vec<String> = failed.map(|(function, _)| format!("{function:?}: no")).collect();
+        prop_assert_eq!(reclaim.failed().iter().map(ToString::to_string).collect::<Vec<_>>(), failed);
         let enforced = thresholds.semantics().version.minor() >= 30;
         let short: Vec<_> = thresholds
             .effective(layout)
@@ -118,6 +119,9 @@ proptest! {
             Decision::EvictPod { reason, still_met } => {
                 let met: Vec<_> = still_met.iter().map(|met| met.threshold).collect();
                 prop_assert_eq!(met, short);
+                for met in &still_met {
+                    prop_assert_eq!(met.by_minimum_reclaim, !is_short(&met.threshold, &after, false));
+                }
                 let related = still_met.iter().any(|met| met.related);
                 prop_assert_eq!(reason, if related { EvictionReason::NotEnough } else { EvictionReason::UnrelatedThreshold });
             }

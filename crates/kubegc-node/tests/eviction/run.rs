@@ -21,20 +21,6 @@ pub(super) fn run(
     }
 }
 
-#[test]
-fn a_full_node_file_system_with_dedicated_images_evicts_a_pod() {
-    let thresholds = hard(&[("nodefs.available", "10%")]).on(36);
-    let reclaim = Run::new(&thresholds, Layout::DedicatedImages, Signal::NodeFsAvailable);
-    let recovered = Ok(measured(&[(Signal::NodeFsAvailable, 90 * GI)], 2));
-    let (ran, decision, _) = run(reclaim, &[], recovered);
-    assert!(ran.is_empty());
-    let expected = Decision::EvictPod {
-        reason: EvictionReason::NothingToCollect,
-        still_met: Vec::new(),
-    };
-    assert_eq!(decision, expected, "n4_12: nothing is measured");
-}
-
 /// The free disk space and memory after a collection, in GiB, and the decision: N4.3, N4.13 to N4.15.
 const DECISIONS: &str = r#"
 50 8 => no eviction
@@ -85,57 +71,6 @@ fn all_thresholds_decide_on_an_eviction() {
             let unseen = found.filter(|found| found.reason == Reason::NotMeasured);
             assert_eq!(unseen.count(), if free == "nothing" { 2 } else { 0 }, "{row}");
         }
-    }
-}
-
-#[test]
-fn the_minimum_reclaim_is_enforced_after_a_collection_in_newer_versions() {
-    let disk = Signal::NodeFsAvailable;
-    let setting = Setting {
-        hard: &[(disk.as_str(), "10Gi")],
-        reclaim: &[(disk.as_str(), "1Gi")],
-        ..Setting::default()
-    };
-    for (minor, free, spared) in [
-        (20, 10 * GI + GI / 2, true),
-        (28, 10 * GI + GI / 2, true),
-        (32, 10 * GI + GI / 2, false),
-        (36, 10 * GI + GI / 2, false),
-        (36, 11 * GI, true),
-        (20, 10 * GI - 1, false),
-    ] {
-        let reclaim = Run::new(&setting.on(minor), Layout::Single, disk);
-        let (_, decision, _) = run(reclaim, &[], Ok(measured(&[(disk, free)], 2)));
-        assert_eq!(decision == Decision::NoEviction, spared, "1.{minor} with {free}");
-        if let Decision::EvictPod { still_met, .. } = decision {
-            let by_reclaim: Vec<bool> = still_met.iter().map(|met| met.by_minimum_reclaim).collect();
-            assert_eq!(by_reclaim, [free >= 10 * GI]);
-        }
-    }
-}
-
-#[test]
-fn an_error_of_one_function_does_not_stop_the_next() {
-    let disk = Signal::NodeFsAvailable;
-    let thresholds = hard(&[(disk.as_str(), "10%")]).on(36);
-    let recovered = Ok(measured(&[(disk, 50 * GI)], 2));
-    for (outcomes, failed) in [
-        (
-            [Err("c".to_owned()), Ok(())],
-            vec!["DeleteAllUnusedContainers: c"],
-        ),
-        ([Ok(()), Err("i".to_owned())], vec!["DeleteUnusedImages: i"]),
-        (
-            [Err("c".to_owned()), Err("i".to_owned())],
-            vec!["DeleteAllUnusedContainers: c", "DeleteUnusedImages: i"],
-        ),
-    ] {
-        let reclaim = Run::new(&thresholds, Layout::Single, disk);
-        let (ran, decision, reclaim) = run(reclaim, &outcomes, recovered.clone());
-        assert_eq!(ran, [C, I]);
-        assert_eq!(decision, Decision::NoEviction, "only what was measured counts");
-        let reported: Vec<String> = reclaim.failed().iter().map(ToString::to_string).collect();
-        assert_eq!(reported, failed);
     }
 }
 

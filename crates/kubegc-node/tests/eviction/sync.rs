@@ -3,16 +3,6 @@
 use super::*;
 
 #[test]
-fn n4_1_without_thresholds_nothing_happens() {
-    let plan = hard(&[]).on(36).plan(
-        &pressure(Layout::Single, measured(&[(Signal::NodeFsAvailable, 0)], 1)),
-        at(1),
-    );
-    assert!(plan.actions.is_empty() && plan.kept.is_empty() && plan.findings.is_empty());
-    assert_eq!(plan.summary.trigger, None);
-}
-
-#[test]
 fn n4_7_the_first_threshold_has_an_event() {
     for (signal, free, layout, event, actions) in [
         (
