@@ -11,7 +11,6 @@ mod loopback;
 mod nodes;
 mod operators;
 mod rest;
-mod soak;
 mod support;
 mod time;
 mod watches;

@@ -6,17 +6,13 @@ use futures_util::{StreamExt, TryStreamExt};
 use k8s_openapi::{
     api::{
         apps::v1::Deployment,
-        autoscaling::v2::HorizontalPodAutoscaler,
-        batch::v1::CronJob,
-        core::v1::{ConfigMap, Event, Pod, Service, ServiceAccount},
-        networking::v1::{Ingress, NetworkPolicy},
+        core::v1::{ConfigMap, Event, Pod},
         policy::v1::PodDisruptionBudget,
-        rbac::v1::{Role, RoleBinding},
     },
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kube::{
-    Api, Client, Error, Resource, ResourceExt,
+    Api, Error, Resource, ResourceExt,
     api::{
         ApiResource, DeleteParams, DynamicObject, EvictParams, ListParams, Patch, PatchParams, PostParams,
     },
@@ -31,7 +27,7 @@ use kube::{
     },
 };
 use kubegc_testkit::{Cluster, Workloads};
-use serde::{Serialize, de::DeserializeOwned};
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 fn read<K: DeserializeOwned>(object: Value) -> K {
@@ -146,96 +142,6 @@ async fn a_definition_is_installed_established_and_discovered() {
         .unwrap();
     cluster.settle().await.unwrap();
     assert_eq!(code(&widgets.get("a").await.unwrap_err()), 404);
-}
-
-/// Applies an object twice; the second time nothing changes.
-async fn apply_twice<K>(client: &Client, object: Value) -> K
-where
-    K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
-    K: Clone + std::fmt::Debug + Serialize + DeserializeOwned,
-{
-    let api: Api<K> = Api::default_namespaced(client.clone());
-    let params = PatchParams::apply("operator").force();
-    let name = object["metadata"]["name"].as_str().unwrap().to_owned();
-    let object: K = read(object);
-    let first = api.patch(&name, &params, &Patch::Apply(&object)).await.unwrap();
-    let second = api.patch(&name, &params, &Patch::Apply(&object)).await.unwrap();
-    assert_eq!(first.resource_version(), second.resource_version(), "{name}");
-    second
-}
-
-#[tokio::test(start_paused = true)]
-async fn typed_objects_are_applied_without_loops() {
-    let cluster = Cluster::new();
-    let client = cluster.client_as("operator");
-    let meta = json!({"name": "web", "labels": {"app": "web"}});
-    let selector = json!({"matchLabels": {"app": "web"}});
-    let service: Service = apply_twice(
-        &client,
-        json!({"metadata": meta, "spec": {"selector": {"app": "web"}, "ports": [{"port": 80, "targetPort": "http"}]}}),
-    )
-    .await;
-    assert!(service.spec.unwrap().cluster_ip.is_some());
-    apply_twice::<Deployment>(&client, deployment(2)).await;
-    apply_twice::<ServiceAccount>(&client, json!({"metadata": meta})).await;
-    apply_twice::<Role>(
-        &client,
-        json!({"metadata": meta, "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]}),
-    )
-    .await;
-    apply_twice::<RoleBinding>(
-        &client,
-        json!({
-            "metadata": meta,
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "web"},
-            "subjects": [{"kind": "ServiceAccount", "name": "web", "namespace": "default"}],
-        }),
-    )
-    .await;
-    let ingress: Ingress = apply_twice(
-        &client,
-        json!({"metadata": meta, "spec": {"rules": [{"host": "x.dev", "http": {"paths": [{
-            "path": "/", "pathType": "Prefix",
-            "backend": {"service": {"name": "web", "port": {"number": 80}}},
-        }]}}]}}),
-    )
-    .await;
-    assert_eq!(ingress.metadata.generation, Some(1));
-    apply_twice::<NetworkPolicy>(
-        &client,
-        json!({"metadata": meta, "spec": {"podSelector": selector}}),
-    )
-    .await;
-    apply_twice::<PodDisruptionBudget>(
-        &client,
-        json!({"metadata": meta, "spec": {"minAvailable": 1, "selector": selector}}),
-    )
-    .await;
-    apply_twice::<HorizontalPodAutoscaler>(
-        &client,
-        json!({"metadata": meta, "spec": {
-            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
-            "minReplicas": 1, "maxReplicas": 3,
-            "metrics": [{"type": "Resource", "resource": {
-                "name": "cpu", "target": {"type": "Utilization", "averageUtilization": 60},
-            }}],
-        }}),
-    )
-    .await;
-    let cron_job: CronJob = apply_twice(
-        &client,
-        json!({"metadata": meta, "spec": {
-            "schedule": "*/5 * * * *",
-            "jobTemplate": {"spec": {"template": {"spec": {
-                "restartPolicy": "OnFailure", "containers": [{"name": "c", "image": "c:1"}],
-            }}}},
-        }}),
-    )
-    .await;
-    assert_eq!(
-        cron_job.spec.unwrap().concurrency_policy.as_deref(),
-        Some("Allow")
-    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -78,24 +78,6 @@ async fn drift_is_corrected() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_changed_website_is_reconciled() {
-    let stage = Stage::new();
-    stage.create("blog").await;
-    stage.settle().await;
-    let change = Patch::Merge(json!({"spec": {"html": "<p>bye"}}));
-    stage
-        .sites()
-        .patch("blog", &PatchParams::default(), &change)
-        .await
-        .unwrap();
-    stage.settle().await;
-    assert_eq!(
-        stage.content("blog").unwrap().data.unwrap()["index.html"],
-        "<p>bye"
-    );
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_restarted_operator_catches_up() {
     let mut stage = Stage::new();
     stage.create("old").await;
