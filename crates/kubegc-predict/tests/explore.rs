@@ -147,24 +147,6 @@ fn check_ways(exploration: &Exploration) -> Result<(), TestCaseError> {
 }
 
 #[test]
-fn every_order_of_the_race_of_the_example_is_tried() {
-    let race = race();
-    let intents = [delete(&race, 0, Foreground), delete(&race, 0, Orphan)];
-    let exploration = explore(&race, &intents, Bounds::default().states_max);
-    assert!(exploration.exhaustive, "{} states", exploration.states);
-    assert_eq!(words(&exploration, "owner"), BTreeSet::from(["deleted"]));
-    assert_eq!(
-        words(&exploration, "first"),
-        BTreeSet::from(["deleted", "released"])
-    );
-    assert_eq!(
-        words(&exploration, "second"),
-        BTreeSet::from(["released", "terminating"])
-    );
-    check_ways(&exploration).expect("each way leads to its fate");
-}
-
-#[test]
 fn the_result_does_not_depend_on_the_number_of_threads() {
     let race = race();
     let intents = [delete(&race, 0, Foreground), delete(&race, 0, Orphan)];

@@ -8,7 +8,7 @@ use std::{
 
 use kubegc_core::{DeleteOptions, KubernetesVersion, PropagationPolicy, deletion::Propagation};
 use kubegc_predict::{Assumptions, Cluster, Fate, Forecast, Intent, Missing};
-use kubegc_snapshot::{Problem, Reader, Snapshot, SnapshotError};
+use kubegc_snapshot::{Problem, Reader, Snapshot};
 
 /// The bytes of stack for every case.
 const STACK_BYTES: usize = 512 * 1024;
@@ -275,36 +275,4 @@ fn unknown_kinds_are_undetermined() {
         assert_eq!(counts(&forecast), [("deleted", 2)]);
         assert!(inferred.predict(&delete).is_ok());
     });
-}
-
-fn refusal(input: impl Read) -> SnapshotError {
-    let mut reader = Reader::new(KubernetesVersion::LATEST);
-    let error = reader.read("dump", input).expect_err("it cannot be read");
-    assert!(reader.finish().is_err(), "there is no snapshot after an error");
-    error
-}
-
-#[test]
-fn nesting_without_end_is_an_error() {
-    for (name, head, open) in [
-        ("JSON arrays", "", "["),
-        ("JSON objects", "", "{\"a\":"),
-        ("YAML blocks", "", "- "),
-        ("YAML flows", "apiVersion: v1\nkind: ConfigMap\nmetadata: ", "["),
-    ] {
-        let case = move || {
-            let nested = (0..200_000).map(|_| open.as_bytes().to_vec());
-            refusal(pieces(std::iter::once(head.as_bytes().to_vec()).chain(nested)));
-        };
-        // The YAML parser calls itself once for each level that is let through, and takes a few kibibytes for
-        // it.
-        let thread = thread::Builder::new()
-            .name(name.to_owned())
-            .stack_size(2 * STACK_BYTES);
-        thread
-            .spawn(case)
-            .expect("threads can be had")
-            .join()
-            .expect("the case holds");
-    }
 }

@@ -33,7 +33,7 @@ pub(crate) fn forecast(fixture: &Fixture) -> Forecast {
     ))
 }
 
-fn pod(fixture: &mut Fixture, name: &str, node: &str, phase: &str, rest: Value) {
+pub(crate) fn pod(fixture: &mut Fixture, name: &str, node: &str, phase: &str, rest: Value) {
     let pod = json!({
         "spec": { "nodeName": node, "containers": [], "terminationGracePeriodSeconds": 30 },
         "status": { "phase": phase },
@@ -42,7 +42,7 @@ fn pod(fixture: &mut Fixture, name: &str, node: &str, phase: &str, rest: Value) 
     fixture.change_last(rest);
 }
 
-fn job(fixture: &mut Fixture, name: &str, finished: i64, ttl: i64) {
+pub(crate) fn job(fixture: &mut Fixture, name: &str, finished: i64, ttl: i64) {
     let mut job =
         json!({ "spec": { "ttlSecondsAfterFinished": ttl }, "status": condition("Complete", finished) });
     job["status"]["startTime"] = at(finished - 60).into();
@@ -82,24 +82,9 @@ fn deleted_claim(fixture: &mut Fixture, name: &str) {
 }
 
 fn bootstrap_token(fixture: &mut Fixture, name: &str, expires: i64) {
-    let data = json!({ "expiration": base64(&at(expires)) });
-    let token = json!({ "type": "bootstrap.kubernetes.io/token", "data": data });
+    let token =
+        json!({ "type": "bootstrap.kubernetes.io/token", "stringData": { "expiration": at(expires) } });
     fixture.add("v1", "Secret", "kube-system", name, token);
-}
-
-fn base64(text: &str) -> String {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let group = |bytes: &[u8]| -> String {
-        let bits = (0..3).fold(0_u32, |bits, at| {
-            bits << 8 | u32::from(bytes.get(at).copied().unwrap_or(0))
-        });
-        let letter = |at: usize| match at <= bytes.len() {
-            true => char::from(LETTERS[(bits >> (18 - 6 * at)) as usize % 64]),
-            false => '=',
-        };
-        (0..4).map(letter).collect()
-    };
-    text.as_bytes().chunks(3).map(group).collect()
 }
 
 /// A cluster with nearly every kind.

@@ -1,8 +1,8 @@
 //! Each kind of question, on a cluster written for it, with the report as text.
 
-use kubegc_core::{DeleteOptions, Preconditions, PropagationPolicy, deletion::Propagation};
-use kubegc_fixtures::{Fixture, owned_by, uid};
-use kubegc_predict::{Assumptions, Cluster, Detail, Fate, Finding, Intent, KindName, PredictError, Target};
+use kubegc_core::{DeleteOptions, PropagationPolicy, deletion::Propagation};
+use kubegc_fixtures::{Fixture, owned_by};
+use kubegc_predict::{Assumptions, Cluster, Detail, Intent, KindName, PredictError, Target};
 use serde_json::{Value, json};
 
 use crate::common;
@@ -293,55 +293,6 @@ Requests: 3
     3.    0.000s  the API server deletes the custom resources of customresourcedefinition/widgets.example.com
 "#,
     );
-}
-
-#[test]
-fn a_precondition_that_does_not_hold_is_refused() {
-    let cluster = common::complete(&web().objects);
-    for (preconditions, refused) in [
-        (Preconditions::uid("another".into()), true),
-        (
-            Preconditions {
-                uid: None,
-                resource_version: Some("4".into()),
-            },
-            true,
-        ),
-        (
-            Preconditions::uid(uid("Deployment", "web").as_str().into()),
-            false,
-        ),
-    ] {
-        let options = DeleteOptions {
-            preconditions,
-            ..DeleteOptions::default()
-        };
-        let forecast = cluster
-            .predict(&[delete("shop/Deployment/web", options.clone())])
-            .expect("it is there");
-        let refusals: Vec<_> = forecast
-            .findings
-            .iter()
-            .filter_map(|finding| match finding {
-                Finding::Refused { object, code, .. } => Some((object.short(), *code)),
-                _ => None,
-            })
-            .collect();
-        if refused {
-            assert_eq!(
-                refusals,
-                [("deployment/web -n shop".to_owned(), 409)],
-                "{options:?}"
-            );
-            assert!(
-                forecast.fates.iter().all(|fate| fate.fate == Fate::Kept),
-                "{options:?}"
-            );
-        } else {
-            assert!(refusals.is_empty());
-            assert_eq!(forecast.counts().get("deleted"), Some(&4));
-        }
-    }
 }
 
 #[test]
