@@ -1,38 +1,11 @@
 //! A node's documents in archives and compressed files.
 
-use std::io::{Cursor, Write};
-
-use flate2::{Compression, write::GzEncoder};
 use kubegc_snapshot::{NodeReader, NodeSnapshot, SnapshotError};
 
-use crate::common::{bundled, findings, now};
-
-fn gzip(bytes: &[u8]) -> Vec<u8> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
-    encoder.write_all(bytes).expect("memory");
-    encoder.finish().expect("memory")
-}
-
-fn tar(members: &[(String, Vec<u8>)]) -> Vec<u8> {
-    let mut archive = tar::Builder::new(Vec::new());
-    for (path, bytes) in members {
-        let mut header = tar::Header::new_gnu();
-        header.set_size(bytes.len() as u64);
-        header.set_mode(0o644);
-        archive.append_data(&mut header, path, &**bytes).expect("memory");
-    }
-    archive.into_inner().expect("memory")
-}
-
-fn zip(members: &[(String, Vec<u8>)]) -> Vec<u8> {
-    let mut archive = zip::ZipWriter::new(Cursor::new(Vec::new()));
-    for (path, bytes) in members {
-        let options = zip::write::SimpleFileOptions::default();
-        archive.start_file(path, options).expect("memory");
-        archive.write_all(bytes).expect("memory");
-    }
-    archive.finish().expect("memory").into_inner()
-}
+use crate::{
+    common::{bundled, now},
+    pack::{gzip, parts, tar, zip},
+};
 
 /// The files of the bundled node, in the order of their names.
 fn members() -> Vec<(String, Vec<u8>)> {
@@ -63,18 +36,19 @@ fn an_archive_is_read_as_its_directory() {
     let mut of_directory = reader();
     of_directory.read_path(&bundled()).expect("the bundled node");
     let of_directory = of_directory.finish().expect("nothing was refused");
-    let plain = members();
-    let packed: Vec<(String, Vec<u8>)> = plain
+    let members = members();
+    let plain = parts(&members);
+    let packed: Vec<(String, Vec<u8>)> = members
         .iter()
         .map(|(name, bytes)| (format!("node/{name}.gz"), gzip(bytes)))
         .collect();
     for (name, archive) in [
         ("tar.gz", gzip(&tar(&plain))),
         ("zip", zip(&plain)),
-        ("tar of compressed files", tar(&packed)),
+        ("tar of compressed files", tar(&parts(&packed))),
         (
             "archive in an archive",
-            zip(&[("inner.tgz".to_owned(), gzip(&tar(&plain)))]),
+            zip(&[("inner.tgz", &gzip(&tar(&plain)))]),
         ),
     ] {
         let directory = tempfile::tempdir().expect("a directory");
@@ -98,55 +72,29 @@ fn an_archive_is_read_as_its_directory() {
 }
 
 #[test]
-fn members_are_named_by_their_archive_and_path() {
-    let member = |name: &str, text: &str| (name.to_owned(), text.as_bytes().to_vec());
-    let archive = tar(&[
-        member("notes.log", "x"),
-        member("__MACOSX/ps.json", "x"),
-        member("node/ps.json", r#"{"containers":[{"id":7}]}"#),
-    ]);
-    let node = stream(&gzip(&archive)).expect("a listing");
-    assert!(node.inventory.containers.is_err());
-    let found = findings(&node);
-    assert!(
-        found
-            .iter()
-            .any(|finding| finding.contains("node:node/ps.json, document 1: container ?: containers[0].id")),
-        "{found:?}"
-    );
-    for skipped in [
-        "SkippedFile: node: metadata of macOS",
-        "SkippedFile: node: not a .json, .yaml or .yml file",
-    ] {
-        assert!(found.iter().any(|finding| finding == skipped), "{found:?}");
-    }
-}
-
-#[test]
 fn bad_archives_are_refused() {
-    let member = |name: &str, text: &str| (name.to_owned(), text.as_bytes().to_vec());
-    let whole = gzip(&tar(&members()));
+    let whole = gzip(&tar(&parts(&members())));
     for (name, bytes, expected) in [
         ("a cut archive", whole[..whole.len() / 2].to_vec(), "node"),
         ("no gzip", b"\x1f\x8b\x08rest".to_vec(), "node: cannot be read: "),
         (
             "nothing of a node",
-            tar(&[member("a.log", "x")]),
+            tar(&[("a.log", b"x")]),
             "node: no .json, .yaml or .yml file in this archive",
         ),
         (
             "another document",
-            zip(&[member("a.json", r#"{"name":"x"}"#)]),
+            zip(&[("a.json", br#"{"name":"x"}"#)]),
             "node:a.json: looks like no document of a node",
         ),
         (
             "a member that is cut off",
-            zip(&[member("ps.json", r#"{"containers":["#)]),
+            zip(&[("ps.json", br#"{"containers":["#)]),
             "node:ps.json, document 1: the input ends in the middle of the document",
         ),
         (
             "a chart",
-            tar(&[member("Chart.yaml", "name: web\n")]),
+            tar(&[("Chart.yaml", b"name: web\n")]),
             "node: looks like a Helm chart",
         ),
     ] {

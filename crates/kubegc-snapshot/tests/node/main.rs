@@ -12,4 +12,6 @@ mod facts;
 mod knowledge;
 mod laws;
 mod manifests;
+#[path = "../transcript/pack.rs"]
+mod pack;
 mod pods_file;

@@ -1,4 +1,4 @@
-//! Webhook configurations and APIServices.
+//! Webhook configurations.
 
 use kubegc_core::{LabelRequirement, LabelSelector, RequestMatcher, Scope, admission::Webhook};
 use kubegc_snapshot::{Details, Problem, Snapshot};
@@ -122,37 +122,4 @@ fn a_webhook_that_cannot_be_read_is_a_finding_and_the_others_are_kept() {
     let configuration = "MutatingWebhookConfiguration";
     let stripped = object("admissionregistration.k8s.io/v1", configuration, json!({}));
     assert_eq!(details(&stripped), None);
-}
-
-#[test]
-fn api_services_are_read() {
-    let service = json!({ "namespace": "kube-system", "name": "metrics-server", "port": 443 });
-    for (status, is_available) in [("True", true), ("False", false), ("Unknown", false)] {
-        let snapshot = object(
-            "apiregistration.k8s.io/v1",
-            "APIService",
-            json!({
-                "spec": { "group": "metrics.k8s.io", "version": "v1beta1", "service": service },
-                "status": { "conditions": [{ "type": "Available", "status": status }] },
-            }),
-        );
-        let Some(Details::ApiService(found)) = details(&snapshot) else {
-            panic!("{:?}", details(&snapshot));
-        };
-        assert_eq!((&*found.group, &*found.version), ("metrics.k8s.io", "v1beta1"));
-        assert_eq!(
-            found.service,
-            Some(("kube-system".into(), "metrics-server".into()))
-        );
-        assert_eq!(found.is_available(), Some(is_available), "{status}");
-    }
-    let snapshot = object(
-        "apiregistration.k8s.io/v1",
-        "APIService",
-        json!({ "spec": { "group": "", "version": "v1", "service": null } }),
-    );
-    let Some(Details::ApiService(found)) = details(&snapshot) else {
-        panic!("{:?}", details(&snapshot));
-    };
-    assert_eq!((&found.service, found.is_available()), (&None, None));
 }

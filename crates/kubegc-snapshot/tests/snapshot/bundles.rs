@@ -5,7 +5,7 @@
 use crate::{
     common::{findings, read, reader, render},
     escapes::unescaped,
-    packed::{gzip, tar},
+    pack::{gzip, tar},
 };
 use kubegc_fixtures::check_transcript;
 use kubegc_snapshot::{Problem, Snapshot};

@@ -136,7 +136,7 @@ fn an_incomplete_list_of_the_api_server_proves_nothing() {
     let path = "must-gather/namespaces/shop/core/pods.yaml";
     let whole = |text: &str| {
         let mut reader = reader().lenient(true);
-        let archive = crate::packed::tar(&[(path, text.as_bytes())]);
+        let archive = crate::pack::tar(&[(path, text.as_bytes())]);
         reader.read("dump.tar", &*archive).expect("lenient");
         let snapshot = reader.finish().expect("read");
         snapshot
@@ -169,7 +169,7 @@ fn an_incomplete_list_of_the_api_server_proves_nothing() {
     }
     // The declaration does not change.
     let mut declared = reader().complete("pods@shop");
-    let archive = crate::packed::tar(&[(path, pods.as_bytes())]);
+    let archive = crate::pack::tar(&[(path, pods.as_bytes())]);
     declared.read("dump.tar", &*archive).expect("a list");
     let snapshot = declared.finish().expect("read");
     assert_eq!(

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use kubegc_snapshot::Snapshot;
 
 use crate::common::{bytes, read, reader, render};
-use crate::packed::{gzip, tar, zip};
+use crate::pack::{gzip, tar, zip};
 
 /// The facts that must not depend on the order of documents.
 fn contents(snapshot: &Snapshot) -> (String, String) {

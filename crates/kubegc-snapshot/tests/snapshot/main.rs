@@ -1,7 +1,6 @@
 //! Readers of dumps: layouts, bad input, kinds, laws, large streams.
 
 mod admission;
-mod bad_input;
 mod bundles;
 mod cases;
 mod common;
@@ -13,6 +12,8 @@ mod kubectl;
 mod laws;
 mod layouts;
 mod manifests;
+#[path = "../transcript/pack.rs"]
+mod pack;
 mod packed;
 mod streaming;
 mod threads;

@@ -1,48 +1,23 @@
 //! Compressed files, archives, encodings and streams are read like their content.
 
-use std::io::{Cursor, Write};
+use std::io::Write;
 
-use crate::common::{bytes, data, findings, read, reader, render};
-use flate2::{Compression, write::GzEncoder};
 use kubegc_snapshot::Problem;
 use lzma_rust2::{XzOptions, XzWriter};
 
-pub(crate) fn gzip(bytes: &[u8]) -> Vec<u8> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
-    encoder.write_all(bytes).expect("memory");
-    encoder.finish().expect("memory")
-}
+use crate::{
+    common::{bytes, data, findings, read, reader, render},
+    pack::{gzip, parts, tar, zip},
+};
 
-pub(crate) fn xz(bytes: &[u8]) -> Vec<u8> {
+fn xz(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = XzWriter::new(Vec::new(), XzOptions::with_preset(1)).expect("memory");
     encoder.write_all(bytes).expect("memory");
     encoder.finish().expect("memory")
 }
 
-pub(crate) fn zstd(bytes: &[u8]) -> Vec<u8> {
+fn zstd(bytes: &[u8]) -> Vec<u8> {
     ruzstd::encoding::compress_to_vec(bytes, ruzstd::encoding::CompressionLevel::Fastest)
-}
-
-/// A tar archive of these paths and contents.
-pub(crate) fn tar(members: &[(&str, &[u8])]) -> Vec<u8> {
-    let mut archive = tar::Builder::new(Vec::new());
-    for (path, bytes) in members {
-        let mut header = tar::Header::new_gnu();
-        header.set_size(bytes.len() as u64);
-        header.set_mode(0o644);
-        archive.append_data(&mut header, path, *bytes).expect("memory");
-    }
-    archive.into_inner().expect("memory")
-}
-
-pub(crate) fn zip(members: &[(&str, &[u8])]) -> Vec<u8> {
-    let mut archive = zip::ZipWriter::new(Cursor::new(Vec::new()));
-    for (path, bytes) in members {
-        let options = zip::write::SimpleFileOptions::default();
-        archive.start_file(*path, options).expect("memory");
-        archive.write_all(bytes).expect("memory");
-    }
-    archive.finish().expect("memory").into_inner()
 }
 
 /// A text in UTF-16 with a byte order mark.
@@ -155,7 +130,7 @@ fn an_archive_is_read_as_its_directory() {
         of_directory.read_path(&data(directory)).expect(directory);
         let of_directory = of_directory.finish().expect(directory);
         let members = members(directory);
-        let members: Vec<(&str, &[u8])> = members.iter().map(|(path, bytes)| (&**path, &**bytes)).collect();
+        let members = parts(&members);
         for (name, archive) in [("tgz", gzip(&tar(&members))), ("zip", zip(&members))] {
             // From a file whose name does not show the format.
             let directory_of_test = tempfile::tempdir().expect("a directory");

@@ -207,6 +207,21 @@ fn deep_nesting_is_an_error_or_skipped() {
         error.to_string().starts_with("f, document 1: line 3, column "),
         "{error}"
     );
+    let blocks = "- ".repeat(100_000);
+    crate::common::read("f", blocks.as_bytes()).expect_err("deep");
+}
+
+#[test]
+fn after_an_error_there_is_no_snapshot() {
+    let mut reader = reader();
+    let good = br#"{"kind":"List","apiVersion":"v1","items":[]}"#;
+    reader.read("good", &good[..]).expect("good");
+    reader.read("bad", &b"{"[..]).expect_err("cut off");
+    let error = reader.finish().expect_err("short");
+    assert_eq!(
+        error.to_string(),
+        "bad, document 1: was not read to its end, so there is no snapshot"
+    );
 }
 
 #[test]
