@@ -1,6 +1,6 @@
 //! Unusual, incomplete and large listings, statuses and file systems.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
 use kubegc_core::{
     Runtime, RuntimeError,
@@ -45,20 +45,6 @@ async fn one_id_under_two_runtime_handlers_is_two_images() {
         let removed = runtime.remove_image("sha256:web", handlers[0]).await;
         assert_eq!(removed, Ok(()), "only the one of this handler");
     }
-}
-
-#[tokio::test]
-async fn placeholders_do_not_count_as_names() {
-    let texts = |texts: &[&str]| texts.iter().map(ToString::to_string).collect();
-    let images = vec![wire::Image {
-        repo_tags: texts(&["<none>:<none>", "web:1", "web:<none>"]),
-        repo_digests: texts(&["<none>@<none>", "web@sha256:bb"]),
-        ..image("sha256:web")
-    }];
-    let server = listing(Vec::new(), Vec::new(), images);
-    let listed = server.connect().await.images().await.expect("listed");
-    assert_eq!(listed[0].tags, [Arc::from("web:1")]);
-    assert_eq!(listed[0].digests, [Arc::from("web@sha256:bb")]);
 }
 
 #[tokio::test]
@@ -288,26 +274,6 @@ async fn an_incomplete_entry_makes_the_listing_an_error_that_names_it() {
         let expected = half(format!("ListImages: an incomplete response: {problem}"));
         assert_eq!(server.connect().await.images().await.err(), expected);
     }
-}
-
-#[tokio::test]
-async fn equal_entries_count_once() {
-    let server = listing(
-        vec![container("c"), container("d"), container("c")],
-        vec![sandbox("s"), sandbox("s")],
-        vec![image("i"), image("i")],
-    );
-    let runtime = server.connect().await;
-    let containers = runtime.containers().await.expect("listed");
-    assert_eq!(
-        containers
-            .iter()
-            .map(|container| &*container.id)
-            .collect::<Vec<_>>(),
-        ["c", "d"]
-    );
-    assert_eq!(runtime.sandboxes().await.expect("listed").len(), 1);
-    assert_eq!(runtime.images().await.expect("listed").len(), 1);
 }
 
 #[tokio::test]

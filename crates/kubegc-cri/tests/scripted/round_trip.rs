@@ -246,7 +246,8 @@ fn flawed(facts: &(Vec<Container>, Vec<Sandbox>, Vec<Image>), (flaw, index): (Fl
             Flaw::NoId => image.id.clear(),
             Flaw::NoSpec => image.spec = None,
             Flaw::Placeholder => {
-                image.repo_tags.push("<none>:<none>".to_owned());
+                let tags = ["<none>:<none>", "web:<none>"];
+                image.repo_tags.extend(tags.map(str::to_owned));
                 image.repo_digests.insert(0, "<none>@<none>".to_owned());
             }
             Flaw::Twice | Flaw::TwiceDifferently => {
