@@ -58,18 +58,43 @@ pub struct AssumptionArguments {
     /// Assume that this finalizer is removed from objects which are being deleted.
     #[arg(long, value_name = "FINALIZER")]
     pub release: Vec<String>,
+    /// Assume that this finalizer is not removed.
+    #[arg(long, value_name = "FINALIZER")]
+    pub keep: Vec<String>,
+    /// Assume that a component outside of kube-controller-manager acts, or does not:
+    /// `cloud-controller-manager=off`.
+    #[arg(long, value_name = "COMPONENT=on|off", value_parser = component)]
+    pub assume: Vec<(String, bool)>,
     /// Assume that this admission webhook cannot be reached.
     #[arg(long, value_name = "NAME")]
     pub unreachable_webhook: Vec<String>,
+    /// Assume that this API of another server is not available: `metrics.k8s.io/v1beta1`.
+    #[arg(long, value_name = "GROUP/VERSION")]
+    pub unavailable_api: Vec<String>,
+}
+
+/// A component and whether it acts.
+fn component(text: &str) -> Result<(String, bool), String> {
+    match text.rsplit_once('=') {
+        Some((name, "on")) => Ok((name.to_owned(), true)),
+        Some((name, "off")) => Ok((name.to_owned(), false)),
+        _ => Err("it must end with =on or =off".to_owned()),
+    }
 }
 
 impl From<&AssumptionArguments> for Assumptions {
     fn from(arguments: &AssumptionArguments) -> Self {
         let names = |names: &[String]| names.iter().map(|name| name.as_str().into()).collect();
+        let acts = |name: &String, acts: bool| (Arc::from(name.as_str()), acts);
+        let released = arguments.release.iter().map(|name| acts(name, true));
+        let kept = arguments.keep.iter().map(|name| acts(name, false));
+        let components = arguments.assume.iter().map(|(name, is_on)| acts(name, *is_on));
+        let acting = released.chain(kept).chain(components);
         Self {
             pods_end: !arguments.pods_never_end,
-            finalizers_released: names(&arguments.release),
+            acting: acting.collect(),
             unreachable_webhooks: names(&arguments.unreachable_webhook),
+            unavailable_apis: names(&arguments.unavailable_api),
             ..Self::default()
         }
     }
@@ -112,7 +137,9 @@ impl DumpArguments {
         let snapshot = self.snapshot(bundled)?;
         let mut assumptions = Assumptions::from(&self.assumptions);
         change(&mut assumptions);
-        Ok(Cluster::new(snapshot.version(), snapshot, assumptions))
+        let cluster = Cluster::new(snapshot.version(), snapshot, assumptions);
+        cluster.check_assumptions()?;
+        Ok(cluster)
     }
 
     /// Writes the findings to stderr: without `--notes` a line for each problem.
@@ -291,7 +318,7 @@ mod tests {
         let arguments = ["--pods-never-end", "--release", "example.com/hold"];
         let set = of(&[&arguments[..], &["--unreachable-webhook", "w.example.com"]].concat());
         assert!(!set.pods_end);
-        assert_eq!(set.finalizers_released, ["example.com/hold".into()]);
+        assert_eq!(set.acting, [("example.com/hold".into(), true)].into());
         assert_eq!(set.unreachable_webhooks, ["w.example.com".into()]);
     }
 }

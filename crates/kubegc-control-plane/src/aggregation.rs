@@ -2,10 +2,10 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use kubegc_core::{ApiResource, ObjectMeta, store::Discovered};
+use kubegc_core::{ApiResource, Behavior, KubernetesVersion, ObjectMeta, Timestamp, store::Discovered};
 
-/// The discovery error of an API whose server cannot be reached.
-const UNAVAILABLE: &str = "the server is currently unable to handle the request";
+/// All APIs are discovered by one request, whose answer marks those whose server cannot be reached.
+const DISCOVERED_AT_ONCE: Behavior = Behavior::since(27, 0, "KEP-3352 (AggregatedDiscoveryEndpoint)");
 
 /// An API of an extension API server: an APIService with `spec.service`.
 #[expect(clippy::exhaustive_structs, reason = "callers build it")]
@@ -18,6 +18,8 @@ pub struct AggregatedApi {
     /// Why it is not available; `None` if it is. While one is not, its discovery fails, and no namespace is
     /// removed.
     pub failure: Option<Arc<str>>,
+    /// Since when it is not available, if that is known.
+    pub since: Option<Timestamp>,
 }
 
 /// Handles the deletion of an APIService or of its Service. Returns whether the deletion changes discovery.
@@ -59,10 +61,18 @@ pub fn no_service(namespace: &str, name: &str) -> Arc<str> {
 }
 
 /// Sets which group versions cannot be discovered.
-pub(crate) fn set_failed(discovered: &mut Discovered, apis: &BTreeMap<Arc<str>, AggregatedApi>) {
+pub(crate) fn set_failed(
+    discovered: &mut Discovered,
+    apis: &BTreeMap<Arc<str>, AggregatedApi>,
+    version: KubernetesVersion,
+) {
+    let error = |api_version: &str| match version.has(DISCOVERED_AT_ONCE) {
+        true => format!("stale GroupVersion discovery: {api_version}"),
+        false => "the server is currently unable to handle the request".to_owned(),
+    };
     let unavailable = apis.values().filter(|api| api.failure.is_some());
     discovered.failed = unavailable
-        .map(|api| (api.api_version.clone(), UNAVAILABLE.to_owned()))
+        .map(|api| (api.api_version.clone(), error(&api.api_version)))
         .collect();
 }
 
@@ -79,6 +89,7 @@ mod tests {
             api_version: "metrics.k8s.io/v1beta1".to_owned(),
             service: Some(("kube-system".into(), "metrics".into())),
             failure: None,
+            since: None,
         };
         let mut apis = BTreeMap::from([("v1beta1.metrics.k8s.io".into(), api)]);
         for (namespace, name, is_own) in [
@@ -92,9 +103,18 @@ mod tests {
             assert_eq!(is_changed, is_own, "{namespace}/{name}");
         }
         let mut discovered = Discovered::default();
-        set_failed(&mut discovered, &apis);
-        let failed = BTreeMap::from([("metrics.k8s.io/v1beta1".to_owned(), UNAVAILABLE.to_owned())]);
-        assert_eq!(discovered.failed, failed);
+        for (release, error) in [
+            ("1.26", "the server is currently unable to handle the request"),
+            ("1.27", "stale GroupVersion discovery: metrics.k8s.io/v1beta1"),
+        ] {
+            set_failed(
+                &mut discovered,
+                &apis,
+                release.parse().expect("a release in range"),
+            );
+            let failed = BTreeMap::from([("metrics.k8s.io/v1beta1".to_owned(), error.to_owned())]);
+            assert_eq!(discovered.failed, failed, "{release}");
+        }
         // With its APIService, an API that is not available no longer fails.
         let kind = ApiResource::new(
             "apiregistration.k8s.io/v1",
@@ -104,7 +124,7 @@ mod tests {
         );
         let deleted = ObjectMeta::new("", "v1beta1.metrics.k8s.io", "u2");
         assert!(follow_deletion(&mut apis, &kind, &deleted));
-        set_failed(&mut discovered, &apis);
+        set_failed(&mut discovered, &apis, KubernetesVersion::LATEST);
         assert!(discovered.failed.is_empty());
     }
 }

@@ -4,6 +4,8 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use kubegc_controllers::{Cloud, Storage};
 
+use crate::finalizers::{self, Owner};
+
 /// Assumptions about kubelets, storage, the cloud provider and operators. Printed with each forecast.
 ///
 /// # Examples
@@ -21,10 +23,14 @@ pub struct Assumptions {
     /// Whether the cloud controller manager and the CSI sidecars remove the finalizers that they own by
     /// [`FINALIZERS`](crate::finalizers::FINALIZERS). Default: they do.
     pub external_controllers_run: bool,
-    /// More finalizers that are removed from terminating objects. All others remain. Default: none.
-    pub finalizers_released: Vec<Arc<str>>,
+    /// Finalizers, and components by their names in that table, of which it is known whether they are removed,
+    /// or act. All other finalizers of operators remain. Default: none.
+    pub acting: BTreeMap<Arc<str>, bool>,
     /// The names of admission webhooks that cannot be reached. Default: those whose Service does not exist.
     pub unreachable_webhooks: Vec<Arc<str>>,
+    /// APIs of extension API servers that are not available, as `group/version` or by the names of their
+    /// APIServices. Default: those of which the dump says so.
+    pub unavailable_apis: Vec<Arc<str>>,
     /// Whether volume plugins and provisioners delete storage on request. Default: they do. Otherwise the
     /// outcome of their volumes is unknown.
     pub storage_is_deleted: bool,
@@ -68,13 +74,29 @@ impl Default for Instance {
     }
 }
 
+impl Assumptions {
+    /// Whether the owner of a finalizer removes it from terminating objects.
+    #[must_use]
+    pub fn releases(&self, finalizer: &str) -> bool {
+        let owner = match finalizers::find(finalizer).map(|known| known.owner) {
+            Some(Owner::External(owner)) => Some(owner),
+            _ => None,
+        };
+        let acts = |owner: &str| self.acting.get(owner).copied();
+        acts(finalizer)
+            .or_else(|| owner.and_then(acts))
+            .unwrap_or(owner.is_some() && self.external_controllers_run)
+    }
+}
+
 impl Default for Assumptions {
     fn default() -> Self {
         Self {
             pods_end: true,
             external_controllers_run: true,
-            finalizers_released: Vec::new(),
+            acting: BTreeMap::new(),
             unreachable_webhooks: Vec::new(),
+            unavailable_apis: Vec::new(),
             storage_is_deleted: true,
             storage: Storage::default(),
             other_nodes_are_ready: false,
@@ -95,14 +117,22 @@ impl fmt::Display for Assumptions {
         } else {
             "cloud and CSI controllers do not run; "
         })?;
-        if !self.finalizers_released.is_empty() {
-            let names = self.finalizers_released.join(", ");
-            write!(f, "the finalizers {names} are removed; ")?;
+        for (name, acts) in &self.acting {
+            let (verb, other) = if name.contains('/') || name.contains('.') {
+                ("is removed", "is not removed")
+            } else {
+                ("acts", "does not act")
+            };
+            write!(f, "{name} {}; ", if *acts { verb } else { other })?;
         }
         f.write_str("other finalizers stay; ")?;
         if !self.unreachable_webhooks.is_empty() {
             let names = self.unreachable_webhooks.join(", ");
             write!(f, "the webhooks {names} cannot be reached; ")?;
+        }
+        if !self.unavailable_apis.is_empty() {
+            let names = self.unavailable_apis.join(", ");
+            write!(f, "the APIs {names} are not available; ")?;
         }
         if !self.storage_is_deleted {
             f.write_str("no storage is deleted; ")?;
@@ -134,8 +164,9 @@ mod tests {
         let all = Assumptions {
             pods_end: false,
             external_controllers_run: false,
-            finalizers_released: vec!["a".into(), "b".into()],
+            acting: [("a.io/b".into(), true), ("c".into(), false)].into(),
             unreachable_webhooks: vec!["c".into(), "d".into()],
+            unavailable_apis: vec!["e/v1".into()],
             storage_is_deleted: false,
             storage: Storage::default(),
             other_nodes_are_ready: true,
@@ -145,8 +176,8 @@ mod tests {
             ]
             .into(),
         };
-        let text = "pods never end; cloud and CSI controllers do not run; the finalizers a, b are removed; other \
-                    finalizers stay; the webhooks c, d cannot be reached; no storage is deleted; nodes that are not in \
+        let text = "pods never end; cloud and CSI controllers do not run; a.io/b is removed; c does not act; other \
+                    finalizers stay; the webhooks c, d cannot be reached; the APIs e/v1 are not available; no storage is deleted; nodes that are not in \
                     the dump are ready; the cloud provider was queried about these nodes: n1, n2; no other controller \
                     creates objects again";
         assert_eq!(all.to_string(), text);

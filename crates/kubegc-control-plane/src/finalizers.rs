@@ -2,6 +2,8 @@
 //!
 //! A finalizer that is not in [`FINALIZERS`] belongs to an operator. A simulation keeps it.
 
+use std::time::Duration;
+
 use kubegc_core::metadata::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN};
 
 /// A finalizer and its owner.
@@ -18,7 +20,24 @@ pub struct Finalizer {
     pub removed: &'static str,
     /// The minor release in which it first appeared.
     pub since_minor: u32,
+    /// What a component outside of kube-controller-manager does at once, and what remains without it.
+    pub external: Option<External>,
 }
+
+/// What a component outside of kube-controller-manager does about terminating objects.
+#[expect(clippy::exhaustive_structs, reason = "facts of a table")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct External {
+    /// The kind whose objects wait for nothing else: one that keeps the finalizer longer than
+    /// [`OVERDUE`] shows that the component does not act.
+    pub kind: &'static str,
+    /// What remains if the finalizer is removed by hand.
+    pub leaks: &'static str,
+}
+
+/// The time after which a component certainly fails or does not run, although it normally needs seconds: its
+/// longest backoff.
+pub const OVERDUE: Duration = Duration::from_secs(300);
 
 /// A component that removes a finalizer.
 #[non_exhaustive]
@@ -58,6 +77,15 @@ const fn entry(
         owner,
         removed,
         since_minor,
+        external: None,
+    }
+}
+
+const fn of_external(finalizer: Finalizer, kind: &'static str, leaks: &'static str) -> Finalizer {
+    let external = Some(External { kind, leaks });
+    Finalizer {
+        external,
+        ..finalizer
     }
 }
 
@@ -147,26 +175,38 @@ pub const FINALIZERS: &[Finalizer] = &[
         8,
         "when no custom resource of the kind is left",
     ),
-    entry(
-        "service.kubernetes.io/load-balancer-cleanup",
+    of_external(
+        entry(
+            "service.kubernetes.io/load-balancer-cleanup",
+            "Service",
+            Owner::External("cloud-controller-manager"),
+            15,
+            "when the load balancer is deleted",
+        ),
         "Service",
-        Owner::External("cloud-controller-manager"),
-        15,
-        "when the load balancer is deleted",
+        "the load balancer at the cloud provider, with its cost",
     ),
-    entry(
-        "external-attacher/",
-        "PersistentVolume, VolumeAttachment",
-        Owner::External("CSI external-attacher"),
-        11,
-        "when the volume is detached",
+    of_external(
+        entry(
+            "external-attacher/",
+            "PersistentVolume, VolumeAttachment",
+            Owner::External("external-attacher"),
+            11,
+            "when the volume is detached",
+        ),
+        "VolumeAttachment",
+        "the attachment of the volume to its node, where it may still be mounted",
     ),
-    entry(
-        "snapshot.storage.kubernetes.io/",
-        "VolumeSnapshot, VolumeSnapshotContent, PersistentVolumeClaim",
-        Owner::External("snapshot-controller"),
-        17,
-        "when the snapshot is deleted or no longer in progress",
+    of_external(
+        entry(
+            "snapshot.storage.kubernetes.io/",
+            "VolumeSnapshot, VolumeSnapshotContent, PersistentVolumeClaim",
+            Owner::External("snapshot-controller"),
+            17,
+            "when the snapshot is deleted or no longer in progress",
+        ),
+        "VolumeSnapshotContent",
+        "the snapshot in the storage, with its cost",
     ),
 ];
 
@@ -176,7 +216,7 @@ pub const FINALIZERS: &[Finalizer] = &[
 /// ```
 /// use kubegc_control_plane::finalizers::{Owner, find};
 /// let found = find("external-attacher/csi-example-com").map(|finalizer| finalizer.owner);
-/// assert_eq!(found, Some(Owner::External("CSI external-attacher")));
+/// assert_eq!(found, Some(Owner::External("external-attacher")));
 /// assert_eq!(find("example.com/hold"), None);
 /// ```
 #[must_use]
@@ -185,11 +225,6 @@ pub fn find(name: &str) -> Option<&'static Finalizer> {
         let is_prefix = known.name.ends_with('/');
         name == known.name || is_prefix && name.starts_with(known.name)
     })
-}
-
-/// Whether a component outside of kube-controller-manager removes the finalizer.
-pub(crate) fn is_external(name: &str) -> bool {
-    find(name).is_some_and(|found| matches!(found.owner, Owner::External(_)))
 }
 
 #[cfg(test)]
@@ -206,7 +241,7 @@ mod tests {
                 "customresourcecleanup.apiextensions.k8s.io",
                 Some("kube-apiserver"),
             ),
-            ("external-attacher/csi", Some("CSI external-attacher")),
+            ("external-attacher/csi", Some("external-attacher")),
             ("external-attacher", None),
             ("snapshot.storage.kubernetes.io/x", Some("snapshot-controller")),
             ("shop/hold", None),
@@ -217,7 +252,5 @@ mod tests {
                 "{name}"
             );
         }
-        assert!(is_external("service.kubernetes.io/load-balancer-cleanup"));
-        assert!(!is_external("orphan") && !is_external("shop/hold"));
     }
 }

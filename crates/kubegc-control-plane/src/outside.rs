@@ -23,7 +23,7 @@ use serde_json::Value;
 use crate::{
     Act, Actor, Assumptions, Why,
     calls::object_ref,
-    finalizers,
+    finalizers::OVERDUE,
     trace::{Code, Recorded, Trace, code_of},
 };
 
@@ -202,15 +202,16 @@ impl Outside {
             self.releasing
                 .insert((kind, Arc::clone(&namespace), Arc::clone(&name)));
         }
-        if self.assumptions.pods_end && is("", "Pod") {
+        // A kubelet that has not ended a pod for so long does not end it now.
+        let is_overdue = deletion.saturating_add(OVERDUE) < now;
+        if self.assumptions.pods_end && is("", "Pod") && !is_overdue {
             self.ending.insert((deletion, kind, namespace, name));
         }
     }
 
     /// Whether the owner of a finalizer removes it from terminating objects.
     fn is_released(&self, finalizer: &Arc<str>) -> bool {
-        self.assumptions.finalizers_released.contains(finalizer)
-            || self.assumptions.external_controllers_run && finalizers::is_external(finalizer)
+        self.assumptions.releases(finalizer)
     }
 
     /// Performs one action. Returns whether there was anything to do; a write is added to the trace.

@@ -182,7 +182,7 @@ impl ControlPlane {
         collector.discovery_period = None;
         let catalog = Arc::new(server.discover());
         let mut discovered = Discovered::from(Catalog::clone(&catalog));
-        aggregation::set_failed(&mut discovered, &settings.aggregated_apis);
+        aggregation::set_failed(&mut discovered, &settings.aggregated_apis, server.version());
         let discovered = Arc::new(discovered);
         let mut kinds = BTreeMap::new();
         for resource in manager.resources() {
@@ -563,7 +563,7 @@ impl ControlPlane {
                 && aggregation::follow_deletion(&mut self.aggregated_apis, resource, &object.meta)
                 && let Some(discovered) = &mut self.discovered
             {
-                aggregation::set_failed(Arc::make_mut(discovered), &self.aggregated_apis);
+                aggregation::set_failed(Arc::make_mut(discovered), &self.aggregated_apis, server.version());
             }
         }
         for (resource, kind, event) in events {

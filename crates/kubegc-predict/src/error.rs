@@ -43,6 +43,16 @@ pub enum PredictError {
         /// Similar resources, `resource.group`.
         similar: Vec<String>,
     },
+    /// An assumption names something that the dump does not have.
+    #[error("no {what} {name:?} in the dump{}", question(similar))]
+    UnknownName {
+        /// What it should be, such as `admission webhook`.
+        what: &'static str,
+        /// The name.
+        name: String,
+        /// Similar names.
+        similar: Vec<String>,
+    },
     /// Kinds of several groups have this name.
     #[error("resource type {name:?} is ambiguous: use {}", candidates.join(" or "))]
     AmbiguousKind {

@@ -72,7 +72,7 @@ pub(crate) fn everything(
 
 /// The objects at which something happens without any intent: owners that do not exist, and deletions in
 /// progress.
-fn pending(cluster: &Cluster) -> impl Iterator<Item = u32> + '_ {
+pub(crate) fn pending(cluster: &Cluster) -> impl Iterator<Item = u32> + '_ {
     let facts = &cluster.edges.facts;
     let is_pending = |at: &u32| facts[*at as usize] & crate::cluster::PENDING_CHANGES != 0;
     (0..facts.len() as u32).filter(is_pending)
@@ -254,6 +254,7 @@ fn newest(record: &Record) -> Option<Timestamp> {
         Body::Job(job) => job.conditions.known(),
         Body::CertificateSigningRequest(request) => request.conditions.known(),
         Body::Node(node) => node.conditions.known(),
+        Body::Namespace(namespace) => namespace.conditions.known(),
         _ => None,
     };
     let changed = conditions.into_iter().flatten();

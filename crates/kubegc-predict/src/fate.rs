@@ -8,6 +8,7 @@ use serde::Serialize;
 use crate::{
     Wait,
     document::{each_shown, shown},
+    report::span,
     trace::Actor,
 };
 
@@ -256,6 +257,16 @@ pub enum Finding {
         /// The name of the node.
         node: Arc<str>,
     },
+    /// A component outside of kube-controller-manager is assumed not to act, because an object has waited for
+    /// it much longer than it normally needs.
+    DoesNotAct {
+        /// The component.
+        component: &'static str,
+        /// The object that has waited longest.
+        object: ObjectRef,
+        /// How long.
+        lasted: Duration,
+    },
     /// StatefulSets were not dumped completely, and claims are named like those of sets that are missing. If
     /// such a set or its pod is being deleted, the claims and their volumes may be deleted with it.
     UnseenSets {
@@ -353,6 +364,16 @@ impl fmt::Display for Finding {
             Self::NodeNotDumped { node } => write!(
                 f,
                 "the cloud provider was queried about node {node}, which is missing from the dump: its response has no effect"
+            ),
+            Self::DoesNotAct {
+                component,
+                object,
+                lasted,
+            } => write!(
+                f,
+                "{component} is assumed not to act: {} has waited for it for {}",
+                object.short(),
+                span(*lasted)
             ),
             Self::UnseenSets { claims } => write!(
                 f,

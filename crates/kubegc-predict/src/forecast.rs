@@ -8,7 +8,7 @@ use std::{
 
 use foldhash::fast::FixedState;
 use hashbrown::HashSet;
-use kubegc_control_plane::{Actor, Outcome, Simulation, Step, Why};
+use kubegc_control_plane::{Actor, Outcome, Simulation, Step, Why, finalizers};
 use kubegc_core::{
     ApiResource, KindId, ObjectMeta, ObjectRef, OwnerReference, SharedMeta, Timestamp, Uid, metadata,
     record::{ObjectId, Resource},
@@ -18,7 +18,7 @@ use kubegc_snapshot::{ObjectView, Snapshot};
 use serde::Serialize;
 
 use crate::{
-    Assumptions, Cluster,
+    Assumptions, Cluster, Wait,
     cluster::{Owner, Scope},
     fate::{Fate, Finding},
     recreation,
@@ -564,6 +564,22 @@ fn findings_of(cluster: &Cluster, scope: &Scope, fates: &[ObjectFate]) -> Vec<Fi
         }
     }
     findings.extend(recreation::findings(cluster, fates));
+    findings.extend(cluster.silent.iter().filter_map(|silent| {
+        let is_its = |fate: &ObjectFate| match &fate.fate {
+            Fate::Terminating { waits_for } => waits_for.iter().any(|wait| match wait {
+                Wait::Finalizer { known, .. } => {
+                    known.is_some_and(|known| known.owner == finalizers::Owner::External(silent.component))
+                }
+                _ => false,
+            }),
+            _ => false,
+        };
+        fates.iter().any(is_its).then(|| Finding::DoesNotAct {
+            component: silent.component,
+            object: silent.object.clone(),
+            lasted: silent.lasted,
+        })
+    }));
     findings.extend(missing_kinds(cluster, scope));
     if !namespaces.is_empty() {
         let is_unlisted = |resource: &ApiResource| {

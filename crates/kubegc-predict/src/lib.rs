@@ -27,6 +27,7 @@ pub mod comparison;
 pub mod doctor;
 mod error;
 mod everything;
+mod evidence;
 pub mod explain;
 pub mod explore;
 mod fate;
@@ -44,7 +45,7 @@ mod unknown;
 mod wait;
 
 pub use closure::Closure;
-pub use cluster::Cluster;
+pub use cluster::{BrokenExtension, Cluster, Extension};
 pub use comparison::Comparison;
 pub use doctor::Diagnosis;
 pub use error::PredictError;
@@ -58,7 +59,7 @@ pub use question::Question;
 pub use report::{Detail, document};
 pub use selection::Selection;
 pub use trace::Step;
-pub use wait::{Remaining, Wait};
+pub use wait::{BlockedBy, Blocking, Remaining, Wait};
 
 /// The writes of a forecast, each with its effects, actor and reason.
 pub mod trace {

@@ -3,11 +3,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use kubegc_control_plane::{Actor, Step, Why};
+use kubegc_control_plane::{Act, Actor, Step, Why};
 use kubegc_core::{ObjectRef, Uid};
 use kubegc_objects::Reason;
 
-/// The last refused request of each sender about each object.
+/// The last answers to requests that were refused, and not performed later.
 #[derive(Debug, Default)]
 pub(crate) struct Refusals<'s> {
     by_object: BTreeMap<&'s Uid, Vec<&'s Step>>,
@@ -23,22 +23,26 @@ impl<'s> Refusals<'s> {
         if !steps.iter().any(is_refused) {
             return refusals;
         }
-        let mut last = HashMap::<(Actor, &ObjectRef), &Step>::new();
+        let mut last = HashMap::<(Actor, Verb, &ObjectRef), &Step>::new();
         for step in steps {
-            last.insert((step.actor, &step.object), step);
+            last.insert((step.actor, Verb::of(step.act), &step.object), step);
         }
         for step in steps.iter().filter(|step| is_refused(step)) {
-            if !std::ptr::eq(last[&(step.actor, &*step.object)], step) {
+            if !std::ptr::eq(last[&(step.actor, Verb::of(step.act), &*step.object)], step) {
                 continue;
             }
-            for uid in waiting(step) {
+            let orphaning = match &step.why {
+                Why::Collector(Reason::OwnerOrphans(owner)) => Some(&owner.uid),
+                _ => None,
+            };
+            for uid in [&step.object.uid].into_iter().chain(orphaning) {
                 refusals.by_object.entry(uid).or_default().push(step);
             }
         }
         refusals
     }
 
-    /// Those that an object waits for.
+    /// Those about an object, and those about dependents that it orphans.
     pub(crate) fn about(&self, uid: &Uid) -> impl Iterator<Item = &'s Step> {
         self.by_object.get(uid).into_iter().flatten().copied()
     }
@@ -49,16 +53,22 @@ fn is_refused(step: &Step) -> bool {
     step.failure.is_some() && step.actor != Actor::Client
 }
 
-/// The object of a request, and the owners that wait for its effect.
-fn waiting(step: &Step) -> impl Iterator<Item = &Uid> {
-    let owners = match &step.why {
-        Why::Collector(reason) => reason.owners(),
-        _ => &[],
-    };
-    let orphaning = match &step.why {
-        Why::Collector(Reason::OwnerOrphans(owner)) => Some(&owner.uid),
-        _ => None,
-    };
-    let owners = owners.iter().map(|owner| &owner.reference.uid);
-    [&step.object.uid].into_iter().chain(orphaning).chain(owners)
+/// The verb of a request, as far as a later answer to it settles an earlier one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Verb {
+    Delete,
+    DeleteCollection,
+    Write,
+    Storage,
+}
+
+impl Verb {
+    const fn of(act: Act) -> Self {
+        match act {
+            Act::Delete { .. } => Self::Delete,
+            Act::DeleteCollection => Self::DeleteCollection,
+            Act::Patch { .. } | Act::Create | Act::Update => Self::Write,
+            Act::Storage(_) => Self::Storage,
+        }
+    }
 }

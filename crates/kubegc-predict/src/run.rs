@@ -86,8 +86,9 @@ pub(crate) struct Simulated {
 impl Run<'_> {
     /// Predicts the effects of the deletes.
     pub(crate) fn forecast(&self) -> Forecast {
-        let targets = self.deletes.iter().filter_map(|delete| delete.position);
-        let simulated = self.simulate(targets);
+        let targets: Vec<u32> = self.deletes.iter().filter_map(|delete| delete.position).collect();
+        let waiting = self.cluster.waiting_for(&targets);
+        let simulated = self.simulate(targets.into_iter().chain(waiting));
         let missing = unknown::of_intents(self.cluster, &simulated);
         forecast::conclude(self, simulated, missing)
     }

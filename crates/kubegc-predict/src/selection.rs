@@ -288,7 +288,7 @@ const SIMILAR_MAX: usize = 3;
 const SIMILARITY_MIN: f64 = 0.8;
 
 /// The names that are most similar to one that was not found.
-fn similar(name: &str, known: impl Iterator<Item = (Arc<str>, String)>) -> Vec<String> {
+pub(crate) fn similar(name: &str, known: impl Iterator<Item = (Arc<str>, String)>) -> Vec<String> {
     let name = name.to_lowercase();
     let similarity = |known: &str| strsim::jaro_winkler(&name, &known.to_lowercase());
     let mut found: Vec<(f64, String)> = known

@@ -3,16 +3,17 @@
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use kubegc_control_plane::{
-    Act, Actor, Simulation,
+    Act, Actor, Simulation, Why,
     finalizers::{self, Finalizer, Owner},
 };
 use kubegc_controllers::Key;
-use kubegc_core::{ApiResource, ObjectMeta, ObjectRef, Timestamp, metadata};
+use kubegc_core::{ApiResource, ObjectMeta, ObjectRef, Timestamp, Uid, metadata};
+use kubegc_objects::Reason;
 use kubegc_sim::StoredObject;
 use kubegc_snapshot::SnapshotObject;
 use serde::Serialize;
 
-use crate::{Cluster, refusals::Refusals, unknown::kubelet_of};
+use crate::{Cluster, refusals::Refusals, report::span, run::deletion_requested_at, unknown::kubelet_of};
 
 /// A condition that a terminating object waits for.
 ///
@@ -42,7 +43,7 @@ pub enum Wait {
     /// For its dependents: it is deleted in the foreground.
     Dependents {
         /// The dependents that block its deletion. Empty if none of them is in the dump.
-        blocking: Vec<ObjectRef>,
+        blocking: Vec<Blocking>,
     },
     /// For the content of a namespace, or the custom resources of a CustomResourceDefinition.
     Content {
@@ -89,12 +90,51 @@ pub enum Wait {
         api_service: Arc<str>,
         /// Why it is not available.
         failure: Arc<str>,
+        /// Since when, if the dump says so.
+        since: Option<Timestamp>,
     },
     /// For a kubelet.
     Kubelet {
         /// The node, which is lost or does not exist; `None` if pods are assumed never to end.
         node: Option<Arc<str>>,
     },
+}
+
+/// A dependent that blocks the deletion of an owner.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Blocking {
+    /// The dependent.
+    pub object: ObjectRef,
+    /// Why it is not deleted; `None` if it is terminating itself.
+    pub because: Option<BlockedBy>,
+}
+
+/// The reason why a dependent is not deleted with its owner.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum BlockedBy {
+    /// The API server refuses its deletion, or the removal of its owner reference, with this message.
+    Refused(Arc<str>),
+    /// It names an owner of this apiVersion and kind, which is not served: the collector never decides about
+    /// it.
+    OwnerNotServed(String),
+}
+
+impl fmt::Display for Blocking {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.object.short())?;
+        match &self.because {
+            Some(BlockedBy::Refused(message)) => {
+                write!(f, " (the API server refuses to delete or release it: {message})")
+            }
+            Some(BlockedBy::OwnerNotServed(kind)) => write!(
+                f,
+                " (it names an owner of {kind}, which is not served: the collector never decides about it)"
+            ),
+            None => Ok(()),
+        }
+    }
 }
 
 /// The objects of one resource that remain.
@@ -163,7 +203,7 @@ impl fmt::Display for Wait {
                 f.write_str("its dependents, none of which is in the dump")
             }
             Self::Dependents { blocking } => {
-                let names: Vec<String> = blocking.iter().take(NAMED_MAX).map(ObjectRef::short).collect();
+                let names: Vec<String> = blocking.iter().take(NAMED_MAX).map(ToString::to_string).collect();
                 write!(f, "its dependents {}", names.join(", "))?;
                 match blocking.len().saturating_sub(NAMED_MAX) {
                     0 => Ok(()),
@@ -223,12 +263,15 @@ impl fmt::Display for Wait {
                 api_version,
                 api_service,
                 failure,
+                since,
                 ..
-            } => write!(
-                f,
-                "the discovery of {api_version}, which fails because APIService {api_service} is not available: \
-                 {failure}"
-            ),
+            } => {
+                write!(f, "the discovery of {api_version}, which fails")?;
+                if let Some(since) = since {
+                    write!(f, " since {since}")?;
+                }
+                write!(f, ": apiservice/{api_service} is not available ({failure})")
+            }
             Self::Kubelet { node: Some(node) } => {
                 write!(f, "the kubelet of node {node}, which does not run")
             }
@@ -260,7 +303,7 @@ pub(crate) fn waits_for(
         }
         waits.push(match &**name {
             metadata::FINALIZER_FOREGROUND => Wait::Dependents {
-                blocking: simulation.plane.collector().explain(&end.uid).blocking,
+                blocking: blocking(cluster, simulation, refusals, &end.uid),
             },
             CRD_CLEANUP if is("apiextensions.k8s.io", "CustomResourceDefinition") => Wait::Content {
                 finalizer: Arc::clone(name),
@@ -294,20 +337,21 @@ pub(crate) fn waits_for(
     waits
 }
 
-/// The refused requests that an object waits for. Each keeps one of its finalizers: that of the controller that
-/// sends the request, if there is one.
+/// The refused requests that an object waits for, each with the finalizer that it would remove.
 fn refused(refusals: &Refusals<'_>, end: &ObjectMeta) -> Vec<Wait> {
     let waits = refusals.about(&end.uid).filter_map(|step| {
-        let finalizer = end.finalizers.iter().find(|name| {
-            let owner = finalizers::find(name).map(|known| known.owner);
-            match step.actor {
-                Actor::GarbageCollector => owner == Some(Owner::GarbageCollector),
-                Actor::Controller(sender) => owner == Some(Owner::Controller(sender)),
-                _ => false,
+        let is_its = |name: &&Arc<str>| match &step.why {
+            Why::Collector(Reason::OwnerOrphans(_) | Reason::DependentsReleased) => {
+                ***name == *metadata::FINALIZER_ORPHAN
             }
-        });
+            Why::Collector(Reason::NothingBlocks { .. }) => ***name == *metadata::FINALIZER_FOREGROUND,
+            _ => finalizers::find(name).is_some_and(|known| match known.owner {
+                Owner::Controller(owner) => step.actor == Actor::Controller(owner),
+                _ => false,
+            }),
+        };
         Some(Wait::Refused {
-            finalizer: finalizer.cloned(),
+            finalizer: Some(Arc::clone(end.finalizers.iter().find(is_its)?)),
             actor: step.actor,
             act: step.act,
             object: ObjectRef::clone(&step.object),
@@ -315,6 +359,37 @@ fn refused(refusals: &Refusals<'_>, end: &ObjectMeta) -> Vec<Wait> {
         })
     });
     waits.collect()
+}
+
+/// The dependents that block the deletion of an owner in the foreground.
+fn blocking(
+    cluster: &Cluster,
+    simulation: &Simulation,
+    refusals: &Refusals<'_>,
+    owner: &Uid,
+) -> Vec<Blocking> {
+    let objects = simulation.plane.collector().explain(owner).blocking;
+    let objects = objects.into_iter().map(|object| {
+        let refused = refusals.about(&object.uid).find(|step| *step.object == object);
+        let because = match refused.and_then(|step| step.failure.as_ref()) {
+            Some(message) => Some(BlockedBy::Refused(Arc::clone(message))),
+            None => unserved_owner(cluster, &object).map(BlockedBy::OwnerNotServed),
+        };
+        Blocking { object, because }
+    });
+    objects.collect()
+}
+
+/// apiVersion and kind of an owner of an object that the API server does not serve.
+fn unserved_owner(cluster: &Cluster, object: &ObjectRef) -> Option<String> {
+    let position = cluster.positions_of(&object.uid).next()?;
+    let view = cluster.snapshot.view(position as usize)?;
+    let mut references = view.owner_references();
+    let unserved = references.find(|reference| {
+        cluster.kind_id(&reference.api_version, &reference.kind).is_none()
+            && cluster.is_unserved(&reference.api_version, &reference.kind)
+    })?;
+    Some(format!("{}/{}", unserved.api_version, unserved.kind))
 }
 
 /// What keeps a namespace: APIs that cannot be discovered, refused deletes, and the content that remains.
@@ -330,6 +405,7 @@ fn content(
             api_version: api.api_version.clone(),
             api_service: Arc::clone(name),
             failure: Arc::clone(api.failure.as_ref()?),
+            since: api.since,
         })
     });
     let mut waits: Vec<Wait> = unavailable.collect();
@@ -365,8 +441,15 @@ fn removal(cluster: &Cluster, simulation: &Simulation, object: &SnapshotObject, 
     let known = finalizers::find(name);
     let reason = match known.map(|known| known.owner) {
         Some(Owner::Controller(controller)) => kept(simulation, object, controller),
-        Some(Owner::External(_)) if !cluster.assumptions.external_controllers_run => {
-            Some("it is assumed not to run".to_owned())
+        Some(Owner::External(component)) if !cluster.assumptions.releases(name) => {
+            let is_silent = cluster.silent.iter().any(|silent| silent.component == component);
+            let since = deletion_requested_at(&object.meta).filter(|_| is_silent);
+            let lasted = since.map(|since| span(simulation.plane.began().since(since)));
+            Some(match lasted {
+                Some(lasted) => format!("it has not for {lasted}, and normally needs seconds"),
+                None if is_silent => "other objects show that it does not act".to_owned(),
+                None => "it is assumed not to act".to_owned(),
+            })
         }
         _ => None,
     };

@@ -137,7 +137,10 @@ fn finalizers_are_removed_by_their_owners() {
         let mut fixture = Fixture::new(Settings {
             assumptions: Arc::new(Assumptions {
                 external_controllers_run: external,
-                finalizers_released: released.clone(),
+                acting: released
+                    .iter()
+                    .map(|name: &Arc<str>| (name.clone(), true))
+                    .collect(),
                 ..Assumptions::default()
             }),
             ..settings()
@@ -290,6 +293,7 @@ fn a_namespace_remains_while_an_aggregated_api_is_unavailable() {
             api_version: "metrics.k8s.io/v1beta1".to_owned(),
             service: Some(("kube-system".into(), "metrics".into())),
             failure: None,
+            since: None,
         };
         settings
             .aggregated_apis

@@ -1,15 +1,25 @@
 //! The extensions of the API server that a dump shows: admission webhooks and APIServices of extension API
 //! servers, each with the reason why it cannot be reached.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
-use kubegc_control_plane::{AggregatedApi, Assumptions, no_service};
+use kubegc_control_plane::{
+    AggregatedApi, Assumptions,
+    finalizers::{self, FINALIZERS},
+    no_service,
+};
 use kubegc_core::{
+    ObjectRef, Timestamp,
     identity::{join_api_version, split_api_version},
     record::{Condition, Resource},
 };
 use kubegc_sim::{AdmissionWebhook, service_not_found};
 use kubegc_snapshot::{Details, Snapshot, SnapshotObject};
+
+use crate::{PredictError, selection::similar};
 
 const ADMISSION: &str = "admissionregistration.k8s.io";
 const REGISTRATION: &str = "apiregistration.k8s.io";
@@ -50,7 +60,10 @@ pub(super) fn webhooks(snapshot: &Snapshot, assumptions: &Assumptions) -> Vec<Ad
 
 /// The APIs of extension API servers, by name of their APIService: those of the dump, and those whose
 /// discovery fails as the condition of a namespace says.
-pub(super) fn aggregated_apis(snapshot: &Snapshot) -> BTreeMap<Arc<str>, AggregatedApi> {
+pub(super) fn aggregated_apis(
+    snapshot: &Snapshot,
+    assumptions: &Assumptions,
+) -> BTreeMap<Arc<str>, AggregatedApi> {
     let mut apis = BTreeMap::new();
     for object in objects(snapshot, REGISTRATION, "APIService") {
         let Some(Details::ApiService(details)) = object.details.as_deref() else {
@@ -67,28 +80,179 @@ pub(super) fn aggregated_apis(snapshot: &Snapshot) -> BTreeMap<Arc<str>, Aggrega
         let api = AggregatedApi {
             api_version: join_api_version(&details.group, &details.version),
             service: Some(service.clone()),
+            since: details
+                .available
+                .as_ref()
+                .and_then(|available| available.last_transition_time),
             failure,
         };
         apis.insert(Arc::clone(&object.meta.name), api);
     }
-    if !snapshot.completeness.of(REGISTRATION, "APIService").is_complete() {
-        for (api_version, failure) in failed_discoveries(snapshot) {
+    // Every API server has APIServices: a dump without any was taken without them, whatever it declares.
+    let is_dumped = !snapshot.positions_of_kind(REGISTRATION, "APIService").is_empty();
+    if !is_dumped || !snapshot.completeness.of(REGISTRATION, "APIService").is_complete() {
+        for (api_version, (failure, since)) in failed_discoveries(snapshot) {
             let (group, version) = split_api_version(&api_version);
             let name: Arc<str> = format!("{version}.{group}").into();
             if snapshot.position(REGISTRATION, "APIService", "", &name).is_none() {
-                let failure = Some(failure.into());
-                apis.insert(
-                    name,
-                    AggregatedApi {
-                        api_version,
-                        service: None,
-                        failure,
-                    },
-                );
+                let api = AggregatedApi {
+                    api_version,
+                    service: None,
+                    failure: Some(failure),
+                    since,
+                };
+                apis.insert(name, api);
             }
         }
     }
+    for (name, api) in &mut apis {
+        if is_named(&assumptions.unavailable_apis, name, &api.api_version) {
+            api.failure
+                .get_or_insert_with(|| "it is assumed to be unavailable".into());
+        }
+    }
     apis
+}
+
+/// Whether one of these names means an API.
+fn is_named(names: &[Arc<str>], api_service: &str, api_version: &str) -> bool {
+    names
+        .iter()
+        .any(|name| **name == *api_service || **name == *api_version)
+}
+
+/// An extension of the API server that cannot be reached.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BrokenExtension {
+    /// The configuration of the webhook, or the APIService.
+    pub object: ObjectRef,
+    /// The extension.
+    pub extension: Extension,
+    /// Why it cannot be reached.
+    pub failure: Arc<str>,
+    /// Since when, if the dump says so.
+    pub since: Option<Timestamp>,
+}
+
+/// An extension of the API server.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Extension {
+    /// An admission webhook whose failure policy is `Fail`.
+    Webhook {
+        /// Its name.
+        name: Arc<str>,
+        /// The requests that it must allow, such as "DELETE of pods".
+        requests: Vec<String>,
+    },
+    /// An API of another server.
+    Api {
+        /// Its group and version.
+        api_version: String,
+        /// Namespace and name of its Service, if the dump shows it.
+        service: Option<(Arc<str>, Arc<str>)>,
+    },
+}
+
+/// The extensions that cannot be reached.
+pub(super) fn broken(
+    snapshot: &Snapshot,
+    webhooks: &[AdmissionWebhook],
+    apis: &BTreeMap<Arc<str>, AggregatedApi>,
+) -> Vec<BrokenExtension> {
+    let object_ref = |group: &str, kind: &str, name: &str| match snapshot.find(group, kind, "", name) {
+        Some(object) => object.object_ref(),
+        None => ObjectRef::new(&join_api_version(group, "v1"), kind, "", name, ""),
+    };
+    let webhooks = webhooks.iter().filter(|one| one.webhook.refuses_on_failure);
+    let webhooks = webhooks.filter_map(|one| {
+        Some(BrokenExtension {
+            object: object_ref(ADMISSION, &one.kind, &one.configuration),
+            extension: Extension::Webhook {
+                name: Arc::clone(&one.webhook.name),
+                requests: one.webhook.rules.iter().map(ToString::to_string).collect(),
+            },
+            failure: Arc::clone(one.failure.as_ref()?),
+            since: None,
+        })
+    });
+    let apis = apis.iter().filter_map(|(name, api)| {
+        Some(BrokenExtension {
+            object: object_ref(REGISTRATION, "APIService", name),
+            extension: Extension::Api {
+                api_version: api.api_version.clone(),
+                service: api.service.clone(),
+            },
+            failure: Arc::clone(api.failure.as_ref()?),
+            since: api.since,
+        })
+    });
+    apis.chain(webhooks).collect()
+}
+
+/// Checks that the names in assumptions exist.
+pub(super) fn check_names(snapshot: &Snapshot, assumptions: &Assumptions) -> Result<(), PredictError> {
+    let webhooks = webhooks(snapshot, &Assumptions::default());
+    let webhooks = webhooks
+        .iter()
+        .map(|one| &*one.webhook.name)
+        .collect::<BTreeSet<_>>();
+    let kinds = ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"];
+    let is_dumped = kinds.iter().any(|kind| {
+        !snapshot.positions_of_kind(ADMISSION, kind).is_empty()
+            || snapshot.completeness.of(ADMISSION, kind).is_complete()
+    });
+    if is_dumped {
+        for name in &assumptions.unreachable_webhooks {
+            known("admission webhook", name, webhooks.iter().copied())?;
+        }
+    }
+    let apis = aggregated_apis(snapshot, &Assumptions::default());
+    if !snapshot.positions_of_kind(REGISTRATION, "APIService").is_empty() {
+        let names = apis
+            .iter()
+            .flat_map(|(name, api)| [&**name, api.api_version.as_str()]);
+        let names: Vec<&str> = names.collect();
+        for name in &assumptions.unavailable_apis {
+            known("aggregated API", name, names.iter().copied())?;
+        }
+    }
+    let mut names: BTreeSet<&str> = FINALIZERS.iter().map(|finalizer| finalizer.name).collect();
+    names.extend(FINALIZERS.iter().filter_map(|finalizer| match finalizer.owner {
+        finalizers::Owner::External(component) => Some(component),
+        _ => None,
+    }));
+    let views = || snapshot.views();
+    for name in assumptions.acting.keys() {
+        let is_in_dump = || views().any(|view| view.finalizers().any(|finalizer| **finalizer == **name));
+        if finalizers::find(name).is_none() && !names.contains(&**name) && !is_in_dump() {
+            let in_dump = views().flat_map(|view| {
+                let finalizers = view.finalizers().map(ToString::to_string);
+                finalizers.collect::<Vec<_>>()
+            });
+            let all: BTreeSet<String> = in_dump.chain(names.iter().map(ToString::to_string)).collect();
+            known("finalizer or component", name, all.iter().map(String::as_str))?;
+        }
+    }
+    Ok(())
+}
+
+/// An error unless a name is one of these.
+fn known<'n>(
+    what: &'static str,
+    name: &str,
+    names: impl Iterator<Item = &'n str>,
+) -> Result<(), PredictError> {
+    let names: Vec<&str> = names.collect();
+    if names.contains(&name) {
+        return Ok(());
+    }
+    Err(PredictError::UnknownName {
+        what,
+        name: name.to_owned(),
+        similar: similar(name, names.into_iter().map(|name| (name.into(), name.to_owned()))),
+    })
 }
 
 /// Reason and message of a condition.
@@ -102,7 +266,7 @@ fn because(condition: &Condition) -> Arc<str> {
 }
 
 /// The group versions whose discovery fails, as the conditions of terminating namespaces say, with the reason.
-fn failed_discoveries(snapshot: &Snapshot) -> BTreeMap<String, String> {
+fn failed_discoveries(snapshot: &Snapshot) -> BTreeMap<String, (Arc<str>, Option<Timestamp>)> {
     const BEGIN: &str = "unable to retrieve the complete list of server APIs: ";
     let mut failed = BTreeMap::new();
     for position in snapshot.positions_of_kind("", Resource::Namespaces.kind()) {
@@ -130,7 +294,11 @@ fn failed_discoveries(snapshot: &Snapshot) -> BTreeMap<String, String> {
                 && api_version.contains('/')
                 && !api_version.contains(' ')
             {
-                failed.insert(api_version.to_owned(), error.to_owned());
+                let error = format!("the condition of namespace {} says: {error}", record.meta.name);
+                failed.insert(
+                    api_version.to_owned(),
+                    (error.into(), condition.last_transition_time),
+                );
             }
         }
     }

@@ -6,6 +6,7 @@ mod extensions;
 mod relations;
 mod scope;
 
+pub use extensions::{BrokenExtension, Extension};
 use std::{
     collections::BTreeMap,
     sync::{Arc, OnceLock},
@@ -22,7 +23,8 @@ use kubegc_snapshot::Snapshot;
 
 use crate::{
     Assumptions, Forecast, Intent, KindName, ObjectName, PredictError, Question, Target,
-    everything::{everything, newest_time},
+    everything::{everything, newest_time, pending},
+    evidence::{self, Silent},
     run::{self, ClientDelete, Run},
     selection::{self, unknown_kind, unknown_object},
 };
@@ -78,6 +80,9 @@ pub struct Cluster {
     pub(crate) empty_server: ApiServer,
     /// The APIs that other servers serve, by name of their APIService.
     pub(crate) aggregated_apis: BTreeMap<Arc<str>, AggregatedApi>,
+    broken_extensions: Vec<BrokenExtension>,
+    /// The components that the dump shows not to act.
+    pub(crate) silent: Vec<Silent>,
 }
 
 impl Cluster {
@@ -92,10 +97,12 @@ impl Cluster {
             namespaces_must_exist: false,
             ..Settings::default()
         };
+        let webhooks = extensions::webhooks(&snapshot, &assumptions);
+        let aggregated_apis = extensions::aggregated_apis(&snapshot, &assumptions);
+        let broken_extensions = extensions::broken(&snapshot, &webhooks, &aggregated_apis);
         let empty_server = ApiServer::new(version, snapshot.catalog.clone())
             .with_settings(settings)
-            .with_webhooks(extensions::webhooks(&snapshot, &assumptions));
-        let aggregated_apis = extensions::aggregated_apis(&snapshot);
+            .with_webhooks(webhooks);
         let mut cluster = Self {
             version,
             snapshot: Arc::new(snapshot),
@@ -107,7 +114,20 @@ impl Cluster {
             controllers: Vec::new(),
             empty_server,
             aggregated_apis,
+            broken_extensions,
+            silent: Vec::new(),
         };
+        if cluster.edges.facts.iter().any(|facts| facts & DELETING != 0) {
+            let now = newest_time(&cluster);
+            let mut assumptions = Assumptions::clone(&cluster.assumptions);
+            cluster.silent = evidence::silent(&cluster, now, &assumptions);
+            let silent = cluster
+                .silent
+                .iter()
+                .map(|silent| (silent.component.into(), false));
+            assumptions.acting.extend(silent);
+            cluster.assumptions = Arc::new(assumptions);
+        }
         cluster.controllers = run::with_storage(&cluster, &default_controllers(version));
         cluster
     }
@@ -128,6 +148,36 @@ impl Cluster {
     #[must_use]
     pub fn assumptions(&self) -> &Assumptions {
         &self.assumptions
+    }
+
+    /// The extensions of the API server that cannot be reached, as far as the dump shows it: webhooks that
+    /// requests depend on, and APIs of other servers.
+    #[must_use]
+    pub fn broken_extensions(&self) -> &[BrokenExtension] {
+        &self.broken_extensions
+    }
+
+    /// The objects that wait for an extension that one of these objects belongs to: everything with pending
+    /// changes, or nothing.
+    pub(crate) fn waiting_for<'a>(&'a self, targets: &[u32]) -> impl Iterator<Item = u32> + use<'a> {
+        let is_extension = |target: &u32| {
+            let object = self.object_ref(*target);
+            object.kind.starts_with("ValidatingAdmissionPolicy")
+                || self
+                    .broken_extensions
+                    .iter()
+                    .any(|broken| broken.object.uid == object.uid)
+        };
+        let is_any = targets.iter().any(is_extension);
+        pending(self).filter(move |_| is_any)
+    }
+
+    /// Checks that the webhooks, APIs, finalizers and components that assumptions name exist.
+    ///
+    /// # Errors
+    /// The first name that does not.
+    pub fn check_assumptions(&self) -> Result<(), PredictError> {
+        extensions::check_names(&self.snapshot, &self.assumptions)
     }
 
     /// The forecast without any intent, until nothing changes any more.

@@ -138,7 +138,7 @@ pub enum WaitCauseDocument<'a> {
     Dependents {
         /// These.
         #[cfg_attr(feature = "schemars", schemars(with = "Vec<ObjectSchema>"))]
-        dependents: &'a [ObjectRef],
+        dependents: Vec<&'a ObjectRef>,
     },
     /// A namespace for its content.
     Content {
@@ -180,6 +180,9 @@ pub enum WaitCauseDocument<'a> {
         api_service: &'a str,
         /// Why it is not available.
         failure: &'a str,
+        /// Since when, if the dump says so.
+        #[cfg_attr(feature = "schemars", schemars(with = "Option<String>"))]
+        since: Option<Timestamp>,
     },
     /// For the kubelet of its node.
     Kubelet {
@@ -516,7 +519,9 @@ impl Serialize for ReferenceProblem {
 
 fn wait(wait: &Wait) -> WaitDocument<'_> {
     let cause = match wait {
-        Wait::Dependents { blocking } => WaitCauseDocument::Dependents { dependents: blocking },
+        Wait::Dependents { blocking } => WaitCauseDocument::Dependents {
+            dependents: blocking.iter().map(|blocking| &blocking.object).collect(),
+        },
         Wait::Content { remaining, .. } => WaitCauseDocument::Content { remaining },
         Wait::Finalizer { known, reason, .. } => WaitCauseDocument::Finalizer {
             removed_by: known.map(|known| known.owner.to_string()),
@@ -542,11 +547,13 @@ fn wait(wait: &Wait) -> WaitDocument<'_> {
             api_version,
             api_service,
             failure,
+            since,
             ..
         } => WaitCauseDocument::Discovery {
             api_version,
             api_service,
             failure,
+            since: *since,
         },
         Wait::Kubelet { node } => WaitCauseDocument::Kubelet {
             node: node.as_deref(),

@@ -20,3 +20,4 @@ mod words;
 
 pub(crate) use fates::sentence;
 pub use text::Detail;
+pub(crate) use words::span;

@@ -1,6 +1,6 @@
 //! The JSON form of a question: a dump, deletes, a period and assumptions.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
 
 use kubegc_controllers::Cloud;
 use kubegc_core::{
@@ -177,10 +177,14 @@ struct PreconditionsSchema {
 pub struct AssumptionsDocument {
     /// Pods end after their grace period.
     pub pods_end: bool,
-    /// Finalizers that are removed from terminating objects.
+    /// Finalizers that are removed from terminating objects: as `acting` with `true`.
     pub finalizers_released: Vec<Arc<str>>,
+    /// Whether finalizers are removed, or components act, by name.
+    pub acting: BTreeMap<Arc<str>, bool>,
     /// Admission webhooks that cannot be reached.
     pub unreachable_webhooks: Vec<Arc<str>>,
+    /// APIs of extension API servers that are not available.
+    pub unavailable_apis: Vec<Arc<str>>,
     /// Storage plugins delete volumes.
     pub storage_is_deleted: bool,
     /// Cloud and CSI controllers remove their finalizers.
@@ -226,8 +230,10 @@ impl From<&Assumptions> for AssumptionsDocument {
         });
         Self {
             pods_end: assumptions.pods_end,
-            finalizers_released: assumptions.finalizers_released.clone(),
+            finalizers_released: Vec::new(),
+            acting: assumptions.acting.clone(),
             unreachable_webhooks: assumptions.unreachable_webhooks.clone(),
+            unavailable_apis: assumptions.unavailable_apis.clone(),
             storage_is_deleted: assumptions.storage_is_deleted,
             external_controllers_run: assumptions.external_controllers_run,
             other_nodes_are_ready: assumptions.other_nodes_are_ready,
@@ -251,10 +257,12 @@ impl From<AssumptionsDocument> for Assumptions {
             };
             (instance.node, known)
         });
+        let released = document.finalizers_released.into_iter().map(|name| (name, true));
         Self {
             pods_end: document.pods_end,
-            finalizers_released: document.finalizers_released,
+            acting: document.acting.into_iter().chain(released).collect(),
             unreachable_webhooks: document.unreachable_webhooks,
+            unavailable_apis: document.unavailable_apis,
             storage_is_deleted: document.storage_is_deleted,
             external_controllers_run: document.external_controllers_run,
             other_nodes_are_ready: document.other_nodes_are_ready,
@@ -311,7 +319,9 @@ impl<'a> QuestionDocument<'a> {
             return Err(Failure::empty());
         }
         let assumptions = self.assumptions.clone().into();
-        Ok(Cluster::new(snapshot.version(), snapshot, assumptions))
+        let cluster = Cluster::new(snapshot.version(), snapshot, assumptions);
+        cluster.check_assumptions()?;
+        Ok(cluster)
     }
 
     /// The question to this cluster.

@@ -9,7 +9,7 @@ const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
 
 /// A length of time in its two largest units, cut: `2h 10m`. Hours up to two days.
-pub(super) fn span(length: Duration) -> String {
+pub(crate) fn span(length: Duration) -> String {
     let seconds = length.as_secs();
     let (large, unit, small, small_unit) = match seconds {
         0..MINUTE => return format!("{seconds}s"),

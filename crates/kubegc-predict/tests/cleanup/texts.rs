@@ -145,7 +145,7 @@ fn names_cannot_forge_lines() {
         owned,
     );
     let assumptions = Assumptions {
-        finalizers_released: [format!("other-{odd}").into()].into(),
+        acting: [(format!("other-{odd}").into(), true)].into(),
         cloud: [(format!("node-{odd}").into(), Instance::default())].into(),
         ..Assumptions::default()
     };

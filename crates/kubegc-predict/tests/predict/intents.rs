@@ -212,7 +212,7 @@ Requests: 1
 "#,
     );
     let assumptions = Assumptions {
-        finalizers_released: vec!["example.com/held".into()],
+        acting: [("example.com/held".into(), true)].into(),
         ..Assumptions::default()
     };
     let assumed = check(
