@@ -62,7 +62,7 @@ pub(crate) fn everything(
             unknown::of_intents(cluster, &simulated)
         };
         let undetermined = undetermined(&simulated);
-        let mut forecast = forecast::conclude(&run, simulated, missing);
+        let mut forecast = forecast::conclude(&run, simulated, missing, None);
         forecast.undetermined = undetermined;
         forecast.findings.extend(findings);
         forecast.findings.sort();

@@ -103,6 +103,9 @@ pub struct ObjectFate {
     /// Its fate.
     #[serde(flatten)]
     pub fate: Fate,
+    /// Whether it has this fate without the deletes, too.
+    #[serde(rename = "anyway")]
+    pub is_anyway: bool,
     /// Its metadata afterwards, in the run of [`Forecast::timeline`]; `None` if it no longer exists.
     #[serde(skip)]
     pub after: Option<SharedMeta>,
@@ -172,11 +175,11 @@ impl Forecast {
         Some(&self.fates[found.ok()?])
     }
 
-    /// Number of objects by fate.
+    /// Number of objects by fate, without those that have it anyway.
     #[must_use]
     pub fn counts(&self) -> BTreeMap<&'static str, usize> {
         let mut counts = BTreeMap::new();
-        for fate in &self.fates {
+        for fate in self.fates.iter().filter(|fate| !fate.is_anyway) {
             *counts.entry(fate.fate.word()).or_insert(0) += 1;
         }
         counts
@@ -250,8 +253,13 @@ fn kept(cluster: &Cluster, scope: &Scope, simulation: &Simulation) -> BTreeMap<u
     kept.collect()
 }
 
-/// Compares the ends of the simulations that the dump allows.
-pub(crate) fn conclude(run: &Run<'_>, simulated: Simulated, missing: Sources) -> Forecast {
+/// Compares the ends of the simulations that the dump allows, and of the one without the deletes.
+pub(crate) fn conclude(
+    run: &Run<'_>,
+    simulated: Simulated,
+    missing: Sources,
+    anyway: Option<&Simulation>,
+) -> Forecast {
     let cluster = run.cluster;
     let Simulated {
         scope,
@@ -283,9 +291,12 @@ pub(crate) fn conclude(run: &Run<'_>, simulated: Simulated, missing: Sources) ->
             None => (deleted(removal), None),
         };
         let missing = undetermined.remove(&position);
+        let is_anyway = fate != Fate::Kept
+            && anyway.is_some_and(|anyway| is_same_end(after.as_deref(), end(anyway, view).as_deref()));
         fates.push(ObjectFate {
             object: shared.unwrap_or_else(|| Arc::new(object)),
             fate: missing.map_or(fate, |missing| Fate::Undetermined { missing }),
+            is_anyway,
             after,
             position,
             snapshot: Arc::clone(&cluster.snapshot),

@@ -7,7 +7,9 @@ use std::{
     time::Duration,
 };
 
-use kubegc_control_plane::{ControlPlane, Settings, Simulation, Why, add_cloud_responses, list_resource};
+use kubegc_control_plane::{
+    ControlPlane, Settings, Simulation, Step, Why, add_cloud_responses, list_resource,
+};
 use kubegc_controllers::{
     Controller, ExternalProvisioner, Manager, Migration, NodeLifecycle, PersistentVolumeBinder,
     PodGroupProtection, Storage, Wire,
@@ -22,7 +24,7 @@ use kubegc_snapshot::{CrdDetails, Details, JsonDocuments};
 
 use crate::{
     Cluster, Forecast,
-    cluster::{Member, Owner, Scope},
+    cluster::{Member, Owner, PENDING_CHANGES, Scope},
     fate::Finding,
     forecast, unknown,
 };
@@ -90,7 +92,26 @@ impl Run<'_> {
         let waiting = self.cluster.waiting_for(&targets);
         let simulated = self.simulate(targets.into_iter().chain(waiting));
         let missing = unknown::of_intents(self.cluster, &simulated);
-        forecast::conclude(self, simulated, missing)
+        let anyway = self.anyway(&simulated);
+        forecast::conclude(self, simulated, missing, anyway.as_ref())
+    }
+
+    /// The same without the deletes, if anything happens to the objects without them.
+    fn anyway(&self, simulated: &Simulated) -> Option<Simulation> {
+        let is_pending = |at: &u32| self.cluster.edges.facts[*at as usize] & PENDING_CHANGES != 0;
+        let is_own = |step: &Step| step.causes.is_empty() && !matches!(step.why, Why::Intent(_));
+        let is_any = simulated.scope.affected().any(|at| is_pending(&at))
+            || simulated.primary.plane.steps().iter().any(is_own);
+        let run = Run {
+            cluster: self.cluster,
+            controllers: self.controllers.clone(),
+            manager: None,
+            deletes: Vec::new(),
+            began: Some(simulated.primary.plane.began()),
+            horizon: self.horizon,
+        };
+        (is_any && !self.deletes.is_empty())
+            .then(|| run.simulate_with(&simulated.scope, Unlisted::Present, &mut Vec::new()))
     }
 
     /// Simulates the objects that the seeds can reach.

@@ -221,8 +221,11 @@ fn end(object: &Value, fate: &ObjectFate, ids: &BTreeMap<&str, &str>) -> End {
     let finalizers = match &fate.fate {
         Fate::Undetermined { .. } => return End::bare(State::Undetermined),
         Fate::Terminating { waits_for } => {
-            let names = waits_for.iter().filter_map(kubegc_predict::Wait::finalizer);
-            names.map(str::to_owned).collect()
+            let names: BTreeSet<&str> = waits_for
+                .iter()
+                .filter_map(kubegc_predict::Wait::finalizer)
+                .collect();
+            names.into_iter().map(str::to_owned).collect()
         }
         _ => Vec::new(),
     };

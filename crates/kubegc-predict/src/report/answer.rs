@@ -111,7 +111,8 @@ impl Forecast {
     /// before [`Undetermined`](AnswerStatus::Undetermined).
     #[must_use]
     pub fn status(&self) -> AnswerStatus {
-        let has = |is_meant: fn(&Fate) -> bool| self.fates.iter().any(|fate| is_meant(&fate.fate));
+        let caused = || self.fates.iter().filter(|fate| !fate.is_anyway);
+        let has = |is_meant: fn(&Fate) -> bool| caused().any(|fate| is_meant(&fate.fate));
         let mut findings = self.findings.iter();
         if findings.any(|finding| matches!(finding, Finding::Refused { .. })) {
             AnswerStatus::Refused

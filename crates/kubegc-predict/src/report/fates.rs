@@ -18,6 +18,7 @@ use crate::{
     Fate, Forecast, ObjectFate,
     fate::{Missing, add_list, missing_fact},
     forecast::key,
+    refusals::Refusals,
     run::deletion_requested_at,
 };
 
@@ -34,12 +35,15 @@ pub(super) struct FateRow<'a> {
 pub(super) fn fate_rows(forecast: &Forecast) -> Vec<FateRow<'_>> {
     let targets: BTreeSet<[&str; 4]> = forecast.targets.iter().map(key).collect();
     let fates = forecast.fates.iter();
-    let mut fates: Vec<&ObjectFate> = fates.filter(|fate| !is_deleted(fate)).collect();
+    let mut fates: Vec<&ObjectFate> = fates
+        .filter(|fate| !fate.is_anyway && !is_deleted(fate))
+        .collect();
     fates.sort_by_key(|fate| !targets.contains(&key(&fate.object)));
+    let refusals = Refusals::of(&forecast.timeline);
     let rows = fates.into_iter().map(|fate| FateRow {
         word: fate.fate.word(),
         name: Name::from(&*fate.object),
-        text: row_text(forecast, fate),
+        text: row_text(forecast, &refusals, fate),
     });
     let of_controllers = forecast.undetermined.iter().map(|undetermined| {
         let object = &undetermined.object;
@@ -53,11 +57,29 @@ pub(super) fn fate_rows(forecast: &Forecast) -> Vec<FateRow<'_>> {
     rows.chain(of_controllers).collect()
 }
 
+/// The objects to which something happens without the deletes, too.
+pub(super) fn anyway_rows(forecast: &Forecast) -> Vec<FateRow<'_>> {
+    let fates = forecast.fates.iter().filter(|fate| fate.is_anyway);
+    let refusals = Refusals::of(&forecast.timeline);
+    let rows = fates.map(|fate| {
+        let (word, text) = (fate.fate.word(), row_text(forecast, &refusals, fate));
+        FateRow {
+            word,
+            name: Name::from(&*fate.object),
+            text: match text.is_empty() {
+                true => word.to_owned(),
+                false => format!("{word}, {text}"),
+            },
+        }
+    });
+    rows.collect()
+}
+
 fn is_deleted(fate: &ObjectFate) -> bool {
     matches!(fate.fate, Fate::Deleted { .. })
 }
 
-fn row_text(forecast: &Forecast, fate: &ObjectFate) -> String {
+fn row_text(forecast: &Forecast, refusals: &Refusals<'_>, fate: &ObjectFate) -> String {
     let mut text = detail(&fate.fate, &fate.object);
     match &fate.fate {
         Fate::Terminating { .. } => {
@@ -67,6 +89,15 @@ fn row_text(forecast: &Forecast, fate: &ObjectFate) -> String {
                 if since < forecast.began {
                     text.push_str(&format!(" ({})", span(forecast.began.since(since))));
                 }
+            }
+        }
+        Fate::Kept => {
+            let mut refused = refusals.about(&fate.object.uid);
+            if let Some(step) = refused.find(|step| step.object.uid == fate.object.uid)
+                && let Some(message) = &step.failure
+            {
+                let request = if step.is_delete() { "delete" } else { "change" };
+                text = format!("the {} may not {request} it: {message}", step.actor);
             }
         }
         Fate::Undetermined { missing } if text.is_empty() => {
@@ -106,6 +137,16 @@ impl Text<'_> {
         self.write_grouped(shown.map(|row| (row.text.as_str(), row.name)))
     }
 
+    /// Writes the objects to which something happens without the deletes, too.
+    pub(super) fn write_anyway(&mut self) -> fmt::Result {
+        let rows = anyway_rows(self.forecast);
+        if rows.is_empty() {
+            return Ok(());
+        }
+        self.heading("Happens anyway", rows.len())?;
+        self.write_grouped(rows.iter().map(|row| (row.text.as_str(), row.name)))
+    }
+
     /// Writes the events of objects whose fates are undetermined, with the condition under which they happen.
     pub(super) fn write_possible(&mut self, events: &[Event<'_>]) -> fmt::Result {
         if events.is_empty() {
@@ -124,6 +165,7 @@ impl Text<'_> {
 
     /// Writes the deleted objects below their owners. Owners that are not deleted are shown with their fate.
     pub(super) fn write_deleted(&mut self) -> fmt::Result {
+        let is_deleted = |fate: &ObjectFate| is_deleted(fate) && !fate.is_anyway;
         let count = self.forecast.fates.iter().filter(|fate| is_deleted(fate)).count();
         if count == 0 {
             return Ok(());
@@ -156,7 +198,7 @@ impl Text<'_> {
             let mut line = names_of_kind(&row.names(), self.detail.objects_max);
             match is_deleted(first) {
                 true => named += row.objects.len(),
-                false => line.push_str(&format!(": {}", first.fate.word())),
+                false => line.push_str(&format!(" ({})", first.fate.word())),
             }
             let indent = "  ".repeat(row.depth.min(DEPTH_MAX));
             self.line(&format!("  {indent}- "), &line)?;
@@ -171,7 +213,7 @@ impl Text<'_> {
 /// The number of objects with an undetermined fate or about which a controller cannot decide.
 fn undetermined(forecast: &Forecast) -> usize {
     let unknown = forecast.fates.iter();
-    let unknown = unknown.filter(|fate| matches!(fate.fate, Fate::Undetermined { .. }));
+    let unknown = unknown.filter(|fate| !fate.is_anyway && matches!(fate.fate, Fate::Undetermined { .. }));
     let of_controllers = forecast.undetermined.iter().map(|undetermined| {
         let object = &undetermined.object;
         let resource = object.resource;

@@ -142,6 +142,7 @@ impl Text<'_> {
         if !has_events {
             self.write_fates("Kept", &rows)?;
         }
+        self.write_anyway()?;
         if self.detail.steps {
             self.write_steps()?;
         }
@@ -166,7 +167,12 @@ impl Text<'_> {
             (true, None) => writeln!(self.out, "nothing changes")?,
             (false, _) => writeln!(self.out, "{}", counts.join(", "))?,
         }
-        let kinds: Vec<&str> = forecast.removals().map(|removal| &*removal.object.kind).collect();
+        let removed = forecast.removals();
+        let removed = removed.filter(|removal| {
+            let fate = forecast.fate(removal.object);
+            !fate.is_some_and(|fate| fate.is_anyway)
+        });
+        let kinds: Vec<&str> = removed.map(|removal| &*removal.object.kind).collect();
         match kinds.len() {
             0 => Ok(()),
             _ => self.items("  ", "", &counted(kinds)),

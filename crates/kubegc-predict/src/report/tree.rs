@@ -112,13 +112,23 @@ fn push_groups(
     parent: Option<usize>,
     pending: &mut Vec<(Vec<usize>, Option<Parent>)>,
 ) {
-    type Group<'k> = (bool, usize, &'k str, &'k str, &'static str, String, Relation);
+    type Group<'k> = (
+        bool,
+        bool,
+        usize,
+        &'k str,
+        &'k str,
+        &'static str,
+        String,
+        Relation,
+    );
     let mut groups: BTreeMap<Group<'_>, Vec<usize>> = BTreeMap::new();
     for &(at, relation) in siblings {
         let fate = &tree.fates[at];
         let is_target = tree.is_target[at];
         let key = (
             !is_target,
+            fate.is_anyway,
             if is_target { at } else { 0 },
             fate.object.group(),
             &*fate.object.kind,
