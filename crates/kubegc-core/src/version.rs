@@ -181,7 +181,7 @@ pub mod behavior {
     /// The graph dump names nodes by uid and is sorted.
     pub const DUMP_IS_SORTED: Behavior = Behavior::since(26, 0, "kubernetes #112692");
     /// A synced monitor is retained when discovery fails for its group.
-    pub const PARTIAL_DISCOVERY_KEEPS_MONITORS: Behavior = Behavior::since(28, 0, "kubernetes #117992");
+    pub const PARTIAL_DISCOVERY_KEEPS_MONITORS: Behavior = Behavior::since(29, 0, "kubernetes #117992");
     /// Workers start after 30 s even if some kinds never sync, and no longer pause while monitors change.
     pub const STARTS_WITHOUT_FULL_SYNC: Behavior = Behavior::since(32, 0, "kubernetes #125796");
     /// Deletes have a resourceVersion precondition; a conflict leads to a recheck of the references.
@@ -195,9 +195,14 @@ pub mod behavior {
     /// The API server drops references that equal an earlier one, with a warning.
     pub const EQUAL_REFERENCES_ARE_DROPPED: Behavior = Behavior::since(20, 0, "kubernetes #96185");
     /// A negative grace period counts as one second.
-    pub const NEGATIVE_GRACE_IS_ONE: Behavior = Behavior::since_about(22, "kubernetes #98866");
+    pub const NEGATIVE_GRACE_IS_ONE: Behavior = Behavior::since(22, 0, "kubernetes #98866");
     /// A collection delete gives each item its own copy of the options.
-    pub const COLLECTION_OPTIONS_ARE_COPIED: Behavior = Behavior::since_about(28, "after 1.20");
+    pub const COLLECTION_OPTIONS_ARE_COPIED: Behavior = Behavior::since(22, 0, "kubernetes #100101");
+    /// ClusterIPs are IPAddress objects, which the API server deletes with their Service; ServiceCIDRs have a
+    /// finalizer. The feature gate `MultiCIDRServiceAllocator`: alpha from 1.27, beta and off from 1.31, on
+    /// from 1.33.
+    pub const ADDRESSES_ARE_OBJECTS: Behavior =
+        Behavior::since(33, 0, "feature gate MultiCIDRServiceAllocator is on");
 }
 
 #[cfg(test)]

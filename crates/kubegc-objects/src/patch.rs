@@ -352,6 +352,8 @@ mod tests {
         let owners = std::slice::from_ref(&owner);
         for (release, owners, fields) in [
             ("1.36", &[][..], String::new()),
+            ("1.34", &[], String::new()),
+            ("1.33", &[], r#""creationTimestamp":null"#.to_owned()),
             ("1.36", owners, format!(r#""ownerReferences":{reference}"#)),
             ("1.20.2", &[], r#""creationTimestamp":null"#.to_owned()),
             (

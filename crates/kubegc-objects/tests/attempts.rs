@@ -81,11 +81,37 @@ fn recheck(release: &str, hardening: Hardening) -> World {
 }
 
 #[test]
+fn a12_a_conflict_is_an_error_before_1_34_and_rechecked_after() {
+    for (release, rechecks) in [("1.33", false), ("1.34", true)] {
+        let mut world = World::of_with(release, &[&orphaned_item()], |settings| {
+            settings.hardening = Hardening::AsUpstream
+        });
+        assert!(world.run_to(|request| request.reason.name() == "NoOwnerLeft"));
+        let live = orphaned_item().live(&world.server).expect("it exists");
+        let request = world.open_calls[0].request.clone();
+        let Operation::Delete { wire, .. } = request.operation else {
+            panic!("{request:?}");
+        };
+        let sent = (wire.uid, wire.resource_version);
+        let version = rechecks.then_some(live.resource_version);
+        assert_eq!(sent, (Some("u-item".into()), version), "{release}");
+        world.respond_with(Response::Conflict);
+        if rechecks {
+            assert!(world.run_to(|request| request.reason == Reason::RecheckAfterConflict));
+        } else {
+            assert_eq!(failure(&world, "u-item"), ("deleted", Response::Conflict));
+        }
+    }
+}
+
+#[test]
 fn a12_the_second_delete_can_fail_as_well() {
     use Hardening::{AsUpstream, Strict};
     for (release, hardening, response, fails) in [
         ("1.34", AsUpstream, Response::NotFound, true),
         ("1.34", AsUpstream, Response::Conflict, true),
+        ("1.35", AsUpstream, Response::NotFound, true),
+        ("1.36", AsUpstream, Response::NotFound, false),
         ("1.36", Strict, Response::NotFound, false),
         ("1.36", Strict, Response::Conflict, true),
         ("1.36", Strict, Response::Applied(None), false),
@@ -120,7 +146,11 @@ fn a12_the_second_delete_can_fail_as_well() {
 
 #[test]
 fn not_found_after_a_conflict_is_not_retried() {
-    for (release, expected) in [("1.34", Conclusion::Deleted), ("1.36", Conclusion::Absent)] {
+    for (release, expected) in [
+        ("1.34", Conclusion::Deleted),
+        ("1.35", Conclusion::Deleted),
+        ("1.36", Conclusion::Absent),
+    ] {
         let mut world = recheck(release, Hardening::AsUpstream);
         world.respond_with(Response::NotFound);
         assert_eq!(world.conclusions("u-item").last(), Some(&&expected), "{release}");

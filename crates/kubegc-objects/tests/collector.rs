@@ -274,10 +274,10 @@ fn g12_to_g20_monitors_follow_discovery() {
 }
 
 #[test]
-fn g22_a_synced_monitor_survives_a_failed_discovery_of_its_group_from_1_28_on() {
+fn g22_a_synced_monitor_survives_a_failed_discovery_of_its_group_from_1_29_on() {
     let [a, b, other] = [("x.dev/v1", "A"), ("x.dev/v1", "B"), ("y.dev/v1", "C")]
         .map(|(api_version, kind)| resource(api_version, kind));
-    for (release, keeps) in [("1.27", false), ("1.28", true), ("1.36", true)] {
+    for (release, keeps) in [("1.28", false), ("1.29", true), ("1.36", true)] {
         for (failed, is_failed) in [
             (&["x.dev/v1"][..], true),
             (&["x.dev/v2", "z.dev/v1"], false),

@@ -40,7 +40,7 @@ fn each_behavior_begins_with_its_release() {
     of_collector("1.23.0", |of| of.forget_retries);
     of_collector("1.25.0", |of| of.ignore_new_events);
     of_collector("1.26.0", |of| of.sorted_dump);
-    of_collector("1.28.0", |of| of.keep_monitors_of_failed_groups);
+    of_collector("1.29.0", |of| of.keep_monitors_of_failed_groups);
     of_collector("1.32.0", |of| of.start_without_full_sync);
     of_collector("1.34.0", |of| of.expect_resource_version);
     of_collector("1.34.0", |of| of.omit_zero_timestamps);
@@ -48,7 +48,8 @@ fn each_behavior_begins_with_its_release() {
     of_server("1.14.0", behavior::RESOURCE_VERSION_PRECONDITION);
     of_server("1.20.0", behavior::EQUAL_REFERENCES_ARE_DROPPED);
     of_server("1.22.0", behavior::NEGATIVE_GRACE_IS_ONE);
-    of_server("1.28.0", behavior::COLLECTION_OPTIONS_ARE_COPIED);
+    of_server("1.33.0", behavior::ADDRESSES_ARE_OBJECTS);
+    of_server("1.22.0", behavior::COLLECTION_OPTIONS_ARE_COPIED);
 }
 
 /// G-11.
@@ -63,11 +64,10 @@ fn events_of_either_group_are_ignored_from_1_25_on() {
 
 #[test]
 fn guesses_are_marked_as_such() {
-    const GUESSES: [Behavior; 4] = [
+    const GUESSES: [Behavior; 3] = [
         behavior::DUPLICATE_REFERENCES_COUNT,
         behavior::DELETE_REFERENCES_UID_FIRST,
         behavior::RETRIES_ARE_FORGOTTEN,
-        behavior::COLLECTION_OPTIONS_ARE_COPIED,
     ];
     assert!(GUESSES.iter().all(|behavior| !behavior.is_certain()));
     assert!(behavior::OWNERS_ARE_VERIFIED.is_certain() && behavior::STARTS_WITHOUT_FULL_SYNC.is_certain());
