@@ -47,9 +47,8 @@ use crate::{
 
 /// The second controller, which matches by name.
 const SECOND_CONTROLLER: Behavior = Behavior::since(21, 0, "feature gate CronJobControllerV2 is beta");
-/// The labels of Jobs do not matter.
-const ANY_LABELS: Behavior =
-    Behavior::since_about(24, "kubernetes #107997, also in patch releases of 1.21 to 1.23");
+/// The labels of Jobs do not matter. Picks for 1.21 to 1.23 are not known.
+const ANY_LABELS: Behavior = Behavior::since(24, 0, "kubernetes #107997");
 /// The status is written only after a deletion.
 const STATUS_AFTER_DELETION: Behavior = Behavior::since_about(22, "after 1.20");
 
@@ -62,7 +61,7 @@ pub struct CronJobHistory {
     /// `CronJobControllerV2` is off.
     pub groups_by_uid: bool,
     /// Whether Jobs must have the labels of `spec.jobTemplate`. Default: with the second controller up to
-    /// about 1.23.
+    /// 1.23.
     pub template_labels_must_match: bool,
     /// Whether the status of a CronJob with a limit is written by every reconcile. Default: up to about 1.21.
     pub always_writes_status: bool,

@@ -29,12 +29,12 @@ use kubegc_core::{
 
 use crate::{
     Action, Context, Controller, Decision, Info, Key, Missing, OnError, Reason, Sent, Subject, Timing,
-    controller::read,
+    controller::read, release::has_change,
 };
 
 /// The condition `Failed` has a deadline, and an empty certificate is none.
 const CERTIFICATES_V1: Behavior = Behavior::since(19, 0, "certificates.k8s.io/v1");
-/// A certificate that cannot be parsed does not keep its request, in each release line that has the change.
+/// A certificate that cannot be parsed does not keep its request.
 const MALFORMED_IS_TOLERATED: [Behavior; 3] = [
     Behavior::since(20, 10, "kubernetes #103949"),
     Behavior::since(21, 4, "kubernetes #103948"),
@@ -75,11 +75,6 @@ impl CsrCleaner {
     #[must_use]
     pub fn new(version: KubernetesVersion) -> Self {
         let has_v1 = version.has(CERTIFICATES_V1);
-        let has_fix = |fix: &Behavior| {
-            // A patch release has the change if its own release line has it.
-            version.has(*fix) && version.minor() == fix.first().minor()
-        };
-        let [.., main] = MALFORMED_IS_TOLERATED;
         Self {
             issued_age: HOUR,
             denied_age: HOUR,
@@ -87,7 +82,7 @@ impl CsrCleaner {
             pending_age: DAY,
             unissued_age: version.has(UNISSUED_IS_CLEANED).then_some(DAY),
             is_empty_issued: !has_v1,
-            skips_malformed: !(version.has(main) || MALFORMED_IS_TOLERATED.iter().any(has_fix)),
+            skips_malformed: !has_change(version, &MALFORMED_IS_TOLERATED),
         }
     }
 

@@ -21,8 +21,9 @@
 use std::{sync::Arc, time::Duration};
 
 use kubegc_core::{
-    Behavior, DeleteOptions, KubernetesVersion,
+    DeleteOptions, KubernetesVersion,
     record::{ObjectId, Record, Resource},
+    version::behavior::ADDRESSES_ARE_OBJECTS,
 };
 
 use crate::{
@@ -30,8 +31,6 @@ use crate::{
     Timing, controller::read,
 };
 
-/// The feature gate `MultiCIDRServiceAllocator`: alpha from 1.27, beta and off from 1.31, on from 1.33.
-const ENABLED: Behavior = Behavior::since(33, 0, "feature gate MultiCIDRServiceAllocator is on");
 /// The label of IPAddresses that the API server has created, and its value.
 pub const MANAGED_BY: [&str; 2] = ["ipaddress.kubernetes.io/managed-by", "ipallocator.k8s.io"];
 /// The time that the creation of a Service may need after that of its IPAddress.
@@ -52,7 +51,7 @@ impl IpAddressRepair {
     #[must_use]
     pub const fn new(version: KubernetesVersion) -> Self {
         Self {
-            is_enabled: version.has(ENABLED),
+            is_enabled: version.has(ADDRESSES_ARE_OBJECTS),
         }
     }
 

@@ -51,6 +51,7 @@ pub mod podgroup;
 pub mod pvcprotection;
 pub mod pvprotection;
 mod reason;
+mod release;
 pub mod replicaset;
 mod request;
 pub mod resourceclaim;

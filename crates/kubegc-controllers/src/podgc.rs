@@ -30,6 +30,8 @@
 //! [`gc`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/podgc/gc_controller.go) in
 //! `gc_controller.go`. The quarantine is the delaying queue `nodeQueue` there, and [`Context::deadlines`]
 //! here. Upstream also reads nodes whose pods no longer exist by then.
+//! Only 1.26.0 gives the condition also to orphans that have ended
+//! ([#115056](https://github.com/kubernetes/kubernetes/pull/115056)); that is not modelled.
 //!
 //! [taint]: OUT_OF_SERVICE_TAINT
 //!
@@ -47,19 +49,14 @@ use kubegc_core::{
 
 use crate::{
     Action, Cache, Change, Context, Controller, Deadlines, Decision, End, FieldChange, Form, Info, Key,
-    Missing, OnError, Reason, Sent, Steps, Timing, controller::read, sequence::Port,
+    Missing, OnError, Reason, Sent, Steps, Timing,
+    controller::read,
+    release::{DISRUPTION_CONDITIONS, OBSERVED_GENERATION, OUT_OF_SERVICE},
+    sequence::Port,
 };
 
 /// Evicted pods are deleted before other terminated pods.
 const EVICTED_FIRST: Behavior = Behavior::since(27, 0, "kubernetes #116167");
-/// The feature gate `NodeOutOfServiceVolumeDetach`: alpha and off from 1.24, beta and on from 1.26.
-const OUT_OF_SERVICE: Behavior = Behavior::since(26, 0, "feature gate NodeOutOfServiceVolumeDetach is beta");
-/// The feature gate `PodDisruptionConditions`: alpha and off from 1.25, beta and on from 1.26.
-const DISRUPTION_CONDITIONS: Behavior =
-    Behavior::since(26, 0, "feature gate PodDisruptionConditions is beta");
-/// The feature gate `PodObservedGenerationTracking`: alpha and off from 1.33, beta and on from 1.34.
-const OBSERVED_GENERATION: Behavior =
-    Behavior::since(34, 0, "feature gate PodObservedGenerationTracking is beta");
 
 /// The taint key of a node that is out of service. Value and effect are ignored.
 pub const OUT_OF_SERVICE_TAINT: &str = "node.kubernetes.io/out-of-service";

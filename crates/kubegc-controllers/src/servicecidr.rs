@@ -23,8 +23,9 @@
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use kubegc_core::{
-    Behavior, KubernetesVersion, PatchType,
+    KubernetesVersion, PatchType,
     record::{ObjectId, Record, Resource},
+    version::behavior::ADDRESSES_ARE_OBJECTS,
 };
 
 use crate::{
@@ -34,9 +35,6 @@ use crate::{
 
 /// The finalizer.
 pub const FINALIZER: &str = "networking.k8s.io/service-cidr-finalizer";
-
-/// The feature gate `MultiCIDRServiceAllocator`: alpha from 1.27, beta and off from 1.31, on from 1.33.
-const ENABLED: Behavior = Behavior::since(33, 0, "feature gate MultiCIDRServiceAllocator is on");
 
 /// Time during which allocators may not have observed the deletion.
 const DELETION_GRACE: Duration = Duration::from_secs(10);
@@ -93,7 +91,7 @@ impl ServiceCidrs {
     #[must_use]
     pub const fn new(version: KubernetesVersion) -> Self {
         Self {
-            is_enabled: version.has(ENABLED),
+            is_enabled: version.has(ADDRESSES_ARE_OBJECTS),
         }
     }
 

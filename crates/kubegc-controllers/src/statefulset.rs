@@ -18,7 +18,7 @@
 //! | [L7.9](crate::rules#l7-9) | pods in range come first, by ordinal; then scaled-down pods, the highest ordinal first |
 //! | [L7.10](crate::rules#l7-10) | a claim that references a former pod blocks the next one, unless `whenScaled` is `Retain` |
 //! | [L7.11](crate::rules#l7-11) | a text other than `Retain` and `Delete`, be it empty, makes both halves `Retain` |
-//! | [L7.12](crate::rules#l7-12) | up to about 1.30 references match by uid, are not controller references, and there are no Events |
+//! | [L7.12](crate::rules#l7-12) | before 1.31 (and about 1.30.4, 1.29.8, 1.28.13) references match by uid, are not controller references, and there are no Events |
 //!
 //! Not modelled: the creation and deletion of pods and claims, and that ordered StatefulSets wait for a pod
 //! to become ready before they proceed to the next one. Beyond upstream: with [`Wire::Strict`] the
@@ -44,6 +44,7 @@ use crate::{
     Missing, Read, Reason, Steps, Subject, Wire, Write,
     action::{changed, server_message_about},
     controller::read,
+    release::has_change,
     request::preconditions,
     sequence::Port,
 };
@@ -52,8 +53,13 @@ use crate::{
 /// 1.32.
 const AUTO_DELETE_CLAIMS: Behavior = Behavior::since(27, 0, "feature gate StatefulSetAutoDeletePVC is beta");
 /// The references are controller references, and other controllers are respected.
-const CONTROLLER_REFERENCES: Behavior =
-    Behavior::since_about(31, "kubernetes #122499; #126581 brings it to a patch release");
+/// The patch releases are inferred from the dates of the picks.
+const CONTROLLER_REFERENCES: [Behavior; 4] = [
+    Behavior::since(28, 13, "kubernetes #126581"),
+    Behavior::since(29, 8, "kubernetes #126580"),
+    Behavior::since(30, 4, "kubernetes #125389"),
+    Behavior::since(31, 0, "kubernetes #122499"),
+];
 
 const CLAIMS: Resource = Resource::PersistentVolumeClaims;
 
@@ -64,8 +70,8 @@ pub struct StatefulSetClaims {
     /// Whether the retention policy is followed: the feature gate `StatefulSetAutoDeletePVC`. Off, claims are
     /// kept as they are.
     pub follows_policy: bool,
-    /// Whether the owner references are controller references. Default: since about 1.31. See
-    /// [L7.12](crate::rules#l7-12).
+    /// Whether the owner references are controller references. Default: since 1.31, about 1.30.4, 1.29.8 and
+    /// 1.28.13. See [L7.12](crate::rules#l7-12).
     pub owners_are_controllers: bool,
 }
 
@@ -75,7 +81,7 @@ impl StatefulSetClaims {
     pub const fn new(version: KubernetesVersion) -> Self {
         Self {
             follows_policy: version.has(AUTO_DELETE_CLAIMS),
-            owners_are_controllers: version.has(CONTROLLER_REFERENCES),
+            owners_are_controllers: has_change(version, &CONTROLLER_REFERENCES),
         }
     }
 

@@ -29,20 +29,16 @@
 use std::{sync::Arc, time::Duration};
 
 use kubegc_core::{
-    Behavior, DeleteOptions, KubernetesVersion, PatchType, Timestamp,
+    DeleteOptions, KubernetesVersion, PatchType, Timestamp,
     record::{Condition, ObjectId, Pod, Record, Resource, Taint, Toleration},
 };
 
 use crate::{
     Action, Cache, Change, Context, Controller, Deadlines, Decision, FieldChange, Form, Index, Info, Key,
-    Missing, OnError, Read, Reason, Sent, Subject, controller::read,
+    Missing, OnError, Read, Reason, Sent, Subject,
+    controller::read,
+    release::{DISRUPTION_CONDITIONS, OBSERVED_GENERATION},
 };
-
-/// The feature gate `PodDisruptionConditions`: alpha in 1.25, beta and on from 1.26.
-const CONDITION: Behavior = Behavior::since(26, 0, "feature gate PodDisruptionConditions is beta");
-/// The feature gate `PodObservedGenerationTracking`: alpha in 1.33, beta and on from 1.34.
-const OBSERVED_GENERATION: Behavior =
-    Behavior::since(34, 0, "feature gate PodObservedGenerationTracking is beta");
 
 /// The key under which the time of the deletion is stored.
 const DEADLINE: &str = "eviction";
@@ -71,7 +67,7 @@ impl TaintEviction {
     #[must_use]
     pub const fn new(version: KubernetesVersion) -> Self {
         Self {
-            sets_condition: version.has(CONDITION),
+            sets_condition: version.has(DISRUPTION_CONDITIONS),
             observes_generation: version.has(OBSERVED_GENERATION),
         }
     }

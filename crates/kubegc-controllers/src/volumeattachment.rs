@@ -27,18 +27,16 @@
 use std::{sync::Arc, time::Duration};
 
 use kubegc_core::{
-    Behavior, DeleteOptions, KubernetesVersion,
+    DeleteOptions, KubernetesVersion,
     record::{Node, ObjectId, PersistentVolume, Pod, Record, Resource},
 };
 
 use crate::{
     Action, Cache, Change, Context, Controller, Deadlines, Decision, Index, Info, Key, Missing, OnError,
-    Reason, Sent, Subject, Timing, controller::read, storage::PODS_BY_CLAIM,
+    Reason, Sent, Subject, Timing, controller::read, podgc::OUT_OF_SERVICE_TAINT, release::OUT_OF_SERVICE,
+    storage::PODS_BY_CLAIM,
 };
 
-/// The feature gate `NodeOutOfServiceVolumeDetach`: alpha from 1.24, beta and on from 1.26.
-const OUT_OF_SERVICE: Behavior = Behavior::since(26, 0, "feature gate NodeOutOfServiceVolumeDetach is beta");
-const OUT_OF_SERVICE_TAINT: &str = "node.kubernetes.io/out-of-service";
 /// Time that a volume may stay mounted on a node that is not ready.
 const UNMOUNT_WAIT: Duration = Duration::from_secs(360);
 /// The key under which the time of a forced detach is stored.

@@ -35,7 +35,8 @@
 //!   alpha in 1.22, turned off again in 1.23.7); every pod of a Job loses the finalizer.
 //! - before 1.27: Jobs without the annotation `batch.kubernetes.io/job-tracking` are not tracked.
 //! - before 1.22: `spec.suspend` is ignored (feature gate `SuspendJob`), and nothing removes the finalizer.
-//! - before 1.24: the pods of finished Jobs keep the finalizer.
+//! - before 1.25, 1.24.1 and 1.23.7: the pods of finished Jobs keep the finalizer.
+//! - before 1.26: terminating pods of a Job with a pod failure policy count as failed at once.
 //! - before about 1.28: the backoff limit fails a Job only when a failure is new and `spec.parallelism` pods
 //!   are not active.
 //! - before 1.29: `spec.podReplacementPolicy` and `spec.backoffLimitPerIndex` are ignored (feature gates
@@ -67,6 +68,7 @@ use crate::{
     Missing, OnError, Reason, Sent, Subject,
     controller::read,
     owner::{UNREAD_PODS, push_controller},
+    release::has_change,
 };
 
 /// The finalizer that keeps pods until they are counted.
@@ -79,19 +81,23 @@ const TRACKING_FIRST: Behavior = Behavior::since(23, 0, "kubernetes #105687");
 /// It was turned off again for a bug.
 const TRACKING_PAUSED: Behavior = Behavior::since(23, 7, "kubernetes #109491");
 /// Before, only Jobs with the annotation are tracked.
-const TRACKING_OF_ALL: Behavior = Behavior::since(27, 0, "kubernetes #113510");
+const TRACKING_OF_ALL: Behavior = Behavior::since(27, 0, "kubernetes #114647");
 /// Before, the controller does not know the finalizer.
 const ORPHANS: Behavior = Behavior::since(22, 0, "feature gate JobTrackingWithFinalizers exists");
 /// The pods of finished Jobs count as orphans.
-const FINISHED_ORPHANS: Behavior = Behavior::since(24, 0, "kubernetes #109486");
+const FINISHED_ORPHANS: [Behavior; 3] = [
+    Behavior::since(23, 7, "kubernetes #109486"),
+    Behavior::since(24, 1, "kubernetes #109486"),
+    Behavior::since(25, 0, "kubernetes #109486"),
+];
 /// Pods that another kind controls keep the finalizer.
 const OTHER_CONTROLLERS: Behavior = Behavior::since(31, 0, "kubernetes #124798");
 /// The feature gate `SuspendJob`: alpha in 1.21, beta and on from 1.22.
 const SUSPEND: Behavior = Behavior::since(22, 0, "feature gate SuspendJob is beta");
 /// A Job whose failures exceed the limit fails, whether or not a failure is new.
-const BACKOFF_BY_COUNT: Behavior = Behavior::since_about(28, "between 1.26 and 1.33");
+const BACKOFF_BY_COUNT: Behavior = Behavior::since_about(28, "kubernetes #118009");
 /// A Job with a pod failure policy counts terminating pods as failed only once they have finished.
-const POLICY_WAITS: Behavior = Behavior::since_about(27, "between 1.26 and 1.33");
+const POLICY_WAITS: Behavior = Behavior::since(26, 0, "kubernetes #113860");
 /// The feature gate `JobPodReplacementPolicy`: alpha in 1.28, beta and on from 1.29.
 const REPLACEMENT_POLICY: Behavior = Behavior::since(29, 0, "feature gate JobPodReplacementPolicy is beta");
 /// The feature gate `JobBackoffLimitPerIndex`: alpha in 1.28, beta and on from 1.29.
@@ -148,7 +154,7 @@ impl JobTracking {
                 || (version.has(TRACKING_FIRST) && !version.has(TRACKING_PAUSED)),
             is_tracking_all: version.has(TRACKING_OF_ALL),
             removes_finalizers: version.has(ORPHANS),
-            frees_pods_of_finished_jobs: version.has(FINISHED_ORPHANS),
+            frees_pods_of_finished_jobs: has_change(version, &FINISHED_ORPHANS),
             keeps_pods_of_others: version.has(OTHER_CONTROLLERS),
             respects_suspend: version.has(SUSPEND),
             counts_old_failures: version.has(BACKOFF_BY_COUNT),
