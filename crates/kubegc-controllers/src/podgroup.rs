@@ -6,8 +6,9 @@
 //!   `spec.schedulingGroup.podGroupName`: the finalizer stays.
 //! - A PodGroup that is being deleted, and no such pod exists: an update removes the finalizer.
 //!
-//! Terminating pods count until they have finished or no longer exist. The controller exists from 1.36 on and
-//! is off by default (feature gate `GenericWorkload`: alpha from 1.35, beta and off in 1.37).
+//! Terminating pods count until they have finished or no longer exist. The controller exists from 1.36 on
+//! ([#137641](https://github.com/kubernetes/kubernetes/pull/137641)) and is off by default (feature gate
+//! `GenericWorkload`: alpha from 1.35, beta and off in 1.37).
 //!
 //! # Upstream
 //! [`processPodGroup`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/controller/scheduling/podgroupprotection/podgroup_protection_controller.go)
@@ -29,7 +30,7 @@ use crate::{
 pub const FINALIZER: &str = "scheduling.k8s.io/podgroup-protection";
 
 /// The controller exists.
-const CONTROLLER: Behavior = Behavior::since(36, 0, "feature gate GenericWorkload, KEP-4671");
+const CONTROLLER: Behavior = Behavior::since(36, 0, "kubernetes #137641");
 
 /// Pods that have not finished, by their PodGroup. Those whose group was not read are found under an empty
 /// name.

@@ -131,7 +131,9 @@ fn controller(name: &str, release: KubernetesVersion, settings: &[(&str, &str)])
             "quarantine" => |built, _value| built.quarantine = seconds("quarantine").expect("a number"),
             "condition" => |built, _value| built.adds_condition = false
         ),
-        "podgroup" => built!(PodGroupProtection, "enabled" => |built, _value| built.is_enabled = true),
+        "podgroup" => built!(PodGroupProtection, "enabled" => |built, _value| {
+            *built = PodGroupProtection::where_served(release);
+        }),
         "pvcprotection" => built!(PvcProtection),
         "pvprotection" => built!(PvProtection),
         "replicaset" => built!(ReplicaSetPods),
