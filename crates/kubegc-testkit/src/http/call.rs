@@ -184,7 +184,8 @@ pub fn read_call(server: &ApiServer, request: &http::Request<Bytes>) -> Call {
         call.subresource = target.subresource;
         call.verb = verb(request.method(), &query, call.name.is_empty());
         call.kind = server.resolve(&call.group, &call.version, &call.resource).ok();
-        call.dry_run = call.verb.is_write() && deletion::asks_for_dry_run(call.verb, &query, request);
+        call.dry_run =
+            call.verb.is_write() && deletion::asks_for_dry_run(call.verb, &query, request, server.version());
         if matches!(call.verb, Verb::List | Verb::Watch | Verb::DeleteCollection)
             && let Some(name) = single_name(query.text("fieldSelector"))
         {

@@ -1,7 +1,9 @@
 //! The options of a DELETE request, from the body or from the query.
 
 use bytes::Bytes;
-use kubegc_core::{Preconditions, ResourceVersion, Uid, deletion::DeleteOptionsSpec};
+use kubegc_core::{
+    Behavior, KubernetesVersion, Preconditions, ResourceVersion, Uid, deletion::DeleteOptionsSpec,
+};
 use serde_json::Value;
 
 use super::{
@@ -11,12 +13,20 @@ use super::{
     query::Query,
 };
 
+/// Options that cannot be read are a bad request; before, they are an internal error.
+const BAD_OPTIONS_ARE_BAD_REQUESTS: Behavior = Behavior::since(35, 0, "kubernetes #133358");
+
 /// Whether a write is a dry run. A deletion requests it in its body, or, without a body, in the query.
-pub(super) fn asks_for_dry_run(verb: Verb, query: &Query, request: &http::Request<Bytes>) -> bool {
+pub(super) fn asks_for_dry_run(
+    verb: Verb,
+    query: &Query,
+    request: &http::Request<Bytes>,
+    version: KubernetesVersion,
+) -> bool {
     match verb {
         Verb::Delete | Verb::DeleteCollection => {
             body::within_bounds(request).is_ok()
-                && options(query, request).is_ok_and(|options| !options.dry_run.is_empty())
+                && options(query, request, version).is_ok_and(|options| !options.dry_run.is_empty())
         }
         _ => query.all("dryRun").next().is_some(),
     }
@@ -25,11 +35,16 @@ pub(super) fn asks_for_dry_run(verb: Verb, query: &Query, request: &http::Reques
 /// The options of a deletion: from the body if there is one, else from the query. They are not checked yet.
 ///
 /// # Errors
-/// 400 for a query that cannot be read; 415 or 500 if the body is nothing of the kind.
+/// 400 for a query that cannot be read; 415, 400 or 500 if the body is nothing of the kind.
 ///
 /// # Upstream
-/// `DeleteResource` in `apiserver/pkg/endpoints/handlers/delete.go`, 1.20.2.
-pub(super) fn options(query: &Query, request: &http::Request<Bytes>) -> Result<DeleteOptionsSpec, Refusal> {
+/// `DeleteResource` in `apiserver/pkg/endpoints/handlers/delete.go`, 1.20.2 and
+/// [1.35.0](https://github.com/kubernetes/kubernetes/blob/v1.35.0/staging/src/k8s.io/apiserver/pkg/endpoints/handlers/delete.go#L111).
+pub(super) fn options(
+    query: &Query,
+    request: &http::Request<Bytes>,
+    version: KubernetesVersion,
+) -> Result<DeleteOptionsSpec, Refusal> {
     if request.body().is_empty() {
         let grace = query.number("gracePeriodSeconds").map_err(|text| {
             problem::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax"))
@@ -42,24 +57,31 @@ pub(super) fn options(query: &Query, request: &http::Request<Bytes>) -> Result<D
             dry_run: query.all("dryRun").map(str::to_owned).collect(),
         });
     }
-    let body = body::document(request)?.map_err(problem::internal)?;
+    let refuse = |why: String| {
+        if version.has(BAD_OPTIONS_ARE_BAD_REQUESTS) {
+            problem::bad_request(why)
+        } else {
+            problem::internal(why)
+        }
+    };
+    let body = body::document(request)?.map_err(refuse)?;
     let text = |key: &str| body.get(key).and_then(Value::as_str).unwrap_or_default();
     match (text("apiVersion"), text("kind")) {
         (_, "" | "DeleteOptions") => {}
         ("v1" | "meta.k8s.io/v1", kind) if OTHER_META_KINDS.contains(&kind) => {
-            return Err(problem::internal(
-                "decoded object cannot be converted to DeleteOptions",
+            return Err(refuse(
+                "decoded object cannot be converted to DeleteOptions".to_owned(),
             ));
         }
         (api_version, kind) => {
-            return Err(problem::internal(format!(
+            return Err(refuse(format!(
                 "no kind {kind:?} is registered for version {api_version:?} in scheme \
                  \"k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27\""
             )));
         }
     }
     read(&body).map_err(|field| {
-        problem::internal(format!(
+        refuse(format!(
             "v1.DeleteOptions.{field}: another type is expected, error found in #10 byte of ...|{field}|..."
         ))
     })

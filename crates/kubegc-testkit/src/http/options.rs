@@ -13,8 +13,17 @@ use super::{
 
 /// `resourceVersionMatch` is read.
 const VERSION_MATCH_IS_READ: Behavior = Behavior::since(19, 0, "kubernetes #91505");
-/// A watch may begin with a list.
-const WATCH_LIST: Behavior = Behavior::since_about(32, "WatchList is on by default");
+/// The API server knows `sendInitialEvents` and refuses it for lists.
+const INITIAL_EVENTS_ARE_READ: Behavior = Behavior::since(27, 0, "feature gate WatchList exists");
+/// A watch may begin with a list: the feature gate `WatchList`, alpha from 1.27, on in 1.32, off in 1.33, on
+/// from 1.34.
+const WATCH_LIST: Behavior = Behavior::since(34, 0, "feature gate WatchList is on again");
+/// The gate became beta and on in 1.32.
+const WATCH_LIST_FIRST: Behavior = Behavior::since(32, 0, "feature gate WatchList is beta");
+/// It was turned off again, because encoders of lists that stream work better.
+const WATCH_LIST_PAUSED: Behavior = Behavior::since(33, 0, "feature gate WatchList is off");
+/// A list with an invalid `resourceVersion` gets 400; before, it gets 500, as a GET or a watch does.
+const LIST_VERSIONS_ARE_CHECKED: Behavior = Behavior::since(33, 0, "kubernetes #130637, #130688");
 /// `fieldValidation` is read.
 const FIELD_VALIDATION_IS_READ: Behavior = Behavior::since(25, 0, "ServerSideFieldValidation");
 
@@ -63,13 +72,35 @@ impl Wanted {
     /// # Errors
     /// 500, as upstream, if it is not a number.
     pub(super) fn read(text: &str) -> Result<Self, Refusal> {
+        Self::parse(text).map_err(problem::internal)
+    }
+
+    /// Reads `resourceVersion` of a list.
+    ///
+    /// # Errors
+    /// 400 or 500 if it is not a number.
+    ///
+    /// # Upstream
+    /// `ValidateListOptions` in
+    /// [`interfaces.go`](https://github.com/kubernetes/kubernetes/blob/v1.33.0/staging/src/k8s.io/apiserver/pkg/storage/interfaces.go#L356).
+    fn of_list(text: &str, version: KubernetesVersion) -> Result<Self, Refusal> {
+        Self::parse(text).map_err(|why| {
+            if version.has(LIST_VERSIONS_ARE_CHECKED) {
+                problem::bad_request(format!("invalid resource version: {why}"))
+            } else {
+                problem::internal(why)
+            }
+        })
+    }
+
+    fn parse(text: &str) -> Result<Self, String> {
         match text {
             "" => Ok(Self::Latest),
             "0" => Ok(Self::Any),
             _ => text.parse().map(Self::At).map_err(|_| {
-                problem::internal(format!(
+                format!(
                     "resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax"
-                ))
+                )
             }),
         }
     }
@@ -115,7 +146,10 @@ impl ListOptions {
             filter,
             limit: usize::try_from(limit).unwrap_or(0),
             continue_token: query.text("continue").to_owned(),
-            resource_version: Wanted::read(query.text("resourceVersion"))?,
+            resource_version: match query.text("resourceVersion") {
+                text if is_watch => Wanted::read(text)?,
+                text => Wanted::of_list(text, version)?,
+            },
             version_match: match query.text("resourceVersionMatch") {
                 _ if !version.has(VERSION_MATCH_IS_READ) => VersionMatch::Unset,
                 "Exact" => VersionMatch::Exact,
@@ -129,9 +163,17 @@ impl ListOptions {
             },
             send_initial_events: query
                 .flag("sendInitialEvents")
-                .filter(|_| is_watch && version.has(WATCH_LIST)),
+                .filter(|_| is_watch && has_watch_list(version)),
         })
     }
+}
+
+/// Whether the feature gate `WatchList` is on by default.
+///
+/// # Upstream
+/// [`kube_features.go`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/staging/src/k8s.io/apiserver/pkg/features/kube_features.go#L469).
+fn has_watch_list(version: KubernetesVersion) -> bool {
+    version.has(WATCH_LIST) || (version.has(WATCH_LIST_FIRST) && !version.has(WATCH_LIST_PAUSED))
 }
 
 /// The invalid combinations of options of a list or a watch.
@@ -156,7 +198,7 @@ fn unfit(query: &Query, is_watch: bool, version: KubernetesVersion) -> Vec<Cause
                 "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
             );
         }
-        if initial && !version.has(WATCH_LIST) {
+        if initial && !has_watch_list(version) {
             let why = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled";
             forbid("sendInitialEvents", why);
         }
@@ -205,7 +247,7 @@ fn unfit(query: &Query, is_watch: bool, version: KubernetesVersion) -> Vec<Cause
             causes.push(Cause::not_supported(FIELD, &format!("{wanted:?}"), &supported));
         }
     }
-    if initial && version.has(WATCH_LIST) {
+    if initial && version.has(INITIAL_EVENTS_ARE_READ) {
         causes.push(Cause::forbidden(
             "sendInitialEvents",
             "sendInitialEvents is forbidden for list",

@@ -88,7 +88,7 @@ fn perform(
         }
         // The server itself knows the dry run of a deletion.
         Verb::Delete => {
-            let options = deletion::options(query, request)?;
+            let options = deletion::options(query, request, server.version())?;
             server.delete(kind, &call.namespace, &call.name, &options)
         }
         Verb::DeleteCollection => {
@@ -352,7 +352,7 @@ fn delete_collection(
     request: &http::Request<Bytes>,
     view: &View,
 ) -> Result<Reply, Refusal> {
-    let options = deletion::options(query, request)?;
+    let options = deletion::options(query, request, server.version())?;
     let list = ListOptions::read(query, call.verb, server.version())?;
     let checked = server.check_filter(kind, &list.filter);
     checked.map_err(|response| problem::of_response(&response))?;

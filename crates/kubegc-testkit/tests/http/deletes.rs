@@ -3,7 +3,7 @@
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::world::{PARTIAL, World, text, world};
+use crate::world::{PARTIAL, World, at_version, text, world};
 
 const MAPS: &str = "/api/v1/namespaces/shop/configmaps";
 
@@ -46,32 +46,35 @@ fn options_come_from_the_body_else_from_the_query() {
 
 #[test]
 fn options_that_cannot_be_read_or_do_not_hold_together_are_refused() {
-    let mut world = world();
-    let uid = text(&held(&mut world)["metadata"]["uid"]);
-    let before = world.server.revision();
-    for (query, body, code) in [
-        ("gracePeriodSeconds=soon", Value::Null, 400),
-        ("propagationPolicy=Sideways", Value::Null, 422),
-        ("", json!([]), 500),
-        ("", json!({"kind": "Pod"}), 500),
-        ("", json!({"propagationPolicy": 1}), 500),
-        ("", json!({"orphanDependents": "yes"}), 500),
-        ("", json!({"gracePeriodSeconds": 1.5}), 500),
-        ("", json!({"dryRun": "All"}), 500),
-        ("", json!({"dryRun": [1]}), 500),
-        ("", json!({"preconditions": "uid"}), 500),
-        ("", json!({"preconditions": {"uid": 1}}), 500),
-        (
-            "",
-            json!({"preconditions": {"uid": uid, "resourceVersion": "1"}}),
-            409,
-        ),
-    ] {
-        let reply = world.send(Method::DELETE, &format!("{MAPS}/a?{query}"), &[], &body);
-        assert_eq!(reply.code, code, "{query} {body}: {}", reply.text);
-        assert_eq!(reply.json()["kind"], "Status");
+    for (release, unreadable) in [("1.34", 500), ("1.35", 400)] {
+        let mut world = at_version(release);
+        let uid = text(&held(&mut world)["metadata"]["uid"]);
+        let before = world.server.revision();
+        for (query, body, code) in [
+            ("gracePeriodSeconds=soon", Value::Null, 400),
+            ("propagationPolicy=Sideways", Value::Null, 422),
+            ("", json!([]), unreadable),
+            ("", json!({"kind": "Pod", "apiVersion": "v1"}), unreadable),
+            ("", json!({"kind": "ListOptions", "apiVersion": "v1"}), unreadable),
+            ("", json!({"propagationPolicy": 1}), unreadable),
+            ("", json!({"orphanDependents": "yes"}), unreadable),
+            ("", json!({"gracePeriodSeconds": 1.5}), unreadable),
+            ("", json!({"dryRun": "All"}), unreadable),
+            ("", json!({"dryRun": [1]}), unreadable),
+            ("", json!({"preconditions": "uid"}), unreadable),
+            ("", json!({"preconditions": {"uid": 1}}), unreadable),
+            (
+                "",
+                json!({"preconditions": {"uid": uid, "resourceVersion": "1"}}),
+                409,
+            ),
+        ] {
+            let reply = world.send(Method::DELETE, &format!("{MAPS}/a?{query}"), &[], &body);
+            assert_eq!(reply.code, code, "{release} {query} {body}: {}", reply.text);
+            assert_eq!(reply.json()["kind"], "Status");
+        }
+        assert_eq!(world.server.revision(), before, "{release}");
     }
-    assert_eq!(world.server.revision(), before);
 }
 
 /// A finished deletion is a status, in whatever form objects are requested.

@@ -1,6 +1,6 @@
 //! Lists of versions that are past, forgotten, or not reached yet.
 
-use crate::world::{text, world};
+use crate::world::{at_version, text, world};
 
 const ALL: &str = "/api/v1/configmaps";
 
@@ -76,6 +76,21 @@ GET /api/v1/configmaps?resourceVersion=0&resourceVersionMatch=Exact -> 422 ListO
 GET /api/v1/configmaps?resourceVersion=1&resourceVersionMatch=Newest -> 422 ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Unsupported value: "Newest": supported values: "Exact", "NotOlderThan", ""
 GET /api/v1/configmaps?sendInitialEvents=true -> 422 ListOptions.meta.k8s.io "" is invalid: sendInitialEvents: Forbidden: sendInitialEvents is forbidden for list
 GET /api/v1/configmaps?labelSelector=app+in+a -> 400 unable to parse requirement: found 'a' expected: '('
+"#,
+    );
+}
+
+#[test]
+fn a_version_that_is_no_number_is_a_bad_request_of_lists_from_1_33_on() {
+    at_version("1.32").transcript(
+        r#"
+GET /api/v1/configmaps?resourceVersion=abc -> 500 resourceVersion: Invalid value: "abc": strconv.ParseUint: parsing "abc": invalid syntax
+"#,
+    );
+    at_version("1.33").transcript(
+        r#"
+GET /api/v1/configmaps?resourceVersion=abc -> 400 invalid resource version: resourceVersion: Invalid value: "abc": strconv.ParseUint: parsing "abc": invalid syntax
+GET /api/v1/namespaces/shop?resourceVersion=abc -> 500 resourceVersion: Invalid value: "abc": strconv.ParseUint: parsing "abc": invalid syntax
 "#,
     );
 }

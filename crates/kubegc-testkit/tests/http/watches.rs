@@ -82,11 +82,23 @@ fn the_end_of_the_list_is_marked() {
     ));
     assert_eq!(early.code, 504);
     // Releases without the feature refuse it, with the rest of the options that do not fit.
-    at_version("1.31").transcript(
-        r#"
+    for release in ["1.31", "1.33"] {
+        at_version(release).transcript(
+            r#"
 GET /api/v1/configmaps?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan -> 422 ListOptions.meta.k8s.io "" is invalid: sendInitialEvents: Forbidden: sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled
 "#,
-    );
+        );
+    }
+    for release in ["1.32", "1.34"] {
+        let mut world = at_version(release);
+        world.config_maps("shop", &["a"]);
+        let mut watch = world.watch(&url);
+        assert_eq!(
+            world.seen(&mut watch),
+            pairs(&[("ADDED", "a"), ("BOOKMARK", "")]),
+            "{release}"
+        );
+    }
     world.transcript(
         r#"
 GET /api/v1/configmaps?watch=1&sendInitialEvents=true -> 422 ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan
