@@ -16,7 +16,7 @@ pub mod behavior {
     /// An empty container status keeps a dangling log link.
     pub const EMPTY_STATUS_KEEPS_LINK: Behavior = Behavior::since_about(30, "newer snapshots read");
     /// Pinned images are kept.
-    pub const PINNED_IMAGES_ARE_KEPT: Behavior = Behavior::since_about(23, "kubernetes #103299");
+    pub const PINNED_IMAGES_ARE_KEPT: Behavior = Behavior::since(23, 0, "kubernetes #103299");
     /// New images of the first detection get its time; up to 1.28 they get the zero time: infinitely old
     /// ([N3.14](crate::rules#n3-14) to [N3.16](crate::rules#n3-16)).
     pub const FIRST_DETECTION_IS_NOW: Behavior = Behavior::since_about(29, "kubernetes #119652");

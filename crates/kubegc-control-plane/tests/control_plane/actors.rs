@@ -106,6 +106,38 @@ fn no_kubelet_ends_pods_of_missing_nodes() {
     }
 }
 
+/// The kubelet reports the end of a pod that a finalizer keeps from 1.27 on.
+#[test]
+fn kubelets_report_that_held_pods_have_failed_from_1_27_on() {
+    for (release, reports) in [("1.26.0", false), ("1.27.0", true)] {
+        let version: KubernetesVersion = release.parse().unwrap();
+        let mut server = ApiServer::new(version, Catalog::builtin(version));
+        server.set_now(Timestamp::from_secs(1_000));
+        let settings = Settings {
+            controllers: Vec::new(),
+            ..Settings::new(version)
+        };
+        let plane = ControlPlane::new(&server, settings);
+        let mut fixture = Fixture { server, plane };
+        fixture.create("v1", "Namespace", "", json!({"metadata": {"name": "shop"}}));
+        let metadata = json!({"name": "web", "finalizers": ["shop/hold"]});
+        fixture.create("v1", "Pod", "shop", pod(json!({"metadata": metadata})));
+        fixture.delete("v1", "Pod", "shop", "web");
+        fixture.advance(Duration::from_secs(60));
+        let steps = fixture.plane.steps().iter();
+        let steps: Vec<_> = steps.map(|step| (step.actor, step.act)).collect();
+        let mut expected = vec![(Actor::Kubelet, Act::Delete { propagation: None })];
+        if reports {
+            expected.insert(0, (Actor::Kubelet, Act::Update));
+        }
+        assert_eq!(steps, expected, "{release}");
+        let pods = fixture.kind("v1", "Pod");
+        let held = fixture.server.object(pods, "shop", "web").unwrap();
+        let phase = if reports { "Failed" } else { "Pending" };
+        assert_eq!(held.text_at(&["status", "phase"]), phase, "{release}");
+    }
+}
+
 #[test]
 fn pods_do_not_end_if_that_is_assumed() {
     for (pods_end, ends) in [(true, true), (false, false)] {

@@ -254,8 +254,7 @@ fn disk(inventory: &Inventory, policy: &Policy, frame: NodeFrame, freed_bytes: u
 /// Behaviours whose first release is not certain, if the version is within one minor release of it.
 fn uncertain(policy: &Policy) -> impl Iterator<Item = Assumption> {
     let minor = policy.semantics().version.minor();
-    let known: [(&'static str, Behavior); 5] = [
-        ("pinned images stay", behavior::PINNED_IMAGES_ARE_KEPT),
+    let known: [(&'static str, Behavior); 4] = [
         (
             "the first look at images is their first detection",
             behavior::FIRST_DETECTION_IS_NOW,
