@@ -8,13 +8,13 @@
 //! 1.36, and `v0.37.0-beta.0` for 1.37. Served by default: `DefaultAPIResourceConfigSource` in
 //! `pkg/controlplane/instance.go`. Preference: `apiVersionPriorities` of kube-apiserver's aggregator.
 //! Deletion: `DefaultGarbageCollectionPolicy` and `ReturnDeletedObject` of the REST registries, 1.20.2.
+//! `deletecollection` of Services: the clients that are generated from the OpenAPI documents of 1.22 and 1.23
+//! ([`CoreV1Api`](https://github.com/kubernetes-client/python/blob/release-23.0/kubernetes/docs/CoreV1Api.md)).
 //!
 //! # Assumptions
 //! Not verified in the source, and assumed until a recording contradicts it:
 //! - 1.37 is described from its first beta and its release announcement (StorageVersionMigration,
 //!   DeviceTaintRule and PodCertificateRequest in `v1`).
-//! - Services support `deletecollection` since 1.23: inferred from the rewrite of their registry in that
-//!   release.
 //! - The dummy `replicationcontrollers` of `extensions/v1beta1` is listed, with no verbs, up to 1.15.
 //! - The DELETEs whose response contains the object were read in 1.20.2 (and for VolumeAttributesClass in a
 //!   description of its registry) and are assumed for every release.

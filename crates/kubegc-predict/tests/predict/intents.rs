@@ -3,6 +3,7 @@
 use kubegc_core::{DeleteOptions, PropagationPolicy, deletion::Propagation};
 use kubegc_fixtures::{Fixture, owned_by};
 use kubegc_predict::{Assumptions, Cluster, Detail, Intent, KindName, PredictError, Target};
+use kubegc_snapshot::Reader;
 use serde_json::{Value, json};
 
 use crate::common;
@@ -95,6 +96,35 @@ fn check(fixture: &Fixture, assumptions: Assumptions, intents: &[Intent], expect
 
 const BACKGROUND: PropagationPolicy = PropagationPolicy::Background;
 const FOREGROUND: PropagationPolicy = PropagationPolicy::Foreground;
+
+/// 1.20 deletes CronJobs in `batch/v1beta1`, whose default is Orphan.
+#[test]
+fn a_cron_job_that_is_deleted_without_options_orphans_its_jobs_up_to_1_20() {
+    for (release, api_version, expected) in [
+        ("1.20.2", "batch/v1beta1", "released"),
+        ("1.21.0", "batch/v1", "deleted"),
+    ] {
+        let mut fixture = Fixture::default();
+        fixture.add(api_version, "CronJob", "shop", "cron", json!({ "spec": {} }));
+        let owner = owned_by(api_version, "CronJob", "cron");
+        fixture.add("batch/v1", "Job", "shop", "run", owner);
+        let version = release.parse().expect("a release that kubegc knows");
+        let mut reader = Reader::new(version).complete("all");
+        let document = common::list(&fixture.objects);
+        reader.read("dump", &document[..]).expect("a list");
+        let snapshot = reader.finish().expect("the kinds are known");
+        let cluster = Cluster::new(version, snapshot, Assumptions::default());
+        let intent = delete("shop/CronJob/cron", DeleteOptions::default());
+        let forecast = cluster
+            .predict(&[intent])
+            .expect("the question can be understood");
+        assert_eq!(
+            common::word(&cluster, &forecast, "job-run"),
+            expected,
+            "{release}"
+        );
+    }
+}
 
 #[test]
 fn one_object_in_the_foreground() {
