@@ -84,7 +84,7 @@ const TRACKING_PAUSED: Behavior = Behavior::since(23, 7, "kubernetes #109491");
 const TRACKING_OF_ALL: Behavior = Behavior::since(27, 0, "kubernetes #114647");
 /// Before, the controller does not know the finalizer.
 const ORPHANS: Behavior = Behavior::since(22, 0, "feature gate JobTrackingWithFinalizers exists");
-/// The pods of finished Jobs count as orphans.
+/// The pods of finished Jobs count as orphans. That 1.23.7 is the first patch release of 1.23 is inferred.
 const FINISHED_ORPHANS: [Behavior; 3] = [
     Behavior::since(23, 7, "kubernetes #109486"),
     Behavior::since(24, 1, "kubernetes #109486"),
