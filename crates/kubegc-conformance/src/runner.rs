@@ -43,6 +43,10 @@ pub struct FileReport {
     pub notes: Vec<String>,
     /// Of cases that consist of requests, by category: how many responses agree, of how many.
     pub requests: BTreeMap<String, (usize, usize)>,
+    /// Number of terminating objects whose forecast reason is one that the recording supports.
+    pub supported_reasons: usize,
+    /// The other terminating objects, in the file's order, with the names of their cases.
+    pub unsupported_reasons: Vec<FailedCase>,
 }
 
 /// One case that does not match its recording.
@@ -150,6 +154,8 @@ pub fn replay(path: &Path, options: &Options) -> io::Result<FileReport> {
         failed: Vec::new(),
         notes: Vec::new(),
         requests: BTreeMap::new(),
+        supported_reasons: 0,
+        unsupported_reasons: Vec::new(),
     };
     for (_, name, case) in cases {
         if let Some((category, agree, all)) = case.requests {
@@ -161,6 +167,13 @@ pub fn replay(path: &Path, options: &Options) -> io::Result<FileReport> {
         report
             .notes
             .extend(case.notes.into_iter().map(|note| format!("{name}: {note}")));
+        let (supported, unsupported) = case.reasons;
+        report.supported_reasons += supported;
+        let unsupported = unsupported.into_iter().map(|failure| FailedCase {
+            name: name.clone(),
+            failure,
+        });
+        report.unsupported_reasons.extend(unsupported);
         match case.result {
             Ok(()) => report.passed += 1,
             Err(failure) => report.failed.push(FailedCase { name, failure }),
@@ -175,6 +188,8 @@ pub(crate) struct CaseReport {
     pub(crate) notes: Vec<String>,
     /// The category of a case that consists of requests, how many of them agree, and how many there are.
     pub(crate) requests: Option<(String, usize, usize)>,
+    /// The number of reasons of a forecast that the recording supports, and those that it does not support.
+    pub(crate) reasons: (usize, Vec<Failure>),
 }
 
 impl From<Result<(), Failure>> for CaseReport {
@@ -183,6 +198,7 @@ impl From<Result<(), Failure>> for CaseReport {
             result,
             notes: Vec::new(),
             requests: None,
+            reasons: (0, Vec::new()),
         }
     }
 }

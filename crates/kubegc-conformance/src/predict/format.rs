@@ -18,6 +18,9 @@ pub(super) struct Case {
     pub(super) at: String,
     /// The objects of the dump.
     pub(super) before: Vec<Value>,
+    /// The objects at the end of the first run.
+    #[serde(default)]
+    pub(super) after: Vec<Value>,
     /// The requests, in order.
     pub(super) intent: Vec<RecordedIntent>,
     pub(super) fates: Vec<RecordedFate>,
@@ -119,6 +122,9 @@ pub(super) struct Write {
     pub(super) code: u16,
     #[serde(default)]
     pub(super) reason: String,
+    /// The API server's message, where the recording has one.
+    #[serde(default)]
+    pub(super) message: String,
     #[serde(default)]
     pub(super) body: Map<String, Value>,
     pub(super) at_seconds: f64,
@@ -141,6 +147,11 @@ pub(super) struct End {
     pub(super) lost: BTreeSet<String>,
     /// The finalizers that a terminating object has, sorted, those of a Namespace's spec among them.
     pub(super) finalizers: Vec<String>,
+}
+
+/// Whether an object is a Namespace.
+pub(super) fn is_namespace(object: &Value) -> bool {
+    object["kind"] == "Namespace" && object["apiVersion"] == "v1"
 }
 
 impl End {
@@ -179,11 +190,10 @@ impl End {
         }
     }
 
-    /// The outcome of an object of the dump that does not change.
-    fn unchanged(object: &Value) -> Self {
-        let is_namespace = object["kind"] == "Namespace" && object["apiVersion"] == "v1";
+    /// The outcome of an object that stays as it is.
+    pub(super) fn unchanged(object: &Value) -> Self {
         let names = [&object["metadata"]["finalizers"], &object["spec"]["finalizers"]];
-        let names = names[..if is_namespace { 2 } else { 1 }].iter();
+        let names = names[..if is_namespace(object) { 2 } else { 1 }].iter();
         let names = names.filter_map(|names| names.as_array()).flatten();
         Self::alive(
             object["metadata"]["deletionTimestamp"].is_string(),

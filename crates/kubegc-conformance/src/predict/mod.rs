@@ -2,11 +2,13 @@
 //! dump.
 //!
 //! A case passes when the forecast has a recorded outcome for every object, the recorded finalizers where the
-//! object is terminating, and every intent its recorded status code.
+//! object is terminating, and every intent its recorded status code. The reasons that the forecast gives for
+//! terminating objects are a second grade: they are counted, and no case fails because of them.
 
 mod format;
 mod grade;
 mod question;
+mod reasons;
 mod side_by_side;
 
 use self::format::Case;
@@ -23,11 +25,16 @@ pub(crate) fn replay(line: &str, is_detailed: bool) -> CaseReport {
         Ok(prediction) if is_detailed => vec![side_by_side::text(&case, prediction)],
         _ => Vec::new(),
     };
+    let reasons = match &prediction {
+        Ok(prediction) => reasons::compare(&case, prediction),
+        Err(_) => (0, Vec::new()),
+    };
     let result = prediction
         .map_err(|problem| Failure::list("there is no forecast", &[problem]))
         .and_then(|prediction| grade::grade(&case, &prediction));
     CaseReport {
         notes,
+        reasons,
         ..result.into()
     }
 }

@@ -1,4 +1,4 @@
-//! Forecasts the intents of a case: the only file that uses the API of `kubegc-predict`.
+//! Forecasts the intents of a case.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,6 +22,10 @@ use super::format::{Case, End, RecordedIntent, State};
 pub(super) struct Prediction {
     /// The outcomes of the objects of the dump by uid.
     pub(super) ends: BTreeMap<String, End>,
+    /// The conditions that terminating objects wait for, by uid.
+    pub(super) waits: BTreeMap<String, Vec<kubegc_predict::Wait>>,
+    /// The resources of all recorded objects by uid, with their groups, as in `deployments.apps`.
+    pub(super) resources: BTreeMap<String, String>,
     /// The HTTP status of each intent; `None` where the forecast has no request of it.
     pub(super) codes: Vec<Option<u16>>,
     /// The writes in order.
@@ -112,6 +116,8 @@ pub(super) fn forecast(case: &Case) -> Result<Prediction, String> {
     }
     Ok(Prediction {
         ends: ends(case, &forecast),
+        waits: waits(&forecast),
+        resources: resources(case, &cluster),
         codes,
         writes: steps().flat_map(|step| writes(&cluster, step)).collect(),
     })
@@ -246,6 +252,28 @@ fn end(object: &Value, fate: &ObjectFate, ids: &BTreeMap<&str, &str>) -> End {
         .map(|uid| (*ids.get(uid).unwrap_or(&uid)).to_owned())
         .collect();
     End::alive(after.is_deleting(), lost, finalizers)
+}
+
+fn waits(forecast: &Forecast) -> BTreeMap<String, Vec<kubegc_predict::Wait>> {
+    let terminating = forecast.fates.iter().filter_map(|fate| match &fate.fate {
+        Fate::Terminating { waits_for } => Some((fate.object.uid.to_string(), waits_for.clone())),
+        _ => None,
+    });
+    terminating.collect()
+}
+
+fn resources(case: &Case, cluster: &Cluster) -> BTreeMap<String, String> {
+    let catalog = &cluster.snapshot().catalog;
+    let resource = |object: &Value| {
+        let kind = catalog.mapping(object["apiVersion"].as_str()?, object["kind"].as_str()?)?;
+        let uid = object["metadata"]["uid"].as_str()?;
+        Some((uid.to_owned(), catalog[kind].qualified_resource()))
+    };
+    case.before
+        .iter()
+        .chain(&case.after)
+        .filter_map(resource)
+        .collect()
 }
 
 /// The object of a step, and the other ones that it changes.

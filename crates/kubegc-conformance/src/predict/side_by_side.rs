@@ -108,6 +108,9 @@ impl fmt::Display for Write {
         if !self.reason.is_empty() {
             write!(f, " {}", self.reason)?;
         }
+        if !self.message.is_empty() {
+            write!(f, " ({})", self.message)?;
+        }
         for (field, value) in &self.body {
             write!(f, " {field}={value}")?;
         }

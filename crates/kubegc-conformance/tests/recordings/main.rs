@@ -28,6 +28,8 @@ struct Unmatched {
     named: BTreeMap<String, BTreeSet<String>>,
     /// How many cases of a file match, where not all of them do yet.
     floors: BTreeMap<String, usize>,
+    /// How many reasons of forecasts the recordings of a directory support at least.
+    reasons: BTreeMap<String, usize>,
 }
 
 impl Unmatched {
@@ -36,13 +38,20 @@ impl Unmatched {
         let mut unmatched = Self {
             named: BTreeMap::new(),
             floors: BTreeMap::new(),
+            reasons: BTreeMap::new(),
         };
         for row in text.lines().filter(|line| line.starts_with("| `")) {
             let cells: Vec<&str> = row.split('|').map(|cell| cell.trim().trim_matches('`')).collect();
             let (file, case) = (cells[1].to_owned(), cells[2]);
             match case.parse() {
                 Ok(floor) => {
-                    unmatched.floors.insert(file, floor);
+                    let is_file = file.ends_with(".jsonl");
+                    let floors = if is_file {
+                        &mut unmatched.floors
+                    } else {
+                        &mut unmatched.reasons
+                    };
+                    floors.insert(file, floor);
                 }
                 Err(_) => {
                     unmatched.named.entry(file).or_default().insert(case.to_owned());
@@ -84,6 +93,7 @@ fn assert_matches(directory: &str, cases_min: usize) -> BTreeMap<String, String>
     let mut problems = Vec::new();
     let mut cases = 0;
     let mut counts: BTreeMap<String, [usize; 2]> = BTreeMap::new();
+    let mut reasons: BTreeMap<String, [usize; 2]> = BTreeMap::new();
     for path in recordings(&[vectors().join(directory)]).expect("in the repository") {
         let report = replay_file(&path);
         cases += report.passed + report.failed.len();
@@ -99,8 +109,19 @@ fn assert_matches(directory: &str, cases_min: usize) -> BTreeMap<String, String>
             *passed + report.passed,
             *all + report.passed + report.failed.len(),
         );
+        let [supported, all] = reasons.entry(directory.to_owned()).or_default();
+        *supported += report.supported_reasons;
+        *all += report.supported_reasons + report.unsupported_reasons.len();
         if let Err(problem) = unmatched.check(name, &report) {
             problems.push(format!("{name}: {problem}"));
+        }
+    }
+    for (directory, [supported, all]) in reasons {
+        let floor = unmatched.reasons.get(&directory).copied().unwrap_or_default();
+        if supported < floor {
+            problems.push(format!(
+                "{directory}: {supported} of {all} reasons are supported, and `UNMATCHED.md` says {floor}"
+            ));
         }
     }
     assert!(problems.is_empty(), "{}", problems.join("\n\n"));
@@ -157,10 +178,17 @@ fn release_1_36() {
 }
 
 #[test]
-fn every_named_file_exists() {
-    let Unmatched { named, floors } = Unmatched::read();
+fn every_named_file_and_directory_exists() {
+    let Unmatched {
+        named,
+        floors,
+        reasons,
+    } = Unmatched::read();
     for file in named.keys().chain(floors.keys()) {
         assert!(vectors().join(format!("{file}.xz")).is_file(), "{file}");
+    }
+    for directory in reasons.keys() {
+        assert!(vectors().join(directory).is_dir(), "{directory}");
     }
 }
 

@@ -1,0 +1,631 @@
+//! Compares the reasons that a forecast gives for terminating objects with the recording.
+//!
+//! The reasons are the conditions that each object waits for. The recording supports them if
+//! - there is one for each finalizer that is left, and none for another one;
+//! - an owner in foreground deletion waits for the dependents that block it, and for none if none does;
+//! - there is one for each write about the object that the API server refused until the end, and for none
+//!   that is not recorded. Of an owner that orphans its dependents this includes writes about these, and of a
+//!   namespace deletes of its content. Webhooks and policies that the recorded message names are named;
+//! - content and discovery failures of a namespace are those of its status conditions, and the content of a
+//!   definition consists of its custom resources;
+//! - a pod without finalizers waits for the kubelet of a node that is not ready, or for a grace period that
+//!   ends later.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use kubegc_core::{Timestamp, metadata};
+use kubegc_predict::Wait;
+use serde_json::Value;
+
+use super::{
+    format::{Case, End, Write, is_namespace},
+    question::Prediction,
+};
+use crate::Failure;
+
+/// The number of objects whose reasons the recording supports, and the differences of the others.
+///
+/// Only the objects of the dump that are terminating at the end of the first run count: the recording has no
+/// writes of other runs.
+pub(super) fn compare(case: &Case, prediction: &Prediction) -> (usize, Vec<Failure>) {
+    let ids = case.ids();
+    let recording = Recording {
+        case,
+        resources: &prediction.resources,
+        refused: refused(case),
+    };
+    let mut supported = 0;
+    let mut unsupported = Vec::new();
+    for object in &case.after {
+        let Some(id) = ids.get(uid(object)) else { continue };
+        if object["metadata"]["deletionTimestamp"].is_null() {
+            continue;
+        }
+        let waits = prediction.waits.get(uid(object));
+        let differences = match waits {
+            Some(waits) => recording.differences(object, waits),
+            None => vec!["it is terminating".to_owned()],
+        };
+        if differences.is_empty() {
+            supported += 1;
+            continue;
+        }
+        let said = match waits {
+            Some(waits) => format!("waiting for {}", texts(waits.iter()).join("\nand ")),
+            None => "not terminating".to_owned(),
+        };
+        unsupported.push(Failure::new(*id, differences.join("\n"), said));
+    }
+    (supported, unsupported)
+}
+
+/// The writes that the API server refused until the end, each with its resource: the last one of a client to
+/// an object counts. Creates do not keep an object, and 404, 409 and 415 are not refusals: the client reads the
+/// object again, or sends another kind of patch.
+fn refused(case: &Case) -> Vec<(String, &Write)> {
+    let mut last = BTreeMap::new();
+    let writes = case.writes.iter();
+    for write in writes.filter(|write| write.verb != "create" && write.by != "recorder") {
+        for resource in resources(write) {
+            let request = (&write.by, &write.verb, resource, &write.namespace, &write.name);
+            last.insert(request, write);
+        }
+    }
+    let last = last.into_iter();
+    last.filter(|(_, write)| write.code >= 400 && ![404, 409, 415].contains(&write.code))
+        .map(|((_, _, resource, _, _), write)| (resource, write))
+        .collect()
+}
+
+/// The resources of a write with their groups, as in `deployments.apps`.
+fn resources(write: &Write) -> Vec<String> {
+    let qualified = |group: &str, resource: &str| match group {
+        "" => resource.to_owned(),
+        group => format!("{resource}.{group}"),
+    };
+    if write.resources.is_empty() {
+        return vec![qualified(&write.group, &write.resource)];
+    }
+    let paths = write.resources.iter();
+    paths
+        .map(|path| path.rsplit_once('/').unwrap_or(("", path.as_str())))
+        .map(|(group, resource)| qualified(group, resource))
+        .collect()
+}
+
+struct Recording<'a> {
+    case: &'a Case,
+    /// By uid.
+    resources: &'a BTreeMap<String, String>,
+    refused: Vec<(String, &'a Write)>,
+}
+
+impl Recording<'_> {
+    /// The facts about a terminating object that its waits contradict or leave out.
+    fn differences(&self, object: &Value, waits: &[Wait]) -> Vec<String> {
+        let mut differences = Vec::new();
+        let finalizers = End::unchanged(object).finalizers;
+        let named: BTreeSet<&str> = waits.iter().filter_map(Wait::finalizer).collect();
+        if !named.into_iter().eq(finalizers.iter().map(String::as_str)) {
+            differences.push(format!("finalizers: {}", finalizers.join(", ")));
+        }
+        differences.extend(self.dependents(object, waits, &finalizers));
+        differences.extend(self.refusals(object, waits, &finalizers));
+        differences.extend(self.content(object, waits, &finalizers));
+        differences.extend(self.discovery(object, waits));
+        if finalizers.is_empty() {
+            differences.extend(self.end(object, waits));
+        }
+        differences
+    }
+
+    /// The objects that refer to an owner, and whether they block its deletion.
+    fn dependents_of(&self, owner: &Value) -> Vec<(&Value, bool)> {
+        let owner = uid(owner);
+        let dependents = self.case.after.iter().filter_map(|dependent| {
+            let references = dependent["metadata"]["ownerReferences"].as_array()?;
+            let reference = references.iter().find(|reference| reference["uid"] == *owner)?;
+            Some((dependent, reference["blockOwnerDeletion"] == true))
+        });
+        dependents.collect()
+    }
+
+    fn dependents(&self, object: &Value, waits: &[Wait], finalizers: &[String]) -> Option<String> {
+        let mut blocking = self.dependents_of(object);
+        blocking.retain(|(_, blocks)| *blocks && has(finalizers, metadata::FINALIZER_FOREGROUND));
+        let recorded = blocking.iter().map(|(object, _)| uid(object).to_owned());
+        let recorded: BTreeSet<String> = recorded.collect();
+        let named = waits.iter().filter_map(|wait| match wait {
+            Wait::Dependents { blocking, .. } => Some(blocking),
+            _ => None,
+        });
+        let named: Vec<BTreeSet<String>> = named
+            .map(|blocking| blocking.iter().map(|object| object.uid.to_string()).collect())
+            .collect();
+        let is_supported = match named.as_slice() {
+            [] => recorded.is_empty(),
+            [named] => *named == recorded && !recorded.is_empty(),
+            _ => false,
+        };
+        let names: Vec<&str> = blocking.iter().map(|(object, _)| name(object)).collect();
+        (!is_supported).then(|| format!("blocking dependents: {names:?}"))
+    }
+
+    fn refusals(&self, object: &Value, waits: &[Wait], finalizers: &[String]) -> Vec<String> {
+        // A dependent that is not deleted is a reason for its owner in the foreground, and need not be given
+        // as a wait of the owner.
+        let orphans = has(finalizers, metadata::FINALIZER_ORPHAN);
+        let dependents = self.dependents_of(object).into_iter();
+        let dependents = dependents.map(|(dependent, _)| (dependent, orphans));
+        let is_refused = |wait: &&Wait| matches!(wait, Wait::Refused { .. });
+        let mut unrecorded = waits.iter().filter(is_refused).count();
+        let mut differences = Vec::new();
+        for (target, is_required) in [(object, true)].into_iter().chain(dependents) {
+            let writes = self.refused_writes(target);
+            let failure = condition(target, "NamespaceDeletionContentFailure");
+            let messages = writes.iter().map(|write| &*write.message);
+            let messages: Vec<&str> = messages.chain(failure).collect();
+            let said = waits.iter().filter(|wait| match wait {
+                Wait::Refused { object, .. } => *object.uid.to_string() == *uid(target),
+                _ => false,
+            });
+            let said = texts(said);
+            let is_named = |name: &str| said.iter().any(|said| said.contains(name));
+            let is_supported = match (messages.len(), said.len()) {
+                // One that is not recorded is in the count below.
+                (0, _) => continue,
+                (_, 0) => !is_required,
+                // The condition of a namespace repeats its writes.
+                (_, said) => {
+                    said <= writes.len().max(1) && messages.iter().copied().flat_map(names).all(is_named)
+                }
+            };
+            unrecorded = unrecorded.saturating_sub(said.len());
+            if !is_supported {
+                let shown = writes.iter().map(ToString::to_string);
+                let shown: Vec<String> = shown.chain(failure.map(ToOwned::to_owned)).collect();
+                differences.push(format!("refused for {}: {}", name(target), shown.join("; ")));
+            }
+        }
+        if unrecorded > 0 {
+            differences.push("no refused write that the object waits for".to_owned());
+        }
+        differences
+    }
+
+    /// The refused writes about an object; of a namespace also those about its content.
+    fn refused_writes(&self, object: &Value) -> Vec<&Write> {
+        let namespace = text(&object["metadata"]["namespace"]);
+        let resource = self.resources.get(uid(object));
+        let writes = self.refused.iter().filter(|(of, write)| {
+            let within = match &*write.namespace {
+                "" => &*self.case.prefix,
+                within => within,
+            };
+            let is_own = resource == Some(of)
+                && *write.name == *name(object)
+                && (namespace.is_empty() || namespace == within);
+            is_own || (is_namespace(object) && write.verb == "deletecollection" && within == name(object))
+        });
+        writes.map(|&(_, write)| write).collect()
+    }
+
+    fn content(&self, object: &Value, waits: &[Wait], finalizers: &[String]) -> Vec<String> {
+        let mut named: [BTreeMap<String, usize>; 2] = Default::default();
+        let remaining = waits.iter().filter_map(|wait| match wait {
+            Wait::Content { remaining, .. } => Some(remaining),
+            _ => None,
+        });
+        for kind in remaining.flatten() {
+            *named[0].entry(kind.resource.clone()).or_default() += kind.count;
+            for (name, count) in &kind.finalizers {
+                *named[1].entry(name.to_string()).or_default() += count;
+            }
+        }
+        let of_definition = has(finalizers, "customresourcecleanup.apiextensions.k8s.io");
+        let of_namespace = is_namespace(object) && has(finalizers, "kubernetes");
+        let mut left: [BTreeMap<String, usize>; 2] = Default::default();
+        for other in &self.case.after {
+            let Some(resource) = self.resources.get(uid(other)) else {
+                continue;
+            };
+            let is_meant = (of_definition && resource == name(object))
+                || (of_namespace && other["metadata"]["namespace"] == *name(object));
+            if is_meant {
+                *left[0].entry(resource.clone()).or_default() += 1;
+                let finalizers = other["metadata"]["finalizers"].as_array();
+                for finalizer in finalizers.into_iter().flatten() {
+                    *left[1].entry(text(finalizer).to_owned()).or_default() += 1;
+                }
+            }
+        }
+        let mut differences = Vec::new();
+        let conditions = [
+            ("NamespaceContentRemaining", " has "),
+            ("NamespaceFinalizersRemaining", " in "),
+        ];
+        for ((condition, separator), (named, left)) in conditions.into_iter().zip(named.iter().zip(&left)) {
+            let message = self::condition(object, condition).filter(|_| of_namespace);
+            let is_supported = match message {
+                Some(message) => *named == counts(message, separator),
+                // The namespace controller returns before it reports what remains while pods terminate.
+                None if of_namespace => named.iter().all(|(name, count)| left.get(name) >= Some(count)),
+                None => named == left,
+            };
+            if !is_supported {
+                let shown = message.map_or_else(|| format!("content: {left:?}"), ToOwned::to_owned);
+                differences.push(shown);
+            }
+        }
+        differences
+    }
+
+    fn discovery(&self, object: &Value, waits: &[Wait]) -> Option<String> {
+        let message = condition(object, "NamespaceDeletionDiscoveryFailure").unwrap_or_default();
+        // It names the APIs of other cases as well.
+        let words: BTreeSet<&str> = message
+            .split(' ')
+            .map(|word| word.trim_end_matches([':', ',']))
+            .collect();
+        let objects = self.case.before.iter();
+        let recorded: BTreeSet<String> = objects
+            .filter(|other| other["kind"] == "APIService")
+            .map(|service| &service["spec"])
+            .map(|spec| format!("{}/{}", text(&spec["group"]), text(&spec["version"])))
+            .filter(|api| words.contains(&**api))
+            .collect();
+        let named = waits.iter().filter_map(|wait| match wait {
+            Wait::Discovery { api_version, .. } => Some(api_version.clone()),
+            _ => None,
+        });
+        let named: BTreeSet<String> = named.collect();
+        (named != recorded).then(|| format!("failed discovery: {recorded:?}"))
+    }
+
+    /// What a pod without finalizers waits for.
+    fn end(&self, object: &Value, waits: &[Wait]) -> Option<String> {
+        let node = text(&object["spec"]["nodeName"]);
+        let nodes = self.case.before.iter();
+        let is_ready = nodes
+            .filter(|other| other["kind"] == "Node" && name(other) == node)
+            .filter_map(|node| node["status"]["conditions"].as_array())
+            .flatten()
+            .any(|condition| condition["type"] == "Ready" && condition["status"] == "True");
+        let observed = Duration::from_secs_f64(self.case.observed_s);
+        let observed = Timestamp::parse(&self.case.at).map(|at| at.saturating_add(observed));
+        let is_supported = waits.iter().all(|wait| match wait {
+            Wait::Kubelet { node: named, .. } => !is_ready && named.as_deref() == Some(node),
+            Wait::Grace { ends_at, .. } => {
+                is_ready && ends_at.is_some_and(|end| observed.as_ref().is_ok_and(|at| end > *at))
+            }
+            Wait::Refused { .. } => true,
+            _ => false,
+        });
+        let shown = if is_ready { "is ready" } else { "is not ready" };
+        (!is_supported).then(|| format!("no finalizers, and node {node:?} {shown}"))
+    }
+}
+
+/// The message of a status condition that is true.
+fn condition<'a>(object: &'a Value, name: &str) -> Option<&'a str> {
+    let mut conditions = object["status"]["conditions"].as_array()?.iter();
+    let found = conditions.find(|condition| condition["type"] == *name && condition["status"] == "True")?;
+    found["message"].as_str()
+}
+
+/// The counts in a condition's message, such as
+/// `Some resources are remaining: pods. has 2 resource instances`.
+fn counts(message: &str, separator: &str) -> BTreeMap<String, usize> {
+    let (_, list) = message.split_once(": ").unwrap_or_default();
+    let counts = list.split(", ").filter_map(|entry| {
+        let (name, count) = entry.split_once(separator)?;
+        let count = count.split(' ').next()?.parse::<usize>().ok()?;
+        Some((name.trim_end_matches('.').to_owned(), count))
+    });
+    counts.collect()
+}
+
+/// The names that a message about a webhook or a policy quotes.
+fn names(message: &str) -> impl Iterator<Item = &str> {
+    let is_meant = message.contains("webhook") || message.contains("Policy");
+    let quotes = ['"', '\''].into_iter().filter(move |_| is_meant);
+    let quoted = quotes.flat_map(move |quote| message.split(quote).skip(1).step_by(2));
+    quoted.filter(|name| !name.contains(['/', ' ']))
+}
+
+fn has(finalizers: &[String], name: &str) -> bool {
+    finalizers.iter().any(|finalizer| finalizer == name)
+}
+
+fn uid(object: &Value) -> &str {
+    text(&object["metadata"]["uid"])
+}
+
+fn name(object: &Value) -> &str {
+    text(&object["metadata"]["name"])
+}
+
+/// A text; empty if the value is none.
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+fn texts<'a>(waits: impl Iterator<Item = &'a Wait>) -> Vec<String> {
+    waits.map(ToString::to_string).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::predict::question;
+
+    /// An object of the dump. Its uid is its name, and one with finalizers is terminating.
+    fn object(api_version: &str, kind: &str, metadata: Value, mut fields: Value) -> Value {
+        fields["apiVersion"] = api_version.into();
+        fields["kind"] = kind.into();
+        fields["metadata"] = metadata;
+        let metadata = &mut fields["metadata"];
+        metadata["uid"] = metadata["name"].clone();
+        metadata["resourceVersion"] = "1".into();
+        metadata["creationTimestamp"] = "2026-01-01T00:00:00Z".into();
+        if metadata["finalizers"].is_array() || kind == "Pod" {
+            metadata["deletionTimestamp"] = "2026-01-01T00:00:30Z".into();
+            metadata["deletionGracePeriodSeconds"] = json!(if kind == "Pod" { 30 } else { 0 });
+        }
+        if kind == "Namespace" {
+            metadata["deletionTimestamp"] = "2026-01-01T00:00:30Z".into();
+        }
+        fields
+    }
+
+    fn config_map(name: &str, finalizer: &str) -> Value {
+        let metadata = json!({"namespace": "n", "name": name, "finalizers": [finalizer]});
+        object("v1", "ConfigMap", metadata, json!({}))
+    }
+
+    /// A ConfigMap that is owned by `a`, with further metadata.
+    fn dependent(mut metadata: Value) -> Value {
+        metadata["namespace"] = "n".into();
+        metadata["name"] = "b".into();
+        metadata["ownerReferences"] = json!([{
+            "apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": "a", "blockOwnerDeletion": true,
+        }]);
+        object("v1", "ConfigMap", metadata, json!({}))
+    }
+
+    /// Nothing listens where it refuses updates of ConfigMaps.
+    fn webhook() -> Value {
+        let rule = json!({
+            "apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["configmaps"],
+        });
+        let fields = json!({"webhooks": [{
+            "name": "w.example.com", "clientConfig": {"url": "https://127.0.0.1:1/"}, "rules": [rule],
+            "failurePolicy": "Fail", "sideEffects": "None", "admissionReviewVersions": ["v1"],
+        }]});
+        let api_version = "admissionregistration.k8s.io/v1";
+        object(
+            api_version,
+            "ValidatingWebhookConfiguration",
+            json!({"name": "hook"}),
+            fields,
+        )
+    }
+
+    fn namespace() -> Value {
+        let fields = json!({
+            "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Terminating", "conditions": []},
+        });
+        object("v1", "Namespace", json!({"name": "n"}), fields)
+    }
+
+    fn api_service() -> Value {
+        let fields = json!({
+            "spec": {
+                "group": "x.dev", "version": "v1", "groupPriorityMinimum": 1, "versionPriority": 1,
+                "service": {"namespace": "n", "name": "x"},
+            },
+            "status": {"conditions": [{
+                "type": "Available", "status": "False", "reason": "ServiceNotFound",
+                "message": "service/x in \"n\" is not present",
+            }]},
+        });
+        object(
+            "apiregistration.k8s.io/v1",
+            "APIService",
+            json!({"name": "v1.x.dev"}),
+            fields,
+        )
+    }
+
+    /// A definition that waits for its custom resource, and that.
+    fn definition() -> [Value; 2] {
+        let metadata = json!({
+            "name": "things.x.dev", "finalizers": ["customresourcecleanup.apiextensions.k8s.io"],
+        });
+        let fields = json!({
+            "spec": {
+                "group": "x.dev", "scope": "Namespaced",
+                "names": {"kind": "Thing", "plural": "things", "singular": "thing", "listKind": "ThingList"},
+                "versions": [{
+                    "name": "v1", "served": true, "storage": true,
+                    "schema": {"openAPIV3Schema": {"type": "object"}},
+                }],
+            },
+            "status": {
+                "acceptedNames": {"kind": "Thing", "plural": "things"}, "storedVersions": ["v1"],
+                "conditions": [{"type": "Established", "status": "True"}],
+            },
+        });
+        let thing = json!({"namespace": "n", "name": "thing", "finalizers": ["example.com/hold"]});
+        [
+            object(
+                "apiextensions.k8s.io/v1",
+                "CustomResourceDefinition",
+                metadata,
+                fields,
+            ),
+            object("x.dev/v1", "Thing", thing, json!({})),
+        ]
+    }
+
+    /// A node whose kubelet does not run, and a pod of it.
+    fn lost_pod() -> [Value; 2] {
+        let node = json!({
+            "spec": {"taints": [{"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"}]},
+            "status": {"conditions": [{
+                "type": "Ready", "status": "Unknown", "lastHeartbeatTime": "2026-01-01T00:00:00Z",
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            }]},
+        });
+        let pod = json!({
+            "spec": {
+                "nodeName": "node", "containers": [{"name": "c", "image": "c"}], "restartPolicy": "Always",
+                "terminationGracePeriodSeconds": 30,
+            },
+            "status": {"phase": "Running"},
+        });
+        [
+            object("v1", "Node", json!({"name": "node"}), node),
+            object("v1", "Pod", json!({"namespace": "n", "name": "pod"}), pod),
+        ]
+    }
+
+    fn write(name: &str, code: u16, message: &str) -> Value {
+        json!({
+            "by": "generic-garbage-collector", "verb": "patch", "resource": "configmaps", "name": name,
+            "code": code, "message": message, "atSeconds": 1.0,
+        })
+    }
+
+    fn conditions(conditions: &[(&str, &str)]) -> Value {
+        let conditions = conditions.iter().map(|(name, message)| {
+            json!({"type": format!("Namespace{name}"), "status": "True", "message": message})
+        });
+        conditions.collect()
+    }
+
+    /// The forecast of a dump, compared with a recording in which nothing changes but what is given.
+    fn compared(before: &[Value], (place, value): &(&str, Value)) -> (usize, Vec<String>) {
+        let fates = before
+            .iter()
+            .map(|object| json!({"uid": uid(object), "id": name(object), "fate": "unchanged"}));
+        let mut case = json!({
+            "id": "r1", "kubernetes": "1.36.2", "title": "", "prefix": "n", "at": "2026-01-01T00:01:00Z",
+            "before": before, "after": before, "intent": [], "fates": fates.collect::<Vec<_>>(),
+            "repeat_outcomes": [], "quiet": true, "observed_s": 9.0, "writes": [],
+        });
+        let prediction = question::forecast(&serde_json::from_value(case.clone()).expect("a case"));
+        let prediction = prediction.expect("a forecast");
+        *case.pointer_mut(place).expect("a place in the case") = value.clone();
+        let case: Case = serde_json::from_value(case).expect("a case");
+        let (supported, unsupported) = compare(&case, &prediction);
+        (supported, unsupported.iter().map(ToString::to_string).collect())
+    }
+
+    #[test]
+    fn each_rule_finds_what_the_recording_does_not_support() {
+        let held = || config_map("a", "example.com/hold");
+        let same = || ("/writes", json!([]));
+        let refusal = r#"failed calling webhook "w.example.com": Post "https://127.0.0.1:1/": refused"#;
+        let other = r#"failed calling webhook "other.example.com": refused"#;
+        let refused = |message: &str| ("/writes", json!([write("a", 500, message)]));
+        let foreground = || vec![config_map("a", "foregroundDeletion")];
+        let in_foreground = || {
+            [
+                foreground(),
+                vec![dependent(json!({"finalizers": ["example.com/hold"]}))],
+            ]
+            .concat()
+        };
+        let dead = || [vec![webhook()], foreground()].concat();
+        let orphaned = || vec![webhook(), config_map("a", "orphan"), dependent(json!({}))];
+        let content = || vec![namespace(), held()];
+        let remaining = |count: usize| {
+            let content = format!("Some resources are remaining: configmaps. has {count} resource instances");
+            let held = "Some content has finalizers remaining: example.com/hold in 1 resource instances";
+            let listed = [
+                ("ContentRemaining", content.as_str()),
+                ("FinalizersRemaining", held),
+            ];
+            ("/after/0/status/conditions", conditions(&listed))
+        };
+        let undiscovered = || vec![namespace(), api_service()];
+        let failing = "Discovery failed for some groups, 1 failing: x.dev/v1: stale GroupVersion";
+        let failing = (
+            "/after/0/status/conditions",
+            conditions(&[("DeletionDiscoveryFailure", failing)]),
+        );
+        let failed = (
+            "/after/0/status/conditions",
+            conditions(&[("DeletionContentFailure", refusal)]),
+        );
+        let finalizers = |place| (place, json!(["example.com/other"]));
+        let cases = [
+            (vec![held()], same(), ""),
+            (
+                vec![held()],
+                finalizers("/after/0/metadata/finalizers"),
+                "finalizers: example.com/other",
+            ),
+            (in_foreground(), same(), ""),
+            (
+                in_foreground(),
+                (
+                    "/after/1/metadata/ownerReferences/0/blockOwnerDeletion",
+                    json!(false),
+                ),
+                "blocking dependents: []",
+            ),
+            (dead(), refused(refusal), ""),
+            (dead(), refused(other), "refused for a: "),
+            (dead(), same(), "no refused write"),
+            (
+                dead(),
+                ("/writes", json!([write("a", 500, refusal), write("a", 200, "")])),
+                "no refused write",
+            ),
+            (vec![held()], refused(refusal), "refused for a: "),
+            (vec![held()], ("/writes", json!([write("a", 409, "")])), ""),
+            (orphaned(), ("/writes", json!([write("b", 500, refusal)])), ""),
+            (orphaned(), same(), "no refused write"),
+            (content(), remaining(1), ""),
+            (content(), remaining(2), "configmaps. has 2 resource instances"),
+            // Nothing is reported while pods terminate.
+            (content(), same(), ""),
+            (content(), failed, "refused for n: "),
+            (undiscovered(), failing, ""),
+            (undiscovered(), same(), "failed discovery: {}"),
+            (definition().into(), same(), ""),
+            (
+                definition().into(),
+                finalizers("/after/1/metadata/finalizers"),
+                "content: ",
+            ),
+            (lost_pod().into(), same(), ""),
+            (
+                lost_pod().into(),
+                ("/before/0/status/conditions/0/status", json!("True")),
+                "node \"node\" is ready",
+            ),
+        ];
+        for (before, change, difference) in &cases {
+            let (supported, unsupported) = compared(before, change);
+            assert!(
+                supported + unsupported.len() > 0,
+                "{change:?} has no terminating object"
+            );
+            let unsupported = unsupported.join("\n");
+            assert_eq!(
+                unsupported.is_empty(),
+                difference.is_empty(),
+                "{change:?}: {unsupported}"
+            );
+            assert!(unsupported.contains(*difference), "{change:?}: {unsupported}");
+        }
+    }
+}
