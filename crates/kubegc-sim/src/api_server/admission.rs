@@ -122,12 +122,14 @@ impl ApiServer {
         }
     }
 
-    /// Performs requests of the server itself, for which no webhook is called.
+    /// Performs requests of the server itself, for which no webhook is called: they use the storage version.
     pub(super) fn without_webhooks<T>(&mut self, perform: impl FnOnce(&mut Self) -> T) -> T {
         let webhooks = std::mem::take(&mut self.webhooks);
+        let conversions = std::mem::take(&mut self.conversions);
         let hooks = self.hooks.take();
         let result = perform(self);
         self.webhooks = webhooks;
+        self.conversions = conversions;
         self.hooks = hooks;
         result
     }

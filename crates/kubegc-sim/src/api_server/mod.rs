@@ -8,6 +8,7 @@ mod admission;
 mod apply;
 mod collection;
 mod commit;
+mod conversion;
 pub(crate) mod crd;
 mod create;
 mod delete;
@@ -36,6 +37,7 @@ use kubegc_core::{ApiResource, Catalog, FieldError, KindId, KubernetesVersion, T
 pub use admission::{AdmissionWebhook, service_not_found};
 pub use apply::ApplyOptions;
 pub(crate) use apply::ManagedFields;
+pub use conversion::ConversionWebhook;
 #[cfg(feature = "cel")]
 pub use crd::cel::CEL_FUNCTIONS_NOT_COVERED;
 pub use crd::{
@@ -152,6 +154,7 @@ pub struct ApiServer {
     field_manager: Arc<str>,
     /// The webhooks that refuse requests if they cannot be reached.
     webhooks: Arc<Vec<AdmissionWebhook>>,
+    conversions: Arc<conversion::Conversions>,
     converters: crd::convert::Converters,
     hooks: hooks::Hooks,
     /// The name of the user who makes requests.
@@ -182,6 +185,7 @@ impl ApiServer {
             is_dry_run: false,
             field_manager: "unknown".into(),
             webhooks: Arc::default(),
+            conversions: Arc::default(),
             converters: Arc::default(),
             hooks: None,
             user: "system:kube-controller-manager".into(),
@@ -406,10 +410,11 @@ impl ApiServer {
         }
     }
 
-    /// One stored object, or the 404.
+    /// One stored object; or the 404, or the 500 if it cannot be converted to the version of the kind.
     fn existing(&self, kind: KindId, namespace: &str, name: &str) -> Result<Arc<StoredObject>, Refusal> {
-        self.object(kind, namespace, name)
-            .cloned()
-            .ok_or_else(|| status::not_found(self.resource(kind), name))
+        let stored = self.object(kind, namespace, name).cloned();
+        let object = stored.ok_or_else(|| status::not_found(self.resource(kind), name))?;
+        self.check_conversion(kind)?;
+        Ok(object)
     }
 }

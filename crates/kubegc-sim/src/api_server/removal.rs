@@ -43,6 +43,7 @@ impl ApiServer {
     pub(super) fn remove(&mut self, kind: KindId, object: &Arc<StoredObject>) -> Arc<StoredObject> {
         let last = self.commit_deletion(kind, object);
         self.forget_webhooks(kind, &object.meta);
+        self.forget_conversions(kind, &object.meta);
         match self.shape.kinds[kind.index()].special {
             Special::CustomResourceDefinition => crd::withdraw(self, object),
             Special::Service => service::removed(self, object),

@@ -145,6 +145,7 @@ impl ApiServer {
         }
         let warnings = without_equal_references(self.version, &mut object.meta, Moment::BeforeAdmission);
         let existing = match self.existing(kind, &namespace, name) {
+            Err(refusal) if refusal.code != 404 => return Err(refusal),
             Err(_) if !object.meta.uid.is_empty() => {
                 let why = self.other_uid(kind, &namespace, name, &object.meta.uid, "");
                 return Err(status::conflict(self.resource(kind), name, &why));

@@ -198,7 +198,7 @@ impl Attempt {
 }
 
 /// Deletes the instances in every namespace, without options: existing finalizers decide. As upstream, no
-/// webhook is called.
+/// webhook is called, and none converts: the storage version is used.
 fn delete_instances(server: &mut ApiServer, kind: KindId) -> bool {
     let namespaces = server
         .table(kind)

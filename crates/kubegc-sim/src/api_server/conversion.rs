@@ -1,0 +1,141 @@
+//! Conversion webhooks that cannot be reached: requests for custom resources at any version other than the
+//! storage version fail.
+//!
+//! Reachable webhooks are assumed to convert every object. With [`Settings::types`](super::Settings::types),
+//! a [`Converter`](super::Converter) takes their place.
+
+use std::sync::Arc;
+
+use kubegc_core::{ApiResource, KindId, ObjectMeta};
+
+use super::{ApiServer, kinds::Special, service_not_found};
+use crate::status::{self, Refusal};
+
+/// The conversion webhook of a CustomResourceDefinition.
+#[expect(clippy::exhaustive_structs, reason = "a value that callers build")]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ConversionWebhook {
+    /// Name of the definition. Once that is deleted, the webhook is not called.
+    pub definition: Arc<str>,
+    /// The storage version.
+    pub storage_version: Arc<str>,
+    /// Namespace and name of its Service; `None` if it has a URL.
+    pub service: Option<(Arc<str>, Arc<str>)>,
+    /// Its URL, without parameters.
+    pub url: Arc<str>,
+    /// Why it cannot be reached; `None` if it can. Once its Service is deleted, it cannot.
+    pub failure: Option<Arc<str>>,
+    /// Whether custom resources exist that the server does not have. A list of all namespaces then fails even
+    /// if the server has none.
+    pub has_objects: bool,
+}
+
+impl ConversionWebhook {
+    /// The API server's message about a stored object of this kind.
+    ///
+    /// # Upstream
+    /// `webhookConverter.Convert` in
+    /// [`webhook_converter.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/conversion/webhook_converter.go).
+    #[must_use]
+    pub fn message(&self, resource: &ApiResource) -> String {
+        let Self {
+            storage_version, url, ..
+        } = self;
+        let ApiResource { group, kind, .. } = resource;
+        let failure = self.failure.as_deref().unwrap_or_default();
+        format!(
+            "conversion webhook for {group}/{storage_version}, Kind={kind} failed: \
+             Post \"{url}?timeout=30s\": {failure}"
+        )
+    }
+}
+
+/// The conversion webhooks of a server.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Conversions {
+    reachable: Vec<ConversionWebhook>,
+    broken: Vec<ConversionWebhook>,
+}
+
+impl ApiServer {
+    /// The same server, with conversion webhooks.
+    #[must_use]
+    pub fn with_conversions(mut self, webhooks: Vec<ConversionWebhook>) -> Self {
+        let (broken, reachable) = webhooks.into_iter().partition(|one| one.failure.is_some());
+        self.conversions = Arc::new(Conversions { reachable, broken });
+        self
+    }
+
+    /// The conversion webhook that would have to convert stored objects to the version of a kind, if it
+    /// cannot be reached.
+    #[must_use]
+    pub fn broken_conversion(&self, kind: KindId) -> Option<&ConversionWebhook> {
+        let broken = &self.conversions.broken;
+        if broken.is_empty() {
+            return None;
+        }
+        let definition = &self.shape.kinds.get(kind.index())?.definition;
+        let webhook = broken.iter().find(|one| one.definition == *definition)?;
+        (self.resource(kind).version != webhook.storage_version).then_some(webhook)
+    }
+
+    /// Whether a list of all objects of a kind fails because they cannot be converted.
+    #[must_use]
+    pub fn is_unlistable(&self, kind: KindId) -> bool {
+        self.broken_conversion(kind)
+            .is_some_and(|webhook| webhook.has_objects || self.len(kind) > 0)
+    }
+
+    /// The kind in whose version garbage collectors and watchers observe the objects of a kind.
+    #[must_use]
+    pub fn watched_as(&self, kind: KindId) -> KindId {
+        let known = self.shape.kinds.get(kind.index());
+        known.map_or(kind, |known| self.shape.tables[known.table as usize].watched_as)
+    }
+
+    /// The kind in the storage version if objects cannot be converted to the version of a kind and the server
+    /// serves the storage version; else the kind itself.
+    #[must_use]
+    pub fn convertible_kind(&self, kind: KindId) -> KindId {
+        let Some(webhook) = self.broken_conversion(kind) else {
+            return kind;
+        };
+        let ApiResource { group, resource, .. } = self.resource(kind);
+        self.resolve(group, &webhook.storage_version, resource)
+            .unwrap_or(kind)
+    }
+
+    /// Refuses a request for stored objects that cannot be converted to the version of a kind.
+    pub(super) fn check_conversion(&self, kind: KindId) -> Result<(), Refusal> {
+        match self.broken_conversion(kind) {
+            None => Ok(()),
+            Some(webhook) => Err(status::internal(&webhook.message(self.resource(kind)))),
+        }
+    }
+
+    /// Follows the removal of a Service or of a CustomResourceDefinition.
+    pub(super) fn forget_conversions(&mut self, kind: KindId, removed: &ObjectMeta) {
+        let Conversions { reachable, broken } = &*self.conversions;
+        let special = self.shape.kinds[kind.index()].special;
+        if reachable.is_empty() && broken.is_empty()
+            || !matches!(special, Special::Service | Special::CustomResourceDefinition)
+        {
+            return;
+        }
+        let Conversions { reachable, broken } = Arc::make_mut(&mut self.conversions);
+        if special == Special::CustomResourceDefinition {
+            for webhooks in [reachable, broken] {
+                webhooks.retain(|one| one.definition != removed.name);
+            }
+            return;
+        }
+        let is_its = |one: &mut ConversionWebhook| {
+            let service = one.service.as_ref();
+            service.is_some_and(|(namespace, name)| *namespace == removed.namespace && *name == removed.name)
+        };
+        for mut webhook in reachable.extract_if(.., is_its) {
+            webhook.failure = Some(service_not_found(&removed.name));
+            broken.push(webhook);
+        }
+    }
+}
