@@ -588,6 +588,7 @@ part! {
     /// The endpoint of a webhook.
     ClientConfig<'a> {
         service: ServiceReference<'a> = "service",
+        url: Text<'a> = "url",
     }
 }
 
@@ -596,6 +597,8 @@ part! {
     ServiceReference<'a> {
         namespace: Text<'a> = "namespace",
         name: Text<'a> = "name",
+        path: Text<'a> = "path",
+        port: i64 = "port",
     }
 }
 

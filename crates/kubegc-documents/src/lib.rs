@@ -41,7 +41,7 @@ pub mod texts;
 pub mod tree;
 mod x509;
 
-pub use details::{ApiServiceDetails, CrdDetails, CrdVersion, Details};
+pub use details::{ApiServiceDetails, CrdConverter, CrdDetails, CrdVersion, Details};
 pub use documents::JsonDocuments;
 pub use name::ObjectName;
 

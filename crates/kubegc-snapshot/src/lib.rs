@@ -80,7 +80,9 @@ mod zstd;
 pub use completeness::{Completeness, Coverage, GroupKind, Proof, Why};
 pub use error::{Cause, Place, SnapshotError};
 pub use finding::{FINDINGS_LISTED_MAX, Finding, Problem};
-pub use kubegc_documents::{ApiServiceDetails, CrdDetails, CrdVersion, Details, JsonDocuments, ObjectName};
+pub use kubegc_documents::{
+    ApiServiceDetails, CrdConverter, CrdDetails, CrdVersion, Details, JsonDocuments, ObjectName,
+};
 pub use live::Live;
 pub use node::{
     FileSystemUsage, NodeDocument, NodeFinding, NodeProblem, NodeReader, NodeSnapshot, NodeStats,

@@ -6,13 +6,13 @@ use kubegc_core::Scope;
 use kubegc_core::json::{Soft, Text};
 
 use super::{
-    CrdDetails, CrdVersion, NO_SPEC, NO_STATUS, SPEC, STATUS,
+    CrdConverter, CrdDetails, CrdVersion, NO_SPEC, NO_STATUS, SPEC, STATUS,
     admission::service,
     condition_is_true,
     reading::{Found, Path, Reading, Unreadable},
     spec_of, status_of,
 };
-use crate::body::{Body, Names, Spec};
+use crate::body::{Body, ClientConfig, Names, Spec};
 
 pub(super) fn read(reading: &mut Reading<'_>, body: &Body<'_>) -> Option<CrdDetails> {
     let no_names = Names::default();
@@ -53,8 +53,8 @@ pub(super) fn read(reading: &mut Reading<'_>, body: &Body<'_>) -> Option<CrdDeta
     })
 }
 
-/// The Service of the conversion webhook.
-fn converter(reading: &mut Reading<'_>, spec: &Spec<'_>) -> Found<(Arc<str>, Arc<str>)> {
+/// The conversion webhook.
+fn converter(reading: &mut Reading<'_>, spec: &Spec<'_>) -> Found<CrdConverter> {
     let path = SPEC.field("conversion");
     let Some(conversion) = reading.value(&spec.conversion, path)? else {
         return Ok(None);
@@ -76,9 +76,28 @@ fn converter(reading: &mut Reading<'_>, spec: &Spec<'_>) -> Found<(Arc<str>, Arc
         ),
     };
     match reading.value(client, path)? {
-        Some(client) => service(reading, &client.service, path.field("service")),
+        Some(client) => called(reading, client, path).map(Some),
         None => Ok(None),
     }
+}
+
+/// The webhook that a client configuration calls. The port of its Service is 443 by default.
+fn called(
+    reading: &mut Reading<'_>,
+    client: &ClientConfig<'_>,
+    path: Path<'_>,
+) -> Result<CrdConverter, Unreadable> {
+    let service_path = path.field("service");
+    let service = service(reading, &client.service, service_path)?;
+    let url = match (&service, reading.value(&client.service, service_path)?) {
+        (Some((namespace, name)), Some(reference)) => {
+            let port = reading.number_or(&reference.port, service_path.field("port"), 443)?;
+            let path = reading.text_or_empty(&reference.path, service_path.field("path"))?;
+            format!("https://{name}.{namespace}.svc:{port}{path}").into()
+        }
+        _ => reading.text_or_empty(&client.url, path.field("url"))?,
+    };
+    Ok(CrdConverter { service, url })
 }
 
 fn needed(reading: &mut Reading<'_>, text: &Soft<Text<'_>>, path: Path<'_>) -> Option<Arc<str>> {

@@ -116,8 +116,18 @@ pub struct CrdDetails {
     pub stored_versions: Vec<Arc<str>>,
     /// The condition `Established`; `None` if the status lacks it.
     pub established: Option<bool>,
-    /// Namespace and name of the Service of the conversion webhook; `None` without a webhook, or with a URL.
-    pub converter: Option<(Arc<str>, Arc<str>)>,
+    /// The conversion webhook; `None` if versions differ in `apiVersion` only.
+    pub converter: Option<CrdConverter>,
+}
+
+/// The conversion webhook of a definition.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct CrdConverter {
+    /// Namespace and name of its Service; `None` if it has a URL.
+    pub service: Option<(Arc<str>, Arc<str>)>,
+    /// The URL that the API server calls, without parameters.
+    pub url: Arc<str>,
 }
 
 /// One version of a defined kind.
