@@ -43,6 +43,12 @@ impl Limiter {
         own.max(self.reserve(now))
     }
 
+    /// Counts as many failures of the item as the longest delay needs, and returns that delay.
+    pub(crate) fn exhaust(&mut self, node: NodeId) -> Duration {
+        self.failures.insert(node, DOUBLINGS_MAX);
+        DELAY_MAX
+    }
+
     /// Resets the failure count of an item.
     pub(crate) fn forget(&mut self, node: NodeId) {
         self.failures.remove(&node);

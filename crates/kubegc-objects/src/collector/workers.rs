@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use kubegc_core::{ApiResource, ObjectRef, identity::split_api_version};
+
 use super::{Collector, timers::Timer};
 use crate::{
     attempt::Context,
@@ -67,6 +69,51 @@ impl Collector {
             .set(Timer::Retry { node, orphan }, now.saturating_add(delay))
         {
             self.graph.release(node);
+        }
+    }
+
+    /// Gives the longest delay to the retries of owners whose resource could not be listed, and to those of
+    /// their dependents, as in a collector that has been running for long ([W-8](crate::rules#w-8)).
+    ///
+    /// # Complexity
+    /// O(retries and their references); constant if all monitors are synced.
+    pub fn age_retries(&mut self) {
+        let unsynced = self.monitors.iter().filter(|(.., synced)| !synced);
+        let unlisted: Vec<&ApiResource> = unsynced.map(|(_, resource, _)| resource).collect();
+        if unlisted.is_empty() {
+            return;
+        }
+        let graph = &self.graph;
+        let is_unlisted = |node: NodeId| {
+            let ObjectRef {
+                api_version, kind, ..
+            } = graph.identity(node);
+            let (group, _) = split_api_version(&api_version);
+            let mut unlisted = unlisted.iter();
+            graph.is_virtual(node)
+                && unlisted.any(|resource| resource.kind == kind && *resource.group == *group)
+        };
+        let is_owner_unlisted = |node: NodeId| {
+            let mut owners = graph.owners(node);
+            owners.any(|owner| graph.node(&owner.uid).is_some_and(is_unlisted))
+        };
+        let retried = self.timers.iter().filter_map(|(_, timer)| match timer {
+            Timer::Retry { node, orphan: false } => Some(node),
+            _ => None,
+        });
+        let aged: Vec<NodeId> = retried
+            .filter(|&node| is_unlisted(node) || is_owner_unlisted(node))
+            .collect();
+        for node in aged {
+            let limiter = &mut self.attempt_to_delete.limiter;
+            // The limiter retains a node while it counts failures.
+            if limiter.failures(node) == 0 {
+                self.graph.retain(node);
+            }
+            let retry_at = self.now.saturating_add(limiter.exhaust(node));
+            let timer = Timer::Retry { node, orphan: false };
+            self.timers.cancel(timer);
+            self.timers.set(timer, retry_at);
         }
     }
 
