@@ -127,6 +127,7 @@ fn get(server: &ApiServer, kind: KindId, namespace: &str, name: &str) -> objects
         return objects::Response::NotFound;
     }
     match server.object(kind, namespace, name) {
+        Some(_) if server.broken_conversion(kind).is_some() => objects::Response::Unknown,
         Some(object) => objects::Response::Found(object.meta.clone().into()),
         None => objects::Response::NotFound,
     }

@@ -278,7 +278,8 @@ impl Outside {
         };
         let mut changed = StoredObject::clone(&object);
         changed.meta.finalizers = kept;
-        let response = server.update(kind, &namespace, &name, changed);
+        let sent_as = server.convertible_kind(kind);
+        let response = server.update(sent_as, &namespace, &name, changed);
         let target = object_ref(server, kind, &object.meta);
         let why = Why::FinalizerReleased(first);
         record(

@@ -112,8 +112,9 @@ impl Requests {
             Request::Discover => Response::Discovered(Arc::new(Discovered::from(server.discover()))),
             Request::ListContent { resource, namespace } => {
                 let kind = resolve(server, resource)?;
-                let objects = server.objects(kind, Some(namespace));
-                Response::Metadata(objects.iter().map(|object| object.meta.clone()).collect())
+                let list = server.list(kind, Some(namespace), Filter::default());
+                failed(&list)?;
+                Response::Metadata(list.items().iter().map(|object| object.meta.clone()).collect())
             }
             Request::DeleteCollection {
                 resource,

@@ -75,6 +75,9 @@ struct Pending {
     kind: KindId,
     event_type: EventType,
     object: Arc<StoredObject>,
+    /// Whether the object can be converted to the version that the garbage collector watches. Otherwise its
+    /// watch fails.
+    is_convertible: bool,
 }
 
 /// A simulated control plane: the garbage collector, controllers, kubelets and the API server's own
@@ -100,6 +103,8 @@ pub struct ControlPlane {
     pub(crate) discovered: Option<Arc<Discovered>>,
     pub(crate) assumptions: Arc<Assumptions>,
     monitors: BTreeMap<KindId, MonitorId>,
+    /// The monitors whose lists have failed.
+    unlisted: Vec<MonitorId>,
     /// The revision up to which changes were observed.
     pub(crate) observed: u64,
     backlog: VecDeque<Pending>,
@@ -208,6 +213,7 @@ impl ControlPlane {
             discovered: settings.is_alone.then_some(discovered),
             assumptions: settings.assumptions,
             monitors: BTreeMap::new(),
+            unlisted: Vec::new(),
             observed: server.revision(),
             backlog: VecDeque::new(),
             in_flight: VecDeque::new(),
@@ -236,6 +242,7 @@ impl ControlPlane {
         plane.outside.observe_all(server, now);
         if settings.collector_runs {
             plane.list_all(server);
+            plane.collector.start_unsynced();
         }
         plane
     }
@@ -269,6 +276,7 @@ impl ControlPlane {
         loop {
             self.deliver(server);
             if self.request_next(server).is_err() {
+                self.collector.age_retries();
                 return;
             }
         }
@@ -432,7 +440,7 @@ impl ControlPlane {
             }));
     }
 
-    /// Lists the resources that the garbage collector watches. It sends no request before all are listed.
+    /// Lists the resources that the garbage collector watches. It sends no request before that.
     fn list_all(&mut self, server: &ApiServer) {
         loop {
             match self.collector.poll_output() {
@@ -495,6 +503,10 @@ impl ControlPlane {
         let Ok(kind) = server.resolve(&resource.group, &resource.version, &resource.resource) else {
             return;
         };
+        if server.is_unlistable(kind) {
+            self.unlisted.push(monitor);
+            return;
+        }
         self.monitors.insert(kind, monitor);
         let objects = server.objects(kind, None).into_iter();
         let list = objects.map(|object| object.meta.clone().into()).collect();
@@ -510,6 +522,10 @@ impl ControlPlane {
     /// Delivers pending changes to the garbage collector. Returns whether there were any.
     pub fn deliver(&mut self, server: &mut ApiServer) -> bool {
         self.observe(server);
+        // A list succeeds as soon as no object is left that cannot be converted.
+        for monitor in std::mem::take(&mut self.unlisted) {
+            self.list(server, monitor);
+        }
         let any = !self.backlog.is_empty();
         while let Some(pending) = self.backlog.pop_front() {
             self.deliver_change(pending);
@@ -544,6 +560,7 @@ impl ControlPlane {
                 kind: change.kind,
                 event_type: change.event.event_type,
                 object: Arc::clone(&change.event.object),
+                is_convertible: server.broken_conversion(change.kind).is_none(),
             }
         }));
         self.observed = server.revision();
@@ -555,6 +572,7 @@ impl ControlPlane {
                 kind,
                 event_type,
                 object,
+                ..
             } = pending;
             self.outside.observe(server, *kind, *event_type, object, self.now);
             let resource = &server.catalog()[*kind];
@@ -596,8 +614,9 @@ impl ControlPlane {
             kind,
             event_type,
             object,
+            is_convertible,
         } = pending;
-        let Some(&monitor) = self.monitors.get(&kind) else {
+        let Some(&monitor) = self.monitors.get(&kind).filter(|_| is_convertible) else {
             return;
         };
         let meta = object.meta.clone().into();

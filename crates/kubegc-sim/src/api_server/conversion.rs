@@ -25,9 +25,6 @@ pub struct ConversionWebhook {
     pub url: Arc<str>,
     /// Why it cannot be reached; `None` if it can. Once its Service is deleted, it cannot.
     pub failure: Option<Arc<str>>,
-    /// Whether custom resources exist that the server does not have. A list of all namespaces then fails even
-    /// if the server has none.
-    pub has_objects: bool,
 }
 
 impl ConversionWebhook {
@@ -82,8 +79,7 @@ impl ApiServer {
     /// Whether a list of all objects of a kind fails because they cannot be converted.
     #[must_use]
     pub fn is_unlistable(&self, kind: KindId) -> bool {
-        self.broken_conversion(kind)
-            .is_some_and(|webhook| webhook.has_objects || self.len(kind) > 0)
+        self.broken_conversion(kind).is_some() && self.len(kind) > 0
     }
 
     /// The kind in whose version garbage collectors and watchers observe the objects of a kind.

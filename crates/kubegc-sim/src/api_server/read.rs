@@ -31,11 +31,7 @@ impl ApiServer {
     ) -> Result<Response, Refusal> {
         self.supports(kind, filter)?;
         let mut items = self.objects(kind, namespace.filter(|_| self.resource(kind).is_namespaced()));
-        let is_converted = match namespace {
-            Some(_) => !items.is_empty(),
-            None => self.is_unlistable(kind),
-        };
-        if is_converted {
+        if !items.is_empty() {
             self.check_conversion(kind)?;
         }
         items.retain(|object| self.matches(kind, filter, object));
