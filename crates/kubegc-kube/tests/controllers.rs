@@ -9,8 +9,8 @@ use k8s_openapi::api::{
 };
 use kube::{Api, Resource, ResourceExt, api::DeleteParams};
 use kubegc_controllers::{
-    Action, Context, Controller, Decision, Info, Key, OnError, Reason, Sent, Subject,
-    planner::protected_by_label, select_controllers,
+    Action, Context, Controller, Decision, Info, Key, OnError, Reason, Sent, Subject, protected_by_label,
+    select_controllers,
 };
 use kubegc_core::{DeleteOptions, KubernetesVersion, record::Resource as Kind};
 use kubegc_kube::{ControllerManager, ControllersSummary, Error, rbac};

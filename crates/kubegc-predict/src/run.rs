@@ -45,6 +45,8 @@ pub(crate) struct ClientDelete<'q> {
     /// The position of the object; `None` if the dump shows that it does not exist.
     pub(crate) position: Option<u32>,
     pub(crate) object: ObjectRef,
+    /// The kind of the request, if it is a custom one; else that of the object.
+    pub(crate) kind: Option<KindId>,
     pub(crate) options: &'q DeleteOptions,
     /// When, since the beginning.
     pub(crate) at: Duration,
@@ -56,7 +58,8 @@ impl ClientDelete<'_> {
     /// Requests it; `None` if the kind is not served.
     pub(crate) fn send(&self, simulation: &mut Simulation) -> Option<Response> {
         let catalog = simulation.server.catalog();
-        let kind = catalog.mapping(&self.object.api_version, &self.object.kind)?;
+        let mapping = || catalog.mapping(&self.object.api_version, &self.object.kind);
+        let kind = self.kind.or_else(mapping)?;
         Some(simulation.delete(kind, self.object.clone(), self.options, self.intent))
     }
 }
@@ -117,7 +120,7 @@ impl Run<'_> {
     /// Simulates the objects that the seeds can reach.
     pub(crate) fn simulate(&self, seeds: impl IntoIterator<Item = u32>) -> Simulated {
         let mut seeds: BTreeSet<u32> = seeds.into_iter().collect();
-        let mut read = BTreeSet::new();
+        let mut read = self.cluster.unlistable();
         loop {
             let scope = Scope::of(self.cluster, seeds.iter().copied(), read.iter().copied());
             let mut refused = Vec::new();

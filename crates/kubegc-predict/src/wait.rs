@@ -7,9 +7,9 @@ use kubegc_control_plane::{
     finalizers::{self, Finalizer, Owner},
 };
 use kubegc_controllers::Key;
-use kubegc_core::{ApiResource, ObjectMeta, ObjectRef, Timestamp, Uid, metadata};
-use kubegc_objects::Reason;
-use kubegc_sim::StoredObject;
+use kubegc_core::{ApiResource, KindId, ObjectMeta, ObjectRef, Timestamp, Uid, metadata};
+use kubegc_objects::{Reason, collector::OwnerInGraph};
+use kubegc_sim::{ApiServer, StoredObject};
 use kubegc_snapshot::SnapshotObject;
 use serde::Serialize;
 
@@ -92,6 +92,18 @@ pub enum Wait {
         failure: Arc<str>,
         /// Since when, if the dump says so.
         since: Option<Timestamp>,
+    },
+    /// For the conversion of custom resources: the controller that removes the finalizer cannot list or read
+    /// them.
+    Conversion {
+        /// The finalizer; `None` if a dependent is kept because its owner cannot be read.
+        finalizer: Option<Arc<str>>,
+        /// The resource with its version, as kubectl takes it: `widgets.v1.example.com`.
+        resource: String,
+        /// The name of its CustomResourceDefinition, whose conversion webhook cannot be reached.
+        definition: Arc<str>,
+        /// Why it cannot be reached.
+        failure: Arc<str>,
     },
     /// For a kubelet.
     Kubelet {
@@ -186,7 +198,7 @@ impl Wait {
         match self {
             Self::Dependents { .. } => Some(metadata::FINALIZER_FOREGROUND),
             Self::Content { finalizer, .. } | Self::Discovery { finalizer, .. } => Some(finalizer),
-            Self::Refused { finalizer, .. } => finalizer.as_deref(),
+            Self::Refused { finalizer, .. } | Self::Conversion { finalizer, .. } => finalizer.as_deref(),
             Self::Finalizer { name, .. } => Some(name),
             Self::Grace { .. } | Self::Kubelet { .. } => None,
         }
@@ -272,6 +284,25 @@ impl fmt::Display for Wait {
                 }
                 write!(f, ": apiservice/{api_service} is not available ({failure})")
             }
+            Self::Conversion {
+                finalizer,
+                resource,
+                definition,
+                failure,
+            } => {
+                match finalizer.as_deref() {
+                    Some(metadata::FINALIZER_FOREGROUND | metadata::FINALIZER_ORPHAN) => {
+                        write!(f, "the garbage collector, which cannot list {resource}")?;
+                    }
+                    Some(_) => write!(f, "the namespace-controller, which cannot list {resource}")?,
+                    None => write!(f, "the garbage collector, which cannot read {resource}")?,
+                }
+                write!(
+                    f,
+                    " because the conversion webhook of customresourcedefinition/{definition} cannot be reached: \
+                     {failure}"
+                )
+            }
             Self::Kubelet { node: Some(node) } => {
                 write!(f, "the kubelet of node {node}, which does not run")
             }
@@ -297,6 +328,13 @@ pub(crate) fn waits_for(
     let kind = object.kind_id.map(|kind| &server.catalog()[kind]);
     let is = |group: &str, name: &str| kind.is_some_and(|kind| *kind.group == *group && *kind.kind == *name);
     let mut waits = refused(refusals, end);
+    let conversions = Conversions::of(simulation, object, end);
+    if !conversions.waits.is_empty() {
+        waits.retain(
+            |wait| !matches!(wait, Wait::Refused { message, .. } if conversions.explain_all_of(message)),
+        );
+        waits.extend(conversions.waits.iter().cloned());
+    }
     for name in &end.finalizers {
         if waits.iter().any(|wait: &Wait| wait.finalizer() == Some(name)) {
             continue;
@@ -320,7 +358,7 @@ pub(crate) fn waits_for(
         let names = listed.into_iter().flatten().filter_map(|name| name.as_str());
         for name in names {
             match name {
-                "kubernetes" => waits.extend(content(simulation, object, end, &name.into())),
+                "kubernetes" => waits.extend(content(simulation, object, end, &name.into(), &conversions)),
                 _ => waits.push(removal(cluster, simulation, object, &name.into())),
             }
         }
@@ -398,6 +436,7 @@ fn content(
     object: &SnapshotObject,
     end: &ObjectMeta,
     finalizer: &Arc<str>,
+    conversions: &Conversions,
 ) -> Vec<Wait> {
     let unavailable = simulation.plane.unavailable_apis().filter_map(|(name, api)| {
         Some(Wait::Discovery {
@@ -415,7 +454,9 @@ fn content(
     let failed = conditions.into_iter().flatten().find(|condition| {
         condition["type"] == "NamespaceDeletionContentFailure" && condition["status"] == "True"
     });
-    if let Some(message) = failed.and_then(|condition| condition["message"].as_str()) {
+    if let Some(message) = failed.and_then(|condition| condition["message"].as_str())
+        && !conversions.explain_all_of(message)
+    {
         waits.push(Wait::Refused {
             finalizer: Some(Arc::clone(finalizer)),
             actor: Actor::Controller("namespace-controller"),
@@ -424,14 +465,136 @@ fn content(
             message: message.into(),
         });
     }
-    let remaining = remaining(simulation, Some(&end.name), |_| true);
-    if waits.is_empty() || !remaining.is_empty() {
+    let remaining = remaining(simulation, Some(&end.name), |kind| !conversions.has(kind));
+    if waits.is_empty() && conversions.waits.is_empty() || !remaining.is_empty() {
         waits.push(Wait::Content {
             finalizer: Arc::clone(finalizer),
             remaining,
         });
     }
     waits
+}
+
+/// The failed conversions that an object waits for.
+#[derive(Debug, Default)]
+struct Conversions {
+    waits: Vec<Wait>,
+    /// The API server's messages.
+    messages: Vec<String>,
+    /// Group and resource of the content of a namespace that cannot be listed.
+    kinds: Vec<(Arc<str>, Arc<str>)>,
+}
+
+impl Conversions {
+    fn of(simulation: &Simulation, object: &SnapshotObject, end: &ObjectMeta) -> Self {
+        let mut conversions = Self::default();
+        let server = &simulation.server;
+        let Some(kind) = object.kind_id.filter(|_| server.has_broken_conversions()) else {
+            return conversions;
+        };
+        let is_collectors = |name: &&Arc<str>| {
+            [metadata::FINALIZER_FOREGROUND, metadata::FINALIZER_ORPHAN].contains(&&***name)
+        };
+        if let Some(finalizer) = end.finalizers.iter().find(is_collectors) {
+            conversions.add_lists(simulation, kind, finalizer);
+            if conversions.waits.is_empty() {
+                conversions.add_lookups(simulation, &end.uid);
+            }
+        }
+        let resource = &server.catalog()[kind];
+        if resource.group.is_empty() && *resource.kind == *"Namespace" {
+            conversions.add_content(server, &end.name);
+        }
+        conversions
+    }
+
+    /// Adds the lists that the garbage collector needs to process an object: that of its kind; all of them
+    /// before the collector starts.
+    fn add_lists(&mut self, simulation: &Simulation, kind: KindId, finalizer: &Arc<str>) {
+        let (server, collector) = (&simulation.server, simulation.plane.collector());
+        self.add(server, server.watched_as(kind), Some(finalizer));
+        if collector.not_running().is_none() {
+            return;
+        }
+        for (_, resource, _) in collector.monitors().filter(|(.., is_synced)| !is_synced) {
+            let ApiResource {
+                group,
+                version,
+                resource,
+                ..
+            } = resource;
+            if let Ok(kind) = server.resolve(group, version, resource) {
+                self.add(server, kind, Some(finalizer));
+            }
+        }
+    }
+
+    /// Adds the versions in which dependents that block the deletion of an owner refer to it.
+    fn add_lookups(&mut self, simulation: &Simulation, owner: &Uid) {
+        let (server, collector) = (&simulation.server, simulation.plane.collector());
+        for dependent in collector.explain(owner).blocking {
+            for OwnerInGraph { reference, .. } in collector.explain(&dependent.uid).owners {
+                let mapping = server.catalog().mapping(&reference.api_version, &reference.kind);
+                if let Some(kind) = mapping.filter(|_| reference.uid == *owner) {
+                    self.add(server, kind, None);
+                }
+            }
+        }
+    }
+
+    /// Adds the content of a namespace that cannot be listed.
+    fn add_content(&mut self, server: &ApiServer, namespace: &str) {
+        for (kind, resource) in server.catalog().iter() {
+            let is_content = resource.preferred && resource.is_namespaced() && server.is_unlistable(kind);
+            if is_content && !server.objects(kind, Some(namespace)).is_empty() {
+                self.add(server, kind, Some(&"kubernetes".into()));
+                let kind = (Arc::clone(&resource.group), Arc::clone(&resource.resource));
+                self.kinds.push(kind);
+            }
+        }
+    }
+
+    /// Whether the content of a kind cannot be listed.
+    fn has(&self, kind: &ApiResource) -> bool {
+        let mut kinds = self.kinds.iter();
+        kinds.any(|(group, resource)| *group == kind.group && *resource == kind.resource)
+    }
+
+    /// Adds the wait for the conversion to a version, if it fails.
+    fn add(&mut self, server: &ApiServer, kind: KindId, finalizer: Option<&Arc<str>>) {
+        let Some(webhook) = server.broken_conversion(kind) else {
+            return;
+        };
+        let kind = &server.catalog()[kind];
+        let ApiResource {
+            group,
+            version,
+            resource,
+            ..
+        } = kind;
+        let wait = Wait::Conversion {
+            finalizer: finalizer.cloned(),
+            resource: format!("{resource}.{version}.{group}"),
+            definition: Arc::clone(&webhook.definition),
+            failure: webhook.failure.clone().unwrap_or_default(),
+        };
+        if !self.waits.contains(&wait) {
+            self.waits.push(wait);
+            self.messages.push(webhook.message(kind));
+        }
+    }
+
+    /// Whether a message of the API server, or of a condition, reports nothing but these failures.
+    fn explain_all_of(&self, message: &str) -> bool {
+        let failures = message
+            .split_once(" remaining: ")
+            .map_or(message, |(_, failures)| failures);
+        let others = self
+            .messages
+            .iter()
+            .fold(failures.to_owned(), |rest, known| rest.replace(known, ""));
+        !self.messages.is_empty() && others.chars().all(|char| matches!(char, ',' | ' '))
+    }
 }
 
 const CRD_CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";

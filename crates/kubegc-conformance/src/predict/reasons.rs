@@ -143,7 +143,12 @@ impl Recording<'_> {
             _ => None,
         });
         let named: Vec<BTreeSet<String>> = named
-            .map(|blocking| blocking.iter().map(|object| object.uid.to_string()).collect())
+            .map(|blocking| {
+                blocking
+                    .iter()
+                    .map(|object| object.object.uid.to_string())
+                    .collect()
+            })
             .collect();
         let is_supported = match named.as_slice() {
             [] => recorded.is_empty(),

@@ -1,5 +1,5 @@
-//! The extensions of the API server that a dump shows: admission webhooks and APIServices of extension API
-//! servers, each with the reason why it cannot be reached.
+//! The extensions of the API server that a dump shows: admission webhooks, conversion webhooks and
+//! APIServices of extension API servers, each with the reason why it cannot be reached.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,7 +16,7 @@ use kubegc_core::{
     identity::{join_api_version, split_api_version},
     record::{Condition, Resource},
 };
-use kubegc_sim::{AdmissionWebhook, service_not_found};
+use kubegc_sim::{AdmissionWebhook, ConversionWebhook, service_not_found};
 use kubegc_snapshot::{Details, Snapshot, SnapshotObject};
 
 use crate::{PredictError, selection::similar};
@@ -36,26 +36,52 @@ pub(super) fn webhooks(snapshot: &Snapshot, assumptions: &Assumptions) -> Vec<Ad
             continue;
         };
         for webhook in of_configuration {
-            let missing = webhook
-                .service
-                .as_ref()
-                .filter(|service| !may_exist(snapshot, service));
-            let failure = match missing {
-                Some((_, name)) => Some(service_not_found(name)),
-                None => assumptions
-                    .unreachable_webhooks
-                    .contains(&webhook.name)
-                    .then(|| "it is assumed to be unreachable".into()),
-            };
             webhooks.push(AdmissionWebhook {
                 kind: Arc::clone(&configuration.kind),
                 configuration: Arc::clone(&configuration.meta.name),
-                failure,
+                failure: failure(snapshot, assumptions, webhook.service.as_ref(), &webhook.name),
                 webhook: webhook.clone(),
             });
         }
     }
     webhooks
+}
+
+/// The conversion webhooks of definitions with a storage version.
+pub(super) fn conversions(snapshot: &Snapshot, assumptions: &Assumptions) -> Vec<ConversionWebhook> {
+    let definitions = objects(snapshot, "apiextensions.k8s.io", "CustomResourceDefinition");
+    let conversions = definitions.filter_map(|definition| {
+        let Some(Details::CustomResourceDefinition(details)) = definition.details.as_deref() else {
+            return None;
+        };
+        let converter = details.converter.as_ref()?;
+        let stored = details.versions.iter().find(|version| version.storage)?;
+        let name = &definition.meta.name;
+        Some(ConversionWebhook {
+            definition: Arc::clone(name),
+            storage_version: Arc::clone(&stored.name),
+            service: converter.service.clone(),
+            url: Arc::clone(&converter.url),
+            failure: failure(snapshot, assumptions, converter.service.as_ref(), name),
+        })
+    });
+    conversions.collect()
+}
+
+/// Why a webhook cannot be reached: its Service does not exist, or its name is among the assumptions.
+fn failure(
+    snapshot: &Snapshot,
+    assumptions: &Assumptions,
+    service: Option<&(Arc<str>, Arc<str>)>,
+    name: &Arc<str>,
+) -> Option<Arc<str>> {
+    match service.filter(|service| !may_exist(snapshot, service)) {
+        Some((_, service)) => Some(service_not_found(service)),
+        None => assumptions
+            .unreachable_webhooks
+            .contains(name)
+            .then(|| "it is assumed to be unreachable".into()),
+    }
 }
 
 /// The APIs of extension API servers, by name of their APIService: those of the dump, and those whose

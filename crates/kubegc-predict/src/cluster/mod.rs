@@ -8,7 +8,7 @@ mod scope;
 
 pub use extensions::{BrokenExtension, Extension};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, OnceLock},
     time::Duration,
 };
@@ -17,7 +17,9 @@ use foldhash::fast::FixedState;
 use hashbrown::HashSet;
 use kubegc_control_plane::AggregatedApi;
 use kubegc_controllers::{Controller, default_controllers};
-use kubegc_core::{ApiResource, Catalog, KindId, KubernetesVersion, ObjectRef, Timestamp, Uid};
+use kubegc_core::{
+    ApiResource, Catalog, KindId, KubernetesVersion, ObjectRef, Timestamp, Uid, version::behavior,
+};
 use kubegc_sim::{ApiServer, Settings};
 use kubegc_snapshot::Snapshot;
 
@@ -102,7 +104,8 @@ impl Cluster {
         let broken_extensions = extensions::broken(&snapshot, &webhooks, &aggregated_apis);
         let empty_server = ApiServer::new(version, snapshot.catalog.clone())
             .with_settings(settings)
-            .with_webhooks(webhooks);
+            .with_webhooks(webhooks)
+            .with_conversions(extensions::conversions(&snapshot, &assumptions));
         let mut cluster = Self {
             version,
             snapshot: Arc::new(snapshot),
@@ -266,9 +269,17 @@ impl Cluster {
     pub(crate) fn deletes<'q>(&self, intents: &'q [Intent]) -> Result<Vec<ClientDelete<'q>>, PredictError> {
         let mut deletes = Vec::new();
         for (number, intent) in intents.iter().enumerate() {
+            let kind = match &intent.target {
+                Target::Object(name) => &name.kind,
+                Target::Labelled { kind, .. } => kind,
+            };
+            // The dump may have custom resources in another version than that of the request.
+            let (kind, resource) = self.kind(kind)?;
+            let kind = resource.custom.then_some(kind);
             let delete = |position: Option<u32>, object: ObjectRef| ClientDelete {
                 position,
                 object,
+                kind,
                 options: &intent.options,
                 at: intent.after,
                 intent: number,
@@ -332,6 +343,21 @@ impl Cluster {
                 Ok(all.filter(is_meant).map(|position| position as u32).collect())
             }
         }
+    }
+
+    /// The objects of the dump that keep the garbage collector from starting: they cannot be listed in the
+    /// version that it watches. Later releases start without them.
+    pub(crate) fn unlistable(&self) -> BTreeSet<u32> {
+        if self.version.has(behavior::STARTS_WITHOUT_FULL_SYNC) {
+            return BTreeSet::new();
+        }
+        let kinds = self.catalog().iter();
+        let broken = kinds
+            .filter(|(kind, resource)| {
+                resource.preferred && self.empty_server.broken_conversion(*kind).is_some()
+            })
+            .flat_map(|(_, resource)| self.snapshot.positions_of_kind(&resource.group, &resource.kind));
+        broken.map(|position| position as u32).collect()
     }
 
     /// The position of an object.

@@ -184,6 +184,15 @@ pub enum WaitCauseDocument<'a> {
         #[cfg_attr(feature = "schemars", schemars(with = "Option<String>"))]
         since: Option<Timestamp>,
     },
+    /// For the conversion of custom resources.
+    Conversion {
+        /// The resource with its version.
+        resource: &'a str,
+        /// The name of its CustomResourceDefinition.
+        definition: &'a str,
+        /// Why the conversion webhook cannot be reached.
+        failure: &'a str,
+    },
     /// For the kubelet of its node.
     Kubelet {
         /// The node.
@@ -554,6 +563,16 @@ fn wait(wait: &Wait) -> WaitDocument<'_> {
             api_service,
             failure,
             since: *since,
+        },
+        Wait::Conversion {
+            resource,
+            definition,
+            failure,
+            ..
+        } => WaitCauseDocument::Conversion {
+            resource,
+            definition,
+            failure,
         },
         Wait::Kubelet { node } => WaitCauseDocument::Kubelet {
             node: node.as_deref(),

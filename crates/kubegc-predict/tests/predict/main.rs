@@ -2,6 +2,7 @@
 
 mod common;
 mod comparison;
+mod conversion;
 mod doctor;
 mod intents;
 mod laws_closure;

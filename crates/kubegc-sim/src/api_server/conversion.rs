@@ -63,6 +63,12 @@ impl ApiServer {
         self
     }
 
+    /// Whether a conversion webhook cannot be reached.
+    #[must_use]
+    pub fn has_broken_conversions(&self) -> bool {
+        !self.conversions.broken.is_empty()
+    }
+
     /// The conversion webhook that would have to convert stored objects to the version of a kind, if it
     /// cannot be reached.
     #[must_use]
