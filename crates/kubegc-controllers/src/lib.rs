@@ -103,7 +103,8 @@ pub use pvprotection::{FINALIZER_VOLUME_PROTECTION, PvProtection};
 pub use reason::{Missing, Reason};
 pub use replicaset::ReplicaSetPods;
 pub use request::{
-    EventRequest, FieldChange, Form, Guard, Operated, Operation, Plugin, Request, Response, Sent, Wire, Write,
+    EventRequest, FieldChange, Form, Guard, Operated, Operation, Plugin, Request, Response, Sent, Wire,
+    Write, preconditions,
 };
 pub use resourceclaim::ResourceClaims;
 pub use select::{UnknownController, select_controllers};

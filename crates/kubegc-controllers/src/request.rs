@@ -600,7 +600,7 @@ impl Wire {
 
 /// Uid and resourceVersion of an object, each if it is known.
 #[must_use]
-pub(crate) fn preconditions(meta: &ObjectMeta) -> Preconditions {
+pub fn preconditions(meta: &ObjectMeta) -> Preconditions {
     let version = &meta.resource_version;
     Preconditions {
         uid: (!meta.uid.is_empty()).then(|| meta.uid.clone()),

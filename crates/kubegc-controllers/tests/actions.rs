@@ -5,8 +5,7 @@ use std::{sync::Arc, time::Duration};
 use kubegc_controllers::{
     Action, Cache, Change, Context, Controller, Decision, End, EventRequest, FailureEvent, FieldChange, Form,
     Found, Index, Info, Key, MayChange, Missing, OnError, Operated, Operation, Port, Read, Reason, Request,
-    Response, Sent, Step, Steps, Subject, Timing, Wire,
-    action::{server_message, server_message_about},
+    Response, Sent, Step, Steps, Subject, Timing, Wire, server_message, server_message_about,
 };
 use kubegc_core::{
     DeleteOptions, ObjectMeta, PatchType, PlannedAction as _, StoreError,

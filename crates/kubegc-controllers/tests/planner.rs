@@ -7,7 +7,7 @@ use futures_util::FutureExt as _;
 use kubegc_controllers::{
     Action, BatchPlanner, Cache, CloudQuery, Decision, End, Missing, Reason, TtlAfterFinished,
     driver::{NothingOutside, Performer, Resources, execute},
-    planner::protected_by_label,
+    protected_by_label,
 };
 use kubegc_core::{
     Catalog, KubernetesVersion, ObjectMeta, Planner, StoreError, Timestamp, Withheld,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kubegc_controllers::{
-    EventRequest, FieldChange, Form, Operation, Request, Sent, Wire, Write, request::preconditions,
+    EventRequest, FieldChange, Form, Operation, Request, Sent, Wire, Write, preconditions,
 };
 use kubegc_core::{
     ApiResource, DeleteOptions, ObjectMeta, PatchType, Preconditions, Scope, StoreError, Timestamp,
