@@ -120,7 +120,8 @@ impl DumpArguments {
     /// Reads the dump. Findings about it are printed to stderr, unless it is the bundled one.
     ///
     /// # Errors
-    /// A file cannot be read, a text is not a dump, or a kind that is declared complete is not known.
+    /// A file cannot be read, a text is not a dump, no object was read, or a kind that is declared complete
+    /// is not known.
     pub fn cluster(&self, bundled: Bundled) -> Result<Cluster, Box<dyn Error>> {
         self.cluster_with(bundled, |_| {})
     }
@@ -205,7 +206,7 @@ impl DumpArguments {
                 }
             })?;
         }
-        let snapshot = reader.finish()?;
+        let snapshot = reader.finish_with_objects()?;
         progress.end();
         // The README of the bundled dump lists its findings.
         if !self.is_bundled() {

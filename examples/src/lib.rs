@@ -34,7 +34,7 @@ pub fn log_to_stderr() {
 pub const EXIT_CODES: &str = "\
 Exit codes:
   0  The question is answered.
-  1  The input cannot be read.
+  1  The input cannot be read, or has no object.
   2  The command line or the question is invalid.
   3  With --check: an object stays terminating, an owner reference is wrong, or fates differ.
   4  The input has no such object or resource type.

@@ -90,7 +90,7 @@ fn colours_are_printed_on_terminals_without_no_color() {
 
 #[test]
 fn a_slow_read_shows_its_progress_on_stderr() {
-    let items = r#"printf '{"kind":"List","apiVersion":"v1","items":['; sleep 1.2; head -c 20000000 /dev/zero | tr '\0' ' '; printf ']}'"#;
+    let items = r#"printf '{"kind":"List","apiVersion":"v1","items":['; sleep 1.2; head -c 20000000 /dev/zero | tr '\0' ' '; printf '{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"a","uid":"1"}}]}'"#;
     let slow = format!("({items})");
     let predict = format!("{} - --pending", predict().display());
     let Some(output) = on_a_terminal(&format!("{slow} | {predict} >/dev/null"), "1") else {

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::{
     Cluster, Fate, Wait,
-    cluster::{DELETING, Owner},
+    cluster::{DELETING, Edges, Owner},
     run::deletion_requested_at,
 };
 
@@ -70,6 +70,10 @@ pub struct Terminating {
     /// Its fate if nothing outside of the control plane changes.
     #[serde(flatten)]
     pub fate: Fate,
+    /// The finalizers, in stored order.
+    pub finalizers: Vec<Arc<str>>,
+    /// A bug of this release of Kubernetes because of which it may stay terminating, with the remedy.
+    pub bug: Option<&'static str>,
     /// The finalizers that no controller of Kubernetes removes, with the command that does and its risk.
     pub foreign_finalizers: Vec<ForeignFinalizer>,
 }
@@ -284,7 +288,8 @@ impl Cluster {
         };
         for (at, view) in self.snapshot.views().enumerate() {
             let position = at as u32;
-            if self.edges.facts[at] & DELETING != 0 {
+            let is_terminating = self.edges.facts[at] & DELETING != 0;
+            if is_terminating {
                 diagnosis.terminating.extend(self.terminating(position));
             }
             let mut controllers = 0;
@@ -298,10 +303,23 @@ impl Cluster {
                 else {
                     continue;
                 };
+                // An owner is usually deleted before its dependents: their deletion no longer depends on it.
+                let is_absent = matches!(
+                    problem,
+                    ReferenceProblem::OwnerMissing | ReferenceProblem::OwnerUnknown { .. }
+                );
+                if is_terminating && is_absent {
+                    continue;
+                }
                 let object = self.object_ref(position);
+                let fate = self.fate_of(&object);
+                let fix = match is_terminating {
+                    true => None,
+                    false => self.fix_of_reference(&object, index, &reference, &problem, &fate),
+                };
                 diagnosis.references.push(WrongReference {
-                    fix: self.fix_of_reference(&object, index, &reference, &problem),
-                    fate: self.fate_of(&object),
+                    fix,
+                    fate,
                     object,
                     index,
                     reference,
@@ -334,8 +352,27 @@ impl Cluster {
             object: object.object_ref(),
             since: deletion_requested_at(&object.meta),
             fate,
+            finalizers: object.meta.finalizers.to_vec(),
+            bug: self
+                .leaks_job_tracking(position, &object.meta)
+                .then_some(JOB_TRACKING_LEAK),
             foreign_finalizers,
         })
+    }
+
+    /// Whether the job-controller of this release may never remove its finalizer from a pod. A Job could be
+    /// deleted before its pods were counted, and nothing enqueued them again
+    /// ([kubernetes #109020](https://github.com/kubernetes/kubernetes/pull/109020), in 1.23.6).
+    fn leaks_job_tracking(&self, position: u32, meta: &ObjectMeta) -> bool {
+        let has_owner = || {
+            self.edges
+                .owners(position)
+                .any(|owner| matches!(owner, Owner::At(_)))
+        };
+        let mut finalizers = meta.finalizers.iter();
+        matches!((self.version().minor(), self.version().patch()), (23, 0..=5))
+            && finalizers.any(|name| **name == *JOB_TRACKING)
+            && !has_owner()
     }
 
     fn foreign_finalizer(
@@ -431,9 +468,11 @@ impl Cluster {
         } else {
             ""
         };
-        let mut with_uid = self.positions_of(&reference.uid).map(|at| self.object_ref(at));
-        if let Some(owner) = with_uid.next().filter(|_| !reference.uid.is_empty()) {
-            let is_same_kind = *owner.kind == *resource.kind && *owner.group() == *resource.group;
+        let with_uid = self.positions_of(&reference.uid);
+        let mut with_uid = with_uid.filter_map(|at| self.snapshot.view(at as usize));
+        if let Some(view) = with_uid.next().filter(|_| !reference.uid.is_empty()) {
+            let owner = view.object_ref();
+            let is_same_kind = Edges::is_of(&self.snapshot, &view, resource);
             return Some(match () {
                 () if !is_same_kind => ReferenceProblem::OtherKind { owner },
                 () if *owner.namespace != *namespace => ReferenceProblem::OtherNamespace { owner },
@@ -482,6 +521,7 @@ impl Cluster {
         index: usize,
         reference: &OwnerReference,
         problem: &ReferenceProblem,
+        fate: &Fate,
     ) -> Option<Fix> {
         let path = format!("/metadata/ownerReferences/{index}");
         let test = json!({ "op": "test", "path": format!("{path}/uid"), "value": reference.uid });
@@ -489,6 +529,8 @@ impl Cluster {
         let remove = || json!([test, { "op": "remove", "path": path }]);
         let (patch, risk) = match problem {
             ReferenceProblem::OwnerUnknown { .. } | ReferenceProblem::KindUnknown => return None,
+            // Something else than the reference keeps it, and without the reference nothing deletes it.
+            ReferenceProblem::OwnerMissing if matches!(fate, Fate::Kept) => return None,
             ReferenceProblem::OtherUid { owner } => (
                 replace("uid", &owner.uid.to_string()),
                 format!("the object is deleted with {} from then on", owner.short()),
@@ -522,7 +564,14 @@ impl Cluster {
             | ReferenceProblem::OtherKind { .. }
             | ReferenceProblem::OwnerMissing => (
                 remove(),
-                "the object is kept for good, unless it has another owner".to_owned(),
+                match fate {
+                    Fate::Kept => "none: the object is kept with and without the reference",
+                    Fate::Deleted { .. } => {
+                        "the object is kept for good instead of being deleted, unless it has another owner"
+                    }
+                    _ => "the object is kept for good, unless it has another owner",
+                }
+                .to_owned(),
             ),
         };
         Some(Fix {
@@ -549,6 +598,11 @@ impl Cluster {
 /// The risk of a reference that means its owner from then on.
 const LATER_DELETED: &str =
     "the object is deleted if the owner no longer exists, and with the owner from then on";
+
+/// The finalizer of the job-controller on pods.
+const JOB_TRACKING: &str = "batch.kubernetes.io/job-tracking";
+const JOB_TRACKING_LEAK: &str = "the job-controller of 1.23.0 to 1.23.5 may leave finalizer batch.kubernetes.io/job-tracking on pods whose \
+     Job no longer exists: restart kube-controller-manager, or upgrade to 1.23.6";
 
 const WORKLOADS: [&str; 3] = ["Deployment", "StatefulSet", "DaemonSet"];
 /// The shortest part of a domain that is compared.
@@ -577,7 +631,7 @@ impl Terminating {
     /// Whether it stays terminating, or may.
     #[must_use]
     pub const fn is_stuck(&self) -> bool {
-        matches!(self.fate, Fate::Terminating { .. } | Fate::Undetermined { .. })
+        matches!(self.fate, Fate::Terminating { .. } | Fate::Undetermined { .. }) || self.bug.is_some()
     }
 
     /// The conditions that it waits for, if it stays terminating.

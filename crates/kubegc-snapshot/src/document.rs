@@ -15,7 +15,7 @@ use crate::{
     ingest::{Ingest, Source, TypeName, refuse_non_objects, without_objects},
     internal,
     item::{Item, ListHead, OnlyItem},
-    json,
+    json, kindless,
     notices::{self, Notice},
     sniff,
     store::TypeId,
@@ -510,8 +510,15 @@ impl Reading<'_> {
             self.ingest.no_object(source.place.clone(), &missing);
             return Ok(());
         }
-        if source.is_member && !object.meta.is_absent() {
-            // Next to other fields it is one object of some kind, which is incomplete then.
+        let is_named = object
+            .meta
+            .get()
+            .is_some_and(|meta| !meta.name.as_str().is_empty());
+        let is_inferred = is_named
+            && (object.api_version_str(), object.kind_str()) == ("", "")
+            && kindless::infer(&object.body, &source.place.file).is_some();
+        if is_inferred || (source.is_member && !object.meta.is_absent()) {
+            // Without an inferred kind it is one object of some kind, which is incomplete then.
             self.ingest.object(object, source, None, None)?;
             self.ingest.settle_pending(None, source);
             return Ok(());
@@ -621,7 +628,9 @@ impl Reading<'_> {
             ("", _) if shape.is_whole => match source.hint {
                 Some(hint) => self.typed_list_end(&head, hint, shape, source),
                 // Among other files it is a part of the dump, which is incomplete then.
-                None if self.ingest.has_pending() && source.is_member => {
+                None if self.ingest.has_pending()
+                    && (source.is_member || self.ingest.all_are_inferred(source)) =>
+                {
                     self.ingest.settle_pending(None, source);
                 }
                 None if self.ingest.has_pending() => {

@@ -147,6 +147,12 @@ pub enum SnapshotError {
         /// The part that was not found.
         problem: &'static str,
     },
+    /// The input was read, and there is no object in it.
+    #[error("no Kubernetes object was read: {why}")]
+    NoObjects {
+        /// The inputs, with the reason for each.
+        why: String,
+    },
     /// A bound of the reader itself was reached.
     #[error("{file}: more than {limit} {what}")]
     TooMany {
@@ -200,7 +206,7 @@ impl SnapshotError {
             | Self::Refused { file, .. }
             | Self::Nothing { file, .. }
             | Self::TooMany { file, .. } => Some(Place::new(Arc::clone(file))),
-            Self::Declaration { .. } | Self::ApiResources { .. } => None,
+            Self::NoObjects { .. } | Self::Declaration { .. } | Self::ApiResources { .. } => None,
         }
     }
 

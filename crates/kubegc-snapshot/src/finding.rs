@@ -52,6 +52,9 @@ pub enum Problem {
     SharedUid,
     /// A field that the API server fills is missing, as in manifests: the value of a new object was assumed.
     Assumed,
+    /// An object has neither apiVersion nor kind: its kind was inferred from its fields or from the name of
+    /// the file.
+    AssumedKind,
     /// A CustomResourceDefinition is not established, so its kind is not served.
     NotEstablished,
     /// A resource is defined twice, differently: the first definition was kept (built in, then discovery,
@@ -119,6 +122,9 @@ impl Problem {
             Self::Superseded => "objects that occur several times, of which the newest is used",
             Self::SharedUid => "uids that several objects share",
             Self::Assumed => "missing fields for which the values of a new object are assumed",
+            Self::AssumedKind => {
+                "objects without a kind, which is inferred from their fields or their file's name"
+            }
             Self::NotEstablished => "CustomResourceDefinitions that are not established",
             Self::ConflictingDefinition => "resources that are defined differently several times",
             Self::NotAnObject => "documents skipped that are not API objects",

@@ -12,6 +12,7 @@ use crate::{
     details::{self, DetailFlaw, Kind, Origin},
     finding::Findings,
     item::{Item, ListHead, Meta},
+    kindless,
     metadata::origin,
     store::{NO_ITEM, NO_TIME, Store, TYPE_PENDING, TypeId},
 };
@@ -65,6 +66,8 @@ struct Pending {
     name: Arc<str>,
     flaws: Vec<DetailFlaw>,
     contents: Contents,
+    /// Whether it has an apiVersion or a kind, and lacks the other.
+    has_half_a_type: bool,
 }
 
 /// The number of an item's details, 0 if it has none, and the ready time of a pod: pods that are otherwise
@@ -84,6 +87,20 @@ enum Contents {
     },
     /// They are read from this JSON.
     Unread(Box<str>),
+}
+
+impl Pending {
+    /// The kind that its fields or the name of its file imply.
+    fn inferred(&self, file: &str) -> Option<TypeName> {
+        match &self.contents {
+            Contents::Unread(body) if self.record.is_some() && !self.has_half_a_type => {
+                // `Ingest::contents` wrote it.
+                let body: Body<'_> = serde_json::from_str(body).unwrap_or_default();
+                kindless::infer(&body, file)
+            }
+            _ => None,
+        }
+    }
 }
 
 /// Items of an outer list, see [`Ingest::suspend`].
@@ -204,6 +221,7 @@ impl Ingest {
         };
         if type_id == TYPE_PENDING {
             let contents = self.contents(item, list.filter(|_| item.depends_on_hint), origin);
+            let has_half_a_type = !item.api_version_str().is_empty() || !item.kind_str().is_empty();
             self.pending.push(Pending {
                 record,
                 item: position.unwrap_or(NO_ITEM),
@@ -211,6 +229,7 @@ impl Ingest {
                 name,
                 flaws,
                 contents,
+                has_half_a_type,
             });
             return Ok(());
         }
@@ -273,13 +292,15 @@ impl Ingest {
                 name: "".into(),
                 flaws,
                 contents: Contents::Unread("{}".into()),
+                has_half_a_type: false,
             });
         } else {
             self.report(type_id, "", "", flaws, &source.at(position));
         }
     }
 
-    /// Sets the kind of items without one to that of their list, or reports them as unreadable.
+    /// Sets the kind of items without one to that of their list, else to the inferred one, or reports them as
+    /// unreadable.
     pub(crate) fn settle_pending(&mut self, type_id: Option<TypeId>, source: &Source) {
         let pending = std::mem::take(&mut self.pending);
         let mut orphans = Vec::new();
@@ -289,6 +310,11 @@ impl Ingest {
             } else {
                 source.place.item(entry.item)
             };
+            let type_id = type_id.or_else(|| {
+                let (api_version, kind) = entry.inferred(&source.place.file)?;
+                self.assumed_kind(&api_version, &kind, &entry, &place);
+                Some(self.store.type_id(&api_version, &kind))
+            });
             let Some(type_id) = type_id else {
                 entry.flaws.retain(|(problem, ..)| *problem != Flaw::NoUid);
                 if entry
@@ -326,9 +352,31 @@ impl Ingest {
         }
     }
 
+    fn assumed_kind(&mut self, api_version: &Arc<str>, kind: &Arc<str>, entry: &Pending, place: &Place) {
+        let problem = Problem::AssumedKind;
+        self.findings.add(problem, || Finding {
+            problem,
+            place: Some(place.clone()),
+            object: Some(ObjectName {
+                api_version: Arc::clone(api_version),
+                kind: Arc::clone(kind),
+                namespace: Arc::clone(&entry.namespace),
+                name: Arc::clone(&entry.name),
+            }),
+            field: "kind".into(),
+            detail: format!("missing, taken as {kind} of {api_version}").into(),
+        });
+    }
+
     /// Whether items wait for the kind of their list.
     pub(crate) fn has_pending(&self) -> bool {
         !self.pending.is_empty()
+    }
+
+    /// Whether all of these have an inferred kind.
+    pub(crate) fn all_are_inferred(&self, source: &Source) -> bool {
+        let mut pending = self.pending.iter();
+        pending.all(|entry| entry.inferred(&source.place.file).is_some())
     }
 
     /// Suspends the items of a list while a list inside it is read.

@@ -68,7 +68,12 @@ pub(crate) fn role(path: &str) -> Role {
     let in_bundle = after(&segments, "cluster-resources");
     // Older support bundles save some lists without an extension.
     let is_bundled_list = matches!(in_bundle, Some(["pvs" | "clusterroles" | "clusterrolebindings"]));
-    if !is_bundled_list && !has_extension(&plain, &["json", "yaml", "yml", "txt", "tar", "zip"]) {
+    if !is_bundled_list
+        && !has_extension(
+            &plain,
+            &["json", "jsonl", "ndjson", "yaml", "yml", "txt", "tar", "zip"],
+        )
+    {
         return Role::Skipped(NO_DUMP);
     }
     if let Some(rest) = in_bundle {
@@ -265,9 +270,9 @@ pub(crate) fn unpacked_name(path: &str) -> Cow<'_, str> {
     path.into()
 }
 
-/// A name without its `.json`, `.yaml` or `.yml`.
+/// A name without the extension of JSON or YAML.
 pub(crate) fn without_extension(name: &str) -> &str {
-    let extensions = [".json", ".yaml", ".yml"].into_iter();
+    let extensions = [".json", ".jsonl", ".ndjson", ".yaml", ".yml"].into_iter();
     let mut names = extensions.filter_map(|extension| name.strip_suffix(extension));
     names.next().unwrap_or(name)
 }

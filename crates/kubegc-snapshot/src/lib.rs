@@ -3,8 +3,8 @@
 //!
 //! | read | as |
 //! |---|---|
-//! | `kubectl get ... -o json` or `yaml` | `v1` Lists, typed lists, single objects, arrays; many documents in one stream |
-//! | directories and patterns of such files | every `.json`, `.yaml`, `.yml` in the order of their paths; other files are counted |
+//! | `kubectl get ... -o json` or `yaml` | `v1` Lists, typed lists, single objects, arrays; many documents in one stream, JSON lines |
+//! | directories and patterns of such files | every `.json`, `.jsonl`, `.ndjson`, `.yaml`, `.yml` in the order of their paths; other files are counted |
 //! | `.gz`, `.xz`, `.zst`, `.tar`, `.tar.gz`, `.tgz`, `.zip`, by their first bytes | what they hold, as a directory; within limits, nothing is written to disk |
 //! | UTF-8 and UTF-16, with or without a byte order mark | text |
 //! | streams such as standard input | any of these, by [`Reader::read`] |
@@ -22,7 +22,8 @@
 //! patches that change them.
 //!
 //! Velero backups are the cluster as it was at the time of the backup, with its uids. Kinds of objects that
-//! nothing defines are inferred ([`Problem::InferredKind`]). Errors that kubectl printed among objects make
+//! nothing defines are inferred ([`Problem::InferredKind`]), and so are those of objects without a kind
+//! ([`Problem::AssumedKind`]). Errors that kubectl printed among objects make
 //! every kind incomplete ([`Problem::KubectlError`]). Values that a redactor hid are kept as they are, but as
 //! uids they count as missing.
 //!
@@ -57,6 +58,7 @@ mod inferred;
 mod ingest;
 mod internal;
 mod json;
+mod kindless;
 mod kinds;
 mod layout;
 mod listings;

@@ -214,8 +214,8 @@ impl Reader {
     /// Reads a file, an archive, or the files of a directory, in the order of the paths.
     ///
     /// Compressed files, archives and UTF-16 are recognised by their first bytes. Of a directory or an
-    /// archive, `.json`, `.yaml`, `.yml`, `.tar`, `.zip` and their compressed forms are read, and `.txt` if
-    /// it begins as JSON does. Other files, and documents that are not objects of the Kubernetes API, are
+    /// archive, `.json`, `.jsonl`, `.ndjson`, `.yaml`, `.yml`, `.tar`, `.zip` and their compressed forms are
+    /// read, and `.txt` if it begins as JSON does. Other files, and documents that are not objects of the Kubernetes API, are
     /// counted. Links to directories are not followed.
     ///
     /// # Errors
@@ -360,6 +360,32 @@ impl Reader {
                     namespace,
                 )
             }
+        }
+    }
+
+    /// As [`finish`](Self::finish), for a caller to whom a snapshot without objects is useless: an answer
+    /// about it looks as if nothing were wrong.
+    ///
+    /// # Errors
+    /// As `finish`; also if there is no object. The error has the reason for each input.
+    ///
+    /// # Examples
+    /// ```
+    /// use kubegc_core::KubernetesVersion;
+    /// use kubegc_snapshot::Reader;
+    /// let mut reader = Reader::new(KubernetesVersion::LATEST);
+    /// reader.read("pods.json", &br#"{"apiVersion": "v1", "kind": "PodList", "items": []}"#[..])?;
+    /// let error = reader.finish_with_objects().expect_err("an empty list");
+    /// assert_eq!(error.to_string(), "no Kubernetes object was read: pods.json: no object in it");
+    /// # Ok::<(), kubegc_snapshot::SnapshotError>(())
+    /// ```
+    pub fn finish_with_objects(self) -> Result<Snapshot, SnapshotError> {
+        let snapshot = self.finish()?;
+        match snapshot.is_empty() {
+            true => Err(SnapshotError::NoObjects {
+                why: snapshot.why_empty(),
+            }),
+            false => Ok(snapshot),
         }
     }
 

@@ -110,6 +110,9 @@ pub struct Snapshot {
     pub(crate) kinds: Vec<KindRange>,
 }
 
+/// Maximum number of reasons in an error.
+const REASONS_MAX: usize = 3;
+
 /// The positions of the objects of one kind.
 #[derive(Clone, Debug)]
 pub(crate) struct KindRange {
@@ -142,6 +145,38 @@ impl Snapshot {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.store.records.is_empty()
+    }
+
+    /// The reason why each input has no objects.
+    pub(crate) fn why_empty(&self) -> String {
+        let is_reason = |finding: &&Finding| {
+            matches!(
+                finding.problem,
+                Problem::Unread
+                    | Problem::Unreadable
+                    | Problem::KubectlError
+                    | Problem::KubectlMessage
+                    | Problem::NotAnObject
+                    | Problem::SkippedFile
+            )
+        };
+        let mut reasons: Vec<String> = Vec::new();
+        for finding in self.findings.iter().filter(is_reason) {
+            let text = finding.to_string();
+            let problem = format!("{}: ", finding.problem);
+            reasons.push(text.strip_prefix(&problem).unwrap_or(&text).to_owned());
+        }
+        if reasons.is_empty() {
+            let files = self.store.files.iter();
+            reasons.extend(files.map(|file| format!("{file}: no object in it")));
+        }
+        let more = reasons.len().saturating_sub(REASONS_MAX);
+        reasons.truncate(REASONS_MAX);
+        match (reasons.is_empty(), more) {
+            (true, _) => "no dump was given".to_owned(),
+            (false, 0) => reasons.join("; "),
+            (false, more) => format!("{}; and {more} more", reasons.join("; ")),
+        }
     }
 
     /// The same objects after a restore from a backup into an empty cluster: each has a new uid and

@@ -159,6 +159,26 @@ impl ApiResource {
         self.scope == Scope::Namespaced
     }
 
+    /// The group under which the API server stores the objects. Two groups may serve the same objects, with
+    /// the same uids: the Deployments of `extensions` are those of `apps`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kubegc_core::{ApiResource, Scope};
+    /// let old = ApiResource::new("extensions/v1beta1", "Deployment", "deployments", Scope::Namespaced);
+    /// assert_eq!(old.storage_group(), "apps");
+    /// ```
+    #[must_use]
+    pub fn storage_group(&self) -> &str {
+        match (&*self.group, &*self.resource) {
+            ("extensions", "deployments" | "daemonsets" | "replicasets") => "apps",
+            ("extensions", "ingresses" | "networkpolicies") => "networking.k8s.io",
+            ("extensions", "podsecuritypolicies") => "policy",
+            ("events.k8s.io", "events") => "",
+            (group, _) => group,
+        }
+    }
+
     /// `resource.group`, or the resource alone in the core group: the form of error messages.
     #[must_use]
     pub fn qualified_resource(&self) -> String {

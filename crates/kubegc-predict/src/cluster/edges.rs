@@ -5,7 +5,7 @@ use std::hash::BuildHasher;
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
-use kubegc_core::{OwnerReference, Uid, identity::split_api_version, metadata};
+use kubegc_core::{ApiResource, OwnerReference, Uid, identity::split_api_version, metadata};
 use kubegc_snapshot::{Details, ObjectView, Snapshot};
 
 /// The result of resolving an owner reference.
@@ -141,6 +141,16 @@ impl Edges {
         })
     }
 
+    /// Whether an object is of this kind, in any group that serves the same objects.
+    pub(crate) fn is_of(snapshot: &Snapshot, object: &ObjectView<'_>, resource: &ApiResource) -> bool {
+        let (group, _) = split_api_version(object.api_version());
+        *object.kind() == resource.kind
+            && (*group == *resource.group
+                || object
+                    .kind_id()
+                    .is_some_and(|kind| snapshot.catalog[kind].storage_group() == resource.storage_group()))
+    }
+
     /// The result of a live lookup of an owner reference, for a dependent in this namespace.
     fn owner(&self, snapshot: &Snapshot, namespace: &str, reference: &OwnerReference) -> Owner {
         let Some(kind) = snapshot.catalog.mapping(&reference.api_version, &reference.kind) else {
@@ -157,8 +167,7 @@ impl Edges {
             snapshot.view(*at as usize).is_some_and(|owner| {
                 **owner.name() == *reference.name
                     && **owner.namespace() == *namespace
-                    && *owner.kind() == resource.kind
-                    && *split_api_version(owner.api_version()).0 == *resource.group
+                    && Self::is_of(snapshot, &owner, resource)
             })
         };
         if let Some(at) = self.positions_of(snapshot, &reference.uid).find(is_named) {

@@ -54,7 +54,7 @@ pub(super) struct AnswerDocument<'a> {
 pub enum AnswerStatus {
     /// The report is complete, and nothing is wrong.
     Ok,
-    /// The dump cannot be read.
+    /// The dump cannot be read, or has no object.
     Unreadable,
     /// The question cannot be read, or contradicts itself.
     Invalid,
@@ -163,14 +163,6 @@ impl Failure {
         Self {
             status: AnswerStatus::Invalid,
             message,
-        }
-    }
-
-    /// The dump has no objects.
-    pub(super) fn empty() -> Self {
-        Self {
-            status: AnswerStatus::Unreadable,
-            message: "the dump has no objects".to_owned(),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Write as _};
 
+use kubegc_control_plane::finalizers;
 use kubegc_core::{ObjectRef, printable};
 
 use super::{
@@ -92,11 +93,11 @@ impl Text<'_> {
                     text.push_str(&format!(" ({})", span(self.diagnosis.now.since(since))));
                 }
             }
-            match &item.fate {
-                Fate::Deleted { by } => text.push_str(&format!(": removed by the {by}")),
-                fate => text.push_str(&format!(": {}", outcome(fate, &item.object))),
-            }
+            text.push_str(&format!(": {}", outcome_of_terminating(item)));
             self.line("  - ", &text)?;
+            if let Some(bug) = item.bug {
+                self.line("    bug: ", bug)?;
+            }
             for finalizer in &item.foreign_finalizers {
                 let workloads: Vec<String> =
                     finalizer.similar_workloads.iter().map(ObjectRef::short).collect();
@@ -141,10 +142,12 @@ impl Text<'_> {
 
     fn write_reference(&mut self, item: &WrongReference) -> fmt::Result {
         let reference = &item.reference;
-        let outcome = match &item.fate {
-            Fate::Deleted { by } => format!("deleted by the {by}"),
-            Fate::Kept => "kept".to_owned(),
-            fate => outcome(fate, &item.object),
+        let mut terminating = self.diagnosis.terminating.iter();
+        let outcome = match (terminating.find(|one| one.object == item.object), &item.fate) {
+            (Some(terminating), _) => outcome_of_terminating(terminating),
+            (None, Fate::Deleted { by }) => format!("deleted by the {by}"),
+            (None, Fate::Kept) => "kept".to_owned(),
+            (None, fate) => outcome(fate, &item.object),
         };
         let text = format!(
             "{}: owner {} {} {} (uid {}): {}",
@@ -161,6 +164,22 @@ impl Text<'_> {
             Some(fix) => self.command(fix),
             None => Ok(()),
         }
+    }
+}
+
+/// The fate of a terminating object: the owners of its finalizers remove them, and then it is removed.
+fn outcome_of_terminating(item: &Terminating) -> String {
+    let Fate::Deleted { by } = &item.fate else {
+        return outcome(&item.fate, &item.object);
+    };
+    let finalizers = item.finalizers.iter().map(|name| match finalizers::find(name) {
+        Some(known) => format!("the {} has removed finalizer {name}", known.owner),
+        None => format!("finalizer {name} is removed"),
+    });
+    let finalizers: Vec<String> = finalizers.collect();
+    match finalizers.is_empty() {
+        true => format!("removed by the {by}"),
+        false => format!("removed once {}", finalizers.join(" and ")),
     }
 }
 

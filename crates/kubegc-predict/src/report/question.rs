@@ -314,10 +314,7 @@ impl<'a> QuestionDocument<'a> {
             read_into(&mut reader, "dump", dump)?;
         }
         reader.read_paths(paths)?;
-        let snapshot = reader.finish()?;
-        if snapshot.is_empty() {
-            return Err(Failure::empty());
-        }
+        let snapshot = reader.finish_with_objects()?;
         let assumptions = self.assumptions.clone().into();
         let cluster = Cluster::new(snapshot.version(), snapshot, assumptions);
         cluster.check_assumptions()?;

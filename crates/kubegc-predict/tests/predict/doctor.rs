@@ -205,7 +205,7 @@ fn stuck_objects_name_the_finalizer_and_its_component() {
         "acme.example.com/hold: workloads with a similar name: deployment/controller -n widgets-system",
         "fix: kubectl patch configmaps 'it'\\''s' -n shop --type=json -p '[{\"op\":\"test\",",
         "unheard.of/hold: no workload of the dump has a similar name\n",
-        "persistentvolumeclaim/data -n shop, since 2026-05-01 10:00:00 UTC (2d): removed by the",
+        "persistentvolumeclaim/data -n shop, since 2026-05-01 10:00:00 UTC (2d): removed once the",
     ] {
         assert!(text.contains(part), "{part}\n{text}");
     }

@@ -4,6 +4,7 @@ mod common;
 mod comparison;
 mod conversion;
 mod doctor;
+mod dumps;
 mod intents;
 mod laws_closure;
 mod laws_end;

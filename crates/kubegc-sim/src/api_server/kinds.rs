@@ -58,7 +58,7 @@ pub(super) struct TableInfo {
 impl Shape {
     /// Adds a kind; `None` if it exists already.
     pub(super) fn add(&mut self, resource: ApiResource) -> Option<KindId> {
-        let (group, name) = storage_of(&resource);
+        let stored_as = (resource.storage_group().into(), Arc::clone(&resource.resource));
         let special = match (&*resource.group, &*resource.resource) {
             ("", "pods") => Special::Pod,
             ("", "namespaces") => Special::Namespace,
@@ -76,7 +76,7 @@ impl Shape {
         let kind = self.catalog.add(resource).ok()?;
         // There are fewer tables than kinds, and fewer than u32::MAX kinds in the catalog.
         let next = u32::try_from(self.tables.len()).ok()?;
-        let table = *self.table_of.entry((group, name)).or_insert(next);
+        let table = *self.table_of.entry(stored_as).or_insert(next);
         if table == next {
             self.tables.push(TableInfo {
                 watched_as: kind,
@@ -106,18 +106,6 @@ impl Shape {
         });
         Some(kind)
     }
-}
-
-/// The group and resource under which a resource's objects are stored: some are served from two groups.
-fn storage_of(resource: &ApiResource) -> (Arc<str>, Arc<str>) {
-    let group = match (&*resource.group, &*resource.resource) {
-        ("extensions", "deployments" | "daemonsets" | "replicasets") => "apps",
-        ("extensions", "ingresses" | "networkpolicies") => "networking.k8s.io",
-        ("extensions", "podsecuritypolicies") => "policy",
-        ("events.k8s.io", "events") => "",
-        _ => return (Arc::clone(&resource.group), Arc::clone(&resource.resource)),
-    };
-    (group.into(), Arc::clone(&resource.resource))
 }
 
 /// The built-in resources whose objects begin with generation 1.
