@@ -55,6 +55,7 @@ macro_rules! serialize_text {
 }
 
 mod aggregate;
+mod bytes;
 pub mod container;
 pub mod driver;
 pub mod duration;
@@ -73,6 +74,7 @@ pub mod schedule;
 pub mod semantics;
 
 pub use aggregate::aggregate;
+pub use bytes::Bytes;
 pub use driver::{Environment, Node};
 pub use duration::GoDuration;
 pub use event::{Event, EventKind, LoopHealth, LoopReport};

@@ -1,7 +1,7 @@
 //! Forecasts of a node: missing data, unknown use of images, times until a disk is full, comparisons of
 //! policies.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, path::Path, sync::Arc, time::Duration};
 
 use kubegc_core::{
     KubernetesVersion, Planner, RuntimeError, Timestamp, Uid,
@@ -17,6 +17,7 @@ use kubegc_node::{
 use kubegc_predict::node::{
     Assumption, Change, Due, Growth, NodeForecast, NodeFrame, RecordsKnown, WhatIf, node_forecast, what_if,
 };
+use kubegc_snapshot::NodeReader;
 
 const NOW: Timestamp = Timestamp::from_secs(1_000_000);
 const CAPACITY: u64 = 1_000_000;
@@ -229,6 +230,103 @@ fn missing_listings_cause_no_removal() {
         "mounted images were not requested, and the forecast assumes that there are none"
     );
     assert!(forecast.assumptions.contains(&Assumption::NoImageVolumes));
+}
+
+/// The text of a forecast in one line.
+fn words(forecast: &NodeForecast) -> String {
+    let text = forecast.to_string();
+    text.split_whitespace().collect::<Vec<&str>>().join(" ")
+}
+
+#[test]
+fn a_missing_listing_is_unknown_and_neither_zero_nor_a_failure() {
+    type Hide = fn(&mut Inventory);
+    let cases: [(Hide, &[&str]); 5] = [
+        (
+            |node| *node = Inventory::default(),
+            &[
+                "Containers: unknown: not listed; give the output of `crictl ps -a -o json`",
+                "Sandboxes: unknown: not listed; give the output of",
+                "Images: unknown: no images given; give the output of `crictl images -o json`",
+                "Under disk pressure: which containers and images are removed before any pod is evicted is unknown:",
+            ],
+        ),
+        (
+            |node| node.images = Err(Unlisted::NotRequested),
+            &["Images: unknown: no images given; give the output of `crictl images -o json`"],
+        ),
+        (
+            |node| node.containers = Err(Unlisted::Failed(RuntimeError::refused("cut off"))),
+            &[
+                "Containers: unknown: cut off; give the output of",
+                "Images: unknown: cut off; give the output of `crictl ps -a -o json`",
+            ],
+        ),
+        (
+            |node| node.image_file_system = Err(Unlisted::NotRequested),
+            &["Images: unknown: no usage of the image file system given; give the output of"],
+        ),
+        (
+            |node| node.images = Ok(vec![image("used", 1)]),
+            &["images are to be removed now, and none can be: 1 in use"],
+        ),
+    ];
+    for (hide, parts) in cases {
+        let mut node = node();
+        hide(&mut node);
+        let text = words(&node_forecast(&node, &policy("1.36", &[]), NodeFrame::at(NOW)));
+        for part in parts {
+            assert!(text.contains(part), "{part}\n{text}");
+        }
+        assert!(!text.contains("0 of 0"), "{text}");
+    }
+    let spec = PolicySpec {
+        eviction_hard: [("memory.available".to_owned(), "100Mi".to_owned())].into(),
+        ..PolicySpec::default()
+    };
+    let policy = Policy::new(&spec, KubernetesVersion::LATEST).unwrap_or_else(|error| panic!("{error}"));
+    let text = words(&node_forecast(&node(), &policy, NodeFrame::at(NOW)));
+    for part in [
+        "pods are evicted never: no hard threshold of imagefs.available is configured",
+        "No pod is evicted for disk pressure: no eviction threshold of a disk is configured.",
+    ] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+}
+
+/// The kubelet compares image ids, and CRI-O reports the image of this container by a digest.
+#[test]
+fn an_image_that_a_container_has_by_a_digest_is_named() {
+    let forecast = |are_whole: bool| {
+        let mut reader = NodeReader::new();
+        if are_whole {
+            reader = reader.containers_are_whole();
+        }
+        let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/broken/crio-imageref");
+        reader.read_path(&data).unwrap_or_else(|error| panic!("{error}"));
+        let node = reader.finish().unwrap_or_else(|error| panic!("{error}"));
+        let now = Timestamp::parse("2026-03-01T12:00:00Z").expect("a time");
+        node_forecast(&node.inventory, &policy("1.34", &[]), NodeFrame::at(now))
+    };
+    let whole = forecast(true);
+    let used: Vec<&str> = whole
+        .in_use_by_digest
+        .iter()
+        .map(|one| one.image.name())
+        .collect();
+    assert_eq!(used, ["r.example/hook:1"]);
+    let text = words(&whole);
+    assert!(
+        text.contains(
+            "image r.example/hook:1 is in use by container d/hook-1/hook as r.example/hook@sha256:"
+        ),
+        "{text}"
+    );
+    let partial = words(&forecast(false));
+    assert!(
+        partial.contains("Images: unknown: ") && !partial.contains("fails"),
+        "{partial}"
+    );
 }
 
 #[test]

@@ -94,9 +94,9 @@ pub enum InvalidThresholds {
 /// inventory.image_records = planner.plan(&inventory, Timestamp::from_secs(0)).summary.records;
 /// assert_eq!(planner.plan(&inventory, Timestamp::from_secs(600)).to_string(), "\
 /// actions (1):
-///   remove image sha256:a (700 bytes): unused for the longest, 500 bytes left to free
+///   remove image sha256:a (700 B): unused for the longest, 500 B left to free
 /// kept (1):
-///   enough was freed: 700 bytes (1): image sha256:b
+///   enough was freed: 700 B (1): image sha256:b
 /// ");
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

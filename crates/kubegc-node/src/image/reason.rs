@@ -8,7 +8,7 @@ use kubegc_core::{
 };
 
 use super::{Error, Records};
-use crate::{GoDuration, event::Event};
+use crate::{Bytes, GoDuration, event::Event};
 
 /// An action of an image plan.
 #[expect(
@@ -214,7 +214,8 @@ impl fmt::Display for RemovalReason {
                 wanted_bytes: i64::MAX,
             } => f.write_str("unused, and all unused images are removed"),
             Self::Space { wanted_bytes } => {
-                write!(f, "unused for the longest, {wanted_bytes} bytes left to free")
+                let left = Bytes::from(*wanted_bytes);
+                write!(f, "unused for the longest, {left} left to free")
             }
         }
     }
@@ -260,7 +261,9 @@ impl fmt::Display for Reason {
                 write!(f, "first detected {age} ago, less than {age_min}")
             }
             Self::UsedSince => f.write_str("used since the run started"),
-            Self::EnoughFreed { freed_bytes } => write!(f, "enough was freed: {freed_bytes} bytes"),
+            Self::EnoughFreed { freed_bytes } => {
+                write!(f, "enough was freed: {}", Bytes::from(*freed_bytes))
+            }
             Self::RemovalFailed(error) => write!(f, "could not be removed: {error}"),
             Self::RunFailed(error) => {
                 let missing = match **error {
@@ -279,7 +282,9 @@ impl fmt::Display for Reason {
             Self::InFuture => f.write_str("a time of its record is in the future"),
             Self::AvailableAboveCapacity => f.write_str("the available bytes exceed the capacity"),
             Self::ArithmeticOverflow => f.write_str("the usage of the disk cannot be computed in 64 bits"),
-            Self::Shortfall { missing_bytes } => write!(f, "{missing_bytes} bytes cannot be freed"),
+            Self::Shortfall { missing_bytes } => {
+                write!(f, "{} cannot be freed", Bytes::from(*missing_bytes))
+            }
         }
     }
 }
@@ -291,9 +296,9 @@ impl fmt::Display for Action {
         let Self::Remove { image, reason, .. } = self;
         write!(
             f,
-            "remove image {} ({} bytes): {reason}",
+            "remove image {} ({}): {reason}",
             image.name(),
-            image.size_bytes
+            Bytes::from(image.size_bytes)
         )
     }
 }

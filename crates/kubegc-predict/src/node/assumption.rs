@@ -3,6 +3,7 @@
 use std::fmt;
 
 use kubegc_core::{Behavior, KubernetesVersion};
+use kubegc_node::Bytes;
 
 /// Knowledge about the use of images before the forecast.
 #[non_exhaustive]
@@ -110,11 +111,7 @@ impl fmt::Display for Assumption {
                 f.write_str("every removal succeeds, and nothing is pulled or started meanwhile")
             }
             Self::SteadyGrowth { bytes_per_hour } => {
-                write!(
-                    f,
-                    "the disk fills by {} an hour",
-                    super::units::Bytes(*bytes_per_hour)
-                )
+                write!(f, "the disk fills by {} an hour", Bytes::from(*bytes_per_hour))
             }
             Self::VersionUncertain { what, behavior } => write!(
                 f,

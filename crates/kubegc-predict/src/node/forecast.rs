@@ -2,10 +2,14 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fmt,
     sync::Arc,
 };
 
-use kubegc_core::{Behavior, PlanOf, Planner, Timestamp};
+use kubegc_core::{
+    Behavior, PlanOf, Planner, Timestamp,
+    node_facts::{Container, Image},
+};
 use kubegc_node::{
     Inventory, Policy, Unlisted,
     container::{self, Mode},
@@ -65,6 +69,8 @@ pub struct NodeForecast {
     pub images_after_restart: Option<PlanOf<image::FreeSpace>>,
     /// Last use of each image that has a record, by id.
     pub last_used: BTreeMap<Arc<str>, Timestamp>,
+    /// Images of the plans that the runtime will not remove.
+    pub in_use_by_digest: Vec<ImageInUseByDigest>,
     /// The plans for a node under pressure.
     pub pressure: PressureForecast,
     /// The image file system; `None` if it is unknown.
@@ -81,6 +87,39 @@ pub struct PressureForecast {
     pub containers: PlanOf<container::EvictUnits>,
     /// All unused images.
     pub images: PlanOf<image::FreeSpace>,
+}
+
+/// An image that a container uses and the kubelet counts as unused. The runtime reports the container's image
+/// by a digest, as CRI-O does, and the kubelet compares ids. It tries to remove the image, and the runtime
+/// refuses.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ImageInUseByDigest {
+    /// The image.
+    pub image: Arc<Image>,
+    /// The container.
+    pub container: Arc<Container>,
+    /// The digest, which both have.
+    pub digest: Arc<str>,
+}
+
+impl fmt::Display for ImageInUseByDigest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            image,
+            container,
+            digest,
+        } = self;
+        write!(
+            f,
+            "image {} is in use by container {}/{}/{} as {digest}: the kubelet counts it as unused, because it compares ids and no digests, \
+             and the runtime refuses to remove it",
+            image.name(),
+            container.pod.namespace,
+            container.pod.name,
+            container.name.as_deref().unwrap_or("?"),
+        )
+    }
 }
 
 /// Predicts the next garbage collection of a node.
@@ -152,7 +191,7 @@ pub fn node_forecast(inventory: &Inventory, policy: &Policy, frame: NodeFrame) -
         .image()
         .with_task(Task::DeleteUnused)
         .plan(&pressed, frame.now);
-    if records == RecordsKnown::AssumedOld {
+    if records == RecordsKnown::AssumedOld && !pressure_images.actions.is_empty() {
         assumptions.push(Assumption::RecordsUnknown {
             images: pressure_images.actions.len(),
         });
@@ -172,6 +211,8 @@ pub fn node_forecast(inventory: &Inventory, policy: &Policy, frame: NodeFrame) -
     }
     let freed_bytes = images.as_ref().map_or(0, plan_bytes);
     let disk = disk(&assumed, policy, frame, freed_bytes);
+    let removed = images.iter().flat_map(|plan| &plan.actions);
+    let in_use_by_digest = in_use_by_digest(&assumed, removed.chain(&pressure_images.actions));
     NodeForecast {
         frame,
         policy: policy.clone(),
@@ -183,6 +224,7 @@ pub fn node_forecast(inventory: &Inventory, policy: &Policy, frame: NodeFrame) -
         records,
         images_after_restart,
         last_used: last_used(inventory),
+        in_use_by_digest,
         pressure: PressureForecast {
             containers: pressure_containers,
             images: pressure_images,
@@ -198,6 +240,35 @@ fn remove_containers(inventory: &mut Inventory, plan: &PlanOf<container::EvictUn
     if let Ok(containers) = &mut inventory.containers {
         containers.retain(|container| !removed.contains(&container.id));
     }
+}
+
+/// The images to remove that a container has by a digest.
+fn in_use_by_digest<'a>(
+    inventory: &Inventory,
+    removals: impl Iterator<Item = &'a image::Action>,
+) -> Vec<ImageInUseByDigest> {
+    let containers = inventory.containers.as_deref().unwrap_or_default();
+    let mut users: BTreeMap<&str, &Arc<Container>> = BTreeMap::new();
+    for container in containers {
+        for name in [&container.image.reference, &container.image.id] {
+            users.entry(&**name).or_insert(container);
+        }
+    }
+    let mut found: BTreeMap<Arc<str>, ImageInUseByDigest> = BTreeMap::new();
+    for image::Action::Remove { image, .. } in removals {
+        let mut digests = image.digests.iter();
+        let used = digests.find_map(|digest| Some((digest, *users.get(&**digest)?)));
+        if let Some((digest, container)) = used {
+            found
+                .entry(Arc::clone(&image.id))
+                .or_insert_with(|| ImageInUseByDigest {
+                    image: Arc::clone(image),
+                    container: Arc::clone(container),
+                    digest: Arc::clone(digest),
+                });
+        }
+    }
+    found.into_values().collect()
 }
 
 /// Whether the records of images were given. They may also be empty.

@@ -40,6 +40,8 @@ pub(crate) struct ForecastDocument<'a> {
     image_records: &'static str,
     /// The images that a kubelet removes that has just started; null if records were given.
     images_after_restart: Option<ImagesDocument<'a>>,
+    /// Images of these plans that the runtime will not remove, because a container has them by a digest.
+    in_use_by_digest: Vec<String>,
     /// The removals under disk pressure, before any pod is evicted.
     pressure: PressureDocument<'a>,
     /// The image file system; null if it is unknown.
@@ -327,6 +329,11 @@ fn forecast(forecast: &NodeForecast) -> ForecastDocument<'_> {
             RecordsKnown::AssumedOld => "assumed old",
         },
         images_after_restart: forecast.images_after_restart.as_ref().map(images),
+        in_use_by_digest: forecast
+            .in_use_by_digest
+            .iter()
+            .map(ToString::to_string)
+            .collect(),
         pressure: PressureDocument {
             containers: containers(&forecast.pressure.containers),
             images: images(&forecast.pressure.images),

@@ -17,5 +17,5 @@ mod what_if;
 pub use assumption::{Assumption, RecordsKnown};
 pub use change::{Change, Growth};
 pub use disk::{Disk, Due};
-pub use forecast::{NodeForecast, NodeFrame, PressureForecast, node_forecast};
+pub use forecast::{ImageInUseByDigest, NodeForecast, NodeFrame, PressureForecast, node_forecast};
 pub use what_if::{WhatIf, what_if};

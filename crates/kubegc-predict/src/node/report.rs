@@ -2,13 +2,17 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use kubegc_core::Kept;
-use kubegc_node::{container, image, sandbox};
+use kubegc_core::{Kept, PlanOf};
+use kubegc_node::{
+    Bytes, Unlisted, container,
+    eviction::{Layout, Signal},
+    image, sandbox,
+};
 
 use super::{
     Disk, Due, NodeForecast, RecordsKnown, WhatIf,
     forecast::plan_bytes,
-    units::{Ago, Bytes, fit, image_name, length, short, signed, wrapped},
+    units::{Ago, fit, image_name, length, short, wrapped},
 };
 
 impl fmt::Display for NodeForecast {
@@ -21,6 +25,9 @@ impl fmt::Display for NodeForecast {
             writeln!(f, "\nLogs: {} removed with them", logs.actions.len())?;
         }
         self.write_images(f)?;
+        for image in &self.in_use_by_digest {
+            writeln!(f, "{}", wrapped("  ! ", &image.to_string()))?;
+        }
         self.write_disk(f)?;
         self.write_pressure(f)?;
         if !self.settings.is_empty() {
@@ -40,6 +47,9 @@ impl fmt::Display for NodeForecast {
 impl NodeForecast {
     fn write_containers(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let plan = &self.containers;
+        if let Some(why) = unknown_containers(plan) {
+            return writeln!(f, "\n{}", wrapped("Containers: ", &format!("unknown: {why}")));
+        }
         let heading = of_all("Containers", plan.actions.len(), plan.kept.len());
         writeln!(f, "\n{heading} by the next garbage collection, within a minute")?;
         let mut because = None;
@@ -90,6 +100,14 @@ impl NodeForecast {
 
     fn write_sandboxes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let plan = &self.sandboxes;
+        let unknown = plan.findings.iter().find_map(|finding| match &finding.reason {
+            sandbox::Reason::Unlisted(error) => Some(error),
+            _ => None,
+        });
+        if let Some(error) = unknown {
+            let why = format!("unknown: {error}; give the output of {CONTAINERS} and `crictl pods -o json`");
+            return writeln!(f, "\n{}", wrapped("Sandboxes: ", &why));
+        }
         let heading = of_all("Sandboxes", plan.actions.len(), plan.kept.len());
         writeln!(f, "\n{heading} by the same garbage collection")?;
         let mut because = None;
@@ -121,6 +139,10 @@ impl NodeForecast {
                 "\nImages: none removed, because image garbage collection is off"
             );
         };
+        let unknown = unknown_images(plan);
+        if let Some(why) = unknown.as_ref().filter(|_| plan.actions.is_empty()) {
+            return writeln!(f, "\n{}", wrapped("Images: ", &format!("unknown: {why}")));
+        }
         let heading = of_all("Images", plan.actions.len(), plan.kept.len());
         writeln!(
             f,
@@ -133,15 +155,15 @@ impl NodeForecast {
                 "  {percent} % of the disk is in use: images are removed from {} % on, down to {} %. {} to free, {} removed.",
                 thresholds.high_percent,
                 thresholds.low_percent,
-                signed(wanted),
-                Bytes(plan_bytes(plan)),
+                Bytes::from(wanted),
+                Bytes::from(plan_bytes(plan)),
             )?;
         }
         for (at, action) in plan.actions.iter().enumerate() {
             let image::Action::Remove { image, reason, .. } = action;
             let why = match reason {
                 image::RemovalReason::Space { wanted_bytes } => {
-                    format!("{} left to free", signed(*wanted_bytes))
+                    format!("{} left to free", Bytes::from(*wanted_bytes))
                 }
                 reason => reason.to_string(),
             };
@@ -150,7 +172,7 @@ impl NodeForecast {
                 "  {:>3}. {:<58} {:>9}  last used {:<10}  {why}",
                 at + 1,
                 fit(&image_name(image), 58),
-                Bytes(image.size_bytes),
+                Bytes::from(image.size_bytes),
                 self.last_used_text(&image.id),
             )?;
         }
@@ -165,17 +187,19 @@ impl NodeForecast {
         for finding in &plan.findings {
             writeln!(f, "{}", wrapped("  ! ", &finding.reason.to_string()))?;
         }
-        if let Some(error) = &plan.summary.error {
-            writeln!(
+        match (&unknown, &plan.summary.error) {
+            (Some(why), _) => writeln!(f, "{}", wrapped("  ! whether more are removed is unknown: ", why))?,
+            (None, Some(error)) => writeln!(
                 f,
                 "{}",
                 wrapped("  ! image garbage collection fails: ", &error.to_string())
-            )?;
+            )?,
+            (None, None) => {}
         }
         if let Some(restarted) = &self.images_after_restart {
             let instead = match restarted.actions.len() {
                 0 => "none".to_owned(),
-                many => format!("{many} ({})", Bytes(plan_bytes(restarted))),
+                many => format!("{many} ({})", Bytes::from(plan_bytes(restarted))),
             };
             writeln!(f, "  had the kubelet just restarted, {instead} would be removed")?;
         }
@@ -186,35 +210,97 @@ impl NodeForecast {
         let Some(disk) = &self.disk else {
             return writeln!(f, "\nDisk: unknown, so no image is removed to free space");
         };
-        let bytes = |bytes: Option<u64>| Bytes(bytes.unwrap_or(0));
+        let bytes = |bytes: Option<u64>| Bytes::from(bytes.unwrap_or(0));
         writeln!(
             f,
             "\nDisk: {} of {} available",
             bytes(disk.file_system.available_bytes),
             bytes(disk.file_system.capacity_bytes)
         )?;
-        let row = |f: &mut fmt::Formatter<'_>, what: &str, due: Due| {
-            writeln!(f, "  {what:<52} {}", self.due_text(due))
+        let row = |f: &mut fmt::Formatter<'_>, what: &str, due: &str| {
+            writeln!(f, "{}", wrapped(&format!("  {what:<52} "), due))
         };
-        row(f, "images are removed", disk.collection)?;
+        match self.images.as_ref().and_then(|plan| self.none_removed(plan)) {
+            Some(why) if disk.collection == Due::Now => {
+                row(f, "images are to be removed", &format!("now, and {why}"))?;
+            }
+            _ => row(f, "images are removed", &self.due_text(disk.collection))?,
+        }
         if let Some(again) = disk.again {
-            let freed = Bytes(self.image_bytes());
-            row(f, &format!("and again, if these free {freed}"), again)?;
+            let freed = Bytes::from(self.image_bytes());
+            row(
+                f,
+                &format!("and again, if these free {freed}"),
+                &self.due_text(again),
+            )?;
         }
         match disk.eviction {
-            Some(eviction) => row(f, "pods are evicted, if no room was made", eviction),
-            None => Ok(()),
+            Some(eviction) => row(
+                f,
+                "pods are evicted, if no room was made",
+                &self.due_text(eviction),
+            ),
+            None => row(
+                f,
+                "pods are evicted",
+                "never: no hard threshold of imagefs.available is configured",
+            ),
         }
+    }
+
+    /// The reason why a plan removes no image; `None` if it removes one.
+    fn none_removed(&self, plan: &PlanOf<image::FreeSpace>) -> Option<String> {
+        let is_refused = |action: &image::Action| {
+            let image::Action::Remove { image, .. } = action;
+            self.in_use_by_digest.iter().any(|used| used.image.id == image.id)
+        };
+        if !plan.actions.iter().all(is_refused) {
+            return None;
+        }
+        Some(if !plan.actions.is_empty() {
+            "the runtime refuses it: all are in use by their digests".to_owned()
+        } else if unknown_images(plan).is_some() {
+            "which ones is unknown".to_owned()
+        } else if plan.kept.is_empty() {
+            "none is listed".to_owned()
+        } else {
+            format!("none can be: {}", kept_text(&plan.kept, image_stays))
+        })
     }
 
     fn write_pressure(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let pressure = &self.pressure;
+        let thresholds = self.policy.eviction().effective(Layout::DedicatedImages);
+        let is_of_disk = |signal: Signal| {
+            matches!(
+                signal,
+                Signal::NodeFsAvailable
+                    | Signal::NodeFsInodesFree
+                    | Signal::ImageFsAvailable
+                    | Signal::ImageFsInodesFree
+                    | Signal::ContainerFsAvailable
+                    | Signal::ContainerFsInodesFree
+            )
+        };
+        if !thresholds.iter().any(|threshold| is_of_disk(threshold.signal)) {
+            return writeln!(
+                f,
+                "\nNo pod is evicted for disk pressure: no eviction threshold of a disk is configured."
+            );
+        }
+        let unknown = unknown_containers(&pressure.containers).or_else(|| unknown_images(&pressure.images));
+        if let Some(why) = unknown {
+            let text = format!(
+                "which containers and images are removed before any pod is evicted is unknown: {why}"
+            );
+            return writeln!(f, "\n{}", wrapped("Under disk pressure: ", &text));
+        }
         writeln!(
             f,
             "\nUnder disk pressure {} containers and {} images ({}) are removed before any pod is evicted.",
             pressure.containers.actions.len(),
             pressure.images.actions.len(),
-            Bytes(plan_bytes(&pressure.images))
+            Bytes::from(plan_bytes(&pressure.images))
         )
     }
 
@@ -241,7 +327,7 @@ impl fmt::Display for Due {
             Self::Now => f.write_str("now"),
             Self::At(at) => write!(f, "from {at} on"),
             Self::Never => f.write_str("never"),
-            Self::NoGrowth => f.write_str("not now; when is open, for no growth was given"),
+            Self::NoGrowth => f.write_str("not now; give --growth to know when"),
         }
     }
 }
@@ -254,7 +340,7 @@ impl fmt::Display for WhatIf {
             Due::At(at) => format!("in {}", length(at.since(forecast.frame.now))),
             Due::Now => "at once".to_owned(),
             Due::Never => "never".to_owned(),
-            Due::NoGrowth => "open".to_owned(),
+            Due::NoGrowth => "unknown".to_owned(),
         };
         let rows: [(&str, [String; 2]); 6] = [
             ("", ["present".to_owned(), "changed".to_owned()]),
@@ -272,7 +358,7 @@ impl fmt::Display for WhatIf {
             ),
             (
                 "their bytes",
-                forecasts.map(|forecast| Bytes(forecast.image_bytes()).to_string()),
+                forecasts.map(|forecast| Bytes::from(forecast.image_bytes()).to_string()),
             ),
             (
                 "next time that room is made",
@@ -321,7 +407,7 @@ impl fmt::Display for WhatIf {
                     f,
                     "  {:<58} {:>9}",
                     fit(&image_name(image), 58),
-                    Bytes(image.size_bytes)
+                    Bytes::from(image.size_bytes)
                 )?;
             }
         }
@@ -329,31 +415,70 @@ impl fmt::Display for WhatIf {
     }
 }
 
+const CONTAINERS: &str = "`crictl ps -a -o json`";
+
+/// The reason why it is unknown which containers are removed.
+fn unknown_containers(plan: &PlanOf<container::EvictUnits>) -> Option<String> {
+    plan.findings.iter().find_map(|finding| match &finding.reason {
+        container::Reason::Unlisted(error) => Some(format!("{error}; give the output of {CONTAINERS}")),
+        _ => None,
+    })
+}
+
+/// The reason why it is unknown which images are removed. `None` for an error of the kubelet itself.
+fn unknown_images(plan: &PlanOf<image::FreeSpace>) -> Option<String> {
+    let (what, unlisted, command) = match plan.summary.error.as_ref()? {
+        image::Error::ListImages(unlisted) => ("images", unlisted, "`crictl images -o json`"),
+        image::Error::ListPods(unlisted) => ("containers", unlisted, CONTAINERS),
+        image::Error::ImageVolumes(unlisted) => (
+            "images that containers mount",
+            unlisted,
+            "`crictl inspect -o json`",
+        ),
+        image::Error::FileSystem(unlisted) => (
+            "usage of the image file system",
+            unlisted,
+            "`crictl imagefsinfo -o json` or the kubelet's /stats/summary",
+        ),
+        error @ image::Error::UseUnknown(_) => return Some(error.to_string()),
+        _ => return None,
+    };
+    let why = match unlisted {
+        Unlisted::NotRequested => format!("no {what} given"),
+        Unlisted::Failed(error) => error.to_string(),
+    };
+    Some(format!("{why}; give the output of {command}"))
+}
+
 /// Number of deleted objects and of all.
 fn of_all(what: &str, go: usize, stay: usize) -> String {
     format!("{what}: {go} of {} removed", go + stay)
 }
 
-/// Number of kept objects by reason, most frequent first.
 fn write_kept<O, R>(
     f: &mut fmt::Formatter<'_>,
     kept: &[Kept<O, R>],
     name: impl Fn(&R) -> &'static str,
 ) -> fmt::Result {
+    match kept.is_empty() {
+        true => Ok(()),
+        false => writeln!(f, "  stay: {}", kept_text(kept, name)),
+    }
+}
+
+/// Number of kept objects by reason, most frequent first.
+fn kept_text<O, R>(kept: &[Kept<O, R>], name: impl Fn(&R) -> &'static str) -> String {
     let mut counts: BTreeMap<&'static str, usize> = BTreeMap::new();
     for kept in kept {
         *counts.entry(name(&kept.reason)).or_default() += 1;
     }
     let mut counts: Vec<_> = counts.into_iter().collect();
     counts.sort_by_key(|&(name, count)| (std::cmp::Reverse(count), name));
-    if counts.is_empty() {
-        return Ok(());
-    }
     let texts: Vec<String> = counts
         .iter()
         .map(|(name, count)| format!("{count} {name}"))
         .collect();
-    writeln!(f, "  stay: {}", texts.join(", "))
+    texts.join(", ")
 }
 
 /// The reason for keeping a container, in a few words.

@@ -1,34 +1,8 @@
-//! Sizes, times and names as people read them: short, and of a width that tables can count on.
+//! Times and names as people read them: short, and of a width that tables can count on.
 
 use std::{fmt, time::Duration};
 
 use kubegc_core::{Timestamp, node_facts::Image};
-
-/// A number of bytes in decimal units, short enough for a column.
-pub(super) struct Bytes(pub(super) u64);
-
-impl fmt::Display for Bytes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = match self.0 {
-            bytes @ 0..1_000 => format!("{bytes} B"),
-            bytes @ 1_000..1_000_000 => tenths(bytes, 1_000, "kB"),
-            bytes @ 1_000_000..1_000_000_000 => tenths(bytes, 1_000_000, "MB"),
-            bytes @ 1_000_000_000..1_000_000_000_000 => tenths(bytes, 1_000_000_000, "GB"),
-            bytes => tenths(bytes, 1_000_000_000_000, "TB"),
-        };
-        f.pad(&text)
-    }
-}
-
-/// Truncated, not rounded: the printed size never exceeds the actual one.
-fn tenths(bytes: u64, unit: u64, name: &str) -> String {
-    format!("{}.{} {name}", bytes / unit, bytes % unit * 10 / unit)
-}
-
-/// The same for a number that may lie below zero.
-pub(super) fn signed(bytes: i64) -> String {
-    u64::try_from(bytes).map_or_else(|_| format!("{bytes} B"), |bytes| Bytes(bytes).to_string())
-}
 
 /// A length of time in its largest unit.
 pub(super) fn length(time: Duration) -> String {
@@ -112,19 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_cut_and_times_are_in_their_largest_unit() {
-        for (bytes, text) in [
-            (999, "999 B"),
-            (1_999, "1.9 kB"),
-            (8_360_000_000, "8.3 GB"),
-            (u64::MAX, "18446744.0 TB"),
-        ] {
-            assert_eq!(Bytes(bytes).to_string(), text);
-        }
-        assert_eq!(
-            (signed(-5), signed(1_000)),
-            ("-5 B".to_owned(), "1.0 kB".to_owned())
-        );
+    fn times_are_in_their_largest_unit() {
         let now = Timestamp::from_secs(1_000_000);
         for (seconds, text) in [
             (0, "0 s ago"),

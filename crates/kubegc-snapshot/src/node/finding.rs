@@ -48,7 +48,8 @@ pub enum NodeProblem {
     PodNotListed,
     /// No listed image has the name of the configured sandbox image.
     UnresolvedSandboxImage,
-    /// A document that is none of a node's (only with `lenient`): skipped.
+    /// A document that is none of a node's (in directories and archives, elsewhere only with `lenient`):
+    /// skipped.
     NotRecognized,
     /// A file in a directory that is not a document by its name: skipped.
     SkippedFile,

@@ -18,6 +18,10 @@ use crate::{
     unpack::{self, Stream, Unpacked, Unpacker, Visit},
 };
 
+/// The documents of a node, for a document that is none of them.
+const ADVICE: &str = "give the JSON of crictl ps -a, pods, images, imagefsinfo or inspect, the kubelet's stats/summary, configz or configuration, \
+     or kubectl get pods -o json";
+
 /// The source of the pods.
 #[expect(
     clippy::exhaustive_enums,
@@ -53,8 +57,8 @@ pub(crate) struct Declared {
 /// Reads the documents of a node, its runtime and its kubelet into one [`NodeSnapshot`].
 ///
 /// Documents are recognised by their content, or named with [`read_as`](Self::read_as); their order does not
-/// matter. By default, a document that cannot be parsed, or is none of a [`NodeDocument`], is an error, and
-/// after an error there is no snapshot.
+/// matter. By default, a document that cannot be parsed is an error, and so is one that is none of a
+/// [`NodeDocument`], outside of directories and archives. After an error there is no snapshot.
 ///
 /// # Guarantees
 /// - A part that is in no document stays *not requested*.
@@ -94,6 +98,8 @@ pub struct NodeReader {
     parts: Parts,
     notes: Notes,
     failed: Option<Place>,
+    /// Number of documents of a node so far.
+    documents: u64,
 }
 
 impl Default for NodeReader {
@@ -113,6 +119,7 @@ impl NodeReader {
             parts: Parts::default(),
             notes: Notes::default(),
             failed: None,
+            documents: 0,
         }
     }
 
@@ -203,13 +210,15 @@ impl NodeReader {
     /// Reads a file, an archive, or the files of a directory, in the order of the paths.
     ///
     /// Compressed files, archives and UTF-16 are recognised by their first bytes. Of a directory or an
-    /// archive, `.json`, `.yaml`, `.yml`, `.tar`, `.zip` and their compressed forms are read, and other files
-    /// are findings. An input may unpack to [`UNPACKED_BYTES_MAX`].
+    /// archive, `.json`, `.yaml`, `.yml`, `.tar`, `.zip` and their compressed forms are read. Other files, and
+    /// documents that are none of a node's, such as those of `crictl inspectp`, are findings. An input may
+    /// unpack to [`UNPACKED_BYTES_MAX`].
     ///
     /// # Errors
-    /// A file cannot be read, is not a document of a node, or does not exist.
+    /// A file cannot be read or does not exist, or the path has no document of a node.
     pub fn read_path(&mut self, path: &Path) -> Result<(), SnapshotError> {
         let found = layout::walk(path, layout::node_role).inspect_err(|error| self.fail(error))?;
+        let documents = self.documents;
         for (path, reason) in found.skipped {
             let place = Place::new(path);
             self.notes
@@ -224,7 +233,7 @@ impl NodeReader {
                 Err(source) => self.settle_failure(SnapshotError::Io { path: name, source }, None)?,
             }
         }
-        Ok(())
+        self.some_since(documents, &path.to_string_lossy().into())
     }
 
     /// Reads one or several documents, compressed or not, or an archive of them; `name` identifies the input
@@ -285,6 +294,7 @@ impl NodeReader {
         mut input: impl Read,
     ) -> Result<(), SnapshotError> {
         let name: Arc<str> = name.into();
+        let documents = self.documents;
         self.unpack(&name, expected, |unpacker, visit| {
             let stream = Stream {
                 name: Arc::clone(&name),
@@ -293,7 +303,8 @@ impl NodeReader {
                 input: &mut input,
             };
             unpacker.stream(stream, 0, visit)
-        })
+        })?;
+        self.some_since(documents, &name)
     }
 
     /// Reads all texts of one input.
@@ -308,7 +319,7 @@ impl NodeReader {
         let read = open(&mut unpacker, &mut |unpacked| match unpacked {
             Unpacked::Text(stream) => {
                 texts += 1;
-                self.input(stream.name, expected, stream.input)
+                self.input(stream.name, expected, stream.is_member, stream.input)
             }
             Unpacked::Skipped(reason) => {
                 let place = Place::new(Arc::clone(name));
@@ -334,6 +345,7 @@ impl NodeReader {
         &mut self,
         name: Arc<str>,
         expected: Option<NodeDocument>,
+        is_member: bool,
         input: impl Read,
     ) -> Result<(), SnapshotError> {
         let documents = match document::read(&name, input, self.document_bytes_max) {
@@ -347,7 +359,7 @@ impl NodeReader {
                 other => (std::slice::from_ref(other), false),
             };
             if values.is_empty() {
-                self.not_recognized(expected, &document.place)?;
+                self.not_recognized(expected, is_member, &document.place)?;
             }
             for (index, value) in values.iter().enumerate() {
                 let place = if is_list {
@@ -358,35 +370,53 @@ impl NodeReader {
                 let kind = expected.or_else(|| value.as_object().and_then(NodeDocument::of));
                 match kind {
                     Some(kind) => self.document(kind, value, &place, &document),
-                    None => self.not_recognized(None, &place)?,
+                    None => self.not_recognized(None, is_member, &place)?,
                 }
             }
         }
         Ok(())
     }
 
-    fn not_recognized(&mut self, expected: Option<NodeDocument>, place: &Place) -> Result<(), SnapshotError> {
-        let advice = "give the JSON of crictl ps -a, pods, images, imagefsinfo or inspect, the kubelet's stats/summary, configz or configuration, \
-                      or kubectl get pods -o json";
-        if self.lenient {
-            self.notes
-                .note(NodeProblem::NotRecognized, Some(place), "", "", advice);
-            if expected.is_some() {
-                self.parts
-                    .fail(expected, &format!("{place}: no document of a node"));
-            }
-            return Ok(());
+    /// Skips a document with a finding if other files may have those of the node; else it is an error.
+    fn not_recognized(
+        &mut self,
+        expected: Option<NodeDocument>,
+        is_member: bool,
+        place: &Place,
+    ) -> Result<(), SnapshotError> {
+        if !self.lenient && !is_member {
+            return self.no_document(&place.file);
         }
+        let detail = "skipped: no document of a node";
+        self.notes
+            .note(NodeProblem::NotRecognized, Some(place), "", "", detail);
+        if expected.is_some() {
+            self.parts
+                .fail(expected, &format!("{place}: no document of a node"));
+        }
+        Ok(())
+    }
+
+    /// Checks that a directory or archive had a document of a node.
+    fn some_since(&mut self, documents: u64, root: &Arc<str>) -> Result<(), SnapshotError> {
+        match self.lenient || self.documents > documents {
+            true => Ok(()),
+            false => self.no_document(root),
+        }
+    }
+
+    fn no_document(&mut self, file: &Arc<str>) -> Result<(), SnapshotError> {
         let error = SnapshotError::Refused {
-            file: Arc::clone(&place.file),
+            file: Arc::clone(file),
             looks_like: "no document of a node",
-            advice,
+            advice: ADVICE,
         };
         self.fail(&error);
         Err(error)
     }
 
     fn document(&mut self, kind: NodeDocument, value: &Value, place: &Place, document: &Document) {
+        self.documents += 1;
         if document.may_be_truncated {
             let detail = "may be cut off";
             self.notes

@@ -1,6 +1,6 @@
 //! A node's documents in archives and compressed files.
 
-use kubegc_snapshot::{NodeReader, NodeSnapshot, SnapshotError};
+use kubegc_snapshot::{NodeProblem, NodeReader, NodeSnapshot, SnapshotError};
 
 use crate::{
     common::{bundled, now},
@@ -72,6 +72,16 @@ fn an_archive_is_read_as_its_directory() {
 }
 
 #[test]
+fn other_documents_are_skipped_among_those_of_the_node() {
+    let inspectp =
+        br#"{"status":{"id":"s","state":"SANDBOX_READY","runtimeHandler":""},"info":{"runtimeSpec":{}}}"#;
+    let members: [(&str, &[u8]); 2] = [("images.json", br#"{"images":[]}"#), ("inspectp.json", inspectp)];
+    let node = stream(&zip(&members)).expect("images");
+    assert_eq!(node.finding_counts[&NodeProblem::NotRecognized], 1);
+    assert_eq!(node.inventory.images.map(|images| images.len()), Ok(0));
+}
+
+#[test]
 fn bad_archives_are_refused() {
     let whole = gzip(&tar(&parts(&members())));
     for (name, bytes, expected) in [
@@ -85,7 +95,7 @@ fn bad_archives_are_refused() {
         (
             "another document",
             zip(&[("a.json", br#"{"name":"x"}"#)]),
-            "node:a.json: looks like no document of a node",
+            "node: looks like no document of a node",
         ),
         (
             "a member that is cut off",
