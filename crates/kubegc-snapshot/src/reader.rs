@@ -215,8 +215,8 @@ impl Reader {
     ///
     /// Compressed files, archives and UTF-16 are recognised by their first bytes. Of a directory or an
     /// archive, `.json`, `.jsonl`, `.ndjson`, `.yaml`, `.yml`, `.tar`, `.zip` and their compressed forms are
-    /// read, and `.txt` if it begins as JSON does. Other files, and documents that are not objects of the Kubernetes API, are
-    /// counted. Links to directories are not followed.
+    /// read, and `.txt` if it begins as JSON does. Other files, and documents that are not objects of the
+    /// Kubernetes API, are counted. Links to directories are not followed.
     ///
     /// # Errors
     /// A file cannot be read, is not a dump, or does not exist.

@@ -23,7 +23,7 @@ use crate::{Fate, Forecast};
 const ROWS_MAX: usize = 1_000;
 /// Maximum number of names in a row; the others are counted.
 const NAMES_MAX: usize = 3;
-/// Maximum number of names in the title of a row.
+/// Maximum number of names in the title of a row, which only a row that is cut has.
 const TITLE_NAMES_MAX: usize = 100;
 /// Maximum length of the text of a row, in characters.
 const ROW_TEXT_MAX: usize = 160;
@@ -191,8 +191,13 @@ fn write_row(out: &mut String, at: usize, row: &Row<'_>) -> fmt::Result {
         _ => format!("{word}, {detail}"),
     };
     writeln!(out, "<g>")?;
-    let title = format!("{}: {detail}", names_of_kind(&names, TITLE_NAMES_MAX));
-    writeln!(out, "<title>{}</title>", escaped(&title))?;
+    let shown_names = names_of_kind(&names, NAMES_MAX);
+    let (shown_names, shown_detail) = (cut(&shown_names), cut(&detail));
+    let is_cut = |text: &Cow<'_, str>| matches!(text, Cow::Owned(_));
+    if names.len() > NAMES_MAX || is_cut(&shown_names) || is_cut(&shown_detail) {
+        let title = format!("{}: {detail}", names_of_kind(&names, TITLE_NAMES_MAX));
+        writeln!(out, "<title>{}</title>", escaped(&title))?;
+    }
     writeln!(
         out,
         "<rect class=\"{word}\" x=\"{x}\" y=\"{y}\" width=\"{BOX}\" height=\"{BOX}\" rx=\"4\"/>"
@@ -202,8 +207,8 @@ fn write_row(out: &mut String, at: usize, row: &Row<'_>) -> fmt::Result {
         "<text x=\"{}\" y=\"{}\">{} <tspan class=\"detail\">{}</tspan></text>\n</g>",
         x + 26,
         y + 14,
-        escaped(&cut(&names_of_kind(&names, NAMES_MAX))),
-        escaped(&cut(&detail))
+        escaped(&shown_names),
+        escaped(&shown_detail)
     )
 }
 

@@ -33,11 +33,32 @@ fn deleted(items: &[Value], target: &str) -> Forecast {
 }
 
 /// The texts of the rows, without markup.
-fn rows(page: &str) -> Vec<&str> {
-    let titles = page.split("<title>").skip(2);
-    titles
-        .map(|rest| rest.split("</title>").next().unwrap_or_default())
-        .collect()
+fn rows(page: &str) -> Vec<String> {
+    let texts = page.split("<text ").skip(1).map(|rest| {
+        let text = rest.split("</text>").next().unwrap_or_default();
+        let text = text.split_once('>').map_or("", |(_, text)| text);
+        text.replace(" <tspan class=\"detail\">", ": ")
+            .replace("</tspan>", "")
+    });
+    texts.collect()
+}
+
+/// A title would only repeat the row.
+#[test]
+fn only_a_row_that_is_cut_has_a_title() {
+    for (secrets, titles) in [(3, 0), (4, 1)] {
+        let mut items = vec![object("ConfigMap", "root", &[])];
+        for number in 0..secrets {
+            items.push(object(
+                "Secret",
+                &format!("s{number}"),
+                &[("ConfigMap", "root", true)],
+            ));
+        }
+        let page = deleted(&items, "shop/ConfigMap/root").to_html();
+        // The first title is that of the page.
+        assert_eq!(page.matches("<title>").count() - 1, titles, "{page}");
+    }
 }
 
 #[test]

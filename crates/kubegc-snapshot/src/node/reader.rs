@@ -210,9 +210,9 @@ impl NodeReader {
     /// Reads a file, an archive, or the files of a directory, in the order of the paths.
     ///
     /// Compressed files, archives and UTF-16 are recognised by their first bytes. Of a directory or an
-    /// archive, `.json`, `.yaml`, `.yml`, `.tar`, `.zip` and their compressed forms are read. Other files, and
-    /// documents that are none of a node's, such as those of `crictl inspectp`, are findings. An input may
-    /// unpack to [`UNPACKED_BYTES_MAX`].
+    /// archive, `.json`, `.yaml`, `.yml`, `.tar`, `.zip` and their compressed forms are read. Other files are
+    /// findings, and so are documents that are none of a node's, such as that of `crictl inspectp`. An input
+    /// may unpack to [`UNPACKED_BYTES_MAX`].
     ///
     /// # Errors
     /// A file cannot be read or does not exist, or the path has no document of a node.
