@@ -145,7 +145,11 @@ fn the_status_says_how_the_question_ends() {
             "dump, document 1: the input ends",
         ),
         (json!({"dump": ["{}", {"kind": 1}]}), "unreadable", "dump["),
-        (json!({"dump": null}), "unreadable", "no Kubernetes object was read: no dump was given"),
+        (
+            json!({"dump": null}),
+            "unreadable",
+            "no Kubernetes object was read: no dump was given",
+        ),
         (json!({"delete": [{}]}), "invalid", "name the objects"),
         (
             json!({"delete": [{"arguments": ["secrets"], "selector": "=="}]}),

@@ -184,7 +184,8 @@ impl NodeForecast {
                 writeln!(f, "    {}: {}", fit(&image_name(image), 58), kept.reason)?;
             }
         }
-        for finding in &plan.findings {
+        let is_other = |reason: &image::Reason| !matches!(reason, image::Reason::RunFailed(_));
+        for finding in plan.findings.iter().filter(|finding| is_other(&finding.reason)) {
             writeln!(f, "{}", wrapped("  ! ", &finding.reason.to_string()))?;
         }
         match (&unknown, &plan.summary.error) {
@@ -260,7 +261,7 @@ impl NodeForecast {
         Some(if !plan.actions.is_empty() {
             "the runtime refuses it: all are in use by their digests".to_owned()
         } else if unknown_images(plan).is_some() {
-            "which ones is unknown".to_owned()
+            "it is unknown which ones".to_owned()
         } else if plan.kept.is_empty() {
             "none is listed".to_owned()
         } else {

@@ -23,7 +23,8 @@ impl Diagnosis {
         let stuck = stuck.map(|one| {
             let fixes = one.foreign_finalizers.iter().map(|finalizer| &finalizer.fix);
             let fixes: Vec<&str> = fixes.map(|fix| &*fix.command).collect();
-            result(STUCK, "error", &one.object, &sentence(&one.fate), &fixes)
+            let message = one.bug.map_or_else(|| sentence(&one.fate), str::to_owned);
+            result(STUCK, "error", &one.object, &message, &fixes)
         });
         let references = self.references.iter().map(|one| {
             let level = if one.problem.is_certain() { "error" } else { "note" };
