@@ -150,9 +150,21 @@ impl Recording<'_> {
                     .collect()
             })
             .collect();
+        // A collector that cannot list or read an object says so in place of what blocks it.
+        let is_unread = waits.iter().any(|wait| matches!(wait, Wait::Conversion { .. }));
+        let is_alive = |uid: &str| {
+            let mut alive = blocking.iter().filter(|(object, _)| !is_deleting(object));
+            alive.any(|(object, _)| self::uid(object) == uid)
+        };
+        let unexplained = waits.iter().filter_map(|wait| match wait {
+            Wait::Dependents { blocking, .. } => Some(blocking),
+            _ => None,
+        });
+        let mut unexplained = unexplained.flatten().filter(|one| one.because.is_none());
+        let is_explained = is_unread || !unexplained.any(|one| is_alive(&one.object.uid.to_string()));
         let is_supported = match named.as_slice() {
-            [] => recorded.is_empty(),
-            [named] => *named == recorded && !recorded.is_empty(),
+            [] => is_unread || recorded.is_empty(),
+            [named] => is_explained && *named == recorded && !recorded.is_empty(),
             _ => false,
         };
         let names: Vec<&str> = blocking.iter().map(|(object, _)| name(object)).collect();
