@@ -142,7 +142,7 @@ impl fmt::Display for Judgement {
 ///
 /// # Examples
 /// ```
-/// use kubegc_controllers::{BatchPlanner, PodGc, planner::protected_by_label};
+/// use kubegc_controllers::{BatchPlanner, PodGc, protected_by_label};
 /// use kubegc_core::{KubernetesVersion, Planner};
 /// let planner = BatchPlanner::new(PodGc::new(KubernetesVersion::LATEST))
 ///     .protect(protected_by_label("example.com/keep"))

@@ -292,6 +292,7 @@ pub(crate) fn conclude(
         };
         let missing = undetermined.remove(&position);
         let is_anyway = fate != Fate::Kept
+            && missing.is_none()
             && anyway.is_some_and(|anyway| is_same_end(after.as_deref(), end(anyway, view).as_deref()));
         fates.push(ObjectFate {
             object: shared.unwrap_or_else(|| Arc::new(object)),

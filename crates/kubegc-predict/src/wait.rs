@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use kubegc_control_plane::{
     Act, Actor, Simulation, Why,
-    finalizers::{self, Finalizer, Owner},
+    finalizers::{self, Finalizer, OVERDUE, Owner},
 };
 use kubegc_controllers::Key;
 use kubegc_core::{ApiResource, KindId, ObjectMeta, ObjectRef, Timestamp, Uid, metadata};
@@ -109,6 +109,9 @@ pub enum Wait {
     Kubelet {
         /// The node, which is lost or does not exist; `None` if pods are assumed never to end.
         node: Option<Arc<str>>,
+        /// The end of the grace period, if the node is ready and its kubelet should have ended the pod long
+        /// ago.
+        overdue_since: Option<Timestamp>,
     },
 }
 
@@ -303,10 +306,19 @@ impl fmt::Display for Wait {
                      {failure}"
                 )
             }
-            Self::Kubelet { node: Some(node) } => {
+            Self::Kubelet {
+                node: Some(node),
+                overdue_since: Some(since),
+            } => {
+                write!(
+                    f,
+                    "the kubelet of node {node}, which has not ended it although its grace period ended at {since}"
+                )
+            }
+            Self::Kubelet { node: Some(node), .. } => {
                 write!(f, "the kubelet of node {node}, which does not run")
             }
-            Self::Kubelet { node: None } => f.write_str("its kubelet: pods are assumed never to end"),
+            Self::Kubelet { node: None, .. } => f.write_str("its kubelet: pods are assumed never to end"),
             Self::Grace { ends_at: Some(at) } => write!(f, "the end of its grace period at {at}"),
             Self::Grace { ends_at: None } => f.write_str("a condition that the dump does not show"),
         }
@@ -367,9 +379,21 @@ pub(crate) fn waits_for(
         let grace = end.deletion_grace_period_seconds;
         let ends_at = end.deletion_timestamp.filter(|_| grace != Some(0));
         waits.push(match lost_node(cluster, object) {
-            Some(node) => Wait::Kubelet { node: Some(node) },
-            None if is("", "Pod") && !cluster.assumptions.pods_end => Wait::Kubelet { node: None },
-            None => Wait::Grace { ends_at },
+            Some(node) => Wait::Kubelet {
+                node: Some(node),
+                overdue_since: None,
+            },
+            None if is("", "Pod") && !cluster.assumptions.pods_end => Wait::Kubelet {
+                node: None,
+                overdue_since: None,
+            },
+            None => match node_of(object).filter(|_| is_overdue(simulation, ends_at)) {
+                Some(node) => Wait::Kubelet {
+                    node: Some(node),
+                    overdue_since: ends_at,
+                },
+                None => Wait::Grace { ends_at },
+            },
         });
     }
     waits
@@ -430,6 +454,21 @@ fn unserved_owner(cluster: &Cluster, object: &ObjectRef) -> Option<String> {
     Some(format!("{}/{}", unserved.api_version, unserved.kind))
 }
 
+/// Whether all errors of a `NamespaceDeletionContentFailure` say that content remains, and none that a request
+/// is refused.
+fn is_only_remaining(message: &str) -> bool {
+    let errors = message.split_once(" remaining: ").and_then(|(before, _)| {
+        let number = before.rsplit(' ').next()?;
+        number.parse().ok()
+    });
+    errors
+        == Some(
+            message
+                .matches("unexpected items still remain in namespace")
+                .count(),
+        )
+}
+
 /// What keeps a namespace: APIs that cannot be discovered, refused deletes, and the content that remains.
 fn content(
     simulation: &Simulation,
@@ -456,6 +495,7 @@ fn content(
     });
     if let Some(message) = failed.and_then(|condition| condition["message"].as_str())
         && !conversions.explain_all_of(message)
+        && !is_only_remaining(message)
     {
         waits.push(Wait::Refused {
             finalizer: Some(Arc::clone(finalizer)),
@@ -681,9 +721,19 @@ fn remaining(
     found.into_values().collect()
 }
 
-/// The node of a pod, if its kubelet certainly does not run.
-fn lost_node(cluster: &Cluster, object: &SnapshotObject) -> Option<Arc<str>> {
+/// The node of a pod.
+fn node_of(object: &SnapshotObject) -> Option<Arc<str>> {
     let record = object.record();
     let node = record.pod()?.node_name.known().filter(|name| !name.is_empty())?;
-    (kubelet_of(cluster, node) == Some(false)).then(|| Arc::clone(node))
+    Some(Arc::clone(node))
+}
+
+/// The node of a pod, if its kubelet certainly does not run.
+fn lost_node(cluster: &Cluster, object: &SnapshotObject) -> Option<Arc<str>> {
+    node_of(object).filter(|node| kubelet_of(cluster, node) == Some(false))
+}
+
+/// Whether a grace period ended so long before the simulation that the kubelet would have acted.
+fn is_overdue(simulation: &Simulation, ends_at: Option<Timestamp>) -> bool {
+    ends_at.is_some_and(|end| end.saturating_add(OVERDUE) < simulation.plane.began())
 }

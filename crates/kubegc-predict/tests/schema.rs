@@ -144,7 +144,8 @@ fn schemas_name_every_field_of_questions_and_answers() {
             ],
             "now": "2026-05-01T12:00:00Z", "horizonSeconds": 60, "everything": true, "only": [], "without": [],
             "assumptions": {
-                "podsEnd": true, "finalizersReleased": ["a.b/c"], "unreachableWebhooks": [], "storageIsDeleted": true,
+                "podsEnd": true, "finalizersReleased": ["external-attacher/x"], "acting": {"snapshot-controller": false},
+                "unreachableWebhooks": [], "unavailableApis": [], "storageIsDeleted": true,
                 "externalControllersRun": true, "otherNodesAreReady": false,
                 "cloud": [{"node": "n", "exists": true, "isShutdown": null}],
             },

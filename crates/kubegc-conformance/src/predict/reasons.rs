@@ -153,7 +153,9 @@ impl Recording<'_> {
         // A collector that cannot list or read an object says so in place of what blocks it.
         let is_unread = waits.iter().any(|wait| matches!(wait, Wait::Conversion { .. }));
         let is_alive = |uid: &str| {
-            let mut alive = blocking.iter().filter(|(object, _)| !is_deleting(object));
+            let mut alive = blocking
+                .iter()
+                .filter(|(object, _)| object["metadata"]["deletionTimestamp"].is_null());
             alive.any(|(object, _)| self::uid(object) == uid)
         };
         let unexplained = waits.iter().filter_map(|wait| match wait {

@@ -197,6 +197,9 @@ pub enum WaitCauseDocument<'a> {
     Kubelet {
         /// The node.
         node: Option<&'a str>,
+        /// The end of the grace period, if its kubelet should have ended the pod long ago.
+        #[cfg_attr(feature = "schemars", schemars(with = "Option<String>"))]
+        overdue_since: Option<Timestamp>,
     },
 }
 
@@ -574,8 +577,9 @@ fn wait(wait: &Wait) -> WaitDocument<'_> {
             definition,
             failure,
         },
-        Wait::Kubelet { node } => WaitCauseDocument::Kubelet {
+        Wait::Kubelet { node, overdue_since } => WaitCauseDocument::Kubelet {
             node: node.as_deref(),
+            overdue_since: *overdue_since,
         },
     };
     WaitDocument {

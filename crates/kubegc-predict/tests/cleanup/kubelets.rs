@@ -92,7 +92,7 @@ fn the_end_of_a_pod_is_unknown_if_its_kubelet_is() {
 fn a_node_that_was_not_dumped_may_have_a_kubelet_or_not() {
     let mut fixture = Fixture::default();
     let overdue = json!({
-        "metadata": { "deletionTimestamp": at(-1_800), "deletionGracePeriodSeconds": 30 },
+        "metadata": { "deletionTimestamp": at(-60), "deletionGracePeriodSeconds": 30 },
         "spec": { "nodeName": "unseen", "containers": [] },
         "status": { "phase": "Running" },
     });

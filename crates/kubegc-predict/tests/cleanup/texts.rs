@@ -185,12 +185,11 @@ fn a_grace_period_is_shown_as_far_as_it_is_known() {
     assert_text(&text(&predict(&cluster, &question())), &reported, &[]);
     let ends = Assumptions::default();
     let cluster = cluster_under(&fixture, VERSION, &["all"], ends);
-    let reported = ["pod/in-grace -n shop: waiting for the end of its grace period at 2026-05-02T13:00:00Z"];
-    assert_text(
-        &text(&predict(&cluster, &question())),
-        &reported,
-        &["overdue -n shop: waiting"],
-    );
+    let reported = [
+        "pod/in-grace -n shop: waiting for the end of its grace period at 2026-05-02T13:00:00Z",
+        "pod/overdue -n shop: waiting for the kubelet of node a, which has not ended it although its grace period ended at",
+    ];
+    assert_text(&text(&predict(&cluster, &question())), &reported, &[]);
     let longer = question().up_to(Duration::from_secs(90_000));
     assert_text(
         &text(&predict(&cluster, &longer)),

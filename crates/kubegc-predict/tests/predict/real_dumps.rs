@@ -114,7 +114,8 @@ fn pods_of_a_lost_node_stay_terminating() {
         assert_eq!(
             waits,
             [Wait::Kubelet {
-                node: Some("a".into())
+                node: Some("a".into()),
+                overdue_since: None,
             }]
         );
         assert_eq!(waits[0].to_string(), "the kubelet of node a, which does not run");
