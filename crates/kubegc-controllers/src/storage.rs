@@ -59,7 +59,8 @@ pub(crate) fn decide(steps: Steps) -> Decision {
 /// The resourceVersion is not known.
 pub(crate) fn require_version(id: &ObjectId, meta: &ObjectMeta) -> Result<(), Missing> {
     if meta.resource_version.is_empty() {
-        return Err(Missing::Metadata { object: id.clone() });
+        let (object, field) = (id.clone(), "metadata.resourceVersion");
+        return Err(Missing::Field { object, field });
     }
     Ok(())
 }

@@ -4,14 +4,18 @@ use kubegc_core::json::Text;
 use kubegc_core::record::{Condition, Lease, Namespace, Node, Taint};
 
 use super::{
-    SPEC, STATUS, phase_or_initial,
+    NO_SPEC, SPEC, STATUS, phase_or_initial,
     reading::{Origin, Reading, Unreadable},
     spec_of, status_of,
 };
 use crate::body::{Body, Status};
 
 pub(super) fn node(reading: &mut Reading<'_>, body: &Body<'_>) -> Node {
-    let spec = spec_of(reading, body);
+    // All fields of the spec are optional.
+    let spec = match body.spec.is_absent() {
+        true => Some(&*NO_SPEC),
+        false => spec_of(reading, body),
+    };
     let status = status_of(reading, body);
     Node {
         taints: reading.field(spec, |reading, spec| {

@@ -17,17 +17,28 @@ use crate::{
 
 static DATA: Path<'static> = Path::of("data");
 static STRING_DATA: Path<'static> = Path::of("stringData");
+/// The type of a Secret that has no other.
+const OPAQUE: &str = "Opaque";
 
 pub(super) fn secret(reading: &mut Reading<'_>, body: &Body<'_>) -> Secret {
+    let annotations = annotations_of(reading, body);
+    // The API server gives a Secret without a type the type Opaque. A token of a ServiceAccount is not one:
+    // its type was stripped.
+    let is_token =
+        matches!(&annotations, Ok(Some(annotations)) if !annotations.at(ANNOTATION_ACCOUNT_NAME).is_absent());
     let secret_type = reading.field(Some(body), |reading, body| {
-        let secret_type = reading.text(&body.object_type, Path::of("type"));
-        reading.or_default(secret_type, || "Opaque".into())
+        let path = Path::of("type");
+        let secret_type = reading.text(&body.object_type, path);
+        if reading.origin == Origin::Dump && !is_token && matches!(secret_type, Ok(None)) {
+            reading.assumed(path, OPAQUE);
+            return Ok(reading.texts.share(OPAQUE));
+        }
+        reading.or_default(secret_type, || OPAQUE.into())
     });
     let is_bootstrap_token = secret_type
         .known()
         .is_some_and(|found| **found == *SECRET_TYPE_BOOTSTRAP_TOKEN);
     let expiration = reading.field(is_bootstrap_token.then_some(body), expiration);
-    let annotations = annotations_of(reading, body);
     let mut annotation = |key| {
         reading.field(annotations.ok(), |reading, annotations| match annotations {
             Some(annotations) => reading.text_or_empty(annotations.at(key), ANNOTATIONS.key(key)),
