@@ -24,7 +24,7 @@ use crate::{
     recreation,
     refusals::Refusals,
     run::{Run, Simulated},
-    undetermined::{self, Reaction, Sources},
+    undetermined::{self, Held, Reaction, Sources},
     wait::waits_for,
 };
 
@@ -379,6 +379,11 @@ fn reactions(
     let targets: BTreeSet<u32> = run.deletes.iter().filter_map(|delete| delete.position).collect();
     let undetermined = missing.values().flatten().copied();
     let by_count = chosen_by_count(cluster, scope, undetermined, primary.plane.steps());
+    let is_held = |end: &ObjectMeta| {
+        end.finalizers
+            .iter()
+            .any(|name| stays(&cluster.assumptions, name))
+    };
     for position in scope.affected() {
         let Some(object) = cluster.snapshot.view(position as usize) else {
             continue;
@@ -393,18 +398,42 @@ fn reactions(
             .any(|other| !is_same_end(end.as_deref(), other.as_deref()));
         let waited = |meta: Option<&ObjectMeta>| meta.is_some_and(ObjectMeta::is_deleting);
         let has_finalizer = |name: &str| object.finalizers().any(|finalizer| **finalizer == *name);
+        let ends = || std::iter::once(&end).chain(&others).map(Option::as_deref);
+        let in_every_run = |is_so: &dyn Fn(&ObjectMeta) -> bool| ends().all(|end| end.is_some_and(is_so));
+        let is_terminating = in_every_run(&ObjectMeta::is_deleting);
+        let is_target = targets.contains(&position);
+        let is_deleted = object.is_deleting() || is_target && (is_terminating || end.is_none());
         let reaction = Reaction {
             differs: differs || by_count.contains(object.uid()),
             waits: (object.is_deleting() && has_finalizer(metadata::FINALIZER_FOREGROUND))
                 || primary.plane.was_terminating(object.uid())
                 || waited(end.as_deref())
                 || others.iter().any(|other| waited(other.as_deref())),
-            is_target: targets.contains(&position),
-            is_removed: end.is_none() && others.iter().all(Option::is_none),
+            is_target,
+            is_removed: ends().all(|end| end.is_none()),
+            is_terminating,
+            waits_for_dependents: in_every_run(&|end| {
+                let mut finalizers = end.finalizers.iter();
+                finalizers.any(|name| **name == *metadata::FINALIZER_FOREGROUND)
+            }),
+            is_deleted,
+            held: match is_terminating && in_every_run(&is_held) {
+                true if is_deleted => Held::Certainly,
+                true => Held::InRuns,
+                false => Held::No,
+            },
         };
         reactions.insert(position, reaction);
     }
+    undetermined::hold_waiting(cluster, &mut reactions);
     reactions
+}
+
+/// Whether nothing removes a finalizer: neither a controller of Kubernetes nor a component that is assumed to
+/// act.
+fn stays(assumptions: &Assumptions, finalizer: &str) -> bool {
+    let is_external = |known: &finalizers::Finalizer| matches!(known.owner, finalizers::Owner::External(_));
+    !assumptions.releases(finalizer) && finalizers::find(finalizer).is_none_or(is_external)
 }
 
 fn end(simulation: &Simulation, object: ObjectView<'_>) -> Option<SharedMeta> {

@@ -3,7 +3,8 @@
 //! A fate is undetermined if an owner is missing from the dump and the runs with and without it end
 //! differently, if the object could not be read, if a controller cannot decide about it and it is not
 //! removed anyway, and if the end of a pod is unknown. From there it spreads down to dependents, and up to
-//! owners that wait for a dependent.
+//! owners that wait for a dependent. An object that is certainly deleted and has a finalizer that nothing
+//! removes is terminating, whatever is missing.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -34,13 +35,77 @@ pub(crate) struct Reaction {
     pub(crate) is_target: bool,
     /// Whether it is removed in every run.
     pub(crate) is_removed: bool,
+    /// Whether it is terminating at the end of every run.
+    pub(crate) is_terminating: bool,
+    /// Whether it waits for dependents at the end of every run.
+    pub(crate) waits_for_dependents: bool,
+    /// Whether an intent or a deletion in progress deletes it, whatever else the cluster has.
+    pub(crate) is_deleted: bool,
+    /// Whether a finalizer that nothing removes keeps it terminating.
+    pub(crate) held: Held,
+}
+
+/// Whether an object that is deleted stays terminating, because it or an object that it waits for has a
+/// finalizer that nothing removes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Held {
+    /// It does not, or not for this reason.
+    #[default]
+    No,
+    /// It does in every run. A controller that cannot decide does not change that.
+    InRuns,
+    /// It does, whatever is missing from the dump.
+    Certainly,
+}
+
+/// Holds what waits for an object that is held: owners that are deleted in the foreground, its namespace, and
+/// the definition of its kind.
+///
+/// # Complexity
+/// O(h log n) for h held objects and their owners among n objects.
+pub(crate) fn hold_waiting(cluster: &Cluster, reactions: &mut BTreeMap<u32, Reaction>) {
+    let held = reactions.iter().filter(|(_, reaction)| reaction.held > Held::No);
+    let mut pending: Vec<u32> = held.map(|(&position, _)| position).collect();
+    while let Some(position) = pending.pop() {
+        let Some(held) = reactions.get(&position).map(|reaction| reaction.held) else {
+            continue;
+        };
+        let owners = cluster.edges.owners(position).filter_map(|owner| match owner {
+            Owner::At(owner) if blocks_owner(cluster, position, owner) => Some((owner, true)),
+            _ => None,
+        });
+        let has_content = |related: &Related| {
+            related.relation == Relation::Waits
+                && cluster.edges.facts[related.position as usize] & HAS_CONTENT != 0
+        };
+        let related = cluster.related(position).into_iter().filter(has_content);
+        let waiting: Vec<(u32, bool)> = owners
+            .chain(related.map(|related| (related.position, false)))
+            .collect();
+        for (at, is_owner) in waiting {
+            let Some(reaction) = reactions.get_mut(&at) else {
+                continue;
+            };
+            let waits = reaction.is_terminating && (!is_owner || reaction.waits_for_dependents);
+            let own = if reaction.is_deleted {
+                Held::Certainly
+            } else {
+                Held::InRuns
+            };
+            let held = own.min(held);
+            if waits && held > reaction.held {
+                reaction.held = held;
+                pending.push(at);
+            }
+        }
+    }
 }
 
 /// The missing data, and the objects whose fates it makes undetermined directly.
 pub(crate) type Sources = BTreeMap<Missing, Vec<u32>>;
 
 /// Finds the missing data that each undetermined fate depends on, the first [`MISSING_LISTED_MAX`] in order.
-/// A controller that cannot decide does not affect objects that are removed in every run.
+/// A controller that cannot decide does not affect objects that are removed, or held, in every run.
 ///
 /// # Complexity
 /// O(l + e) for l facts listed in all and e references of the objects that they are listed for, each counted
@@ -86,19 +151,25 @@ pub(crate) fn spread(
         let mut pending: Vec<(u32, Via)> = starts.iter().map(|&start| (start, via)).collect();
         let mut seen: HashMap<u32, Via, FixedState> = HashMap::default();
         while let Some((position, via)) = pending.pop() {
-            let is_undetermined = |reaction: &Reaction| {
-                (everywhere && !(unless_removed && reaction.is_removed)) || reaction.differs
+            let Some(reaction) = reactions.get(&position) else {
+                continue;
             };
-            if !reactions.get(&position).is_some_and(is_undetermined) || seen.get(&position) >= Some(&via) {
+            let is_settled = reaction.held == Held::Certainly
+                || unless_removed && (reaction.is_removed || reaction.held == Held::InRuns);
+            let is_undetermined = (everywhere && !is_settled) || reaction.differs;
+            if !is_undetermined || seen.get(&position) >= Some(&via) {
                 continue;
             }
             seen.insert(position, via);
-            let facts = reached.entry(position).or_default();
-            if facts.last() != Some(&number) {
-                if facts.len() >= MISSING_LISTED_MAX {
-                    continue;
+            // Runs may differ in the other finalizers of an object that is held.
+            if reaction.held != Held::Certainly {
+                let facts = reached.entry(position).or_default();
+                if facts.last() != Some(&number) {
+                    if facts.len() >= MISSING_LISTED_MAX {
+                        continue;
+                    }
+                    facts.push(number);
                 }
-                facts.push(number);
             }
             if of_cleanup {
                 let may_be_removed = |position: &u32| {
@@ -134,7 +205,8 @@ pub(crate) fn spread(
             }));
         }
     }
-    for (&position, _) in reactions.iter().filter(|(_, reaction)| reaction.differs) {
+    let differing = reactions.iter().filter(|(_, reaction)| reaction.differs);
+    for (&position, _) in differing.filter(|(_, reaction)| reaction.held != Held::Certainly) {
         // Differences that no owner explains, such as a namespace that waits for its content, may depend on
         // any of them.
         let facts = reached.entry(position).or_default();
