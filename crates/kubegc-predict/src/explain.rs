@@ -299,8 +299,8 @@ impl fmt::Display for FateText<'_> {
             Fate::Kept => f.write_str("is kept"),
             Fate::Released { .. } => write!(f, "is kept and {}", sentence(self.0)),
             Fate::Terminating { .. } => write!(f, "is terminating, {}", sentence(self.0)),
-            Fate::Undetermined { missing } => {
-                f.write_str("is undetermined")?;
+            Fate::Undetermined { outcomes, missing } => {
+                write!(f, "is undetermined ({outcomes})")?;
                 for (at, missing) in missing.iter().take(3).enumerate() {
                     write!(f, "{} {missing}", if at == 0 { ": unknown is" } else { ";" })?;
                 }

@@ -5,12 +5,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use kubegc_core::{ObjectRef, OwnerReference};
 use serde::Serialize;
 
-use crate::{
-    Wait,
-    document::{each_shown, shown},
-    report::span,
-    trace::Actor,
-};
+use crate::{MissingFacts, Outcomes, Wait, document::shown, report::span, trace::Actor};
 
 /// The fate of an object.
 ///
@@ -50,10 +45,12 @@ pub enum Fate {
     },
     /// Missing data allows several fates.
     Undetermined {
-        /// The missing facts: the first hundred.
-        #[serde(serialize_with = "each_shown")]
+        /// The possible outcomes: `deleted`, `terminating`, `released`, `kept`.
         #[cfg_attr(feature = "schemars", schemars(with = "Vec<String>"))]
-        missing: Vec<Missing>,
+        outcomes: Outcomes,
+        /// The missing facts: the first hundred.
+        #[cfg_attr(feature = "schemars", schemars(with = "Vec<String>"))]
+        missing: MissingFacts,
     },
 }
 
@@ -88,7 +85,8 @@ impl Fate {
 /// # let cluster = Cluster::new(version, reader.finish()?, Assumptions::default());
 /// use kubegc_predict::{Fate, Missing};
 /// let forecast = cluster.pending();
-/// let Fate::Undetermined { missing } = &forecast.fates[0].fate else { panic!("{:?}", forecast.fates) };
+/// let Fate::Undetermined { outcomes, missing } = &forecast.fates[0].fate else { panic!("{:?}", forecast.fates) };
+/// assert_eq!(outcomes.to_string(), "deleted, or kept");
 /// assert!(matches!(&missing[0], Missing::Owner { resource, .. } if resource == "configmaps"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

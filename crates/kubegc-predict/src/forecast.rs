@@ -18,7 +18,7 @@ use kubegc_snapshot::{ObjectView, Snapshot};
 use serde::Serialize;
 
 use crate::{
-    Assumptions, Cluster, Wait,
+    Assumptions, Cluster, Outcomes, Wait,
     cluster::{Owner, Scope},
     fate::{Fate, Finding},
     recreation,
@@ -296,7 +296,10 @@ pub(crate) fn conclude(
             && anyway.is_some_and(|anyway| is_same_end(after.as_deref(), end(anyway, view).as_deref()));
         fates.push(ObjectFate {
             object: shared.unwrap_or_else(|| Arc::new(object)),
-            fate: missing.map_or(fate, |missing| Fate::Undetermined { missing }),
+            fate: missing.map_or(fate, |(missing, outcomes)| Fate::Undetermined {
+                outcomes,
+                missing,
+            }),
             is_anyway,
             after,
             position,
@@ -422,6 +425,10 @@ fn reactions(
                 true => Held::InRuns,
                 false => Held::No,
             },
+            is_immortal: object.finalizers().any(|name| stays(&cluster.assumptions, name)),
+            outcomes: ends().fold(outcome(object, end.as_deref()), |outcomes, end| {
+                outcomes.or(outcome(object, end))
+            }),
         };
         reactions.insert(position, reaction);
     }
@@ -519,16 +526,31 @@ fn fate_of_kept(
             waits_for: waits_for.unwrap_or_default(),
         };
     }
-    let is_kept = |reference: &OwnerReference| {
-        let mut kept = end.owner_references.iter();
-        kept.any(|kept| kept.uid == reference.uid && kept.name == reference.name)
-    };
-    let lost = view.owner_references().filter(|reference| !is_kept(reference));
-    let owners: Vec<OwnerReference> = lost.collect();
+    let owners: Vec<OwnerReference> = lost_owners(view, end).collect();
     if owners.is_empty() {
         Fate::Kept
     } else {
         Fate::Released { owners }
+    }
+}
+
+/// The owner references that an object no longer has.
+fn lost_owners(view: ObjectView<'_>, end: &ObjectMeta) -> impl Iterator<Item = OwnerReference> {
+    let is_kept = |reference: &OwnerReference| {
+        let mut kept = end.owner_references.iter();
+        kept.any(|kept| kept.uid == reference.uid && kept.name == reference.name)
+    };
+    view.owner_references()
+        .filter(move |reference| !is_kept(reference))
+}
+
+/// The outcome of a run for an object.
+fn outcome(view: ObjectView<'_>, end: Option<&ObjectMeta>) -> Outcomes {
+    match end {
+        None => Outcomes::DELETED,
+        Some(end) if end.is_deleting() => Outcomes::TERMINATING,
+        Some(end) if lost_owners(view, end).next().is_some() => Outcomes::RELEASED,
+        Some(_) => Outcomes::KEPT,
     }
 }
 

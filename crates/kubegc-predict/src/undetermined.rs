@@ -16,7 +16,7 @@ use hashbrown::HashMap;
 use kubegc_core::{ObjectRef, OwnerReference, Uid};
 
 use crate::{
-    Cluster,
+    Cluster, MissingFacts, Outcomes,
     cluster::{HAS_CONTENT, Owner, Related, Relation, Scope},
     fate::Missing,
 };
@@ -25,7 +25,7 @@ use crate::{
 pub(crate) const MISSING_LISTED_MAX: usize = 100;
 
 /// How an object depends on the undetermined fate of a related object.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Reaction {
     /// Whether the runs end differently for it.
     pub(crate) differs: bool,
@@ -43,14 +43,36 @@ pub(crate) struct Reaction {
     pub(crate) is_deleted: bool,
     /// Whether a finalizer that nothing removes keeps it terminating.
     pub(crate) held: Held,
+    /// Whether it has such a finalizer.
+    pub(crate) is_immortal: bool,
+    /// The outcomes of the runs.
+    pub(crate) outcomes: Outcomes,
+}
+
+impl Reaction {
+    /// The outcomes that a missing fact allows which no run can assume. `is_deleted`: it is deleted for
+    /// certain, and may stay terminating.
+    fn possible(&self, is_deleted: bool) -> Outcomes {
+        let gone = match self.is_immortal {
+            true => Outcomes::TERMINATING,
+            false => Outcomes::DELETED,
+        };
+        let other = if is_deleted || self.is_deleted {
+            Outcomes::TERMINATING
+        } else if self.outcomes.has(Outcomes::RELEASED) {
+            Outcomes::RELEASED
+        } else {
+            Outcomes::KEPT
+        };
+        self.outcomes.or(gone).or(other)
+    }
 }
 
 /// Whether an object that is deleted stays terminating, because it or an object that it waits for has a
 /// finalizer that nothing removes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Held {
     /// It does not, or not for this reason.
-    #[default]
     No,
     /// It does in every run. A controller that cannot decide does not change that.
     InRuns,
@@ -115,15 +137,17 @@ pub(crate) fn spread(
     scope: &Scope,
     reactions: &BTreeMap<u32, Reaction>,
     mut sources: Sources,
-) -> BTreeMap<u32, Vec<Missing>> {
+) -> BTreeMap<u32, (MissingFacts, Outcomes)> {
     for (position, reference) in &scope.unknown {
         let missing = missing_owner(cluster, *position, reference);
         sources.entry(missing).or_default().push(*position);
     }
     let mut apart: BTreeSet<Missing> = BTreeSet::new();
+    let mut out_of_reach: BTreeSet<Missing> = BTreeSet::new();
     for (position, reference) in &scope.out_of_reach {
         let missing = missing_owner(cluster, *position, reference);
         apart.insert(missing.clone());
+        out_of_reach.insert(missing.clone());
         sources.entry(missing).or_default().push(*position);
     }
     for &position in &scope.flawed {
@@ -137,7 +161,7 @@ pub(crate) fn spread(
         apart.insert(missing.clone());
         sources.entry(missing).or_default().push(position);
     }
-    let mut reached: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+    let mut reached: BTreeMap<u32, Reached> = BTreeMap::new();
     let contested = contested(sources.keys());
     for (number, (missing, starts)) in sources.iter().enumerate() {
         // In these cases the runs cannot differ: unread fields are unread in all of them, of several owners
@@ -145,7 +169,9 @@ pub(crate) fn spread(
         let unless_removed = matches!(missing, Missing::Controller { .. });
         // Unknown content keeps a namespace or definition, and not its known content.
         let of_content = matches!(missing, Missing::Content { .. });
-        let of_cleanup = unless_removed || of_content || matches!(missing, Missing::Ending { .. });
+        let of_end = of_content || matches!(missing, Missing::Ending { .. });
+        let of_cleanup = unless_removed || of_end;
+        let only_releases = out_of_reach.contains(missing);
         let everywhere = of_cleanup || apart.contains(missing) || contested.contains(&place(missing));
         let via = if of_content { Via::Waiting } else { Via::Other };
         let mut pending: Vec<(u32, Via)> = starts.iter().map(|&start| (start, via)).collect();
@@ -163,7 +189,14 @@ pub(crate) fn spread(
             seen.insert(position, via);
             // Runs may differ in the other finalizers of an object that is held.
             if reaction.held != Held::Certainly {
-                let facts = reached.entry(position).or_default();
+                let Reached { facts, outcomes } =
+                    reached.entry(position).or_insert_with(|| Reached::of(reaction));
+                if only_releases && starts.contains(&position) {
+                    *outcomes = outcomes.or(Outcomes::RELEASED);
+                } else if everywhere && !is_settled && !only_releases {
+                    let is_deleted = via == Via::Waiting || of_end && starts.contains(&position);
+                    *outcomes = outcomes.or(reaction.possible(is_deleted));
+                }
                 if facts.last() != Some(&number) {
                     if facts.len() >= MISSING_LISTED_MAX {
                         continue;
@@ -206,22 +239,38 @@ pub(crate) fn spread(
         }
     }
     let differing = reactions.iter().filter(|(_, reaction)| reaction.differs);
-    for (&position, _) in differing.filter(|(_, reaction)| reaction.held != Held::Certainly) {
+    for (&position, reaction) in differing.filter(|(_, reaction)| reaction.held != Held::Certainly) {
         // Differences that no owner explains, such as a namespace that waits for its content, may depend on
         // any of them.
-        let facts = reached.entry(position).or_default();
-        if facts.is_empty() {
-            facts.extend(0..sources.len().min(MISSING_LISTED_MAX));
+        let reached = reached.entry(position).or_insert_with(|| Reached::of(reaction));
+        if reached.facts.is_empty() {
+            reached.facts.extend(0..sources.len().min(MISSING_LISTED_MAX));
         }
     }
     let sources: Vec<&Missing> = sources.keys().collect();
     reached
         .into_iter()
-        .map(|(position, facts)| {
+        .filter_map(|(position, Reached { facts, outcomes })| {
             let listed = facts.into_iter().map(|number| sources[number].clone());
-            (position, listed.collect())
+            Some((position, (MissingFacts::new(listed.collect())?, outcomes)))
         })
         .collect()
+}
+
+/// An object whose fate is undetermined.
+struct Reached {
+    /// The positions of the missing facts among the sources.
+    facts: Vec<usize>,
+    outcomes: Outcomes,
+}
+
+impl Reached {
+    const fn of(reaction: &Reaction) -> Self {
+        Self {
+            facts: Vec::new(),
+            outcomes: reaction.outcomes,
+        }
+    }
 }
 
 /// The relation through which an undetermined fate affects an object.

@@ -153,12 +153,10 @@ fn an_undetermined_owner_makes_the_whole_chain_undetermined() {
         let pending = cluster.pending();
         assert_eq!(counts(pending), [("undetermined", DEPTH)]);
         for fate in &pending.fates {
-            let Fate::Undetermined { missing } = &fate.fate else {
+            let Fate::Undetermined { missing, .. } = &fate.fate else {
                 continue;
             };
-            assert!(
-                matches!(missing.as_slice(), [Missing::Owner { owner, .. }] if *owner.name == *"map-0020000")
-            );
+            assert!(matches!(&missing[..], [Missing::Owner { owner, .. }] if *owner.name == *"map-0020000"));
         }
     });
 }

@@ -1,11 +1,11 @@
 //! The objects of a report, grouped by fate.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fmt::{self, Write as _},
 };
 
-use kubegc_core::{ObjectRef, OwnerReference, record::Resource};
+use kubegc_core::{ObjectRef, OwnerReference, Uid, record::Resource};
 
 use super::{
     events::Event,
@@ -15,7 +15,7 @@ use super::{
     words::{moment, number, span},
 };
 use crate::{
-    Fate, Forecast, ObjectFate,
+    Fate, Forecast, ObjectFate, Outcomes,
     fate::{Missing, add_list, missing_fact},
     forecast::key,
     refusals::Refusals,
@@ -45,13 +45,24 @@ pub(super) fn fate_rows(forecast: &Forecast) -> Vec<FateRow<'_>> {
         name: Name::from(&*fate.object),
         text: row_text(forecast, &refusals, fate),
     });
+    let outcomes: BTreeMap<&Uid, Outcomes> = forecast
+        .fates
+        .iter()
+        .filter(|fate| matches!(fate.fate, Fate::Undetermined { .. }))
+        .map(|fate| (&fate.object.uid, Outcomes::from(&fate.fate)))
+        .collect();
     let of_controllers = forecast.undetermined.iter().map(|undetermined| {
         let object = &undetermined.object;
         let fact = missing_fact(&undetermined.missing, undetermined.missing.message_about(object));
+        let outcomes = outcomes.get(&object.uid).map(|outcomes| format!("{outcomes}: "));
         FateRow {
             word: "undetermined",
             name: Name::from(object),
-            text: format!("{}: {fact}", undetermined.controller),
+            text: format!(
+                "{}{}: {fact}",
+                outcomes.unwrap_or_default(),
+                undetermined.controller
+            ),
         }
     });
     rows.chain(of_controllers).collect()
@@ -66,9 +77,13 @@ pub(super) fn anyway_rows(forecast: &Forecast) -> Vec<FateRow<'_>> {
         FateRow {
             word,
             name: Name::from(&*fate.object),
-            text: match text.is_empty() {
-                true => word.to_owned(),
-                false => format!("{word}, {text}"),
+            text: match &fate.fate {
+                _ if text.is_empty() => word.to_owned(),
+                Fate::Undetermined { outcomes, .. } => {
+                    let facts = text.strip_prefix(&format!("{outcomes}: ")).unwrap_or(&text);
+                    format!("{word} ({outcomes}): {facts}")
+                }
+                _ => format!("{word}, {text}"),
             },
         }
     });
@@ -80,7 +95,7 @@ fn is_deleted(fate: &ObjectFate) -> bool {
 }
 
 fn row_text(forecast: &Forecast, refusals: &Refusals<'_>, fate: &ObjectFate) -> String {
-    let mut text = detail(&fate.fate, &fate.object);
+    let mut text = sentence(&fate.fate);
     match &fate.fate {
         Fate::Terminating { .. } => {
             // Only objects that were terminating in the dump.
@@ -100,8 +115,14 @@ fn row_text(forecast: &Forecast, refusals: &Refusals<'_>, fate: &ObjectFate) -> 
                 text = format!("the {} may not {request} it: {message}", step.actor);
             }
         }
-        Fate::Undetermined { missing } if text.is_empty() => {
-            text = own_missing_text(forecast, missing, &fate.object);
+        Fate::Undetermined { outcomes, missing } => {
+            text = missing_text(missing, &fate.object);
+            if text.is_empty() {
+                text = own_missing_text(forecast, missing, &fate.object);
+            }
+            if !text.is_empty() {
+                text.insert_str(0, &format!("{outcomes}: "));
+            }
         }
         _ => {}
     }
@@ -114,11 +135,16 @@ fn own_missing_text(forecast: &Forecast, missing: &[Missing], of: &ObjectRef) ->
     if undetermined.any(|undetermined| undetermined.object.uid == of.uid) {
         return String::new();
     }
+    own_reasons(missing, of)
+}
+
+/// The facts that controllers need to decide about the object itself.
+fn own_reasons(missing: &[Missing], of: &ObjectRef) -> String {
     let own = missing.iter().filter_map(|missing| match missing {
-        Missing::Controller { object, reason } if *object == *of => Some(reason.to_string()),
+        Missing::Controller { object, reason } if *object == *of => Some(&**reason),
         _ => None,
     });
-    let own: Vec<String> = own.collect::<BTreeSet<String>>().into_iter().collect();
+    let own: Vec<&str> = own.collect::<BTreeSet<&str>>().into_iter().collect();
     own.join("; ")
 }
 
@@ -248,9 +274,13 @@ pub(crate) fn sentence(fate: &Fate) -> String {
 
 /// The sentence about the fate of an object, with the missing facts.
 pub(super) fn detail(fate: &Fate, of: &ObjectRef) -> String {
-    match fate {
-        Fate::Undetermined { missing } => missing_text(missing, of),
-        fate => sentence(fate),
+    let Fate::Undetermined { missing, .. } = fate else {
+        return sentence(fate);
+    };
+    let text = missing_text(missing, of);
+    match text.is_empty() {
+        true => format!("whether it is cleaned up: {}", own_reasons(missing, of)),
+        false => text,
     }
 }
 
@@ -267,7 +297,8 @@ pub(super) fn counts(forecast: &Forecast) -> Vec<(&'static str, usize)> {
     counts.filter(|(_, count)| *count > 0).collect()
 }
 
-/// The missing facts about the owners of an object and other objects that it depends on.
+/// The missing facts about the owners of an object and other objects that it depends on. Empty if all facts are
+/// about the object itself.
 fn missing_text(missing: &[Missing], of: &ObjectRef) -> String {
     let own_end = missing.iter().find_map(|missing| match missing {
         Missing::Ending { pod, reason } if *pod == *of => Some(reason),
@@ -312,7 +343,7 @@ fn missing_text(missing: &[Missing], of: &ObjectRef) -> String {
 /// The condition under which the events of the timeline happen.
 fn condition<'a>(undetermined: impl Iterator<Item = &'a ObjectFate>) -> &'static str {
     let missing = undetermined.flat_map(|fate| match &fate.fate {
-        Fate::Undetermined { missing } => missing.as_slice(),
+        Fate::Undetermined { missing, .. } => &**missing,
         _ => &[],
     });
     let is_owner = |missing: &Missing| matches!(missing, Missing::Owner { .. } | Missing::Kind { .. });

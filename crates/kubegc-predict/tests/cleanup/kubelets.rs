@@ -79,7 +79,7 @@ fn the_end_of_a_pod_is_unknown_if_its_kubelet_is() {
         let fates = &forecast.fates;
         assert_eq!(fates.len(), 2);
         for fate in fates {
-            let Fate::Undetermined { missing } = &fate.fate else {
+            let Fate::Undetermined { missing, .. } = &fate.fate else {
                 panic!("{fate:?}");
             };
             let missing: Vec<String> = missing.iter().map(ToString::to_string).collect();
@@ -101,7 +101,7 @@ fn a_node_that_was_not_dumped_may_have_a_kubelet_or_not() {
     let forecast = predict(&cluster, &Question::new(VERSION).up_to(DAY).at(noon()));
     assert_eq!(forecast.removals().count(), 0);
     assert_eq!(forecast.timeline[0].actor.to_string(), "kubelet");
-    let Fate::Undetermined { missing } = &forecast.fates[0].fate else {
+    let Fate::Undetermined { missing, .. } = &forecast.fates[0].fate else {
         panic!("whether its kubelet runs is not known")
     };
     let missing: Vec<String> = missing.iter().map(ToString::to_string).collect();

@@ -4,7 +4,9 @@ use std::{collections::BTreeSet, time::Duration};
 
 use kubegc_core::ObjectRef;
 use kubegc_fixtures::{Fixture, owned_by, owner};
-use kubegc_predict::{Assumptions, Detail, Fate, Finding, Forecast, Instance, Question};
+use kubegc_predict::{
+    Assumptions, Detail, Fate, Finding, Forecast, Instance, Missing, MissingFacts, Outcomes, Question,
+};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -114,8 +116,8 @@ fn objects_that_wait_for_pods_without_a_known_end_are_grouped() {
     let forecast = predict(&cluster(&fixture), &question);
     let reported = [
         "Undetermined: 3\n",
-        "  - job/report -n shop: when the Pod that it waits for ends: whether the kubelet of node a runs is not known\n",
-        "  - 2 pods -n shop (report-1, report-2): when it ends: whether the kubelet of node a runs is not known\n",
+        "  - job/report -n shop: deleted, or terminating: when the Pod that it waits for ends: whether the kubelet of node a runs is not known\n",
+        "  - 2 pods -n shop (report-1, report-2): deleted, or terminating: when it ends: whether the kubelet of node a runs is not known\n",
         "Events if no missing data matters:\n",
     ];
     let text = text(&forecast).replace("\n    ", " ");
@@ -370,7 +372,11 @@ proptest! {
         let mut undecided = BTreeSet::new();
         for (at, fate) in forecast.fates.iter_mut().enumerate() {
             if chosen >> (at % 64) & 1 == 1 {
-                fate.fate = Fate::Undetermined { missing: Vec::new() };
+                let missing = Missing::Flawed { object: ObjectRef::clone(&fate.object) };
+                fate.fate = Fate::Undetermined {
+                    outcomes: Outcomes::from(&fate.fate),
+                    missing: MissingFacts::new(vec![missing]).expect("one fact"),
+                };
                 undecided.insert(fate.object.short());
             }
         }

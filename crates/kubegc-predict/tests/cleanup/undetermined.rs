@@ -56,7 +56,7 @@ fn l1_4_pods_above_a_threshold_are_undetermined_if_others_may_be_deleted_first()
     for others in [1, 2] {
         let forecast = three_pods(others);
         let fate = fate(&forecast, "first");
-        let Some(Fate::Undetermined { missing }) = fate else {
+        let Some(Fate::Undetermined { missing, .. }) = fate else {
             panic!("{others} others: {fate:?}");
         };
         assert!(

@@ -81,7 +81,7 @@ fn the_fate_of_a_namespace_with_unread_kinds_is_undetermined() {
     let cluster = common::read(&items, &["namespaces", "configmaps"], Assumptions::default());
     let forecast = delete(&cluster, "Namespace/shop", BACKGROUND);
     assert_eq!(word(&forecast, "ConfigMap", "settings"), "deleted");
-    let Fate::Undetermined { missing } = fate(&forecast, "Namespace", "shop") else {
+    let Fate::Undetermined { missing, .. } = fate(&forecast, "Namespace", "shop") else {
         panic!("{:?}", fate(&forecast, "Namespace", "shop"));
     };
     let text = missing[0].to_string();
@@ -300,7 +300,7 @@ fn each_undetermined_object_is_listed() {
     let text = forecast.to_text(Detail::default());
     assert!(
         text.contains(
-            "Undetermined: 1\n  - persistentvolumeclaim/data -n shop: the list of pods is not complete"
+            "Undetermined: 1\n  - persistentvolumeclaim/data -n shop: deleted, or terminating: the list of pods is not complete"
         ),
         "{text}"
     );
