@@ -22,7 +22,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashSet;
 
 use kubegc_control_plane::Simulation;
-use kubegc_core::{KindId, ObjectMeta, ObjectRef, Timestamp, Uid};
+use kubegc_core::{KindId, ObjectMeta, ObjectRef, PropagationPolicy, Timestamp, Uid, deletion::Propagation};
 use kubegc_objects::{
     Call, Input, Operation, Output,
     collector::{FingerprintOptions, WaitReason},
@@ -30,10 +30,11 @@ use kubegc_objects::{
 use kubegc_sim::rng::Rng;
 
 use crate::{
-    Cluster, Fate, Intent, PredictError, Step,
-    cluster::Scope,
+    Cluster, Fate, Finding, Intent, Outcomes, PredictError, Step,
+    cluster::{Owner, Scope},
+    cycle::cycles,
     forecast,
-    run::{ClientDelete, Simulated, Unlisted},
+    run::{ClientDelete, Run, Simulated, Unlisted},
     trace::Actor,
 };
 
@@ -152,37 +153,106 @@ impl Cluster {
         let run = self.run(deletes, None, None, self.controllers.clone());
         // The scope of all objects that one schedule affects.
         let Simulated { scope, .. } = run.simulate(run.deletes.iter().filter_map(|delete| delete.position));
-        let simulation = run.begin(&scope, Unlisted::Present);
-        let prepared = Prepared { cluster: self, scope };
-        let start = Race {
-            simulation,
-            in_flight: Vec::new(),
-            client: &run.deletes,
-            done: 0,
-        };
-        let mut found = Found::default();
-        let mut seeds = 0..bounds.seeds;
-        loop {
-            let batch: Vec<u64> = seeds.by_ref().take(BATCH).collect();
-            if batch.is_empty() {
-                break;
-            }
-            let endings = map_on_threads(bounds.threads, batch, |seed| {
-                let mut race = start.clone();
-                race.run(&mut Rng::new(seed), bounds.choices_max);
-                Ending::of(&prepared, race, Some(seed))
-            });
-            endings.into_iter().for_each(|ending| found.note(ending));
-        }
-        let (states, exhaustive) = exhaust(&prepared, start, bounds, &mut found);
-        Ok(Exploration {
-            fates: found.fates.into_values().collect(),
-            schedules: found.schedules,
-            states,
-            exhaustive,
-            bounds,
-        })
+        Ok(explore(&run, scope, bounds))
     }
+}
+
+fn explore(run: &Run<'_>, scope: Scope, bounds: Bounds) -> Exploration {
+    let simulation = run.begin(&scope, Unlisted::Present);
+    let prepared = Prepared {
+        cluster: run.cluster,
+        scope,
+    };
+    let start = Race {
+        simulation,
+        in_flight: Vec::new(),
+        client: &run.deletes,
+        done: 0,
+    };
+    let mut found = Found::default();
+    let mut seeds = 0..bounds.seeds;
+    loop {
+        let batch: Vec<u64> = seeds.by_ref().take(BATCH).collect();
+        if batch.is_empty() {
+            break;
+        }
+        let endings = map_on_threads(bounds.threads, batch, |seed| {
+            let mut race = start.clone();
+            race.run(&mut Rng::new(seed), bounds.choices_max);
+            Ending::of(&prepared, race, Some(seed))
+        });
+        endings.into_iter().for_each(|ending| found.note(ending));
+    }
+    let (states, exhaustive) = exhaust(&prepared, start, bounds, &mut found);
+    Exploration {
+        fates: found.fates.into_values().collect(),
+        schedules: found.schedules,
+        states,
+        exhaustive,
+        bounds,
+    }
+}
+
+/// The bounds of the exploration in a forecast, and the number of objects in scope up to which it explores.
+const IN_FORECAST: Bounds = Bounds {
+    seeds: 30,
+    states_max: 500,
+    choices_max: 1_000,
+    threads: NonZeroUsize::MIN,
+};
+const OBJECTS_MAX: usize = 20;
+
+/// The objects whose outcome depends on the order of requests, if several members of one cycle of owners are
+/// deleted in the foreground at once.
+pub(crate) fn order_decides(run: &Run<'_>, scope: &Scope) -> Vec<Finding> {
+    let objects: Vec<u32> = scope.affected().take(OBJECTS_MAX + 1).collect();
+    let deleted = || run.deletes.iter().filter(|delete| deletes_in_foreground(delete));
+    let is_sequence = run.horizon.is_some() || run.deletes.iter().any(|delete| !delete.at.is_zero());
+    if objects.len() > OBJECTS_MAX || is_sequence || deleted().count() < 2 {
+        return Vec::new();
+    }
+    let owners = |position: &u32| -> Vec<usize> {
+        let owners = run
+            .cluster
+            .edges
+            .owners(*position)
+            .filter_map(|owner| match owner {
+                Owner::At(owner) => objects.iter().position(|at| *at == owner),
+                _ => None,
+            });
+        owners.collect()
+    };
+    let owners: Vec<Vec<usize>> = objects.iter().map(owners).collect();
+    let is_race = |members: &Vec<usize>| {
+        let is_member =
+            |delete: &&ClientDelete<'_>| members.iter().any(|at| delete.position == Some(objects[*at]));
+        deleted().filter(is_member).count() > 1
+    };
+    if !cycles(&owners).iter().any(is_race) {
+        return Vec::new();
+    }
+    let exploration = explore(run, scope.clone(), IN_FORECAST);
+    let mut found: BTreeMap<Outcomes, Vec<ObjectRef>> = BTreeMap::new();
+    for PossibleFates { object, fates } in exploration.fates {
+        let outcomes = fates.iter().map(|(fate, _)| Outcomes::from(fate));
+        if let Some(outcomes) = outcomes.reduce(Outcomes::or)
+            && outcomes.words().count() > 1
+        {
+            found.entry(outcomes).or_default().push(object);
+        }
+    }
+    let findings = found
+        .into_iter()
+        .map(|(outcomes, objects)| Finding::OrderDecides {
+            objects,
+            outcomes,
+            orders: exploration.schedules,
+        });
+    findings.collect()
+}
+
+fn deletes_in_foreground(delete: &ClientDelete<'_>) -> bool {
+    delete.options.propagation == Some(Propagation::Policy(PropagationPolicy::Foreground))
 }
 
 /// The objects that can be affected.

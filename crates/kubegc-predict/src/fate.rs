@@ -271,6 +271,21 @@ pub enum Finding {
         /// Number of claims.
         claims: usize,
     },
+    /// Terminating objects wait for each other: each is deleted in the foreground, and depends on another one
+    /// with `blockOwnerDeletion`.
+    Cycle {
+        /// The objects.
+        objects: Vec<ObjectRef>,
+    },
+    /// The outcome of objects depends on the order in which the API server performs requests.
+    OrderDecides {
+        /// The objects.
+        objects: Vec<ObjectRef>,
+        /// Their outcomes.
+        outcomes: Outcomes,
+        /// The number of orders that were tried.
+        orders: u64,
+    },
     /// A kind is declared complete, objects refer to objects of it, and the dump has none: most likely it was
     /// not dumped.
     KindMissing {
@@ -303,6 +318,19 @@ pub enum Finding {
 
 /// Maximum number of kinds or objects that a sentence names.
 const KINDS_SHOWN: usize = 6;
+
+/// The first objects as a part of a sentence.
+fn listed(objects: &[ObjectRef]) -> String {
+    let shown = objects.len().min(KINDS_SHOWN);
+    let mut names: Vec<String> = objects[..shown].iter().map(ObjectRef::short).collect();
+    if objects.len() > shown {
+        names.push(format!("{} more", objects.len() - shown));
+    }
+    match names.split_last() {
+        Some((last, others)) if !others.is_empty() => format!("{} and {last}", others.join(", ")),
+        _ => names.concat(),
+    }
+}
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -376,6 +404,27 @@ impl fmt::Display for Finding {
             Self::UnseenSets { claims } => write!(
                 f,
                 "the list of statefulsets is not complete: claims named like those of a StatefulSet ({claims}) may be deleted with it, and their volumes with them"
+            ),
+            Self::Cycle { objects } if objects.len() == 1 => write!(
+                f,
+                "{} waits for itself: a cycle of foreground deletion, which ends when blockOwnerDeletion is false in \
+                 its reference to itself",
+                listed(objects)
+            ),
+            Self::Cycle { objects } => write!(
+                f,
+                "{} wait for each other: a cycle of foreground deletion, which ends when blockOwnerDeletion is false \
+                 in one of the references",
+                listed(objects)
+            ),
+            Self::OrderDecides {
+                objects,
+                outcomes,
+                orders,
+            } => write!(
+                f,
+                "{}: {outcomes}; the order of requests decides ({orders} orders were tried)",
+                listed(objects)
             ),
             Self::KindMissing {
                 kind,

@@ -20,6 +20,7 @@ use serde::Serialize;
 use crate::{
     Assumptions, Cluster, Outcomes, Wait,
     cluster::{Owner, Scope},
+    cycle::cycles,
     fate::{Fate, Finding},
     recreation,
     refusals::Refusals,
@@ -598,6 +599,39 @@ fn missing_kinds(cluster: &Cluster, scope: &Scope) -> Vec<Finding> {
     findings.collect()
 }
 
+/// The terminating objects that wait for each other.
+fn cycles_of(fates: &[ObjectFate]) -> impl Iterator<Item = Finding> {
+    let terminating: Vec<(&ObjectRef, &[Wait])> = fates
+        .iter()
+        .filter_map(|fate| match &fate.fate {
+            Fate::Terminating { waits_for } => Some((&*fate.object, &waits_for[..])),
+            _ => None,
+        })
+        .collect();
+    let numbers: BTreeMap<&Uid, usize> = terminating
+        .iter()
+        .enumerate()
+        .map(|(number, (object, _))| (&object.uid, number))
+        .collect();
+    let blocking = |waits_for: &[Wait]| -> Vec<usize> {
+        let dependents = waits_for.iter().filter_map(|wait| match wait {
+            Wait::Dependents { blocking } => Some(blocking),
+            _ => None,
+        });
+        let dependents = dependents.flatten();
+        dependents
+            .filter_map(|blocking| numbers.get(&blocking.object.uid).copied())
+            .collect()
+    };
+    let blocking: Vec<Vec<usize>> = terminating
+        .iter()
+        .map(|(_, waits_for)| blocking(waits_for))
+        .collect();
+    cycles(&blocking).into_iter().map(move |members| Finding::Cycle {
+        objects: members.into_iter().map(|at| terminating[at].0.clone()).collect(),
+    })
+}
+
 /// The findings about references and controllers of objects in scope.
 fn findings_of(cluster: &Cluster, scope: &Scope, fates: &[ObjectFate]) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -643,6 +677,7 @@ fn findings_of(cluster: &Cluster, scope: &Scope, fates: &[ObjectFate]) -> Vec<Fi
             lasted: silent.lasted,
         })
     }));
+    findings.extend(cycles_of(fates));
     findings.extend(missing_kinds(cluster, scope));
     if !namespaces.is_empty() {
         let is_unlisted = |resource: &ApiResource| {

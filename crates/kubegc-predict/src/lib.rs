@@ -24,6 +24,7 @@
 mod closure;
 mod cluster;
 pub mod comparison;
+mod cycle;
 pub mod doctor;
 mod error;
 mod everything;

@@ -25,6 +25,7 @@ use kubegc_snapshot::{CrdDetails, Details, JsonDocuments};
 use crate::{
     Cluster, Forecast,
     cluster::{Member, Owner, PENDING_CHANGES, Scope},
+    explore,
     fate::Finding,
     forecast, unknown,
 };
@@ -96,7 +97,11 @@ impl Run<'_> {
         let simulated = self.simulate(targets.into_iter().chain(waiting));
         let missing = unknown::of_intents(self.cluster, &simulated);
         let anyway = self.anyway(&simulated);
-        forecast::conclude(self, simulated, missing, anyway.as_ref())
+        let orders = explore::order_decides(self, &simulated.scope);
+        let mut forecast = forecast::conclude(self, simulated, missing, anyway.as_ref());
+        forecast.findings.extend(orders);
+        forecast.findings.sort();
+        forecast
     }
 
     /// The same without the deletes, if anything happens to the objects without them.
