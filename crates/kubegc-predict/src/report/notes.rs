@@ -54,13 +54,20 @@ pub(super) fn assumptions(forecast: &Forecast) -> Vec<String> {
         assumptions.push("all controllers start at the beginning".to_owned());
     }
     let defaults = default_controllers(KubernetesVersion::LATEST);
-    let defaults = defaults.iter().map(|controller| controller.info().name);
-    let disabled: Vec<&str> = defaults
+    let names = defaults.iter().map(|controller| controller.info().name);
+    let disabled: Vec<&str> = names
         .filter(|name| !forecast.controllers.contains(name))
         .collect();
-    if !disabled.is_empty() {
-        assumptions.push(format!("these controllers do not run: {}", disabled.join(", ")));
-    }
+    let is_most = disabled.len() * 2 > defaults.len();
+    assumptions.extend(match (&*disabled, &*forecast.controllers) {
+        ([], _) => None,
+        (_, []) => Some("only the garbage collector runs".to_owned()),
+        (_, run) if is_most => Some(format!(
+            "only the garbage collector and these controllers run: {}",
+            run.join(", ")
+        )),
+        (disabled, _) => Some(format!("these controllers do not run: {}", disabled.join(", "))),
+    });
     assumptions
 }
 
