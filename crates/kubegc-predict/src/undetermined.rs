@@ -172,6 +172,10 @@ pub(crate) fn spread(
         let of_end = of_content || matches!(missing, Missing::Ending { .. });
         let of_cleanup = unless_removed || of_end;
         let only_releases = out_of_reach.contains(missing);
+        let direct: BTreeSet<u32> = match of_end || only_releases {
+            true => starts.iter().copied().collect(),
+            false => BTreeSet::new(),
+        };
         let everywhere = of_cleanup || apart.contains(missing) || contested.contains(&place(missing));
         let via = if of_content { Via::Waiting } else { Via::Other };
         let mut pending: Vec<(u32, Via)> = starts.iter().map(|&start| (start, via)).collect();
@@ -191,10 +195,14 @@ pub(crate) fn spread(
             if reaction.held != Held::Certainly {
                 let Reached { facts, outcomes } =
                     reached.entry(position).or_insert_with(|| Reached::of(reaction));
-                if only_releases && starts.contains(&position) {
+                if only_releases && direct.contains(&position) {
                     *outcomes = outcomes.or(Outcomes::RELEASED);
                 } else if everywhere && !is_settled && !only_releases {
-                    let is_deleted = via == Via::Waiting || of_end && starts.contains(&position);
+                    // What a controller cannot decide does not undo the deletions of others.
+                    let is_kept = reaction.outcomes.has(Outcomes::KEPT.or(Outcomes::RELEASED));
+                    let is_deleted = via == Via::Waiting
+                        || of_end && direct.contains(&position)
+                        || unless_removed && !is_kept;
                     *outcomes = outcomes.or(reaction.possible(is_deleted));
                 }
                 if facts.last() != Some(&number) {

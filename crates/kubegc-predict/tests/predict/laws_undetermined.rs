@@ -1,12 +1,12 @@
 //! Objects that are missing from the dump are unknown, never absent: completing a dump contradicts no
 //! determined outcome.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use kubegc_core::PropagationPolicy;
-use kubegc_predict::{Assumptions, Finding};
+use kubegc_core::{DeleteOptions, PropagationPolicy};
+use kubegc_predict::{Assumptions, Fate, Finding, Intent, Missing};
 use proptest::{prelude::*, test_runner::RngSeed};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::common::{self, KINDS, Shape};
 
@@ -40,26 +40,7 @@ proptest! {
         no_definition in prop::bool::weighted(0.2),
     ) {
         let root = root.index(objects.len());
-        // An owner orphans its dependents while the collector processes them because of another owner, or
-        // because they are not in its namespace: the order depends on timing, not on missing
-        // data.
-        let orphans = |number: usize| {
-            objects[number].finalizers.contains(&"orphan") || (number == root && policy == PropagationPolicy::Orphan)
-        };
-        let is_elsewhere = |owner: &common::Object, dependent: &common::Object| {
-            !owner.namespace.is_empty() && owner.namespace != dependent.namespace
-        };
-        let is_race = objects.iter().any(|object| {
-            object.owners.iter().any(|owner| orphans(owner.to) && (object.owners.len() > 1 || is_elsewhere(&objects[owner.to], object)))
-        });
-        // Timing also decides whether a restarted collector processes a dependent that does not block an
-        // owner found waiting.
-        let waits = |number: usize| {
-            objects[number].is_deleting && objects[number].finalizers.contains(&"foregroundDeletion")
-        };
-        let is_race = is_race
-            || objects.iter().any(|object| object.owners.iter().any(|owner| !owner.blocking && waits(owner.to)));
-        if is_race {
+        if is_race(&objects, root, policy) {
             return Ok(());
         }
         let is_open = |kind| KINDS.iter().position(|&one| one == kind).is_some_and(|at| open[at]);
@@ -109,6 +90,219 @@ proptest! {
                 "object {number}: {before} on the partial dump, {after} on the full one"
             );
         }
+    }
+}
+
+/// Whether the order of requests decides the outcome of an object, and not missing data.
+fn is_race(objects: &[common::Object], root: usize, policy: PropagationPolicy) -> bool {
+    let orphans = |number: usize| {
+        objects[number].finalizers.contains(&"orphan")
+            || (number == root && policy == PropagationPolicy::Orphan)
+    };
+    let is_elsewhere = |owner: &common::Object, dependent: &common::Object| {
+        !owner.namespace.is_empty() && owner.namespace != dependent.namespace
+    };
+    let waits = |number: usize| {
+        objects[number].is_deleting && objects[number].finalizers.contains(&"foregroundDeletion")
+    };
+    objects.iter().any(|object| {
+        object.owners.iter().any(|owner| {
+            // An owner orphans its dependents while the collector processes them because of another owner, or
+            // because they are not in its namespace.
+            let is_released = object.owners.len() > 1 || is_elsewhere(&objects[owner.to], object);
+            // A restarted collector may process a dependent that does not block an owner found waiting.
+            orphans(owner.to) && is_released || !owner.blocking && waits(owner.to)
+        })
+    })
+}
+
+/// The owners that are missing from a dump, by their positions among all objects, with the uid, and the
+/// namespace in which they are looked up. `None` if references disagree about one of them, or it cannot be
+/// looked up.
+fn missing_owners(
+    objects: &[common::Object],
+    is_missing: impl Fn(usize) -> bool,
+) -> Option<BTreeMap<(usize, &'static str), String>> {
+    let mut missing: BTreeMap<(usize, &'static str), String> = BTreeMap::new();
+    for dependent in (0..objects.len()).filter(|&number| !is_missing(number)) {
+        let dependent = &objects[dependent];
+        for owner in &dependent.owners {
+            let is_cluster_scoped = objects[owner.to].namespace.is_empty();
+            let namespace = if is_cluster_scoped {
+                ""
+            } else {
+                dependent.namespace
+            };
+            let is_in_dump = !is_missing(owner.to);
+            let is_there = is_in_dump && objects[owner.to].namespace == namespace;
+            let is_elsewhere = is_in_dump && !is_there && !owner.dangling;
+            if dependent.namespace.is_empty() && !is_cluster_scoped || is_elsewhere {
+                return None;
+            }
+            let uid = common::uid(if owner.dangling { 900 + owner.to } else { owner.to });
+            let known = (!is_there).then(|| missing.insert((owner.to, namespace), uid.clone()));
+            if known.flatten().is_some_and(|known| known != uid) {
+                return None;
+            }
+        }
+    }
+    let uids: BTreeSet<&String> = missing.values().collect();
+    if uids.len() < missing.len() {
+        return None;
+    }
+    Some(missing)
+}
+
+/// An owner that was missing: it exists, or waits for a dependent that nothing deletes.
+fn added(like: &Value, namespace: &str, uid: &str, is_waiting: bool) -> Value {
+    let mut item = like.clone();
+    let name = &like["metadata"]["name"];
+    let mut metadata = json!({ "name": name, "uid": uid, "resourceVersion": "1", "creationTimestamp": "2026-01-01T00:00:00Z" });
+    if !namespace.is_empty() {
+        metadata["namespace"] = namespace.into();
+    }
+    if is_waiting {
+        metadata["deletionTimestamp"] = "2026-01-02T00:00:00Z".into();
+        metadata["deletionGracePeriodSeconds"] = 0.into();
+        metadata["finalizers"] = json!(["foregroundDeletion"]);
+        let (api_version, kind) = (&like["apiVersion"], &like["kind"]);
+        metadata["ownerReferences"] = json!([
+            { "apiVersion": api_version, "kind": kind, "name": name, "uid": uid, "blockOwnerDeletion": true }
+        ]);
+    }
+    item["metadata"] = metadata;
+    item
+}
+
+/// The number of cases, few unless more are asked for.
+fn cases() -> u32 {
+    let asked = std::env::var("PROPTEST_CASES").ok();
+    asked.and_then(|cases| cases.parse().ok()).unwrap_or(32)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, rng_seed: RngSeed::Fixed(35), ..ProptestConfig::default() })]
+
+    /// For each outcome that a fate names, some completion of the dump has it: owners that are missing do not
+    /// exist, exist, or wait for dependents.
+    #[test]
+    fn each_outcome_of_an_undetermined_fate_is_possible(
+        mut objects in common::clusters(SHAPE),
+        root in any::<prop::sample::Index>(),
+        policy in common::policies(),
+        open in prop::collection::vec(prop::bool::weighted(0.6), KINDS.len()),
+        dropped in prop::collection::vec(prop::bool::weighted(0.5), SHAPE.objects_max),
+        choices in prop::collection::vec(prop::collection::vec(0..3_u8, SHAPE.objects_max), 37),
+    ) {
+        let root = root.index(objects.len());
+        for owner in objects.iter_mut().flat_map(|object| &mut object.owners) {
+            owner.blocking = true;
+        }
+        // The controller of a ReplicaSet would also release its pods.
+        let is_open = |kind: common::Kind| {
+            kind != common::Kind::ReplicaSet && KINDS.iter().position(|&one| one == kind).is_some_and(|at| open[at])
+        };
+        let kinds: Vec<common::Kind> = objects.iter().map(|object| object.kind).collect();
+        let is_missing = |number: usize| number != root && is_open(kinds[number]) && dropped[number];
+        let owners = missing_owners(&objects, is_missing);
+        let Some(mut owners) = owners.filter(|_| !is_race(&objects, root, policy)) else {
+            return Ok(());
+        };
+        owners.retain(|(number, _), _| is_open(kinds[*number]));
+        let items = common::items(&objects);
+        let partial: Vec<Value> = items
+            .iter()
+            .enumerate()
+            .filter(|(at, _)| *at >= objects.len() || !is_missing(*at))
+            .map(|(_, item)| item.clone())
+            .collect();
+        let mut declared: Vec<&str> = KINDS.iter().copied().filter(|&kind| !is_open(kind)).map(declaration).collect();
+        declared.push("customresourcedefinitions");
+        let cluster = common::read(&[common::list(&partial)], &declared, Assumptions::default());
+        let intents = [common::delete(&objects, root, policy)];
+        let forecast = cluster.predict(&intents).expect("the root is there");
+        let named = forecast.fates.iter().filter_map(|fate| match &fate.fate {
+            Fate::Undetermined { outcomes, missing } => {
+                let is_owner = |missing: &Missing| matches!(missing, Missing::Owner { .. });
+                let words: BTreeSet<&str> = outcomes.words().collect();
+                missing.iter().all(is_owner).then(|| (fate.object.uid.to_string(), words))
+            }
+            _ => None,
+        });
+        let mut named: BTreeMap<String, BTreeSet<&str>> = named.collect();
+        let alike = (0..3).map(|choice| vec![choice; SHAPE.objects_max]);
+        for choices in alike.chain(choices) {
+            named.retain(|_, words| !words.is_empty());
+            if named.is_empty() {
+                break;
+            }
+            let mut whole = partial.clone();
+            for (((number, namespace), uid), choice) in owners.iter().zip(choices.iter().cycle()) {
+                if *choice > 0 {
+                    whole.push(added(&items[*number], namespace, uid, *choice == 2));
+                }
+            }
+            let whole = common::complete(&whole);
+            let outcome = whole.predict(&intents).expect("the root is there");
+            for (uid, words) in &mut named {
+                words.remove(common::word(&whole, &outcome, uid));
+            }
+        }
+        named.retain(|_, words| !words.is_empty());
+        prop_assert!(named.is_empty(), "no completion has {named:?}");
+    }
+}
+
+/// The same for facts that are not about owners: the pods that use a claim, and the content of a namespace.
+#[test]
+fn each_outcome_that_pods_or_content_decide_is_possible() {
+    let claim = kubegc_fixtures::object(
+        "v1",
+        "PersistentVolumeClaim",
+        "shop",
+        "data",
+        json!({ "metadata": { "finalizers": ["kubernetes.io/pvc-protection"] }, "spec": {}, "status": { "phase": "Bound" } }),
+    );
+    let volume = json!({ "name": "data", "persistentVolumeClaim": { "claimName": "data" } });
+    let pod = kubegc_fixtures::object(
+        "v1",
+        "Pod",
+        "shop",
+        "web",
+        json!({ "spec": { "nodeName": "node-1", "containers": [], "volumes": [volume] }, "status": { "phase": "Running" } }),
+    );
+    let namespace = kubegc_fixtures::object(
+        "v1",
+        "Namespace",
+        "",
+        "shop",
+        json!({ "spec": { "finalizers": ["kubernetes"] }, "status": { "phase": "Active" } }),
+    );
+    let held = json!({ "metadata": { "finalizers": ["example.com/held"] } });
+    let held = kubegc_fixtures::object("v1", "ConfigMap", "shop", "held", held);
+    for (name, object, missing) in [
+        ("shop/PersistentVolumeClaim/data", claim, pod),
+        ("Namespace/shop", namespace, held),
+    ] {
+        let options = DeleteOptions::policy(PropagationPolicy::Background);
+        let intents = [Intent::delete(name.parse().expect("a name"), options)];
+        let uid = object["metadata"]["uid"].as_str().expect("a uid").to_owned();
+        let some = [object, common::node()];
+        let partial = common::read(&[common::list(&some)], &["nodes"], Assumptions::default());
+        let forecast = partial.predict(&intents).expect("it is there");
+        let fate = forecast.fates.iter().find(|fate| *fate.object.uid.text() == *uid);
+        let fate = &fate.expect("it is affected").fate;
+        let Fate::Undetermined { outcomes, .. } = fate else {
+            panic!("{name}: {fate:?}");
+        };
+        let mut found = BTreeSet::new();
+        for added in [None, Some(missing)] {
+            let items: Vec<Value> = some.iter().cloned().chain(added).collect();
+            let whole = common::complete(&items);
+            let forecast = whole.predict(&intents).expect("it is there");
+            found.insert(common::word(&whole, &forecast, &uid));
+        }
+        assert_eq!(outcomes.words().collect::<BTreeSet<_>>(), found, "{name}");
     }
 }
 

@@ -1,5 +1,6 @@
 //! Forecasts of deletes, on generated clusters and on clusters for one behaviour each.
 
+mod broken;
 mod common;
 mod comparison;
 mod conversion;
