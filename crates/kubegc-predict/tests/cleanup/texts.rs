@@ -312,7 +312,7 @@ fn a_claim_is_in_use_if_a_known_pod_uses_it() {
         json!({ "spec": { "volumes": "x" } }),
     );
     let unread = text(&forecast(&fixture));
-    assert_text(&unread, &["pod/user -n shop: spec.volumes"], &["uses it"]);
+    assert_text(&unread, &["spec.volumes could not be read"], &["uses it"]);
 }
 
 #[test]

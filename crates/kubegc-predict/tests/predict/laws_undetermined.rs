@@ -327,7 +327,7 @@ fn ancestors(objects: &[common::Object], number: usize) -> BTreeSet<usize> {
 fn generated_dumps_have_fates_of_every_sort() {
     use proptest::{strategy::ValueTree, test_runner::TestRunner};
     let mut runner = TestRunner::deterministic();
-    let mut seen = std::collections::BTreeMap::new();
+    let mut seen = BTreeMap::new();
     for _ in 0..300 {
         let objects = common::clusters(SHAPE)
             .new_tree(&mut runner)

@@ -127,7 +127,7 @@ fn an_object_whose_metadata_cannot_be_read_is_unread_and_live_it_is_refused() {
 #[test]
 fn an_unreadable_label_does_not_drop_the_others() {
     let text = json!({
-        "apiVersion": "v1", "kind": "Secret",
+        "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
         "metadata": { "name": "a", "namespace": "shop", "uid": "1", "labels": { "a": "b", "c": 7, "d": "e" } },
     });
     let snapshot = snapshot(&text.to_string());
