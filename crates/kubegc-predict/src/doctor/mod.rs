@@ -1,0 +1,314 @@
+//! A diagnosis of a cluster: objects that are terminating, and owner references that are wrong.
+
+mod references;
+
+use std::sync::Arc;
+
+use kubegc_control_plane::finalizers::{self, Finalizer, Owner as FinalizerOwner};
+use kubegc_core::{ObjectMeta, ObjectRef, Timestamp};
+use kubegc_snapshot::SnapshotObject;
+use serde::{Serialize, Serializer};
+use serde_json::{Value, json};
+
+pub use self::references::{ReferenceProblem, WrongReference};
+use crate::{
+    Cluster, Fate, Wait,
+    cluster::{DELETING, Owner},
+    run::deletion_requested_at,
+};
+
+/// The terminating objects and the wrong owner references of a dump.
+///
+/// # Examples
+/// ```
+/// use kubegc_core::KubernetesVersion;
+/// use kubegc_predict::{Assumptions, Cluster, doctor::ReferenceProblem};
+/// use kubegc_snapshot::Reader;
+///
+/// let version = KubernetesVersion::LATEST;
+/// let mut reader = Reader::new(version).complete("deployments").complete("replicasets");
+/// reader.read("dump.yaml", &b"
+/// apiVersion: apps/v1
+/// kind: ReplicaSet
+/// metadata:
+///   namespace: shop
+///   name: web-1
+///   uid: u1
+///   ownerReferences: [{apiVersion: apps/v1, kind: Deployment, name: web, uid: d1, controller: true}]
+/// "[..])?;
+/// let cluster = Cluster::new(version, reader.finish()?, Assumptions::default());
+/// let diagnosis = cluster.doctor();
+/// assert_eq!(diagnosis.references[0].problem, ReferenceProblem::OwnerMissing);
+/// assert_eq!(diagnosis.references[0].fate.word(), "deleted");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[non_exhaustive]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct Diagnosis {
+    /// The newest time in the dump.
+    #[cfg_attr(feature = "schemars", schemars(with = "String"))]
+    pub now: Timestamp,
+    /// The terminating objects, in the order of the dump.
+    pub terminating: Vec<Terminating>,
+    /// The wrong owner references, in the order of the dump.
+    pub references: Vec<WrongReference>,
+}
+
+/// A terminating object.
+#[non_exhaustive]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct Terminating {
+    /// The object.
+    #[cfg_attr(feature = "schemars", schemars(with = "crate::document::ObjectSchema"))]
+    pub object: ObjectRef,
+    /// The time at which its deletion was requested.
+    #[cfg_attr(feature = "schemars", schemars(with = "Option<String>"))]
+    pub since: Option<Timestamp>,
+    /// Its fate if nothing outside of the control plane changes.
+    #[serde(flatten)]
+    pub fate: Fate,
+    /// The finalizers, in stored order.
+    pub finalizers: Vec<Arc<str>>,
+    /// A bug of this release of Kubernetes because of which it may stay terminating, with the remedy.
+    pub bug: Option<&'static str>,
+    /// The finalizers that no controller of Kubernetes removes, with the command that does and its risk.
+    pub foreign_finalizers: Vec<ForeignFinalizer>,
+}
+
+/// A finalizer of a terminating object that a component outside of Kubernetes removes.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ForeignFinalizer {
+    /// The finalizer.
+    pub name: Arc<str>,
+    /// The component, if the finalizer is a well-known one.
+    #[serde(rename = "component", serialize_with = "component")]
+    #[cfg_attr(feature = "schemars", schemars(with = "Option<String>"))]
+    pub known: Option<&'static Finalizer>,
+    /// Workloads of the dump with a name, namespace or label like the domain of the finalizer: the component
+    /// may be one of them.
+    #[cfg_attr(feature = "schemars", schemars(with = "Vec<crate::document::ObjectSchema>"))]
+    pub similar_workloads: Vec<ObjectRef>,
+    /// Whether all Deployments, StatefulSets and DaemonSets are in the dump.
+    pub workloads_are_complete: bool,
+    /// The way to remove it by hand.
+    pub fix: Fix,
+}
+
+fn component<S: Serializer>(known: &Option<&'static Finalizer>, serializer: S) -> Result<S::Ok, S::Error> {
+    known.map(|known| known.owner.to_string()).serialize(serializer)
+}
+
+/// A command that repairs something, and its risk.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+pub struct Fix {
+    /// The command for a POSIX shell.
+    pub command: String,
+    /// The risk of the command.
+    pub risk: String,
+}
+
+impl Cluster {
+    /// Finds terminating objects and wrong owner references, with their outcomes and repairs.
+    ///
+    /// # Complexity
+    /// O(n + r) for n objects and r references, and [`pending`](Self::pending) the first time.
+    #[must_use]
+    pub fn doctor(&self) -> Diagnosis {
+        let mut diagnosis = Diagnosis {
+            now: self.pending().began,
+            terminating: Vec::new(),
+            references: Vec::new(),
+        };
+        for position in 0..self.edges.facts.len() as u32 {
+            let is_terminating = self.edges.facts[position as usize] & DELETING != 0;
+            if is_terminating {
+                diagnosis.terminating.extend(self.terminating(position));
+            }
+            diagnosis
+                .references
+                .extend(self.wrong_references(position, is_terminating));
+        }
+        diagnosis
+    }
+
+    /// The fate of an object without any delete.
+    fn fate_of(&self, object: &ObjectRef) -> Fate {
+        let fate = self.pending().fate(object);
+        fate.map_or(Fate::Kept, |fate| fate.fate.clone())
+    }
+
+    fn terminating(&self, position: u32) -> Option<Terminating> {
+        let object = self.snapshot.object(position as usize)?;
+        let fate = self.fate_of(&object.object_ref());
+        let mut foreign_finalizers = Vec::new();
+        if !matches!(fate, Fate::Deleted { .. }) {
+            for (index, name) in object.meta.finalizers.iter().enumerate() {
+                let known = finalizers::find(name);
+                if known.is_none_or(|known| matches!(known.owner, FinalizerOwner::External(_))) {
+                    foreign_finalizers.push(self.foreign_finalizer(&object, index, name, known));
+                }
+            }
+        }
+        Some(Terminating {
+            object: object.object_ref(),
+            since: deletion_requested_at(&object.meta),
+            fate,
+            finalizers: object.meta.finalizers.to_vec(),
+            bug: self
+                .leaks_job_tracking(position, &object.meta)
+                .then_some(JOB_TRACKING_LEAK),
+            foreign_finalizers,
+        })
+    }
+
+    /// Whether the job-controller of this release may never remove its finalizer from a pod. A Job could be
+    /// deleted before its pods were counted, and nothing enqueued them again
+    /// ([kubernetes #109020](https://github.com/kubernetes/kubernetes/pull/109020), in 1.23.6).
+    fn leaks_job_tracking(&self, position: u32, meta: &ObjectMeta) -> bool {
+        let has_owner = || {
+            self.edges
+                .owners(position)
+                .any(|owner| matches!(owner, Owner::At(_)))
+        };
+        let mut finalizers = meta.finalizers.iter();
+        matches!((self.version().minor(), self.version().patch()), (23, 0..=5))
+            && finalizers.any(|name| **name == *JOB_TRACKING)
+            && !has_owner()
+    }
+
+    fn foreign_finalizer(
+        &self,
+        object: &SnapshotObject,
+        index: usize,
+        name: &Arc<str>,
+        known: Option<&'static Finalizer>,
+    ) -> ForeignFinalizer {
+        let path = format!("/metadata/finalizers/{index}");
+        let patch = json!([
+            { "op": "test", "path": path, "value": name },
+            { "op": "remove", "path": path },
+        ]);
+        let component = known.map_or("its component", |known| match known.owner {
+            FinalizerOwner::External(component) => component,
+            _ => "its controller",
+        });
+        ForeignFinalizer {
+            name: Arc::clone(name),
+            known,
+            similar_workloads: self.similar_workloads(name),
+            workloads_are_complete: WORKLOADS
+                .iter()
+                .all(|kind| self.snapshot.completeness.of("apps", kind).is_complete()),
+            fix: Fix {
+                command: self.patch_command(&object.object_ref(), &patch),
+                risk: format!("{component} does not clean up: what it manages for the object may remain"),
+            },
+        }
+    }
+
+    /// Workloads with a name, namespace or label value that contains a part of the domain of a finalizer.
+    fn similar_workloads(&self, finalizer: &str) -> Vec<ObjectRef> {
+        let domain = finalizer.split('/').next().unwrap_or_default();
+        let mut parts: Vec<&str> = domain.split('.').collect();
+        // The top-level domain.
+        parts.pop();
+        parts.retain(|part| part.len() >= PART_LENGTH_MIN && !GENERIC_PARTS.contains(part));
+        let is_similar = |text: &str| parts.iter().any(|part| text.contains(part));
+        let mut found = Vec::new();
+        for kind in WORKLOADS {
+            for position in self.snapshot.positions_of_kind("apps", kind) {
+                let Some(object) = self.snapshot.object(position) else {
+                    continue;
+                };
+                let ObjectMeta {
+                    name,
+                    namespace,
+                    labels,
+                    ..
+                } = &*object.meta;
+                if is_similar(name) || is_similar(namespace) || labels.values().any(|value| is_similar(value))
+                {
+                    found.push(object.object_ref());
+                }
+            }
+        }
+        found
+    }
+
+    /// `kubectl patch` with a JSON patch.
+    fn patch_command(&self, object: &ObjectRef, patch: &Value) -> String {
+        let resource = match self.kind_id(&object.api_version, &object.kind) {
+            Some(kind) => self.catalog()[kind].qualified_resource(),
+            None => object.kind.to_string(),
+        };
+        let mut command = format!("kubectl patch {} {}", quoted(&resource), quoted(&object.name));
+        if !object.namespace.is_empty() {
+            command.push_str(&format!(" -n {}", quoted(&object.namespace)));
+        }
+        command.push_str(&format!(" --type=json -p {}", quoted(&patch.to_string())));
+        command
+    }
+}
+
+/// The finalizer of the job-controller on pods.
+const JOB_TRACKING: &str = "batch.kubernetes.io/job-tracking";
+const JOB_TRACKING_LEAK: &str = "the job-controller of 1.23.0 to 1.23.5 may leave finalizer batch.kubernetes.io/job-tracking on pods whose \
+     Job no longer exists: restart kube-controller-manager, or upgrade to 1.23.6";
+
+const WORKLOADS: [&str; 3] = ["Deployment", "StatefulSet", "DaemonSet"];
+/// The shortest part of a domain that is compared.
+const PART_LENGTH_MIN: usize = 4;
+/// Parts of domains that do not identify a component.
+const GENERIC_PARTS: [&str; 6] = [
+    "kubernetes",
+    "finalizer",
+    "finalizers",
+    "operator",
+    "controller",
+    "cluster",
+];
+
+/// A word of a POSIX shell.
+fn quoted(word: &str) -> String {
+    let is_plain =
+        |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'/' | b':');
+    match !word.is_empty() && word.bytes().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
+}
+
+impl Terminating {
+    /// Whether it stays terminating, or may.
+    #[must_use]
+    pub const fn is_stuck(&self) -> bool {
+        matches!(self.fate, Fate::Terminating { .. } | Fate::Undetermined { .. }) || self.bug.is_some()
+    }
+
+    /// The conditions that it waits for, if it stays terminating.
+    #[must_use]
+    pub fn waits_for(&self) -> &[Wait] {
+        match &self.fate {
+            Fate::Terminating { waits_for } => waits_for,
+            _ => &[],
+        }
+    }
+}
+
+impl Diagnosis {
+    /// Whether nothing stays terminating and no reference is wrong for certain.
+    #[must_use]
+    pub fn is_healthy(&self) -> bool {
+        let mut wrong = self.references.iter();
+        !self.terminating.iter().any(Terminating::is_stuck) && !wrong.any(|wrong| wrong.problem.is_certain())
+    }
+}

@@ -1,0 +1,367 @@
+//! Wrong owner references, with their outcomes and repairs.
+
+use std::fmt;
+
+use kubegc_core::{ApiResource, ObjectRef, OwnerReference, identity::split_api_version};
+use kubegc_snapshot::ObjectView;
+use serde::Serialize;
+use serde_json::json;
+
+use super::Fix;
+use crate::{
+    Cluster, Fate,
+    cluster::{Edges, Owner},
+};
+
+/// An owner reference that does not mean a live object.
+#[non_exhaustive]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct WrongReference {
+    /// The object with the reference.
+    #[cfg_attr(feature = "schemars", schemars(with = "crate::document::ObjectSchema"))]
+    pub object: ObjectRef,
+    /// The position of the reference in `metadata.ownerReferences`.
+    pub index: usize,
+    /// The reference.
+    #[cfg_attr(feature = "schemars", schemars(with = "crate::document::ReferenceSchema"))]
+    pub reference: OwnerReference,
+    /// The problem with the reference.
+    #[serde(flatten)]
+    #[cfg_attr(feature = "schemars", schemars(with = "crate::document::ProblemDocument"))]
+    pub problem: ReferenceProblem,
+    /// The fate of the object in this version of Kubernetes.
+    #[serde(flatten)]
+    pub fate: Fate,
+    /// The way to repair it.
+    pub fix: Option<Fix>,
+}
+
+/// A problem with an owner reference.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReferenceProblem {
+    /// `apiVersion` is not `version` or `group/version`.
+    ApiVersionInvalid,
+    /// The group is `core`: the API writes the core group as `v1`.
+    CoreGroup,
+    /// The API server does not serve the kind in this version.
+    KindNotServed {
+        /// `apiVersion` and kind under which it is served, such as `apps/v1 Deployment`.
+        served: Vec<String>,
+    },
+    /// The dump does not define the kind.
+    KindUnknown,
+    /// A cluster-scoped object has a namespaced owner.
+    OwnerNamespaced,
+    /// The object with the uid is in another namespace.
+    OtherNamespace {
+        /// That object.
+        owner: ObjectRef,
+    },
+    /// The object with the uid has another name.
+    OtherName {
+        /// That object.
+        owner: ObjectRef,
+    },
+    /// The object with the uid is of another kind.
+    OtherKind {
+        /// That object.
+        owner: ObjectRef,
+    },
+    /// The object with the name has another uid: it was created again, or the dependent was copied or
+    /// restored.
+    OtherUid {
+        /// That object.
+        owner: ObjectRef,
+    },
+    /// The owner does not exist.
+    OwnerMissing,
+    /// The owner is not in the dump, which does not have all objects of its kind.
+    OwnerUnknown {
+        /// The resource to dump, as kubectl accepts it.
+        resource: String,
+    },
+    /// More than one reference of the object is a controller reference.
+    SeveralControllers,
+}
+
+impl ReferenceProblem {
+    /// One word for it.
+    #[must_use]
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::ApiVersionInvalid => "ApiVersionInvalid",
+            Self::CoreGroup => "CoreGroup",
+            Self::KindNotServed { .. } => "KindNotServed",
+            Self::KindUnknown => "KindUnknown",
+            Self::OwnerNamespaced => "OwnerNamespaced",
+            Self::OtherNamespace { .. } => "OtherNamespace",
+            Self::OtherName { .. } => "OtherName",
+            Self::OtherKind { .. } => "OtherKind",
+            Self::OtherUid { .. } => "OtherUid",
+            Self::OwnerMissing => "OwnerMissing",
+            Self::OwnerUnknown { .. } => "OwnerUnknown",
+            Self::SeveralControllers => "SeveralControllers",
+        }
+    }
+
+    /// Whether it is an error, and not only something that the dump does not show.
+    #[must_use]
+    pub const fn is_certain(&self) -> bool {
+        !matches!(self, Self::KindUnknown | Self::OwnerUnknown { .. })
+    }
+}
+
+impl fmt::Display for ReferenceProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ApiVersionInvalid => f.write_str("apiVersion is neither VERSION nor GROUP/VERSION"),
+            Self::CoreGroup => f.write_str("the apiVersion of the core group is v1, without a group"),
+            Self::KindNotServed { served } if served.is_empty() => {
+                f.write_str("the API server does not serve this kind")
+            }
+            Self::KindNotServed { served } => {
+                write!(
+                    f,
+                    "the API server does not serve this kind; it serves {}",
+                    served.join(", ")
+                )
+            }
+            Self::KindUnknown => {
+                f.write_str("the dump does not define this kind: add the output of `kubectl api-resources`")
+            }
+            Self::OwnerNamespaced => f.write_str(
+                "the owner is namespaced, and the owner of a cluster-scoped object must be cluster-scoped",
+            ),
+            Self::OtherNamespace { owner } => {
+                write!(
+                    f,
+                    "the owner with this uid is in another namespace: {}",
+                    owner.short()
+                )
+            }
+            Self::OtherName { owner } => write!(f, "the object with this uid is {}", owner.short()),
+            Self::OtherKind { owner } => {
+                write!(
+                    f,
+                    "the object with this uid is {} ({})",
+                    owner.short(),
+                    owner.api_version
+                )
+            }
+            Self::OtherUid { owner } => write!(
+                f,
+                "{} has the uid {}: it was created again, or the dependent was copied or restored",
+                owner.short(),
+                owner.uid
+            ),
+            Self::OwnerMissing => f.write_str("the owner does not exist"),
+            Self::OwnerUnknown { resource } => {
+                write!(
+                    f,
+                    "the owner is not in the dump: add the output of `kubectl get {resource} -A -o json`"
+                )
+            }
+            Self::SeveralControllers => f.write_str("an object has one controller reference at most"),
+        }
+    }
+}
+
+impl Cluster {
+    /// The wrong references of an object. One that is being deleted needs no repair.
+    ///
+    /// A reference is right if the API server serves its kind and has an object of that kind, name and uid,
+    /// in the namespace of the dependent or cluster-scoped.
+    pub(super) fn wrong_references(&self, position: u32, is_being_deleted: bool) -> Vec<WrongReference> {
+        let mut wrong = Vec::new();
+        let Some(view) = self.snapshot.view(position as usize) else {
+            return wrong;
+        };
+        let mut controllers = 0;
+        let owners = self.edges.owners(position);
+        for (index, (reference, owner)) in view.owner_references().zip(owners).enumerate() {
+            controllers += usize::from(reference.controller == Some(true));
+            let problem = self.problem(&view, &reference, owner);
+            let is_second = reference.controller == Some(true) && controllers > 1;
+            let Some(problem) = problem.or_else(|| is_second.then_some(ReferenceProblem::SeveralControllers))
+            else {
+                continue;
+            };
+            // An owner is usually deleted before its dependents: their deletion no longer depends on it.
+            let is_absent = matches!(
+                problem,
+                ReferenceProblem::OwnerMissing | ReferenceProblem::OwnerUnknown { .. }
+            );
+            if is_being_deleted && is_absent {
+                continue;
+            }
+            let object = self.object_ref(position);
+            let fate = self.fate_of(&object);
+            let fix = match is_being_deleted {
+                true => None,
+                false => self.fix_of_reference(&object, index, &reference, &problem, &fate),
+            };
+            wrong.push(WrongReference {
+                fix,
+                fate,
+                object,
+                index,
+                reference,
+                problem,
+            });
+        }
+        wrong
+    }
+
+    fn problem(
+        &self,
+        dependent: &ObjectView<'_>,
+        reference: &OwnerReference,
+        owner: Owner,
+    ) -> Option<ReferenceProblem> {
+        if let Owner::At(_) = owner {
+            return None;
+        }
+        let api_version = &*reference.api_version;
+        let (group, version) = split_api_version(api_version);
+        if version.is_empty() || api_version.matches('/').count() > 1 || api_version.starts_with('/') {
+            return Some(ReferenceProblem::ApiVersionInvalid);
+        }
+        if group == "core" {
+            return Some(ReferenceProblem::CoreGroup);
+        }
+        let Some(kind) = self.kind_id(api_version, &reference.kind) else {
+            return Some(match self.is_unserved(api_version, &reference.kind) {
+                true => ReferenceProblem::KindNotServed {
+                    served: self.served(group, &reference.kind),
+                },
+                false => ReferenceProblem::KindUnknown,
+            });
+        };
+        let resource = &self.catalog()[kind];
+        if owner == Owner::Never {
+            return Some(ReferenceProblem::OwnerNamespaced);
+        }
+        let namespace = if resource.is_namespaced() {
+            &**dependent.namespace()
+        } else {
+            ""
+        };
+        let with_uid = self.positions_of(&reference.uid);
+        let mut with_uid = with_uid.filter_map(|at| self.snapshot.view(at as usize));
+        if let Some(view) = with_uid.next().filter(|_| !reference.uid.is_empty()) {
+            let owner = view.object_ref();
+            let is_same_kind = Edges::is_of(&self.snapshot, &view, resource);
+            return Some(match () {
+                () if !is_same_kind => ReferenceProblem::OtherKind { owner },
+                () if *owner.namespace != *namespace => ReferenceProblem::OtherNamespace { owner },
+                () => ReferenceProblem::OtherName { owner },
+            });
+        }
+        let of_name = self
+            .snapshot
+            .position(&resource.group, &resource.kind, namespace, &reference.name);
+        if let Some(at) = of_name {
+            return Some(ReferenceProblem::OtherUid {
+                owner: self.object_ref(at as u32),
+            });
+        }
+        Some(match owner {
+            Owner::Unknown => ReferenceProblem::OwnerUnknown {
+                resource: resource.qualified_resource(),
+            },
+            _ => ReferenceProblem::OwnerMissing,
+        })
+    }
+
+    /// Under which names a kind is served that a reference writes in another way.
+    fn served(&self, group: &str, kind: &str) -> Vec<String> {
+        let is_alike = |resource: &ApiResource| {
+            kind.eq_ignore_ascii_case(&resource.kind) || kind.eq_ignore_ascii_case(&resource.resource)
+        };
+        let kinds = self.catalog().iter().map(|(_, resource)| resource);
+        let alike: Vec<&ApiResource> = kinds.filter(|resource| is_alike(resource)).collect();
+        let mut of_group: Vec<&&ApiResource> = alike
+            .iter()
+            .filter(|resource| *resource.group == *group)
+            .collect();
+        if of_group.is_empty() {
+            of_group = alike.iter().filter(|resource| resource.preferred).collect();
+        }
+        let names = of_group
+            .iter()
+            .map(|resource| format!("{} {}", resource.api_version(), resource.kind));
+        names.collect()
+    }
+
+    fn fix_of_reference(
+        &self,
+        object: &ObjectRef,
+        index: usize,
+        reference: &OwnerReference,
+        problem: &ReferenceProblem,
+        fate: &Fate,
+    ) -> Option<Fix> {
+        let path = format!("/metadata/ownerReferences/{index}");
+        let test = json!({ "op": "test", "path": format!("{path}/uid"), "value": reference.uid });
+        let replace = |field: &str, value: &str| json!([test, { "op": "replace", "path": format!("{path}/{field}"), "value": value }]);
+        let remove = || json!([test, { "op": "remove", "path": path }]);
+        let (patch, risk) = match problem {
+            ReferenceProblem::OwnerUnknown { .. } | ReferenceProblem::KindUnknown => return None,
+            // Something else than the reference keeps it, and without the reference nothing deletes it.
+            ReferenceProblem::OwnerMissing if matches!(fate, Fate::Kept) => return None,
+            ReferenceProblem::OtherUid { owner } => (
+                replace("uid", &owner.uid.to_string()),
+                format!("the object is deleted with {} from then on", owner.short()),
+            ),
+            ReferenceProblem::OtherName { owner } => (
+                replace("name", &owner.name),
+                format!("the object is deleted with {} from then on", owner.short()),
+            ),
+            ReferenceProblem::CoreGroup => (
+                replace("apiVersion", "v1"),
+                "the object is deleted if the owner no longer exists, and with the owner from then on"
+                    .to_owned(),
+            ),
+            ReferenceProblem::SeveralControllers => (
+                json!([test, { "op": "replace", "path": format!("{path}/controller"), "value": false }]),
+                format!("{} no longer manages the object", reference.kind),
+            ),
+            ReferenceProblem::KindNotServed { served } if !served.is_empty() => {
+                let (api_version, kind) = served[0].split_once(' ').unwrap_or((&served[0], &reference.kind));
+                let patch = json!([
+                    test,
+                    { "op": "replace", "path": format!("{path}/apiVersion"), "value": api_version },
+                    { "op": "replace", "path": format!("{path}/kind"), "value": kind },
+                ]);
+                (patch, LATER_DELETED.to_owned())
+            }
+            ReferenceProblem::ApiVersionInvalid
+            | ReferenceProblem::KindNotServed { .. }
+            | ReferenceProblem::OwnerNamespaced
+            | ReferenceProblem::OtherNamespace { .. }
+            | ReferenceProblem::OtherKind { .. }
+            | ReferenceProblem::OwnerMissing => (
+                remove(),
+                match fate {
+                    Fate::Kept => "none: the object is kept with and without the reference",
+                    Fate::Deleted { .. } => {
+                        "the object is kept for good instead of being deleted, unless it has another owner"
+                    }
+                    _ => "the object is kept for good, unless it has another owner",
+                }
+                .to_owned(),
+            ),
+        };
+        Some(Fix {
+            command: self.patch_command(object, &patch),
+            risk,
+        })
+    }
+}
+
+/// The risk of a reference that means its owner from then on.
+const LATER_DELETED: &str =
+    "the object is deleted if the owner no longer exists, and with the owner from then on";
