@@ -19,9 +19,10 @@ use kubegc_core::{
 use kubegc_sim::{AdmissionWebhook, ConversionWebhook, service_not_found};
 use kubegc_snapshot::{Details, Snapshot, SnapshotObject};
 
-use crate::{PredictError, selection::similar};
+use crate::{Cluster, PredictError, selection::similar};
 
 const ADMISSION: &str = "admissionregistration.k8s.io";
+const EXTENSIONS: &str = "apiextensions.k8s.io";
 const REGISTRATION: &str = "apiregistration.k8s.io";
 
 /// The webhooks, mutating ones first, as the API server calls them.
@@ -49,7 +50,7 @@ pub(super) fn webhooks(snapshot: &Snapshot, assumptions: &Assumptions) -> Vec<Ad
 
 /// The conversion webhooks of definitions with a storage version.
 pub(super) fn conversions(snapshot: &Snapshot, assumptions: &Assumptions) -> Vec<ConversionWebhook> {
-    let definitions = objects(snapshot, "apiextensions.k8s.io", "CustomResourceDefinition");
+    let definitions = objects(snapshot, EXTENSIONS, "CustomResourceDefinition");
     let conversions = definitions.filter_map(|definition| {
         let Some(Details::CustomResourceDefinition(details)) = definition.details.as_deref() else {
             return None;
@@ -149,9 +150,9 @@ fn is_named(names: &[Arc<str>], api_service: &str, api_version: &str) -> bool {
 
 /// An extension of the API server that cannot be reached.
 #[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct BrokenExtension {
-    /// The configuration of the webhook, or the APIService.
+    /// The configuration of the webhook, the CustomResourceDefinition, or the APIService.
     pub object: ObjectRef,
     /// The extension.
     pub extension: Extension,
@@ -163,14 +164,21 @@ pub struct BrokenExtension {
 
 /// An extension of the API server.
 #[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Extension {
     /// An admission webhook whose failure policy is `Fail`.
     Webhook {
         /// Its name.
         name: Arc<str>,
+        /// Namespace and name of its Service; `None` if it has a URL.
+        service: Option<(Arc<str>, Arc<str>)>,
         /// The requests that it must allow, such as "DELETE of pods".
         requests: Vec<String>,
+    },
+    /// The conversion webhook of a CustomResourceDefinition.
+    Conversion {
+        /// Namespace and name of its Service; `None` if it has a URL.
+        service: Option<(Arc<str>, Arc<str>)>,
     },
     /// An API of another server.
     Api {
@@ -181,23 +189,32 @@ pub enum Extension {
     },
 }
 
+impl Extension {
+    /// Namespace and name of its Service, if known.
+    #[must_use]
+    pub const fn service(&self) -> Option<&(Arc<str>, Arc<str>)> {
+        match self {
+            Self::Webhook { service, .. } | Self::Conversion { service } | Self::Api { service, .. } => {
+                service.as_ref()
+            }
+        }
+    }
+}
+
 /// The extensions that cannot be reached.
 pub(super) fn broken(
     snapshot: &Snapshot,
     webhooks: &[AdmissionWebhook],
+    conversions: &[ConversionWebhook],
     apis: &BTreeMap<Arc<str>, AggregatedApi>,
 ) -> Vec<BrokenExtension> {
-    let object_ref = |group: &str, kind: &str, name: &str| match snapshot.find(group, kind, "", name) {
-        Some(object) => object.object_ref(),
-        None => ObjectRef::new(&join_api_version(group, "v1"), kind, "", name, ""),
-    };
     let webhooks = webhooks.iter().filter(|one| one.webhook.refuses_on_failure);
-    let webhooks = webhooks.filter_map(|one| {
+    let webhooks = webhooks.filter_map(|one| Some(of_webhook(snapshot, one, one.failure.as_ref()?)));
+    let conversions = conversions.iter().filter_map(|one| {
         Some(BrokenExtension {
-            object: object_ref(ADMISSION, &one.kind, &one.configuration),
-            extension: Extension::Webhook {
-                name: Arc::clone(&one.webhook.name),
-                requests: one.webhook.rules.iter().map(ToString::to_string).collect(),
+            object: object_ref(snapshot, EXTENSIONS, "CustomResourceDefinition", &one.definition),
+            extension: Extension::Conversion {
+                service: one.service.clone(),
             },
             failure: Arc::clone(one.failure.as_ref()?),
             since: None,
@@ -205,7 +222,7 @@ pub(super) fn broken(
     });
     let apis = apis.iter().filter_map(|(name, api)| {
         Some(BrokenExtension {
-            object: object_ref(REGISTRATION, "APIService", name),
+            object: object_ref(snapshot, REGISTRATION, "APIService", name),
             extension: Extension::Api {
                 api_version: api.api_version.clone(),
                 service: api.service.clone(),
@@ -214,7 +231,43 @@ pub(super) fn broken(
             since: api.since,
         })
     });
-    apis.chain(webhooks).collect()
+    apis.chain(webhooks).chain(conversions).collect()
+}
+
+fn object_ref(snapshot: &Snapshot, group: &str, kind: &str, name: &str) -> ObjectRef {
+    match snapshot.find(group, kind, "", name) {
+        Some(object) => object.object_ref(),
+        None => ObjectRef::new(&join_api_version(group, "v1"), kind, "", name, ""),
+    }
+}
+
+fn of_webhook(snapshot: &Snapshot, one: &AdmissionWebhook, failure: &Arc<str>) -> BrokenExtension {
+    BrokenExtension {
+        object: object_ref(snapshot, ADMISSION, &one.kind, &one.configuration),
+        extension: Extension::Webhook {
+            name: Arc::clone(&one.webhook.name),
+            service: one.webhook.service.clone(),
+            requests: one.webhook.rules.iter().map(ToString::to_string).collect(),
+        },
+        failure: Arc::clone(failure),
+        since: None,
+    }
+}
+
+impl Cluster {
+    /// The admission webhooks that a message of the API server blames. What it says about each is the failure
+    /// of one that the dump does not show to be broken.
+    pub(crate) fn webhooks_in(&self, message: &str) -> Vec<BrokenExtension> {
+        let webhooks = webhooks(&self.snapshot, &self.assumptions);
+        let blamed = webhooks.iter().filter_map(|one| {
+            let (_, after) = message.split_once(&format!("webhook \"{}\"", one.webhook.name))?;
+            let (said, _) = after.split_once(", Internal error").unwrap_or((after, ""));
+            let said = Arc::from(said.trim_start_matches([':', ' ']));
+            let failure = one.failure.as_ref().unwrap_or(&said);
+            Some(of_webhook(&self.snapshot, one, failure))
+        });
+        blamed.collect()
+    }
 }
 
 /// Checks that the names in assumptions exist.

@@ -101,11 +101,12 @@ impl Cluster {
         };
         let webhooks = extensions::webhooks(&snapshot, &assumptions);
         let aggregated_apis = extensions::aggregated_apis(&snapshot, &assumptions);
-        let broken_extensions = extensions::broken(&snapshot, &webhooks, &aggregated_apis);
+        let conversions = extensions::conversions(&snapshot, &assumptions);
+        let broken_extensions = extensions::broken(&snapshot, &webhooks, &conversions, &aggregated_apis);
         let empty_server = ApiServer::new(version, snapshot.catalog.clone())
             .with_settings(settings)
             .with_webhooks(webhooks)
-            .with_conversions(extensions::conversions(&snapshot, &assumptions));
+            .with_conversions(conversions);
         let mut cluster = Self {
             version,
             snapshot: Arc::new(snapshot),
@@ -153,8 +154,8 @@ impl Cluster {
         &self.assumptions
     }
 
-    /// The extensions of the API server that cannot be reached, as far as the dump shows it: webhooks that
-    /// requests depend on, and APIs of other servers.
+    /// The extensions of the API server that cannot be reached, as far as the dump shows it: APIs of other
+    /// servers, and webhooks that requests and conversions depend on.
     #[must_use]
     pub fn broken_extensions(&self) -> &[BrokenExtension] {
         &self.broken_extensions
@@ -166,10 +167,10 @@ impl Cluster {
         let is_extension = |target: &u32| {
             let object = self.object_ref(*target);
             object.kind.starts_with("ValidatingAdmissionPolicy")
-                || self
-                    .broken_extensions
-                    .iter()
-                    .any(|broken| broken.object.uid == object.uid)
+                || self.broken_extensions.iter().any(|broken| {
+                    let is_conversion = matches!(broken.extension, Extension::Conversion { .. });
+                    broken.object.uid == object.uid && !is_conversion
+                })
         };
         let is_any = targets.iter().any(is_extension);
         pending(self).filter(move |_| is_any)
