@@ -15,8 +15,8 @@ use kubegc_examples::{
     exit_code, exit_code_of_json, shop_complete, shop_dump, write_out, write_schema,
 };
 
-/// Diagnoses a dump of a cluster: objects that are stuck in deletion, the component that each waits for, and
-/// wrong owner references with their outcome and the command that repairs them.
+/// Diagnoses a dump of a cluster: the causes that keep objects in deletion, with what each blocks, and wrong
+/// owner references with their outcome; and the commands that repair them.
 #[derive(Parser)]
 #[command(after_help = EXIT_CODES)]
 struct Arguments {

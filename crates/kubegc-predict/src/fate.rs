@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use kubegc_core::{ObjectRef, OwnerReference};
 use serde::Serialize;
 
-use crate::{MissingFacts, Outcomes, Wait, document::shown, report::span, trace::Actor};
+use crate::{MissingFacts, Outcomes, Wait, doctor::quoted, document::shown, report::span, trace::Actor};
 
 /// The fate of an object.
 ///
@@ -156,6 +156,22 @@ pub(crate) fn missing_fact(missing: &kubegc_controllers::Missing, fact: String) 
 /// The number of resources up to which a command lists them.
 const RESOURCES_MAX: usize = 8;
 
+/// The command that lists the content of a namespace, or the custom resources of a CustomResourceDefinition.
+pub(crate) fn content_command(object: &ObjectRef, resources: &[String]) -> String {
+    let scope = match &*object.kind {
+        "Namespace" => format!("-n {}", quoted(&object.name)),
+        _ => "-A".to_owned(),
+    };
+    let listed = match resources.len() {
+        1..=RESOURCES_MAX => {
+            let resources: Vec<String> = resources.iter().map(|resource| quoted(resource)).collect();
+            resources.join(",")
+        }
+        _ => "$(kubectl api-resources --namespaced --verbs=list -o name | paste -sd,)".to_owned(),
+    };
+    format!("kubectl get {listed} {scope} -o json")
+}
+
 impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -176,20 +192,11 @@ impl fmt::Display for Missing {
                 write!(f, "whether {} is cleaned up: {reason}", object.short())
             }
             Self::Content { object, resources } => {
-                let is_namespace = *object.kind == *"Namespace";
-                let scope = match is_namespace {
-                    true => format!("-n {}", object.name),
-                    false => "-A".to_owned(),
-                };
-                let listed = match resources.len() {
-                    0..=RESOURCES_MAX => resources.join(","),
-                    _ => "$(kubectl api-resources --namespaced --verbs=list -o name | paste -sd,)".to_owned(),
-                };
                 write!(
                     f,
-                    "whether objects with finalizers remain in {}: add the output of `kubectl get {listed} {scope} -o json` \
-                     and declare it complete",
-                    object.short()
+                    "whether objects with finalizers remain in {}: add the output of `{}` and declare it complete",
+                    object.short(),
+                    content_command(object, resources)
                 )
             }
             Self::Ending { pod, reason } => write!(f, "when {} ends: {reason}", pod.short()),

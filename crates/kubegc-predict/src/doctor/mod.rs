@@ -1,8 +1,11 @@
-//! A diagnosis of a cluster: objects that are terminating, and owner references that are wrong.
+//! A diagnosis of a cluster: the causes that keep objects in deletion, and owner references that are wrong.
 
+mod cause;
+mod find;
+mod fixes;
 mod references;
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use kubegc_control_plane::finalizers::{self, Finalizer, Owner as FinalizerOwner};
 use kubegc_core::{ObjectMeta, ObjectRef, Timestamp};
@@ -10,14 +13,18 @@ use kubegc_snapshot::SnapshotObject;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
-pub use self::references::{ReferenceProblem, WrongReference};
+use self::find::Finder;
+pub use self::{
+    cause::{Blocked, Cause, RootCause},
+    references::{ReferenceProblem, WrongReference},
+};
 use crate::{
     Cluster, Fate, Wait,
     cluster::{DELETING, Owner},
     run::deletion_requested_at,
 };
 
-/// The terminating objects and the wrong owner references of a dump.
+/// The causes that keep objects in deletion, the terminating objects and the wrong owner references of a dump.
 ///
 /// # Examples
 /// ```
@@ -50,6 +57,9 @@ pub struct Diagnosis {
     /// The newest time in the dump.
     #[cfg_attr(feature = "schemars", schemars(with = "String"))]
     pub now: Timestamp,
+    /// The causes that keep objects in deletion, and broken extensions. Those of extensions are first, the
+    /// others in the order of the dump.
+    pub causes: Vec<RootCause>,
     /// The terminating objects, in the order of the dump.
     pub terminating: Vec<Terminating>,
     /// The wrong owner references, in the order of the dump.
@@ -75,6 +85,8 @@ pub struct Terminating {
     pub finalizers: Vec<Arc<str>>,
     /// A bug of this release of Kubernetes because of which it may stay terminating, with the remedy.
     pub bug: Option<&'static str>,
+    /// Whether one of the causes keeps it.
+    pub is_stuck: bool,
     /// The finalizers that no controller of Kubernetes removes, with the command that does and its risk.
     pub foreign_finalizers: Vec<ForeignFinalizer>,
 }
@@ -117,25 +129,30 @@ pub struct Fix {
 }
 
 impl Cluster {
-    /// Finds terminating objects and wrong owner references, with their outcomes and repairs.
+    /// Finds the causes that keep objects in deletion, and wrong owner references, with their repairs.
     ///
     /// # Complexity
-    /// O(n + r) for n objects and r references, and [`pending`](Self::pending) the first time.
+    /// O(n + r) for n objects and r references, the number of objects that each cause blocks, and
+    /// [`pending`](Self::pending) the first time.
     #[must_use]
     pub fn doctor(&self) -> Diagnosis {
         let mut diagnosis = Diagnosis {
             now: self.pending().began,
+            causes: Finder::new(self).causes(),
             terminating: Vec::new(),
             references: Vec::new(),
         };
+        let stuck: BTreeSet<u32> = diagnosis.stuck().map(|one| one.position).collect();
         for position in 0..self.edges.facts.len() as u32 {
             let is_terminating = self.edges.facts[position as usize] & DELETING != 0;
+            let is_stuck = stuck.contains(&position);
             if is_terminating {
-                diagnosis.terminating.extend(self.terminating(position));
+                let object = self.terminating(position, is_stuck);
+                diagnosis.terminating.extend(object);
             }
             diagnosis
                 .references
-                .extend(self.wrong_references(position, is_terminating));
+                .extend(self.wrong_references(position, is_terminating || is_stuck));
         }
         diagnosis
     }
@@ -146,7 +163,7 @@ impl Cluster {
         fate.map_or(Fate::Kept, |fate| fate.fate.clone())
     }
 
-    fn terminating(&self, position: u32) -> Option<Terminating> {
+    fn terminating(&self, position: u32, is_stuck: bool) -> Option<Terminating> {
         let object = self.snapshot.object(position as usize)?;
         let fate = self.fate_of(&object.object_ref());
         let mut foreign_finalizers = Vec::new();
@@ -166,6 +183,7 @@ impl Cluster {
             bug: self
                 .leaks_job_tracking(position, &object.meta)
                 .then_some(JOB_TRACKING_LEAK),
+            is_stuck,
             foreign_finalizers,
         })
     }
@@ -192,26 +210,54 @@ impl Cluster {
         name: &Arc<str>,
         known: Option<&'static Finalizer>,
     ) -> ForeignFinalizer {
+        ForeignFinalizer {
+            name: Arc::clone(name),
+            known,
+            similar_workloads: self.similar_workloads(name),
+            workloads_are_complete: self.workloads_are_complete(),
+            fix: self.fix_of_finalizer(&object.object_ref(), index, name),
+        }
+    }
+
+    /// The removal of a finalizer by hand.
+    fn fix_of_finalizer(&self, object: &ObjectRef, index: usize, name: &Arc<str>) -> Fix {
         let path = format!("/metadata/finalizers/{index}");
         let patch = json!([
             { "op": "test", "path": path, "value": name },
             { "op": "remove", "path": path },
         ]);
-        let component = known.map_or("its component", |known| match known.owner {
-            FinalizerOwner::External(component) => component,
-            _ => "its controller",
-        });
-        ForeignFinalizer {
-            name: Arc::clone(name),
-            known,
-            similar_workloads: self.similar_workloads(name),
-            workloads_are_complete: WORKLOADS
-                .iter()
-                .all(|kind| self.snapshot.completeness.of("apps", kind).is_complete()),
-            fix: Fix {
-                command: self.patch_command(&object.object_ref(), &patch),
-                risk: format!("{component} does not clean up: what it manages for the object may remain"),
-            },
+        let known = finalizers::find(name);
+        let component = match known.map(|known| known.owner) {
+            Some(FinalizerOwner::External(component)) => component,
+            Some(_) => "its controller",
+            None => "its component",
+        };
+        let external = known.and_then(|known| known.external);
+        let left = match external {
+            Some(external) => format!("this leaks {}", external.leaks),
+            None => "what it manages for the object may remain".to_owned(),
+        };
+        Fix {
+            command: self.patch_command(object, &patch),
+            risk: format!("{component} does not clean up: {left}"),
+        }
+    }
+
+    fn workloads_are_complete(&self) -> bool {
+        let mut kinds = WORKLOADS.iter();
+        kinds.all(|kind| self.snapshot.completeness.of("apps", kind).is_complete())
+    }
+
+    /// What the dump shows about the operator of a finalizer.
+    fn similarity(&self, finalizer: &str) -> String {
+        let similar = self.similar_workloads(finalizer);
+        match (similar.is_empty(), self.workloads_are_complete()) {
+            (false, _) => format!("workloads with a similar name: {}", cause::names(&similar)),
+            (true, true) => "no workload of the dump has a similar name".to_owned(),
+            (true, false) => {
+                "no workload of the dump has a similar name, and the dump does not have all workloads"
+                    .to_owned()
+            }
         }
     }
 
@@ -246,15 +292,21 @@ impl Cluster {
 
     /// `kubectl patch` with a JSON patch.
     fn patch_command(&self, object: &ObjectRef, patch: &Value) -> String {
+        let patch = format!(" --type=json -p {}", quoted(&patch.to_string()));
+        self.command("patch", object, &patch)
+    }
+
+    /// The command of kubectl with this verb about an object, and further arguments.
+    fn command(&self, verb: &str, object: &ObjectRef, arguments: &str) -> String {
         let resource = match self.kind_id(&object.api_version, &object.kind) {
             Some(kind) => self.catalog()[kind].qualified_resource(),
             None => object.kind.to_string(),
         };
-        let mut command = format!("kubectl patch {} {}", quoted(&resource), quoted(&object.name));
+        let mut command = format!("kubectl {verb} {} {}", quoted(&resource), quoted(&object.name));
         if !object.namespace.is_empty() {
             command.push_str(&format!(" -n {}", quoted(&object.namespace)));
         }
-        command.push_str(&format!(" --type=json -p {}", quoted(&patch.to_string())));
+        command.push_str(arguments);
         command
     }
 }
@@ -278,7 +330,7 @@ const GENERIC_PARTS: [&str; 6] = [
 ];
 
 /// A word of a POSIX shell.
-fn quoted(word: &str) -> String {
+pub(crate) fn quoted(word: &str) -> String {
     let is_plain =
         |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'/' | b':');
     match !word.is_empty() && word.bytes().all(is_plain) {
@@ -288,12 +340,6 @@ fn quoted(word: &str) -> String {
 }
 
 impl Terminating {
-    /// Whether it stays terminating, or may.
-    #[must_use]
-    pub const fn is_stuck(&self) -> bool {
-        matches!(self.fate, Fate::Terminating { .. } | Fate::Undetermined { .. }) || self.bug.is_some()
-    }
-
     /// The conditions that it waits for, if it stays terminating.
     #[must_use]
     pub fn waits_for(&self) -> &[Wait] {
@@ -305,10 +351,19 @@ impl Terminating {
 }
 
 impl Diagnosis {
-    /// Whether nothing stays terminating and no reference is wrong for certain.
+    /// Whether nothing keeps objects in deletion, no extension is broken, and no reference is wrong for
+    /// certain. Objects whose deletion began a moment ago are no problem.
     #[must_use]
     pub fn is_healthy(&self) -> bool {
         let mut wrong = self.references.iter();
-        !self.terminating.iter().any(Terminating::is_stuck) && !wrong.any(|wrong| wrong.problem.is_certain())
+        self.causes.iter().all(|cause| cause.is_recent) && !wrong.any(|wrong| wrong.problem.is_certain())
+    }
+
+    /// The objects that causes keep in deletion. One that several causes keep is repeated.
+    pub(crate) fn stuck(&self) -> impl Iterator<Item = &Blocked> {
+        let causes = self.causes.iter().filter(|cause| !cause.is_recent);
+        causes
+            .flat_map(|cause| &cause.blocks)
+            .filter(|one| one.is_in_deletion())
     }
 }

@@ -58,7 +58,7 @@ pub enum AnswerStatus {
     Unreadable,
     /// The question cannot be read, or contradicts itself.
     Invalid,
-    /// An object stays terminating, or an owner reference is wrong.
+    /// An object stays terminating, an extension of the API server is broken, or an owner reference is wrong.
     Problem,
     /// The dump has no such object or resource type.
     NotFound,

@@ -1,9 +1,12 @@
 //! A diagnosis as text.
 
-use std::fmt::{self, Write as _};
+use std::{
+    collections::BTreeSet,
+    fmt::{self, Write as _},
+};
 
 use kubegc_control_plane::finalizers;
-use kubegc_core::{ObjectRef, printable};
+use kubegc_core::{ObjectRef, Timestamp, printable};
 
 use super::{
     fates::detail,
@@ -11,13 +14,13 @@ use super::{
 };
 use crate::{
     Diagnosis, Fate,
-    doctor::{Fix, Terminating, WrongReference},
+    doctor::{Blocked, Fix, RootCause, Terminating, WrongReference},
     node::units::wrapped,
 };
 
 impl Diagnosis {
-    /// Writes the diagnosis as text: objects that stay terminating, terminating objects that will be removed,
-    /// and wrong owner references by problem, at most `objects_max` objects of each.
+    /// Writes the diagnosis as text: the causes that keep objects in deletion, the other terminating objects,
+    /// and wrong owner references by problem, at most `objects_max` of each.
     ///
     /// Control characters in names are written as escapes.
     #[must_use]
@@ -43,22 +46,32 @@ struct Text<'a> {
 impl Text<'_> {
     fn write(&mut self) -> fmt::Result {
         let diagnosis = self.diagnosis;
-        let (stuck, removed): (Vec<&Terminating>, Vec<&Terminating>) =
-            diagnosis.terminating.iter().partition(|item| item.is_stuck());
+        let causes = diagnosis.causes.iter().filter(|cause| !cause.is_recent);
+        let (idle, causes): (Vec<&RootCause>, Vec<&RootCause>) =
+            causes.partition(|cause| cause.blocks.is_empty());
+        let stuck: BTreeSet<u32> = diagnosis.stuck().map(|one| one.position).collect();
+        let others = diagnosis.terminating.iter().filter(|item| !item.is_stuck);
+        let others: Vec<&Terminating> = others.collect();
         let (wrong, unknown): (Vec<&WrongReference>, Vec<&WrongReference>) = diagnosis
             .references
             .iter()
             .partition(|item| item.problem.is_certain());
         writeln!(
             self.out,
-            "{} stuck in deletion, {} terminating and removed soon, {} wrong, {} that the dump cannot confirm",
+            "{} {} {} in deletion; {} being deleted; {} wrong, {} that the dump cannot confirm",
+            number(causes.len(), "cause"),
+            if causes.len() == 1 { "keeps" } else { "keep" },
             number(stuck.len(), "object"),
-            removed.len(),
+            match others.len() {
+                1 => "1 object is".to_owned(),
+                count => format!("{count} objects are"),
+            },
             number(wrong.len(), "owner reference"),
             unknown.len(),
         )?;
-        self.write_terminating("Stuck in deletion", &stuck)?;
-        self.write_terminating("Terminating", &removed)?;
+        self.write_causes("Kept in deletion by", &causes)?;
+        self.write_causes("Broken extensions that nothing waits for", &idle)?;
+        self.write_terminating(&others)?;
         self.write_references("Wrong owner references", &wrong)?;
         self.write_references("Owner references that the dump cannot confirm", &unknown)
     }
@@ -80,38 +93,77 @@ impl Text<'_> {
         }
     }
 
-    fn write_terminating(&mut self, title: &str, objects: &[&Terminating]) -> fmt::Result {
+    fn write_causes(&mut self, title: &str, causes: &[&RootCause]) -> fmt::Result {
+        if causes.is_empty() {
+            return Ok(());
+        }
+        writeln!(self.out, "\n{title}: {}", causes.len())?;
+        for cause in causes.iter().take(self.objects_max) {
+            self.line("  - ", &format!("{}{}", cause.cause, self.since(cause.since)))?;
+            if !cause.blocks.is_empty() {
+                self.line("    blocks: ", &self.blocks(&cause.blocks))?;
+            }
+            self.line("    should act: ", &cause.actor)?;
+            for evidence in &cause.evidence {
+                self.line("    evidence: ", evidence)?;
+            }
+            for fix in &cause.fixes {
+                self.command(fix)?;
+            }
+            for warning in &cause.warnings {
+                self.line("    do not: ", warning)?;
+            }
+        }
+        self.more(causes.len())
+    }
+
+    /// The objects that a cause blocks, in causal order.
+    fn blocks(&self, blocks: &[Blocked]) -> String {
+        let (mut text, mut depth) = (String::new(), 0);
+        for one in blocks.iter().take(self.objects_max) {
+            text.push_str(match (text.is_empty(), one.depth > depth) {
+                (true, _) => "",
+                (false, true) => ", then ",
+                (false, false) => ", ",
+            });
+            depth = one.depth;
+            text.push_str(&one.object.short());
+            match one.since {
+                Some(since) if since < self.diagnosis.now => {
+                    text.push_str(&format!(" ({})", span(self.diagnosis.now.since(since))));
+                }
+                Some(_) => {}
+                None if one.is_refused => text.push_str(" (its deletion is refused)"),
+                None => text.push_str(" (not deleted yet)"),
+            }
+        }
+        match blocks.len().saturating_sub(self.objects_max) {
+            0 => text,
+            more => format!("{text} and {more} more"),
+        }
+    }
+
+    /// A time as the end of a sentence, with its age.
+    fn since(&self, since: Option<Timestamp>) -> String {
+        let Some(since) = since else {
+            return String::new();
+        };
+        let now = self.diagnosis.now;
+        let age = match since < now {
+            true => format!(" ({})", span(now.since(since))),
+            false => String::new(),
+        };
+        format!(", since {} UTC{age}", moment(since))
+    }
+
+    fn write_terminating(&mut self, objects: &[&Terminating]) -> fmt::Result {
         if objects.is_empty() {
             return Ok(());
         }
-        writeln!(self.out, "\n{title}: {}", objects.len())?;
+        writeln!(self.out, "\nBeing deleted: {}", objects.len())?;
         for item in objects.iter().take(self.objects_max) {
-            let mut text = item.object.short();
-            if let Some(since) = item.since {
-                text.push_str(&format!(", since {} UTC", moment(since)));
-                if since < self.diagnosis.now {
-                    text.push_str(&format!(" ({})", span(self.diagnosis.now.since(since))));
-                }
-            }
-            text.push_str(&format!(": {}", outcome_of_terminating(item)));
-            self.line("  - ", &text)?;
-            if let Some(bug) = item.bug {
-                self.line("    bug: ", bug)?;
-            }
-            for finalizer in &item.foreign_finalizers {
-                let workloads: Vec<String> =
-                    finalizer.similar_workloads.iter().map(ObjectRef::short).collect();
-                let text = match (workloads.is_empty(), finalizer.workloads_are_complete) {
-                    (false, _) => format!("workloads with a similar name: {}", workloads.join(", ")),
-                    (true, true) => "no workload of the dump has a similar name".to_owned(),
-                    (true, false) => {
-                        "no workload of the dump has a similar name, and the dump does not have all workloads"
-                            .to_owned()
-                    }
-                };
-                self.line("    ", &format!("{}: {text}", finalizer.name))?;
-                self.command(&finalizer.fix)?;
-            }
+            let (object, outcome) = (item.object.short(), outcome_of_terminating(item));
+            self.line("  - ", &format!("{object}{}: {outcome}", self.since(item.since)))?;
         }
         self.more(objects.len())
     }

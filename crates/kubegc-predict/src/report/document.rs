@@ -27,7 +27,7 @@ use super::{
 };
 use crate::{
     Comparison, Diagnosis, Forecast, ObjectFate, Remaining, Step, Wait,
-    doctor::ReferenceProblem,
+    doctor::{Cause, ReferenceProblem},
     node::json as node,
     trace::{Act, Outcome, Why},
 };
@@ -368,6 +368,19 @@ pub(crate) struct ProblemDocument {
     is_certain: bool,
 }
 
+/// A cause that keeps objects in deletion.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+pub(crate) struct CauseDocument<'a> {
+    /// Name of the cause.
+    cause: &'static str,
+    /// The cause as a sentence.
+    message: String,
+    /// The objects to repair or to delete; empty if they are those that it blocks.
+    #[cfg_attr(feature = "schemars", schemars(with = "Vec<ObjectSchema>"))]
+    objects: Vec<&'a ObjectRef>,
+}
+
 /// The schema of an object.
 #[cfg(feature = "schemars")]
 #[derive(schemars::JsonSchema)]
@@ -524,6 +537,17 @@ impl Serialize for ReferenceProblem {
             problem: self.word(),
             message: self.to_string(),
             is_certain: self.is_certain(),
+        };
+        document.serialize(serializer)
+    }
+}
+
+impl Serialize for Cause {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let document = CauseDocument {
+            cause: self.word(),
+            message: self.to_string(),
+            objects: self.objects(),
         };
         document.serialize(serializer)
     }

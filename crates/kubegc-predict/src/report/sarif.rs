@@ -5,26 +5,29 @@ use std::collections::BTreeSet;
 use kubegc_core::ObjectRef;
 use serde_json::{Value, json};
 
-use super::fates::sentence;
 use crate::Diagnosis;
 
-/// The rule of objects that stay terminating.
-const STUCK: &str = "StuckInDeletion";
-
 impl Diagnosis {
-    /// The diagnosis as a SARIF 2.1.0 log: a result for each object that is stuck in deletion, and for each
-    /// wrong owner reference. References that the dump cannot confirm are notes. Objects are logical
-    /// locations, because a dump is not a source file.
+    /// The diagnosis as a SARIF 2.1.0 log: a result for each cause that keeps objects in deletion, for each
+    /// broken extension, and for each wrong owner reference. References that the dump cannot confirm are notes.
+    /// Objects are logical locations, because a dump is not a source file.
     ///
     /// See the [specification](https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html).
     #[must_use]
     pub fn to_sarif(&self) -> Value {
-        let stuck = self.terminating.iter().filter(|one| one.is_stuck());
-        let stuck = stuck.map(|one| {
-            let fixes = one.foreign_finalizers.iter().map(|finalizer| &finalizer.fix);
-            let fixes: Vec<&str> = fixes.map(|fix| &*fix.command).collect();
-            let message = one.bug.map_or_else(|| sentence(&one.fate), str::to_owned);
-            result(STUCK, "error", &one.object, &message, &fixes)
+        let causes = self.causes.iter().filter(|cause| !cause.is_recent);
+        let causes = causes.filter_map(|one| {
+            let blocked = one.blocks.iter().map(|blocked| &blocked.object);
+            let object = one.cause.objects().into_iter().chain(blocked).next()?;
+            let level = if one.blocks.is_empty() { "warning" } else { "error" };
+            let fixes: Vec<&str> = one.fixes.iter().map(|fix| &*fix.command).collect();
+            Some(result(
+                one.cause.word(),
+                level,
+                object,
+                &one.cause.to_string(),
+                &fixes,
+            ))
         });
         let references = self.references.iter().map(|one| {
             let level = if one.problem.is_certain() { "error" } else { "note" };
@@ -33,7 +36,7 @@ impl Diagnosis {
             let fixes: Vec<&str> = one.fix.iter().map(|fix| &*fix.command).collect();
             result(one.problem.word(), level, &one.object, &message, &fixes)
         });
-        let results: Vec<Value> = stuck.chain(references).collect();
+        let results: Vec<Value> = causes.chain(references).collect();
         let rules: BTreeSet<&str> = results
             .iter()
             .filter_map(|result| result["ruleId"].as_str())

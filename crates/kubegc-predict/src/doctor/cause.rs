@@ -1,0 +1,271 @@
+//! Causes that keep objects in deletion.
+
+use std::{fmt, sync::Arc};
+
+use kubegc_core::{ObjectRef, Timestamp};
+use serde::Serialize;
+
+use super::Fix;
+use crate::{BrokenExtension, Extension};
+
+/// A cause that keeps objects in deletion, with the way to repair it.
+#[non_exhaustive]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct RootCause {
+    /// The cause.
+    #[serde(flatten)]
+    #[cfg_attr(
+        feature = "schemars",
+        schemars(with = "crate::document::CauseDocument<'static>")
+    )]
+    pub cause: Cause,
+    /// Since when, if the dump shows it.
+    #[cfg_attr(feature = "schemars", schemars(with = "Option<String>"))]
+    pub since: Option<Timestamp>,
+    /// Whether everything that it blocks has been terminating for so short a time that nothing may be wrong.
+    pub is_recent: bool,
+    /// Who should act.
+    pub actor: String,
+    /// Conditions, messages and times that show it.
+    pub evidence: Vec<String>,
+    /// What it blocks, each object after one that it waits for. Empty for a broken extension that nothing
+    /// waits for.
+    pub blocks: Vec<Blocked>,
+    /// The ways to repair it, the best one first.
+    pub fixes: Vec<Fix>,
+    /// What not to do, and why.
+    pub warnings: Vec<String>,
+}
+
+/// An object that a cause keeps in deletion.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct Blocked {
+    /// The object.
+    #[cfg_attr(feature = "schemars", schemars(with = "crate::document::ObjectSchema"))]
+    pub object: ObjectRef,
+    /// The time at which its deletion was requested; `None` if it is not terminating yet.
+    #[cfg_attr(feature = "schemars", schemars(with = "Option<String>"))]
+    pub since: Option<Timestamp>,
+    /// The number of objects between it and the cause.
+    pub depth: usize,
+    /// Whether it is not terminating because the API server refuses its deletion.
+    pub is_refused: bool,
+    #[serde(skip)]
+    pub(crate) position: u32,
+}
+
+/// What keeps objects in deletion.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Cause {
+    /// An extension of the API server that cannot be reached, or a webhook that refuses.
+    Extension(BrokenExtension),
+    /// The API server refuses requests for another reason.
+    Refused {
+        /// Its message.
+        message: Arc<str>,
+    },
+    /// A component outside of kube-controller-manager does not act.
+    Component {
+        /// The component.
+        name: &'static str,
+    },
+    /// The finalizer of an operator.
+    Finalizer {
+        /// The finalizer.
+        name: Arc<str>,
+    },
+    /// The kubelet of a node does not run.
+    LostNode {
+        /// The name of the node.
+        node: Arc<str>,
+        /// The node, if it exists.
+        object: Option<ObjectRef>,
+    },
+    /// A kubelet that runs has not ended pods.
+    PodNotEnded {
+        /// The name of its node.
+        node: Arc<str>,
+    },
+    /// Objects that are deleted in the foreground wait for each other.
+    ForegroundCycle {
+        /// These.
+        members: Vec<ObjectRef>,
+    },
+    /// Pods that are not being deleted use a claim.
+    ClaimInUse {
+        /// The claim.
+        claim: ObjectRef,
+        /// The pods.
+        pods: Vec<ObjectRef>,
+    },
+    /// A volume is bound to a claim that is not being deleted.
+    VolumeBound {
+        /// The volume.
+        volume: ObjectRef,
+        /// The claim.
+        claim: ObjectRef,
+    },
+    /// A bug of the job-controller leaves its finalizer on pods.
+    JobTracking,
+    /// A dependent has an owner of a kind that is not served.
+    OwnerNotServed {
+        /// The dependent.
+        object: ObjectRef,
+        /// apiVersion and kind of that owner.
+        kind: String,
+    },
+    /// A namespace or a CustomResourceDefinition has content that is not in the dump.
+    UnseenContent {
+        /// The namespace or definition.
+        object: ObjectRef,
+        /// The resources that are not complete in the dump, as kubectl accepts them.
+        resources: Vec<String>,
+    },
+    /// Anything else.
+    Other {
+        /// The object that waits.
+        object: ObjectRef,
+        /// The end of the sentence that the object is.
+        wait: String,
+    },
+}
+
+impl Cause {
+    /// One word for it.
+    #[must_use]
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::Extension(BrokenExtension { extension, .. }) => match extension {
+                Extension::Api { .. } => "ApiUnavailable",
+                Extension::Webhook { .. } => "WebhookRefuses",
+                Extension::Conversion { .. } => "ConversionFails",
+            },
+            Self::Refused { .. } => "RequestRefused",
+            Self::Component { .. } => "ComponentDoesNotAct",
+            Self::Finalizer { .. } => "OperatorFinalizer",
+            Self::LostNode { .. } => "NodeLost",
+            Self::PodNotEnded { .. } => "PodNotEnded",
+            Self::ForegroundCycle { .. } => "ForegroundCycle",
+            Self::ClaimInUse { .. } => "ClaimInUse",
+            Self::VolumeBound { .. } => "VolumeBound",
+            Self::JobTracking => "JobTrackingLeak",
+            Self::OwnerNotServed { .. } => "OwnerNotServed",
+            Self::UnseenContent { .. } => "ContentNotInDump",
+            Self::Other { .. } => "Other",
+        }
+    }
+
+    /// The objects to repair or to delete. Empty if they are those that it blocks.
+    #[must_use]
+    pub fn objects(&self) -> Vec<&ObjectRef> {
+        match self {
+            Self::Extension(broken) => vec![&broken.object],
+            Self::LostNode { object, .. } => object.iter().collect(),
+            Self::ForegroundCycle { members } => members.iter().collect(),
+            Self::ClaimInUse { pods, .. } => pods.iter().collect(),
+            Self::VolumeBound { claim, .. } => vec![claim],
+            Self::OwnerNotServed { object, .. }
+            | Self::UnseenContent { object, .. }
+            | Self::Other { object, .. } => vec![object],
+            Self::Refused { .. }
+            | Self::Component { .. }
+            | Self::Finalizer { .. }
+            | Self::PodNotEnded { .. }
+            | Self::JobTracking => Vec::new(),
+        }
+    }
+}
+
+/// Maximum number of objects that a sentence, or a list of fixes, names.
+pub(super) const NAMED_MAX: usize = 3;
+
+/// The names of some objects, and the number of the others.
+pub(super) fn names(objects: &[ObjectRef]) -> String {
+    let names: Vec<String> = objects.iter().take(NAMED_MAX).map(ObjectRef::short).collect();
+    match objects.len().saturating_sub(NAMED_MAX) {
+        0 => names.join(", "),
+        more => format!("{} and {more} more", names.join(", ")),
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Extension(BrokenExtension {
+                object,
+                extension,
+                failure,
+                ..
+            }) => {
+                let object = object.short();
+                match extension {
+                    Extension::Api { api_version, .. } => write!(
+                        f,
+                        "{object} is not available ({failure}): the discovery of {api_version} fails, and no \
+                         namespace can be removed"
+                    ),
+                    Extension::Webhook { name, requests, .. } => write!(
+                        f,
+                        "webhook {name} of {object} refuses {}: {failure}",
+                        requests.join(", ")
+                    ),
+                    Extension::Conversion { .. } => write!(
+                        f,
+                        "the conversion webhook of {object} cannot be reached ({failure}): objects that are not \
+                         stored in the requested version cannot be read"
+                    ),
+                }
+            }
+            Self::Refused { message } => write!(f, "the API server refuses requests: {message}"),
+            Self::Component { name } => write!(f, "{name} does not remove its finalizers"),
+            Self::Finalizer { name } => {
+                write!(f, "finalizer {name} of an operator, which does not remove it")
+            }
+            Self::LostNode { node, .. } => write!(f, "the kubelet of node {node} does not run"),
+            Self::PodNotEnded { node } => write!(
+                f,
+                "the kubelet of node {node}, which runs, has not ended pods after their grace period"
+            ),
+            Self::ForegroundCycle { members } => write!(
+                f,
+                "a cycle of {} in foreground deletion, each of which waits for another one: {}",
+                members.len(),
+                names(members)
+            ),
+            Self::ClaimInUse { claim, pods } => {
+                let use_it = if pods.len() == 1 { "uses it" } else { "use it" };
+                write!(f, "{} cannot be removed: {} {use_it}", claim.short(), names(pods))
+            }
+            Self::VolumeBound { volume, claim } => {
+                let (volume, claim) = (volume.short(), claim.short());
+                write!(f, "{volume} cannot be removed: it is bound to {claim}")
+            }
+            Self::JobTracking => f.write_str(
+                "the job-controller of 1.23.0 to 1.23.5 may leave finalizer batch.kubernetes.io/job-tracking on pods \
+                 whose Job no longer exists",
+            ),
+            Self::OwnerNotServed { object, kind } => write!(
+                f,
+                "{} names an owner of {kind}, which is not served: the garbage collector never decides about it",
+                object.short()
+            ),
+            Self::UnseenContent { object, .. } => {
+                write!(f, "{} may have content that is not in the dump", object.short())
+            }
+            Self::Other { object, wait } => write!(f, "{} is {wait}", object.short()),
+        }
+    }
+}
+
+impl Blocked {
+    /// Whether it is being deleted, or would be if the API server allowed it.
+    pub(crate) const fn is_in_deletion(&self) -> bool {
+        self.since.is_some() || self.is_refused
+    }
+}

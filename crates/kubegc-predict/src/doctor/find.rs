@@ -1,0 +1,493 @@
+//! Finds the causes that keep objects in deletion, and what each blocks.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    mem,
+    sync::Arc,
+    time::Duration,
+};
+
+use foldhash::fast::FixedState;
+use indexmap::IndexMap;
+use kubegc_control_plane::finalizers::{OVERDUE, Owner};
+use kubegc_core::{
+    ObjectMeta, ObjectRef, OwnerReference, Timestamp, metadata,
+    record::{Condition, Resource},
+};
+
+use super::{Blocked, Cause, RootCause, cause::NAMED_MAX};
+use crate::{
+    BlockedBy, BrokenExtension, Cluster, Extension, Fate, Finding, Missing, ObjectFate, Step, Wait,
+    cluster::{DELETING, HAS_CONTENT, Relation},
+    refusals::Refusals,
+    report::{sentence, span},
+    run::deletion_requested_at,
+};
+
+/// The time for which an operator may need to remove its finalizer.
+const RECENT: Duration = Duration::from_secs(60);
+const PV_PROTECTION: &str = "kubernetes.io/pv-protection";
+const PVC_PROTECTION: &str = "kubernetes.io/pvc-protection";
+
+/// Finds the causes in the forecast without deletes.
+pub(super) struct Finder<'c> {
+    pub(super) cluster: &'c Cluster,
+    now: Timestamp,
+    fates: BTreeMap<u32, &'c ObjectFate>,
+    /// The objects that stay because the API server refuses their deletion.
+    refused: BTreeMap<u32, &'c Step>,
+    /// The causes, with the objects that wait for each directly.
+    found: IndexMap<Cause, BTreeSet<u32>, FixedState>,
+}
+
+impl<'c> Finder<'c> {
+    pub(super) fn new(cluster: &'c Cluster) -> Self {
+        let forecast = cluster.pending();
+        let refusals = Refusals::of(&forecast.timeline);
+        let refused = forecast.fates.iter().filter_map(|fate| {
+            let is_kept = matches!(fate.fate, Fate::Kept | Fate::Released { .. });
+            let uid = &fate.object.uid;
+            let mut steps = refusals.about(uid).filter(|_| is_kept);
+            let step = steps.find(|step| step.is_delete() && step.object.uid == *uid)?;
+            Some((fate.position, step))
+        });
+        Self {
+            cluster,
+            now: forecast.began,
+            refused: refused.collect(),
+            fates: forecast.fates.iter().map(|fate| (fate.position, fate)).collect(),
+            found: IndexMap::default(),
+        }
+    }
+
+    /// Finds them. Those of broken extensions are first.
+    ///
+    /// # Complexity
+    /// O(t) for t terminating objects, and the number of objects that each cause blocks.
+    pub(super) fn causes(mut self) -> Vec<RootCause> {
+        let cluster = self.cluster;
+        for broken in cluster.broken_extensions() {
+            self.found.entry(Cause::Extension(broken.clone())).or_default();
+        }
+        let refused: Vec<(u32, &Step)> = self.refused.iter().map(|(at, step)| (*at, *step)).collect();
+        for (position, step) in refused {
+            if let Some(message) = &step.failure {
+                self.add_refused(message, position);
+            }
+        }
+        for fate in &cluster.pending().fates {
+            self.add_waits(fate);
+            if let Some(cause) = self.unforeseen(fate) {
+                self.add(cause, fate.position);
+            }
+        }
+        for finding in &cluster.pending().findings {
+            if let Finding::Cycle { objects } = finding {
+                let positions = objects
+                    .iter()
+                    .flat_map(|object| cluster.positions_of(&object.uid));
+                let members = objects.clone();
+                self.found
+                    .insert(Cause::ForegroundCycle { members }, positions.collect());
+            }
+        }
+        self.add_rest();
+        let found = mem::take(&mut self.found).into_iter();
+        let causes = found.filter_map(|(cause, roots)| self.root_cause(cause, &roots));
+        causes.collect()
+    }
+
+    fn add(&mut self, cause: Cause, position: u32) {
+        self.found.entry(cause).or_default().insert(position);
+    }
+
+    fn add_refused(&mut self, message: &Arc<str>, position: u32) {
+        let webhooks = self.cluster.webhooks_in(message);
+        if webhooks.is_empty() {
+            let message = Arc::clone(message);
+            self.add(Cause::Refused { message }, position);
+        }
+        for webhook in webhooks {
+            self.add(Cause::Extension(webhook), position);
+        }
+    }
+
+    fn add_waits(&mut self, fate: &'c ObjectFate) {
+        let Fate::Terminating { waits_for } = &fate.fate else {
+            return;
+        };
+        let (cluster, position) = (self.cluster, fate.position);
+        for wait in waits_for {
+            match wait {
+                Wait::Refused { message, .. } => self.add_refused(message, position),
+                Wait::Dependents { blocking } => {
+                    for dependent in blocking {
+                        let mut at = cluster.positions_of(&dependent.object.uid);
+                        match &dependent.because {
+                            // A cause keeps the dependent, which keeps the object.
+                            Some(BlockedBy::Refused(_)) if at.any(|at| self.refused.contains_key(&at)) => {}
+                            Some(BlockedBy::Refused(message)) => self.add_refused(message, position),
+                            Some(BlockedBy::OwnerNotServed(kind)) => {
+                                let (object, kind) = (dependent.object.clone(), kind.clone());
+                                self.add(Cause::OwnerNotServed { object, kind }, position);
+                            }
+                            None => {}
+                        }
+                    }
+                }
+                wait => {
+                    if let Some(cause) = self.cause_of(wait, position) {
+                        self.add(cause, position);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The cause of a wait that names it.
+    fn cause_of(&self, wait: &Wait, position: u32) -> Option<Cause> {
+        let cluster = self.cluster;
+        let extension = |kind: &str, name: &Arc<str>| {
+            let mut broken = cluster.broken_extensions().iter();
+            let found = broken.find(|one| *one.object.kind == *kind && one.object.name == *name);
+            found.cloned().map(Cause::Extension)
+        };
+        match wait {
+            Wait::Discovery { api_service, .. } => extension("APIService", api_service),
+            Wait::Conversion { definition, .. } => extension("CustomResourceDefinition", definition),
+            Wait::Kubelet {
+                node: Some(node),
+                overdue_since: Some(_),
+            } => Some(Cause::PodNotEnded {
+                node: Arc::clone(node),
+            }),
+            Wait::Kubelet { node: Some(node), .. } => {
+                let object = cluster.by_name(Resource::Nodes, "", node);
+                Some(Cause::LostNode {
+                    node: Arc::clone(node),
+                    object: object.map(|at| cluster.object_ref(at)),
+                })
+            }
+            Wait::Finalizer { name, known, .. } => match known.map(|known| known.owner) {
+                None => Some(Cause::Finalizer {
+                    name: Arc::clone(name),
+                }),
+                Some(Owner::External(name)) => Some(Cause::Component { name }),
+                Some(_) => self.in_use(name, position),
+            },
+            _ => None,
+        }
+    }
+
+    /// What uses a claim or volume, if it is not being deleted.
+    fn in_use(&self, finalizer: &str, position: u32) -> Option<Cause> {
+        let cluster = self.cluster;
+        let user = match finalizer {
+            PVC_PROTECTION => Resource::Pods,
+            PV_PROTECTION => Resource::PersistentVolumeClaims,
+            _ => return None,
+        };
+        let is_ending = |at: u32| {
+            let fate = self.fates.get(&at).map(|fate| &fate.fate);
+            matches!(fate, Some(Fate::Deleted { .. } | Fate::Terminating { .. }))
+        };
+        let related = cluster.related(position).into_iter();
+        let users: BTreeSet<u32> = related
+            .filter(|one| one.relation == Relation::Read && cluster.resource_at(one.position) == Some(user))
+            .map(|one| one.position)
+            .filter(|at| !is_ending(*at))
+            .collect();
+        let users: Vec<ObjectRef> = users.into_iter().map(|at| cluster.object_ref(at)).collect();
+        let (object, first) = (cluster.object_ref(position), users.first()?.clone());
+        Some(match user {
+            Resource::Pods => Cause::ClaimInUse {
+                claim: object,
+                pods: users,
+            },
+            _ => Cause::VolumeBound {
+                volume: object,
+                claim: first,
+            },
+        })
+    }
+
+    /// A cause that the forecast does not show, because it assumes that controllers have no bugs, or because it
+    /// cannot tell whether there is content.
+    fn unforeseen(&self, fate: &ObjectFate) -> Option<Cause> {
+        let (cluster, view) = (self.cluster, fate.before());
+        if !view.is_deleting() {
+            return None;
+        }
+        let meta = view.meta();
+        if cluster.leaks_job_tracking(fate.position, &meta) {
+            return Some(Cause::JobTracking);
+        }
+        let Fate::Undetermined { missing, .. } = &fate.fate else {
+            return None;
+        };
+        let is_overdue = self.now.since(meta.deletion_timestamp?) > OVERDUE;
+        let mut missing = missing.iter().filter(|_| is_overdue);
+        missing.find_map(|missing| match missing {
+            Missing::Content { object, resources } if *object == *fate.object => Some(Cause::UnseenContent {
+                object: object.clone(),
+                resources: resources.clone(),
+            }),
+            _ => None,
+        })
+    }
+
+    /// Adds the terminating objects that none of the causes keeps, those that wait for others last.
+    fn add_rest(&mut self) {
+        let mut reached = BTreeSet::new();
+        for (cause, roots) in &self.found {
+            reached.extend(self.blocked(cause, roots).into_iter().map(|(at, _)| at));
+        }
+        for is_last in [false, true] {
+            for fate in &self.cluster.pending().fates {
+                let Fate::Terminating { waits_for } = &fate.fate else {
+                    continue;
+                };
+                let is_other = |wait: &Wait| matches!(wait, Wait::Dependents { .. } | Wait::Content { .. });
+                if waits_for.iter().any(is_other) != is_last || reached.contains(&fate.position) {
+                    continue;
+                }
+                let is_unseen =
+                    |wait: &Wait| matches!(wait, Wait::Content { remaining, .. } if remaining.is_empty());
+                let object = ObjectRef::clone(&fate.object);
+                let cause = match waits_for.iter().any(is_unseen) {
+                    true => Cause::UnseenContent {
+                        object,
+                        resources: Vec::new(),
+                    },
+                    false => Cause::Other {
+                        object,
+                        wait: sentence(&fate.fate),
+                    },
+                };
+                let roots = BTreeSet::from([fate.position]);
+                reached.extend(self.blocked(&cause, &roots).into_iter().map(|(at, _)| at));
+                self.found.insert(cause, roots);
+            }
+        }
+    }
+
+    /// The objects that a cause blocks, with the number of objects between: breadth first from those that
+    /// wait for it directly.
+    fn blocked(&self, cause: &Cause, roots: &BTreeSet<u32>) -> Vec<(u32, usize)> {
+        // The forecast assumes that this cause ends.
+        let is_unforeseen = *cause == Cause::JobTracking;
+        let is_blocked = |at: u32| match self.fates.get(&at).map(|fate| &fate.fate) {
+            Some(Fate::Terminating { .. }) => true,
+            Some(Fate::Undetermined { .. }) => self.has_fact(at, DELETING),
+            Some(Fate::Deleted { .. }) => is_unforeseen && self.has_fact(at, DELETING),
+            _ => false,
+        };
+        let mut seen = roots.clone();
+        let mut found: Vec<(u32, usize)> = roots.iter().map(|at| (*at, 0)).collect();
+        let mut next = 0;
+        while let Some(&(position, depth)) = found.get(next) {
+            next += 1;
+            for at in self.waiting_for(position) {
+                if is_blocked(at) && seen.insert(at) {
+                    found.push((at, depth + 1));
+                }
+            }
+        }
+        found
+    }
+
+    /// The objects that wait for an object while they are terminating.
+    fn waiting_for(&self, position: u32) -> Vec<u32> {
+        let cluster = self.cluster;
+        let Some(view) = cluster.snapshot.view(position as usize) else {
+            return Vec::new();
+        };
+        let mut waiting = Vec::new();
+        for reference in view.owner_references().filter(OwnerReference::is_blocking) {
+            let owners = cluster.positions_of(&reference.uid);
+            waiting.extend(owners.filter(|at| self.has_finalizer(*at, metadata::FINALIZER_FOREGROUND)));
+        }
+        for related in cluster.related(position) {
+            let (at, waits) = (related.position, related.relation == Relation::Waits);
+            let is_waiting = match cluster.resource_at(at) {
+                Some(Resource::PersistentVolumeClaims) => waits && self.has_finalizer(at, PVC_PROTECTION),
+                Some(Resource::PersistentVolumes) => {
+                    related.relation == Relation::Follows && self.has_finalizer(at, PV_PROTECTION)
+                }
+                _ => waits && self.has_fact(at, HAS_CONTENT),
+            };
+            waiting.extend(is_waiting.then_some(at));
+        }
+        waiting
+    }
+
+    fn has_fact(&self, position: u32, fact: u8) -> bool {
+        self.cluster.edges.facts[position as usize] & fact != 0
+    }
+
+    /// Whether an object has a finalizer at the end of the forecast, or in the dump if it is removed then.
+    fn has_finalizer(&self, position: u32, name: &str) -> bool {
+        let after = self.fates.get(&position).and_then(|fate| fate.after.as_deref());
+        match (after, self.cluster.snapshot.view(position as usize)) {
+            (Some(after), _) => after.finalizers.iter().any(|finalizer| **finalizer == *name),
+            (None, Some(view)) => view.finalizers().any(|finalizer| **finalizer == *name),
+            (None, None) => false,
+        }
+    }
+
+    /// The cause with all that belongs to it; `None` if it keeps nothing in deletion.
+    fn root_cause(&self, cause: Cause, roots: &BTreeSet<u32>) -> Option<RootCause> {
+        let blocked = self.blocked(&cause, roots).into_iter();
+        let blocks = blocked.filter_map(|(position, depth)| {
+            let view = self.cluster.snapshot.view(position as usize)?;
+            Some(Blocked {
+                object: view.object_ref(),
+                since: deletion_requested_at(&view.meta()),
+                depth,
+                is_refused: self.refused.contains_key(&position),
+                position,
+            })
+        });
+        let mut blocks: Vec<Blocked> = blocks.collect();
+        if !blocks.iter().any(Blocked::is_in_deletion) {
+            blocks.clear();
+        }
+        let is_extension = matches!(cause, Cause::Extension(_));
+        if blocks.is_empty() && !is_extension {
+            return None;
+        }
+        let direct = blocks.iter().filter(|one| one.depth == 0);
+        let since = match &cause {
+            Cause::Extension(broken) => broken.since,
+            Cause::LostNode { object: node, .. } => {
+                let ready = node.as_ref().and_then(|node| self.ready(node));
+                ready.and_then(|ready| ready.last_transition_time)
+            }
+            _ => direct.filter_map(|one| one.since).min(),
+        };
+        let may_be_recent = matches!(
+            cause,
+            Cause::Finalizer { .. } | Cause::UnseenContent { .. } | Cause::Other { .. }
+        );
+        let is_recent = |one: &Blocked| {
+            let is_namespace = *one.object.kind == *"Namespace";
+            let limit = if is_namespace { OVERDUE } else { RECENT };
+            // Without anything newer in the dump, nobody knows how long ago it was.
+            let age = |since: Timestamp| since < self.now && self.now.since(since) < limit;
+            one.since.is_none_or(age)
+        };
+        let repair = self.repair(&cause, &blocks);
+        Some(RootCause {
+            since,
+            is_recent: may_be_recent && blocks.iter().all(is_recent),
+            evidence: self.evidence(&cause, &blocks),
+            actor: repair.actor,
+            fixes: repair.fixes,
+            warnings: repair.warnings,
+            cause,
+            blocks,
+        })
+    }
+
+    fn evidence(&self, cause: &Cause, blocks: &[Blocked]) -> Vec<String> {
+        let cluster = self.cluster;
+        let mut evidence = Vec::new();
+        match cause {
+            Cause::Extension(_) | Cause::Refused { .. } => {
+                evidence.extend(blocks.iter().find_map(|one| self.refusal(one)));
+            }
+            Cause::Component { name } => {
+                let silent = cluster.silent.iter().find(|silent| silent.component == *name);
+                evidence.push(match silent {
+                    Some(silent) => format!(
+                        "{} has waited for it for {}, and it normally needs seconds",
+                        silent.object.short(),
+                        span(silent.lasted)
+                    ),
+                    None => "it is assumed not to act".to_owned(),
+                });
+            }
+            Cause::Finalizer { name } => evidence.push(cluster.similarity(name)),
+            Cause::LostNode { object, .. } => evidence.push(match object {
+                Some(node) => match self.ready(node) {
+                    Some(ready) => quote(&ready, node),
+                    None => format!("{} has no condition Ready", node.short()),
+                },
+                None => "the node does not exist".to_owned(),
+            }),
+            _ => {}
+        }
+        let wanted: &[&str] = match cause {
+            Cause::Extension(BrokenExtension {
+                extension: Extension::Api { .. },
+                ..
+            }) => &["NamespaceDeletionDiscoveryFailure"],
+            Cause::Extension(_) | Cause::Refused { .. } => &["NamespaceDeletionContentFailure"],
+            _ => &["NamespaceContentRemaining", "NamespaceFinalizersRemaining"],
+        };
+        let namespaces = blocks.iter().filter(|one| *one.object.kind == *"Namespace");
+        for one in namespaces.take(NAMED_MAX) {
+            let record = cluster.snapshot.record_at(one.position as usize);
+            let conditions = record
+                .as_ref()
+                .and_then(|record| record.namespace()?.conditions.known());
+            let conditions = conditions.into_iter().flatten();
+            let conditions = conditions
+                .filter(|condition| condition.is_true() && wanted.contains(&&*condition.condition_type));
+            evidence.extend(conditions.map(|condition| quote(condition, &one.object)));
+        }
+        evidence
+    }
+
+    /// The condition `Ready` of a node.
+    fn ready(&self, node: &ObjectRef) -> Option<Condition> {
+        let snapshot = &self.cluster.snapshot;
+        let record = snapshot.find("", &node.kind, "", &node.name)?.record();
+        let mut conditions = record.node()?.conditions.known()?.iter();
+        conditions
+            .find(|condition| *condition.condition_type == *"Ready")
+            .cloned()
+    }
+
+    /// The refusal of the API server that keeps an object. The condition of a namespace quotes its own.
+    fn refusal(&self, blocked: &Blocked) -> Option<String> {
+        if *blocked.object.kind == *"Namespace" {
+            return None;
+        }
+        let (actor, message) = match self.refused.get(&blocked.position) {
+            Some(step) => (step.actor, step.failure.as_ref()?),
+            None => match &self.fates.get(&blocked.position)?.fate {
+                Fate::Terminating { waits_for } => waits_for.iter().find_map(|wait| match wait {
+                    Wait::Refused { actor, message, .. } => Some((*actor, message)),
+                    _ => None,
+                })?,
+                _ => return None,
+            },
+        };
+        let object = blocked.object.short();
+        Some(format!(
+            "the API server refuses the request of the {actor} for {object}: {message}"
+        ))
+    }
+
+    /// The metadata of an object in the dump.
+    pub(super) fn meta(&self, blocked: &Blocked) -> Option<ObjectMeta> {
+        Some(self.cluster.snapshot.view(blocked.position as usize)?.meta())
+    }
+}
+
+/// A condition as evidence.
+fn quote(condition: &Condition, of: &ObjectRef) -> String {
+    let Condition {
+        condition_type,
+        status,
+        message,
+        ..
+    } = condition;
+    let since = condition.last_transition_time;
+    let since = since.map_or_else(String::new, |since| format!(" since {since}"));
+    format!(
+        "condition {condition_type} of {} is {status}{since}: {message}",
+        of.short()
+    )
+}

@@ -1,0 +1,339 @@
+//! Who should act on a cause, the commands that repair it with their risk, and what not to do.
+
+use kubegc_control_plane::finalizers::{self, Owner};
+use kubegc_core::{ObjectRef, OwnerReference, record::Resource};
+use kubegc_snapshot::Details;
+use serde_json::json;
+
+use super::{
+    Blocked, Cause, Fix, JOB_TRACKING, ReferenceProblem,
+    cause::{NAMED_MAX, names},
+    find::Finder,
+    quoted,
+};
+use crate::{BrokenExtension, Cluster, Extension, cluster::DELETING, fate::content_command};
+
+/// The repair of a cause.
+pub(super) struct Repair {
+    pub(super) actor: String,
+    pub(super) fixes: Vec<Fix>,
+    pub(super) warnings: Vec<String>,
+}
+
+/// The first minor release in which a node can be tainted as out of service without a feature gate.
+const OUT_OF_SERVICE_MINOR: u16 = 26;
+const TWO_PODS: &str = "if its containers still run, two pods of a StatefulSet may use one volume";
+
+impl Finder<'_> {
+    /// How to repair a cause.
+    ///
+    /// # Complexity
+    /// O(b) for b objects that it blocks.
+    pub(super) fn repair(&self, cause: &Cause, blocks: &[Blocked]) -> Repair {
+        let cluster = self.cluster;
+        let direct: Vec<&Blocked> = blocks.iter().filter(|one| one.depth == 0).collect();
+        let all: Vec<ObjectRef> = direct.iter().map(|one| one.object.clone()).collect();
+        let mut warnings = Vec::new();
+        let (actor, mut fixes) = match cause {
+            Cause::Extension(broken) => {
+                let actor = match broken.extension.service() {
+                    Some((namespace, name)) => {
+                        format!("the administrator of service/{name} -n {namespace}")
+                    }
+                    None => format!("the administrator of {}", broken.object.short()),
+                };
+                (actor, extension(cluster, broken))
+            }
+            Cause::Refused { message } => {
+                let binding = message.split_once("with binding '");
+                let binding = binding.and_then(|(_, after)| Some(after.split_once('\'')?.0));
+                let fix = binding.map(|name| {
+                    let command = format!("kubectl delete validatingadmissionpolicybinding {}", quoted(name));
+                    fix(
+                        command,
+                        "the policy is no longer enforced where it is bound by this",
+                    )
+                });
+                let actor = "the administrator of the policy that refuses".to_owned();
+                (actor, fix.into_iter().collect())
+            }
+            Cause::Component { name } => {
+                let is_its = |finalizer: &str| {
+                    let known = finalizers::find(finalizer);
+                    known.is_some_and(|known| known.owner == Owner::External(*name))
+                };
+                let mut fixes = Vec::new();
+                if let Some(first) = all.first() {
+                    let command = cluster.command("describe", first, "");
+                    let risk =
+                        format!("none: its Events name the failure if {name} runs; otherwise start it");
+                    fixes.push(fix(command, risk));
+                }
+                fixes.extend(self.removals(&direct, is_its));
+                warnings.push(format!(
+                    "remove the finalizer while {name} can be started: nothing cleans up then"
+                ));
+                ((*name).to_owned(), fixes)
+            }
+            Cause::Finalizer { name } => {
+                let similar = cluster.similar_workloads(name);
+                let logs = similar.first().map(|workload| {
+                    let kind = workload.kind.to_lowercase();
+                    let (namespace, workload) = (quoted(&workload.namespace), quoted(&workload.name));
+                    let command = format!("kubectl logs {kind}/{workload} -n {namespace}");
+                    let risk = "none: if it is the operator, it says why it does not remove the finalizer";
+                    fix(command, risk)
+                });
+                let mut fixes: Vec<Fix> = logs.into_iter().collect();
+                fixes.extend(self.removals(&direct, |finalizer| *finalizer == **name));
+                warnings.push(
+                    "remove the finalizer while its operator can be started: nothing cleans up then"
+                        .to_owned(),
+                );
+                let actor = match similar.is_empty() {
+                    true => "the operator".to_owned(),
+                    false => format!("the operator, perhaps {}", names(&similar)),
+                };
+                (actor, fixes)
+            }
+            Cause::LostNode { node, object } => {
+                let mut fixes = Vec::new();
+                if let Some(object) = object {
+                    if cluster.version().minor() >= OUT_OF_SERVICE_MINOR {
+                        let taint = "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute";
+                        fixes.push(fix(
+                            format!("kubectl taint nodes {} {taint}", quoted(node)),
+                            "its pods are deleted at once and their volumes detached",
+                        ));
+                    }
+                    let risk = "its pods are deleted at once, and the node must be registered again";
+                    fixes.push(fix(cluster.command("delete", object, ""), risk));
+                }
+                fixes.extend(ended(cluster, &all));
+                warnings.push(format!("any of it unless the machine is off: {TWO_PODS}"));
+                (format!("the administrator of node {node}"), fixes)
+            }
+            Cause::PodNotEnded { node } => {
+                let describe = all.first().map(|pod| {
+                    let risk = "none: its Events name what the kubelet cannot end or unmount";
+                    fix(cluster.command("describe", pod, ""), risk)
+                });
+                let mut fixes: Vec<Fix> = describe.into_iter().collect();
+                fixes.extend(ended(cluster, &all));
+                (format!("the kubelet of node {node}"), fixes)
+            }
+            Cause::ForegroundCycle { members } => ("you".to_owned(), breaks(cluster, members)),
+            Cause::ClaimInUse { pods, .. } => {
+                let risk = "a controller creates the pod again, which waits for a new claim; the claim's volume may be \
+                            deleted with it";
+                warnings.push(
+                    "remove finalizer kubernetes.io/pvc-protection: the volume can be deleted under a running pod"
+                        .to_owned(),
+                );
+                ("you".to_owned(), deletes(cluster, pods, risk))
+            }
+            Cause::VolumeBound { claim, .. } => {
+                let claim = std::slice::from_ref(claim);
+                warnings.push(
+                    "remove finalizer kubernetes.io/pv-protection: the claim loses its volume while it is used"
+                        .to_owned(),
+                );
+                let risk = "the data is lost if the reclaim policy of the volume is Delete";
+                ("you".to_owned(), deletes(cluster, claim, risk))
+            }
+            Cause::JobTracking => {
+                let actor = "kube-controller-manager: restart it, or upgrade to 1.23.6".to_owned();
+                let mut fixes = self.removals(&direct, |finalizer| finalizer == JOB_TRACKING);
+                for fix in &mut fixes {
+                    fix.risk = "none: the Job no longer exists".to_owned();
+                }
+                (actor, fixes)
+            }
+            Cause::OwnerNotServed { object, .. } => {
+                let position = cluster.positions_of(&object.uid).next();
+                let wrong = position.map(|at| cluster.wrong_references(at, false));
+                let is_unserved =
+                    |problem: &ReferenceProblem| matches!(problem, ReferenceProblem::KindNotServed { .. });
+                let wrong = wrong.into_iter().flatten();
+                let fixes = wrong
+                    .filter(|one| is_unserved(&one.problem))
+                    .filter_map(|one| one.fix);
+                let risk = format!("{} is deleted with its other owners", object.short());
+                (
+                    "you".to_owned(),
+                    fixes.map(|one| fix(one.command, risk.clone())).collect(),
+                )
+            }
+            Cause::UnseenContent { object, resources } => {
+                let risk = "none: a diagnosis with its output, and with that of `kubectl get apiservices -o json`, \
+                            names what remains";
+                let fixes = vec![fix(content_command(object, resources), risk)];
+                ("you".to_owned(), fixes)
+            }
+            Cause::Other { .. } => ("the component that it waits for".to_owned(), Vec::new()),
+        };
+        let more = all.len().saturating_sub(NAMED_MAX);
+        if let (Some(last), 1.., true) = (fixes.last_mut(), more, cause.objects().is_empty()) {
+            last.risk
+                .push_str(&format!("; {more} more objects need the same"));
+        }
+        for (kind, finalizer, content) in [
+            (
+                "Namespace",
+                "kubernetes",
+                "its content stays in etcd, and is there again in a namespace of its name",
+            ),
+            (
+                "CustomResourceDefinition",
+                "customresourcecleanup.apiextensions.k8s.io",
+                "its custom resources stay in etcd, and are there again with a definition of its name",
+            ),
+        ] {
+            if let Some(one) = blocks.iter().find(|one| *one.object.kind == *kind) {
+                let object = one.object.short();
+                warnings.push(format!("remove finalizer {finalizer} of {object}: {content}"));
+            }
+        }
+        Repair {
+            actor,
+            fixes,
+            warnings,
+        }
+    }
+
+    /// The removal of some finalizers of the first of these objects by hand.
+    fn removals(&self, objects: &[&Blocked], is_meant: impl Fn(&str) -> bool) -> Vec<Fix> {
+        let mut fixes = Vec::new();
+        for one in objects.iter().take(NAMED_MAX) {
+            let finalizers = self.meta(one).map(|meta| meta.finalizers);
+            for (index, name) in finalizers.iter().flatten().enumerate() {
+                if is_meant(name) {
+                    fixes.push(self.cluster.fix_of_finalizer(&one.object, index, name));
+                }
+            }
+        }
+        fixes
+    }
+}
+
+fn fix(command: String, risk: impl Into<String>) -> Fix {
+    Fix {
+        command,
+        risk: risk.into(),
+    }
+}
+
+/// The deletion of the first of these objects.
+fn deletes(cluster: &Cluster, objects: &[ObjectRef], risk: &str) -> Vec<Fix> {
+    let objects = objects.iter().take(NAMED_MAX);
+    let fixes = objects.map(|object| fix(cluster.command("delete", object, ""), risk));
+    fixes.collect()
+}
+
+/// The removal of the first of these pods without their kubelet.
+fn ended(cluster: &Cluster, pods: &[ObjectRef]) -> Vec<Fix> {
+    let pods = pods.iter().take(NAMED_MAX);
+    let fixes = pods.map(|pod| {
+        fix(
+            cluster.command("delete", pod, " --grace-period=0 --force"),
+            TWO_PODS,
+        )
+    });
+    fixes.collect()
+}
+
+fn extension(cluster: &Cluster, broken: &BrokenExtension) -> Vec<Fix> {
+    let mut fixes = Vec::new();
+    let BrokenExtension {
+        object, extension, ..
+    } = broken;
+    // Nothing can be created in a namespace that is being deleted.
+    let is_deleting = |namespace: &str| {
+        let at = cluster.by_name(Resource::Namespaces, "", namespace);
+        at.is_some_and(|at| cluster.edges.facts[at as usize] & DELETING != 0)
+    };
+    if let Some((namespace, name)) = extension
+        .service()
+        .filter(|(namespace, _)| !is_deleting(namespace))
+    {
+        let (namespace, name) = (quoted(namespace), quoted(name));
+        let label = format!("kubernetes.io/service-name={name}");
+        fixes.push(fix(
+            format!("kubectl get endpointslices -n {namespace} -l {label}"),
+            "none: it shows whether its server is ready; restore the Service and its pods if not",
+        ));
+    }
+    fixes.push(match extension {
+        Extension::Api { api_version, .. } => fix(
+            cluster.command("delete", object, ""),
+            format!("requests for {api_version} are not served until it is registered again"),
+        ),
+        Extension::Webhook { name, .. } => {
+            let configuration = cluster.positions_of(&object.uid).next();
+            let configuration = configuration.and_then(|at| cluster.snapshot.object(at as usize));
+            let details = configuration.as_ref().and_then(|one| one.details.as_deref());
+            let index = match details {
+                Some(Details::Webhooks(all)) if all.len() > 1 => all.iter().position(|one| one.name == *name),
+                _ => None,
+            };
+            let command = match index {
+                Some(index) => {
+                    let path = format!("/webhooks/{index}");
+                    let test = json!({ "op": "test", "path": format!("{path}/name"), "value": name });
+                    cluster.patch_command(object, &json!([test, { "op": "remove", "path": path }]))
+                }
+                None => cluster.command("delete", object, ""),
+            };
+            fix(
+                command,
+                "these requests are no longer checked or changed until the webhook is installed again",
+            )
+        }
+        Extension::Conversion { .. } => {
+            let patch = json!({ "spec": { "conversion": { "strategy": "None", "webhook": null } } });
+            let rest = format!(" --type=merge -p {}", quoted(&patch.to_string()));
+            fix(
+                cluster.command("patch", object, &rest),
+                "fields that differ between the versions are lost when an object is written",
+            )
+        }
+    });
+    fixes
+}
+
+/// The patch of one reference that breaks a cycle: preferably one that is not a controller reference.
+fn breaks(cluster: &Cluster, members: &[ObjectRef]) -> Vec<Fix> {
+    let mut found: Option<(&ObjectRef, usize, OwnerReference, bool)> = None;
+    for member in members {
+        let Some(position) = cluster.positions_of(&member.uid).next() else {
+            continue;
+        };
+        let Some(view) = cluster.snapshot.view(position as usize) else {
+            continue;
+        };
+        for (index, reference) in view.owner_references().enumerate() {
+            let is_controller = reference.controller == Some(true);
+            let is_in_cycle = members.iter().any(|owner| owner.uid == reference.uid);
+            let is_better = found
+                .as_ref()
+                .is_none_or(|(.., was_controller)| *was_controller && !is_controller);
+            if reference.is_blocking() && is_in_cycle && is_better {
+                found = Some((member, index, reference, is_controller));
+            }
+        }
+    }
+    let fixes = found.map(|(member, index, reference, _)| {
+        let path = format!("/metadata/ownerReferences/{index}");
+        let patch = json!([
+            { "op": "test", "path": format!("{path}/uid"), "value": reference.uid },
+            { "op": "replace", "path": format!("{path}/blockOwnerDeletion"), "value": false },
+        ]);
+        let risk = format!(
+            "{} no longer waits for {}, and the members are removed one after another",
+            reference.short(),
+            member.short()
+        );
+        fix(cluster.patch_command(member, &patch), risk)
+    });
+    fixes.into_iter().collect()
+}
