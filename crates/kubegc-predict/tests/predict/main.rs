@@ -1,6 +1,7 @@
 //! Forecasts of deletes, on generated clusters and on clusters for one behaviour each.
 
 mod broken;
+mod causes;
 mod common;
 mod comparison;
 mod conversion;
