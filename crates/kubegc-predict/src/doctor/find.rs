@@ -26,6 +26,7 @@ use crate::{
 
 /// The time for which an operator may need to remove its finalizer.
 const RECENT: Duration = Duration::from_secs(60);
+const CONTENT_FAILURE: &str = "NamespaceDeletionContentFailure";
 const PV_PROTECTION: &str = "kubernetes.io/pv-protection";
 const PVC_PROTECTION: &str = "kubernetes.io/pvc-protection";
 
@@ -77,6 +78,7 @@ impl<'c> Finder<'c> {
         }
         for fate in &cluster.pending().fates {
             self.add_waits(fate);
+            self.add_condition(fate);
             if let Some(cause) = self.unforeseen(fate) {
                 self.add(cause, fate.position);
             }
@@ -140,6 +142,28 @@ impl<'c> Finder<'c> {
                         self.add(cause, position);
                     }
                 }
+            }
+        }
+    }
+
+    /// Adds what the condition of a terminating namespace blames. The forecast assumes that webhooks whose
+    /// Service may exist can be reached, and that policies allow every request.
+    fn add_condition(&mut self, fate: &ObjectFate) {
+        let view = fate.before();
+        if !view.is_deleting() || **view.kind() != *"Namespace" {
+            return;
+        }
+        let record = view.record();
+        let conditions = record
+            .namespace()
+            .and_then(|namespace| namespace.conditions.known());
+        for condition in conditions.into_iter().flatten() {
+            let message = &condition.message;
+            let mut blames = ["webhook \"", "denied request", "is forbidden"].iter();
+            let is_refusal = blames.any(|part| message.contains(*part));
+            let is_failure = *condition.condition_type == *CONTENT_FAILURE && condition.is_true();
+            if is_failure && is_refusal {
+                self.add_refused(message, fate.position);
             }
         }
     }
@@ -422,7 +446,9 @@ impl<'c> Finder<'c> {
                 extension: Extension::Api { .. },
                 ..
             }) => &["NamespaceDeletionDiscoveryFailure"],
-            Cause::Extension(_) | Cause::Refused { .. } => &["NamespaceDeletionContentFailure"],
+            Cause::Extension(_) => &[CONTENT_FAILURE],
+            // The cause quotes it.
+            Cause::Refused { .. } => &[],
             _ => &["NamespaceContentRemaining", "NamespaceFinalizersRemaining"],
         };
         let namespaces = blocks.iter().filter(|one| *one.object.kind == *"Namespace");

@@ -51,7 +51,7 @@ impl Finder<'_> {
                     let command = format!("kubectl delete validatingadmissionpolicybinding {}", quoted(name));
                     fix(
                         command,
-                        "the policy is no longer enforced where it is bound by this",
+                        "the policy is no longer enforced where this binding applies",
                     )
                 });
                 let actor = "the administrator of the policy that refuses".to_owned();
