@@ -1,4 +1,4 @@
-//! Admission webhooks: the requests that an API server sends to each.
+//! Admission webhooks and policies: the requests that each reviews, and the expressions of policies.
 
 use std::sync::Arc;
 
@@ -19,6 +19,83 @@ pub struct Webhook {
     pub matches_equivalent: bool,
     /// The requests that it receives: one of the rules must match.
     pub rules: Vec<RequestMatcher>,
+    /// The labels of the object's namespace.
+    pub namespace_selector: LabelSelector,
+    /// The labels of the object.
+    pub object_selector: LabelSelector,
+}
+
+/// A ValidatingAdmissionPolicy. Its bindings put it into effect.
+#[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Policy {
+    /// The requests that it validates (`matchConstraints`).
+    pub resources: MatchResources,
+    /// Whether a request is refused if an expression cannot be evaluated (`failurePolicy: Fail`).
+    pub refuses_on_failure: bool,
+    /// apiVersion and kind of its parameters (`paramKind`).
+    pub parameter_kind: Option<(Arc<str>, Arc<str>)>,
+    /// CEL expressions that all must be true for a request to be validated (`matchConditions`).
+    pub conditions: Vec<Arc<str>>,
+    /// Names and CEL expressions of variables, in the order in which they may use each other.
+    pub variables: Vec<(Arc<str>, Arc<str>)>,
+    /// The validations: all must hold.
+    pub validations: Vec<Validation>,
+}
+
+/// One of `validations` of a policy.
+#[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Validation {
+    /// The CEL expression that must be true.
+    pub expression: Arc<str>,
+    /// The message of a refusal; may be empty.
+    pub message: Arc<str>,
+    /// A CEL expression whose result takes the place of the message; may be empty.
+    pub message_expression: Arc<str>,
+    /// The reason of a refusal, such as `Forbidden`; empty means `Invalid`.
+    pub reason: Arc<str>,
+}
+
+/// A ValidatingAdmissionPolicyBinding.
+#[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct PolicyBinding {
+    /// Name of the policy.
+    pub policy: Arc<str>,
+    /// The effects of a failed validation: `Deny`, `Warn`, `Audit`.
+    pub actions: Vec<Arc<str>>,
+    /// The requests of the policy that it applies to (`matchResources`).
+    pub resources: MatchResources,
+    /// The parameters (`paramRef`).
+    pub parameters: Option<ParameterReference>,
+}
+
+/// `paramRef` of a binding: a name or a selector.
+#[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ParameterReference {
+    /// Name of the object; empty for a selector.
+    pub name: Arc<str>,
+    /// Its namespace; empty for that of the request.
+    pub namespace: Arc<str>,
+    /// The labels of the objects.
+    pub selector: LabelSelector,
+    /// Whether the policy fails if there is no such object (`parameterNotFoundAction: Deny`).
+    pub must_exist: bool,
+}
+
+/// The requests that a policy or a binding selects (`MatchResources`).
+#[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct MatchResources {
+    /// Whether a rule also matches a request for the same objects in another group or version
+    /// (`matchPolicy: Equivalent`).
+    pub matches_equivalent: bool,
+    /// One of the rules must match. Without rules, every request does.
+    pub rules: Vec<RequestMatcher>,
+    /// None of these rules may match.
+    pub excluded: Vec<RequestMatcher>,
     /// The labels of the object's namespace.
     pub namespace_selector: LabelSelector,
     /// The labels of the object.

@@ -112,6 +112,15 @@ impl RequestMatcher {
         (matches_any && !matcher.resources.is_empty()).then_some(matcher)
     }
 
+    /// The same for each of these names of objects; itself if there are none.
+    #[must_use]
+    pub fn of_names(self, names: &[Arc<str>]) -> Vec<Self> {
+        if names.is_empty() {
+            return vec![self];
+        }
+        names.iter().map(|name| self.clone().name(name)).collect()
+    }
+
     /// Only requests of this user. `kubectl` also matches `kubectl/v1.30.0`.
     pub fn user(mut self, user: &str) -> Self {
         self.user = Some(user.into());

@@ -179,6 +179,18 @@ part! {
         ordinals: Ordinals = "ordinals",
         retention_policy: RetentionPolicy<'a> = "persistentVolumeClaimRetentionPolicy",
         volume_claim_templates: List<Template<'a>> = "volumeClaimTemplates",
+        // Of admission policies.
+        failure_policy: Text<'a> = "failurePolicy",
+        match_constraints: MatchResources<'a> = "matchConstraints",
+        match_conditions: List<PolicyExpression<'a>> = "matchConditions",
+        param_kind: ParamKind<'a> = "paramKind",
+        variables: List<PolicyExpression<'a>> = "variables",
+        validations: List<PolicyExpression<'a>> = "validations",
+        // Of bindings of admission policies.
+        policy_name: Text<'a> = "policyName",
+        param_ref: ParamRef<'a> = "paramRef",
+        match_resources: MatchResources<'a> = "matchResources",
+        validation_actions: List<Text<'a>> = "validationActions",
     }
 }
 
@@ -603,13 +615,54 @@ part! {
 }
 
 part! {
-    /// One of `rules` of a webhook.
+    /// One of `rules` of a webhook, or of `resourceRules` of a policy, which may name objects.
     WebhookRule<'a> {
         operations: List<Text<'a>> = "operations",
         api_groups: List<Text<'a>> = "apiGroups",
         api_versions: List<Text<'a>> = "apiVersions",
         resources: List<Text<'a>> = "resources",
+        resource_names: List<Text<'a>> = "resourceNames",
         scope: Text<'a> = "scope",
+    }
+}
+
+part! {
+    /// `matchConstraints` of an admission policy, and `matchResources` of its bindings.
+    MatchResources<'a> {
+        resource_rules: List<WebhookRule<'a>> = "resourceRules",
+        exclude_resource_rules: List<WebhookRule<'a>> = "excludeResourceRules",
+        match_policy: Text<'a> = "matchPolicy",
+        namespace_selector: LabelSelector<'a> = "namespaceSelector",
+        object_selector: LabelSelector<'a> = "objectSelector",
+    }
+}
+
+part! {
+    /// One of `validations`, `variables` or `matchConditions` of an admission policy.
+    PolicyExpression<'a> {
+        name: Text<'a> = "name",
+        expression: Text<'a> = "expression",
+        message: Text<'a> = "message",
+        message_expression: Text<'a> = "messageExpression",
+        reason: Text<'a> = "reason",
+    }
+}
+
+part! {
+    /// `paramKind` of an admission policy.
+    ParamKind<'a> {
+        api_version: Text<'a> = "apiVersion",
+        kind: Text<'a> = "kind",
+    }
+}
+
+part! {
+    /// `paramRef` of a binding.
+    ParamRef<'a> {
+        name: Text<'a> = "name",
+        namespace: Text<'a> = "namespace",
+        selector: LabelSelector<'a> = "selector",
+        parameter_not_found_action: Text<'a> = "parameterNotFoundAction",
     }
 }
 

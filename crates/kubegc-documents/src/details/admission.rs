@@ -1,9 +1,12 @@
-//! Fields of webhook configurations and APIServices.
+//! Fields of webhook configurations, admission policies and APIServices.
 
 use std::sync::Arc;
 
 use kubegc_core::json::Soft;
-use kubegc_core::{RequestMatcher, Scope, admission::Webhook};
+use kubegc_core::{
+    RequestMatcher, Scope,
+    admission::{MatchResources, ParameterReference, Policy, PolicyBinding, Validation, Webhook},
+};
 
 use super::{
     ApiServiceDetails, NO_STATUS, SPEC,
@@ -83,6 +86,133 @@ fn rule(
         reading.all_texts(&rule.resources, path.field("resources"))?,
     ];
     Ok(RequestMatcher::of_webhook(operations, lists, scope))
+}
+
+/// An admission policy; `None` if a part of it cannot be read.
+pub(super) fn policy(reading: &mut Reading<'_>, body: &Body<'_>) -> Option<Policy> {
+    let spec = spec_of(reading, body)?;
+    let failure_policy = reading.text(&spec.failure_policy, SPEC.field("failurePolicy"));
+    let resources = match_resources(reading, &spec.match_constraints, SPEC.field("matchConstraints"));
+    let parameter_kind = parameter_kind(reading, &spec.param_kind, SPEC.field("paramKind"));
+    let conditions = reading.list(&spec.match_conditions, SPEC.field("matchConditions"), validation);
+    let variables = reading.list(&spec.variables, SPEC.field("variables"), variable);
+    let validations = reading.list(&spec.validations, SPEC.field("validations"), validation);
+    let conditions = conditions.ok()?.into_iter();
+    Some(Policy {
+        resources: resources.ok()?,
+        refuses_on_failure: failure_policy.ok()?.is_none_or(|policy| *policy == *"Fail"),
+        parameter_kind: parameter_kind.ok()?,
+        conditions: conditions.map(|condition| condition.expression).collect(),
+        variables: variables.ok()?,
+        validations: validations.ok()?,
+    })
+}
+
+/// A binding of an admission policy; `None` if a part of it cannot be read.
+pub(super) fn binding(reading: &mut Reading<'_>, body: &Body<'_>) -> Option<PolicyBinding> {
+    let spec = spec_of(reading, body)?;
+    let policy = reading.text_or_empty(&spec.policy_name, SPEC.field("policyName"));
+    let actions = reading.all_texts(&spec.validation_actions, SPEC.field("validationActions"));
+    let resources = match_resources(reading, &spec.match_resources, SPEC.field("matchResources"));
+    let parameters = parameters(reading, &spec.param_ref, SPEC.field("paramRef"));
+    Some(PolicyBinding {
+        policy: policy.ok()?,
+        actions: actions.ok()?,
+        resources: resources.ok()?,
+        parameters: parameters.ok()?,
+    })
+}
+
+fn match_resources(
+    reading: &mut Reading<'_>,
+    resources: &Soft<body::MatchResources<'_>>,
+    path: Path<'_>,
+) -> Result<MatchResources, Unreadable> {
+    let Some(resources) = reading.value(resources, path)? else {
+        return Ok(MatchResources::default());
+    };
+    let match_policy = reading.text(&resources.match_policy, path.field("matchPolicy"));
+    let rules = reading.list(&resources.resource_rules, path.field("resourceRules"), named_rule);
+    let excluded_path = path.field("excludeResourceRules");
+    let excluded = reading.list(&resources.exclude_resource_rules, excluded_path, named_rule);
+    let selector_path = path.field("namespaceSelector");
+    let namespace_selector = selector(reading, &resources.namespace_selector, selector_path);
+    let object_selector = selector(reading, &resources.object_selector, path.field("objectSelector"));
+    Ok(MatchResources {
+        matches_equivalent: match_policy?.is_none_or(|policy| *policy == *"Equivalent"),
+        rules: rules?.into_iter().flatten().collect(),
+        excluded: excluded?.into_iter().flatten().collect(),
+        namespace_selector: namespace_selector?,
+        object_selector: object_selector?,
+    })
+}
+
+/// A rule that may name objects.
+fn named_rule(
+    reading: &mut Reading<'_>,
+    named: &body::WebhookRule<'_>,
+    path: Path<'_>,
+) -> Result<Vec<RequestMatcher>, Unreadable> {
+    let names = reading.all_texts(&named.resource_names, path.field("resourceNames"))?;
+    let matcher = rule(reading, named, path)?;
+    Ok(matcher.map_or_else(Vec::new, |matcher| matcher.of_names(&names)))
+}
+
+fn validation(
+    reading: &mut Reading<'_>,
+    validation: &body::PolicyExpression<'_>,
+    path: Path<'_>,
+) -> Result<Validation, Unreadable> {
+    let message_path = path.field("messageExpression");
+    Ok(Validation {
+        expression: reading.text_or_empty(&validation.expression, path.field("expression"))?,
+        message: reading.text_or_empty(&validation.message, path.field("message"))?,
+        message_expression: reading.text_or_empty(&validation.message_expression, message_path)?,
+        reason: reading.text_or_empty(&validation.reason, path.field("reason"))?,
+    })
+}
+
+/// Name and expression of a variable.
+fn variable(
+    reading: &mut Reading<'_>,
+    variable: &body::PolicyExpression<'_>,
+    path: Path<'_>,
+) -> Result<(Arc<str>, Arc<str>), Unreadable> {
+    let name = reading.text_or_empty(&variable.name, path.field("name"))?;
+    let expression = reading.text_or_empty(&variable.expression, path.field("expression"))?;
+    Ok((name, expression))
+}
+
+/// apiVersion and kind of parameters.
+fn parameter_kind(
+    reading: &mut Reading<'_>,
+    kind: &Soft<body::ParamKind<'_>>,
+    path: Path<'_>,
+) -> Found<(Arc<str>, Arc<str>)> {
+    let Some(kind) = reading.value(kind, path)? else {
+        return Ok(None);
+    };
+    let api_version = reading.text_or_empty(&kind.api_version, path.field("apiVersion"))?;
+    let kind = reading.text_or_empty(&kind.kind, path.field("kind"))?;
+    Ok(Some((api_version, kind)))
+}
+
+fn parameters(
+    reading: &mut Reading<'_>,
+    parameters: &Soft<body::ParamRef<'_>>,
+    path: Path<'_>,
+) -> Found<ParameterReference> {
+    let Some(parameters) = reading.value(parameters, path)? else {
+        return Ok(None);
+    };
+    let action_path = path.field("parameterNotFoundAction");
+    let action = reading.text_or_empty(&parameters.parameter_not_found_action, action_path)?;
+    Ok(Some(ParameterReference {
+        name: reading.text_or_empty(&parameters.name, path.field("name"))?,
+        namespace: reading.text_or_empty(&parameters.namespace, path.field("namespace"))?,
+        selector: selector(reading, &parameters.selector, path.field("selector"))?,
+        must_exist: *action == *"Deny",
+    }))
 }
 
 /// Namespace and name of a Service.

@@ -5,6 +5,8 @@ use kubegc_core::identity::split_api_version;
 /// A kind that has details.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
+    AdmissionPolicy,
+    AdmissionPolicyBinding,
     ApiService,
     CertificateSigningRequest,
     ConfigMap,
@@ -76,6 +78,10 @@ impl Kind {
             "ServiceAccount" => (Self::ServiceAccount, ""),
             "ServiceCIDR" => (Self::ServiceCidr, "networking.k8s.io"),
             "StatefulSet" => (Self::StatefulSet, "apps"),
+            "ValidatingAdmissionPolicy" => (Self::AdmissionPolicy, "admissionregistration.k8s.io"),
+            "ValidatingAdmissionPolicyBinding" => {
+                (Self::AdmissionPolicyBinding, "admissionregistration.k8s.io")
+            }
             "VolumeAttachment" => (Self::VolumeAttachment, "storage.k8s.io"),
             "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration" => {
                 (Self::WebhookConfiguration, "admissionregistration.k8s.io")
@@ -113,7 +119,9 @@ impl Kind {
             ),
             Part::Status => !matches!(
                 self,
-                Self::ConfigMap
+                Self::AdmissionPolicy
+                    | Self::AdmissionPolicyBinding
+                    | Self::ConfigMap
                     | Self::ControllerRevision
                     | Self::CronJob
                     | Self::Endpoints

@@ -38,7 +38,7 @@ use std::sync::{Arc, LazyLock};
 use kubegc_core::json::{Soft, Text};
 use kubegc_core::{
     Scope, Timestamp,
-    admission::Webhook,
+    admission::{Policy, PolicyBinding, Webhook},
     record::{self, Field, Pod},
 };
 
@@ -61,6 +61,10 @@ pub enum Details {
     CustomResourceDefinition(CrdDetails),
     /// Of a ValidatingWebhookConfiguration or MutatingWebhookConfiguration: the webhooks that could be read.
     Webhooks(Vec<Webhook>),
+    /// Of a ValidatingAdmissionPolicy.
+    AdmissionPolicy(Box<Policy>),
+    /// Of a ValidatingAdmissionPolicyBinding.
+    AdmissionBinding(Box<PolicyBinding>),
     /// Of an APIService.
     ApiService(ApiServiceDetails),
     /// Of any other kind.
@@ -73,9 +77,11 @@ impl Details {
     pub fn body(&self) -> Arc<record::Body> {
         match self {
             Self::Body(body) => Arc::clone(body),
-            Self::CustomResourceDefinition(_) | Self::Webhooks(_) | Self::ApiService(_) => {
-                record::Body::unread()
-            }
+            Self::CustomResourceDefinition(_)
+            | Self::Webhooks(_)
+            | Self::AdmissionPolicy(_)
+            | Self::AdmissionBinding(_)
+            | Self::ApiService(_) => record::Body::unread(),
         }
     }
 
@@ -194,6 +200,14 @@ pub fn read(
             return definition::read(reading, body).map(Details::CustomResourceDefinition);
         }
         Kind::ApiService => return admission::api_service(reading, body).map(Details::ApiService),
+        Kind::AdmissionPolicy => {
+            let policy = admission::policy(reading, body);
+            return policy.map(|policy| Details::AdmissionPolicy(policy.into()));
+        }
+        Kind::AdmissionPolicyBinding => {
+            let binding = admission::binding(reading, body);
+            return binding.map(|binding| Details::AdmissionBinding(binding.into()));
+        }
         Kind::WebhookConfiguration | Kind::BetaWebhookConfiguration => {
             let is_beta = kind == Kind::BetaWebhookConfiguration;
             return admission::webhooks(reading, body, is_beta).map(Details::Webhooks);
@@ -217,7 +231,9 @@ fn record_body(reading: &mut Reading<'_>, kind: Kind, body: &Body<'_>) -> record
         Kind::ConfigMap => Is::ConfigMap(token::config_map(reading, body)),
         Kind::ControllerRevision => Is::ControllerRevision(apps::controller_revision(reading, body)),
         Kind::CronJob => Is::CronJob(workload::cron_job(reading, body)),
-        Kind::ApiService
+        Kind::AdmissionPolicy
+        | Kind::AdmissionPolicyBinding
+        | Kind::ApiService
         | Kind::CustomResourceDefinition
         | Kind::WebhookConfiguration
         | Kind::BetaWebhookConfiguration => Is::Unread,
