@@ -32,7 +32,7 @@ pub use api_server::CEL_FUNCTIONS_NOT_COVERED;
 pub use api_server::{
     Admission, AdmissionHook, AdmissionWebhook, ApiServer, ApplyOptions, Change, ConversionWebhook,
     Converter, CrdCleaner, CrdRegistration, CrdStep, Event, EventType, ObjectList, RegistrationStep,
-    Response, ResponseBody, Settings, Subresource, service_not_found,
+    Response, ResponseBody, Settings, Subresource, UndecidedRequest, service_not_found,
 };
 pub use clock::SimClock;
 pub use fault::{FaultPlan, Faulty};

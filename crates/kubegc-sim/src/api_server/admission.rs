@@ -4,12 +4,15 @@
 
 use std::sync::Arc;
 
-use kubegc_core::{KindId, ObjectMeta, RequestAttributes, admission::Webhook};
+use kubegc_core::{KindId, LabelSelector, ObjectMeta, RequestAttributes, RequestMatcher, admission::Webhook};
 
-use super::{ApiServer, kinds::Special};
-use crate::status::{self, Refusal};
+use super::{ApiServer, hooks, kinds::Special};
+use crate::{
+    StoredObject,
+    status::{self, Refusal},
+};
 
-/// The API group of webhook configurations, requests about which never meet webhooks.
+/// The API group of webhook configurations and policies. Requests about these are not admitted by others.
 pub(super) const GROUP: &str = "admissionregistration.k8s.io";
 
 /// A webhook that the API server calls.
@@ -68,6 +71,26 @@ impl ApiServer {
         )))
     }
 
+    /// Admits the deletion of an object. Returns warnings.
+    pub(super) fn admit_deletion(
+        &self,
+        kind: KindId,
+        existing: &StoredObject,
+        dry_run: bool,
+    ) -> Result<Vec<String>, Refusal> {
+        self.admit("DELETE", kind, "", &[&existing.meta])?;
+        let request = hooks::Request {
+            operation: "DELETE",
+            kind,
+            subresource: "",
+            body: None,
+            old: Some(existing),
+            dry_run,
+        };
+        self.mutate(request, None, |_| Ok(()))?;
+        self.call_validating(request, None)
+    }
+
     pub(super) fn is_called(
         &self,
         webhook: &Webhook,
@@ -76,10 +99,24 @@ impl ApiServer {
         subresource: &str,
         objects: &[&ObjectMeta],
     ) -> bool {
-        let resource = self.resource(kind);
-        if *resource.group == *GROUP {
-            return false;
-        }
+        let equivalent = webhook.matches_equivalent;
+        *self.resource(kind).group != *GROUP
+            && self.matches_rules(&webhook.rules, equivalent, operation, kind, subresource, objects)
+            && self.is_in_namespace(&webhook.namespace_selector, kind, objects)
+            && objects.iter().any(|meta| webhook.object_selector.matches(meta))
+    }
+
+    /// Whether one of these rules matches a request, or with `matches_equivalent` the same request in another
+    /// group or version.
+    pub(super) fn matches_rules(
+        &self,
+        rules: &[RequestMatcher],
+        matches_equivalent: bool,
+        operation: &str,
+        kind: KindId,
+        subresource: &str,
+        objects: &[&ObjectMeta],
+    ) -> bool {
         let matches = |resource: &kubegc_core::ApiResource| {
             let request = RequestAttributes {
                 verb: operation,
@@ -88,28 +125,31 @@ impl ApiServer {
                 resource: &resource.resource,
                 subresource,
                 scope: Some(resource.scope),
+                name: objects.last().map_or("", |object| &*object.name),
                 ..RequestAttributes::default()
             };
-            webhook.rules.iter().any(|rule| rule.matches(&request))
+            rules.iter().any(|rule| rule.matches(&request))
         };
-        let matches_equivalent = || {
+        let equivalent = || {
             let others = self.shape.catalog.iter();
             others
                 .filter(|(other, _)| self.serves(*other) && self.share_objects(kind, *other))
                 .any(|(_, resource)| matches(resource))
         };
-        (matches(resource) || webhook.matches_equivalent && matches_equivalent())
-            && self.is_in_namespace(webhook, kind, objects)
-            && objects.iter().any(|meta| webhook.object_selector.matches(meta))
+        matches(self.resource(kind)) || matches_equivalent && equivalent()
     }
 
     /// Whether the labels of the object's namespace match. A Namespace has its own labels. Other
     /// cluster-scoped objects always match.
-    fn is_in_namespace(&self, webhook: &Webhook, kind: KindId, objects: &[&ObjectMeta]) -> bool {
+    pub(super) fn is_in_namespace(
+        &self,
+        selector: &LabelSelector,
+        kind: KindId,
+        objects: &[&ObjectMeta],
+    ) -> bool {
         let Some(object) = objects.last() else {
             return true;
         };
-        let selector = &webhook.namespace_selector;
         if self.shape.kinds[kind.index()].special == Special::Namespace {
             return selector.matches(object);
         }
@@ -122,15 +162,18 @@ impl ApiServer {
         }
     }
 
-    /// Performs requests of the server itself, for which no webhook is called: they use the storage version.
+    /// Performs requests of the server itself, which no webhook or policy reviews: they use the storage
+    /// version.
     pub(super) fn without_webhooks<T>(&mut self, perform: impl FnOnce(&mut Self) -> T) -> T {
         let webhooks = std::mem::take(&mut self.webhooks);
         let conversions = std::mem::take(&mut self.conversions);
         let hooks = self.hooks.take();
+        let policies = self.policies.take();
         let result = perform(self);
         self.webhooks = webhooks;
         self.conversions = conversions;
         self.hooks = hooks;
+        self.policies = policies;
         result
     }
 

@@ -89,6 +89,7 @@ impl ApiServer {
         self.deletes_collections(kind)?;
         let each_its_own = self.version.has(behavior::COLLECTION_OPTIONS_ARE_COPIED);
         let mut grace = options.grace_period_seconds;
+        let mut warnings = self.deletion_warnings(kind, options);
         for object in list.items() {
             if each_its_own {
                 grace = options.grace_period_seconds;
@@ -103,11 +104,15 @@ impl ApiServer {
                 &mut grace,
             ) {
                 Err(refusal) if refusal.code != 404 => return Err(refusal),
+                Ok(outcome) => {
+                    let mut new = outcome.warnings;
+                    new.retain(|warning| !warnings.contains(warning));
+                    warnings.append(&mut new);
+                }
                 // Deleted since the list was read.
-                Ok(_) | Err(_) => {}
+                Err(_) => {}
             }
         }
-        let warnings = self.deletion_warnings(kind, options);
         Ok(list.with(warnings))
     }
 }

@@ -184,7 +184,7 @@ impl ApiServer {
         crd::refuse_while_terminating(self, kind, "create")?;
         self.place(kind, namespace, &mut object)?;
         self.name_generated(kind, &mut object);
-        let warnings = without_equal_references(self.version, &mut object.meta, Moment::BeforeAdmission);
+        let mut warnings = without_equal_references(self.version, &mut object.meta, Moment::BeforeAdmission);
         namespace::refuse_content(self, kind, &object)?;
 
         match author {
@@ -253,7 +253,7 @@ impl ApiServer {
             return Err(status::invalid(resource, &object.meta.name, causes));
         }
         self.admit("CREATE", kind, "", &[&object.meta])?;
-        self.call_validating(request, Some(&object))?;
+        warnings.extend(self.call_validating(request, Some(&object))?);
         if typed {
             self.refuse_created(kind, &object)?;
         }

@@ -10,7 +10,7 @@ use kubegc_core::{
     version::behavior,
 };
 
-use super::{ApiServer, EventType, Response, ResponseBody, Special, crd, hooks, namespace, service};
+use super::{ApiServer, EventType, Response, ResponseBody, Special, crd, namespace, service};
 use crate::{
     StoredObject,
     status::{self, Refusal},
@@ -36,6 +36,8 @@ pub(super) struct Outcome {
     pub(super) body: ResponseBody,
     /// Whether the object is removed.
     pub(super) is_removed: bool,
+    /// The warnings of admission.
+    pub(super) warnings: Vec<String>,
 }
 
 /// Whether the deletion is graceful, and its grace period.
@@ -86,11 +88,13 @@ impl ApiServer {
         name: &str,
         options: &DeleteOptions,
     ) -> Response {
-        let response: Response = self
+        let mut response: Response = self
             .try_delete(kind, namespace, name, options)
             .map(|(response, _)| response)
             .into();
-        response.with(self.deletion_warnings(kind, options))
+        let mut warnings = self.deletion_warnings(kind, options);
+        warnings.append(&mut response.warnings);
+        response.with(warnings)
     }
 
     /// The warnings of a DELETE of one object or a collection.
@@ -133,7 +137,7 @@ impl ApiServer {
         let response = Response {
             code: if accepted { 202 } else { 200 },
             body: outcome.body,
-            warnings: Vec::new(),
+            warnings: outcome.warnings,
         };
         Ok((response, outcome.is_removed))
     }
@@ -154,17 +158,7 @@ impl ApiServer {
         if graceful == Graceful::Pending {
             return Ok(self.outcome(kind, existing, false));
         }
-        self.admit("DELETE", kind, "", &[&existing.meta])?;
-        let request = hooks::Request {
-            operation: "DELETE",
-            kind,
-            subresource: "",
-            body: None,
-            old: Some(&existing),
-            dry_run: options.dry_run,
-        };
-        self.mutate(request, None, |_| Ok(()))?;
-        self.call_validating(request, None)?;
+        let warnings = self.admit_deletion(kind, &existing, options.dry_run)?;
         let finalizers = self.finalizers_after(kind, &existing.meta, options);
         let mut last = existing;
         if graceful != Graceful::No || finalizers.is_some() || !last.meta.finalizers.is_empty() {
@@ -198,6 +192,7 @@ impl ApiServer {
                 return Ok(Outcome {
                     body,
                     is_removed: false,
+                    warnings,
                 });
             }
             if let Some(version) = &mut expected_version
@@ -214,6 +209,7 @@ impl ApiServer {
                 return Ok(Outcome {
                     body,
                     is_removed: true,
+                    warnings,
                 });
             }
         }
@@ -234,7 +230,10 @@ impl ApiServer {
                 last = removed;
             }
         }
-        Ok(self.outcome(kind, last, true))
+        Ok(Outcome {
+            warnings,
+            ..self.outcome(kind, last, true)
+        })
     }
 
     /// Checks the preconditions and returns the expected version for the removal of the object.
@@ -365,7 +364,11 @@ impl ApiServer {
             }
             ResponseBody::Status(status)
         };
-        Outcome { body, is_removed }
+        Outcome {
+            body,
+            is_removed,
+            warnings: Vec::new(),
+        }
     }
 }
 

@@ -203,19 +203,21 @@ impl ApiServer {
         Ok(changed)
     }
 
-    /// Calls the validating webhooks. `object`: the object as it will be stored; `None` where it is deleted.
+    /// Evaluates the policies and calls the validating webhooks. Returns warnings. `object`: the object as it
+    /// will be stored; `None` where it is deleted.
     ///
     /// # Errors
-    /// The refusal of a webhook, or 500 if one cannot be called.
+    /// The refusal of a policy or webhook, or 500 if a webhook cannot be called.
     pub(super) fn call_validating(
         &self,
         request: Request<'_>,
         object: Option<&StoredObject>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<Vec<String>, Refusal> {
+        let warnings = self.evaluate_policies(request, object)?;
         for configured in self.configured(VALIDATING) {
             self.review(&configured, request, object)?;
         }
-        Ok(())
+        Ok(warnings)
     }
 
     /// The webhooks of the stored configurations, ordered by the names of the configurations.
@@ -292,7 +294,7 @@ impl ApiServer {
     }
 
     /// The `request` of an `AdmissionReview`.
-    fn review_request(&self, request: Request<'_>, object: Option<&StoredObject>) -> Value {
+    pub(super) fn review_request(&self, request: Request<'_>, object: Option<&StoredObject>) -> Value {
         let resource = self.resource(request.kind);
         let body = request.body.unwrap_or(resource);
         let json_of =
@@ -392,7 +394,7 @@ impl ApiServer {
     }
 }
 
-fn texts(value: &Value, key: &str) -> Vec<Arc<str>> {
+pub(super) fn texts(value: &Value, key: &str) -> Vec<Arc<str>> {
     let texts = value.get(key).and_then(Value::as_array).into_iter().flatten();
     texts.filter_map(|text| Some(text.as_str()?.into())).collect()
 }
@@ -401,15 +403,7 @@ fn texts(value: &Value, key: &str) -> Vec<Arc<str>> {
 fn read(entry: &Value) -> Configured {
     let text = |key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default();
     let rules = entry.get("rules").and_then(Value::as_array).into_iter().flatten();
-    let rules = rules.filter_map(|rule| {
-        let scope = match rule.get("scope").and_then(Value::as_str) {
-            Some("Cluster") => Some(Scope::Cluster),
-            Some("Namespaced") => Some(Scope::Namespaced),
-            _ => None,
-        };
-        let lists = ["apiGroups", "apiVersions", "resources"].map(|key| texts(rule, key));
-        RequestMatcher::of_webhook(texts(rule, "operations"), lists, scope)
-    });
+    let rules = rules.filter_map(rule);
     let conditions = entry.get("matchConditions").and_then(Value::as_array);
     let conditions = conditions.into_iter().flatten();
     let webhook = Webhook {
@@ -431,6 +425,17 @@ fn read(entry: &Value) -> Configured {
     }
 }
 
-fn selector(entry: &Value, key: &str) -> LabelSelector {
+/// Reads a rule of a webhook or policy.
+pub(super) fn rule(rule: &Value) -> Option<RequestMatcher> {
+    let scope = match rule.get("scope").and_then(Value::as_str) {
+        Some("Cluster") => Some(Scope::Cluster),
+        Some("Namespaced") => Some(Scope::Namespaced),
+        _ => None,
+    };
+    let lists = ["apiGroups", "apiVersions", "resources"].map(|key| texts(rule, key));
+    RequestMatcher::of_webhook(texts(rule, "operations"), lists, scope)
+}
+
+pub(super) fn selector(entry: &Value, key: &str) -> LabelSelector {
     entry.get(key).and_then(label_selector).unwrap_or_default()
 }

@@ -19,6 +19,8 @@ pub(super) struct Shape {
     pub(super) namespaces: Option<u32>,
     /// The table of CustomResourceDefinitions, if the catalog has them.
     pub(super) definitions: Option<u32>,
+    /// The table of ValidatingAdmissionPolicyBindings, if the catalog has them.
+    pub(super) policy_bindings: Option<u32>,
 }
 
 #[derive(Clone, Debug)]
@@ -67,6 +69,8 @@ impl Shape {
             _ => Special::None,
         };
         let (custom, preferred) = (resource.custom, resource.preferred);
+        let binds_policies = *resource.group == *super::admission::GROUP
+            && &*resource.resource == "validatingadmissionpolicybindings";
         let schema = StructId::of(&resource);
         let definition = match custom {
             true => format!("{}.{}", resource.resource, resource.group),
@@ -93,6 +97,9 @@ impl Shape {
         }
         if special == Special::CustomResourceDefinition {
             self.definitions = Some(table);
+        }
+        if binds_policies {
+            self.policy_bindings = Some(table);
         }
         self.kinds.push(Kind {
             table,

@@ -18,6 +18,7 @@ mod hooks;
 mod kinds;
 mod namespace;
 mod patch;
+mod policy;
 mod read;
 mod removal;
 mod request;
@@ -45,6 +46,7 @@ pub use crd::{
     version_priority,
 };
 pub use hooks::{Admission, AdmissionHook};
+pub use policy::UndecidedRequest;
 pub use request::{ObjectList, Response, ResponseBody};
 pub use store::{Event, EventType};
 pub use subresource::Subresource;
@@ -102,9 +104,10 @@ impl Default for Settings {
 ///
 /// # Assumptions
 /// Specs are defaulted and validated only with [`Settings::types`]. No authorization is checked. Of the
-/// admission plugins, `NamespaceLifecycle`, unreachable [webhooks](Self::with_webhooks) and, with types,
-/// those that change or refuse specs (such as `Priority`, `LimitRanger` and `ServiceAccount`; not
-/// `ResourceQuota`) are implemented.
+/// admission plugins, `NamespaceLifecycle`, unreachable [webhooks](Self::with_webhooks),
+/// [ValidatingAdmissionPolicies](Self::with_policies) and, with types, those that change or refuse specs
+/// (such as `Priority`, `LimitRanger` and `ServiceAccount`; not `ResourceQuota`) are implemented. With types,
+/// the policies are those that are stored. `authorizer` and audit annotations are not covered.
 ///
 /// CEL rules of definitions (`x-kubernetes-validations`) are compiled and run with types and the crate's
 /// feature `cel`, for releases from 1.25 on. Without the feature they are stored and have no effect. Not
@@ -157,6 +160,8 @@ pub struct ApiServer {
     conversions: Arc<conversion::Conversions>,
     converters: crd::convert::Converters,
     hooks: hooks::Hooks,
+    /// `None` while the server itself makes requests.
+    policies: Option<policy::Policies>,
     /// The name of the user who makes requests.
     user: Arc<str>,
     #[cfg(feature = "cel")]
@@ -188,6 +193,7 @@ impl ApiServer {
             conversions: Arc::default(),
             converters: Arc::default(),
             hooks: None,
+            policies: Some(policy::Policies::default()),
             user: "system:kube-controller-manager".into(),
             #[cfg(feature = "cel")]
             programs: crd::cel::Programs::default(),

@@ -88,7 +88,7 @@ pub(super) fn delete(
     let existing = server.existing(kind, "", name)?;
     check_before_marking(server, kind, &existing, options)?;
     if !existing.meta.is_deleting() {
-        server.admit("DELETE", kind, "", &[&existing.meta])?;
+        let warnings = server.admit_deletion(kind, &existing, options.dry_run)?;
         let mut object = StoredObject::clone(&existing);
         object.meta.deletion_timestamp = Some(server.now.truncate_to_secs());
         set_finalizers(&mut object, options);
@@ -106,12 +106,14 @@ pub(super) fn delete(
         return Ok(Outcome {
             body: ResponseBody::Object(object),
             is_removed: false,
+            warnings,
         });
     }
     if !spec_finalizers(&existing).is_empty() {
         return Ok(Outcome {
             body: ResponseBody::Object(existing),
             is_removed: false,
+            warnings: Vec::new(),
         });
     }
     let mut grace = options.grace_period_seconds;

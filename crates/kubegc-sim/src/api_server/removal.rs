@@ -44,6 +44,7 @@ impl ApiServer {
         let last = self.commit_deletion(kind, object);
         self.forget_webhooks(kind, &object.meta);
         self.forget_conversions(kind, &object.meta);
+        self.forget_policies(kind, &object.meta);
         match self.shape.kinds[kind.index()].special {
             Special::CustomResourceDefinition => crd::withdraw(self, object),
             Special::Service => service::removed(self, object),

@@ -81,13 +81,16 @@ pub(super) struct Written {
     pub(super) object: Arc<StoredObject>,
     /// The pending removal, if any.
     pub(super) removal: Option<PendingRemoval>,
+    /// The warnings of admission.
+    pub(super) warnings: Vec<String>,
 }
 
 impl Written {
-    const fn stored(object: Arc<StoredObject>) -> Self {
+    const fn stored(object: Arc<StoredObject>, warnings: Vec<String>) -> Self {
         Self {
             object,
             removal: None,
+            warnings,
         }
     }
 }
@@ -167,7 +170,7 @@ impl ApiServer {
             removal.uid = expected_uid;
         }
         self.finish(&written);
-        Ok(Response::ok(written.object).with(warnings))
+        Ok(Response::ok(written.object).with([warnings, written.warnings].concat()))
     }
 
     /// Whether an object is validated before its uid and version are compared, as a service is.
@@ -277,9 +280,10 @@ impl ApiServer {
         }
         self.check_version(kind, &new, existing)?;
         self.admit(part.operation(), kind, part.subresource(), &[old, &new.meta])?;
-        if is_reviewed {
-            self.call_validating(request, Some(&new))?;
-        }
+        let warnings = match is_reviewed {
+            true => self.call_validating(request, Some(&new))?,
+            false => Vec::new(),
+        };
         if self.schema(kind).is_some() && part == Part::Whole {
             self.refuse_updated(kind, &new, existing)?;
             self.allocate(kind, &mut new, Some(existing))?;
@@ -302,6 +306,7 @@ impl ApiServer {
             return Ok(Written {
                 object: Arc::new(new),
                 removal: Some(removal),
+                warnings,
             });
         }
         if self.resource(kind).custom {
@@ -309,7 +314,7 @@ impl ApiServer {
         }
         new.tidy();
         if new.equals(stored) && !self.stores_unchanged(kind, &new, stored) {
-            return Ok(Written::stored(Arc::clone(stored)));
+            return Ok(Written::stored(Arc::clone(stored), warnings));
         }
         let written = self.commit(kind, new, EventType::Modified);
         if self.shape.kinds[kind.index()].special == Special::CustomResourceDefinition {
@@ -318,7 +323,7 @@ impl ApiServer {
                 self.accept_names(kind, &written);
             }
         }
-        Ok(Written::stored(written))
+        Ok(Written::stored(written, warnings))
     }
 
     /// Converts a submitted object to the form that can be stored: fields that clients cannot change are

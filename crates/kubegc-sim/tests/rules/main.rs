@@ -19,6 +19,7 @@ mod fields;
 mod hooks;
 mod namespaces;
 mod patch;
+mod policies;
 mod properties;
 mod service_accounts;
 mod services;

@@ -63,11 +63,11 @@ are stored as they are sent. Access reviews and token reviews are answered by th
 CEL rules of definitions and match conditions of webhooks are evaluated. Their costs are not limited. A definition with a rule that uses one of these
 functions is refused with a message that names the function: {functions}. So is a rule that compares lists of the types `set` and `map`, or uses
 a comprehension with two variables. A match condition that uses `authorizer` fails when it is evaluated: the failure policy of the webhook decides.
-ValidatingAdmissionPolicies and MutatingAdmissionPolicies are stored and have no effect.
+Expressions of ValidatingAdmissionPolicies are evaluated in the same way. MutatingAdmissionPolicies are stored and have no effect.
 
 These admission plugins change or refuse objects: DefaultIngressClass, DefaultStorageClass, DefaultTolerationSeconds, LimitRanger,
 MutatingAdmissionWebhook, NamespaceLifecycle, PersistentVolumeClaimResize, Priority, RuntimeClass, ServiceAccount, StorageObjectInUseProtection,
-TaintNodesByCondition, ValidatingAdmissionWebhook. ResourceQuotas are stored and limit nothing, and PodSecurity is not enforced.
+TaintNodesByCondition, ValidatingAdmissionPolicy, ValidatingAdmissionWebhook. ResourceQuotas are stored and limit nothing, and PodSecurity is not enforced.
 "
     )
     .expect("a string");

@@ -187,7 +187,7 @@ impl ApiServer {
         let author = Author::Applier(ManagedFields::of(managers.to_json()));
         let written = self.replace(kind, &existing, object, part, author)?;
         self.finish(&written);
-        Ok(Response::ok(written.object).with(warnings))
+        Ok(Response::ok(written.object).with([warnings, written.warnings].concat()))
     }
 
     fn create_applied(

@@ -57,7 +57,7 @@ pub(super) fn delete(
         let mut grace = options.grace_period_seconds;
         return server.delete_object(kind, "", name, options, &mut grace);
     }
-    server.admit("DELETE", kind, "", &[&existing.meta])?;
+    let warnings = server.admit_deletion(kind, &existing, options.dry_run)?;
     let mut object = StoredObject::clone(&existing);
     object.meta.deletion_timestamp = Some(server.now.truncate_to_secs());
     if !object.meta.has_finalizer(FINALIZER_CRD_CLEANUP) {
@@ -75,6 +75,7 @@ pub(super) fn delete(
     Ok(Outcome {
         body: ResponseBody::Object(object),
         is_removed: false,
+        warnings,
     })
 }
 

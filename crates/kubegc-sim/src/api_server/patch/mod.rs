@@ -94,7 +94,7 @@ impl ApiServer {
         let warnings = without_equal_references(self.version, &mut object.meta, Moment::AfterAdmission);
         let written = self.replace(kind, &existing, object, part, Author::Writer)?;
         self.finish(&written);
-        Ok(Response::ok(written.object).with(warnings))
+        Ok(Response::ok(written.object).with([warnings, written.warnings].concat()))
     }
 
     /// Patches a value that is not a stored object.

@@ -277,7 +277,7 @@ impl ApiServer {
         };
         let mut changed = new.clone();
         self.mutate(request, Some(&mut changed), |_| Ok(()))?;
-        self.call_validating(request, Some(&new))
+        self.call_validating(request, Some(&new)).map(drop)
     }
 
     /// The part of an object that a subresource writes.

@@ -193,7 +193,7 @@ impl ApiServer {
         if object.at(&path).and_then(Value::as_i64) != Some(replicas) {
             put(&mut object, &path, Some(&replicas.into()));
         }
-        if self.hooks.is_some() {
+        if self.hooks.is_some() || self.has_policies() {
             let (old, new) = (paths.show(existing)?, paths.show(&object)?);
             self.review_part(kind, "UPDATE", "scale", Some(&old), &new)?;
         }

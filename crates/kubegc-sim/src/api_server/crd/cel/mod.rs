@@ -1,5 +1,5 @@
 //! CEL rules of definitions (`x-kubernetes-validations`): compiled with the definition, run on custom
-//! resources. Also `matchConditions` of webhooks.
+//! resources. Also `matchConditions` of webhooks, and expressions of policies.
 //!
 //! # Upstream
 //! `apiextensions-apiserver/pkg/apiserver/schema/cel/{compilation,validation}.go`, and
@@ -14,6 +14,7 @@
 
 mod check;
 mod library;
+pub(in crate::api_server) mod policy;
 mod values;
 
 use std::{

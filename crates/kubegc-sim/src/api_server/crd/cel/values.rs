@@ -93,7 +93,7 @@ pub(super) fn is_visible(schema: &Value) -> bool {
         }
 }
 
-fn map(entries: impl Iterator<Item = (String, Cel)>) -> Cel {
+pub(super) fn map(entries: impl Iterator<Item = (String, Cel)>) -> Cel {
     Cel::Map(Map {
         map: Arc::new(entries.map(|(key, value)| (key.into(), value)).collect()),
     })
