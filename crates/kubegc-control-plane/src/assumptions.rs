@@ -23,11 +23,11 @@ pub struct Assumptions {
     /// Whether the cloud controller manager and the CSI sidecars remove the finalizers that they own by
     /// [`FINALIZERS`](crate::finalizers::FINALIZERS). Default: they do.
     pub external_controllers_run: bool,
-    /// Finalizers, and components by their names in that table, of which it is known whether they are removed,
-    /// or act. All other finalizers of operators remain. Default: none.
+    /// Finalizers, and components by their names in that table, of which it is known whether they are
+    /// removed, or act. All other finalizers of operators remain. Default: none.
     pub acting: BTreeMap<Arc<str>, bool>,
-    /// The names of admission webhooks, and of CustomResourceDefinitions with conversion webhooks, that cannot
-    /// be reached. Default: those whose Service does not exist.
+    /// The names of admission webhooks, and of CustomResourceDefinitions with conversion webhooks, that
+    /// cannot be reached. Default: those whose Service does not exist.
     pub unreachable_webhooks: Vec<Arc<str>>,
     /// APIs of extension API servers that are not available, as `group/version` or by the names of their
     /// APIServices. Default: those of which the dump says so.

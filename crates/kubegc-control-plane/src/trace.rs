@@ -143,8 +143,8 @@ pub struct Step {
     pub object: Arc<ObjectRef>,
     /// The HTTP status code of the response.
     pub code: u16,
-    /// The message of a refusal, such as the one that names an unreachable webhook. An object that is gone or
-    /// has changed (404, 409) refuses nothing.
+    /// The message of a refusal, such as the one that names an unreachable webhook. An object that no longer
+    /// exists or has changed (404, 409) refuses nothing.
     pub failure: Option<Arc<str>>,
     /// The objects that it changed: most writes change one.
     pub changes: Vec<Change>,

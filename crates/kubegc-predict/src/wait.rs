@@ -116,6 +116,9 @@ pub enum Wait {
 }
 
 /// A dependent that blocks the deletion of an owner.
+///
+/// # Examples
+/// [`Wait::Dependents`] has them: `wait.to_string()` names each, with its reason.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Blocking {
@@ -126,6 +129,9 @@ pub struct Blocking {
 }
 
 /// The reason why a dependent is not deleted with its owner.
+///
+/// # Examples
+/// [`Blocking::because`] is one.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum BlockedBy {
@@ -454,8 +460,8 @@ fn unserved_owner(cluster: &Cluster, object: &ObjectRef) -> Option<String> {
     Some(format!("{}/{}", unserved.api_version, unserved.kind))
 }
 
-/// Whether all errors of a `NamespaceDeletionContentFailure` say that content remains, and none that a request
-/// is refused.
+/// Whether all errors of a `NamespaceDeletionContentFailure` say that content remains, and none that a
+/// request is refused.
 fn is_only_remaining(message: &str) -> bool {
     let errors = message.split_once(" remaining: ").and_then(|(before, _)| {
         let number = before.rsplit(' ').next()?;

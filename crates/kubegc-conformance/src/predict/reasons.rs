@@ -63,8 +63,8 @@ pub(super) fn compare(case: &Case, prediction: &Prediction) -> (usize, Vec<Failu
 }
 
 /// The writes that the API server refused until the end, each with its resource: the last one of a client to
-/// an object counts. Creates do not keep an object, and 404, 409 and 415 are not refusals: the client reads the
-/// object again, or sends another kind of patch.
+/// an object counts. Creates do not keep an object, and 404, 409 and 415 are not refusals: the client reads
+/// the object again, or sends another kind of patch.
 fn refused(case: &Case) -> Vec<(String, &Write)> {
     let mut last = BTreeMap::new();
     let writes = case.writes.iter();

@@ -49,7 +49,7 @@ type WriteGuard = Arc<dyn Fn(&Cache, &Request) -> Result<(), Reason> + Send + Sy
 /// # Examples
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-/// use kubegc_controllers::{Reason, planner::protected_by_label};
+/// use kubegc_controllers::{Reason, protected_by_label};
 /// use kubegc_kube::ControllerManager;
 /// let protected = protected_by_label("example.com/keep");
 /// let summary = ControllerManager::new(kubegc_kube::client().await?)

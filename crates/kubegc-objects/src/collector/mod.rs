@@ -274,8 +274,8 @@ impl Collector {
     }
 
     /// Starts the workers without the missing lists, as after
-    /// [`Settings::initial_sync_timeout`](crate::Settings::initial_sync_timeout). It has no effect in releases
-    /// up to 1.31, which wait for all of them ([G-16](crate::rules#g-16)).
+    /// [`Settings::initial_sync_timeout`](crate::Settings::initial_sync_timeout). It has no effect in
+    /// releases up to 1.31, which wait for all of them ([G-16](crate::rules#g-16)).
     pub fn start_unsynced(&mut self) {
         if self.timers.get(Timer::Start).is_some() {
             self.start_workers();

@@ -149,6 +149,9 @@ fn is_named(names: &[Arc<str>], api_service: &str, api_version: &str) -> bool {
 }
 
 /// An extension of the API server that cannot be reached.
+///
+/// # Examples
+/// The example of [`Cluster::broken_extensions`](crate::Cluster::broken_extensions) reads one.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct BrokenExtension {
@@ -163,6 +166,9 @@ pub struct BrokenExtension {
 }
 
 /// An extension of the API server.
+///
+/// # Examples
+/// The example of [`Cluster::broken_extensions`](crate::Cluster::broken_extensions) reads one.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Extension {
@@ -344,7 +350,8 @@ fn because(condition: &Condition) -> Arc<str> {
     }
 }
 
-/// The group versions whose discovery fails, as the conditions of terminating namespaces say, with the reason.
+/// The group versions whose discovery fails, as the conditions of terminating namespaces say, with the
+/// reason.
 fn failed_discoveries(snapshot: &Snapshot) -> BTreeMap<String, (Arc<str>, Option<Timestamp>)> {
     const BEGIN: &str = "unable to retrieve the complete list of server APIs: ";
     let mut failed = BTreeMap::new();

@@ -156,6 +156,26 @@ impl Cluster {
 
     /// The extensions of the API server that cannot be reached, as far as the dump shows it: APIs of other
     /// servers, and webhooks that requests and conversions depend on.
+    ///
+    /// # Examples
+    /// ```
+    /// # use kubegc_core::KubernetesVersion;
+    /// # use kubegc_predict::{Assumptions, Cluster, Extension};
+    /// # let version = KubernetesVersion::LATEST;
+    /// # let mut reader = kubegc_snapshot::Reader::new(version).complete("services");
+    /// # reader.read("dump.yaml", &b"
+    /// # apiVersion: apiregistration.k8s.io/v1
+    /// # kind: APIService
+    /// # metadata: {name: v1beta1.metrics.k8s.io, uid: u1}
+    /// # spec: {group: metrics.k8s.io, version: v1beta1, service: {namespace: kube-system, name: metrics-server}}
+    /// # "[..])?;
+    /// # let cluster = Cluster::new(version, reader.finish()?, Assumptions::default());
+    /// // The dump has an APIService whose Service does not exist.
+    /// let broken = &cluster.broken_extensions()[0];
+    /// assert_eq!(&*broken.failure, "service kube-system/metrics-server does not exist");
+    /// assert!(matches!(&broken.extension, Extension::Api { api_version, .. } if api_version == "metrics.k8s.io/v1beta1"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn broken_extensions(&self) -> &[BrokenExtension] {
         &self.broken_extensions

@@ -235,8 +235,8 @@ impl<'c> Finder<'c> {
         })
     }
 
-    /// A cause that the forecast does not show, because it assumes that controllers have no bugs, or because it
-    /// cannot tell whether there is content.
+    /// A cause that the forecast does not show, because it assumes that controllers have no bugs, or because
+    /// it cannot tell whether there is content.
     fn unforeseen(&self, fate: &ObjectFate) -> Option<Cause> {
         let (cluster, view) = (self.cluster, fate.before());
         if !view.is_deleting() {
@@ -396,7 +396,7 @@ impl<'c> Finder<'c> {
         let is_recent = |one: &Blocked| {
             let is_namespace = *one.object.kind == *"Namespace";
             let limit = if is_namespace { OVERDUE } else { RECENT };
-            // Without anything newer in the dump, nobody knows how long ago it was.
+            // Without anything newer in the dump, its age is not known.
             let age = |since: Timestamp| since < self.now && self.now.since(since) < limit;
             one.since.is_none_or(age)
         };

@@ -1,4 +1,4 @@
-//! Who should act on a cause, the commands that repair it with their risk, and what not to do.
+//! Repairs of a cause: who should act, the commands with their risk, and what not to do.
 
 use kubegc_control_plane::finalizers::{self, Owner};
 use kubegc_core::{ObjectRef, OwnerReference, record::Resource};

@@ -24,7 +24,8 @@ use crate::{
     run::deletion_requested_at,
 };
 
-/// The causes that keep objects in deletion, the terminating objects and the wrong owner references of a dump.
+/// The causes that keep objects in deletion, the terminating objects and the wrong owner references of a
+/// dump.
 ///
 /// # Examples
 /// ```

@@ -297,8 +297,8 @@ pub(super) fn counts(forecast: &Forecast) -> Vec<(&'static str, usize)> {
     counts.filter(|(_, count)| *count > 0).collect()
 }
 
-/// The missing facts about the owners of an object and other objects that it depends on. Empty if all facts are
-/// about the object itself.
+/// The missing facts about the owners of an object and other objects that it depends on. Empty if all facts
+/// are about the object itself.
 fn missing_text(missing: &[Missing], of: &ObjectRef) -> String {
     let own_end = missing.iter().find_map(|missing| match missing {
         Missing::Ending { pod, reason } if *pod == *of => Some(reason),

@@ -9,8 +9,8 @@ use crate::Diagnosis;
 
 impl Diagnosis {
     /// The diagnosis as a SARIF 2.1.0 log: a result for each cause that keeps objects in deletion, for each
-    /// broken extension, and for each wrong owner reference. References that the dump cannot confirm are notes.
-    /// Objects are logical locations, because a dump is not a source file.
+    /// broken extension, and for each wrong owner reference. References that the dump cannot confirm are
+    /// notes. Objects are logical locations, because a dump is not a source file.
     ///
     /// See the [specification](https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html).
     #[must_use]

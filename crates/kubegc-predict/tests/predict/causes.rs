@@ -15,6 +15,8 @@ fn diagnosis(input: &str) -> Diagnosis {
     for kind in words {
         reader = reader.complete(kind);
     }
+    // A text without a final line break may be cut off.
+    let dump = format!("{dump}\n");
     reader.read("dump.yaml", dump.as_bytes()).expect("YAML");
     let snapshot = reader.finish().expect("a dump");
     Cluster::new(version, snapshot, Assumptions::default()).doctor()
