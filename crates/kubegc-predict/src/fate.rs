@@ -133,6 +133,14 @@ pub enum Missing {
         /// Description of the missing data.
         reason: String,
     },
+    /// Whether a ValidatingAdmissionPolicy allows a request for the object, or for one that it depends on.
+    Policy {
+        /// Name of the policy.
+        policy: Arc<str>,
+        /// The CEL expression that reads data of the request or the object which the forecast does not have,
+        /// or that is not evaluated without the feature `cel`.
+        expression: Arc<str>,
+    },
 }
 
 /// The way to complete the list of a resource.
@@ -200,6 +208,11 @@ impl fmt::Display for Missing {
                 )
             }
             Self::Ending { pod, reason } => write!(f, "when {} ends: {reason}", pod.short()),
+            Self::Policy { policy, expression } => write!(
+                f,
+                "whether ValidatingAdmissionPolicy {policy} allows the requests (`{expression}`): check with \
+                 `--dry-run=server`"
+            ),
         }
     }
 }

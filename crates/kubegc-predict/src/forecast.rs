@@ -383,6 +383,19 @@ fn reactions(
     let targets: BTreeSet<u32> = run.deletes.iter().filter_map(|delete| delete.position).collect();
     let undetermined = missing.values().flatten().copied();
     let by_count = chosen_by_count(cluster, scope, undetermined, primary.plane.steps());
+    let mut if_refused = BTreeMap::<Uid, Outcomes>::new();
+    for request in alternatives
+        .iter()
+        .chain([primary])
+        .flat_map(|simulation| simulation.server.undecided_requests())
+    {
+        let outcome = match request.was_terminating {
+            true => Outcomes::TERMINATING,
+            false => Outcomes::KEPT,
+        };
+        let known = if_refused.entry(request.uid).or_insert(outcome);
+        *known = known.or(outcome);
+    }
     let is_held = |end: &ObjectMeta| {
         end.finalizers
             .iter()
@@ -406,7 +419,10 @@ fn reactions(
         let in_every_run = |is_so: &dyn Fn(&ObjectMeta) -> bool| ends().all(|end| end.is_some_and(is_so));
         let is_terminating = in_every_run(&ObjectMeta::is_deleting);
         let is_target = targets.contains(&position);
-        let is_deleted = object.is_deleting() || is_target && (is_terminating || end.is_none());
+        let if_refused = if_refused.get(object.uid()).copied();
+        let may_be_kept = if_refused.is_some_and(|outcomes| outcomes.has(Outcomes::KEPT));
+        let is_deleted =
+            object.is_deleting() || is_target && !may_be_kept && (is_terminating || end.is_none());
         let reaction = Reaction {
             differs: differs || by_count.contains(object.uid()),
             waits: (object.is_deleting() && has_finalizer(metadata::FINALIZER_FOREGROUND))
@@ -426,6 +442,7 @@ fn reactions(
                 true => Held::InRuns,
                 false => Held::No,
             },
+            if_refused,
             is_immortal: object.finalizers().any(|name| stays(&cluster.assumptions, name)),
             outcomes: ends().fold(outcome(object, end.as_deref()), |outcomes, end| {
                 outcomes.or(outcome(object, end))

@@ -2,9 +2,9 @@
 //!
 //! A fate is undetermined if an owner is missing from the dump and the runs with and without it end
 //! differently, if the object could not be read, if a controller cannot decide about it and it is not
-//! removed anyway, and if the end of a pod is unknown. From there it spreads down to dependents, and up to
-//! owners that wait for a dependent. An object that is certainly deleted and has a finalizer that nothing
-//! removes is terminating, whatever is missing.
+//! removed anyway, if a policy may refuse a request for it, and if the end of a pod is unknown. From there it
+//! spreads down to dependents, and up to owners that wait for a dependent. An object that is certainly
+//! deleted and has a finalizer that nothing removes is terminating, whatever is missing.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -47,6 +47,8 @@ pub(crate) struct Reaction {
     pub(crate) is_immortal: bool,
     /// The outcomes of the runs.
     pub(crate) outcomes: Outcomes,
+    /// The outcomes if a policy refuses requests for it that the runs perform.
+    pub(crate) if_refused: Option<Outcomes>,
 }
 
 impl Reaction {
@@ -170,15 +172,24 @@ pub(crate) fn spread(
         // Unknown content keeps a namespace or definition, and not its known content.
         let of_content = matches!(missing, Missing::Content { .. });
         let of_end = of_content || matches!(missing, Missing::Ending { .. });
-        let of_cleanup = unless_removed || of_end;
+        let of_policy = matches!(missing, Missing::Policy { .. });
+        let of_cleanup = unless_removed || of_end || of_policy;
         let only_releases = out_of_reach.contains(missing);
-        let direct: BTreeSet<u32> = match of_end || only_releases {
+        let direct: BTreeSet<u32> = match of_end || of_policy || only_releases {
             true => starts.iter().copied().collect(),
             false => BTreeSet::new(),
         };
         let everywhere = of_cleanup || apart.contains(missing) || contested.contains(&place(missing));
-        let via = if of_content { Via::Waiting } else { Via::Other };
-        let mut pending: Vec<(u32, Via)> = starts.iter().map(|&start| (start, via)).collect();
+        // A terminating object stays terminating if the request that would end it is refused.
+        let stays_terminating = |start: &u32| {
+            let refused = reactions.get(start).and_then(|reaction| reaction.if_refused);
+            of_policy && refused == Some(Outcomes::TERMINATING)
+        };
+        let via = |start: &u32| match of_content || stays_terminating(start) {
+            true => Via::Waiting,
+            false => Via::Other,
+        };
+        let mut pending: Vec<(u32, Via)> = starts.iter().map(|start| (*start, via(start))).collect();
         let mut seen: HashMap<u32, Via, FixedState> = HashMap::default();
         while let Some((position, via)) = pending.pop() {
             let Some(reaction) = reactions.get(&position) else {
@@ -190,6 +201,17 @@ pub(crate) fn spread(
             if !is_undetermined || seen.get(&position) >= Some(&via) {
                 continue;
             }
+            // A refused request keeps the object, and what depends on it.
+            let refused = of_policy.then(|| {
+                let start = reaction.if_refused.filter(|_| direct.contains(&position));
+                start.unwrap_or(match via == Via::Waiting || reaction.is_deleted {
+                    true => Outcomes::TERMINATING,
+                    false => Outcomes::KEPT,
+                })
+            });
+            if refused == Some(reaction.outcomes) {
+                continue;
+            }
             seen.insert(position, via);
             // Runs may differ in the other finalizers of an object that is held.
             if reaction.held != Held::Certainly {
@@ -197,6 +219,8 @@ pub(crate) fn spread(
                     reached.entry(position).or_insert_with(|| Reached::of(reaction));
                 if only_releases && direct.contains(&position) {
                     *outcomes = outcomes.or(Outcomes::RELEASED);
+                } else if let Some(refused) = refused {
+                    *outcomes = outcomes.or(refused);
                 } else if everywhere && !is_settled && !only_releases {
                     // What a controller cannot decide does not undo the deletions of others.
                     let is_kept = reaction.outcomes.has(Outcomes::KEPT.or(Outcomes::RELEASED));
@@ -212,7 +236,11 @@ pub(crate) fn spread(
                     facts.push(number);
                 }
             }
-            if of_cleanup {
+            // Only its owners depend on whether an object that no run deletes is released.
+            let is_deleted =
+                |reaction: &Reaction| reaction.outcomes.has(Outcomes::DELETED.or(Outcomes::TERMINATING));
+            let only_keeps = of_policy && !is_deleted(reaction);
+            if of_cleanup && !only_keeps {
                 let may_be_removed = |position: &u32| {
                     let reaction = reactions.get(position);
                     reaction.is_some_and(|reaction| reaction.waits || reaction.is_removed || reaction.differs)
@@ -235,7 +263,11 @@ pub(crate) fn spread(
                 .filter(|at| !everywhere || reactions.get(at).is_some_and(|reaction| !reaction.is_target));
             // The dependents that block a waiting owner are deleted, even if the owner also waits for others.
             let dependents = dependents
-                .filter(|at| !of_cleanup || via == Via::Other || !blocks_owner(cluster, *at, position));
+                .filter(|at| !of_cleanup || via == Via::Other || !blocks_owner(cluster, *at, position))
+                .filter(|at| {
+                    let stays = of_policy && via == Via::Waiting;
+                    !only_keeps && (!stays || reactions.get(at).is_some_and(is_deleted))
+                });
             pending.extend(dependents.map(|dependent| (dependent, Via::Other)));
             pending.extend(cluster.edges.owners(position).filter_map(|owner| match owner {
                 Owner::At(owner) => {
@@ -330,7 +362,8 @@ fn place(missing: &Missing) -> Option<Place<'_>> {
         Missing::Flawed { .. }
         | Missing::Controller { .. }
         | Missing::Content { .. }
-        | Missing::Ending { .. } => None,
+        | Missing::Ending { .. }
+        | Missing::Policy { .. } => None,
     }
 }
 

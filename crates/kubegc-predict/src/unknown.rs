@@ -25,6 +25,7 @@ pub(crate) fn of_intents(cluster: &Cluster, simulated: &Simulated) -> Sources {
     let (scope, simulation) = (&simulated.scope, &simulated.primary);
     let undetermined = undetermined(cluster, scope, simulation);
     let mut sources: Sources = contents(cluster, scope, simulation).collect();
+    sources.extend(policies(cluster, simulated));
     if undetermined.is_empty() {
         return sources;
     }
@@ -88,6 +89,26 @@ fn contents<'a>(
     })
 }
 
+/// The policies that may refuse requests of a simulation, with the objects of the requests.
+fn policies(cluster: &Cluster, simulated: &Simulated) -> Sources {
+    let mut sources = Sources::new();
+    for simulation in simulated.alternatives.iter().chain([&simulated.primary]) {
+        for request in simulation.server.undecided_requests() {
+            let positions = cluster.positions_of(&request.uid);
+            let missing = Missing::Policy {
+                policy: request.policy,
+                expression: request.expression,
+            };
+            sources.entry(missing).or_default().extend(positions);
+        }
+    }
+    for positions in sources.values_mut() {
+        positions.sort_unstable();
+        positions.dedup();
+    }
+    sources
+}
+
 /// The unknown facts of a simulation of what happens anyway, and the objects out of scope that may be
 /// affected.
 pub(crate) fn of_everything(cluster: &Cluster, simulated: &Simulated) -> (Sources, Vec<u32>) {
@@ -119,6 +140,7 @@ pub(crate) fn of_everything(cluster: &Cluster, simulated: &Simulated) -> (Source
         }
     }
     sources.extend(contents(cluster, scope, simulation));
+    sources.extend(policies(cluster, simulated));
     let mut out_of_scope: Vec<u32> = cluster.affected_by(beginnings).into_iter().collect();
     out_of_scope.retain(|position| !is_in_scope(position));
     (sources, out_of_scope)

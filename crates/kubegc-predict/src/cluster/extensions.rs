@@ -1,5 +1,5 @@
 //! The extensions of the API server that a dump shows: admission webhooks, conversion webhooks and
-//! APIServices of extension API servers, each with the reason why it cannot be reached.
+//! APIServices of extension API servers, each with the reason why it cannot be reached; admission policies.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,6 +13,7 @@ use kubegc_control_plane::{
 };
 use kubegc_core::{
     ObjectRef, Timestamp,
+    admission::{Policy, PolicyBinding},
     identity::{join_api_version, split_api_version},
     record::{Condition, Resource},
 };
@@ -67,6 +68,24 @@ pub(super) fn conversions(snapshot: &Snapshot, assumptions: &Assumptions) -> Vec
         })
     });
     conversions.collect()
+}
+
+/// The ValidatingAdmissionPolicies and their bindings, by name.
+pub(super) fn policies(
+    snapshot: &Snapshot,
+) -> (BTreeMap<Arc<str>, Policy>, BTreeMap<Arc<str>, PolicyBinding>) {
+    let (mut policies, mut bindings) = (BTreeMap::new(), BTreeMap::new());
+    for object in objects(snapshot, ADMISSION, "ValidatingAdmissionPolicy") {
+        if let Some(Details::AdmissionPolicy(policy)) = object.details.as_deref() {
+            policies.insert(Arc::clone(&object.meta.name), Policy::clone(policy));
+        }
+    }
+    for object in objects(snapshot, ADMISSION, "ValidatingAdmissionPolicyBinding") {
+        if let Some(Details::AdmissionBinding(binding)) = object.details.as_deref() {
+            bindings.insert(Arc::clone(&object.meta.name), PolicyBinding::clone(binding));
+        }
+    }
+    (policies, bindings)
 }
 
 /// Why a webhook cannot be reached: its Service does not exist, or its name is among the assumptions.

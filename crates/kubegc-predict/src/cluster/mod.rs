@@ -103,9 +103,11 @@ impl Cluster {
         let aggregated_apis = extensions::aggregated_apis(&snapshot, &assumptions);
         let conversions = extensions::conversions(&snapshot, &assumptions);
         let broken_extensions = extensions::broken(&snapshot, &webhooks, &conversions, &aggregated_apis);
+        let (policies, bindings) = extensions::policies(&snapshot);
         let empty_server = ApiServer::new(version, snapshot.catalog.clone())
             .with_settings(settings)
             .with_webhooks(webhooks)
+            .with_policies(policies, bindings)
             .with_conversions(conversions);
         let mut cluster = Self {
             version,

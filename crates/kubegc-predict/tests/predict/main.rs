@@ -15,6 +15,7 @@ mod laws_reasons;
 mod laws_undetermined;
 mod layouts;
 mod page;
+mod policies;
 mod real_dumps;
 mod recreation;
 mod selection;
