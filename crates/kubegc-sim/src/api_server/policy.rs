@@ -424,7 +424,7 @@ impl Reviewed<'_> {
 
     /// Whether an expression holds. The literals `true` and `false` need no CEL.
     fn holds(&self, expression: &str, policy: &Policy, parameter: &Value) -> Result<bool, Problem> {
-        match expression.trim().parse() {
+        match expression.trim().parse::<bool>() {
             Ok(holds) => Ok(holds),
             Err(_) => self.evaluate(expression, policy, parameter),
         }
