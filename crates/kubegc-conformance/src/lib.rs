@@ -13,6 +13,7 @@ mod node;
 mod objects;
 mod predict;
 pub mod runner;
+pub mod types_table;
 
 pub use failure::Failure;
 

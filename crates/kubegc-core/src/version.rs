@@ -190,6 +190,10 @@ pub mod behavior {
     pub const ZERO_TIMESTAMPS_ARE_OMITTED: Behavior = Behavior::since(34, 0, "kubernetes #130989");
     /// A delete with response 404 counts as a virtual delete, not as an error.
     pub const DELETE_NOT_FOUND_IS_ABSENCE: Behavior = Behavior::since(36, 0, "kubernetes #136817");
+    /// Errors of validation print values as JSON, before with Go's `%#v`.
+    pub const VALUES_ARE_JSON: Behavior = Behavior::since_about(34, "between 1.33 and 1.36");
+    /// Errors about long values say what they may be.
+    pub const TOO_LONG_MAY_NOT_BE: Behavior = Behavior::since(32, 0, "kubernetes #128553");
     /// The API server honours a resourceVersion precondition.
     pub const RESOURCE_VERSION_PRECONDITION: Behavior = Behavior::since(14, 0, "kubernetes #74040");
     /// The API server drops references that equal an earlier one, with a warning.

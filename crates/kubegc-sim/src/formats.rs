@@ -12,11 +12,34 @@ use kubegc_core::{Behavior, KubernetesVersion};
 /// Names are called RFC 1123 names; before, DNS-1123 names.
 const NAMES_ARE_RFC_1123: Behavior = Behavior::since_about(20, "kubernetes #94182");
 
+/// Lengths of labels are said in bytes.
+pub(crate) const LENGTHS_ARE_BYTES: Behavior = Behavior::since_about(35, "between 1.32 and 1.36");
+/// The names of environment variables may consist of any printable characters but `=`.
+const VARIABLES_ARE_PRINTABLE: Behavior = Behavior::since(
+    32,
+    0,
+    "the feature gate RelaxedEnvironmentVariableValidation is on",
+);
+/// The names of ports are said to need a letter.
+const PORTS_NEED_LETTERS: Behavior = Behavior::since_about(28, "between 1.20 and 1.36");
+/// A label that is a subdomain is refused for its dots.
+const DOTS_ARE_NAMED: Behavior = Behavior::since_about(33, "between 1.32 and 1.36");
+
 pub(crate) const NAME_PART_MAX: usize = 63;
 pub(crate) const SUBDOMAIN_MAX: usize = 253;
 
 pub(crate) fn too_long(max: usize) -> String {
     format!("must be no more than {max} characters")
+}
+
+/// The same for keys and values of labels.
+fn label_too_long(version: KubernetesVersion, max: usize) -> String {
+    let unit = if version.has(LENGTHS_ARE_BYTES) {
+        "bytes"
+    } else {
+        "characters"
+    };
+    format!("must be no more than {max} {unit}")
 }
 
 pub(crate) fn not_between(low: i64, high: i64) -> String {
@@ -105,7 +128,7 @@ pub(crate) fn qualified_name(version: KubernetesVersion, value: &str) -> Vec<Str
     if name.is_empty() {
         problems.push("name part must be non-empty".to_owned());
     } else if name.len() > NAME_PART_MAX {
-        problems.push(format!("name part {}", too_long(NAME_PART_MAX)));
+        problems.push(format!("name part {}", label_too_long(version, NAME_PART_MAX)));
     }
     if !is_name_part(name) {
         problems.push(format!("name part {NAME}"));
@@ -114,18 +137,27 @@ pub(crate) fn qualified_name(version: KubernetesVersion, value: &str) -> Vec<Str
 }
 
 /// `IsValidLabelValue`.
-pub(crate) fn label_value(value: &str) -> Vec<String> {
+pub(crate) fn label_value(version: KubernetesVersion, value: &str) -> Vec<String> {
     let fits = value.is_empty() || is_name_part(value);
-    checked(value, NAME_PART_MAX, fits, || {
+    let mut problems = checked(value, usize::MAX, fits, || {
         let message = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and \
                        must start and end with an alphanumeric character";
         let pattern = "(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?";
         mismatch(message, pattern, &["MyValue", "my_value", "12345"])
-    })
+    });
+    if value.len() > NAME_PART_MAX {
+        problems.insert(0, label_too_long(version, NAME_PART_MAX));
+    }
+    problems
 }
 
 /// `IsDNS1123Label`.
 pub(crate) fn label(version: KubernetesVersion, value: &str) -> Vec<String> {
+    if version.has(DOTS_ARE_NAMED) && value.contains('.') && is_subdomain(value) {
+        let mut problems = checked(value, NAME_PART_MAX, true, String::new);
+        problems.push("must not contain dots".to_owned());
+        return problems;
+    }
     checked(value, NAME_PART_MAX, is_label(value.as_bytes()), || {
         let subject = if version.has(NAMES_ARE_RFC_1123) {
             "a lowercase RFC 1123 label"
@@ -190,7 +222,7 @@ pub(crate) fn in_range(value: i64, low: i64, high: i64) -> Vec<String> {
 }
 
 /// `IsValidPortName`.
-pub(crate) fn port_name(value: &str) -> Vec<String> {
+pub(crate) fn port_name(version: KubernetesVersion, value: &str) -> Vec<String> {
     let mut problems = Vec::new();
     if value.len() > 15 {
         problems.push(too_long(15));
@@ -199,9 +231,13 @@ pub(crate) fn port_name(value: &str) -> Vec<String> {
     if value.is_empty() || !value.chars().all(known) {
         problems.push("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)".to_owned());
     }
-    // Upstream requires a letter, although its message does not say so.
+    // Older releases require a letter as well, although their message does not say so.
     if !value.chars().any(|c| c.is_ascii_lowercase()) {
-        problems.push("must contain at least one letter or number (a-z, 0-9)".to_owned());
+        let letter = match version.has(PORTS_NEED_LETTERS) {
+            true => "must contain at least one letter (a-z)",
+            false => "must contain at least one letter or number (a-z, 0-9)",
+        };
+        problems.push(letter.to_owned());
     }
     if value.contains("--") {
         problems.push("must not contain consecutive hyphens".to_owned());
@@ -261,7 +297,17 @@ pub(crate) fn header_name(value: &str) -> Vec<String> {
 }
 
 /// `IsEnvVarName`.
-pub(crate) fn variable_name(value: &str) -> Vec<String> {
+pub(crate) fn variable_name(version: KubernetesVersion, value: &str) -> Vec<String> {
+    if version.has(VARIABLES_ARE_PRINTABLE) {
+        let fits = !value.is_empty()
+            && value
+                .bytes()
+                .all(|byte| matches!(byte, b' '..=b'~') && byte != b'=');
+        return checked(value, usize::MAX, fits, || {
+            "a valid environment variable name must consist only of printable ASCII characters other than '='"
+                .to_owned()
+        });
+    }
     let known = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
     let fits =
         !value.is_empty() && value.bytes().all(known) && !value.starts_with(|c: char| c.is_ascii_digit());

@@ -245,7 +245,7 @@ impl<'t> Parser<'t> {
             _ => None,
         };
         for value in &values {
-            let problems = formats::label_value(value);
+            let problems = formats::label_value(KubernetesVersion::LATEST, value);
             if !problems.is_empty() {
                 return Err(format!(
                     "invalid label value: {}: at key: {}: {}",

@@ -2,7 +2,9 @@
 
 use std::{fmt, fmt::Write, sync::Arc, time::Duration};
 
-use kubegc_core::{ApiResource, FieldError, ResourceVersion, StoreError, Uid};
+use kubegc_core::{
+    ApiResource, Behavior, FieldError, KubernetesVersion, ResourceVersion, StoreError, Uid, version::behavior,
+};
 use serde_json::{Map, Value};
 
 /// The body of a response without an object: `metav1.Status`.
@@ -215,13 +217,17 @@ impl Cause {
         fields.into()
     }
 
-    /// A value of the right type that is not allowed; `shown` is the value as the server prints it.
+    /// A value of the right type that is not allowed; `shown` is the value as the server prints it, empty for
+    /// one that it does not print.
     #[must_use]
     pub fn invalid(field: impl Into<String>, shown: &str, problem: &str) -> Self {
         Self {
             reason: "FieldValueInvalid",
             field: field.into(),
-            message: format!("Invalid value: {shown}: {problem}"),
+            message: match shown {
+                "" => format!("Invalid value: {problem}"),
+                shown => format!("Invalid value: {shown}: {problem}"),
+            },
         }
     }
 
@@ -261,6 +267,18 @@ impl Cause {
             reason: "FieldValueNotSupported",
             field: field.into(),
             message,
+        }
+    }
+
+    /// A value that is longer than `max` bytes.
+    pub(crate) fn too_long(version: KubernetesVersion, field: impl Into<String>, max: usize) -> Self {
+        Self {
+            reason: "FieldValueTooLong",
+            field: field.into(),
+            message: match version.has(behavior::TOO_LONG_MAY_NOT_BE) {
+                true => format!("Too long: may not be more than {max} bytes"),
+                false => format!("Too long: must have at most {max} bytes"),
+            },
         }
     }
 
@@ -313,16 +331,21 @@ fn storage_group(resource: &ApiResource) -> Arc<str> {
     }
 }
 
+/// The internal forms of kinds are no longer registered in the group `extensions`.
+const GROUPS_ARE_SERVED_ONES: Behavior = Behavior::since_about(22, "extensions/v1beta1 is not served");
+
 /// The group of the kind in errors about invalid objects: the alphabetically first one in which the kind's
 /// internal form is registered.
 ///
 /// # Upstream
 /// `objectMetaAndKind` in `apiserver/pkg/registry/rest/create.go`, and `pkg/apis/extensions/register.go`,
 /// 1.20.2.
-fn internal_group(resource: &ApiResource) -> Arc<str> {
+fn internal_group(resource: &ApiResource, version: KubernetesVersion) -> Arc<str> {
     match (&*resource.group, &*resource.kind) {
         ("events.k8s.io", "Event" | "events") => "".into(),
-        ("networking.k8s.io", "Ingress" | "NetworkPolicy") | ("policy", "PodSecurityPolicy") => {
+        ("networking.k8s.io", "Ingress" | "NetworkPolicy") | ("policy", "PodSecurityPolicy")
+            if !version.has(GROUPS_ARE_SERVED_ONES) =>
+        {
             "extensions".into()
         }
         _ => Arc::clone(&resource.group),
@@ -431,11 +454,11 @@ pub(crate) fn namespace_not_found(name: &str) -> Refusal {
     refusal(404, "NotFound", message, Some(details))
 }
 
-/// The name is taken, possibly by a terminating object.
-pub(crate) fn already_exists(resource: &ApiResource, name: &str, deleting: bool) -> Refusal {
+/// The name is taken, possibly by a terminating object. `suffix` ends the message.
+pub(crate) fn already_exists(resource: &ApiResource, name: &str, deleting: bool, suffix: &str) -> Refusal {
     let prefix = if deleting { "object is being deleted: " } else { "" };
     let (subject, details) = stored(resource, name);
-    let message = format!("{prefix}{subject} {} already exists", quoted(name));
+    let message = format!("{prefix}{subject} {} already exists{suffix}", quoted(name));
     refusal(409, "AlreadyExists", message, Some(details))
 }
 
@@ -459,8 +482,13 @@ pub(crate) fn apply_conflict(message: String, causes: Vec<Cause>) -> Refusal {
 }
 
 /// The same as [`conflict`], found before the deletion began: names the kind, not the resource.
-pub(crate) fn kind_conflict(resource: &ApiResource, name: &str, why: &str) -> Refusal {
-    let group = internal_group(resource);
+pub(crate) fn kind_conflict(
+    version: KubernetesVersion,
+    resource: &ApiResource,
+    name: &str,
+    why: &str,
+) -> Refusal {
+    let group = internal_group(resource, version);
     let subject = qualified(&resource.kind, &group);
     let message = format!(
         "Operation cannot be fulfilled on {subject} {}: {why}",
@@ -475,9 +503,20 @@ pub(crate) fn kind_conflict(resource: &ApiResource, name: &str, why: &str) -> Re
 }
 
 /// The object would not be valid.
-pub(crate) fn invalid(resource: &ApiResource, name: &str, causes: Vec<Cause>) -> Refusal {
+pub(crate) fn invalid(
+    version: KubernetesVersion,
+    resource: &ApiResource,
+    name: &str,
+    causes: Vec<Cause>,
+) -> Refusal {
     let problems = aggregate(&causes, resource.custom);
-    invalid_kind(&internal_group(resource), &resource.kind, name, causes, &problems)
+    invalid_kind(
+        &internal_group(resource, version),
+        &resource.kind,
+        name,
+        causes,
+        &problems,
+    )
 }
 
 fn invalid_kind(
@@ -500,8 +539,20 @@ fn invalid_kind(
 }
 
 /// The options of a deletion are inconsistent.
-pub(crate) fn invalid_delete_options(errors: &[FieldError]) -> Refusal {
-    let causes: Vec<Cause> = errors.iter().map(Cause::from_field_error).collect();
+pub(crate) fn invalid_delete_options(version: KubernetesVersion, errors: &[FieldError]) -> Refusal {
+    let mut causes: Vec<Cause> = errors.iter().map(Cause::from_field_error).collect();
+    for (cause, error) in causes.iter_mut().zip(errors) {
+        if let FieldError::NotSupported {
+            field,
+            value,
+            supported,
+        } = error
+            && field == "dryRun"
+            && version.has(behavior::VALUES_ARE_JSON)
+        {
+            *cause = Cause::not_supported("dryRun", &format!("[{}]", quoted(value)), supported);
+        }
+    }
     let problems = aggregate(&causes, false);
     invalid_kind(
         &"meta.k8s.io".into(),

@@ -133,7 +133,28 @@ fn comparable(message: &str) -> String {
         rest = after.trim_start_matches(|char: char| char.is_ascii_digit());
     }
     text.push_str(rest);
-    text
+    sorted(&text)
+}
+
+/// A text whose JSON values have sorted keys: the order of the server's fields is not compared.
+fn sorted(text: &str) -> String {
+    const BEGIN: &str = " value: ";
+    let mut rest = text;
+    let mut shown = String::new();
+    while let Some((before, after)) = rest.split_once(BEGIN) {
+        shown.push_str(before);
+        shown.push_str(BEGIN);
+        rest = after;
+        let mut values = serde_json::Deserializer::from_str(after).into_iter::<Value>();
+        if after.starts_with(['{', '['])
+            && let Some(Ok(value)) = values.next()
+        {
+            shown.push_str(&value.to_string());
+            rest = &after[values.byte_offset()..];
+        }
+    }
+    shown.push_str(rest);
+    shown
 }
 
 /// Compares causes, in any order.

@@ -176,6 +176,7 @@ fn delete_returns_object(group: &str, resource: &str) -> bool {
                 | "serviceaccounts"
                 | "services"
         ) | ("extensions" | "policy", "podsecuritypolicies")
+            | ("resource.k8s.io", _)
             | (
                 "storage.k8s.io",
                 "csidrivers"

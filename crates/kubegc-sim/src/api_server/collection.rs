@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kubegc_core::{DeleteOptions, KindId, deletion::DeleteOptionsSpec, version::behavior};
+use kubegc_core::{DeleteOptions, KindId, KubernetesVersion, deletion::DeleteOptionsSpec, version::behavior};
 
 use super::{ApiServer, Response};
 use crate::{
@@ -28,7 +28,7 @@ impl ApiServer {
         options: &DeleteOptionsSpec,
     ) -> Response {
         self.kind(kind)
-            .and_then(|_| valid(options))
+            .and_then(|_| valid(self.version, options))
             .and_then(|options| self.try_delete_collection(kind, namespace, filter, &options))
             .into()
     }
@@ -54,7 +54,7 @@ impl ApiServer {
         options: &DeleteOptionsSpec,
     ) -> Response {
         let list = Response::list(objects, self.revision);
-        valid(options)
+        valid(self.version, options)
             .and_then(|options| self.delete_listed(kind, list, &options))
             .into()
     }
@@ -117,8 +117,8 @@ impl ApiServer {
     }
 }
 
-fn valid(options: &DeleteOptionsSpec) -> Result<DeleteOptions, Refusal> {
+fn valid(version: KubernetesVersion, options: &DeleteOptionsSpec) -> Result<DeleteOptions, Refusal> {
     options
         .validate()
-        .map_err(|errors| status::invalid_delete_options(&errors))
+        .map_err(|errors| status::invalid_delete_options(version, &errors))
 }

@@ -18,11 +18,10 @@ use crate::{
 
 /// A generated name that is taken is generated again.
 const NAMES_ARE_DRAWN_AGAIN: Behavior = Behavior::since(31, 0, "kubernetes #122887");
+/// A custom resource without a kind is unrecognized.
+const UNNAMED_KINDS_ARE_UNRECOGNIZED: Behavior = Behavior::since_about(22, "between 1.20 and 1.36");
 /// The maximum number of attempts.
 const NAMES_DRAWN_MAX: u32 = 8;
-
-/// Namespaces have their name as a label.
-const NAMESPACES_ARE_LABELLED: Behavior = Behavior::since(21, 0, "kubernetes #96968");
 
 impl ApiServer {
     /// Creates an object from its typed form. The namespace is the one of the request; the namespace of the
@@ -151,6 +150,17 @@ impl ApiServer {
         let text = |key: &str| object[key].as_str().unwrap_or_default().to_owned();
         let (api_version, sent_kind, expected) = (text("apiVersion"), text("kind"), resource.api_version());
         let refuse = |problem: String| status::cannot_be_handled(resource, &resource.kind, &problem);
+        if sent_kind.is_empty() && self.version.has(UNNAMED_KINDS_ARE_UNRECOGNIZED) {
+            let shown = object.to_string();
+            let excerpt = match shown.char_indices().nth(30) {
+                Some((end, _)) => format!("{} ...", &shown[..end]),
+                None => shown.clone(),
+            };
+            return Err(status::bad_request(format!(
+                "the object provided is unrecognized (must be of type {}): Object 'Kind' is missing in '{shown}' ({excerpt})",
+                resource.kind
+            )));
+        }
         if sent_kind.is_empty() {
             return Err(refuse(format!(
                 "unmarshalerDecoder: Object 'Kind' is missing in '{object}'"
@@ -190,7 +200,20 @@ impl ApiServer {
         match author {
             Author::Applier(managers) => object.managers = managers,
             Author::Writer if self.settings.types => {
-                object.managers = self.tracked(kind, None, &object, Part::Whole);
+                let resource = self.resource(kind);
+                let is_dropped = match known.special {
+                    Special::CustomResourceDefinition => true,
+                    _ if resource.custom => known.status_subresource,
+                    _ => types::prepare::owns_no_status(&resource.kind, self.version),
+                };
+                object.managers =
+                    if is_dropped && !self.tracks_sent_fields() && object.at(&["status"]).is_some() {
+                        let mut sent = object.clone();
+                        sent.body_mut().remove("status");
+                        self.tracked(kind, None, &sent, Part::Whole)
+                    } else {
+                        self.tracked(kind, None, &object, Part::Whole)
+                    };
             }
             Author::Writer => {}
         }
@@ -225,7 +248,9 @@ impl ApiServer {
             object.body_mut().remove("status");
         }
         match known.special {
-            Special::Namespace => prepare_namespace(&mut object, self.version.has(NAMESPACES_ARE_LABELLED)),
+            Special::Namespace => {
+                prepare_namespace(&mut object, self.version.has(types::NAMESPACES_ARE_LABELLED))
+            }
             Special::Pod if !typed => prepare_pod(&mut object),
             Special::CustomResourceDefinition if self.settings.types => {
                 crd::resource::set_initial_status(&mut object)
@@ -235,6 +260,9 @@ impl ApiServer {
         if typed {
             object.meta.uid = uid.clone().unwrap_or_else(|| self.draw_uid());
             self.prepare_created(kind, &mut object)?;
+        }
+        if known.special == Special::Service && typed {
+            super::service::refuse_unreferable(self, &object)?;
         }
         let mut causes = validate::created(self.version, self.resource(kind), &object);
         causes.extend(self.kind_problems(kind, &object, None, Part::Whole));
@@ -250,7 +278,7 @@ impl ApiServer {
             causes = validate::created_generic(self.version, resource, &object);
         }
         if !causes.is_empty() {
-            return Err(status::invalid(resource, &object.meta.name, causes));
+            return Err(status::invalid(self.version, resource, &object.meta.name, causes));
         }
         self.admit("CREATE", kind, "", &[&object.meta])?;
         warnings.extend(self.call_validating(request, Some(&object))?);
@@ -264,7 +292,15 @@ impl ApiServer {
         let resource_is_custom = resource.custom;
         if let Some(existing) = self.object(kind, &object.meta.namespace, &object.meta.name) {
             let deleting = existing.meta.is_deleting();
-            return Err(status::already_exists(resource, &object.meta.name, deleting));
+            // The server knows only that there is a prefix, not that it completed the name.
+            let suffix = match self.version.has(NAMES_ARE_DRAWN_AGAIN)
+                && !object.text_at(&["metadata", "generateName"]).is_empty()
+            {
+                true => ", the server was not able to generate a unique name for the object",
+                false => "",
+            };
+            let name = &object.meta.name;
+            return Err(status::already_exists(resource, name, deleting, suffix));
         }
         let defines = known.special == Special::CustomResourceDefinition;
         if defines && !self.settings.types {
@@ -335,11 +371,15 @@ impl ApiServer {
         if !object.meta.name.is_empty() {
             return;
         }
-        if &*self.resource(kind).resource == "limitranges" && self.resource(kind).group.is_empty() {
+        let prefix = object.text_at(&["metadata", "generateName"]).to_owned();
+        let is_named_first = prefix.is_empty() || !self.version.has(NAMES_ARE_DRAWN_AGAIN);
+        if is_named_first
+            && &*self.resource(kind).resource == "limitranges"
+            && self.resource(kind).group.is_empty()
+        {
             object.meta.name = self.draw_uid().to_string().into();
             return;
         }
-        let prefix = object.text_at(&["metadata", "generateName"]).to_owned();
         if prefix.is_empty() {
             return;
         }

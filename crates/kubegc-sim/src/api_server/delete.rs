@@ -76,7 +76,7 @@ impl ApiServer {
         }
         match options.validate() {
             Ok(options) => self.delete_with(kind, namespace, name, &options),
-            Err(errors) => status::invalid_delete_options(&errors).into(),
+            Err(errors) => status::invalid_delete_options(self.version, &errors).into(),
         }
     }
 
@@ -243,7 +243,14 @@ impl ApiServer {
         meta: &ObjectMeta,
         options: &DeleteOptions,
     ) -> Result<Option<ResourceVersion>, Refusal> {
-        let refuse = |why: String| Err(status::kind_conflict(self.resource(kind), &meta.name, &why));
+        let refuse = |why: String| {
+            Err(status::kind_conflict(
+                self.version,
+                self.resource(kind),
+                &meta.name,
+                &why,
+            ))
+        };
         if let Some(uid) = &options.preconditions.uid
             && *uid != meta.uid
         {

@@ -70,7 +70,7 @@ impl ApiServer {
         match &*resource.kind {
             "LimitRange" | "PodTemplate" => return Ok(()),
             "Service" => export_service(object, exact),
-            other => prepare::create(object, other, self.version),
+            other => prepare::create(object, other, self.version, self.now),
         }
         match &*resource.kind {
             "CertificateSigningRequest" | "Node" if exact => {}
@@ -80,7 +80,12 @@ impl ApiServer {
             "Secret" if !exact && is_of_service_account(object) => {
                 let why = "can not export service account secrets";
                 let cause = Cause::invalid("type", "", why);
-                return Err(status::invalid(resource, &object.meta.name, vec![cause]));
+                return Err(status::invalid(
+                    self.version,
+                    resource,
+                    &object.meta.name,
+                    vec![cause],
+                ));
             }
             _ => {}
         }

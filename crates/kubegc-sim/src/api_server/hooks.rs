@@ -188,7 +188,7 @@ impl ApiServer {
                 let failed =
                     |why: String| status::internal_error(&format!("failed calling webhook {name}: {why}"));
                 let document = object.to_json(self.resource(request.kind));
-                let patched = Operations::read(patch)?.apply(document, true).map_err(failed)?;
+                let patched = Operations::read(patch)?.apply(document).map_err(failed)?;
                 let patched = self.decoded(request.kind, patched).map_err(failed)?;
                 if *object != patched {
                     *object = patched;
@@ -399,11 +399,22 @@ pub(super) fn texts(value: &Value, key: &str) -> Vec<Arc<str>> {
     texts.filter_map(|text| Some(text.as_str()?.into())).collect()
 }
 
+/// The requests that a rule matches.
+pub(super) fn matcher(rule: &Value) -> Option<RequestMatcher> {
+    let scope = match rule.get("scope").and_then(Value::as_str) {
+        Some("Cluster") => Some(Scope::Cluster),
+        Some("Namespaced") => Some(Scope::Namespaced),
+        _ => None,
+    };
+    let lists = ["apiGroups", "apiVersions", "resources"].map(|key| texts(rule, key));
+    RequestMatcher::of_webhook(texts(rule, "operations"), lists, scope)
+}
+
 /// Reads one entry of a configuration. The API server has set the defaults of `v1`.
 fn read(entry: &Value) -> Configured {
     let text = |key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default();
     let rules = entry.get("rules").and_then(Value::as_array).into_iter().flatten();
-    let rules = rules.filter_map(rule);
+    let rules = rules.filter_map(matcher);
     let conditions = entry.get("matchConditions").and_then(Value::as_array);
     let conditions = conditions.into_iter().flatten();
     let webhook = Webhook {
@@ -423,17 +434,6 @@ fn read(entry: &Value) -> Configured {
         is_reinvoked: text("reinvocationPolicy") == "IfNeeded",
         has_side_effects: matches!(text("sideEffects"), "Some" | "Unknown"),
     }
-}
-
-/// Reads a rule of a webhook or policy.
-pub(super) fn rule(rule: &Value) -> Option<RequestMatcher> {
-    let scope = match rule.get("scope").and_then(Value::as_str) {
-        Some("Cluster") => Some(Scope::Cluster),
-        Some("Namespaced") => Some(Scope::Namespaced),
-        _ => None,
-    };
-    let lists = ["apiGroups", "apiVersions", "resources"].map(|key| texts(rule, key));
-    RequestMatcher::of_webhook(texts(rule, "operations"), lists, scope)
 }
 
 pub(super) fn selector(entry: &Value, key: &str) -> LabelSelector {

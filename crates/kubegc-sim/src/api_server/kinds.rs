@@ -71,7 +71,8 @@ impl Shape {
         let (custom, preferred) = (resource.custom, resource.preferred);
         let binds_policies = *resource.group == *super::admission::GROUP
             && &*resource.resource == "validatingadmissionpolicybindings";
-        let schema = StructId::of(&resource);
+        // Definitions are decoded by code of their own.
+        let schema = StructId::of(&resource).filter(|_| special != Special::CustomResourceDefinition);
         let definition = match custom {
             true => format!("{}.{}", resource.resource, resource.group),
             false => String::new(),

@@ -151,6 +151,8 @@ pub struct ApiServer {
     history: Arc<History>,
     now: Timestamp,
     uids_generated: u64,
+    /// How many services were refused after an address was drawn for them.
+    addresses_refused: u32,
     /// Whether this is the copy of a dry run.
     is_dry_run: bool,
     /// The field manager of writes other than applies.
@@ -187,6 +189,7 @@ impl ApiServer {
             history: Arc::default(),
             now: Timestamp::EPOCH,
             uids_generated: 0,
+            addresses_refused: 0,
             is_dry_run: false,
             field_manager: "unknown".into(),
             webhooks: Arc::default(),

@@ -565,7 +565,7 @@ fn resources(value: &Value) -> MatchResources {
     let rules = |key: &str| {
         let rules = list(value, key).filter_map(|rule| {
             let names = hooks::texts(rule, "resourceNames");
-            Some(hooks::rule(rule)?.of_names(&names))
+            Some(hooks::matcher(rule)?.of_names(&names))
         });
         rules.flatten().collect()
     };

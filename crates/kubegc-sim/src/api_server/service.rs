@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::{ApiServer, ResponseBody, delete::Outcome};
 use crate::{
     StoredObject,
-    status::{self, Refusal},
+    status::{self, Cause, Refusal},
 };
 
 /// The removal of a Service deletes its Endpoints; a DELETE that leaves the Service terminating does not.
@@ -43,6 +43,56 @@ pub(super) fn delete(
         outcome.body = ResponseBody::Status(deleted);
     }
     Ok(outcome)
+}
+
+/// Refuses a new service whose name cannot be a part of a path: its address is allocated before it is validated, and an IPAddress
+/// refers to a service by its name.
+pub(super) fn refuse_unreferable(server: &mut ApiServer, service: &StoredObject) -> Result<(), Refusal> {
+    let spec = |key: &str| service.text_at(&["spec", key]);
+    let name = &*service.meta.name;
+    let problems = match name {
+        "" => vec!["Required value".to_owned()],
+        name => {
+            let problems = crate::formats::path_segment(name).into_iter();
+            let shown = status::quoted(name);
+            problems
+                .map(|problem| format!("Invalid value: {shown}: {problem}"))
+                .collect()
+        }
+    };
+    if !server.version.has(ADDRESSES_ARE_OBJECTS)
+        || problems.is_empty()
+        || spec("type") == "ExternalName"
+        || spec("clusterIP") == "None"
+    {
+        return Ok(());
+    }
+    // Addresses are drawn at random, so the next service gets another one.
+    let address = crate::types::service::next_address(&server.services(), server.addresses_refused);
+    server.addresses_refused += 1;
+    let problem = format!(
+        "failed to allocate IP: IPAddress.networking.k8s.io {} is invalid: spec.parentRef.name: {}",
+        status::quoted(&address),
+        problems[0]
+    );
+    let shown = format!("[{}]", status::quoted(spec("clusterIP")));
+    let cause = Cause::invalid("spec.clusterIPs", &shown, &problem);
+    let Ok(kind) = server.resolve("", "v1", "services") else {
+        return Ok(());
+    };
+    Err(status::invalid(
+        server.version,
+        server.resource(kind),
+        name,
+        vec![cause],
+    ))
+}
+
+impl ApiServer {
+    fn services(&self) -> Vec<std::sync::Arc<StoredObject>> {
+        let kind = self.resolve("", "v1", "services");
+        kind.map_or_else(|_| Vec::new(), |kind| self.objects(kind, None))
+    }
 }
 
 /// Deletes the Endpoints and the IPAddresses of a Service that no longer exists, regardless of what removed

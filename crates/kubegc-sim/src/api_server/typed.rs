@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kubegc_core::KindId;
+use kubegc_core::{Behavior, KindId};
 use serde_json::Value;
 
 use super::{ApiServer, EventType, update::Part};
@@ -11,6 +11,9 @@ use crate::{
     status::{self, Refusal},
     types::{self, admission, prepare, service, validate},
 };
+
+/// Bytes that are nil are stored as empty ones.
+const NIL_BYTES_ARE_EMPTY: Behavior = Behavior::since_about(22, "between 1.20 and 1.36");
 
 impl ApiServer {
     /// Runs the mutating admission plugins on an object that is created, or that replaces `old`.
@@ -26,7 +29,7 @@ impl ApiServer {
     /// Prepares an object that is created for validation.
     pub(super) fn prepare_created(&self, kind: KindId, object: &mut StoredObject) -> Result<(), Refusal> {
         let resource = self.resource(kind);
-        prepare::create(object, &resource.kind, self.version);
+        prepare::create(object, &resource.kind, self.version, self.now);
         if &*resource.kind == "Service" {
             service::prepare(object, None, self.version);
         }
@@ -45,7 +48,7 @@ impl ApiServer {
         if part == Part::Whole {
             self.complete(kind, new, Some(old))?;
         }
-        prepare::update(new, old, &resource.kind, self.version);
+        prepare::update(new, old, &resource.kind, self.version, self.now);
         if &*resource.kind == "Service" && part == Part::Whole {
             service::prepare(new, Some(old), self.version);
         }
@@ -69,6 +72,7 @@ impl ApiServer {
             return false;
         }
         match &*resource.kind {
+            "Secret" | "ConfigMap" if self.version.has(NIL_BYTES_ARE_EMPTY) => false,
             "Secret" | "ConfigMap" => object.has_nil_bytes || old.has_nil_bytes,
             "Event" => {
                 let version = resource.api_version();
@@ -76,6 +80,7 @@ impl ApiServer {
                 managers
                     .is_some_and(|managers| managers.iter().all(|manager| manager["apiVersion"] != *version))
             }
+            "PersistentVolume" if self.version.minor() >= 29 => false,
             "PersistentVolume" | "PersistentVolumeClaim" => self.is_as_created(old),
             _ => false,
         }
@@ -124,10 +129,17 @@ impl ApiServer {
         if &*self.resource(kind).kind == "Service" {
             let taken = self.objects(kind, None);
             let invalid = |causes, object: &StoredObject| {
-                status::invalid(self.resource(kind), &object.meta.name, causes)
+                status::invalid(self.version, self.resource(kind), &object.meta.name, causes)
             };
-            service::allocate(&taken, object, old, self.version, self.is_dry_run)
-                .map_err(|causes| invalid(causes, object))?;
+            service::allocate(
+                &taken,
+                object,
+                old,
+                self.version,
+                self.is_dry_run,
+                self.addresses_refused,
+            )
+            .map_err(|causes| invalid(causes, object))?;
             let causes = validate::allocated(object, self.version);
             if !causes.is_empty() {
                 return Err(invalid(causes, object));

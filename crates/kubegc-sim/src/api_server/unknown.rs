@@ -26,7 +26,8 @@ impl ApiServer {
         {
             walk.typed(sent, &Type::Struct(metadata), "metadata");
         }
-        if let Some(id) = self.schema(kind) {
+        let definition = StructId::of(self.resource(kind)).filter(|_| is_typed);
+        if let Some(id) = self.schema(kind).or(definition) {
             walk.fields(sent, id, "", &META);
         } else if let Some(schema) = self.pruning_schema(kind) {
             walk.custom(sent, schema, "", true);

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use kubegc_core::{
-    ApiResource, KindId, KubernetesVersion, ObjectMeta, ResourceVersion, Timestamp, Uid, version::behavior,
+    ApiResource, Behavior, KindId, KubernetesVersion, ObjectMeta, ResourceVersion, Timestamp, Uid,
+    version::behavior,
 };
 use serde_json::Value;
 
@@ -63,7 +64,10 @@ impl Part {
 
     /// Whether it can increment the generation.
     pub(super) const fn can_increment_generation(self) -> bool {
-        !matches!(self, Self::Status | Self::Finalize | Self::Approval)
+        !matches!(
+            self,
+            Self::Status | Self::Finalize | Self::Approval | Self::Binding
+        )
     }
 }
 
@@ -142,18 +146,18 @@ impl ApiServer {
     ) -> Result<Response, Refusal> {
         self.kind(kind)?;
         let namespace = self.namespace_of(kind, namespace).to_owned();
-        check_names(&object.meta, &namespace, name)?;
+        check_names(self.version, &object.meta, &namespace, name)?;
         if object.meta.namespace.is_empty() {
             object.meta.namespace = namespace.as_str().into();
         }
         let warnings = without_equal_references(self.version, &mut object.meta, Moment::BeforeAdmission);
         let existing = match self.existing(kind, &namespace, name) {
             Err(refusal) if refusal.code != 404 => return Err(refusal),
-            Err(_) if !object.meta.uid.is_empty() => {
+            Err(_) if !object.meta.uid.is_empty() && !self.version.has(ABSENT_IS_NOT_FOUND) => {
                 let why = self.other_uid(kind, &namespace, name, &object.meta.uid, "");
                 return Err(status::conflict(self.resource(kind), name, &why));
             }
-            Err(_) if part == Part::Whole && creates_on_update(self.resource(kind)) => {
+            Err(_) if part == Part::Whole && creates_on_update(self.resource(kind), self.version) => {
                 return self.try_create(kind, &namespace, object, None, Author::Writer);
             }
             existing => existing?,
@@ -178,6 +182,7 @@ impl ApiServer {
         part == Part::Whole
             && self.shape.kinds[kind.index()].special == Special::Service
             && self.schema(kind).is_some()
+            && !self.version.has(SERVICES_ARE_PLAIN)
     }
 
     /// Refuses an object whose resourceVersion is not the stored one.
@@ -217,17 +222,23 @@ impl ApiServer {
         let (name, old) = (&existing.meta.name, &existing.meta);
         if is_unset(&new.meta.resource_version) {
             if !allows_unconditional_update(&resource.resource, resource.custom) {
+                let shown = if self.version.has(behavior::VALUES_ARE_JSON) {
+                    "0"
+                } else {
+                    "0x0"
+                };
                 let cause = Cause::invalid(
                     "metadata.resourceVersion",
-                    "0x0",
+                    shown,
                     "must be specified for an update",
                 );
                 let mut named = resource.clone();
                 // This error names the resource; others name the kind.
                 named.kind = Arc::clone(&named.resource);
-                return Err(status::invalid(&named, name, vec![cause]));
+                return Err(status::invalid(self.version, &named, name, vec![cause]));
             }
-            if !(part == Part::Whole && self.shape.kinds[kind.index()].special == Special::Service) {
+            let is_service = self.shape.kinds[kind.index()].special == Special::Service;
+            if !(part == Part::Whole && is_service && !self.version.has(SERVICES_ARE_PLAIN)) {
                 new.meta.resource_version = old.resource_version.clone();
             }
         } else if let Some(problem) = unreadable(&new.meta.resource_version) {
@@ -237,9 +248,18 @@ impl ApiServer {
         }
         let sent = self.tracks_sent_fields();
         let tracked = |new: &StoredObject| self.tracked(kind, Some(existing), new, part);
-        let early = matches!(author, Author::Writer)
-            .then(|| tracked(&new))
-            .filter(|_| sent);
+        let early = match (&author, part) {
+            (Author::Writer, _) if sent => Some(tracked(&new)),
+            // The manager owns what it sent, except for fields that the server resets.
+            (Author::Writer, Part::Whole) if self.settings.types && new.body.is_some() => {
+                let mut kept = new.clone();
+                if self.shape.kinds[kind.index()].status_subresource {
+                    copy_field(&mut kept, existing, "status");
+                }
+                Some(tracked(&kept))
+            }
+            _ => None,
+        };
         // A binding and a scale are reviewed in their own form.
         let is_reviewed = !matches!(part, Part::Binding | Part::Scale);
         let request = hooks::Request {
@@ -276,7 +296,7 @@ impl ApiServer {
             ));
         }
         if !causes.is_empty() {
-            return Err(status::invalid(self.resource(kind), name, causes));
+            return Err(status::invalid(self.version, self.resource(kind), name, causes));
         }
         self.check_version(kind, &new, existing)?;
         self.admit(part.operation(), kind, part.subresource(), &[old, &new.meta])?;
@@ -454,7 +474,18 @@ pub(super) fn without_equal_references(
 }
 
 /// Checks that the object has the name and namespace of the URL.
-pub(super) fn check_names(meta: &ObjectMeta, namespace: &str, name: &str) -> Result<(), Refusal> {
+pub(super) fn check_names(
+    version: KubernetesVersion,
+    meta: &ObjectMeta,
+    namespace: &str,
+    name: &str,
+) -> Result<(), Refusal> {
+    let is_elsewhere = !namespace.is_empty() && !meta.namespace.is_empty() && *meta.namespace != *namespace;
+    if is_elsewhere && version.has(NAMESPACES_ARE_COMPARED_FIRST) {
+        return Err(status::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
+    }
     if *meta.name != *name {
         return Err(status::bad_request(if meta.name.is_empty() {
             format!("the name of the object ({name} based on URL) was undeterminable: name must be provided")
@@ -465,7 +496,7 @@ pub(super) fn check_names(meta: &ObjectMeta, namespace: &str, name: &str) -> Res
             )
         }));
     }
-    if !namespace.is_empty() && !meta.namespace.is_empty() && *meta.namespace != *namespace {
+    if is_elsewhere {
         return Err(status::bad_request(format!(
             "the namespace of the object ({}) does not match the namespace on the request ({namespace})",
             meta.namespace
@@ -474,12 +505,20 @@ pub(super) fn check_names(meta: &ObjectMeta, namespace: &str, name: &str) -> Res
     Ok(())
 }
 
+/// An update of an object that does not exist is not found, whatever uid it expects.
+const ABSENT_IS_NOT_FOUND: Behavior = Behavior::since_about(28, "between 1.20 and 1.36");
+/// An update compares the namespaces before it looks at the name.
+const NAMESPACES_ARE_COMPARED_FIRST: Behavior = Behavior::since_about(22, "kubernetes #94637");
+/// Services are stored as other objects are.
+const SERVICES_ARE_PLAIN: Behavior = Behavior::since(23, 0, "kubernetes #96684");
+
 /// Whether a PUT of an object that does not exist creates it.
 ///
 /// # Upstream
 /// `AllowCreateOnUpdate` of the strategies in `pkg/registry`, 1.20.2.
-fn creates_on_update(resource: &ApiResource) -> bool {
+fn creates_on_update(resource: &ApiResource, version: KubernetesVersion) -> bool {
     match &*resource.group {
+        "" if &*resource.resource == "services" => version.has(SERVICES_ARE_PLAIN),
         "" => matches!(&*resource.resource, "endpoints" | "events" | "limitranges"),
         "coordination.k8s.io" => &*resource.resource == "leases",
         "events.k8s.io" | "rbac.authorization.k8s.io" => !resource.custom,

@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use kubegc_core::{
     ApiResource, Behavior, KubernetesVersion, ObjectMeta, OwnerReference, Timestamp,
     metadata::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN},
+    version::behavior::VALUES_ARE_JSON,
 };
 
 use serde_json::Value;
@@ -16,13 +17,15 @@ use serde_json::Value;
 use crate::{
     StoredObject, formats,
     status::{Cause, POINTER, quoted},
+    types::validate::behavior as once,
 };
 
-/// Values other than numbers, booleans and strings are printed as JSON, before by Go's `%#v`. Upstream:
-/// `Error.ErrorBody` in `apimachinery/pkg/util/validation/field/errors.go`.
-const VALUES_ARE_JSON: Behavior = Behavior::since_about(34, "between 1.33 and 1.36");
 /// Messages about empty fields of owner references do not repeat the name of the field.
 const FIELDS_ARE_NOT_REPEATED: Behavior = Behavior::since_about(34, "between 1.33 and 1.36");
+
+/// The names of services may begin with digits.
+const SERVICES_MAY_BEGIN_WITH_DIGITS: Behavior =
+    Behavior::since_about(36, "the feature gate RelaxedServiceNameValidation is on");
 
 /// The message about two controllers has their kinds.
 const CONTROLLERS_HAVE_KINDS: Behavior = Behavior::since_about(28, "between 1.20 and 1.36");
@@ -55,7 +58,7 @@ enum Names {
 }
 
 impl KindRules {
-    fn of(resource: &ApiResource) -> Self {
+    fn of(resource: &ApiResource, version: KubernetesVersion) -> Self {
         let usual = Self {
             names: Names::Subdomain,
             on_create: 1,
@@ -73,7 +76,11 @@ impl KindRules {
         match (&*resource.group, &*resource.resource) {
             ("rbac.authorization.k8s.io", _) => Self {
                 names: Names::PathSegment,
-                wholes: 2,
+                wholes: if version.has(once::ROLES_ARE_VALIDATED_ONCE) {
+                    1
+                } else {
+                    2
+                },
                 ..usual
             },
             ("", "namespaces") => Self {
@@ -81,7 +88,11 @@ impl KindRules {
                 ..usual
             },
             ("", "services") => Self {
-                names: Names::Label1035,
+                names: match version.has(SERVICES_MAY_BEGIN_WITH_DIGITS) {
+                    true => Names::Label,
+                    false => Names::Label1035,
+                },
+                wholes: usize::from(!version.has(once::OTHERS_ARE_VALIDATED_ONCE)),
                 ..usual
             },
             ("policy", "poddisruptionbudgets") => Self {
@@ -92,11 +103,32 @@ impl KindRules {
                 qualifies_finalizers: false,
             },
             ("storage.k8s.io", "csidrivers") => Self {
-                on_create: 2,
+                on_create: if version.has(once::STORAGE_IS_VALIDATED_ONCE) {
+                    1
+                } else {
+                    2
+                },
                 wholes: 0,
                 ..usual
             },
-            ("", "persistentvolumeclaims") => Self { wholes: 2, ..usual },
+            ("", "persistentvolumeclaims") => Self {
+                wholes: if version.has(once::STORAGE_IS_VALIDATED_ONCE) {
+                    1
+                } else {
+                    2
+                },
+                ..usual
+            },
+            ("apps", "daemonsets") if version.has(once::DAEMON_SETS_ARE_VALIDATED_ONCE) => {
+                Self { wholes: 0, ..usual }
+            }
+            ("apps", "deployments" | "replicasets" | "statefulsets")
+            | ("", "replicationcontrollers" | "resourcequotas")
+            | ("networking.k8s.io", "networkpolicies")
+                if version.has(once::OTHERS_ARE_VALIDATED_ONCE) =>
+            {
+                Self { wholes: 0, ..usual }
+            }
             ("", "persistentvolumes") => Self {
                 changes: 0,
                 wholes: 2,
@@ -138,10 +170,18 @@ pub(super) fn created(
     resource: &ApiResource,
     object: &StoredObject,
 ) -> Vec<Cause> {
-    let rules = KindRules::of(resource);
+    let rules = KindRules::of(resource, version);
     let mut causes = Vec::new();
     for _ in 0..rules.on_create {
         name(version, rules.names, object, &mut causes);
+        if (&*resource.group, &*resource.resource) == ("", "replicationcontrollers")
+            && version.has(formats::LENGTHS_ARE_BYTES)
+        {
+            // Their names are validated as the values of labels are.
+            for cause in &mut causes {
+                cause.message = cause.message.replace("253 characters", "253 bytes");
+            }
+        }
         whole(version, resource, object, &mut causes);
         qualified_finalizers(&rules, &object.meta, &mut causes);
     }
@@ -178,7 +218,7 @@ pub(super) fn updated(
     if is_plainly_valid(new, old) {
         return causes;
     }
-    let rules = KindRules::of(resource);
+    let rules = KindRules::of(resource, version);
     whole(version, resource, new, &mut causes);
     for _ in 0..=rules.changes {
         change(version, new, &old.meta, &mut causes);
@@ -417,7 +457,7 @@ fn labels(version: KubernetesVersion, meta: &ObjectMeta, causes: &mut Vec<Cause>
     const FIELD: &str = "metadata.labels";
     for (key, value) in &meta.labels {
         problems(FIELD, key, formats::qualified_name(version, key), causes);
-        problems(FIELD, value, formats::label_value(value), causes);
+        problems(FIELD, value, formats::label_value(version, value), causes);
     }
 }
 
@@ -445,11 +485,7 @@ fn annotations(version: KubernetesVersion, object: &StoredObject, causes: &mut V
         );
     }
     if bytes > ANNOTATIONS_BYTES_MAX {
-        causes.push(Cause {
-            reason: "FieldValueTooLong",
-            field: FIELD.to_owned(),
-            message: format!("Too long: must have at most {ANNOTATIONS_BYTES_MAX} bytes"),
-        });
+        causes.push(Cause::too_long(version, FIELD, ANNOTATIONS_BYTES_MAX));
     }
 }
 

@@ -28,6 +28,9 @@ const SYSTEM_CLASSES: [(&str, i64); 2] = [
     ("system-node-critical", 2_000_001_000),
 ];
 
+/// Classes of volume attributes are protected.
+const ATTRIBUTES_ARE_PROTECTED: Behavior = Behavior::since(34, 0, "VolumeAttributesClass is stable");
+
 fn forbidden(resource: &ApiResource, object: &StoredObject, why: &str) -> Refusal {
     status::forbidden(resource, &object.meta.name, why, Vec::new())
 }
@@ -83,6 +86,11 @@ pub(crate) fn complete(
         ("", "PersistentVolumeClaim") if old.is_none() => {
             protect(object, "kubernetes.io/pvc-protection");
             STORAGE_CLASSES.set_default(server, object);
+        }
+        ("storage.k8s.io", "VolumeAttributesClass")
+            if old.is_none() && server.version().has(ATTRIBUTES_ARE_PROTECTED) =>
+        {
+            protect(object, "kubernetes.io/vac-protection");
         }
         ("networking.k8s.io" | "extensions", "Ingress") if old.is_none() => {
             INGRESS_CLASSES.set_default(server, object);

@@ -6,7 +6,7 @@
 //! `pkg/apis/*/*/conversion.go`, 1.20.2 and 1.22.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
-use kubegc_core::ApiResource;
+use kubegc_core::{ApiResource, Behavior, KubernetesVersion};
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -16,6 +16,10 @@ use super::{
 use crate::api_server::crd::beta;
 
 type Object = Map<String, Value>;
+
+/// Autoscalers are stored as `v2`; before, as `v1`.
+const AUTOSCALERS_ARE_STORED_AS_V2: Behavior =
+    Behavior::since_about(25, "autoscaling/v2 is stable since 1.23");
 
 /// A resource with some versions that differ in shape from the stored one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +57,7 @@ fn shape(resource: &ApiResource) -> Option<Shape> {
 }
 
 /// Converts an object of this version, with defaults, to the stored shape.
-pub(crate) fn to_stored(resource: &ApiResource, object: &mut Object) {
+pub(crate) fn to_stored(resource: &ApiResource, object: &mut Object, version: KubernetesVersion) {
     match shape(resource) {
         // Definitions are decoded elsewhere.
         None | Some(Shape::DefinitionV1beta1) => {}
@@ -63,6 +67,7 @@ pub(crate) fn to_stored(resource: &ApiResource, object: &mut Object) {
             hpa::from_v2beta1(object);
             hpa::in_order_of_v1(object);
         }
+        Some(Shape::HpaV2) if version.has(AUTOSCALERS_ARE_STORED_AS_V2) => {}
         Some(Shape::HpaV2) => hpa::in_order_of_v1(object),
         Some(Shape::IngressV1beta1) => ingress(object, "backend", "defaultBackend", backend_to_stored),
         Some(Shape::SubjectsV1alpha1) => for_each(object.get_mut("subjects"), subject_to_stored),
@@ -95,13 +100,15 @@ pub(crate) fn to_stored(resource: &ApiResource, object: &mut Object) {
 
 /// Whether this version has the stored shape.
 pub(crate) fn is_shown_as_stored(resource: &ApiResource) -> bool {
-    matches!(shape(resource), None | Some(Shape::Secret | Shape::HpaV2))
+    matches!(shape(resource), None | Some(Shape::Secret))
 }
 
 /// Converts a stored object to the shape of this version.
 pub(crate) fn to_shown(resource: &ApiResource, object: &mut Object) {
     match shape(resource) {
-        None | Some(Shape::Secret | Shape::HpaV2) => {}
+        None | Some(Shape::Secret) => {}
+        Some(Shape::HpaV2) if &*resource.version == "v2" => hpa::to_v2(object),
+        Some(Shape::HpaV2) => {}
         Some(Shape::EventsEvent) => {
             rename(object, EVENT);
             for key in ["reportingController", "reportingInstance", "reason", "action"] {

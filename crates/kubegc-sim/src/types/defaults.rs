@@ -6,12 +6,28 @@
 //! # Upstream
 //! `SetDefaults_*` in `pkg/apis/*/*/defaults.go`, 1.20.2 and 1.22.
 
-use kubegc_core::KubernetesVersion;
+use kubegc_core::{Behavior, KubernetesVersion};
 use serde_json::{Map, Value, json};
 
 use super::schema::{Field, StructId, Type};
 
 type Object = Map<String, Value>;
+
+/// The ports of pods in the host's network get a port of the host; before, those of templates as well.
+const ONLY_PODS_GET_HOST_PORTS: Behavior = Behavior::since(
+    28,
+    0,
+    "the feature gate DefaultHostNetworkHostPortsInPodTemplates is off",
+);
+/// StatefulSets say what becomes of their claims.
+const CLAIMS_ARE_RETAINED: Behavior =
+    Behavior::since(27, 0, "the feature gate StatefulSetAutoDeletePVC is on");
+/// Jobs say when a pod is replaced.
+const REPLACEMENT_IS_SET: Behavior = Behavior::since(29, 0, "the feature gate JobPodReplacementPolicy is on");
+/// The defaults of Jobs include `manualSelector`.
+const JOBS_ARE_COMPLETE: Behavior = Behavior::since_about(33, "between 1.20 and 1.36");
+/// Namespaces get a label with their name.
+pub(crate) const NAMESPACES_ARE_LABELLED: Behavior = Behavior::since(21, 0, "kubernetes #96968");
 
 /// Sets the defaults of a struct in its normal form and of all nested structs, from the outside to the
 /// inside.
@@ -163,6 +179,17 @@ fn dependent(object: &mut Object, name: &str, variant: &str, version: Kubernetes
             }
             label(object, labels);
         }
+        "Namespace" if version.has(NAMESPACES_ARE_LABELLED) => {
+            let name = object.get("metadata").and_then(|metadata| metadata.get("name"));
+            if let Some(name) = name.filter(|name| name.as_str() != Some("")).cloned()
+                && let Some(metadata) = object_mut(object, "metadata")
+            {
+                set_nil(metadata, "labels", json!({}));
+                if let Some(labels) = object_mut(metadata, "labels") {
+                    labels.insert("kubernetes.io/metadata.name".to_owned(), name);
+                }
+            }
+        }
         "Job" => {
             if let Some(spec) = object_mut(object, "spec") {
                 if is_nil(spec, "parallelism") {
@@ -174,6 +201,17 @@ fn dependent(object: &mut Object, name: &str, variant: &str, version: Kubernetes
                     set_nil(spec, "completionMode", "NonIndexed");
                     set_nil(spec, "suspend", false);
                 }
+                if version.has(JOBS_ARE_COMPLETE) {
+                    set_nil(spec, "manualSelector", false);
+                }
+                if version.has(REPLACEMENT_IS_SET) {
+                    let fails = !is_nil(spec, "podFailurePolicy");
+                    set_nil(
+                        spec,
+                        "podReplacementPolicy",
+                        if fails { "Failed" } else { "TerminatingOrFailed" },
+                    );
+                }
             }
             let labels = template_labels(object);
             label(object, labels);
@@ -182,6 +220,9 @@ fn dependent(object: &mut Object, name: &str, variant: &str, version: Kubernetes
             if let Some(spec) = object_mut(object, "spec") {
                 requests_from_limits(spec);
                 set_nil(spec, "enableServiceLinks", true);
+                if spec.get("hostNetwork") == Some(&true.into()) && version.has(ONLY_PODS_GET_HOST_PORTS) {
+                    host_ports(spec);
+                }
             }
         }
         "PodSpec" => {
@@ -193,8 +234,18 @@ fn dependent(object: &mut Object, name: &str, variant: &str, version: Kubernetes
                     object.insert(key.to_owned(), account.as_str().into());
                 }
             }
-            if object.get("hostNetwork") == Some(&true.into()) {
+            if object.get("hostNetwork") == Some(&true.into()) && !version.has(ONLY_PODS_GET_HOST_PORTS) {
                 host_ports(object);
+            }
+        }
+        "StatefulSetSpec" if version.has(CLAIMS_ARE_RETAINED) => {
+            set_nil(object, "persistentVolumeClaimRetentionPolicy", json!({}));
+            if let Some(policy) = object_mut(object, "persistentVolumeClaimRetentionPolicy") {
+                for key in ["whenDeleted", "whenScaled"] {
+                    if text(policy, key).is_empty() {
+                        policy.insert(key.to_owned(), "Retain".into());
+                    }
+                }
             }
         }
         "Volume" if object.keys().all(|key| key == "name") => {
@@ -228,6 +279,12 @@ fn dependent(object: &mut Object, name: &str, variant: &str, version: Kubernetes
         "Subject" if variant.is_empty() && text(object, "apiGroup").is_empty() => {
             if matches!(text(object, "kind"), "User" | "Group") {
                 object.insert("apiGroup".to_owned(), "rbac.authorization.k8s.io".into());
+            }
+        }
+        "ExactDeviceRequest" | "DeviceSubRequest" if text(object, "allocationMode") == "ExactCount" => {
+            let is_unset = is_nil(object, "count") || object["count"] == 0;
+            if is_unset {
+                object.insert("count".to_owned(), 1.into());
             }
         }
         "NetworkPolicySpec" => {

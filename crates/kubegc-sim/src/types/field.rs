@@ -5,9 +5,10 @@
 
 use std::{fmt, rc::Rc, sync::Arc};
 
-use kubegc_core::KubernetesVersion;
+use kubegc_core::{KubernetesVersion, version::behavior::VALUES_ARE_JSON};
 use serde_json::{Map, Value};
 
+use super::validate::go_syntax;
 use crate::{
     formats,
     status::{Cause, quoted},
@@ -185,6 +186,14 @@ impl<'v> At<'v> {
         }
     }
 
+    fn shown_in(&self, version: KubernetesVersion) -> String {
+        if self.value.is_null() && version.has(VALUES_ARE_JSON) {
+            "null".to_owned()
+        } else {
+            self.shown()
+        }
+    }
+
     pub(crate) fn required(&self, c: &mut Check, detail: &str) {
         c.causes.push(Cause::required(self.path.to_string(), detail));
     }
@@ -195,7 +204,13 @@ impl<'v> At<'v> {
 
     /// The value itself is invalid.
     pub(crate) fn invalid(&self, c: &mut Check, detail: &str) {
-        self.invalid_as(c, &self.shown(), detail);
+        self.invalid_as(c, &self.shown_in(c.version), detail);
+    }
+
+    /// A value that is printed as one of this Go type is invalid.
+    pub(crate) fn invalid_typed(&self, c: &mut Check, ty: &str, detail: &str) {
+        let shown = go_syntax::value(c.version, self.value, ty);
+        self.invalid_as(c, &shown, detail);
     }
 
     /// A value that is printed differently is invalid.
@@ -205,7 +220,7 @@ impl<'v> At<'v> {
     }
 
     pub(crate) fn unsupported(&self, c: &mut Check, supported: &[&str]) {
-        self.unsupported_as(c, &self.shown(), supported);
+        self.unsupported_as(c, &self.shown_in(c.version), supported);
     }
 
     pub(crate) fn unsupported_as(&self, c: &mut Check, shown: &str, supported: &[&str]) {
@@ -222,7 +237,13 @@ impl<'v> At<'v> {
     }
 
     pub(crate) fn duplicate(&self, c: &mut Check) {
-        self.duplicate_as(c, &self.shown());
+        self.duplicate_as(c, &self.shown_in(c.version));
+    }
+
+    /// A value that is printed as one of this Go type is a duplicate.
+    pub(crate) fn duplicate_typed(&self, c: &mut Check, ty: &str) {
+        let shown = go_syntax::value(c.version, self.value, ty);
+        self.duplicate_as(c, &shown);
     }
 
     pub(crate) fn duplicate_as(&self, c: &mut Check, shown: &str) {
@@ -242,11 +263,8 @@ impl<'v> At<'v> {
     }
 
     pub(crate) fn too_long(&self, c: &mut Check, max: usize) {
-        c.causes.push(Cause {
-            reason: "FieldValueTooLong",
-            field: self.path.to_string(),
-            message: format!("Too long: must have at most {max} bytes"),
-        });
+        c.causes
+            .push(Cause::too_long(c.version, self.path.to_string(), max));
     }
 
     pub(crate) fn too_many(&self, c: &mut Check, count: usize, max: usize) {

@@ -68,6 +68,14 @@ fn from_v1_fields(object: &mut Object, annotations: &mut Object) {
     }
 }
 
+/// Converts the stored shape, which is `v2beta2`, to `v2`: it omits what is empty.
+pub(super) fn to_v2(object: &mut Object) {
+    if let Some(status) = object_mut(object, "status") {
+        let is_empty = |value: &Value| value.is_null() || value.as_i64() == Some(0);
+        status.retain(|key, value| !(matches!(&**key, "conditions" | "currentReplicas") && is_empty(value)));
+    }
+}
+
 /// Converts `v2` to the order of a round trip through `v1`, which is the stored form: `v1` has a separate
 /// field for the CPU metric.
 pub(super) fn in_order_of_v1(object: &mut Object) {

@@ -24,6 +24,7 @@ use kubegc_core::{ApiResource, KubernetesVersion};
 use serde_json::{Map, Value};
 
 use crate::StoredObject;
+pub(crate) use defaults::NAMESPACES_ARE_LABELLED;
 pub(crate) use schema::StructId;
 use value::{Form, Mismatch};
 
@@ -55,7 +56,7 @@ pub(crate) fn decode(
     let mut object = value::fields(sent, id, &form).map_err(named)?;
     object.insert("metadata".to_owned(), metadata);
     defaults::fill(&mut object, id, version);
-    convert::to_stored(resource, &mut object);
+    convert::to_stored(resource, &mut object, version);
     Ok((Value::Object(object), form.differs()))
 }
 

@@ -4,7 +4,7 @@
 //! # Upstream
 //! `PrepareForCreate` and `PrepareForUpdate` in `pkg/registry/*/*/strategy.go`, 1.20.2.
 
-use kubegc_core::{Behavior, KubernetesVersion};
+use kubegc_core::{Behavior, KubernetesVersion, Timestamp};
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -17,18 +17,27 @@ use crate::StoredObject;
 /// The generation of endpoint slices counts changes of labels.
 const SLICES_COUNT_LABELS: Behavior = Behavior::since_about(21, "kubernetes #99345");
 
+/// Jobs are labelled and selected with keys of the group `batch.kubernetes.io` as well.
+const JOB_LABELS_ARE_PREFIXED: Behavior = Behavior::since(27, 0, "kubernetes #114930");
+/// The status of a volume has the time of its last change of phase.
+const VOLUMES_SHOW_PHASE_TIMES: Behavior = Behavior::since(29, 0, "PersistentVolumeLastPhaseTransitionTime");
+
 /// The resources whose objects begin with generation 1, with the first minor version that does so.
-const COUNTED: [(&str, u16); 20] = [
+const COUNTED: [(&str, u16); 24] = [
     ("CronJob", 21),
     ("DaemonSet", 0),
     ("Deployment", 0),
+    ("DeviceClass", 0),
     ("EndpointSlice", 0),
     ("FlowSchema", 0),
     ("Ingress", 0),
     ("IngressClass", 0),
     ("Job", 22),
+    ("MutatingAdmissionPolicy", 0),
+    ("MutatingAdmissionPolicyBinding", 0),
     ("MutatingWebhookConfiguration", 0),
     ("NetworkPolicy", 0),
+    ("Pod", 33),
     ("PodDisruptionBudget", 0),
     ("PodTemplate", 22),
     ("PriorityClass", 0),
@@ -42,7 +51,8 @@ const COUNTED: [(&str, u16); 20] = [
 ];
 
 /// The kinds whose status clients cannot set when they create an object.
-const WITHOUT_STATUS: [&str; 18] = [
+const WITHOUT_STATUS: [&str; 22] = [
+    "APIService",
     "CertificateSigningRequest",
     "CronJob",
     "DaemonSet",
@@ -57,11 +67,22 @@ const WITHOUT_STATUS: [&str; 18] = [
     "PriorityLevelConfiguration",
     "ReplicaSet",
     "ReplicationController",
+    "ResourceClaim",
     "ResourceQuota",
     "Service",
+    "ServiceCIDR",
     "StatefulSet",
+    "ValidatingAdmissionPolicy",
     "VolumeAttachment",
 ];
+
+/// The manager of a new object does not own fields that the server drops.
+const DROPPED_FIELDS_ARE_NOT_OWNED: Behavior = Behavior::since(22, 0, "kubernetes #99661");
+
+/// Whether the manager of a new object owns no status.
+pub(crate) fn owns_no_status(kind: &str, version: KubernetesVersion) -> bool {
+    version.has(DROPPED_FIELDS_ARE_NOT_OWNED) && WITHOUT_STATUS.contains(&kind)
+}
 
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
@@ -72,7 +93,7 @@ fn is_counted(kind: &str, version: KubernetesVersion) -> bool {
 }
 
 /// Prepares an object that is to be created. Its uid is set already.
-pub(crate) fn create(object: &mut StoredObject, kind: &str, version: KubernetesVersion) {
+pub(crate) fn create(object: &mut StoredObject, kind: &str, version: KubernetesVersion, now: Timestamp) {
     if is_counted(kind, version) {
         object.meta.generation = 1;
     }
@@ -87,13 +108,15 @@ pub(crate) fn create(object: &mut StoredObject, kind: &str, version: KubernetesV
             object.body_mut().insert("status".to_owned(), status);
         }
         "PersistentVolume" | "PersistentVolumeClaim" => {
-            object
-                .body_mut()
-                .insert("status".to_owned(), json!({"phase": "Pending"}));
+            let mut status = json!({"phase": "Pending"});
+            if kind == "PersistentVolume" && version.has(VOLUMES_SHOW_PHASE_TIMES) {
+                status["lastPhaseTransitionTime"] = now.truncate_to_secs().to_string().into();
+            }
+            object.body_mut().insert("status".to_owned(), status);
         }
         "Node" => known_networks(object),
         "Job" => {
-            select_job_pods(object);
+            select_job_pods(object, version);
             mark_tracked(object, version);
         }
         "DaemonSet" => {
@@ -110,9 +133,32 @@ pub(crate) fn create(object: &mut StoredObject, kind: &str, version: KubernetesV
 
 /// Prepares an object that is to replace `old`: status and generation are those of `old`, if the kind has
 /// them.
-pub(crate) fn update(new: &mut StoredObject, old: &StoredObject, kind: &str, version: KubernetesVersion) {
+pub(crate) fn update(
+    new: &mut StoredObject,
+    old: &StoredObject,
+    kind: &str,
+    version: KubernetesVersion,
+    now: Timestamp,
+) {
     drop_system_metadata(new, version);
     match kind {
+        "PersistentVolume" if version.has(VOLUMES_SHOW_PHASE_TIMES) => {
+            let phase = ["status", "phase"];
+            let is_other = new.at(&phase) != old.at(&phase);
+            let sent = new.at(&["status", "lastPhaseTransitionTime"]).cloned();
+            let before = old.at(&["status", "lastPhaseTransitionTime"]).cloned();
+            let is_sent = sent.as_ref().is_some_and(|sent| !sent.is_null()) && sent != before;
+            let time = match is_other {
+                true => Some(now.truncate_to_secs().to_string().into()),
+                false => before,
+            };
+            if !is_sent
+                && let Some(time) = time
+                && let Some(Value::Object(status)) = new.body_mut().get_mut("status")
+            {
+                status.insert("lastPhaseTransitionTime".to_owned(), time);
+            }
+        }
         "DaemonSet" => {
             let changed = new.at(&["spec", "template"]) != old.at(&["spec", "template"]);
             let generation = template_generation(old).max(1) + i64::from(changed);
@@ -191,15 +237,35 @@ fn mark_tracked(job: &mut StoredObject, version: KubernetesVersion) {
     }
 }
 
+/// The labels of a job's pods with its uid and with its name, the newer ones first.
+const JOB_LABELS: [[&str; 2]; 2] = [
+    [
+        "batch.kubernetes.io/controller-uid",
+        "batch.kubernetes.io/job-name",
+    ],
+    ["controller-uid", "job-name"],
+];
+
+/// The labels of a job's pods in a release.
+pub(crate) fn job_labels(version: KubernetesVersion) -> &'static [[&'static str; 2]] {
+    match version.has(JOB_LABELS_ARE_PREFIXED) {
+        true => &JOB_LABELS,
+        false => &JOB_LABELS[1..],
+    }
+}
+
 /// Labels the pods of a job with its uid and name, and selects them by the uid.
-fn select_job_pods(job: &mut StoredObject) {
+fn select_job_pods(job: &mut StoredObject, version: KubernetesVersion) {
     if job.at(&["spec", "manualSelector"]) == Some(&true.into()) {
         return;
     }
-    let labels = [
-        ("controller-uid", job.meta.uid.to_string()),
-        ("job-name", job.meta.name.to_string()),
-    ];
+    let keys = job_labels(version);
+    let selected_by = keys[0][0];
+    let (uid, name) = (job.meta.uid.to_string(), job.meta.name.to_string());
+    let labels: Vec<(&str, &str)> = keys
+        .iter()
+        .flat_map(|[by_uid, by_name]| [(*by_uid, uid.as_str()), (*by_name, name.as_str())])
+        .collect();
     let template = job
         .at(&["spec", "template", "metadata", "labels"])
         .and_then(Value::as_object);
@@ -214,6 +280,9 @@ fn select_job_pods(job: &mut StoredObject) {
                     .all(|(key, value)| template.get(&**key).and_then(Value::as_str) == Some(value))
         }
     };
+    // An object whose name is generated is copied before, and shares nothing.
+    let is_copied = version.minor() >= 31 && !job.text_at(&["metadata", "generateName"]).is_empty();
+    let shares_labels = shares_labels && !is_copied;
     let Some(spec) = spec_mut(job) else { return };
     let metadata = spec
         .get_mut("template")
@@ -228,7 +297,7 @@ fn select_job_pods(job: &mut StoredObject) {
     let mut all = Map::new();
     if let Some(template) = template.and_then(Value::as_object_mut) {
         for (key, value) in &labels {
-            template.entry(*key).or_insert_with(|| value.as_str().into());
+            template.entry(*key).or_insert_with(|| (*value).into());
         }
         all = template.clone();
     }
@@ -238,9 +307,7 @@ fn select_job_pods(job: &mut StoredObject) {
     if let Some(selector) = spec.get_mut("selector").and_then(Value::as_object_mut) {
         let selected = selector.entry("matchLabels").or_insert_with(|| json!({}));
         if let Some(selected) = selected.as_object_mut() {
-            selected
-                .entry("controller-uid")
-                .or_insert_with(|| labels[0].1.as_str().into());
+            selected.entry(selected_by).or_insert_with(|| uid.as_str().into());
         }
     }
     if shares_labels {

@@ -52,6 +52,8 @@ pub(crate) struct Field {
     /// The minor versions with this field.
     since: u32,
     until: u32,
+    /// The first minor version whose types have this field, if it is off by default there.
+    exists_since: u32,
     /// Whether strategic merge patches list the keys to retain.
     pub(crate) retain_keys: bool,
     /// The patch strategy of the list in strategic merge patches.
@@ -202,6 +204,11 @@ impl Field {
     pub(crate) fn is_in(&self, version: KubernetesVersion) -> bool {
         (self.since..=self.until).contains(&u32::from(version.minor()))
     }
+
+    /// Whether the types of a release have the field, by default or behind a feature gate.
+    pub(crate) fn exists_in(&self, version: KubernetesVersion) -> bool {
+        (self.since.min(self.exists_since)..=self.until).contains(&u32::from(version.minor()))
+    }
 }
 
 impl Type {
@@ -286,6 +293,7 @@ fn parse_field(text: &'static str) -> Option<Field> {
         omit_empty: true,
         since: 0,
         until: u32::MAX,
+        exists_since: u32::MAX,
         retain_keys: false,
         patch: PatchStrategy::Replace,
         list: ListKind::Atomic,
@@ -299,7 +307,7 @@ fn parse_field(text: &'static str) -> Option<Field> {
             break;
         }
         let end = rest
-            .find(['!', '^', '~', '%', '$', '>', '<', '='])
+            .find(['!', '^', '~', '%', '$', '>', '<', '?', '='])
             .unwrap_or(rest.len());
         let (word, after) = rest.split_at(end);
         rest = after;
@@ -321,6 +329,7 @@ fn parse_field(text: &'static str) -> Option<Field> {
                 field.list = ListKind::Atomic;
             }
             '>' => field.since = word.parse().ok()?,
+            '?' => field.exists_since = word.parse().ok()?,
             '<' => field.until = word.parse().ok()?,
             _ => return None,
         }

@@ -10,10 +10,13 @@ use std::{
     sync::Arc,
 };
 
-use kubegc_core::KubernetesVersion;
+use kubegc_core::{Behavior, KubernetesVersion};
 use serde_json::{Map, Value, json};
 
-use super::defaults::{is_nil, text};
+use super::{
+    defaults::{is_nil, text},
+    validate::go_syntax,
+};
 use crate::{StoredObject, status::Cause};
 
 type Object = Map<String, Value>;
@@ -29,6 +32,9 @@ const NODE_PORTS: RangeInclusive<i64> = 30_000..=32_767;
 /// `AllocateNext` in
 /// [`operation.go`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/pkg/registry/core/service/portallocator/operation.go).
 const DRY_RUN_PORT: i64 = 32_769;
+
+/// Services show the IP families of their cluster addresses.
+const FAMILIES_ARE_SHOWN: Behavior = Behavior::since(21, 0, "the feature gate IPv6DualStack is on");
 
 fn spec(object: &StoredObject) -> Option<&Object> {
     object.at(&["spec"])?.as_object()
@@ -56,6 +62,70 @@ fn node_ports(spec: &Object) -> impl Iterator<Item = i64> {
 
 /// Makes `clusterIP` and `clusterIPs` consistent, and drops the fields of another service type.
 pub(crate) fn prepare(new: &mut StoredObject, old: Option<&StoredObject>, version: KubernetesVersion) {
+    clean(new, old, version);
+    if version.has(FAMILIES_ARE_SHOWN)
+        && let Some(spec) = spec_mut(new)
+    {
+        set_families(spec, old.and_then(self::spec));
+    }
+}
+
+/// Sets the IP families of a service with cluster addresses, and their policy: the cluster has IPv4 only.
+///
+/// # Upstream
+/// `initIPFamilyFields` in
+/// [`alloc.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/registry/core/service/storage/alloc.go).
+fn set_families(spec: &mut Object, old: Option<&Object>) {
+    const FAMILIES: &str = "ipFamilies";
+    const POLICY: &str = "ipFamilyPolicy";
+    if text(spec, "type") == "ExternalName" {
+        return;
+    }
+    for key in [FAMILIES, POLICY] {
+        if is_nil(spec, key)
+            && let Some(value) = old.and_then(|old| old.get(key))
+        {
+            spec.insert(key.to_owned(), value.clone());
+        }
+    }
+    let is_set = |spec: &Object, key: &str| !is_nil(spec, key);
+    let is_headless = text(spec, "clusterIP") == "None";
+    let selects = spec
+        .get("selector")
+        .and_then(Value::as_object)
+        .is_some_and(|selector| !selector.is_empty());
+    if is_headless && !selects {
+        if !is_set(spec, POLICY) {
+            spec.insert(POLICY.to_owned(), "RequireDualStack".into());
+        }
+        if !is_set(spec, FAMILIES) {
+            let families = match text(spec, POLICY) {
+                "SingleStack" => json!(["IPv4"]),
+                _ => json!(["IPv4", "IPv6"]),
+            };
+            spec.insert(FAMILIES.to_owned(), families);
+        }
+        return;
+    }
+    let is_many = |key: &str| {
+        spec.get(key)
+            .and_then(Value::as_array)
+            .is_some_and(|list| list.len() > 1)
+    };
+    if !is_set(spec, POLICY) && !is_many(FAMILIES) && !is_many("clusterIPs") {
+        spec.insert(POLICY.to_owned(), "SingleStack".into());
+    }
+    if !is_set(spec, FAMILIES) {
+        let family = if text(spec, "clusterIP").contains(':') {
+            "IPv6"
+        } else {
+            "IPv4"
+        };
+        spec.insert(FAMILIES.to_owned(), json!([family]));
+    }
+}
+
+fn clean(new: &mut StoredObject, old: Option<&StoredObject>, version: KubernetesVersion) {
     let Some(spec) = spec_mut(new) else { return };
     let plural = version.minor() >= 20;
     let Some(old) = old.and_then(self::spec) else {
@@ -153,7 +223,26 @@ fn keep_allocated(spec: &mut Object, old: &Object) {
     }
 }
 
-/// Allocates the missing addresses and ports of a valid service. `services` are the existing ones. A dry run
+/// The address that the next service gets.
+pub(crate) fn next_address(services: &[Arc<StoredObject>], refused: u32) -> String {
+    let taken: BTreeSet<&str> = services
+        .iter()
+        .filter_map(|service| Some(text(spec(service)?, "clusterIP")))
+        .collect();
+    free_address(&taken, refused).unwrap_or_default()
+}
+
+/// The first free address after those of refused services. The API server's own service has the first one.
+fn free_address(taken: &BTreeSet<&str>, refused: u32) -> Option<String> {
+    let first = refused.saturating_add(2).min(ADDRESSES);
+    let mut free = (first..=ADDRESSES)
+        .chain(2..first)
+        .map(|at| Ipv4Addr::from(u32::from(FIRST) + at).to_string());
+    free.find(|address| !taken.contains(address.as_str()))
+}
+
+/// Allocates the missing addresses and ports of a valid service. `services` are the existing ones, `refused`
+/// the number of services that were refused after an address was drawn. A dry run
 /// allocates no address before 1.22, and node ports beyond those in use.
 ///
 /// # Errors
@@ -164,6 +253,7 @@ pub(crate) fn allocate(
     old: Option<&StoredObject>,
     version: KubernetesVersion,
     is_dry_run: bool,
+    refused: u32,
 ) -> Result<(), Vec<Cause>> {
     let own = new.meta.uid.clone();
     let others = || {
@@ -179,11 +269,8 @@ pub(crate) fn allocate(
         let taken: BTreeSet<&str> = others().map(|other| text(other, "clusterIP")).collect();
         let address = text(spec, "clusterIP").to_owned();
         if address.is_empty() {
-            let free = (1..=ADDRESSES).map(|at| Ipv4Addr::from(u32::from(FIRST) + at).to_string());
-            // The API server's own service has the first address.
-            let mut free = free.skip(1).filter(|address| !taken.contains(address.as_str()));
             if (!is_dry_run || version.minor() >= 22)
-                && let Some(address) = free.next()
+                && let Some(address) = free_address(&taken, refused)
             {
                 if version.minor() >= 20 {
                     spec.insert("clusterIPs".to_owned(), json!([address]));
@@ -202,6 +289,10 @@ pub(crate) fn allocate(
             };
             if let Some(problem) = problem {
                 // The messages are those of releases that allocate for several families.
+                let problem = match problem.starts_with("provided IP is not") && version.minor() >= 33 {
+                    true => "the provided network does not match the current range",
+                    false => problem,
+                };
                 let problem = match version.minor() {
                     ..20 => problem.to_owned(),
                     20 => format!("failed to allocated ip:{address} with error:{problem}"),
@@ -210,7 +301,7 @@ pub(crate) fn allocate(
                 let (field, shown) = if version.minor() >= 20 {
                     (
                         "spec.clusterIPs",
-                        format!("[]string{{{}}}", crate::status::quoted(&address)),
+                        go_syntax::value(version, &json!([address]), "[]string"),
                     )
                 } else {
                     ("spec.clusterIP", crate::status::quoted(&address))

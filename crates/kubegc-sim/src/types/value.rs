@@ -9,7 +9,7 @@
 use std::cell::Cell;
 
 use base64::{Engine, prelude::BASE64_STANDARD};
-use kubegc_core::{KubernetesVersion, Quantity, Timestamp};
+use kubegc_core::{KubernetesVersion, Quantity, Timestamp, version::behavior};
 use serde_json::{Map, Value};
 
 use super::schema::{StructId, Type};
@@ -101,7 +101,11 @@ pub(crate) fn fields(
     for field in id.fields().iter().filter(|field| field.is_in(form.version)) {
         let value = sent.remove(field.name).unwrap_or(Value::Null);
         let value = normalized(value, &field.ty, form).map_err(|error| error.within(field.name))?;
-        if !field.omit_empty || !is_empty(&value, &field.ty) {
+        let is_unwritten = field.omit_empty && is_empty(&value, &field.ty)
+            || field.name == "creationTimestamp"
+                && value.is_null()
+                && form.version.has(behavior::ZERO_TIMESTAMPS_ARE_OMITTED);
+        if !is_unwritten {
             normal.insert(field.name.to_owned(), value);
         }
     }

@@ -39,7 +39,7 @@ fn an_invalid_request_is_refused_before_anything_is_written() {
         (
             with("kind", json!("Secret")),
             400,
-            "Secret in version \"v1\" cannot be handled as a ConfigMap",
+            "invalid object type: /v1, Kind=Secret",
         ),
         (
             with("metadata", json!({"name": "a", "labels": {"a": 1}})),
@@ -49,7 +49,7 @@ fn an_invalid_request_is_refused_before_anything_is_written() {
         (
             with("metadata", json!({"name": "a", "namespace": "other"})),
             400,
-            "the namespace of the object (other) does not match the namespace on the request (ns)",
+            "the namespace of the provided object does not match the namespace sent on the request",
         ),
         (
             with(
@@ -68,7 +68,7 @@ fn an_invalid_request_is_refused_before_anything_is_written() {
                 json!({"name": "a", "finalizers": ["x.dev/a", "x.dev/a"]}),
             ),
             500,
-            "failed to create typed patch object (ns/a; v1, Kind=ConfigMap): .metadata.finalizers: \
+            "failed to create typed patch object (/a; /v1, Kind=ConfigMap): .metadata.finalizers: \
              duplicate entries for key [=\"x.dev/a\"]",
         ),
         (

@@ -96,6 +96,7 @@ pub(super) fn computed(
             let wanted = number("/spec/replicas", 1);
             format!("{}/{wanted}", number("/status/readyReplicas", 0))
         }
+        ("jobs", "Status") => job_status(shown).to_owned(),
         ("jobs", "Completions") => completions(shown),
         ("jobs", "Duration") => duration(shown, now),
         ("cronjobs", "Suspend") => match at("/spec/suspend") {
@@ -312,6 +313,29 @@ fn readiness_gates(shown: &Value) -> String {
         same.next().is_some_and(|condition| condition["status"] == "True")
     };
     format!("{}/{}", gates.iter().filter(is_true).count(), gates.len())
+}
+
+/// What a job is doing, by its conditions.
+///
+/// # Upstream
+/// `printJob` in
+/// [`printers.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/printers/internalversion/printers.go).
+fn job_status(job: &Value) -> &'static str {
+    let has = |kind: &str| {
+        let conditions = job.pointer("/status/conditions").and_then(Value::as_array);
+        let mut conditions = conditions.into_iter().flatten();
+        conditions.any(|condition| condition["type"] == kind && condition["status"] == "True")
+    };
+    for kind in ["Complete", "Failed"] {
+        if has(kind) {
+            return kind;
+        }
+    }
+    if job.pointer("/metadata/deletionTimestamp").is_some() {
+        return "Terminating";
+    }
+    let others = ["Suspended", "FailureTarget", "SuccessCriteriaMet"];
+    others.into_iter().find(|kind| has(kind)).unwrap_or("Running")
 }
 
 fn completions(shown: &Value) -> String {

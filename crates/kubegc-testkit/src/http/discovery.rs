@@ -190,7 +190,7 @@ fn groups(server: &ApiServer) -> Vec<Group<'_>> {
 /// # Upstream
 /// `apiVersionPriorities` in `cmd/kube-apiserver/app/aggregator.go`, 1.20.2. Later groups follow by name.
 fn rank(group: &str) -> usize {
-    const ORDER: [&str; 21] = [
+    const ORDER: [&str; 22] = [
         "",
         "apiregistration.k8s.io",
         "apps",
@@ -211,6 +211,7 @@ fn rank(group: &str) -> usize {
         "coordination.k8s.io",
         "node.k8s.io",
         "discovery.k8s.io",
+        "resource.k8s.io",
         "flowcontrol.apiserver.k8s.io",
     ];
     ORDER
@@ -312,7 +313,8 @@ fn built_in_storage(server: &ApiServer, resource: &ApiResource) -> (String, Stri
         ) | ("networking.k8s.io", "ingresses" | "ingressclasses")
             | ("storage.k8s.io", "csidrivers")
     );
-    if beta && !server.version().has(STABLE_VERSIONS_ARE_STORED) {
+    // Definitions are stored in the version that they had first.
+    if beta && (group == "apiextensions.k8s.io" || !server.version().has(STABLE_VERSIONS_ARE_STORED)) {
         return (group.to_owned(), "v1beta1".to_owned());
     }
     let versions =

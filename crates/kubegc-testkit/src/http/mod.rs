@@ -19,7 +19,7 @@
 //! | Past versions | as they were stored | reconstructed by undoing later changes; objects that were loaded without an event have always existed |
 //! | A version in the future | lists wait 3 s, then 504 | 504 at once |
 //! | `timeoutSeconds` of a watch that does not say | 30 to 60 minutes at random | 30 minutes of simulated time |
-//! | Bookmarks | every minute or so, and about 2 s before the timeout | every 60 s of simulated time, and at the timeout; with nothing but metadata |
+//! | Bookmarks | every minute or so, and about 2 s before the timeout | every 60 s of simulated time, and 2 s before the timeout; with nothing but metadata |
 //! | Tables | the columns of the release | those of 1.20 in every release, with those of a definition; of a JSONPath, names, positions, `*` and filters with `==` and `!=` |
 //! | `log` | is passed on to the node | pod, container and options are checked, and the request is handed to the caller as [`ApiResponse::Node`] |
 //! | `exec`, `attach`, `portforward` | are passed on to the node | pod and container are checked, and the response is that of a server that cannot reach the node |
@@ -189,7 +189,8 @@ fn route(
     let definition = matches!(form, accept::Form::Table(_))
         .then(|| names::definition_of(server, &target.resource))
         .flatten();
-    let view = View::new(form, target.resource, list_kind, &query).with_columns(definition.as_deref());
+    let view = View::new(server.version(), form, target.resource, list_kind, &query)
+        .with_columns(definition.as_deref());
     if call.verb.is_write() {
         write::respond(server, call, target.kind, &query, request, &view, requester).map(Outcome::Whole)
     } else {

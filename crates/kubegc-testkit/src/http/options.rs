@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kubegc_core::{Behavior, FieldError, KubernetesVersion};
+use kubegc_core::{Behavior, FieldError, KubernetesVersion, version::behavior};
 use kubegc_sim::Filter;
 
 use super::{
@@ -24,6 +24,8 @@ const WATCH_LIST_FIRST: Behavior = Behavior::since(32, 0, "feature gate WatchLis
 const WATCH_LIST_PAUSED: Behavior = Behavior::since(33, 0, "feature gate WatchList is off");
 /// A list with an invalid `resourceVersion` gets 400; before, it gets 500, as a GET or a watch does.
 const LIST_VERSIONS_ARE_CHECKED: Behavior = Behavior::since(33, 0, "kubernetes #130637, #130688");
+/// Errors about selectors name all operators.
+const OPERATORS_ARE_SORTED: Behavior = Behavior::since_about(22, "between 1.20 and 1.36");
 /// `fieldValidation` is read.
 const FIELD_VALIDATION_IS_READ: Behavior = Behavior::since(25, 0, "ServerSideFieldValidation");
 
@@ -128,9 +130,13 @@ impl ListOptions {
         let limit = number("limit")?.unwrap_or(0);
         let timeout_s = number("timeoutSeconds")?.unwrap_or(0);
         let unreadable = |error: FieldError| {
-            problem::bad_request(match error {
+            let problem = match error {
                 FieldError::Invalid { problem, .. } => problem,
                 error => error.to_string(),
+            };
+            problem::bad_request(match version.has(OPERATORS_ARE_SORTED) {
+                true => problem.replace("'=', '!=', '==', 'in', notin'", "in, notin, =, ==, !=, gt, lt"),
+                false => problem,
             })
         };
         let filter = Filter {
@@ -207,12 +213,6 @@ fn unfit(query: &Query, is_watch: bool, version: KubernetesVersion) -> Vec<Cause
                 let why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
                 forbid(FIELD, why);
             }
-            if continues {
-                forbid(
-                    FIELD,
-                    "resourceVersionMatch is forbidden when continue is provided",
-                );
-            }
             if wanted != "NotOlderThan" {
                 causes.push(Cause::not_supported(
                     FIELD,
@@ -220,6 +220,12 @@ fn unfit(query: &Query, is_watch: bool, version: KubernetesVersion) -> Vec<Cause
                     &["NotOlderThan"],
                 ));
             }
+        }
+        if continues {
+            causes.push(Cause::forbidden(
+                FIELD,
+                "resourceVersionMatch is forbidden when continue is provided",
+            ));
         }
         return causes;
     }
@@ -269,12 +275,18 @@ pub(super) fn write_options(query: &Query, kind: &str, version: KubernetesVersio
     let dry_run: Vec<&str> = query.all("dryRun").collect();
     if dry_run.iter().any(|value| *value != "All") {
         let shown: Vec<String> = dry_run.iter().map(|value| format!("{value:?}")).collect();
-        let shown = format!("[]string{{{}}}", shown.join(", "));
+        let shown = match version.has(behavior::VALUES_ARE_JSON) {
+            true => format!("[{}]", shown.join(",")),
+            false => format!("[]string{{{}}}", shown.join(", ")),
+        };
         causes.push(Cause::not_supported("dryRun", &shown, &["All"]));
     }
     let manager = query.text("fieldManager");
     if manager.len() > FIELD_MANAGER_MAX {
-        let message = format!("Too long: must have at most {FIELD_MANAGER_MAX} bytes");
+        let message = match version.has(behavior::TOO_LONG_MAY_NOT_BE) {
+            true => format!("Too long: may not be more than {FIELD_MANAGER_MAX} bytes"),
+            false => format!("Too long: must have at most {FIELD_MANAGER_MAX} bytes"),
+        };
         causes.push(Cause::new("FieldValueTooLong", "fieldManager", message));
     }
     for (position, odd) in manager.chars().enumerate().filter(|(_, char)| char.is_control()) {

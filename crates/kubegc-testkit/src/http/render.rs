@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kubegc_core::{ApiResource, Timestamp};
+use kubegc_core::{ApiResource, KubernetesVersion, Timestamp, version::behavior};
 use kubegc_sim::StoredObject;
 use serde_json::{Map, Value, json};
 
@@ -16,6 +16,8 @@ use super::{
 /// The way in which one request wants its objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct View {
+    /// The release of the server.
+    pub(super) version: KubernetesVersion,
     pub(super) form: Form,
     pub(super) resource: ApiResource,
     /// The kind of a list.
@@ -35,13 +37,20 @@ pub(super) struct ListMeta {
 }
 
 impl View {
-    pub(super) fn new(form: Form, resource: ApiResource, list_kind: String, query: &Query) -> Self {
+    pub(super) fn new(
+        version: KubernetesVersion,
+        form: Form,
+        resource: ApiResource,
+        list_kind: String,
+        query: &Query,
+    ) -> Self {
         let rows = match query.text("includeObject") {
             "None" => Rows::CellsOnly,
             "Object" => Rows::Objects,
             _ => Rows::Metadata,
         };
         Self {
+            version,
             form,
             resource,
             list_kind,
@@ -151,15 +160,18 @@ impl View {
     pub(super) fn bookmark(&self, revision: u64, ends_list: bool) -> Value {
         let (kind, api_version) = match self.form {
             Form::Object => (&*self.resource.kind, self.resource.api_version()),
-            Form::Partial(version) | Form::PartialList(version) => {
-                ("PartialObjectMetadata", version.api_version().to_owned())
+            Form::Partial(form) | Form::PartialList(form) => {
+                ("PartialObjectMetadata", form.api_version().to_owned())
             }
-            Form::Table(version) => {
+            Form::Table(form) => {
                 let meta = json!({"resourceVersion": revision.to_string()});
-                return table::of::<StoredObject>(self, version, meta, &[], Timestamp::EPOCH);
+                return table::of::<StoredObject>(self, form, meta, &[], Timestamp::EPOCH);
             }
         };
-        let mut metadata = json!({"resourceVersion": revision.to_string(), "creationTimestamp": null});
+        let mut metadata = json!({"resourceVersion": revision.to_string()});
+        if !self.version.has(behavior::ZERO_TIMESTAMPS_ARE_OMITTED) {
+            metadata["creationTimestamp"] = Value::Null;
+        }
         if ends_list {
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }

@@ -4,8 +4,7 @@
 //! `pkg/registry/authorization/*/rest.go`, `pkg/apis/authorization/validation/validation.go` and
 //! `pkg/registry/authentication/tokenreview/storage.go`, 1.20.2.
 
-use kubegc_core::ApiResource;
-use kubegc_core::RequestAttributes;
+use kubegc_core::{ApiResource, RequestAttributes, version::behavior};
 use kubegc_sim::ApiServer;
 use serde_json::{Map, Value, json};
 
@@ -47,9 +46,14 @@ pub(super) fn respond(
     };
     fields.insert("apiVersion".to_owned(), resource.api_version().into());
     fields.insert("kind".to_owned(), (&*resource.kind).into());
-    fields
-        .entry("metadata")
-        .or_insert_with(|| json!({"creationTimestamp": null}));
+    fields.entry("metadata").or_insert_with(|| {
+        let omits = server.version().has(behavior::ZERO_TIMESTAMPS_ARE_OMITTED);
+        if omits {
+            json!({})
+        } else {
+            json!({"creationTimestamp": null})
+        }
+    });
     fields.insert("status".to_owned(), status);
     Ok(Reply::json(201, &review))
 }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http::{Method, header::ACCEPT};
-use kubegc_core::KubernetesVersion;
+use kubegc_core::{Behavior, KubernetesVersion};
 use kubegc_sim::ApiServer;
 use serde_json::{Value, json};
 
@@ -19,6 +19,9 @@ const SCHEMA_ASKED: &str = "application/com.github.proto-openapi.spec.v2@v1.0+pr
 /// The media type of the response: `@` is not allowed in media types, and newer clients refuse to read it.
 const SCHEMA_ANSWERED: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 
+/// A version that a group of the release does not have is not found, with a Status.
+const GROUPS_ANSWER: Behavior = Behavior::since_about(22, "between 1.20 and 1.36");
+
 /// Performs a request whose path names no resource.
 ///
 /// # Errors
@@ -33,9 +36,22 @@ pub(super) fn respond(
         ["healthz" | "livez" | "readyz"] => Some(Reply::plain(200, "ok")),
         ["api"] => Some(discovery::root(server, true, request.headers())?),
         ["apis"] => Some(discovery::root(server, false, request.headers())?),
-        ["api", version] => json_only(request, discovery::resources(server, "", version))?,
+        ["api", version] => {
+            let found = json_only(request, discovery::resources(server, "", version))?;
+            if found.is_none() && server.version().has(GROUPS_ANSWER) {
+                return Err(problem::not_found());
+            }
+            found
+        }
         ["apis", group] => json_only(request, discovery::group(server, group))?,
-        ["apis", group, version] => json_only(request, discovery::resources(server, group, version))?,
+        ["apis", group, version] => {
+            let found = json_only(request, discovery::resources(server, group, version))?;
+            if found.is_none() && discovery::is_builtin(server, group) && server.version().has(GROUPS_ANSWER)
+            {
+                return Err(problem::not_found());
+            }
+            found
+        }
         ["version"] => Some(Reply::json(200, &version(server.version()))),
         ["openapi", "v2"] => Some(schema(request)),
         [] => Some(Reply::json(200, &json!({"paths": PATHS}))),

@@ -7,7 +7,7 @@
 
 use std::borrow::Borrow;
 
-use kubegc_core::Timestamp;
+use kubegc_core::{KubernetesVersion, Timestamp};
 use kubegc_sim::StoredObject;
 use serde_json::{Value, json};
 
@@ -91,22 +91,41 @@ pub(super) fn of<T: Borrow<StoredObject>>(
 }
 
 /// The columns of the table as the file has them.
-fn listed(resource: &str) -> Option<Vec<Column>> {
+fn listed(resource: &str, release: KubernetesVersion) -> Option<Vec<Column>> {
     let mut lines = COLUMNS
         .lines()
         .skip_while(|line| line.strip_prefix('@') != Some(resource));
     lines.next()?;
-    let columns = lines.take_while(|line| !line.starts_with('@'));
-    Some(columns.filter_map(column).collect())
+    let mut columns: Vec<Column> = Vec::new();
+    for line in lines.take_while(|line| !line.starts_with('@')) {
+        let marked = |mark: char| {
+            let (minor, rest) = line.strip_prefix(mark)?.split_once(' ')?;
+            Some((minor.parse::<u16>().ok()? <= release.minor(), rest))
+        };
+        match (marked('+'), marked('>')) {
+            (Some((is_in, line)), _) => columns.extend(column(line, release).filter(|_| is_in)),
+            (_, Some((is_in, description))) => {
+                if let Some(column) = columns.last_mut().filter(|_| is_in) {
+                    column.description = unescaped(description);
+                }
+            }
+            _ => columns.extend(column(line, release)),
+        }
+    }
+    Some(columns)
 }
 
-fn column(line: &str) -> Option<Column> {
+fn unescaped(description: &str) -> String {
+    description.replace("\\n", "\n").replace("\\\"", "\"")
+}
+
+fn column(line: &str, release: KubernetesVersion) -> Option<Column> {
     let mut parts = line.splitn(5, '|');
     let mut next = || parts.next();
     let (name, of_type, priority, cell, description) = (next()?, next()?, next()?, next()?, next()?);
     let description = match description {
-        "=name" | "=created" => listed(description)?.pop()?.description,
-        description => description.replace("\\n", "\n").replace("\\\"", "\""),
+        "=name" | "=created" => listed(description, release)?.pop()?.description,
+        description => unescaped(description),
     };
     Some(Column {
         name: name.to_owned(),
@@ -118,25 +137,25 @@ fn column(line: &str) -> Option<Column> {
     })
 }
 
-fn common(key: &str) -> Option<Column> {
-    listed(key)?.pop()
+fn common(key: &str, release: KubernetesVersion) -> Option<Column> {
+    listed(key, release)?.pop()
 }
 
 fn columns_of(view: &View) -> Vec<Column> {
     let resource = &view.resource;
     if !resource.custom {
-        if let Some(columns) = listed(&resource.resource) {
+        if let Some(columns) = listed(&resource.resource, view.version) {
             return columns;
         }
-        let created = common("=created").map(|column| Column {
+        let created = common("=created", view.version).map(|column| Column {
             name: "Created At".to_owned(),
             of_type: "date".to_owned(),
             cell: Cell::read("/metadata/creationTimestamp"),
             ..column
         });
-        return common("=name").into_iter().chain(created).collect();
+        return common("=name", view.version).into_iter().chain(created).collect();
     }
-    let mut columns: Vec<Column> = common("=name").into_iter().collect();
+    let mut columns: Vec<Column> = common("=name", view.version).into_iter().collect();
     let text = |column: &Value, key: &str| column[key].as_str().unwrap_or_default().to_owned();
     columns.extend(view.printer_columns.iter().map(|column| {
         let path = text(column, "jsonPath");
@@ -156,7 +175,7 @@ fn columns_of(view: &View) -> Vec<Column> {
         }
     }));
     if view.printer_columns.is_empty() {
-        columns.extend(common("=created").map(|column| Column {
+        columns.extend(common("=created", view.version).map(|column| Column {
             of_type: "date".to_owned(),
             cell: Cell::Path(".metadata.creationTimestamp".to_owned()),
             ..column
@@ -216,10 +235,12 @@ mod tests {
 
     #[test]
     fn every_line_of_the_file_is_a_column() {
-        for line in COLUMNS.lines().filter(|line| !line.starts_with(['@', '#'])) {
-            assert!(column(line).is_some(), "{line}");
+        for line in COLUMNS.lines().filter(|line| !line.starts_with(['@', '#', '>'])) {
+            let marked = line.strip_prefix('+').and_then(|line| line.split_once(' '));
+            let line = marked.map_or(line, |(_, line)| line);
+            assert!(column(line, KubernetesVersion::LATEST).is_some(), "{line}");
         }
-        let columns = listed("configmaps").expect("they have columns");
+        let columns = listed("configmaps", KubernetesVersion::LATEST).expect("they have columns");
         let names: Vec<&str> = columns.iter().map(|column| &*column.name).collect();
         assert_eq!(names, ["Name", "Data", "Age"]);
         assert_eq!((&*columns[0].format, columns[0].priority), ("name", 0));
@@ -233,7 +254,7 @@ mod tests {
             .expect("an object")
             .object;
         for resource in COLUMNS.lines().filter_map(|line| line.strip_prefix('@')) {
-            for column in listed(resource).expect("it has columns") {
+            for column in listed(resource, KubernetesVersion::LATEST).expect("it has columns") {
                 if column.cell == Cell::Computed {
                     let cell = cells::computed(resource, &column.name, &object, &shown, Timestamp::EPOCH);
                     assert_ne!(cell, Value::Null, "{resource} {}", column.name);

@@ -20,6 +20,8 @@ use super::{
 /// Interval of bookmarks, for a watch that requested them.
 ///
 /// # Upstream
+/// The time between the last bookmark and the end.
+const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 /// `bookmarkFrequency` in `apiserver/pkg/storage/cacher/cacher.go`, 1.20.2.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 
@@ -100,11 +102,13 @@ impl Watch {
             initial: VecDeque::new(),
             state: State::Open,
             marks_end_of_list: lists == Some(true) && options.bookmarks,
-            bookmark_at: options
-                .bookmarks
-                .then(|| server.now().saturating_add(BOOKMARK_EVERY)),
+            bookmark_at: None,
             ends_at: server.now().saturating_add(options.timeout),
         };
+        watch.bookmark_at = options
+            .bookmarks
+            .then(|| watch.next_bookmark(server.now()))
+            .flatten();
         if begins_with_list {
             let objects = server.objects(kind, namespace).into_iter();
             watch.initial = objects.filter(|object| watch.selects(server, object)).collect();
@@ -186,14 +190,24 @@ impl Watch {
         self.cursor
     }
 
+    /// The time of the next bookmark: after a minute, or 2 s before the timeout.
+    ///
+    /// # Upstream
+    /// `nextBookmarkTime` in
+    /// [`cache_watcher.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/apiserver/pkg/storage/cacher/cache_watcher.go).
+    fn next_bookmark(&self, now: Timestamp) -> Option<Timestamp> {
+        let before_end = self.ends_at.saturating_sub(BOOKMARK_BEFORE_END);
+        (before_end > now).then(|| before_end.min(now.saturating_add(BOOKMARK_EVERY)))
+    }
+
     /// The step of a watch without changes.
     fn idle(&mut self, server: &ApiServer) -> WatchStep {
         let now = server.now();
         let is_over = now >= self.ends_at;
         if let Some(due) = self.bookmark_at
-            && (is_over || now >= due)
+            && now >= due
         {
-            self.bookmark_at = (!is_over).then(|| now.saturating_add(BOOKMARK_EVERY));
+            self.bookmark_at = self.next_bookmark(now);
             let mut lines = Lines::default();
             let revision = self.cursor.max(server.revision());
             lines.push("BOOKMARK", self.view.bookmark(revision, false));

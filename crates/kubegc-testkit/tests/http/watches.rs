@@ -71,7 +71,6 @@ fn the_end_of_the_list_is_marked() {
             "apiVersion": "v1",
             "metadata": {
                 "resourceVersion": world.server.revision().to_string(),
-                "creationTimestamp": null,
                 "annotations": {"k8s.io/initial-events-end": "true"},
             },
         }})

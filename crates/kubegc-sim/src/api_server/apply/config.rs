@@ -1,6 +1,6 @@
 //! Validation of an applied configuration and of its options, and the fields of it that are applied.
 
-use kubegc_core::KindId;
+use kubegc_core::{Behavior, KindId, KubernetesVersion};
 use serde_json::{Value, json};
 
 use super::{ApplyOptions, REFUSALS_NAME_THE_OBJECT};
@@ -9,6 +9,9 @@ use crate::{
     api_server::{ApiServer, update::Part},
     status::{self, Cause, Refusal},
 };
+
+/// A configuration of another type is an invalid type.
+const OTHER_TYPES_ARE_INVALID: Behavior = Behavior::since_about(28, "between 1.20 and 1.36");
 
 impl ApiServer {
     /// The fields of the configuration that are applied to a part, if the configuration is of this kind.
@@ -25,6 +28,16 @@ impl ApiServer {
                 "invalid object type: {}, Kind={its_kind}",
                 if api_version.is_empty() { "/" } else { api_version },
             )));
+        }
+        if names_object && self.version.has(OTHER_TYPES_ARE_INVALID) {
+            let is_other =
+                *its_kind != *resource.kind || self.shape.catalog.mapping(api_version, its_kind).is_none();
+            if is_other {
+                let (group, version) = kubegc_core::identity::split_api_version(api_version);
+                return Err(status::bad_request(format!(
+                    "invalid object type: {group}/{version}, Kind={its_kind}"
+                )));
+            }
         }
         if api_version != resource.api_version() {
             return Err(status::bad_request(format!(
@@ -77,7 +90,7 @@ impl ApiServer {
 ///
 /// # Upstream
 /// `ValidatePatchOptions` and `ValidateFieldManager` in `apimachinery/pkg/apis/meta/v1/validation`, 1.20.2.
-pub(super) fn validate(options: &ApplyOptions) -> Result<(), Refusal> {
+pub(super) fn validate(options: &ApplyOptions, version: KubernetesVersion) -> Result<(), Refusal> {
     const FIELD: &str = "fieldManager";
     const LENGTH_MAX: usize = 128;
     let manager = &options.field_manager;
@@ -86,11 +99,7 @@ pub(super) fn validate(options: &ApplyOptions) -> Result<(), Refusal> {
         causes.push(Cause::required(FIELD, "is required for apply patch"));
     }
     if manager.len() > LENGTH_MAX {
-        causes.push(Cause {
-            reason: "FieldValueTooLong",
-            field: FIELD.to_owned(),
-            message: format!("Too long: must have at most {LENGTH_MAX} bytes"),
-        });
+        causes.push(Cause::too_long(version, FIELD, LENGTH_MAX));
     }
     if let Some(odd) = manager.chars().position(|c| c.is_control()) {
         let problem = format!("should only contain printable characters, found one at {odd}");

@@ -178,7 +178,8 @@ impl FieldSet {
     ) -> Option<Self> {
         let mut changed: Option<Self> = None;
         for element in &self.members {
-            if self.children.contains_key(element)
+            if !dialect.splits_owned_values
+                || self.children.contains_key(element)
                 || types.at(element).ownership(dialect) != Ownership::Granular
             {
                 continue;

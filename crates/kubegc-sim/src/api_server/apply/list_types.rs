@@ -53,6 +53,8 @@ pub(super) struct Dialect {
     /// Whether owned fields follow the schema: a map or list that is owned as one value, but is granular by
     /// its type, is owned with its current fields or items.
     pub(super) follows_schema: bool,
+    /// Whether a value that is owned as one is owned with its parts if its type is granular.
+    pub(super) splits_owned_values: bool,
     /// Whether that includes maps without a schema.
     pub(super) splits_untyped_maps: bool,
 }
@@ -79,6 +81,7 @@ impl Dialect {
             references_are_atomic: since(22, "kubernetes #97989"),
             services_have_protocols: since(21, "the default is a part of the schema"),
             follows_schema: types && since(20, "structured-merge-diff 4.0.2"),
+            splits_owned_values: !since(22, "structured-merge-diff 4.2"),
             splits_untyped_maps: !since(21, "structured-merge-diff 4.1"),
         }
     }
@@ -105,8 +108,13 @@ pub(super) enum Types<'a> {
 
 impl<'a> Types<'a> {
     /// The type information for a kind. `definition`: that of a custom resource.
-    pub(super) fn of(resource: &ApiResource, special: Special, definition: Option<&'a StoredObject>) -> Self {
-        if special == Special::CustomResourceDefinition {
+    pub(super) fn of(
+        resource: &ApiResource,
+        special: Special,
+        definition: Option<&'a StoredObject>,
+        dialect: Dialect,
+    ) -> Self {
+        if special == Special::CustomResourceDefinition && !dialect.references_are_atomic {
             return Self::Definition("");
         }
         if !resource.custom {

@@ -137,7 +137,7 @@ impl ApiServer {
         if !self.version.has(APPLY_IS_SERVED) {
             return Err(unserved(self, kind));
         }
-        validate(options)?;
+        validate(options, self.version)?;
         let applied = self.configuration(kind, applied, part)?;
         let namespace = self.namespace_of(kind, namespace).to_owned();
         let existing = self.object(kind, &namespace, name);
@@ -174,7 +174,11 @@ impl ApiServer {
             }
             None => merged(&live, &applied, types, Managers::default(), dialect, &request),
         }
-        .map_err(|problem| problem.refusal(self.version, name, &namespace, resource))?;
+        .map_err(|problem| {
+            let [name, namespace] = ["/metadata/name", "/metadata/namespace"]
+                .map(|place| applied.pointer(place).and_then(Value::as_str).unwrap_or_default());
+            problem.refusal(self.version, name, namespace, resource)
+        })?;
         let Some(existing) = existing else {
             return self.create_applied(kind, &namespace, name, merged, &managers);
         };
@@ -182,7 +186,7 @@ impl ApiServer {
             status::bad_request(format!("unable to read the applied object: {problem}"))
         })?;
         keep_precision(&mut object.meta, &existing.meta);
-        check_names(&object.meta, &namespace, name)?;
+        check_names(self.version, &object.meta, &namespace, name)?;
         let warnings = without_equal_references(self.version, &mut object.meta, Moment::AfterAdmission);
         let author = Author::Applier(ManagedFields::of(managers.to_json()));
         let written = self.replace(kind, &existing, object, part, author)?;
@@ -201,7 +205,7 @@ impl ApiServer {
         let object = self.decoded_applied(kind, merged).map_err(|problem| {
             status::cannot_be_handled(self.resource(kind), &self.resource(kind).kind, &problem)
         })?;
-        check_names(&object.meta, namespace, name)?;
+        check_names(self.version, &object.meta, namespace, name)?;
         if !object.meta.uid.is_empty() {
             let why = format!(
                 "uid mismatch: the provided object specified uid {}, and no existing object was found",
@@ -222,7 +226,7 @@ impl ApiServer {
     fn types(&self, kind: KindId) -> Types<'_> {
         let special = self.shape.kinds[kind.index()].special;
         let definition = self.definition(kind).map(std::sync::Arc::as_ref);
-        Types::of(self.resource(kind), special, definition)
+        Types::of(self.resource(kind), special, definition, self.dialect())
     }
 }
 
@@ -276,7 +280,7 @@ impl ApiServer {
                 name: BEFORE_FIRST_APPLY.to_owned(),
                 operation: Operation::Update,
                 api_version: "autoscaling/v1".to_owned(),
-                subresource: String::new(),
+                subresource: self.subresource_of_manager(Part::Scale).to_owned(),
             },
             path: vec![
                 field_set::Element::field("spec"),
@@ -332,9 +336,8 @@ impl Problem {
                     format!("{namespace}/{name}")
                 };
                 status::internal(&format!(
-                    "failed to create typed patch object ({place}; {}, Kind={}): {problem}",
-                    resource.api_version(),
-                    resource.kind
+                    "failed to create typed patch object ({place}; {}/{}, Kind={}): {problem}",
+                    resource.group, resource.version, resource.kind
                 ))
             }
             Self::Conflicts(conflicts) => {

@@ -214,7 +214,7 @@ impl Write {
         };
         let resource = &self.shape.catalog[self.kind];
         let special = self.shape.kinds[self.kind.index()].special;
-        let types = Types::of(resource, special, self.definition.as_deref());
+        let types = Types::of(resource, special, self.definition.as_deref(), self.dialect);
         let json = |object: &StoredObject| object.to_json_without_managers(resource);
         let before = existing.map_or_else(|| serde_json::json!({}), json);
         if existing.is_some() {

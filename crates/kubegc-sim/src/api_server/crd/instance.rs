@@ -5,6 +5,7 @@
 //! `apiextensions-apiserver/pkg/apiserver/schema/{pruning,defaulting,objectmeta,listtype}`, and
 //! `unstructuredSchemaCoercer` in `pkg/apiserver/customresource_handler.go`, 1.20.2.
 
+use kubegc_core::{KubernetesVersion, version::behavior};
 use serde_json::{Map, Value};
 
 use crate::{
@@ -189,22 +190,28 @@ fn embedded(fields: &Map<String, Value>, path: &str, causes: &mut Vec<Cause>) {
 }
 
 /// The duplicate items of sets and maps.
-pub(super) fn duplicates(value: &Value, schema: &Value, path: &str, causes: &mut Vec<Cause>) {
+pub(super) fn duplicates(
+    value: &Value,
+    schema: &Value,
+    path: &str,
+    version: KubernetesVersion,
+    causes: &mut Vec<Cause>,
+) {
     match value {
         Value::Object(fields) => {
             for (key, value) in fields {
                 let properties = schema.get("properties").and_then(Value::as_object);
                 if let Some(schema) = properties.and_then(|properties| properties.get(key)) {
-                    duplicates(value, schema, &child(path, key), causes);
+                    duplicates(value, schema, &child(path, key), version, causes);
                 }
                 if let Some(schema @ Value::Object(_)) = schema.get("additionalProperties") {
-                    duplicates(value, schema, &format!("{path}[{key}]"), causes);
+                    duplicates(value, schema, &format!("{path}[{key}]"), version, causes);
                 }
             }
         }
         Value::Array(items) => {
             match schema.get("x-kubernetes-list-type").and_then(Value::as_str) {
-                Some("set") => repeated(items, |item| item.clone(), path, causes),
+                Some("set") => repeated(items, |item| item.clone(), path, version, causes),
                 Some("map") => {
                     let odd = items.iter().position(|item| !item.is_object() && !item.is_null());
                     if let Some(index) = odd {
@@ -212,14 +219,20 @@ pub(super) fn duplicates(value: &Value, schema: &Value, path: &str, causes: &mut
                         let shown = go::shown(&items[index]);
                         causes.push(Cause::invalid(format!("{path}[{index}]"), &shown, problem));
                     } else {
-                        repeated(items, |item| Value::Object(keys_of(item, schema)), path, causes);
+                        repeated(
+                            items,
+                            |item| Value::Object(keys_of(item, schema)),
+                            path,
+                            version,
+                            causes,
+                        );
                     }
                 }
                 _ => {}
             }
             if let Some(schema) = schema.get("items") {
                 for (index, item) in items.iter().enumerate() {
-                    duplicates(item, schema, &format!("{path}[{index}]"), causes);
+                    duplicates(item, schema, &format!("{path}[{index}]"), version, causes);
                 }
             }
         }
@@ -236,7 +249,13 @@ fn keys_of(item: &Value, schema: &Value) -> Map<String, Value> {
 }
 
 /// Reports the second one of equal items.
-fn repeated(items: &[Value], identity: impl Fn(&Value) -> Value, path: &str, causes: &mut Vec<Cause>) {
+fn repeated(
+    items: &[Value],
+    identity: impl Fn(&Value) -> Value,
+    path: &str,
+    version: KubernetesVersion,
+    causes: &mut Vec<Cause>,
+) {
     let mut seen: Vec<(Value, usize)> = Vec::with_capacity(items.len());
     for (index, item) in items.iter().enumerate() {
         let identity = identity(item);
@@ -245,7 +264,11 @@ fn repeated(items: &[Value], identity: impl Fn(&Value) -> Value, path: &str, cau
             Some((known, times)) => {
                 *times += 1;
                 if *times == 2 {
-                    causes.push(Cause::duplicate(format!("{path}[{index}]"), &go::shown(known)));
+                    let shown = match version.has(behavior::VALUES_ARE_JSON) {
+                        true => known.to_string(),
+                        false => go::shown(known),
+                    };
+                    causes.push(Cause::duplicate(format!("{path}[{index}]"), &shown));
                 }
             }
         }

@@ -4,6 +4,7 @@
 //! `k8s.io/kube-openapi/pkg/validation/validate` at d219536bb9fd, and `ValidateCustomResource` in
 //! `apiextensions-apiserver/pkg/apiserver/validation/validation.go`, 1.20.2.
 
+use kubegc_core::KubernetesVersion;
 use regex::Regex;
 use serde_json::{Map, Number, Value};
 
@@ -18,6 +19,9 @@ use crate::{
 pub(super) struct Rules {
     /// Whether the type check treats an empty string as null.
     pub(super) empty_strings_are_null: bool,
+    /// Whether the wrong type of a value is a reason of its own.
+    pub(super) types_are_reasons: bool,
+    pub(super) version: KubernetesVersion,
 }
 
 /// The problems of a value under a schema. `path` is the field of the value; empty for the complete object.
@@ -46,6 +50,12 @@ enum Sort {
     Enum(String, Vec<String>),
     /// The value as messages print it.
     Invalid(String),
+    /// The type of the value.
+    Type(String),
+    /// The number of items or entries, and the greatest allowed one.
+    TooMany(i64, i64),
+    /// The greatest length, and the release.
+    TooLong(usize, KubernetesVersion),
     /// Several schemas contradict each other; no path is named.
     Composite,
 }
@@ -62,6 +72,16 @@ impl Problem {
             Sort::Required => Cause::required(field, ""),
             Sort::Enum(shown, allowed) => Cause::not_supported(field, &shown, &allowed),
             Sort::Invalid(shown) => Cause::invalid(nowhere(field), &shown, &self.text),
+            Sort::Type(shown) => Cause {
+                reason: "FieldValueTypeInvalid",
+                ..Cause::invalid(nowhere(field), &shown, &self.text)
+            },
+            Sort::TooMany(count, max) => Cause::new(
+                "FieldValueTooMany",
+                nowhere(field),
+                format!("Too many: {count}: must have at most {max} items"),
+            ),
+            Sort::TooLong(max, version) => Cause::too_long(version, nowhere(field), max),
             Sort::Composite => Cause::invalid(nowhere(path.to_owned()), "\"\"", &self.text),
         }
     }
@@ -131,7 +151,7 @@ impl Validator {
         step(self.logic(path, value, schema));
         match value {
             Value::String(text) => {
-                step(string(path, text, schema));
+                step(string(path, text, schema, self.rules));
                 if string_formats::is_known(format_of(schema)) {
                     step(format(path, text, schema));
                 }
@@ -158,7 +178,10 @@ impl Validator {
             Outcome::of(Problem {
                 name: path.to_owned(),
                 text,
-                sort: Sort::Invalid(quoted(found)),
+                sort: match self.rules.types_are_reasons {
+                    true => Sort::Type(quoted(found)),
+                    false => Sort::Invalid(quoted(found)),
+                },
             })
         };
         let is_null = value.is_null() || (self.rules.empty_strings_are_null && value.as_str() == Some(""));
@@ -264,18 +287,32 @@ impl Validator {
     fn array(&self, path: &str, items: &[Value], schema: &Value) -> Outcome {
         let mut outcome = Outcome::default();
         if let Some(of_items) = schema.get("items").filter(|items| items.is_object()) {
-            // Upstream passes the index to the outermost check only, and that check does not print it.
-            for item in items {
-                outcome.merge(self.value(path, item, of_items));
+            for (index, item) in items.iter().enumerate() {
+                // Older releases pass the index to the outermost check only, and that check does not print it.
+                match self.rules.types_are_reasons {
+                    true => outcome.merge(self.value(&format!("{path}[{index}]"), item, of_items)),
+                    false => outcome.merge(self.value(path, item, of_items)),
+                }
             }
         }
         let size = items.len() as i64;
+        let too_many = |max: i64| match self.rules.types_are_reasons {
+            true => Problem {
+                sort: Sort::TooMany(size, max),
+                ..invalid(path, "", String::new())
+            },
+            false => invalid(
+                path,
+                &format!("should have at most {max} items"),
+                size.to_string(),
+            ),
+        };
         let wrong = |words: String| invalid(path, &words, size.to_string());
         if let Some(min) = whole(schema, "minItems").filter(|min| size < *min) {
             outcome.add(wrong(format!("should have at least {min} items")));
         }
         if let Some(max) = whole(schema, "maxItems").filter(|max| size > *max) {
-            outcome.add(wrong(format!("should have at most {max} items")));
+            outcome.add(too_many(max));
         }
         outcome.checks += 1;
         outcome
@@ -285,11 +322,16 @@ impl Validator {
         let size = fields.len() as i64;
         if let Some(min) = whole(schema, "minProperties").filter(|min| size < *min) {
             let words = format!("should have at least {min} properties");
-            return Outcome::of(invalid(path, &words, min.to_string()));
+            let shown = if self.rules.types_are_reasons { size } else { min };
+            return Outcome::of(invalid(path, &words, shown.to_string()));
         }
         if let Some(max) = whole(schema, "maxProperties").filter(|max| size > *max) {
             let words = format!("should have at most {max} properties");
-            return Outcome::of(invalid(path, &words, max.to_string()));
+            let mut problem = invalid(path, &words, max.to_string());
+            if self.rules.types_are_reasons {
+                problem.sort = Sort::TooMany(size, max);
+            }
+            return Outcome::of(problem);
         }
         let mut outcome = Outcome::default();
         let properties = schema.get("properties").and_then(Value::as_object);
@@ -350,11 +392,15 @@ fn invalid(path: &str, words: &str, shown: String) -> Problem {
     }
 }
 
-fn string(path: &str, text: &str, schema: &Value) -> Outcome {
+fn string(path: &str, text: &str, schema: &Value, rules: Rules) -> Outcome {
     let length = text.chars().count() as i64;
     let wrong = |words: &str| Outcome::of(invalid(path, words, quoted(text)));
     if let Some(max) = whole(schema, "maxLength").filter(|max| length > *max) {
-        return wrong(&format!("should be at most {max} chars long"));
+        let mut problem = invalid(path, &format!("should be at most {max} chars long"), quoted(text));
+        if rules.types_are_reasons {
+            problem.sort = Sort::TooLong(usize::try_from(max).unwrap_or(0), rules.version);
+        }
+        return Outcome::of(problem);
     }
     if let Some(min) = whole(schema, "minLength").filter(|min| length < *min) {
         return wrong(&format!("should be at least {min} chars long"));

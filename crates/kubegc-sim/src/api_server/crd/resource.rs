@@ -23,6 +23,11 @@ use crate::{
 /// An empty string in a custom resource is a string, not null.
 const EMPTY_STRINGS_ARE_KEPT: Behavior = Behavior::since(21, 0, "kube-openapi e467f52");
 
+/// A value of the wrong type has a reason of its own.
+const TYPES_ARE_REASONS: Behavior = Behavior::since_about(24, "between 1.20 and 1.36");
+/// Missing fields of embedded objects are required without a word.
+const EMBEDDED_IS_REQUIRED: Behavior = Behavior::since_about(33, "between 1.20 and 1.36");
+
 /// The greatest number of replicas.
 const REPLICAS_MAX: i64 = i32::MAX as i64;
 
@@ -38,6 +43,8 @@ impl ApiServer {
     fn openapi_rules(&self) -> openapi::Rules {
         openapi::Rules {
             empty_strings_are_null: !self.version.has(EMPTY_STRINGS_ARE_KEPT),
+            types_are_reasons: self.version.has(TYPES_ARE_REASONS),
+            version: self.version,
         }
     }
 
@@ -144,10 +151,18 @@ impl ApiServer {
         }
         if let Some(schema) = schema.filter(|_| part != Part::Status) {
             instance::embedded_problems(&whole, schema, "", &mut causes);
+            if self.version.has(EMBEDDED_IS_REQUIRED) {
+                for cause in causes
+                    .iter_mut()
+                    .filter(|cause| cause.reason == "FieldValueRequired")
+                {
+                    "Required value".clone_into(&mut cause.message);
+                }
+            }
             let (mut repeated, mut before) = (Vec::new(), Vec::new());
-            instance::duplicates(&whole, schema, "", &mut repeated);
+            instance::duplicates(&whole, schema, "", self.version, &mut repeated);
             if let Some(old) = old.filter(|_| !repeated.is_empty()) {
-                instance::duplicates(&old_whole(old), schema, "", &mut before);
+                instance::duplicates(&old_whole(old), schema, "", self.version, &mut before);
             }
             // Existing duplicates may remain.
             if before.is_empty() {
@@ -308,7 +323,7 @@ impl ApiServer {
         let cause = Cause::invalid("kind", &status::quoted(sent), &problem);
         let mut named = resource.clone();
         named.kind = sent.into();
-        status::invalid(&named, name, vec![cause])
+        status::invalid(self.version, &named, name, vec![cause])
     }
 }
 

@@ -6,17 +6,29 @@
 
 use std::collections::BTreeSet;
 
+use kubegc_core::{Behavior, KubernetesVersion, version::behavior};
 use serde_json::Value;
 
 use super::{openapi::Rules, structural};
 use crate::{
     StoredObject, formats, go,
     status::{Cause, POINTER, quoted},
+    types::validate::go_syntax,
 };
+
+/// The fields of versions that all of them may share.
+const SHARED: [&str; 3] = ["additionalPrinterColumns", "schema", "subresources"];
 
 pub(super) const NOT_A_LABEL_1035: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', \
      start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', \
      regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
+
+/// A stored version that is no longer served is explained.
+const MISSING_VERSIONS_ARE_EXPLAINED: Behavior = Behavior::since_about(33, "between 1.20 and 1.36");
+/// Missing schemas are required without a word.
+const DETAILS_ARE_LEFT_OUT: Behavior = Behavior::since_about(33, "between 1.20 and 1.36");
+/// The refusal of `preserveUnknownFields` names the extension in full.
+const EXTENSION_IS_NAMED: Behavior = Behavior::since_about(28, "between 1.20 and 1.36");
 
 const APPROVAL: &str = "api-approved.kubernetes.io";
 
@@ -70,8 +82,24 @@ impl<'a> Definition<'a> {
         self.object.text_at(path)
     }
 
-    /// The versions as Go's `%#v` prints them.
-    fn printed(&self) -> String {
+    /// The versions as errors of a release print them.
+    fn printed(&self, release: KubernetesVersion) -> String {
+        if release.has(behavior::VALUES_ARE_JSON) {
+            let versions = self.versions.iter().map(|version| {
+                let mut shown = Value::clone(version);
+                if let Some(fields) = shown.as_object_mut() {
+                    // What all versions share is no part of one.
+                    fields.retain(|key, _| !SHARED.contains(&&**key) || self.own(version, key).is_some());
+                }
+                shown
+            });
+            let versions = versions.collect();
+            return go_syntax::value(
+                release,
+                &versions,
+                "[]apiextensions.CustomResourceDefinitionVersion",
+            );
+        }
         if !self.object.at(&["spec", "versions"]).is_some_and(Value::is_array) {
             return "[]apiextensions.CustomResourceDefinitionVersion(nil)".to_owned();
         }
@@ -133,7 +161,7 @@ impl<'a> Definition<'a> {
 
 /// The problems of a definition. `old` is the stored one that it replaces.
 pub(super) fn problems(
-    version: kubegc_core::KubernetesVersion,
+    version: KubernetesVersion,
     object: &StoredObject,
     old: Option<&StoredObject>,
     rules: Rules,
@@ -165,7 +193,12 @@ pub(super) fn problems(
     for (index, one) in definition.versions.iter().enumerate() {
         if one.pointer("/schema/openAPIV3Schema").is_none() {
             let field = format!("spec.versions[{index}].schema.openAPIV3Schema");
-            causes.push(Cause::required(field, "schemas are required"));
+            let detail = if version.has(DETAILS_ARE_LEFT_OUT) {
+                ""
+            } else {
+                "schemas are required"
+            };
+            causes.push(Cause::required(field, detail));
         }
     }
     versions(&definition, rules, &mut causes);
@@ -191,13 +224,16 @@ pub(super) fn problems(
         unchanged(object, old, &mut causes);
     }
     names(object, &["status", "acceptedNames"], &mut causes);
-    stored_versions(&definition, &mut causes);
+    stored_versions(&definition, rules.version, &mut causes);
     approval(object, old, &mut causes);
     let preserved =
         |object: &StoredObject| object.at(&["spec", "preserveUnknownFields"]) == Some(&Value::Bool(true));
     if preserved(object) && !old.is_some_and(preserved) {
-        let problem =
-            "cannot set to true, set x-preserve-unknown-fields to true in spec.versions[*].schema instead";
+        let name = match version.has(EXTENSION_IS_NAMED) {
+            true => "x-kubernetes-preserve-unknown-fields",
+            false => "x-preserve-unknown-fields",
+        };
+        let problem = &format!("cannot set to true, set {name} to true in spec.versions[*].schema instead");
         causes.push(Cause::invalid("spec.preserveUnknownFields", "true", problem));
     }
     causes
@@ -226,7 +262,7 @@ pub(super) fn schemas(object: &StoredObject) -> Vec<(String, &Value)> {
         .collect()
 }
 
-fn group(version: kubegc_core::KubernetesVersion, definition: &Definition<'_>, causes: &mut Vec<Cause>) {
+fn group(version: KubernetesVersion, definition: &Definition<'_>, causes: &mut Vec<Cause>) {
     const FIELD: &str = "spec.group";
     let group = definition.text(&["spec", "group"]);
     if group.is_empty() {
@@ -282,13 +318,17 @@ fn versions(definition: &Definition<'_>, rules: Rules, causes: &mut Vec<Cause>) 
     if !unique {
         causes.push(Cause::invalid(
             "spec.versions",
-            &definition.printed(),
+            &definition.printed(rules.version),
             "must contain unique version names",
         ));
     }
     if stored != 1 {
         let problem = "must have exactly one version marked as storage version";
-        causes.push(Cause::invalid("spec.versions", &definition.printed(), problem));
+        causes.push(Cause::invalid(
+            "spec.versions",
+            &definition.printed(rules.version),
+            problem,
+        ));
     }
     if let Some(name) = definition
         .versions
@@ -566,7 +606,7 @@ fn unchanged(object: &StoredObject, old: &StoredObject, causes: &mut Vec<Cause>)
     }
 }
 
-fn stored_versions(definition: &Definition<'_>, causes: &mut Vec<Cause>) {
+fn stored_versions(definition: &Definition<'_>, release: KubernetesVersion, causes: &mut Vec<Cause>) {
     const FIELD: &str = "status.storedVersions";
     let stored = definition
         .object
@@ -581,16 +621,24 @@ fn stored_versions(definition: &Definition<'_>, causes: &mut Vec<Cause>) {
     if stored.is_empty() {
         causes.push(Cause::invalid(
             FIELD,
-            "[]string(nil)",
+            if release.has(behavior::VALUES_ARE_JSON) {
+                "null"
+            } else {
+                "[]string(nil)"
+            },
             "must have at least one stored version",
         ));
         return;
     }
+    let all: Vec<&str> = stored.iter().map(|(_, name)| *name).collect();
     for &version in &definition.versions {
         let name = version.get("name").and_then(Value::as_str).unwrap_or_default();
         let is_stored = stored.iter().any(|(_, stored)| *stored == name);
         if version.get("storage") == Some(&Value::Bool(true)) && !is_stored {
-            let shown = definition.printed_version(version);
+            let shown = match release.has(behavior::VALUES_ARE_JSON) {
+                true => Value::from(all.clone()).to_string(),
+                false => definition.printed_version(version),
+            };
             causes.push(Cause::invalid(
                 FIELD,
                 &shown,
@@ -603,7 +651,14 @@ fn stored_versions(definition: &Definition<'_>, causes: &mut Vec<Cause>) {
         causes.push(Cause::invalid(
             format!("{FIELD}[{index}]"),
             &quoted(name),
-            "must appear in spec.versions",
+            &match release.has(MISSING_VERSIONS_ARE_EXPLAINED) {
+                true => format!(
+                    "missing from spec.versions; {name} was previously a storage version, and must remain in \
+                     spec.versions until a storage migration ensures no data remains persisted in {name} and \
+                     removes {name} from status.storedVersions"
+                ),
+                false => "must appear in spec.versions".to_owned(),
+            },
         ));
     }
 }

@@ -79,12 +79,7 @@ impl Operations {
             .map_err(|_| status::rejected_patch())
     }
 
-    /// `needs_presence`: whether only existing values can be replaced.
-    pub(in crate::api_server) fn apply(
-        self,
-        mut document: Value,
-        needs_presence: bool,
-    ) -> Result<Value, String> {
+    pub(in crate::api_server) fn apply(self, mut document: Value) -> Result<Value, String> {
         let mut copied_bytes = 0;
         for Operation { verb, path } in self.0 {
             match verb {
@@ -96,7 +91,6 @@ impl Operations {
                     check_depth(&path, &value)?;
                     match find(&mut document, &path) {
                         Some(found) => *found = value,
-                        None if needs_presence => return Err(missing(&path)),
                         None => set(&mut document, &path, value)?,
                     }
                 }
@@ -304,15 +298,14 @@ mod tests {
             {"op": "test", "path": "/a", "value": [1, 3]},
         ]);
         let replace = json!([{"op": "replace", "path": "/b", "value": 2}]);
-        for (patch, strict, expected) in [
-            (add(1), true, Some(json!({"a": [1, 2, 3]}))),
-            (add(3), true, None),
-            (removed_before, true, None),
-            (replace.clone(), true, None),
-            (replace, false, Some(json!({"a": [1, 3], "b": 2}))),
+        for (patch, expected) in [
+            (add(1), Some(json!({"a": [1, 2, 3]}))),
+            (add(3), None),
+            (removed_before, None),
+            (replace, Some(json!({"a": [1, 3], "b": 2}))),
         ] {
             let operations = Operations::read(patch.clone()).unwrap();
-            assert_eq!(operations.apply(list(), strict).ok(), expected, "{patch}");
+            assert_eq!(operations.apply(list()).ok(), expected, "{patch}");
         }
         for (bad, code) in [
             (json!({}), 400),
@@ -378,7 +371,7 @@ mod tests {
             if case.starts_with("a ") {
                 document["data"] = nested(100);
             }
-            let applied = Operations::read(patch).unwrap().apply(document, true);
+            let applied = Operations::read(patch).unwrap().apply(document);
             assert_eq!(applied.is_ok(), fits, "{case}");
         }
     }

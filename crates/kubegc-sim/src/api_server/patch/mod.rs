@@ -22,10 +22,11 @@ use crate::{
 
 /// Server-side apply is served by default.
 pub(super) const APPLY_IS_SERVED: Behavior = Behavior::since(16, 0, "kubernetes #81956");
-/// A JSON patch replaces only existing values.
-const ABSENT_IS_NOT_REPLACED: Behavior = Behavior::since_about(23, "evanphx/json-patch 4.12");
 /// Directives of a strategic merge patch that apply to no list are dropped; before, they became items.
 const UNMET_DIRECTIVES_ARE_DROPPED: Behavior = Behavior::since_about(28, "kubernetes #117568");
+
+/// The body of a patch is decoded for its own sake, to find unknown and repeated fields.
+const PATCHES_ARE_DECODED_FIRST: Behavior = Behavior::since(25, 0, "ServerSideFieldValidation");
 
 const APPLY: &str = "application/apply-patch+yaml";
 
@@ -87,7 +88,7 @@ impl ApiServer {
             Some(object) => object,
             None => self.patched(kind, &shown, format, body)?,
         };
-        check_names(&object.meta, namespace, name)?;
+        check_names(self.version, &object.meta, namespace, name)?;
         if object.meta.namespace != existing.meta.namespace {
             object.meta.namespace.clone_from(&existing.meta.namespace);
         }
@@ -106,13 +107,13 @@ impl ApiServer {
         body: &[u8],
     ) -> Result<Value, Refusal> {
         let format = accepted(self.version, resource, content_type)?;
-        let patch = read(format, body)?;
+        let patch = read(self.version, format, body)?;
         match format {
             PatchType::Merge => merge::apply_to_value(original, patch)
                 .map_err(|problem| status::invalid_patch(str::from_utf8(body).unwrap_or_default(), &problem)),
             PatchType::Strategic => strategic::apply(original, patch, Place::Unknown, true),
             PatchType::Json => Operations::read(patch)?
-                .apply(original, self.version.has(ABSENT_IS_NOT_REPLACED))
+                .apply(original)
                 .map_err(|_| status::rejected_patch()),
         }
     }
@@ -140,7 +141,7 @@ impl ApiServer {
         let resource = self.resource(kind);
         // The parser refuses a nesting deeper than 128, and so do JSON patches for the values that they
         // build. That bounds every recursion.
-        let patch = read(format, body)?;
+        let patch = read(self.version, format, body)?;
         let unreadable =
             |problem: String| status::invalid_patch(str::from_utf8(body).unwrap_or_default(), &problem);
         let shown = || {
@@ -170,9 +171,7 @@ impl ApiServer {
             }
             PatchType::Json => {
                 let operations = Operations::read(patch)?;
-                let patched = operations
-                    .apply(shown(), self.version.has(ABSENT_IS_NOT_REPLACED))
-                    .map_err(|_| status::rejected_patch())?;
+                let patched = operations.apply(shown()).map_err(|_| status::rejected_patch())?;
                 self.reread(kind, patched, existing).map_err(unreadable)
             }
         }
@@ -194,9 +193,36 @@ fn may_edit_managers(format: PatchType, body: &[u8]) -> bool {
 /// Reads the body of a patch.
 ///
 /// # Errors
-/// 400 for a body that is not JSON; 500 for a merge patch that is neither an object nor a list.
-fn read(format: PatchType, body: &[u8]) -> Result<Value, Refusal> {
+/// 400 for a body that is not JSON; 400, before 1.25 500, for a merge patch that is not an object (nor a list).
+///
+/// # Upstream
+/// `applyJSPatch` in
+/// [`patch.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/apiserver/pkg/endpoints/handlers/patch.go).
+fn read(version: KubernetesVersion, format: PatchType, body: &[u8]) -> Result<Value, Refusal> {
     let read = serde_json::from_slice::<Value>(body);
+    if version.has(PATCHES_ARE_DECODED_FIRST) {
+        let problem = match &read {
+            Err(error) => Some(go::json_syntax_error(body).unwrap_or_else(|| error.to_string())),
+            Ok(Value::Null) => None,
+            Ok(patch) => {
+                let (fits, expected) = match format {
+                    PatchType::Json => (patch.is_array(), "[]handlers.jsonPatchOp"),
+                    PatchType::Merge | PatchType::Strategic => (patch.is_object(), "map[string]interface {}"),
+                };
+                (!fits).then(|| {
+                    let found = go::json_kind(patch);
+                    format!("json: cannot unmarshal {found} into Go value of type {expected}")
+                })
+            }
+        };
+        return match (problem, read) {
+            (Some(problem), _) if format == PatchType::Strategic => Err(status::bad_request(problem)),
+            (Some(problem), _) => Err(status::bad_request(format!("error decoding patch: {problem}"))),
+            (None, Ok(patch)) => Ok(patch),
+            // An error is a problem.
+            (None, Err(error)) => Err(status::bad_request(error.to_string())),
+        };
+    }
     match (format, read) {
         (PatchType::Merge, Ok(Value::Bool(_) | Value::Number(_) | Value::String(_)) | Err(_)) => {
             Err(status::internal("Invalid JSON Patch"))

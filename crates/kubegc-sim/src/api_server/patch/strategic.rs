@@ -112,6 +112,8 @@ impl Merge {
                     )?;
                     *stored = merged;
                 }
+                // An object with a directive for an object that the original does not have.
+                (None, value) if self.drop_directives && value.get(PATCH).is_some() => {}
                 (_, value) => {
                     let value = if self.drop_directives {
                         without_directives(value)
@@ -286,7 +288,9 @@ fn without_directives(value: Value) -> Value {
         Value::Object(fields) => Value::Object(
             fields
                 .into_iter()
-                .filter(|(key, value)| !key.starts_with('$') && !value.is_null())
+                .filter(|(key, value)| {
+                    !key.starts_with('$') && !value.is_null() && value.get(PATCH).is_none()
+                })
                 .map(|(key, value)| (key, without_directives(value)))
                 .collect(),
         ),

@@ -21,6 +21,9 @@ const UNREADY_PODS_ARE_EXEMPT: Behavior = Behavior::since_about(21, "kubernetes 
 /// A budget says how pods that are not ready are evicted.
 const UNREADY_PODS_HAVE_A_POLICY: Behavior = Behavior::since(27, 0, "PDBUnhealthyPodEvictionPolicy, beta");
 
+/// A budget with more healthy pods than it needs does not say that it needs them.
+const BUDGETS_SAY_WHY: Behavior = Behavior::since_about(27, "kubernetes #112546");
+
 impl ApiServer {
     /// Evicts a pod.
     ///
@@ -46,7 +49,7 @@ impl ApiServer {
         };
         let options = options
             .validate()
-            .map_err(|errors| status::invalid_delete_options(&errors))?;
+            .map_err(|errors| status::invalid_delete_options(self.version, &errors))?;
         let pod = self.existing(kind, namespace, name)?;
         self.admit("CREATE", kind, "eviction", &[&pod.meta])?;
         self.review_part(kind, "CREATE", "eviction", None, eviction)?;
@@ -140,11 +143,13 @@ impl ApiServer {
         }
         if allowed <= 0 {
             let (needed, healthy) = (number("desiredHealthy"), number("currentHealthy"));
-            let message = format!(
-                "The disruption budget {name} needs {} healthy pods and has {} currently",
-                needed.unwrap_or(0),
-                healthy.unwrap_or(0)
-            );
+            let (needed, healthy) = (needed.unwrap_or(0), healthy.unwrap_or(0));
+            let message = match healthy > needed && self.version.has(BUDGETS_SAY_WHY) {
+                true => format!("The disruption budget {name} does not allow evicting pods currently"),
+                false => format!(
+                    "The disruption budget {name} needs {needed} healthy pods and has {healthy} currently"
+                ),
+            };
             return refused(message, None);
         }
         if dry_run {
@@ -179,14 +184,14 @@ impl ApiServer {
     ) -> Result<Response, Refusal> {
         let sent = Manifest::read(binding.clone()).map_err(|error| status::bad_request(error.to_string()))?;
         if !sent.object.meta.name.is_empty() {
-            check_names(&sent.object.meta, namespace, name)?;
+            check_names(self.version, &sent.object.meta, namespace, name)?;
         }
         let node = sent.object.text_at(&["target", "name"]);
         if node.is_empty() {
             let mut binding = self.resource(kind).clone();
             binding.kind = "Binding".into();
             let causes = vec![Cause::required("target.name", "")];
-            return Err(status::invalid(&binding, name, causes));
+            return Err(status::invalid(self.version, &binding, name, causes));
         }
         let existing = self.existing(kind, namespace, name)?;
         let assigned = existing.text_at(&["spec", "nodeName"]);

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use kubegc_core::{ApiResource, KindId, ObjectMeta};
+use kubegc_core::{ApiResource, KindId, KubernetesVersion, ObjectMeta};
 use serde_json::{Value, json};
 
 use super::{ApiServer, SCALE, put};
@@ -129,7 +129,7 @@ impl ApiServer {
         self.existing(kind, namespace, name)?;
         check_named(&applied)?;
         let (meta, replicas) = read(&applied)?;
-        check_replicas(replicas, name)?;
+        check_replicas(self.version, replicas, name)?;
         let mut metadata = serde_json::Map::new();
         put_meta(&meta, &mut metadata);
         metadata.retain(|key, _| matches!(key.as_str(), "name" | "namespace" | "uid" | "resourceVersion"));
@@ -149,6 +149,23 @@ impl ApiServer {
             }
             let wanted = if is_applied { replicas } else { stored };
             return self.write_scale(kind, &existing, &paths, &meta, wanted);
+        }
+        let existing = self.existing(kind, namespace, name)?;
+        let is_owned = |list: &Value| {
+            let mut entries = list.as_array().into_iter().flatten();
+            entries.any(|entry| entry.pointer("/fieldsV1/f:spec/f:replicas").is_some())
+        };
+        let stored = Paths::at(&existing, &paths.wanted).and_then(Value::as_i64);
+        let changes =
+            applied.pointer("/spec/replicas").is_some() && stored.is_some_and(|stored| stored != replicas);
+        if self.settings.types
+            && !paths.custom
+            && changes
+            && !options.force
+            && !existing.managers.list().is_some_and(is_owned)
+        {
+            // The replicas belong to nobody yet.
+            return Err(self.scale_conflict());
         }
         let resource = self.resource(kind);
         let mut whole = StoredObject::from(ObjectMeta::new("", "", ""));
@@ -173,10 +190,10 @@ impl ApiServer {
         meta: &ObjectMeta,
         replicas: i64,
     ) -> Result<Response, Refusal> {
-        check_names(meta, &existing.meta.namespace, &existing.meta.name)?;
+        check_names(self.version, meta, &existing.meta.namespace, &existing.meta.name)?;
         // For custom resources, the resulting object is validated.
         if !paths.custom || !self.settings.types {
-            check_replicas(replicas, &existing.meta.name)?;
+            check_replicas(self.version, replicas, &existing.meta.name)?;
         }
         if !meta.uid.is_empty() && meta.uid != existing.meta.uid {
             let why = format!(
@@ -267,7 +284,7 @@ impl Paths {
 }
 
 /// Refuses negative numbers.
-fn check_replicas(replicas: i64, name: &str) -> Result<(), Refusal> {
+fn check_replicas(version: KubernetesVersion, replicas: i64, name: &str) -> Result<(), Refusal> {
     if replicas >= 0 {
         return Ok(());
     }
@@ -279,7 +296,7 @@ fn check_replicas(replicas: i64, name: &str) -> Result<(), Refusal> {
         "scales",
         kubegc_core::Scope::Namespaced,
     );
-    Err(status::invalid(&scale, name, vec![cause]))
+    Err(status::invalid(version, &scale, name, vec![cause]))
 }
 
 /// Refuses a configuration without version or kind. Other writes may omit them.

@@ -45,7 +45,7 @@ fn policy_rule(rule: &At<'_>, is_namespaced: bool, c: &mut Check) {
     }
     let urls = rule.get("nonResourceURLs");
     if !urls.is_empty() {
-        let shown = go_strings(&urls.items().map(|url| url.text()).collect::<Vec<_>>());
+        let shown = go_strings(c.version, &urls.items().map(|url| url.text()).collect::<Vec<_>>());
         if is_namespaced {
             urls.invalid_as(c, &shown, "namespaced rules cannot apply to non-resource URLs");
         }
@@ -117,11 +117,7 @@ pub(super) fn binding(body: &Object, is_namespaced: bool, c: &mut Check) {
 pub(super) fn binding_updated(body: &Object, old: &Object, c: &mut Check) {
     let (new, old) = (At::root(body, "roleRef"), At::root(old, "roleRef"));
     if new.value != old.value {
-        new.invalid_as(
-            c,
-            &go_syntax::value(new.value, "rbac.RoleRef"),
-            "cannot change roleRef",
-        );
+        new.invalid_typed(c, "rbac.RoleRef", "cannot change roleRef");
     }
 }
 
@@ -130,7 +126,7 @@ pub(super) fn disruption_budget(body: &Object, c: &mut Check) {
     let spec = At::root(body, "spec");
     let (available, unavailable) = (spec.get("minAvailable"), spec.get("maxUnavailable"));
     if available.is_set() && unavailable.is_set() {
-        let shown = go_syntax::value(spec.value, "policy.PodDisruptionBudgetSpec");
+        let shown = go_syntax::value(c.version, spec.value, "policy.PodDisruptionBudgetSpec");
         spec.invalid_as(c, &shown, "minAvailable and maxUnavailable cannot be both set");
     }
     for amount in [available, unavailable].into_iter().filter(At::is_set) {
@@ -180,7 +176,8 @@ pub(super) fn priority_class(class: &StoredObject, body: &Object, c: &mut Check)
 /// `ValidatePriorityClassUpdate`.
 pub(super) fn priority_class_updated(body: &Object, old: &Object, c: &mut Check) {
     if body.get("value") != old.get("value") {
-        At::root(body, "Value").forbidden(c, "may not be changed in an update.");
+        let name = if c.since(33) { "value" } else { "Value" };
+        At::root(body, name).forbidden(c, "may not be changed in an update.");
     }
     if body.get("preemptionPolicy") != old.get("preemptionPolicy") {
         let policy = At::root(body, "preemptionPolicy");

@@ -21,17 +21,37 @@ pub(super) fn autoscaler(body: &Object, old: Option<&Object>, c: &mut Check) {
     if min.is_set() && min.number() < bound {
         min.invalid(c, &format!("must be greater than or equal to {bound}"));
     }
-    if max.number() < 1 {
+    let says_required = c.since(33) && max.number() == 0;
+    if says_required {
+        max.required(c, "must be set and greater than 0");
+    } else if max.number() < 1 {
         max.invalid_as(c, &max.number().to_string(), "must be greater than 0");
     }
-    if min.is_set() && max.number() < min.number() {
+    if min.is_set() && !says_required && max.number() < min.number() {
         max.invalid_as(
             c,
             &max.number().to_string(),
             "must be greater than or equal to `minReplicas`",
         );
     }
-    reference(&spec.get("scaleTargetRef"), c);
+    let target = spec.get("scaleTargetRef");
+    reference(&target, c);
+    let before = old.map(|old| {
+        At::root(old, "spec")
+            .get("scaleTargetRef")
+            .get("apiVersion")
+            .text()
+            .to_owned()
+    });
+    let version = target.get("apiVersion");
+    // Only Services have no group, and they cannot be scaled.
+    if c.since(33) && !version.text().contains('/') && before.as_deref() != Some(version.text()) {
+        version.invalid_as(
+            c,
+            &crate::status::quoted(version.text()),
+            "apiVersion must specify API group",
+        );
+    }
     let metrics = spec.get("metrics");
     for metric in metrics.items() {
         self::metric(&metric, c);
@@ -221,7 +241,7 @@ fn metric_target(target: &At<'_>, c: &mut Check) {
         if let Some(value) = Quantity::parse(amount.text())
             && (value.is_negative() || value.is_zero())
         {
-            let shown = go_syntax::quantity(amount.decoded(c));
+            let shown = go_syntax::quantity(c.version, amount.decoded(c));
             amount.invalid_as(c, &shown, "must be positive");
         }
     }

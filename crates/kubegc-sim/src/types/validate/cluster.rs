@@ -30,7 +30,7 @@ pub(super) fn node(body: &Object, is_new: bool, c: &mut Check) {
     for taint in taints.items() {
         let (value, effect) = (taint.get("value"), taint.get("effect"));
         taint.get("key").qualified_name(c);
-        let problems = formats::label_value(value.text());
+        let problems = formats::label_value(c.version, value.text());
         if !problems.is_empty() {
             value.invalid(c, &problems.join(";"));
         }
@@ -40,7 +40,7 @@ pub(super) fn node(body: &Object, is_new: bool, c: &mut Check) {
             taint_effect(&effect, c);
         }
         if !seen.insert((taint.get("key").text(), effect.text())) {
-            let shown = go_syntax::value(taint.value, "core.Taint");
+            let shown = go_syntax::value(c.version, taint.value, "core.Taint");
             taint.duplicate_as(
                 c,
                 &format!("{shown}: taints must be unique by key and effect pair"),
@@ -63,7 +63,7 @@ pub(super) fn node(body: &Object, is_new: bool, c: &mut Check) {
         for range in ranges.items() {
             if parse_cidr(range.text()).is_none() {
                 let all: Vec<&str> = ranges.items().map(|range| range.text()).collect();
-                range.invalid_as(c, &super::go_strings(&all), "must be valid CIDR");
+                range.invalid_as(c, &super::go_strings(c.version, &all), "must be valid CIDR");
             }
         }
     }
@@ -76,7 +76,7 @@ pub(super) fn node_updated(body: &Object, old: &Object, c: &mut Check) {
     let mut seen: Vec<&Value> = Vec::new();
     for address in addresses.items() {
         if seen.contains(&address.value) {
-            address.duplicate_as(c, &go_syntax::value(address.value, "core.NodeAddress"));
+            address.duplicate_typed(c, "core.NodeAddress");
         }
         seen.push(address.value);
     }
@@ -201,7 +201,7 @@ fn limit_amounts(limit: &At<'_>, kind: &str, name: &str, c: &mut Check) {
     let invalid = |list: &str, shown: Option<Quantity>, problem: String, c: &mut Check| {
         // The API server formatted the quantity before, so the dump of it contains the text.
         let field = limit.get(list).key(name);
-        let shown = go_syntax::formatted_quantity(&shown.unwrap_or_default());
+        let shown = go_syntax::formatted_quantity(c.version, &shown.unwrap_or_default());
         field.invalid_as(c, &shown, &problem);
     };
     let (min, max) = (("min value", min), ("max value", max));
@@ -299,7 +299,7 @@ fn fits_scope(scope: &str, name: &str) -> bool {
 }
 
 fn scopes_shown(at: &At<'_>, c: &Check) -> String {
-    go_syntax::value(at.decoded(c), "[]core.ResourceQuotaScope")
+    go_syntax::value(c.version, at.decoded(c), "[]core.ResourceQuotaScope")
 }
 
 /// `ValidateResourceQuota`.
@@ -339,7 +339,7 @@ pub(super) fn quota(body: &Object, c: &mut Check) {
         }
         for name in &names {
             if is_quota_resource(name) && !fits_scope(scope, name) {
-                let shown = go_syntax::value(selector.value, "core.ScopeSelector");
+                let shown = go_syntax::value(c.version, selector.value, "core.ScopeSelector");
                 expressions.invalid_as(c, &shown, "unsupported scope applied to resource");
             }
         }
@@ -366,7 +366,7 @@ pub(super) fn quota(body: &Object, c: &mut Check) {
             }
             "Exists" | "DoesNotExist" => {
                 if !values.is_empty() {
-                    let shown = go_syntax::value(values.value, "[]string");
+                    let shown = go_syntax::value(c.version, values.value, "[]string");
                     let problem =
                         "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector";
                     expressions.get("values").invalid_as(c, &shown, problem);
@@ -439,7 +439,13 @@ pub(super) fn event(event: &StoredObject, body: &Object, is_strict: bool, c: &mu
             mismatch(c);
         }
         let controller = text("reportingComponent");
-        let at = At::root(body, "reportingController");
+        // The internal name of the field.
+        let name = if c.since(33) {
+            "reportingComponent"
+        } else {
+            "reportingController"
+        };
+        let at = At::root(body, name);
         if controller.is_empty() {
             at.required(c, "");
         }
@@ -521,7 +527,7 @@ pub(super) fn strict_event_updated(body: &Object, old: &Object, c: &mut Check) {
         ("reportingInstance", "reportingInstance", "string"),
     ] {
         if body.get(key) != old.get(key) {
-            let shown_value = go_syntax::value(body.get(key).unwrap_or(&Value::Null), ty);
+            let shown_value = go_syntax::value(c.version, body.get(key).unwrap_or(&Value::Null), ty);
             At::root(body, shown).invalid_as(c, &shown_value, "field is immutable");
         }
     }
@@ -540,7 +546,7 @@ pub(super) fn strict_event_updated(body: &Object, old: &Object, c: &mut Check) {
     if body.get("related") != old.get("related") {
         let related = At::root(body, "related");
         let shown = if related.is_set() {
-            go_syntax::value(related.value, "core.ObjectReference")
+            go_syntax::value(c.version, related.value, "core.ObjectReference")
         } else {
             "\"null\"".to_owned()
         };
@@ -556,6 +562,10 @@ pub(super) fn lease(body: &Object, c: &mut Check) {
         duration.invalid(c, "must be greater than 0");
     }
     if transitions.number() < 0 {
-        transitions.invalid(c, "must to greater or equal than 0");
+        let problem = match c.since(31) {
+            true => "must be greater than or equal to 0",
+            false => "must to greater or equal than 0",
+        };
+        transitions.invalid(c, problem);
     }
 }

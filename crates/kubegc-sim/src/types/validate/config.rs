@@ -45,11 +45,7 @@ pub(super) fn config_map(body: &Object, c: &mut Check) {
     let bytes: usize = binary.entries().map(|(_, value)| decoded_len(value.text())).sum();
     if texts + bytes > BYTES_MAX {
         // The path of a field without a name.
-        c.causes.push(Cause {
-            reason: "FieldValueTooLong",
-            field: "[]".to_owned(),
-            message: format!("Too long: must have at most {BYTES_MAX} bytes"),
-        });
+        c.causes.push(Cause::too_long(c.version, "[]", BYTES_MAX));
     }
 }
 

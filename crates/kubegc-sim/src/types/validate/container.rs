@@ -30,6 +30,7 @@ pub(super) fn init_containers(at: &At<'_>, others: &At<'_>, volumes: &Volumes<'_
         if !name.text().is_empty() {
             names.insert(name.text());
         }
+        let is_sidecar = c.since(29) && container.get("restartPolicy").text() == "Always";
         for (key, shown) in [
             ("lifecycle", "core.Lifecycle"),
             ("livenessProbe", "core.Probe"),
@@ -37,12 +38,15 @@ pub(super) fn init_containers(at: &At<'_>, others: &At<'_>, volumes: &Volumes<'_
             ("startupProbe", "core.Probe"),
         ] {
             let field = container.get(key);
-            if field.is_set() {
-                field.invalid_as(
+            if !field.is_set() || is_sidecar {
+                continue;
+            }
+            match c.since(29) {
+                true => field.forbidden(
                     c,
-                    &go_syntax::value(field.value, shown),
-                    "must not be set for init containers",
-                );
+                    "may not be set for init containers without restartPolicy=Always",
+                ),
+                false => field.invalid_typed(c, shown, "must not be set for init containers"),
             }
         }
     }
@@ -189,7 +193,7 @@ fn handler(at: &At<'_>, c: &mut Check) {
 /// `ValidatePortNumOrName`.
 pub(super) fn port(at: &At<'_>, c: &mut Check) {
     match at.value.as_str() {
-        Some(name) => at.problems(c, formats::port_name(name)),
+        Some(name) => at.problems(c, formats::port_name(c.version, name)),
         None => {
             for problem in formats::port_number(at.number()) {
                 at.invalid_as(c, &at.number().to_string(), &problem);
@@ -203,7 +207,7 @@ fn ports(at: &At<'_>, c: &mut Check) {
     for port in at.items() {
         let name = port.get("name");
         if !name.text().is_empty() {
-            let problems = formats::port_name(name.text());
+            let problems = formats::port_name(c.version, name.text());
             if !problems.is_empty() {
                 name.problems(c, problems);
             } else if !names.insert(name.text()) {
@@ -238,7 +242,7 @@ fn variables(at: &At<'_>, c: &mut Check) {
     for variable in at.items() {
         let name = variable.get("name");
         if name.present(c) {
-            name.problems(c, formats::variable_name(name.text()));
+            name.problems(c, formats::variable_name(c.version, name.text()));
         }
         let from = variable.get("valueFrom");
         if !from.is_set() {
@@ -274,7 +278,7 @@ fn variables_from(at: &At<'_>, c: &mut Check) {
     for source in at.items() {
         let prefix = source.get("prefix");
         if !prefix.text().is_empty() {
-            prefix.problems(c, formats::variable_name(prefix.text()));
+            prefix.problems(c, formats::variable_name(c.version, prefix.text()));
         }
         let mut count = 0;
         for key in ["configMapRef", "secretRef"] {
@@ -441,14 +445,19 @@ pub(super) fn requirements(requests: &At<'_>, limits: &At<'_>, whole: Option<&At
             let value = Quantity::parse(amount.text());
             let limit = limits.key(name);
             if limit.is_set() {
+                let of = if c.since(27) {
+                    format!(" of {}", limit.text())
+                } else {
+                    String::new()
+                };
                 let limit = Quantity::parse(limit.text());
                 if value != limit && !overcommits {
-                    list.invalid_as(c, &amount.shown(), &format!("must be equal to {name} limit"));
+                    list.invalid_as(c, &amount.shown(), &format!("must be equal to {name} limit{of}"));
                 } else if value > limit {
                     list.invalid_as(
                         c,
                         &amount.shown(),
-                        &format!("must be less than or equal to {name} limit"),
+                        &format!("must be less than or equal to {name} limit{of}"),
                     );
                 }
             } else if !overcommits {
@@ -493,7 +502,7 @@ pub(super) fn quantity(name: &str, amount: &At<'_>, c: &mut Check) {
             | "services.loadbalancers"
     ) || !is_native(name);
     if is_integer && !value.is_whole() {
-        let shown = go_syntax::quantity(amount.decoded(c));
+        let shown = go_syntax::quantity(c.version, amount.decoded(c));
         amount.invalid_as(c, &shown, "must be an integer");
     }
 }
@@ -582,7 +591,7 @@ pub(super) fn seccomp(at: &At<'_>, c: &mut Check) {
             profile.required(c, "must be set when seccomp type is Localhost");
         }
     } else if profile.is_set() {
-        let shown = go_syntax::value(at.value, "core.SeccompProfile");
+        let shown = go_syntax::value(c.version, at.value, "core.SeccompProfile");
         profile.invalid_as(c, &shown, "can only be set when seccomp type is Localhost");
     }
 }
@@ -598,7 +607,8 @@ fn security_context(at: &At<'_>, c: &mut Check) {
     seccomp(&at.get("seccompProfile"), c);
     let escalation = at.get("allowPrivilegeEscalation");
     if escalation.is_set() && !escalation.flag() {
-        let shown = || go_syntax::value(at.value, "core.SecurityContext");
+        let version = c.version;
+        let shown = || go_syntax::value(version, at.value, "core.SecurityContext");
         if at.get("privileged").flag() {
             at.invalid_as(
                 c,

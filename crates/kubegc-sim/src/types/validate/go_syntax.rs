@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use kubegc_core::{Quantity, QuantityFormat};
-use serde_json::Value;
+use kubegc_core::{KubernetesVersion, Quantity, QuantityFormat, version::behavior::VALUES_ARE_JSON};
+use serde_json::{Map, Value};
 
-use crate::status::{POINTER, quoted};
+use crate::{
+    status::{POINTER, quoted},
+    types::schema::{StructId, Type},
+};
 
 /// Structs by their Go name: each field as `jsonName GoName type`.
 const STRUCTS: [(&str, &str); 37] = [
@@ -203,8 +206,121 @@ const CONTAINER: &str = "name Name string;image Image string;command Command []s
      terminationMessagePolicy TerminationMessagePolicy string;imagePullPolicy ImagePullPolicy string;\
      securityContext SecurityContext *core.SecurityContext;stdin Stdin bool;stdinOnce StdinOnce bool;tty TTY bool";
 
-/// A value of this Go type.
-pub(super) fn value(value: &Value, ty: &str) -> String {
+/// A value of this Go type, as the errors of a release print it.
+pub(crate) fn value(version: KubernetesVersion, value: &Value, ty: &str) -> String {
+    if version.has(VALUES_ARE_JSON) {
+        return json(version, value, ty).to_string();
+    }
+    syntax(value, ty)
+}
+
+/// A value of this Go type as JSON. The types of `v1` have names for JSON and omit empty values; internal types
+/// have neither: each field is shown, by its Go name.
+fn json(version: KubernetesVersion, value: &Value, ty: &str) -> Value {
+    if let Some(item) = ty.strip_prefix("[]") {
+        return match value {
+            Value::Array(items) => items.iter().map(|value| json(version, value, item)).collect(),
+            other => other.clone(),
+        };
+    }
+    if value.is_null() && (ty.starts_with('*') || ty.starts_with("map[") || ty == "core.ResourceList") {
+        return Value::Null;
+    }
+    let ty = ty.trim_start_matches('*');
+    match ty.split_once('.') {
+        Some((package, name)) if package != "v1" => match StructId::named(name) {
+            Some(id) => internal_struct(version, value, id),
+            None if name == "IntOrString" && value.is_null() => 0.into(),
+            // Lists of amounts and strings with a type of their own.
+            None => value.clone(),
+        },
+        _ => value.clone(),
+    }
+}
+
+/// Depth is bounded by that of the types, and by the parser that read the value.
+fn internal(version: KubernetesVersion, value: &Value, ty: &Type) -> Value {
+    match (ty, value) {
+        (Type::Pointer(_), Value::Null) => Value::Null,
+        (Type::Pointer(target), value) => internal(version, value, target),
+        (Type::Struct(id), value) if id.name() == "LabelSelector" => value.clone(),
+        (Type::Struct(id), value) => internal_struct(version, value, *id),
+        (Type::List(item), Value::Array(items)) => {
+            items.iter().map(|value| internal(version, value, item)).collect()
+        }
+        (Type::Map(of), Value::Object(entries)) => {
+            let entries = entries
+                .iter()
+                .map(|(key, value)| (key.clone(), internal(version, value, of)));
+            Value::Object(entries.collect())
+        }
+        (Type::String, Value::Null) => "".into(),
+        (Type::Bool, Value::Null) => false.into(),
+        (Type::Int32 | Type::Int64 | Type::IntOrString | Type::Double, Value::Null) => 0.into(),
+        (Type::Quantity, Value::Null) => "0".into(),
+        (_, value) => value.clone(),
+    }
+}
+
+/// The fields of a pod that its internal form has in the security context.
+const OF_SECURITY_CONTEXT: [&str; 5] = [
+    "hostNetwork",
+    "hostPID",
+    "hostIPC",
+    "shareProcessNamespace",
+    "hostUsers",
+];
+
+fn internal_struct(version: KubernetesVersion, value: &Value, id: StructId) -> Value {
+    let mut shown = Map::new();
+    let is_pod = id.name() == "PodSpec";
+    for field in id.fields().iter().filter(|field| field.exists_in(version)) {
+        let inner = value.get(field.name).unwrap_or(&Value::Null);
+        if field.name == "metadata" {
+            // Embedded, with the names of `v1`.
+            shown.extend(inner.as_object().cloned().unwrap_or_default());
+        } else if !(is_pod && (OF_SECURITY_CONTEXT.contains(&field.name) || field.name == "serviceAccount")) {
+            shown.insert(go_name(field.name), internal(version, inner, &field.ty));
+        }
+    }
+    if is_pod && let Some(context) = shown.get_mut("SecurityContext").and_then(Value::as_object_mut) {
+        for name in OF_SECURITY_CONTEXT {
+            let zero = if name == "shareProcessNamespace" || name == "hostUsers" {
+                Value::Null
+            } else {
+                false.into()
+            };
+            context.insert(go_name(name), value.get(name).cloned().unwrap_or(zero));
+        }
+    }
+    Value::Object(shown)
+}
+
+/// The Go name of a field: abbreviations at its beginning are upper case.
+fn go_name(json: &str) -> String {
+    const ABBREVIATIONS: [&str; 28] = [
+        "api", "aws", "cidr", "cpu", "csi", "dns", "fc", "fs", "gce", "gid", "grpc", "http", "id", "io",
+        "ip", "iqn", "iscsi", "nfs", "os", "pd", "pid", "rbd", "se", "ssl", "tcp", "tls", "tty", "uid",
+    ];
+    match json {
+        "cephfs" => return "CephFS".to_owned(),
+        "storageos" => return "StorageOS".to_owned(),
+        _ => {}
+    }
+    let end = json
+        .find(|char: char| !char.is_ascii_lowercase())
+        .unwrap_or(json.len());
+    let (first, rest) = json.split_at(end);
+    if ABBREVIATIONS.contains(&first) {
+        return first.to_ascii_uppercase() + rest;
+    }
+    let mut letters = first.chars();
+    let initial = letters.next().map(|letter| letter.to_ascii_uppercase());
+    initial.into_iter().chain(letters).chain(rest.chars()).collect()
+}
+
+/// A value of this Go type, as `%#v` prints it.
+fn syntax(value: &Value, ty: &str) -> String {
     if ty == "*time" && value.is_null() {
         return "<nil>".to_owned();
     }
@@ -236,15 +352,25 @@ pub(super) fn value(value: &Value, ty: &str) -> String {
 }
 
 /// A quantity as it was decoded from this text.
-pub(super) fn quantity(text: &Value) -> String {
+pub(super) fn quantity(version: KubernetesVersion, text: &Value) -> String {
+    if version.has(VALUES_ARE_JSON) {
+        return quoted(&Quantity::canonical(text.as_str().unwrap_or_default()).unwrap_or_default());
+    }
+    go_quantity(text)
+}
+
+fn go_quantity(text: &Value) -> String {
     let text = text.as_str().unwrap_or_default();
     let is_kept = Quantity::parsed_parts(text).is_some_and(|(_, _, is_kept)| is_kept);
     quantity_with(text, if is_kept { text } else { "" })
 }
 
 /// A quantity that was formatted before it is printed: it holds its text.
-pub(super) fn formatted_quantity(of: &Quantity) -> String {
+pub(super) fn formatted_quantity(version: KubernetesVersion, of: &Quantity) -> String {
     let text = of.to_string();
+    if version.has(VALUES_ARE_JSON) {
+        return quoted(&text);
+    }
     quantity_with(&text, &text)
 }
 
@@ -269,7 +395,7 @@ fn amounts(of: &Value) -> String {
     let sorted: BTreeMap<&String, &Value> = amounts.iter().collect();
     let shown: Vec<String> = sorted
         .into_iter()
-        .map(|(name, amount)| format!("{}:{}", quoted(name), quantity(amount)))
+        .map(|(name, amount)| format!("{}:{}", quoted(name), go_quantity(amount)))
         .collect();
     format!("core.ResourceList{{{}}}", shown.join(", "))
 }
@@ -306,12 +432,12 @@ fn time(text: &str) -> String {
 fn list(of: &Value, ty: &str) -> String {
     let inner = ty.split_once(']').map_or("", |(_, inner)| inner);
     let shown: Vec<String> = match of {
-        Value::Array(items) => items.iter().map(|item| value(item, inner)).collect(),
+        Value::Array(items) => items.iter().map(|item| syntax(item, inner)).collect(),
         Value::Object(entries) => entries
             .iter()
             .collect::<BTreeMap<_, _>>()
             .into_iter()
-            .map(|(key, entry)| format!("{}:{}", quoted(key), value(entry, inner)))
+            .map(|(key, entry)| format!("{}:{}", quoted(key), syntax(entry, inner)))
             .collect(),
         _ => return format!("{ty}(nil)"),
     };
@@ -330,7 +456,7 @@ fn structure(of: &Value, ty: &str, fields: &str) -> String {
             } else {
                 of.get(json).unwrap_or(&Value::Null)
             };
-            Some(format!("{name}:{}", value(inner, ty)))
+            Some(format!("{name}:{}", syntax(inner, ty)))
         })
         .collect();
     format!("{ty}{{{}}}", shown.join(", "))
@@ -347,7 +473,7 @@ mod tests {
         let selector = json!({"matchLabels": {"a": "b"}});
         let expected = "v1.LabelSelector{MatchLabels:map[string]string{\"a\":\"b\"}, \
                         MatchExpressions:[]v1.LabelSelectorRequirement(nil)}";
-        assert_eq!(value(&selector, "v1.LabelSelector"), expected);
-        assert_eq!(value(&Value::Null, "*bool"), "(*bool)(nil)");
+        assert_eq!(syntax(&selector, "v1.LabelSelector"), expected);
+        assert_eq!(syntax(&Value::Null, "*bool"), "(*bool)(nil)");
     }
 }

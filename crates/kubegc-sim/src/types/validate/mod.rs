@@ -8,7 +8,7 @@ mod autoscaling;
 mod cluster;
 mod config;
 mod container;
-mod go_syntax;
+pub(crate) mod go_syntax;
 mod networking;
 mod pod;
 mod references;
@@ -20,7 +20,7 @@ mod volumes;
 mod webhooks;
 mod workloads;
 
-use kubegc_core::{ApiResource, KubernetesVersion};
+use kubegc_core::{ApiResource, Behavior, KubernetesVersion, version::behavior::VALUES_ARE_JSON};
 use serde_json::{Map, Value};
 
 use super::field::{At, Check};
@@ -32,7 +32,10 @@ use crate::{
 type Object = Map<String, Value>;
 
 /// Strings as Go's `%#v` prints a slice of them.
-fn go_strings(texts: &[&str]) -> String {
+fn go_strings(version: KubernetesVersion, texts: &[&str]) -> String {
+    if version.has(VALUES_ARE_JSON) {
+        return Value::from(texts).to_string();
+    }
     let texts: Vec<String> = texts.iter().map(|text| quoted(text)).collect();
     format!("[]string{{{}}}", texts.join(", "))
 }
@@ -74,7 +77,8 @@ pub(crate) fn updated(
         "" => {
             changed(resource, &body, &old_body, &mut c);
             whole(resource, new, &body, Some(&old_body), &mut c);
-            if CHECKED_TWICE.contains(&&*resource.kind) {
+            let twice = CHECKED_TWICE.iter().find(|(kind, _)| *kind == &*resource.kind);
+            if twice.is_some_and(|(_, once)| !version.has(*once)) {
                 whole(resource, new, &body, Some(&old_body), &mut c);
             }
         }
@@ -87,21 +91,31 @@ pub(crate) fn updated(
 }
 
 /// The kinds whose strategies and update validation both validate the whole object, so that problems are
-/// reported twice.
-const CHECKED_TWICE: [&str; 12] = [
-    "CSINode",
-    "ClusterRole",
-    "ClusterRoleBinding",
-    "DaemonSet",
-    "NetworkPolicy",
-    "PersistentVolume",
-    "PersistentVolumeClaim",
-    "ReplicaSet",
-    "ReplicationController",
-    "Role",
-    "RoleBinding",
-    "VolumeAttachment",
+/// reported twice, and since when they do not.
+const CHECKED_TWICE: [(&str, Behavior); 12] = [
+    ("CSINode", behavior::STORAGE_IS_VALIDATED_ONCE),
+    ("ClusterRole", behavior::ROLES_ARE_VALIDATED_ONCE),
+    ("ClusterRoleBinding", behavior::ROLES_ARE_VALIDATED_ONCE),
+    ("DaemonSet", behavior::DAEMON_SETS_ARE_VALIDATED_ONCE),
+    ("NetworkPolicy", behavior::OTHERS_ARE_VALIDATED_ONCE),
+    ("PersistentVolume", behavior::STORAGE_IS_VALIDATED_ONCE),
+    ("PersistentVolumeClaim", behavior::STORAGE_IS_VALIDATED_ONCE),
+    ("ReplicaSet", behavior::OTHERS_ARE_VALIDATED_ONCE),
+    ("ReplicationController", behavior::OTHERS_ARE_VALIDATED_ONCE),
+    ("Role", behavior::ROLES_ARE_VALIDATED_ONCE),
+    ("RoleBinding", behavior::ROLES_ARE_VALIDATED_ONCE),
+    ("VolumeAttachment", behavior::STORAGE_IS_VALIDATED_ONCE),
 ];
+
+/// When the double validation of updates ended.
+pub(crate) mod behavior {
+    use kubegc_core::Behavior;
+
+    pub(crate) const DAEMON_SETS_ARE_VALIDATED_ONCE: Behavior = Behavior::since(34, 0, "kubernetes #132548");
+    pub(crate) const STORAGE_IS_VALIDATED_ONCE: Behavior = Behavior::since(35, 0, "kubernetes #132549");
+    pub(crate) const ROLES_ARE_VALIDATED_ONCE: Behavior = Behavior::since(35, 0, "kubernetes #132550");
+    pub(crate) const OTHERS_ARE_VALIDATED_ONCE: Behavior = Behavior::since_about(33, "kubernetes #130656");
+}
 
 /// Validates new objects and changed ones.
 fn whole(resource: &ApiResource, object: &StoredObject, body: &Object, old: Option<&Object>, c: &mut Check) {
@@ -145,6 +159,7 @@ fn whole(resource: &ApiResource, object: &StoredObject, body: &Object, old: Opti
         "CSIDriver" if old.is_none() => storage::driver(body, c),
         "CSINode" => storage::node(body, c),
         "VolumeAttachment" => storage::attachment(body, c),
+        "VolumeAttributesClass" if old.is_none() => storage::attributes_class(body, c),
         "PriorityClass" if old.is_none() => access::priority_class(object, body, c),
         "Lease" => cluster::lease(body, c),
         "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration" => {
@@ -182,6 +197,7 @@ fn changed(resource: &ApiResource, body: &Object, old: &Object, c: &mut Check) {
         "StorageClass" => storage::class_updated(body, old, c),
         "CSIDriver" => storage::driver_updated(body, old, c),
         "VolumeAttachment" => storage::attachment_updated(body, old, c),
+        "VolumeAttributesClass" => storage::attributes_class_updated(body, old, c),
         "PriorityClass" => access::priority_class_updated(body, old, c),
         _ => {}
     }
@@ -198,9 +214,55 @@ fn status(resource: &ApiResource, new: &StoredObject, body: &Object, old: &Objec
             cluster::node(body, false, c);
         }
         "Service" | "Ingress" => {
-            networking::load_balancer(&At::root(body, "status").get("loadBalancer"), c);
+            let balancer = At::root(body, "status").get("loadBalancer");
+            networking::load_balancer(&balancer, c);
+            // The feature gate `AllowServiceLBStatusOnNonLB` is off since 1.29.
+            let ingress = balancer.get("ingress");
+            if c.since(29)
+                && &*resource.kind == "Service"
+                && At::root(body, "spec").get("type").text() != "LoadBalancer"
+                && !ingress.is_empty()
+                && At::root(old, "status").get("loadBalancer").get("ingress").value != ingress.value
+            {
+                ingress.forbidden(c, "may only be used when `spec.type` is 'LoadBalancer'");
+            }
+        }
+        "PodDisruptionBudget" if c.since(21) && &*resource.version == "v1" => {
+            workloads::status(&resource.kind, body, old, c);
+            conditions(&At::root(body, "status").get("conditions"), c);
         }
         kind => workloads::status(kind, body, old, c),
+    }
+}
+
+/// `ValidateConditions` in
+/// [`validation.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/validation/validation.go).
+fn conditions(list: &At<'_>, c: &mut Check) {
+    let mut seen: Vec<&str> = Vec::new();
+    for condition in list.items() {
+        let kind = condition.get("type");
+        if kind.text().is_empty() {
+            kind.required(c, "");
+        } else {
+            kind.qualified_name(c);
+            if seen.contains(&kind.text()) {
+                kind.duplicate(c);
+            }
+            seen.push(kind.text());
+        }
+        let status = condition.get("status");
+        if !matches!(status.text(), "True" | "False" | "Unknown") {
+            status.unsupported(c, &["False", "True", "Unknown"]);
+        }
+        condition.get("observedGeneration").not_negative(c);
+        let time = condition.get("lastTransitionTime");
+        if !time.is_set() {
+            time.required(c, "");
+        }
+        let reason = condition.get("reason");
+        if reason.text().is_empty() {
+            reason.required(c, "");
+        }
     }
 }
 

@@ -21,7 +21,7 @@ pub(super) fn ingress(body: &Object, old: Option<&Object>, is_beta: bool, c: &mu
     let backend_name = if is_beta { "backend" } else { "defaultBackend" };
     if rules.is_empty() && !backend.is_set() {
         let problem = format!("either `{backend_name}` or `rules` must be specified");
-        let shown = go_syntax::value(rules.decoded(c), "[]networking.IngressRule");
+        let shown = go_syntax::value(c.version, rules.decoded(c), "[]networking.IngressRule");
         spec.invalid_as(c, &shown, &problem);
     }
     if backend.is_set() {
@@ -75,13 +75,18 @@ pub(super) fn ingress(body: &Object, old: Option<&Object>, is_beta: bool, c: &mu
     let annotation = At::root(body, "metadata")
         .get("annotations")
         .key("kubernetes.io/ingress.class");
-    if old.is_none() && annotation.is_set() && class.is_set() {
+    let may_agree = c.since(27);
+    if old.is_none()
+        && annotation.is_set()
+        && class.is_set()
+        && !(may_agree && annotation.text() == class.text())
+    {
         let named = At::root(body, "annotations").get("kubernetes.io/ingress.class");
-        named.invalid_as(
-            c,
-            &annotation.shown(),
-            "can not be set when the class field is also set",
-        );
+        let problem = match may_agree {
+            true => "must match `ingressClassName` when both are specified",
+            false => "can not be set when the class field is also set",
+        };
+        named.invalid_as(c, &annotation.shown(), problem);
     }
 }
 
@@ -163,7 +168,7 @@ fn ingress_backend(at: &At<'_>, is_beta: bool, c: &mut Check) {
             match (!name.text().is_empty(), number.number() != 0) {
                 (true, true) => at.invalid_as(c, "\"\"", "cannot set both port name & port number"),
                 (true, false) => {
-                    for problem in formats::port_name(name.text()) {
+                    for problem in formats::port_name(c.version, name.text()) {
                         renamed(name.clone(), "servicePort").invalid_as(c, &name.shown(), &problem);
                     }
                 }
@@ -287,7 +292,7 @@ pub(super) fn network_policy(body: &Object, c: &mut Check) {
     let types = spec.get("policyTypes");
     if types.len() > 2 {
         let texts: Vec<&str> = types.items().map(|one| one.text()).collect();
-        let shown = go_strings(&texts).replacen("[]string", "[]networking.PolicyType", 1);
+        let shown = go_strings(c.version, &texts).replacen("[]string", "[]networking.PolicyType", 1);
         types.invalid_as(c, &shown, "may not specify more than two policyTypes");
         return;
     }
@@ -314,7 +319,7 @@ fn policy_port(at: &At<'_>, c: &mut Check) {
         if end.is_set() {
             end.invalid(c, "may not be specified when `port` is non-numeric");
         }
-        port.problems(c, formats::port_name(port.text()));
+        port.problems(c, formats::port_name(c.version, port.text()));
         return;
     }
     port.problems(c, formats::port_number(port.number()));
@@ -348,6 +353,13 @@ fn policy_peer(at: &At<'_>, c: &mut Check) {
     }
 }
 
+const fn not_cidr(c: &Check) -> &'static str {
+    match c.since(31) {
+        true => "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)",
+        false => "not a valid CIDR",
+    }
+}
+
 fn ip_block(at: &At<'_>, c: &mut Check) {
     let cidr = at.get("cidr");
     if cidr.text().is_empty() {
@@ -355,12 +367,14 @@ fn ip_block(at: &At<'_>, c: &mut Check) {
         return;
     }
     let Some((network, length)) = parse_cidr(cidr.text()) else {
-        cidr.invalid(c, "not a valid CIDR");
+        let problem = not_cidr(c);
+        cidr.invalid(c, problem);
         return;
     };
     for except in at.get("except").items() {
         let Some((inner, inner_length)) = parse_cidr(except.text()) else {
-            except.invalid(c, "not a valid CIDR");
+            let problem = not_cidr(c);
+            except.invalid(c, problem);
             return;
         };
         if masked(inner, length) != masked(network, length) || length >= inner_length {

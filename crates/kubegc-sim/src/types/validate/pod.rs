@@ -174,7 +174,11 @@ pub(super) fn pod_spec(spec: &At<'_>, c: &mut Check) {
     let aliases = spec.get("hostAliases");
     for alias in aliases.items() {
         let ip = alias.get("ip");
-        if formats::parse_ip(ip.text()).is_none() {
+        if c.since(31) {
+            for problem in formats::ip(ip.text()) {
+                ip.invalid_as(c, &quoted(ip.text()), &problem);
+            }
+        } else if formats::parse_ip(ip.text()).is_none() {
             aliases
                 .get("ip")
                 .invalid_as(c, &ip.shown(), "must be valid IP address");
@@ -205,7 +209,9 @@ fn security_context(spec: &At<'_>, c: &mut Check) {
         for container in spec.get("containers").items() {
             for port in container.get("ports").items() {
                 let number = port.get("containerPort");
-                if port.get("hostPort").number() != number.number() {
+                let host_port = port.get("hostPort").number();
+                // Templates get no host ports by default since 1.28.
+                if host_port != number.number() && !(host_port == 0 && c.since(28)) {
                     number.invalid(c, "must match `hostPort` when `hostNetwork` is true");
                 }
             }
@@ -320,7 +326,9 @@ fn dns_config(spec: &At<'_>, c: &mut Check) {
             return;
         }
     }
-    let texts = |at: &At<'_>| super::go_strings(&at.items().map(|item| item.text()).collect::<Vec<_>>());
+    let version = c.version;
+    let texts =
+        |at: &At<'_>| super::go_strings(version, &at.items().map(|item| item.text()).collect::<Vec<_>>());
     if servers.len() > 3 {
         servers.invalid_as(c, &texts(&servers), "must not have more than 3 nameservers");
     }
@@ -404,7 +412,7 @@ pub(super) fn tolerations(at: &At<'_>, c: &mut Check) {
         }
         match operator.text() {
             "Equal" | "" => {
-                let problems = formats::label_value(value.text());
+                let problems = formats::label_value(c.version, value.text());
                 if !problems.is_empty() {
                     operator.invalid_as(c, &quoted(value.text()), &problems.join(";"));
                 }
@@ -478,11 +486,7 @@ pub(super) fn updated(body: &Map<String, Value>, old: &Map<String, Value>, c: &m
             return;
         }
     } else if old_deadline.is_set() {
-        deadline.invalid_as(
-            c,
-            "\"null\"",
-            "must not update from a positive integer to nil value",
-        );
+        deadline.invalid(c, "must not update from a positive integer to nil value");
     }
     if !c.since(23) || spec.get("tolerations").value != old_spec.get("tolerations").value {
         added_tolerations(&spec.get("tolerations"), &old_spec.get("tolerations"), c);
@@ -518,7 +522,14 @@ pub(super) fn updated(body: &Map<String, Value>, old: &Map<String, Value>, c: &m
             munged.insert("terminationGracePeriodSeconds".to_owned(), old);
         }
     }
-    if munged != *old_spec.value {
+    if munged != *old_spec.value && c.since(27) {
+        spec.forbidden(
+            c,
+            "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,\
+             `spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),\
+             `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)\n",
+        );
+    } else if munged != *old_spec.value {
         let fields = if c.since(21) {
             "`spec.tolerations` (only additions to existing tolerations) or `spec.terminationGracePeriodSeconds` (allow \
              it to be set to 1 if it was previously negative)"

@@ -16,7 +16,7 @@ pub(super) fn labels(at: &At<'_>, c: &mut Check) {
         for problem in formats::qualified_name(c.version, key) {
             at.invalid_as(c, &shown, &problem);
         }
-        for problem in formats::label_value(value.text()) {
+        for problem in formats::label_value(c.version, value.text()) {
             at.invalid_as(c, &value.shown(), &problem);
         }
     }

@@ -9,20 +9,12 @@ use std::net::IpAddr;
 use serde_json::{Map, Value};
 
 use super::super::field::{At, Check};
-use super::{container, go_strings, go_syntax, networking::parse_cidr, selector::labels, workloads::pinned};
+use super::{container, go_syntax, networking::parse_cidr, selector::labels, workloads::pinned};
 use crate::{formats, status::quoted};
 
 type Object = Map<String, Value>;
 
 const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
-
-fn texts(at: &At<'_>) -> String {
-    if at.is_set() {
-        go_strings(&at.items().map(|item| item.text()).collect::<Vec<_>>())
-    } else {
-        "[]string(nil)".to_owned()
-    }
-}
 
 fn is_headless(spec: &At<'_>, c: &Check) -> bool {
     if c.since(20) {
@@ -189,7 +181,7 @@ fn cluster_addresses(spec: &At<'_>, c: &mut Check) {
     }
     if single.text().is_empty() {
         if !all.is_empty() {
-            all.invalid_as(c, &texts(&all), "must be empty when clusterIP is empty");
+            all.invalid_typed(c, "[]string", "must be empty when clusterIP is empty");
         }
     } else if all.is_empty() {
         all.required(c, "");
@@ -198,14 +190,14 @@ fn cluster_addresses(spec: &At<'_>, c: &mut Check) {
         .next()
         .is_none_or(|first| first.text() != single.text())
     {
-        all.invalid_as(c, &texts(&all), "element [0] must match clusterIP");
+        all.invalid_typed(c, "[]string", "element [0] must match clusterIP");
     }
     let mut has_invalid = false;
     for (index, address) in all.items().enumerate() {
         if index == 0 && address.text() == "None" {
             if all.len() > 1 {
                 has_invalid = true;
-                all.invalid_as(c, &texts(&all), "'None' must be the first and only value");
+                all.invalid_typed(c, "[]string", "'None' must be the first and only value");
             }
             continue;
         }
@@ -214,7 +206,7 @@ fn cluster_addresses(spec: &At<'_>, c: &mut Check) {
         address.problems(c, problems);
     }
     if all.len() > 2 {
-        all.invalid_as(c, &texts(&all), "may only hold up to 2 values");
+        all.invalid_typed(c, "[]string", "may only hold up to 2 values");
     }
     if has_invalid || all.len() < 2 {
         return;
@@ -225,9 +217,9 @@ fn cluster_addresses(spec: &At<'_>, c: &mut Check) {
         .filter(IpAddr::is_ipv4)
         .count();
     if ipv4 == 0 || ipv4 == all.len() {
-        all.invalid_as(
+        all.invalid_typed(
             c,
-            &texts(&all),
+            "[]string",
             "may specify no more than one IP for each IP family",
         );
     }
@@ -254,7 +246,8 @@ fn unique_ports(spec: &At<'_>, c: &mut Check) {
         let key = (port.get("protocol").text(), port.get("port").number());
         if numbers.contains(&key) {
             let shown = serde_json::json!({"protocol": key.0, "port": key.1});
-            port.duplicate_as(c, &go_syntax::value(&shown, "core.ServicePort"));
+            let shown = go_syntax::value(c.version, &shown, "core.ServicePort");
+            port.duplicate_as(c, &shown);
         }
         numbers.push(key);
     }
@@ -311,18 +304,19 @@ pub(super) fn service_updated(body: &Object, old: &Object, c: &mut Check) {
         path: spec.get(&format!("clusterIPs[{index}]")).path,
     };
     const CHANGED: &str = "may not change once set";
+    let shown = go_syntax::value(c.version, new.value, "[]string");
     if old.len() == new.len() {
         for index in (0..old.len()).filter(|&index| item(&old, index) != item(&new, index)) {
-            path(index).invalid_as(c, &texts(&new), CHANGED);
+            path(index).invalid_as(c, &shown, CHANGED);
         }
     } else if !old.is_empty() && new.is_empty() {
-        path(0).invalid_as(c, &texts(&new), "primary clusterIP can not be unset");
+        path(0).invalid_as(c, &shown, "primary clusterIP can not be unset");
     } else if !old.is_empty() && item(&old, 0) != item(&new, 0) {
-        path(0).invalid_as(c, &texts(&new), CHANGED);
+        path(0).invalid_as(c, &shown, CHANGED);
     }
     if old.len() > 1 && new.len() == 1 && spec.get("ipFamilyPolicy").text() != "SingleStack" {
         let problem = "`ipFamilyPolicy` must be set to 'SingleStack' when releasing the secondary clusterIP";
-        path(0).invalid_as(c, &texts(&new), problem);
+        path(0).invalid_as(c, &shown, problem);
     }
 }
 

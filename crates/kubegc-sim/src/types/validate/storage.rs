@@ -91,7 +91,7 @@ pub(super) fn volume(body: &Object, c: &mut Check) {
         capacity.required(c, "");
     }
     if !capacity.key("storage").is_set() || capacity.len() > 1 {
-        let shown = go_syntax::value(capacity.decoded(c), "core.ResourceList");
+        let shown = go_syntax::value(c.version, capacity.decoded(c), "core.ResourceList");
         capacity.unsupported_as(c, &shown, &["storage"]);
     }
     for (_, amount) in capacity.entries() {
@@ -257,7 +257,7 @@ fn pinned_at(spec: &At<'_>, old: &At<'_>, key: &str, body: &Object, ty: &str, c:
     let (new, old) = (spec.get(key), old.get(key));
     if new.value != old.value {
         let shown = if new.is_set() {
-            go_syntax::value(new.value, ty)
+            go_syntax::value(c.version, new.value, ty)
         } else {
             "\"null\"".to_owned()
         };
@@ -356,7 +356,11 @@ pub(super) fn class(body: &Object, c: &mut Check) {
         provisioner.required(c, "");
     } else {
         let name = provisioner.text().to_lowercase();
-        provisioner.problems(c, formats::qualified_name(c.version, &name));
+        let problems = formats::qualified_name(c.version, &name);
+        let shown = if c.since(33) { &name } else { provisioner.text() };
+        for problem in problems {
+            provisioner.invalid_as(c, &quoted(shown), &problem);
+        }
     }
     const COUNT_MAX: usize = 512;
     const BYTES_MAX: usize = 256 * 1024;
@@ -417,11 +421,41 @@ pub(super) fn class(body: &Object, c: &mut Check) {
     }
 }
 
+/// `ValidateVolumeAttributesClass`.
+pub(super) fn attributes_class(body: &Object, c: &mut Check) {
+    let driver = At::root(body, "driverName");
+    if driver.text().is_empty() {
+        driver.required(c, "");
+    } else {
+        let name = driver.text().to_lowercase();
+        for problem in formats::qualified_name(c.version, &name) {
+            driver.invalid_as(c, &quoted(&name), &problem);
+        }
+    }
+    let parameters = At::root(body, "parameters");
+    if parameters.is_empty() {
+        parameters.required(c, "must contain at least one key/value pair");
+    }
+}
+
+/// `ValidateVolumeAttributesClassUpdate`.
+pub(super) fn attributes_class_updated(body: &Object, old: &Object, c: &mut Check) {
+    for key in ["driverName", "parameters"] {
+        if body.get(key) != old.get(key) {
+            At::root(body, key).forbidden(c, &format!("updates to {key} are forbidden."));
+        }
+    }
+}
+
 /// `ValidateStorageClassUpdate`.
 pub(super) fn class_updated(body: &Object, old: &Object, c: &mut Check) {
     for key in ["parameters", "provisioner", "reclaimPolicy"] {
         if body.get(key) != old.get(key) {
-            At::root(body, key).forbidden(c, &format!("updates to {key} are forbidden."));
+            let field = At::root(body, key);
+            match c.since(34) {
+                true => field.invalid(c, "field is immutable"),
+                false => field.forbidden(c, &format!("updates to {key} are forbidden.")),
+            }
         }
     }
     if body.get("volumeBindingMode") != old.get("volumeBindingMode") {
@@ -481,7 +515,7 @@ pub(super) fn driver_updated(body: &Object, old: &Object, c: &mut Check) {
     let (spec, old) = (At::root(body, "spec"), At::root(old, "spec"));
     if !c.since(21) {
         if spec.value != old.value {
-            let shown = go_syntax::value(spec.value, "storage.CSIDriverSpec");
+            let shown = go_syntax::value(c.version, spec.value, "storage.CSIDriverSpec");
             spec.invalid_as(c, &shown, "field is immutable");
         }
         return;
@@ -489,14 +523,21 @@ pub(super) fn driver_updated(body: &Object, old: &Object, c: &mut Check) {
     for (key, shown, since) in [
         ("attachRequired", "attachedRequired", 0),
         ("fsGroupPolicy", "fsGroupPolicy", 0),
-        ("podInfoOnMount", "podInfoOnMount", 0),
+        // Mutable since 1.29.
+        (
+            "podInfoOnMount",
+            "podInfoOnMount",
+            if c.since(29) { u16::MAX } else { 0 },
+        ),
         ("volumeLifecycleModes", "volumeLifecycleModes", 0),
         ("storageCapacity", "storageCapacity", 0),
     ] {
         let (new, old) = (spec.get(key), old.get(key));
         if c.since(since) && new.value != old.value {
             let shown_value = match key {
-                "volumeLifecycleModes" => go_syntax::value(new.value, "[]storage.VolumeLifecycleMode"),
+                "volumeLifecycleModes" => {
+                    go_syntax::value(c.version, new.value, "[]storage.VolumeLifecycleMode")
+                }
                 _ => new.shown(),
             };
             spec.get(shown).invalid_as(c, &shown_value, "field is immutable");
@@ -570,10 +611,6 @@ pub(super) fn attachment(body: &Object, c: &mut Check) {
 pub(super) fn attachment_updated(body: &Object, old: &Object, c: &mut Check) {
     if body.get("spec") != old.get("spec") {
         let spec = At::root(body, "spec");
-        spec.invalid_as(
-            c,
-            &go_syntax::value(spec.value, "storage.VolumeAttachmentSpec"),
-            "field is immutable",
-        );
+        spec.invalid_typed(c, "storage.VolumeAttachmentSpec", "field is immutable");
     }
 }

@@ -345,7 +345,7 @@ fn fibre_channel(source: &At<'_>, c: &mut Check) {
         (true, true) => names.required(c, "must specify either targetWWNs or wwids, but not both"),
         (false, false) => {
             let texts: Vec<&str> = names.items().map(|item| item.text()).collect();
-            let shown = super::go_strings(&texts);
+            let shown = super::go_strings(c.version, &texts);
             names.invalid_as(
                 c,
                 &shown,

@@ -6,7 +6,7 @@
 use serde_json::{Map, Value};
 
 use super::super::field::{At, Check};
-use super::{go_strings, selector::label_selector};
+use super::{go_syntax, selector::label_selector};
 use crate::{formats, status::quoted};
 
 type Object = Map<String, Value>;
@@ -124,16 +124,6 @@ fn match_conditions(conditions: &At<'_>, c: &mut Check) {
     }
 }
 
-fn strings(at: &At<'_>) -> Vec<String> {
-    at.items().map(|item| item.text().to_owned()).collect()
-}
-
-fn shown(at: &At<'_>, ty: &str) -> String {
-    let texts = strings(at);
-    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-    go_strings(&texts).replacen("[]string", ty, 1)
-}
-
 fn rule(rule: &At<'_>, c: &mut Check) {
     const OPERATIONS: [&str; 5] = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
     let has_wildcard = |at: &At<'_>| at.len() > 1 && at.items().any(|item| item.text() == "*");
@@ -142,7 +132,11 @@ fn rule(rule: &At<'_>, c: &mut Check) {
         operations.required(c, "");
     }
     if has_wildcard(&operations) {
-        let shown = shown(&operations, "[]admissionregistration.OperationType");
+        let shown = go_syntax::value(
+            c.version,
+            operations.value,
+            "[]admissionregistration.OperationType",
+        );
         operations.invalid_as(c, &shown, "if '*' is present, must not specify other operations");
     }
     for operation in operations.items() {
@@ -157,7 +151,7 @@ fn rule(rule: &At<'_>, c: &mut Check) {
         }
         if has_wildcard(&list) {
             let problem = format!("if '*' is present, must not specify other {described}");
-            list.invalid_as(c, &shown(&list, "[]string"), &problem);
+            list.invalid_typed(c, "[]string", &problem);
         }
         for item in list
             .items()
@@ -212,11 +206,11 @@ fn resources(list: &At<'_>, c: &mut Check) {
     let has = |text: &str| list.items().any(|item| item.text() == text);
     if list.len() > 1 && has("*/*") {
         let problem = "if '*/*' is present, must not specify other resources";
-        list.invalid_as(c, &shown(list, "[]string"), problem);
+        list.invalid_typed(c, "[]string", problem);
     }
     if has("*") && has_plain {
         let problem = "if '*' is present, must not specify other resources without subresources";
-        list.invalid_as(c, &shown(list, "[]string"), problem);
+        list.invalid_typed(c, "[]string", problem);
     }
 }
 
@@ -236,7 +230,7 @@ fn review_versions(list: &At<'_>, must_be_recognized: bool, c: &mut Check) {
     }
     if must_be_recognized && !seen.iter().any(|version| VERSIONS.contains(version)) {
         let problem = format!("must include at least one of {}", VERSIONS.join(", "));
-        list.invalid_as(c, &shown(list, "[]string"), &problem);
+        list.invalid_typed(c, "[]string", &problem);
     }
 }
 

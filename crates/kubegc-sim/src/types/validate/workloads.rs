@@ -29,7 +29,7 @@ fn required_selector(spec: &At<'_>, kind: &str, c: &mut Check) {
     label_selector(&selector, c);
     if is_empty_selector(&selector) {
         let problem = format!("empty selector is invalid for {kind}");
-        selector.invalid_as(c, &go_syntax::value(selector.value, SELECTOR), &problem);
+        selector.invalid_typed(c, SELECTOR, &problem);
     }
 }
 
@@ -48,7 +48,7 @@ fn selects_template(spec: &At<'_>) -> Option<bool> {
 
 fn not_selected(spec: &At<'_>, c: &mut Check) {
     let labels = spec.get("template").get("metadata").get("labels");
-    let shown = go_syntax::value(labels.value, "map[string]string");
+    let shown = go_syntax::value(c.version, labels.value, "map[string]string");
     labels.invalid_as(c, &shown, "`selector` does not match template `labels`");
 }
 
@@ -82,11 +82,7 @@ fn replica_set_template(spec: &At<'_>, c: &mut Check) {
     let selector = spec.get("selector");
     match selects_template(spec) {
         None => {
-            selector.invalid_as(
-                c,
-                &go_syntax::value(selector.value, SELECTOR),
-                "invalid label selector",
-            );
+            selector.invalid_typed(c, SELECTOR, "invalid label selector");
             return;
         }
         Some(false) if !is_empty_selector(&selector) || !selector.is_set() => not_selected(spec, c),
@@ -143,7 +139,7 @@ pub(super) fn deployment(body: &Object, c: &mut Check) {
 fn unsupported_as(at: &At<'_>, ty: &str, supported: &[&str], c: &mut Check) {
     let before = c.causes.len();
     at.unsupported(c, supported);
-    let (plain, shown) = (at.shown(), go_syntax::value(at.value, ty));
+    let (plain, shown) = (at.shown(), go_syntax::value(c.version, at.value, ty));
     for cause in c.causes.iter_mut().skip(before) {
         cause.message = cause.message.replacen(&plain, &shown, 1);
     }
@@ -160,7 +156,7 @@ fn rolling_deployment(rolling: &At<'_>, c: &mut Check) {
 }
 
 fn invalid_amount(at: &At<'_>, problem: &str, c: &mut Check) {
-    at.invalid_as(c, &go_syntax::value(at.value, "intstr.IntOrString"), problem);
+    at.invalid_typed(c, "intstr.IntOrString", problem);
 }
 
 /// `ValidatePositiveIntOrPercent`.
@@ -218,13 +214,14 @@ pub(super) fn stateful_set(body: &Object, c: &mut Check) {
         "" => strategy.required(c, ""),
         "OnDelete" => {
             if rolling.is_set() {
-                let shown = go_syntax::value(rolling.value, "apps.RollingUpdateStatefulSetStrategy");
+                let shown =
+                    go_syntax::value(c.version, rolling.value, "apps.RollingUpdateStatefulSetStrategy");
                 rolling.invalid_as(c, &shown, "only allowed for updateStrategy 'RollingUpdate'");
             }
         }
         "RollingUpdate" => rolling.get("partition").not_negative(c),
         _ => {
-            let shown = go_syntax::value(strategy.value, "apps.StatefulSetUpdateStrategy");
+            let shown = go_syntax::value(c.version, strategy.value, "apps.StatefulSetUpdateStrategy");
             strategy.invalid_as(c, &shown, "must be 'RollingUpdate' or 'OnDelete'");
         }
     }
@@ -236,7 +233,7 @@ pub(super) fn stateful_set(body: &Object, c: &mut Check) {
     let selector = spec.get("selector");
     let template = spec.get("template");
     match selects_template(&spec) {
-        None => selector.invalid_as(c, &go_syntax::value(selector.value, SELECTOR), ""),
+        None => selector.invalid_typed(c, SELECTOR, ""),
         Some(selects) => {
             if !selects && (!is_empty_selector(&selector) || !selector.is_set()) {
                 not_selected(&spec, c);
@@ -299,7 +296,7 @@ pub(super) fn daemon_set(body: &Object, c: &mut Check) {
         not_selected(&spec, c);
     }
     if selector.is_set() && is_empty_selector(&selector) {
-        let shown = go_syntax::value(selector.value, SELECTOR);
+        let shown = go_syntax::value(c.version, selector.value, SELECTOR);
         selector.invalid_as(c, &shown, "empty selector is invalid for daemonset");
     }
     self::template(&template, c);
@@ -353,8 +350,9 @@ pub(super) fn pinned(new: &At<'_>, old: &At<'_>, key: &str, ty: &str, c: &mut Ch
     let (new, old) = (new.get(key), old.get(key));
     if new.value != old.value {
         let shown = match new.decoded(c) {
-            Value::Null => "\"null\"".to_owned(),
-            value => go_syntax::value(value, ty),
+            Value::Null if !c.version.has(super::VALUES_ARE_JSON) => "\"null\"".to_owned(),
+            Value::Null => "null".to_owned(),
+            value => go_syntax::value(c.version, value, ty),
         };
         new.invalid_as(c, &shown, "field is immutable");
     }
@@ -395,16 +393,17 @@ pub(super) fn job(job: &StoredObject, body: &Object, c: &mut Check) {
     let selector = spec.get("selector");
     if !spec.get("manualSelector").flag() && selector.is_set() {
         let uid = job.meta.uid.to_string();
-        for (key, expected) in [("controller-uid", uid.as_str()), ("job-name", &job.meta.name)] {
-            has_label(&template, key, expected, c);
+        let keys = super::super::prepare::job_labels(c.version);
+        let mut expected = Map::new();
+        for [by_uid, by_name] in keys.iter().rev() {
+            for (key, value) in [(*by_uid, uid.as_str()), (*by_name, &*job.meta.name)] {
+                has_label(&template, key, value, c);
+                expected.insert(key.to_owned(), value.into());
+            }
         }
-        let expected = serde_json::json!({"controller-uid": uid, "job-name": &*job.meta.name});
+        let expected = Value::Object(expected);
         if matches(&selector, &expected) == Some(false) {
-            selector.invalid_as(
-                c,
-                &go_syntax::value(selector.value, SELECTOR),
-                "`selector` not auto-generated",
-            );
+            selector.invalid_typed(c, SELECTOR, "`selector` not auto-generated");
         }
     }
     job_spec(&spec, c);
@@ -416,7 +415,7 @@ fn has_label(metadata: &At<'_>, key: &str, expected: &str, c: &mut Check) {
     if !label.is_set() {
         label.required(c, &format!("must be '{expected}'"));
     } else if label.text() != expected {
-        let shown = go_syntax::value(labels.value, "map[string]string");
+        let shown = go_syntax::value(c.version, labels.value, "map[string]string");
         label.invalid_as(c, &shown, &format!("must be '{expected}'"));
     }
 }
@@ -497,6 +496,7 @@ pub(super) fn cron_job(job: &StoredObject, body: &Object, is_new: bool, c: &mut 
     } else if let Some(problem) = schedule::problem(schedule.text(), c) {
         schedule.invalid(c, &problem);
     }
+    time_zone(&spec, is_new, c);
     spec.get("startingDeadlineSeconds").not_negative(c);
     spec.get("concurrencyPolicy")
         .one_of(c, &["Allow", "Forbid", "Replace"]);
@@ -504,7 +504,7 @@ pub(super) fn cron_job(job: &StoredObject, body: &Object, is_new: bool, c: &mut 
     job_part(&job_spec, c);
     let selector = job_spec.get("selector");
     if selector.is_set() {
-        let shown = go_syntax::value(selector.value, SELECTOR);
+        let shown = go_syntax::value(c.version, selector.value, SELECTOR);
         selector.invalid_as(c, &shown, "`selector` will be auto-generated");
     }
     if job_spec.get("manualSelector").flag() {
@@ -519,7 +519,34 @@ pub(super) fn cron_job(job: &StoredObject, body: &Object, is_new: bool, c: &mut 
             value: &name,
             path: At::root(body, "metadata").get("name").path,
         };
-        name.invalid_as(c, &quoted(&job.meta.name), "must be no more than 52 characters");
+        let problem = formats::too_long(NAME_MAX);
+        name.invalid_as(c, &quoted(&job.meta.name), &problem);
+    }
+}
+
+/// `validateTimeZone`, except for names that no database has.
+fn time_zone(spec: &At<'_>, is_new: bool, c: &mut Check) {
+    let (zone, schedule) = (spec.get("timeZone"), spec.get("schedule"));
+    if schedule.text().contains("TZ") {
+        if zone.is_set() {
+            zone.invalid(c, "cannot use both timeZone field and TZ or CRON_TZ in schedule");
+        } else if is_new && c.since(29) {
+            schedule.invalid(
+                c,
+                "cannot use TZ or CRON_TZ in schedule, use timeZone field instead",
+            );
+        }
+    }
+    if !zone.is_set() {
+        return;
+    }
+    if zone.text().is_empty() {
+        zone.invalid(c, "timeZone must be nil or non-empty string");
+    } else if zone.text().eq_ignore_ascii_case("local") {
+        zone.invalid(
+            c,
+            "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones",
+        );
     }
 }
 
@@ -550,6 +577,7 @@ pub(super) fn status(kind: &str, body: &Object, old: &Object, c: &mut Check) {
             "updatedReplicas",
             "observedGeneration",
             "collisionCount",
+            "availableReplicas",
         ],
         "DaemonSet" => &[
             "currentNumberScheduled",
@@ -569,12 +597,25 @@ pub(super) fn status(kind: &str, body: &Object, old: &Object, c: &mut Check) {
     for key in numbers {
         status.get(key).not_negative(c);
     }
+    if kind == "Job" && c.since(31) {
+        let (start, before) = (status.get("startTime"), At::root(old, "status").get("startTime"));
+        let is_suspended = At::root(body, "spec").get("suspend").flag();
+        if before.is_set() && start.value != before.value && !is_suspended {
+            start.invalid(c, "field is immutable for unsuspended job once set");
+        }
+    }
     let shares: &[&str] = match kind {
         "Deployment" => &["updatedReplicas", "readyReplicas", "availableReplicas"],
         "ReplicaSet" | "ReplicationController" => {
             &["fullyLabeledReplicas", "readyReplicas", "availableReplicas"]
         }
-        "StatefulSet" => &["readyReplicas", "currentReplicas", "updatedReplicas"],
+        "StatefulSet" if !c.since(22) => &["readyReplicas", "currentReplicas", "updatedReplicas"],
+        "StatefulSet" => &[
+            "readyReplicas",
+            "currentReplicas",
+            "updatedReplicas",
+            "availableReplicas",
+        ],
         _ => &[],
     };
     let replicas = status.get("replicas").number();

@@ -24,7 +24,7 @@ use std::{
 };
 
 use cel::{Context, Env, ExecutionError, Program, Value as Cel, objects::OptionalValue};
-use kubegc_core::{Behavior, KubernetesVersion};
+use kubegc_core::{Behavior, KubernetesVersion, version::behavior};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
@@ -157,8 +157,20 @@ impl<'a> Rule<'a> {
         self.0.get("optionalOldSelf") == Some(&Value::Bool(true)) && version.has(UNCHANGED_VALUES_MAY_STAY)
     }
 
-    /// The rule as `%#v` prints it.
+    /// The rule as errors of a release print it.
     fn go_syntax(&self, version: KubernetesVersion) -> String {
+        if version.has(behavior::VALUES_ARE_JSON) {
+            let or_null = |key: &str| self.0.get(key).cloned().unwrap_or_default();
+            let rule = json!({
+                "Rule": self.text("rule"),
+                "Message": self.text("message"),
+                "MessageExpression": self.text("messageExpression"),
+                "Reason": or_null("reason"),
+                "FieldPath": self.text("fieldPath"),
+                "OptionalOldSelf": or_null("optionalOldSelf"),
+            });
+            return rule.to_string();
+        }
         let mut out = format!(
             "apiextensions.ValidationRule{{Rule:{}, Message:{}",
             quoted(self.text("rule")),
@@ -193,6 +205,13 @@ impl<'a> Rule<'a> {
         out.push('}');
         out
     }
+}
+
+/// The message of an expression, if it can be shown.
+fn shown_message(message: &str) -> Option<String> {
+    let message = message.trim();
+    let fits = !message.is_empty() && message.len() <= MESSAGE_BYTES_MAX && !message.contains('\n');
+    fits.then(|| message.to_owned())
 }
 
 fn uses_old_self(program: &Program) -> bool {
@@ -292,6 +311,64 @@ impl Engine<'_> {
             Ok(_) => Err("must evaluate to bool".to_owned()),
             Err(error) => Err(shown(&error)),
         }
+    }
+
+    /// The values of the variables of a policy; those that cannot be evaluated are missing.
+    pub(in crate::api_server) fn variables(&self, variables: &[Value], scope: &Value) -> Vec<(String, Cel)> {
+        let mut values: Vec<(String, Cel)> = Vec::new();
+        for variable in variables {
+            if let Ok(value) = self.evaluated(text(variable, "expression"), scope, &values) {
+                values.push((text(variable, "name").to_owned(), value));
+            }
+        }
+        values
+    }
+
+    /// Whether an expression of a policy holds. `scope` has its variables, such as `object`; `variables` are
+    /// those of the policy.
+    ///
+    /// # Errors
+    /// The reason why it cannot be evaluated.
+    pub(in crate::api_server) fn holds(
+        &self,
+        expression: &str,
+        scope: &Value,
+        variables: &[(String, Cel)],
+    ) -> Result<bool, String> {
+        match self.evaluated(expression, scope, variables)? {
+            Cel::Bool(holds) => Ok(holds),
+            _ => Err("must evaluate to bool".to_owned()),
+        }
+    }
+
+    /// The message that an expression of a policy returns, if the message can be shown.
+    pub(in crate::api_server) fn message(
+        &self,
+        expression: &str,
+        scope: &Value,
+        variables: &[(String, Cel)],
+    ) -> Option<String> {
+        let Ok(Cel::String(message)) = self.evaluated(expression, scope, variables) else {
+            return None;
+        };
+        shown_message(&message)
+    }
+
+    fn evaluated(&self, expression: &str, scope: &Value, variables: &[(String, Cel)]) -> Result<Cel, String> {
+        if expression.trim().is_empty() {
+            return Err("no expression".to_owned());
+        }
+        let program = self.programs.get(expression)?;
+        if program.references().has_variable("authorizer") {
+            return Err("authorizer is not covered by this simulated API server".to_owned());
+        }
+        let mut context = Context::with_env(Arc::clone(&ENVIRONMENT));
+        for (name, value) in scope.as_object().into_iter().flatten() {
+            context.add_variable_from_value(name.clone(), values::dynamic(value));
+        }
+        let variables = variables.iter().cloned();
+        context.add_variable_from_value("variables", values::map(variables));
+        program.execute(&context).map_err(|error| shown(&error))
     }
 
     /// `uncorrelatable` is the nearest place above whose items have no former values. Depth is bounded by the
@@ -544,7 +621,11 @@ impl Engine<'_> {
         ratchets: bool,
         causes: &mut Vec<Cause>,
     ) {
-        let kind = quoted(text(schema, "type"));
+        let kind = match value {
+            _ if !self.version.has(VALUES_ARE_SHOWN) => quoted(text(schema, "type")),
+            Value::Object(_) | Value::Array(_) | Value::Null => String::new(),
+            scalar => scalar.to_string(),
+        };
         let field = if place.path.is_empty() {
             "<nil>"
         } else {
@@ -635,9 +716,7 @@ impl Engine<'_> {
         let Ok(Cel::String(message)) = program.execute(context) else {
             return None;
         };
-        let message = message.trim();
-        let fits = !message.is_empty() && message.len() <= MESSAGE_BYTES_MAX && !message.contains('\n');
-        fits.then(|| message.to_owned())
+        shown_message(&message)
     }
 }
 
@@ -749,3 +828,5 @@ fn blocks(cause: &Cause) -> bool {
         .iter()
         .any(|text| cause.message.contains(text))
 }
+/// Failures of rules show simple values; before, the types of all values.
+const VALUES_ARE_SHOWN: Behavior = Behavior::since(35, 0, "kubernetes #132798");

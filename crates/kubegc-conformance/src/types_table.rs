@@ -1,0 +1,540 @@
+//! Merges the types of real API servers into the table of types of `kubegc-sim`.
+//!
+//! The table has facts that no schema has: which fields are pointers, which are off by default, what older
+//! releases had. The schemas of a release add what the table lacks: kinds, structs, fields with the release
+//! that has them first, and fields that a release no longer has. Merging a second time changes nothing.
+//!
+//! A new field is taken to be on by default. Where its feature gate is off, its `>20` becomes `>99?20` by hand.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs::{self, File},
+    io::{self, Read},
+    path::Path,
+};
+
+use lzma_rust2::XzReader;
+use serde_json::{Map, Value};
+
+/// The types and resources of one release.
+#[derive(Debug)]
+pub struct Release {
+    minor: u32,
+    types: BTreeMap<String, Map<String, Value>>,
+    served: Vec<Value>,
+}
+
+/// Reads the schemas of all releases in a directory, oldest first: `1.36.2.types.jsonl.xz` and
+/// `1.36.2.served.jsonl.xz`.
+///
+/// # Errors
+/// A file cannot be read, or has an unexpected name.
+pub fn releases(directory: &Path) -> io::Result<Vec<Release>> {
+    const TYPES: &str = ".types.jsonl.xz";
+    let mut releases = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        let Some(version) = name.strip_suffix(TYPES) else {
+            continue;
+        };
+        let minor = version.split('.').nth(1).and_then(|minor| minor.parse().ok());
+        let minor = minor.ok_or_else(|| io::Error::other(format!("{name}: not the name of a release")))?;
+        let types = lines(&directory.join(&name))?.into_iter().filter_map(|line| {
+            let Value::Object(line) = line else { return None };
+            Some((line.get("name")?.as_str()?.to_owned(), line))
+        });
+        releases.push(Release {
+            minor,
+            types: types.collect(),
+            served: lines(&directory.join(format!("{version}.served.jsonl.xz")))?,
+        });
+    }
+    releases.sort_by_key(|release| release.minor);
+    Ok(releases)
+}
+
+fn lines(path: &Path) -> io::Result<Vec<Value>> {
+    let mut text = String::new();
+    XzReader::new(File::open(path)?, true).read_to_string(&mut text)?;
+    text.lines()
+        .map(|line| serde_json::from_str(line).map_err(io::Error::other))
+        .collect()
+}
+
+/// The table with what the releases add to it.
+///
+/// # Complexity
+/// Linear in the sizes of the releases.
+#[must_use]
+pub fn merged(table: &str, releases: &[Release]) -> String {
+    let mut table = Table::read(table);
+    for release in releases {
+        Merge::new(&mut table, release).run();
+    }
+    table.text()
+}
+
+#[derive(Default)]
+struct Table {
+    comments: Vec<String>,
+    /// Group and version, with kinds and their structs.
+    kinds: Vec<(String, Vec<(String, String)>)>,
+    structs: BTreeMap<String, Struct>,
+}
+
+#[derive(Clone, Default)]
+struct Struct {
+    is_atomic: bool,
+    fields: Vec<Field>,
+}
+
+#[derive(Clone)]
+struct Field {
+    name: String,
+    ty: String,
+    /// Flags before the releases, such as `!` and `~name`.
+    marks: String,
+    since: Option<u32>,
+    exists: Option<u32>,
+    until: Option<u32>,
+    default: Option<String>,
+}
+
+/// The characters that begin a flag of a field.
+const FLAGS: [char; 9] = ['!', '^', '~', '%', '$', '>', '<', '?', '='];
+
+impl Table {
+    fn read(text: &str) -> Self {
+        let mut table = Self::default();
+        for line in text.lines() {
+            if line.starts_with('#') {
+                table.comments.push(line.to_owned());
+            } else if let Some(line) = line.strip_prefix('@') {
+                let mut words = line.split(' ').map(str::to_owned);
+                let group_version = words.next().unwrap_or_default();
+                let kinds = words.map(|word| match word.split_once('=') {
+                    Some((kind, name)) => (kind.to_owned(), name.to_owned()),
+                    None => (word.clone(), word),
+                });
+                table.kinds.push((group_version, kinds.collect()));
+            } else {
+                let mut words = line.split(' ');
+                let name = words.next().unwrap_or_default();
+                let fields = words.filter_map(Field::read).collect();
+                let is_atomic = name.ends_with('$');
+                let name = name.trim_end_matches('$').to_owned();
+                table.structs.insert(name, Struct { is_atomic, fields });
+            }
+        }
+        table
+    }
+
+    fn text(&self) -> String {
+        let mut lines = self.comments.clone();
+        for (group_version, kinds) in &self.kinds {
+            let kinds = kinds.iter().map(|(kind, name)| match kind == name {
+                true => kind.clone(),
+                false => format!("{kind}={name}"),
+            });
+            lines.push(format!(
+                "@{group_version} {}",
+                kinds.collect::<Vec<_>>().join(" ")
+            ));
+        }
+        for (name, of) in &self.structs {
+            let atomic = if of.is_atomic { "$" } else { "" };
+            let fields: Vec<String> = of.fields.iter().map(Field::text).collect();
+            lines.push(
+                format!("{name}{atomic} {}", fields.join(" "))
+                    .trim_end()
+                    .to_owned(),
+            );
+        }
+        lines.push(String::new());
+        lines.join("\n")
+    }
+
+    /// The struct of a kind.
+    fn struct_of(&self, group_version: &str, kind: &str) -> Option<&str> {
+        let (_, kinds) = self.kinds.iter().find(|(other, _)| other == group_version)?;
+        let found = kinds.iter().find(|(other, _)| other == kind)?;
+        Some(&found.1)
+    }
+}
+
+impl Field {
+    fn read(word: &str) -> Option<Self> {
+        let (name, rest) = word.split_once(':')?;
+        let end = rest.find(FLAGS).unwrap_or(rest.len());
+        let mut field = Self {
+            name: name.to_owned(),
+            ty: rest[..end].to_owned(),
+            marks: String::new(),
+            since: None,
+            exists: None,
+            until: None,
+            default: None,
+        };
+        let mut rest = &rest[end..];
+        while let Some(flag) = rest.chars().next() {
+            rest = &rest[1..];
+            if flag == '=' {
+                field.default = Some(rest.to_owned());
+                break;
+            }
+            let end = rest.find(FLAGS).unwrap_or(rest.len());
+            let word = &rest[..end];
+            rest = &rest[end..];
+            match flag {
+                '>' => field.since = word.parse().ok(),
+                '?' => field.exists = word.parse().ok(),
+                '<' => field.until = word.parse().ok(),
+                flag => {
+                    field.marks.push(flag);
+                    field.marks.push_str(word);
+                }
+            }
+        }
+        Some(field)
+    }
+
+    fn text(&self) -> String {
+        let number =
+            |flag: char, number: Option<u32>| number.map_or(String::new(), |at| format!("{flag}{at}"));
+        let default = self
+            .default
+            .as_ref()
+            .map_or(String::new(), |default| format!("={default}"));
+        format!(
+            "{}:{}{}{}{}{}{default}",
+            self.name,
+            self.ty,
+            self.marks,
+            number('>', self.since),
+            number('?', self.exists),
+            number('<', self.until),
+        )
+    }
+
+    fn is_in(&self, minor: u32) -> bool {
+        (self.since.unwrap_or(0)..=self.until.unwrap_or(u32::MAX)).contains(&minor)
+    }
+
+    /// The struct in its type.
+    fn structure(&self) -> Option<&str> {
+        let inner = self.ty.trim_matches(['*', '[', ']', '{', '}']);
+        inner
+            .starts_with(|char: char| char.is_ascii_uppercase())
+            .then_some(inner)
+    }
+}
+
+/// The schemas of definitions: any value to the table.
+const SCHEMA: &str = "JSONSchemaProps";
+
+/// The structs whose fields the server itself reads, and those that are no structs in the table.
+const KEPT: [&str; 3] = ["ObjectMeta", "ManagedFieldsEntry", "OwnerReference"];
+
+struct Merge<'a> {
+    table: &'a mut Table,
+    release: &'a Release,
+    /// The structs of definitions.
+    names: BTreeMap<String, String>,
+    pending: Vec<String>,
+}
+
+impl<'a> Merge<'a> {
+    fn new(table: &'a mut Table, release: &'a Release) -> Self {
+        Self {
+            table,
+            release,
+            names: BTreeMap::new(),
+            pending: Vec::new(),
+        }
+    }
+
+    fn run(mut self) {
+        let mut by_kind = BTreeMap::new();
+        for (name, definition) in &self.release.types {
+            for kind in definition
+                .get("gvk")
+                .and_then(Value::as_array)
+                .into_iter()
+                .flatten()
+            {
+                if let Some((group_version, kind)) = kind.as_str().and_then(|kind| kind.rsplit_once('/')) {
+                    by_kind.insert((group_version.to_owned(), kind.to_owned()), name.clone());
+                }
+            }
+        }
+        let known = by_kind.iter().filter_map(|((group_version, kind), definition)| {
+            let name = self.table.struct_of(group_version, kind)?;
+            Some((definition.clone(), name.to_owned()))
+        });
+        for (definition, name) in known.collect::<Vec<_>>() {
+            self.pair(&definition, &name);
+        }
+        self.follow();
+        // Stable versions first: they give the structs their plain names.
+        let mut new: Vec<(String, String)> = self.release.served.iter().filter_map(stored_kind).collect();
+        new.sort_by_key(|(group_version, kind)| {
+            (
+                group_version.contains("beta"),
+                group_version.clone(),
+                kind.clone(),
+            )
+        });
+        for (group_version, kind) in new {
+            if self.table.struct_of(&group_version, &kind).is_some() {
+                continue;
+            }
+            let Some(definition) = by_kind.get(&(group_version.clone(), kind.clone())) else {
+                continue;
+            };
+            let name = self.name_of(definition);
+            let entry = (kind, name);
+            match self
+                .table
+                .kinds
+                .iter_mut()
+                .find(|(other, _)| *other == group_version)
+            {
+                Some((_, kinds)) => kinds.push(entry),
+                None => self.table.kinds.push((group_version, vec![entry])),
+            }
+            self.follow();
+        }
+    }
+
+    fn pair(&mut self, definition: &str, name: &str) {
+        if !self.names.contains_key(definition) && !KEPT.contains(&name) {
+            self.names.insert(definition.to_owned(), name.to_owned());
+            self.pending.push(definition.to_owned());
+        }
+    }
+
+    /// Merges the definitions that are paired with structs, and those below them.
+    fn follow(&mut self) {
+        // Ends: each definition is paired once.
+        while let Some(definition) = self.pending.pop() {
+            self.merge(&definition);
+        }
+    }
+
+    fn merge(&mut self, definition: &str) {
+        let minor = self.release.minor;
+        let Some(of) = self.release.types.get(definition) else {
+            return;
+        };
+        let name = self.names[definition].clone();
+        let Some(fields) = of.get("fields").and_then(Value::as_object) else {
+            return;
+        };
+        let mut known = self.table.structs.get(&name).cloned().unwrap_or_default();
+        let is_kind = of.contains_key("gvk");
+        let mut seen = BTreeSet::new();
+        for (key, field) in fields {
+            if is_kind && matches!(&**key, "apiVersion" | "kind" | "metadata") {
+                continue;
+            }
+            seen.insert(key.as_str());
+            let found = known.fields.iter_mut().filter(|field| field.name == *key);
+            match found.min_by_key(|field| !field.is_in(minor)) {
+                Some(found) => {
+                    if minor < found.since.unwrap_or(0) {
+                        found.exists = Some(found.exists.map_or(minor, |exists| exists.min(minor)));
+                    } else if found.until.is_some_and(|until| until < minor) {
+                        found.until = None;
+                    }
+                    if let (Some(inner), Some(below)) =
+                        (found.structure().map(str::to_owned), reference(field))
+                    {
+                        self.pair(below, &inner);
+                    }
+                }
+                None => {
+                    let added = self.added(key, field, of);
+                    known.fields.push(added);
+                }
+            }
+        }
+        for field in &mut known.fields {
+            if !seen.contains(field.name.as_str()) && field.is_in(minor) {
+                match field.since {
+                    // Introduced after the release before this one.
+                    Some(since) if since >= minor => field.since = Some(minor + 1),
+                    _ => field.until = Some(minor - 1),
+                }
+            }
+        }
+        self.table.structs.insert(name, known);
+    }
+
+    /// A field that the table lacks.
+    fn added(&mut self, name: &str, field: &Value, of: &Map<String, Value>) -> Field {
+        let required = of.get("required").and_then(Value::as_array);
+        let is_required = required.is_some_and(|names| names.iter().any(|other| other == name));
+        let default = field.get("default");
+        let plain = self.type_of(field);
+        let is_struct = plain.starts_with(|char: char| char.is_ascii_uppercase());
+        let is_nil_able = plain.starts_with(['[', '{', 'y', 'a']);
+        // Structs without a pointer have an empty default, required scalars that of their type.
+        let is_pointer =
+            !is_nil_able && !is_required && (default.is_none() || !is_struct && default.is_some());
+        let mut marks = if is_required {
+            "!".to_owned()
+        } else {
+            String::new()
+        };
+        let keys = field.get("keys").and_then(Value::as_array);
+        let keys: Vec<&str> = keys.into_iter().flatten().filter_map(Value::as_str).collect();
+        match (
+            field.get("mergeKey").and_then(Value::as_str),
+            field.get("list").and_then(Value::as_str),
+        ) {
+            (Some(key), list) => {
+                marks += &format!("~{key}");
+                if list == Some("map") && keys != [key] {
+                    marks += &format!("%{}", keys.join(","));
+                }
+            }
+            (None, Some("map")) => marks += &format!("%{}", keys.join(",")),
+            (None, Some("set")) => marks.push('%'),
+            (None, _) if field.get("map").and_then(Value::as_str) == Some("atomic") => marks.push('$'),
+            _ => {}
+        }
+        let shown = default.filter(|default| {
+            !matches!(default, Value::Object(fields) if fields.is_empty())
+                && !matches!(default, Value::String(text) if text.is_empty())
+                && default.as_f64() != Some(0.0)
+                && **default != Value::Bool(false)
+        });
+        const FIRST: u32 = 28;
+        Field {
+            name: name.to_owned(),
+            ty: if is_pointer { format!("*{plain}") } else { plain },
+            marks,
+            since: (self.release.minor > FIRST).then_some(self.release.minor),
+            exists: None,
+            until: None,
+            default: shown.map(Value::to_string),
+        }
+    }
+
+    fn type_of(&mut self, field: &Value) -> String {
+        if let Some(definition) = field.get("ref").and_then(Value::as_str) {
+            return self.name_of(definition);
+        }
+        if let Some(items) = field.get("items") {
+            return format!("[{}]", self.type_of(items));
+        }
+        if let Some(values) = field.get("values") {
+            return format!("{{{}}}", self.type_of(values));
+        }
+        let text = |key: &str| field.get(key).and_then(Value::as_str).unwrap_or_default();
+        match (text("type"), text("format")) {
+            ("string", "byte") => "y",
+            ("string", "date-time") => "t",
+            ("string", _) => "s",
+            ("boolean", _) => "b",
+            ("integer", "int64") => "l",
+            ("integer", _) => "i",
+            ("number", _) => "f",
+            _ => "a",
+        }
+        .to_owned()
+    }
+
+    /// The struct of a definition, or the letter of its type. A new one is paired and merged later.
+    fn name_of(&mut self, definition: &str) -> String {
+        let plain = definition.rsplit('.').next().unwrap_or_default();
+        match plain {
+            "Time" => return "t".to_owned(),
+            "MicroTime" => return "u".to_owned(),
+            "Duration" => return "d".to_owned(),
+            "Quantity" => return "q".to_owned(),
+            "IntOrString" => return "o".to_owned(),
+            "RawExtension" | "FieldsV1" | "JSON" | SCHEMA => return "a".to_owned(),
+            _ if KEPT.contains(&plain) => return plain.to_owned(),
+            _ => {}
+        }
+        if let Some(name) = self.names.get(definition) {
+            return name.clone();
+        }
+        let signature = self.signature(definition);
+        let is_plain = |(other, name): &(&String, &String)| {
+            *name == plain
+                || name.strip_prefix(plain).is_some_and(|rest| rest.starts_with('.')) && !other.is_empty()
+        };
+        let equal = self
+            .names
+            .iter()
+            .filter(is_plain)
+            .find(|(other, _)| self.signature(other) == signature);
+        let name = match equal {
+            Some((_, name)) => name.clone(),
+            None if self.table.structs.contains_key(plain) => {
+                let mut parts = definition.rsplit('.').skip(1);
+                let (version, group) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+                format!("{plain}.{group}.{version}")
+            }
+            None => plain.to_owned(),
+        };
+        let is_atomic = self.release.types.get(definition).and_then(|of| of.get("map"));
+        let is_atomic = is_atomic.and_then(Value::as_str) == Some("atomic");
+        self.table.structs.entry(name.clone()).or_insert(Struct {
+            is_atomic,
+            fields: Vec::new(),
+        });
+        self.pair(definition, &name);
+        name
+    }
+
+    /// A definition with all definitions below it, without their names. Only schemas are recursive.
+    fn signature(&self, definition: &str) -> String {
+        let of = self.release.types.get(definition);
+        let Some(of) = of.filter(|_| !definition.ends_with(SCHEMA)) else {
+            return definition.to_owned();
+        };
+        let fields = of.get("fields").and_then(Value::as_object).into_iter().flatten();
+        let fields = fields.map(|(name, field)| {
+            let below = reference(field)
+                .map(|below| self.signature(below))
+                .unwrap_or_default();
+            let mut plain = field.clone();
+            if let Some(plain) = plain.as_object_mut() {
+                plain.remove("ref");
+                plain.remove("items");
+                plain.remove("values");
+            }
+            format!("{name}{plain}{below}")
+        });
+        format!("{:?}{}", of.get("required"), fields.collect::<Vec<_>>().join(";"))
+    }
+}
+
+/// The definition that a field refers to, possibly in a list or map.
+fn reference(field: &Value) -> Option<&str> {
+    let mut at = field;
+    loop {
+        if let Some(definition) = at.get("ref").and_then(Value::as_str) {
+            return Some(definition);
+        }
+        at = at.get("items").or_else(|| at.get("values"))?;
+    }
+}
+
+/// The group, version and kind of a resource whose objects are stored.
+fn stored_kind(resource: &Value) -> Option<(String, String)> {
+    let text = |key: &str| resource.get(key).and_then(Value::as_str).unwrap_or_default();
+    let verbs = resource.get("verbs").and_then(Value::as_array)?;
+    let has = |verb: &str| verbs.iter().any(|other| other == verb);
+    if !has("create") || !has("list") || text("name").contains('/') {
+        return None;
+    }
+    let group_version = match text("group") {
+        "" => text("version").to_owned(),
+        group => format!("{group}/{}", text("version")),
+    };
+    Some((group_version, text("kind").to_owned()))
+}
