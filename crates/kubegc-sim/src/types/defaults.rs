@@ -196,7 +196,8 @@ fn dependent(object: &mut Object, name: &str, variant: &str, version: Kubernetes
                     set_nil(spec, "completions", 1);
                 }
                 set_nil(spec, "parallelism", 1);
-                set_nil(spec, "backoffLimit", 6);
+                let is_unlimited = !is_nil(spec, "backoffLimitPerIndex");
+                set_nil(spec, "backoffLimit", if is_unlimited { i32::MAX } else { 6 });
                 if version.minor() >= 22 {
                     set_nil(spec, "completionMode", "NonIndexed");
                     set_nil(spec, "suspend", false);

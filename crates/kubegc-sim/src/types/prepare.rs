@@ -19,6 +19,8 @@ const SLICES_COUNT_LABELS: Behavior = Behavior::since_about(21, "kubernetes #993
 
 /// Jobs are labelled and selected with keys of the group `batch.kubernetes.io` as well.
 const JOB_LABELS_ARE_PREFIXED: Behavior = Behavior::since(27, 0, "kubernetes #114930");
+/// Claims may have any data source.
+const ANY_SOURCE_IS_KEPT: Behavior = Behavior::since(24, 0, "the feature gate AnyVolumeDataSource is on");
 /// The status of a volume has the time of its last change of phase.
 const VOLUMES_SHOW_PHASE_TIMES: Behavior = Behavior::since(29, 0, "PersistentVolumeLastPhaseTransitionTime");
 
@@ -127,7 +129,7 @@ pub(crate) fn create(object: &mut StoredObject, kind: &str, version: KubernetesV
         _ => {}
     }
     if kind == "PersistentVolumeClaim" {
-        known_data_source(object);
+        known_data_source(object, version);
     }
 }
 
@@ -165,7 +167,7 @@ pub(crate) fn update(
             set_template_generation(new, generation);
         }
         "ServiceAccount" => secret_names(new),
-        "PersistentVolumeClaim" => known_data_source(new),
+        "PersistentVolumeClaim" => known_data_source(new, version),
         "Node" => known_networks(new),
         _ => {}
     }
@@ -182,9 +184,14 @@ pub(crate) fn count(new: &mut StoredObject, old: &StoredObject, kind: &str, vers
         }
         "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration" => differs("webhooks"),
         "PodTemplate" => differs("template"),
-        "CSIDriver" => ["tokenRequests", "requiresRepublish"]
-            .into_iter()
-            .any(|key| new.at(&["spec", key]) != old.at(&["spec", key])),
+        "CSIDriver" => [
+            "tokenRequests",
+            "requiresRepublish",
+            "podInfoOnMount",
+            "seLinuxMount",
+        ]
+        .into_iter()
+        .any(|key| new.at(&["spec", key]) != old.at(&["spec", key])),
         "PriorityClass" => false,
         _ => differs("spec"),
     };
@@ -349,8 +356,23 @@ fn secret_names(account: &mut StoredObject) {
     }
 }
 
-/// Drops a data source that claims do not support.
-fn known_data_source(claim: &mut StoredObject) {
+/// Drops a data source that claims do not support; since 1.24 both fields have it.
+fn known_data_source(claim: &mut StoredObject, version: KubernetesVersion) {
+    if version.has(ANY_SOURCE_IS_KEPT) {
+        let Some(spec) = spec_mut(claim) else { return };
+        let source =
+            |spec: &Map<String, Value>, key: &str| spec.get(key).filter(|source| !source.is_null()).cloned();
+        match (source(spec, "dataSource"), source(spec, "dataSourceRef")) {
+            (Some(source), None) => {
+                spec.insert("dataSourceRef".to_owned(), source);
+            }
+            (None, Some(source)) if source.get("namespace").is_none_or(Value::is_null) => {
+                spec.insert("dataSource".to_owned(), source);
+            }
+            _ => {}
+        }
+        return;
+    }
     let Some(Value::Object(source)) = claim.at(&["spec", "dataSource"]) else {
         return;
     };

@@ -47,7 +47,8 @@ async fn a_client_gets_the_refusals_of_rules() {
         api_message(refused),
         (
             422,
-            "Widget.x.dev \"a\" is invalid: spec.replicas: Invalid value: 10: failed rule: self < 10".to_owned()
+            "Widget.x.dev \"a\" is invalid: spec.replicas: Invalid value: 10: failed rule: self < 10"
+                .to_owned()
         )
     );
     widgets.create(&PostParams::default(), &widget(3)).await.unwrap();

@@ -27,7 +27,7 @@ pub(super) fn autoscaler(body: &Object, old: Option<&Object>, c: &mut Check) {
     } else if max.number() < 1 {
         max.invalid_as(c, &max.number().to_string(), "must be greater than 0");
     }
-    if min.is_set() && !says_required && max.number() < min.number() {
+    if min.is_set() && max.number() < min.number() {
         max.invalid_as(
             c,
             &max.number().to_string(),

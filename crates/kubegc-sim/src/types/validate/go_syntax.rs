@@ -258,6 +258,7 @@ fn internal(version: KubernetesVersion, value: &Value, ty: &Type) -> Value {
         (Type::Bool, Value::Null) => false.into(),
         (Type::Int32 | Type::Int64 | Type::IntOrString | Type::Double, Value::Null) => 0.into(),
         (Type::Quantity, Value::Null) => "0".into(),
+        (Type::Quantity, Value::String(text)) => Quantity::canonical(text).unwrap_or_default().into(),
         (_, value) => value.clone(),
     }
 }
@@ -280,7 +281,10 @@ fn internal_struct(version: KubernetesVersion, value: &Value, id: StructId) -> V
             // Embedded, with the names of `v1`.
             shown.extend(inner.as_object().cloned().unwrap_or_default());
         } else if !(is_pod && (OF_SECURITY_CONTEXT.contains(&field.name) || field.name == "serviceAccount")) {
-            shown.insert(go_name(field.name), internal(version, inner, &field.ty));
+            shown.insert(
+                internal_name(id.name(), field.name),
+                internal(version, inner, &field.ty),
+            );
         }
     }
     if is_pod && let Some(context) = shown.get_mut("SecurityContext").and_then(Value::as_object_mut) {
@@ -294,6 +298,20 @@ fn internal_struct(version: KubernetesVersion, value: &Value, id: StructId) -> V
         }
     }
     Value::Object(shown)
+}
+
+/// The name of a field in the internal form of this type, where it is not that of `v1`.
+fn internal_name(of: &str, json: &str) -> String {
+    let is_rbd = of.starts_with("RBD");
+    match json {
+        "monitors" if is_rbd => "CephMonitors".to_owned(),
+        "image" | "pool" if is_rbd => "RBD".to_owned() + &go_name(json),
+        "user" if is_rbd => "RadosUser".to_owned(),
+        "chapAuthDiscovery" => "DiscoveryCHAPAuth".to_owned(),
+        "chapAuthSession" => "SessionCHAPAuth".to_owned(),
+        "diskURI" => "DataDiskURI".to_owned(),
+        _ => go_name(json),
+    }
 }
 
 /// The Go name of a field: abbreviations at its beginning are upper case.

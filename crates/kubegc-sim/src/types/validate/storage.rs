@@ -248,7 +248,15 @@ pub(super) fn volume_updated(body: &Object, old: &Object, c: &mut Check) {
     }
     pinned_at(&spec, &old, "volumeMode", body, "string", c);
     if old.get("nodeAffinity").is_set() {
+        let before = c.causes.len();
         pinned_at(&spec, &old, "nodeAffinity", body, "core.VolumeNodeAffinity", c);
+        if c.since(27) {
+            for cause in c.causes.iter_mut().skip(before) {
+                cause
+                    .message
+                    .push_str(", except for updating from beta label to GA");
+            }
+        }
     }
 }
 
@@ -258,6 +266,8 @@ fn pinned_at(spec: &At<'_>, old: &At<'_>, key: &str, body: &Object, ty: &str, c:
     if new.value != old.value {
         let shown = if new.is_set() {
             go_syntax::value(c.version, new.value, ty)
+        } else if c.version.has(super::VALUES_ARE_JSON) {
+            "null".to_owned()
         } else {
             "\"null\"".to_owned()
         };
@@ -267,7 +277,11 @@ fn pinned_at(spec: &At<'_>, old: &At<'_>, key: &str, body: &Object, ty: &str, c:
 
 /// `ValidatePersistentVolumeClaimSpec`.
 pub(super) fn claim(body: &Object, c: &mut Check) {
-    let spec = At::root(body, "spec");
+    claim_spec(&At::root(body, "spec"), c);
+}
+
+/// The specification of a claim, or of the template of one.
+pub(super) fn claim_spec(spec: &At<'_>, c: &mut Check) {
     let modes = spec.get("accessModes");
     if modes.is_empty() {
         modes.required(c, "at least 1 access mode is required");
@@ -336,15 +350,31 @@ pub(super) fn claim_updated(body: &Object, old: &Object, c: &mut Check) {
         spec
     };
     if pinned(&spec) != pinned(&old_spec) {
-        let problem = "spec is immutable after creation except resources.requests for bound claims\n";
+        let problem = match c.since(29) {
+            true => {
+                "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound \
+                 claims\n"
+            }
+            false => "spec is immutable after creation except resources.requests for bound claims\n",
+        };
         spec.forbidden(c, problem);
     }
     let size = |spec: &At<'_>| Quantity::parse(spec.get("resources").get("requests").key("storage").text());
     let requests = spec.get("resources").get("requests").get("storage");
-    if size(&spec).unwrap_or_else(|| Quantity::decimal_si(0))
-        < size(&old_spec).unwrap_or_else(|| Quantity::decimal_si(0))
-    {
-        requests.forbidden(c, "field can not be less than previous value");
+    let zero = || Quantity::decimal_si(0);
+    let (new_size, old_size) = (
+        size(&spec).unwrap_or_else(zero),
+        size(&old_spec).unwrap_or_else(zero),
+    );
+    if new_size < old_size {
+        // The feature gate `RecoverVolumeExpansionFailure` is on since 1.32.
+        let capacity = At::root(body, "status").get("capacity").key("storage");
+        let capacity = Quantity::parse(capacity.text()).unwrap_or_else(zero);
+        if !c.since(32) {
+            requests.forbidden(c, "field can not be less than previous value");
+        } else if new_size <= capacity {
+            requests.forbidden(c, "field can not be less than status.capacity");
+        }
     }
     pinned_at(&spec, &old_spec, "volumeMode", body, "string", c);
 }

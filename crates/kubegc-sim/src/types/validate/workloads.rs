@@ -202,6 +202,11 @@ pub(super) fn replica_set(body: &Object, c: &mut Check) {
 /// `ValidateStatefulSetSpec`.
 pub(super) fn stateful_set(body: &Object, c: &mut Check) {
     let spec = At::root(body, "spec");
+    if c.since(33) {
+        for template in spec.get("volumeClaimTemplates").items() {
+            super::storage::claim_spec(&template.get("spec"), c);
+        }
+    }
     let policy = spec.get("podManagementPolicy");
     match policy.text() {
         "OrderedReady" | "Parallel" => {}
@@ -465,6 +470,7 @@ fn job_part(spec: &At<'_>, c: &mut Check) {
             }
         }
     }
+    newer_job_fields(spec, c);
     let template = spec.get("template");
     self::template(&template, c);
     let policy = template.get("spec").get("restartPolicy");
@@ -475,12 +481,103 @@ fn job_part(spec: &At<'_>, c: &mut Check) {
     }
 }
 
+/// The fields of a Job that releases after 1.20 added, with upstream's rules.
+fn newer_job_fields(spec: &At<'_>, c: &mut Check) {
+    let is_indexed = spec.get("completionMode").text() == "Indexed";
+    const NEEDS_INDEXES: &str = "requires indexed completion mode";
+    let per_index = spec.get("backoffLimitPerIndex");
+    if per_index.is_set() {
+        per_index.not_negative(c);
+        if !is_indexed {
+            per_index.invalid(c, NEEDS_INDEXES);
+        }
+    }
+    let failed = spec.get("maxFailedIndexes");
+    if failed.is_set() {
+        failed.not_negative(c);
+        if !per_index.is_set() {
+            per_index.required(c, "when maxFailedIndexes is specified");
+        }
+    }
+    let manager = spec.get("managedBy");
+    if manager.is_set() {
+        let is_path = manager.text().split_once('/').is_some_and(|(domain, path)| {
+            formats::subdomain(c.version, domain).is_empty() && !path.is_empty()
+        });
+        if !is_path {
+            let problem = "must be a domain-prefixed path (such as \"acme.io/foo\")";
+            manager.invalid(c, problem);
+        }
+    }
+    let success = spec.get("successPolicy");
+    if success.is_set() && !is_indexed {
+        success.invalid_typed(c, "*batch.SuccessPolicy", NEEDS_INDEXES);
+    } else {
+        for rule in success.get("rules").items() {
+            let (count, indexes) = (rule.get("succeededCount"), rule.get("succeededIndexes"));
+            if !count.is_set() && !indexes.is_set() {
+                rule.required(
+                    c,
+                    "at least one of succeededCount or succeededIndexes must be specified",
+                );
+            }
+        }
+    }
+    let policy = spec.get("podFailurePolicy");
+    for rule in policy.get("rules").items() {
+        if rule.get("action").text() == "FailIndex" && !per_index.is_set() {
+            let action = rule.get("action");
+            action.invalid(c, "requires the backoffLimitPerIndex to be set");
+        }
+        let codes = rule.get("onExitCodes");
+        for value in codes.get("values").items() {
+            if codes.get("operator").text() == "In" && value.number() == 0 {
+                value.invalid_as(c, "0", "must not be 0 for the In operator");
+            }
+        }
+    }
+    let replacement = spec.get("podReplacementPolicy");
+    if replacement.is_set() {
+        let supported: &[&str] = match policy.is_set() {
+            true => &["Failed"],
+            false => &["Failed", "TerminatingOrFailed"],
+        };
+        if !supported.contains(&replacement.text()) {
+            replacement.unsupported(c, supported);
+        }
+    }
+}
+
+/// Elastic indexed Jobs change their completions together with their parallelism (since 1.27).
+fn completions_updated(spec: &At<'_>, old: &At<'_>, c: &mut Check) {
+    let is_elastic = c.since(27) && spec.get("completionMode").text() == "Indexed";
+    if !is_elastic {
+        pinned(spec, old, "completions", "int32", c);
+        return;
+    }
+    let (new, before) = (spec.get("completions"), old.get("completions"));
+    if new.value == before.value {
+        return;
+    }
+    if !new.is_set() || new.value != spec.get("parallelism").value {
+        new.invalid(c, "can only be modified in tandem with spec.parallelism");
+    }
+}
+
 /// `ValidateJobUpdate`.
 pub(super) fn job_updated(body: &Object, old: &Object, c: &mut Check) {
     let (spec, old) = (At::root(body, "spec"), At::root(old, "spec"));
     job_spec(&spec, c);
-    pinned(&spec, &old, "completions", "int32", c);
+    completions_updated(&spec, &old, c);
     pinned(&spec, &old, "selector", SELECTOR, c);
+    for (key, ty) in [
+        ("podFailurePolicy", "*batch.PodFailurePolicy"),
+        ("backoffLimitPerIndex", "*int32"),
+        ("managedBy", "*string"),
+        ("successPolicy", "*batch.SuccessPolicy"),
+    ] {
+        pinned(&spec, &old, key, ty, c);
+    }
     pinned(&spec, &old, "template", "core.PodTemplateSpec", c);
     if c.since(21) {
         pinned(&spec, &old, "completionMode", "string", c);

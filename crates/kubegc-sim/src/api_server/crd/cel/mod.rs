@@ -437,7 +437,11 @@ impl Engine<'_> {
         } else if !given.is_empty() && message.is_empty() {
             causes.push(invalid("message", "message must be non-empty if specified"));
         } else if message.contains('\n') {
-            causes.push(invalid("message", "message must not contain line breaks"));
+            let problem = match self.version.has(FIELDS_ARE_NOT_NAMED) {
+                true => "must not contain line breaks",
+                false => "message must not contain line breaks",
+            };
+            causes.push(invalid("message", problem));
         } else if source.contains('\n') && message.is_empty() {
             let problem = "message must be specified if rule contains line breaks";
             causes.push(Cause::required(at("message"), problem));
@@ -451,7 +455,10 @@ impl Engine<'_> {
             if !field.is_empty()
                 && let Err(problem) = field_path(field, schema)
             {
-                let problem = format!("fieldPath must be a valid path: {problem}");
+                let problem = match self.version.has(FIELDS_ARE_NOT_NAMED) {
+                    true => "must be a valid path".to_owned(),
+                    false => format!("fieldPath must be a valid path: {problem}"),
+                };
                 causes.push(invalid("fieldPath", &problem));
             }
         }
@@ -621,8 +628,9 @@ impl Engine<'_> {
         ratchets: bool,
         causes: &mut Vec<Cause>,
     ) {
-        let kind = match value {
-            _ if !self.version.has(VALUES_ARE_SHOWN) => quoted(text(schema, "type")),
+        let kind = quoted(text(schema, "type"));
+        let failed = match value {
+            _ if !self.version.has(VALUES_ARE_SHOWN) => kind.clone(),
             Value::Object(_) | Value::Array(_) | Value::Null => String::new(),
             scalar => scalar.to_string(),
         };
@@ -679,7 +687,7 @@ impl Engine<'_> {
                     causes.push(failure(
                         &rule,
                         &place.path,
-                        &kind,
+                        &failed,
                         schema,
                         message.unwrap_or_else(|| rule.message()),
                     ));
@@ -802,6 +810,9 @@ fn shown(error: &ExecutionError) -> String {
         | ExecutionError::ValuesNotComparable(..)
         | ExecutionError::UnsupportedBinaryOperator(..)
         | ExecutionError::UnexpectedType { .. } => "no such overload".to_owned(),
+        ExecutionError::FunctionError { message, .. } if message.starts_with("string parse error") => {
+            "type conversion error from 'string' to 'int'".to_owned()
+        }
         ExecutionError::FunctionError { message, .. } => message.clone(),
         other => other.to_string(),
     }
@@ -828,5 +839,7 @@ fn blocks(cause: &Cause) -> bool {
         .iter()
         .any(|text| cause.message.contains(text))
 }
+/// Problems of rules do not repeat the name of their field.
+const FIELDS_ARE_NOT_NAMED: Behavior = Behavior::since_about(33, "between 1.31 and 1.36");
 /// Failures of rules show simple values; before, the types of all values.
 const VALUES_ARE_SHOWN: Behavior = Behavior::since(35, 0, "kubernetes #132798");
