@@ -49,7 +49,7 @@ pub(super) fn collection_namespace(call: &Call) -> Option<&str> {
 }
 
 fn one(server: &ApiServer, call: &Call, kind: KindId, query: &Query, view: &View) -> Result<Reply, Refusal> {
-    Wanted::read(query.text("resourceVersion"), server.version(), false)?.reached(server.revision())?;
+    Wanted::read(query.text("resourceVersion"))?.reached(server.revision())?;
     let response = if query.flag("export") == Some(true) && call.subresource.is_empty() {
         let exact = query.flag("exact") == Some(true);
         server.exported(kind, &call.namespace, &call.name, exact)

@@ -313,64 +313,6 @@ impl Engine<'_> {
         }
     }
 
-    /// The values of the variables of a policy; those that cannot be evaluated are missing.
-    pub(in crate::api_server) fn variables(&self, variables: &[Value], scope: &Value) -> Vec<(String, Cel)> {
-        let mut values: Vec<(String, Cel)> = Vec::new();
-        for variable in variables {
-            if let Ok(value) = self.evaluated(text(variable, "expression"), scope, &values) {
-                values.push((text(variable, "name").to_owned(), value));
-            }
-        }
-        values
-    }
-
-    /// Whether an expression of a policy holds. `scope` has its variables, such as `object`; `variables` are
-    /// those of the policy.
-    ///
-    /// # Errors
-    /// The reason why it cannot be evaluated.
-    pub(in crate::api_server) fn holds(
-        &self,
-        expression: &str,
-        scope: &Value,
-        variables: &[(String, Cel)],
-    ) -> Result<bool, String> {
-        match self.evaluated(expression, scope, variables)? {
-            Cel::Bool(holds) => Ok(holds),
-            _ => Err("must evaluate to bool".to_owned()),
-        }
-    }
-
-    /// The message that an expression of a policy returns, if the message can be shown.
-    pub(in crate::api_server) fn message(
-        &self,
-        expression: &str,
-        scope: &Value,
-        variables: &[(String, Cel)],
-    ) -> Option<String> {
-        let Ok(Cel::String(message)) = self.evaluated(expression, scope, variables) else {
-            return None;
-        };
-        shown_message(&message)
-    }
-
-    fn evaluated(&self, expression: &str, scope: &Value, variables: &[(String, Cel)]) -> Result<Cel, String> {
-        if expression.trim().is_empty() {
-            return Err("no expression".to_owned());
-        }
-        let program = self.programs.get(expression)?;
-        if program.references().has_variable("authorizer") {
-            return Err("authorizer is not covered by this simulated API server".to_owned());
-        }
-        let mut context = Context::with_env(Arc::clone(&ENVIRONMENT));
-        for (name, value) in scope.as_object().into_iter().flatten() {
-            context.add_variable_from_value(name.clone(), values::dynamic(value));
-        }
-        let variables = variables.iter().cloned();
-        context.add_variable_from_value("variables", values::map(variables));
-        program.execute(&context).map_err(|error| shown(&error))
-    }
-
     /// `uncorrelatable` is the nearest place above whose items have no former values. Depth is bounded by the
     /// parser that read the schema.
     fn schema(
