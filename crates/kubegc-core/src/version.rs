@@ -191,7 +191,7 @@ pub mod behavior {
     /// A delete with response 404 counts as a virtual delete, not as an error.
     pub const DELETE_NOT_FOUND_IS_ABSENCE: Behavior = Behavior::since(36, 0, "kubernetes #136817");
     /// Errors of validation print values as JSON, before with Go's `%#v`.
-    pub const VALUES_ARE_JSON: Behavior = Behavior::since_about(34, "between 1.33 and 1.36");
+    pub const VALUES_ARE_JSON: Behavior = Behavior::since(34, 0, "kubernetes #132314");
     /// Errors about long values say what they may be.
     pub const TOO_LONG_MAY_NOT_BE: Behavior = Behavior::since(32, 0, "kubernetes #128553");
     /// The API server honours a resourceVersion precondition.

@@ -1,7 +1,7 @@
 //! The requests that the API server still refuses at the end of a simulation, by the objects that wait for
 //! them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use kubegc_control_plane::{Act, Actor, Step, Why};
 use kubegc_core::{ObjectRef, Uid};
@@ -17,13 +17,13 @@ impl<'s> Refusals<'s> {
     /// Collects them.
     ///
     /// # Complexity
-    /// O(s) for s steps.
+    /// O(s log s) for s steps.
     pub(crate) fn of(steps: &'s [Step]) -> Self {
         let mut refusals = Self::default();
         if !steps.iter().any(is_refused) {
             return refusals;
         }
-        let mut last = HashMap::<(Actor, Verb, &ObjectRef), &Step>::new();
+        let mut last = BTreeMap::<(Actor, Verb, &ObjectRef), &Step>::new();
         for step in steps {
             last.insert((step.actor, Verb::of(step.act), &step.object), step);
         }
@@ -54,7 +54,7 @@ fn is_refused(step: &Step) -> bool {
 }
 
 /// The verb of a request, as far as a later answer to it settles an earlier one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Verb {
     Delete,
     DeleteCollection,

@@ -60,7 +60,7 @@ impl Finder<'_> {
             Cause::Component { name } => {
                 let is_its = |finalizer: &str| {
                     let known = finalizers::find(finalizer);
-                    known.is_some_and(|known| known.owner == Owner::External(*name))
+                    known.is_some_and(|known| known.owner == Owner::External(name))
                 };
                 let mut fixes = Vec::new();
                 if let Some(first) = all.first() {

@@ -20,13 +20,13 @@ use crate::{
 /// of this update.
 const PRECONDITION_FOLLOWS_UPDATE: Behavior = Behavior::since(17, 0, "kubernetes #85516");
 /// The object in the response to a finished deletion has the deletion's revision, not that of the last write.
-const RESPONSES_SHOW_DELETION_REVISION: Behavior = Behavior::since_about(27, "kubernetes #115620");
+const RESPONSES_SHOW_DELETION_REVISION: Behavior = Behavior::since(26, 0, "kubernetes #113369");
 /// The `Status` in the response to a finished deletion has the deletion's revision too. Its place, the
 /// metadata of the `Status`, is inferred from discussions of the change: no recording shows it.
 const STATUSES_SHOW_DELETION_REVISION: Behavior = Behavior::since_about(38, "kubernetes #138724");
 
 /// The deletion of a Job with the default policy returns a warning, because it orphans the pods.
-const JOBS_WARN: Behavior = Behavior::since_about(22, "after 1.20");
+const JOBS_WARN: Behavior = Behavior::since(23, 0, "kubernetes #104080");
 const JOB_WARNING: &str = "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background \
                            to remove them or set propagationPolicy=Orphan to suppress this warning";
 

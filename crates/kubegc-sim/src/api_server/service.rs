@@ -7,7 +7,7 @@
 //! [`REST.afterDelete`](https://github.com/kubernetes/kubernetes/blob/v1.23.0/pkg/registry/core/service/storage/storage.go);
 //! [`Allocator.release`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/registry/core/service/ipallocator/ipallocator.go).
 
-use kubegc_core::{Behavior, DeleteOptions, KindId, ObjectMeta};
+use kubegc_core::{Behavior, DeleteOptions, KindId, ObjectMeta, version::behavior};
 use serde_json::Value;
 
 use super::{ApiServer, ResponseBody, delete::Outcome};
@@ -18,10 +18,6 @@ use crate::{
 
 /// The removal of a Service deletes its Endpoints; a DELETE that leaves the Service terminating does not.
 const ENDPOINTS_FOLLOW_REMOVAL: Behavior = Behavior::since(23, 0, "kubernetes #96684");
-
-/// Addresses are allocated by IPAddresses (feature gate `MultiCIDRServiceAllocator`: beta and off from 1.31).
-const ADDRESSES_ARE_OBJECTS: Behavior =
-    Behavior::since(33, 0, "feature gate MultiCIDRServiceAllocator is on");
 
 /// Deletes a Service. Up to 1.22 every DELETE also deletes the Endpoints and responds with a Status, even if
 /// the Service waits for a finalizer.
@@ -60,7 +56,7 @@ pub(super) fn refuse_unreferable(server: &mut ApiServer, service: &StoredObject)
                 .collect()
         }
     };
-    if !server.version.has(ADDRESSES_ARE_OBJECTS)
+    if !server.version.has(behavior::ADDRESSES_ARE_OBJECTS)
         || problems.is_empty()
         || spec("type") == "ExternalName"
         || spec("clusterIP") == "None"
@@ -101,7 +97,7 @@ pub(super) fn removed(server: &mut ApiServer, service: &StoredObject) {
     if server.version.has(ENDPOINTS_FOLLOW_REMOVAL) {
         delete_endpoints(server, &service.meta);
     }
-    if server.version.has(ADDRESSES_ARE_OBJECTS) {
+    if server.version.has(behavior::ADDRESSES_ARE_OBJECTS) {
         delete_addresses(server, service);
     }
 }

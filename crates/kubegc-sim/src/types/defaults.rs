@@ -428,7 +428,7 @@ fn service(spec: &mut Object, version: KubernetesVersion) {
         spec.insert("externalTrafficPolicy".to_owned(), "Cluster".into());
     }
     if version.minor() >= 22 {
-        if text(spec, "type") != "ExternalName" || version.minor() < 26 {
+        if text(spec, "type") != "ExternalName" || version.minor() < 24 {
             set_nil(spec, "internalTrafficPolicy", "Cluster");
         }
         if text(spec, "type") == "LoadBalancer" {

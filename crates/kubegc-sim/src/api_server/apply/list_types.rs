@@ -72,17 +72,17 @@ pub(super) enum Ownership {
 
 impl Dialect {
     pub(super) fn of(version: KubernetesVersion, types: bool) -> Self {
-        let since = |minor: u16, why: &'static str| version.has(Behavior::since_about(minor, why));
+        let since = |minor: u16, why: &'static str| version.has(Behavior::since(minor, 0, why));
         Self {
             nulls_are_values: types,
-            includes_empty_objects: since(22, "structured-merge-diff 4.2"),
+            includes_empty_objects: since(21, "structured-merge-diff 4.1.0"),
             follows_applied_order: since(24, "structured-merge-diff 4.2.1"),
-            prunes_by_sets: types && !since(21, "structured-merge-diff 4.1"),
-            references_are_atomic: since(22, "kubernetes #97989"),
+            prunes_by_sets: types && !since(21, "structured-merge-diff 4.1.0"),
+            references_are_atomic: since(22, "kubernetes #97989, #100684"),
             services_have_protocols: since(21, "the default is a part of the schema"),
             follows_schema: types && since(20, "structured-merge-diff 4.0.2"),
             splits_owned_values: !since(22, "structured-merge-diff 4.2"),
-            splits_untyped_maps: !since(21, "structured-merge-diff 4.1"),
+            splits_untyped_maps: !since(22, "structured-merge-diff 4.1.2"),
         }
     }
 }

@@ -231,7 +231,7 @@ impl ApiServer {
 }
 
 /// Errors about configurations name the object.
-const REFUSALS_NAME_THE_OBJECT: Behavior = Behavior::since_about(21, "kubernetes #97639");
+const REFUSALS_NAME_THE_OBJECT: Behavior = Behavior::since(23, 0, "kubernetes #104351");
 
 impl ApiServer {
     /// Decodes the result of applying a configuration.

@@ -23,7 +23,7 @@ use crate::{
 /// Server-side apply is served by default.
 pub(super) const APPLY_IS_SERVED: Behavior = Behavior::since(16, 0, "kubernetes #81956");
 /// Directives of a strategic merge patch that apply to no list are dropped; before, they became items.
-const UNMET_DIRECTIVES_ARE_DROPPED: Behavior = Behavior::since_about(28, "kubernetes #117568");
+const UNMET_DIRECTIVES_ARE_DROPPED: Behavior = Behavior::since(28, 0, "kubernetes #117568");
 
 /// The body of a patch is decoded for its own sake, to find unknown and repeated fields.
 const PATCHES_ARE_DECODED_FIRST: Behavior = Behavior::since(25, 0, "ServerSideFieldValidation");
