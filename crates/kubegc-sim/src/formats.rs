@@ -265,13 +265,17 @@ pub(crate) fn parse_ip(value: &str) -> Option<IpAddr> {
 }
 
 /// `IsValidIP`.
-pub(crate) fn ip(value: &str) -> Vec<String> {
-    let problem = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
-    parse_ip(value)
-        .is_none()
-        .then(|| problem.to_owned())
-        .into_iter()
-        .collect()
+pub(crate) fn ip(version: KubernetesVersion, value: &str) -> Vec<String> {
+    /// `StrictIPCIDRValidation`.
+    const ZEROS_ARE_REFUSED: Behavior = Behavior::since_about(36, "kubernetes #122550");
+    let problem = match parse_ip(value) {
+        None => "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)",
+        Some(IpAddr::V4(ip)) if ip.to_string() != value && version.has(ZEROS_ARE_REFUSED) => {
+            "must not have leading 0s"
+        }
+        Some(_) => return Vec::new(),
+    };
+    vec![problem.to_owned()]
 }
 
 /// `IsValidPercent`.

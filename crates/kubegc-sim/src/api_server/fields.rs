@@ -30,7 +30,20 @@ fn built_in(resource: &ApiResource) -> &'static [&'static str] {
             "status.podIP",
             "status.podIPs",
         ],
-        ("" | "events.k8s.io", "events") => &[
+        ("events.k8s.io", "events") => &[
+            "reason",
+            "regarding.apiVersion",
+            "regarding.fieldPath",
+            "regarding.kind",
+            "regarding.name",
+            "regarding.namespace",
+            "regarding.resourceVersion",
+            "regarding.uid",
+            "reportingController",
+            "source",
+            "type",
+        ],
+        ("", "events") => &[
             "involvedObject.apiVersion",
             "involvedObject.fieldPath",
             "involvedObject.kind",
@@ -139,9 +152,13 @@ fn value(resource: &ApiResource, object: &StoredObject, field: &str) -> String {
                     all => all.join(","),
                 };
             }
-            _ if field.starts_with("involvedObject.") && *resource.group == *"events.k8s.io" => {
+            // Events are stored as those of the core group, if their types are known.
+            "reportingController" if object.at(&["reportingComponent"]).is_some() => {
+                vec!["reportingComponent"]
+            }
+            _ if field.starts_with("regarding.") && object.at(&["involvedObject"]).is_some() => {
                 let rest = field.split('.').skip(1);
-                std::iter::once("regarding").chain(rest).collect()
+                std::iter::once("involvedObject").chain(rest).collect()
             }
             _ => field.split('.').collect(),
         }

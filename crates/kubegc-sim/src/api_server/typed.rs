@@ -33,6 +33,9 @@ impl ApiServer {
         if &*resource.kind == "Service" {
             service::prepare(object, None, self.version);
         }
+        if &*resource.kind == "EndpointSlice" && &*resource.version == "v1" {
+            prepare::without_topology(object, None);
+        }
         self.normalized(kind, object)
     }
 
@@ -51,6 +54,9 @@ impl ApiServer {
         prepare::update(new, old, &resource.kind, self.version, self.now);
         if &*resource.kind == "Service" && part == Part::Whole {
             service::prepare(new, Some(old), self.version);
+        }
+        if &*resource.kind == "EndpointSlice" && &*resource.version == "v1" {
+            prepare::without_topology(new, Some(old));
         }
         self.normalized(kind, new)?;
         if part.can_increment_generation() {

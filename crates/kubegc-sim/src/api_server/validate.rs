@@ -134,6 +134,11 @@ impl KindRules {
                 wholes: 2,
                 ..usual
             },
+            ("events.k8s.io", "events")
+                if &*resource.version == "v1" && version.has(once::OTHERS_ARE_VALIDATED_ONCE) =>
+            {
+                Self { wholes: 0, ..usual }
+            }
             ("", "events" | "limitranges")
             | ("events.k8s.io", "events")
             | ("discovery.k8s.io", "endpointslices") => Self { changes: 0, ..usual },

@@ -18,7 +18,7 @@ use crate::api_server::crd::beta;
 type Object = Map<String, Value>;
 
 /// Autoscalers are stored as `v2`; before, as `v1`.
-const AUTOSCALERS_ARE_STORED_AS_V2: Behavior =
+pub(super) const AUTOSCALERS_ARE_STORED_AS_V2: Behavior =
     Behavior::since_about(25, "autoscaling/v2 is stable since 1.23");
 
 /// A resource with some versions that differ in shape from the stored one.

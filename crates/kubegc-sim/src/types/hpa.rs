@@ -116,6 +116,7 @@ pub(super) fn to_v1(object: &mut Object) {
         }
     }
     if let Some(status) = object_mut(object, "status") {
+        status.entry("currentReplicas").or_insert_with(|| 0.into());
         if let Some(Value::Array(mut metrics)) = status.remove("currentMetrics") {
             let percent = metrics
                 .iter()

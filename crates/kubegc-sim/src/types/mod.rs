@@ -68,10 +68,12 @@ pub fn has_type(resource: &ApiResource) -> bool {
 }
 
 /// The struct of a kind's stored shape.
-pub(crate) fn stored_as(resource: &ApiResource) -> Option<StructId> {
+pub(crate) fn stored_as(resource: &ApiResource, version: KubernetesVersion) -> Option<StructId> {
     let name = match &*resource.kind {
-        // Later versions omit numbers that earlier ones write.
-        "HorizontalPodAutoscaler" => "HorizontalPodAutoscaler.autoscaling.v2beta2",
+        // `v2` omits numbers that earlier versions write.
+        "HorizontalPodAutoscaler" if !version.has(convert::AUTOSCALERS_ARE_STORED_AS_V2) => {
+            "HorizontalPodAutoscaler.autoscaling.v2beta2"
+        }
         kind => kind,
     };
     StructId::named(name)
@@ -86,7 +88,7 @@ pub(crate) fn normalize(
     resource: &ApiResource,
     version: KubernetesVersion,
 ) -> Result<(), String> {
-    let Some(id) = stored_as(resource) else {
+    let Some(id) = stored_as(resource, version) else {
         return Ok(());
     };
     let body = std::mem::take(object.body_mut());

@@ -173,6 +173,39 @@ pub(crate) fn update(
     }
 }
 
+/// Removes what `v1` of endpoint slices has for the topology of `v1beta1`, unless the endpoints stay.
+/// Only a name of a node that the slice had is kept.
+///
+/// # Upstream
+/// `dropTopologyOnV1` in `pkg/registry/discovery/endpointslice/strategy.go`, 1.21.
+pub(crate) fn without_topology(new: &mut StoredObject, old: Option<&StoredObject>) {
+    const HOST: [&str; 2] = ["deprecatedTopology", "kubernetes.io/hostname"];
+    let before = old.and_then(|old| old.at(&["endpoints"]));
+    if before.is_some() && before == new.at(&["endpoints"]) {
+        return;
+    }
+    let host = |endpoint: &Value| endpoint.get(HOST[0])?.get(HOST[1]).cloned();
+    let known: Vec<Value> = before
+        .and_then(Value::as_array)
+        .map(|before| before.iter().filter_map(host).collect())
+        .unwrap_or_default();
+    let Some(Value::Array(endpoints)) = new.body_mut().get_mut("endpoints") else {
+        return;
+    };
+    for endpoint in endpoints {
+        let name = host(endpoint).filter(|name| known.contains(name));
+        let Some(fields) = endpoint.as_object_mut() else {
+            continue;
+        };
+        fields.remove(HOST[0]);
+        if let Some(name) = name
+            && is_nil(fields, "nodeName")
+        {
+            fields.insert("nodeName".to_owned(), name);
+        }
+    }
+}
+
 /// Sets the generation of an object in its normal form that is to replace `old`.
 pub(crate) fn count(new: &mut StoredObject, old: &StoredObject, kind: &str, version: KubernetesVersion) {
     let differs = |key: &str| new.at(&[key]) != old.at(&[key]);

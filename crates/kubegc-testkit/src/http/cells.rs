@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use kubegc_core::Timestamp;
+use kubegc_core::{Behavior, KubernetesVersion, Timestamp};
 use kubegc_sim::{StoredObject, label_selector};
 use serde_json::{Map, Value, json};
 
@@ -65,6 +65,7 @@ pub(super) fn count(shown: &Value, pointer: &str) -> usize {
 
 /// The cell of a column that is more than one value. `shown` is the object in its JSON form.
 pub(super) fn computed(
+    version: KubernetesVersion,
     resource: &str,
     column: &str,
     object: &StoredObject,
@@ -75,7 +76,7 @@ pub(super) fn computed(
     let text = |path: &str| at(path).as_str().unwrap_or_default();
     let pair = |first: &str, second: &str| format!("{}/{}", text(first), text(second));
     json!(match (resource, column) {
-        ("pods", "Ready" | "Status" | "Restarts") => return pod(shown, column),
+        ("pods", "Ready" | "Status" | "Restarts") => return pod(version, shown, column, now),
         ("events", "Count") => return event_count(shown),
         ("configmaps", "Data") => return json!(count(shown, "/data") + count(shown, "/binaryData")),
         ("storageclasses", "Name") => {
@@ -141,7 +142,7 @@ pub(super) fn computed(
         ("horizontalpodautoscalers", "Reference") => {
             pair("/spec/scaleTargetRef/kind", "/spec/scaleTargetRef/name")
         }
-        ("horizontalpodautoscalers", "Targets") => targets(shown),
+        ("horizontalpodautoscalers", "Targets") => targets(version, shown),
         _ => return Value::Null,
     })
 }
@@ -231,7 +232,10 @@ fn some_of(values: &[String], missing: &str) -> String {
     }
 }
 
-fn pod(shown: &Value, column: &str) -> Value {
+/// The restarts of a pod are a text, with the time since the last one.
+const LAST_RESTARTS_ARE_SHOWN: Behavior = Behavior::since_about(22, "kubernetes #100142");
+
+fn pod(version: KubernetesVersion, shown: &Value, column: &str, now: Timestamp) -> Value {
     let status = &shown["status"];
     let mut reason = match status["reason"].as_str() {
         Some(reason) if !reason.is_empty() => reason.to_owned(),
@@ -243,9 +247,15 @@ fn pod(shown: &Value, column: &str) -> Value {
         Some(signal) if signal != 0 => format!("Signal:{signal}"),
         _ => format!("ExitCode:{}", terminated["exitCode"].as_i64().unwrap_or(0)),
     };
+    let ended_at = |container: &Value| {
+        let time = container.pointer("/lastState/terminated/finishedAt")?.as_str()?;
+        Timestamp::parse(time).ok()
+    };
+    let mut last_restart = None;
     let (mut restarts, mut ready, mut initializing) = (0_i64, 0, false);
     for (index, container) in items(status, "/initContainerStatuses").iter().enumerate() {
         restarts = restarts.saturating_add(restarts_of(container));
+        last_restart = last_restart.max(ended_at(container));
         let (terminated, waiting) = (&container["state"]["terminated"], &container["state"]["waiting"]);
         reason = if terminated.is_object() {
             if terminated["exitCode"].as_i64().unwrap_or(0) == 0 {
@@ -266,9 +276,11 @@ fn pod(shown: &Value, column: &str) -> Value {
     }
     if !initializing {
         restarts = 0;
+        last_restart = None;
         let mut runs = false;
         for container in items(status, "/containerStatuses").iter().rev() {
             restarts = restarts.saturating_add(restarts_of(container));
+            last_restart = last_restart.max(ended_at(container));
             let state = &container["state"];
             let (waits, ends) = (
                 text(&state["waiting"]["reason"]),
@@ -296,7 +308,11 @@ fn pod(shown: &Value, column: &str) -> Value {
     match column {
         "Ready" => json!(format!("{ready}/{}", items(shown, "/spec/containers").len())),
         "Status" => json!(reason),
-        _ => json!(restarts),
+        _ if !version.has(LAST_RESTARTS_ARE_SHOWN) => json!(restarts),
+        _ => match last_restart {
+            Some(time) if restarts > 0 => json!(format!("{restarts} ({} ago)", since(Some(time), now))),
+            _ => json!(restarts.to_string()),
+        },
     }
 }
 
@@ -557,7 +573,8 @@ fn event(shown: &Value, column: &str, now: Timestamp) -> String {
 fn event_count(shown: &Value) -> Value {
     let paths = ["/series/count", "/count", "/deprecatedCount"];
     let mut counts = paths.iter().filter_map(|path| shown.pointer(path)?.as_i64());
-    json!(counts.next().unwrap_or(0))
+    // An event without series and without a count happened once.
+    json!(counts.find(|count| *count != 0).unwrap_or(1))
 }
 
 fn volume(resource: &str, shown: &Value, column: &str) -> String {
@@ -669,21 +686,36 @@ fn request_state(shown: &Value) -> String {
     state
 }
 
-fn targets(shown: &Value) -> String {
+/// Which resource a target is of.
+const TARGETS_ARE_NAMED: Behavior = Behavior::since(30, 0, "kubernetes #122804");
+
+fn targets(version: KubernetesVersion, shown: &Value) -> String {
     const SHOWN: usize = 2;
     let percent = |value: &Value| format!("{value}%");
+    let named = |resource: &str| match version.has(TARGETS_ARE_NAMED) {
+        true => format!("{resource}: "),
+        false => String::new(),
+    };
     let mut all = Vec::new();
     if let Some(target) = shown["spec"].get("targetCPUUtilizationPercentage") {
         let current = shown["status"].get("currentCPUUtilizationPercentage");
         all.push(format!(
-            "{}/{}",
+            "{}{}/{}",
+            named("cpu"),
             current.map_or("<unknown>".to_owned(), percent),
             percent(target)
         ));
     }
     for (index, metric) in items(shown, "/spec/metrics").iter().enumerate() {
-        let of_type = metric["type"].as_str().unwrap_or_default().to_lowercase();
+        let of_type = match metric["type"].as_str().unwrap_or_default() {
+            "ContainerResource" => "containerResource".to_owned(),
+            other => other.to_lowercase(),
+        };
         let target = &metric[&of_type]["target"];
+        let name = match of_type.as_str() {
+            "resource" | "containerResource" => named(metric[&of_type]["name"].as_str().unwrap_or_default()),
+            _ => String::new(),
+        };
         let current = shown.pointer(&format!("/status/currentMetrics/{index}/{of_type}/current"));
         let current = current.unwrap_or(&Value::Null);
         let known = |key: &str| number_or_text(&current[key], "<unknown>");
@@ -695,10 +727,14 @@ fn targets(shown: &Value) -> String {
                     plain(&target["averageValue"])
                 )
             }
-            "pods" | "resource" if !target["averageValue"].is_null() => {
-                format!("{}/{}", known("averageValue"), plain(&target["averageValue"]))
+            "pods" | "resource" | "containerResource" if !target["averageValue"].is_null() => {
+                format!(
+                    "{name}{}/{}",
+                    known("averageValue"),
+                    plain(&target["averageValue"])
+                )
             }
-            "resource" => {
+            "resource" | "containerResource" => {
                 let current = &current["averageUtilization"];
                 let current = if current.is_null() {
                     "<unknown>".to_owned()
@@ -711,7 +747,7 @@ fn targets(shown: &Value) -> String {
                 } else {
                     percent(target)
                 };
-                format!("{current}/{target}")
+                format!("{name}{current}/{target}")
             }
             "external" | "object" => format!("{}/{}", known("value"), number_or_text(&target["value"], "0")),
             _ => "<unknown type>".to_owned(),

@@ -84,8 +84,11 @@ fn json_only(request: &http::Request<Bytes>, reply: Option<Reply>) -> Result<Opt
     Ok(reply)
 }
 
+/// `/version` says which releases the server emulates and stays compatible with.
+const EMULATION_IS_SHOWN: Behavior = Behavior::since_about(33, "kubernetes #128279");
+
 fn version(version: KubernetesVersion) -> Value {
-    json!({
+    let mut shown = json!({
         "major": "1",
         "minor": version.minor().to_string(),
         "gitVersion": format!("v{version}"),
@@ -93,9 +96,16 @@ fn version(version: KubernetesVersion) -> Value {
         "gitTreeState": "clean",
         "buildDate": "1970-01-01T00:00:00Z",
         "goVersion": "",
-        "compiler": "",
+        "compiler": "gc",
         "platform": "linux/amd64",
-    })
+    });
+    if version.has(EMULATION_IS_SHOWN) {
+        shown["emulationMajor"] = "1".into();
+        shown["emulationMinor"] = version.minor().to_string().into();
+        shown["minCompatibilityMajor"] = "1".into();
+        shown["minCompatibilityMinor"] = version.minor().saturating_sub(1).to_string().into();
+    }
+    shown
 }
 
 /// A schema that defines nothing: clients then skip the validation that they would do themselves.

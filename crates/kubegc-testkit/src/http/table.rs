@@ -68,7 +68,14 @@ pub(super) fn of<T: Borrow<StoredObject>>(
             Cell::Value(pointer, missing) => cells::value(&shown, pointer, missing),
             Cell::Count(pointer) => cells::count(&shown, pointer).into(),
             Cell::Path(path) => custom_cell(&shown, path, &column.of_type, now),
-            Cell::Computed => cells::computed(&view.resource.resource, &column.name, object, &shown, now),
+            Cell::Computed => cells::computed(
+                view.version,
+                &view.resource.resource,
+                &column.name,
+                object,
+                &shown,
+                now,
+            ),
         };
         let mut row = json!({"cells": columns.iter().map(cell).collect::<Vec<_>>(), "object": null});
         match view.rows {
@@ -256,7 +263,14 @@ mod tests {
         for resource in COLUMNS.lines().filter_map(|line| line.strip_prefix('@')) {
             for column in listed(resource, KubernetesVersion::LATEST).expect("it has columns") {
                 if column.cell == Cell::Computed {
-                    let cell = cells::computed(resource, &column.name, &object, &shown, Timestamp::EPOCH);
+                    let cell = cells::computed(
+                        KubernetesVersion::LATEST,
+                        resource,
+                        &column.name,
+                        &object,
+                        &shown,
+                        Timestamp::EPOCH,
+                    );
                     assert_ne!(cell, Value::Null, "{resource} {}", column.name);
                 }
             }

@@ -79,7 +79,7 @@ fn tables_have_the_cells_of_kubectl() {
         (
             "/api/v1/namespaces/shop/pods",
             "Name,Ready,Status,Restarts,Age,IP,Node,Nominated Node,Readiness Gates",
-            r#"["web","1/2","Running",3,"2m5s","<none>","n","<none>","<none>"]"#,
+            r#"["web","1/2","Running","3","2m5s","<none>","n","<none>","<none>"]"#,
         ),
         (
             "/api/v1/namespaces?fieldSelector=metadata.name%3Dshop",

@@ -23,6 +23,8 @@ const UNREADY_PODS_HAVE_A_POLICY: Behavior = Behavior::since(27, 0, "PDBUnhealth
 
 /// A budget with more healthy pods than it needs does not say that it needs them.
 const BUDGETS_SAY_WHY: Behavior = Behavior::since_about(27, "kubernetes #112546");
+/// A budget has a condition that says whether it allows disruptions.
+const BUDGETS_SHOW_WHETHER_THEY_ALLOW: Behavior = Behavior::since_about(22, "kubernetes #98127");
 
 impl ApiServer {
     /// Evicts a pod.
@@ -93,9 +95,8 @@ impl ApiServer {
         let mut budgets = self.objects(kind, Some(&pod.meta.namespace));
         budgets.retain(|budget| selects(budget, pod, old));
         if budgets.len() > 1 {
-            return Err(status::internal_error(
-                "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
-            ));
+            let problem = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
+            return Err(status::denied(500, problem.to_owned()));
         }
         Ok(budgets.pop().map(|budget| (kind, budget)))
     }
@@ -165,8 +166,11 @@ impl ApiServer {
         put(
             &mut changed,
             &["status", "disruptedPods", pod],
-            Some(&time.into()),
+            Some(&time.clone().into()),
         );
+        if self.version.has(BUDGETS_SHOW_WHETHER_THEY_ALLOW) {
+            allow(&mut changed, allowed - 1, &time);
+        }
         self.commit(kind, changed, EventType::Modified);
         Ok(())
     }
@@ -281,6 +285,40 @@ fn set_scheduled(pod: &mut StoredObject, now: &str) {
         "lastTransitionTime": now,
     }));
     put(pod, &path, Some(&conditions.into()));
+}
+
+/// Sets the condition of a budget that allows so many disruptions.
+///
+/// # Upstream
+/// `UpdateDisruptionAllowedCondition` in `component-helpers/apps/poddisruptionbudget/helpers.go`, 1.30.
+fn allow(budget: &mut StoredObject, disruptions: i64, now: &str) {
+    let (state, reason) = match disruptions > 0 {
+        true => ("True", "SufficientPods"),
+        false => ("False", "InsufficientPods"),
+    };
+    let path = ["status", "conditions"];
+    let generation = budget.at(&["status", "observedGeneration"]).cloned();
+    let mut conditions = budget
+        .at(&path)
+        .and_then(Value::as_array)
+        .cloned()
+        .unwrap_or_default();
+    let known = conditions
+        .iter()
+        .position(|condition| condition["type"] == "DisruptionAllowed");
+    let since = known.map(|index| conditions.remove(index));
+    let since = since.filter(|condition| condition["status"] == state);
+    let since = since.map_or_else(|| now.into(), |condition| condition["lastTransitionTime"].clone());
+    let condition = json!({
+        "type": "DisruptionAllowed",
+        "status": state,
+        "observedGeneration": generation,
+        "lastTransitionTime": since,
+        "reason": reason,
+        "message": "",
+    });
+    conditions.insert(known.unwrap_or(conditions.len()), condition);
+    put(budget, &path, Some(&conditions.into()));
 }
 
 /// Whether a budget selects a pod. Without a selector it selects none. An empty selector selects all pods,

@@ -175,7 +175,7 @@ pub(super) fn pod_spec(spec: &At<'_>, c: &mut Check) {
     for alias in aliases.items() {
         let ip = alias.get("ip");
         if c.since(31) {
-            for problem in formats::ip(ip.text()) {
+            for problem in formats::ip(c.version, ip.text()) {
                 ip.invalid_as(c, &quoted(ip.text()), &problem);
             }
         } else if formats::parse_ip(ip.text()).is_none() {
@@ -616,7 +616,7 @@ pub(super) fn status_updated(body: &Map<String, Value>, old: &Map<String, Value>
         restarted(&status.get(list), &old_status.get(list), policy, c);
     }
     for ip in status.get("podIPs").items() {
-        for problem in formats::ip(ip.get("ip").text()) {
+        for problem in formats::ip(c.version, ip.get("ip").text()) {
             ip.invalid_as(c, &ip.get("ip").shown(), &problem);
         }
     }

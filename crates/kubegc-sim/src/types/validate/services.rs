@@ -80,7 +80,7 @@ pub(super) fn service(body: &Object, c: &mut Check) {
     }
     cluster_addresses(&spec, c);
     for ip in spec.get("externalIPs").items() {
-        let problems = formats::ip(ip.text());
+        let problems = formats::ip(c.version, ip.text());
         if problems.is_empty() {
             ordinary_ip(&ip, c);
         } else {
@@ -175,7 +175,7 @@ fn cluster_addresses(spec: &At<'_>, c: &mut Check) {
     let (single, all) = (spec.get("clusterIP"), spec.get("clusterIPs"));
     if !c.since(20) {
         if !matches!(single.text(), "" | "None") {
-            single.problems(c, formats::ip(single.text()));
+            single.problems(c, formats::ip(c.version, single.text()));
         }
         return;
     }
@@ -201,7 +201,7 @@ fn cluster_addresses(spec: &At<'_>, c: &mut Check) {
             }
             continue;
         }
-        let problems = formats::ip(address.text());
+        let problems = formats::ip(c.version, address.text());
         has_invalid |= !problems.is_empty();
         address.problems(c, problems);
     }
@@ -389,7 +389,7 @@ pub(super) fn endpoints(body: &Object, c: &mut Check) {
         }
         for address in lists.iter().flat_map(At::items) {
             let ip = address.get("ip");
-            for problem in formats::ip(ip.text()) {
+            for problem in formats::ip(c.version, ip.text()) {
                 ip.invalid_as(c, &quoted(ip.text()), &problem);
             }
             if !address.get("hostname").text().is_empty() {
@@ -438,7 +438,7 @@ pub(super) fn endpoint_slice(body: &Object, c: &mut Check) {
                 addresses.too_many(c, addresses.len(), ADDRESSES_MAX);
             }
             for address in addresses.items() {
-                slice_address(&address, kind.text(), c);
+                slice_address(&addresses, &address, kind.text(), c);
             }
             if endpoint.get("nodeName").is_set() {
                 endpoint.get("nodeName").subdomain(c);
@@ -460,6 +460,7 @@ pub(super) fn endpoint_slice(body: &Object, c: &mut Check) {
             if endpoint.get("hostname").is_set() {
                 endpoint.get("hostname").label(c);
             }
+            zone_hints(&endpoint.get("hints").get("forZones"), c);
         }
     }
     let ports = At::root(body, "ports");
@@ -485,9 +486,41 @@ pub(super) fn endpoint_slice(body: &Object, c: &mut Check) {
     }
 }
 
-fn slice_address(address: &At<'_>, kind: &str, c: &mut Check) {
+/// `validateHints`.
+fn zone_hints(zones: &At<'_>, c: &mut Check) {
+    const ZONES_MAX: usize = 8;
+    if zones.len() > ZONES_MAX {
+        zones.too_many(c, zones.len(), ZONES_MAX);
+        return;
+    }
+    let mut seen: Vec<String> = Vec::new();
+    for zone in zones.items() {
+        let name = zone.get("name");
+        if seen.iter().any(|known| known == name.text()) {
+            name.duplicate(c);
+        } else {
+            seen.push(name.text().to_owned());
+        }
+        for problem in formats::label_value(c.version, name.text()) {
+            name.invalid(c, &problem);
+        }
+    }
+}
+
+fn slice_address(all: &At<'_>, address: &At<'_>, kind: &str, c: &mut Check) {
     let parsed = formats::parse_ip(address.text());
     match kind {
+        "IPv4" | "IPv6" if c.since(33) => {
+            for problem in formats::ip(c.version, address.text()) {
+                address.invalid_as(c, &quoted(address.text()), &problem);
+            }
+            let Some(ip) = parsed else { return };
+            if ip.is_ipv4() != (kind == "IPv4") {
+                let problem = format!("must be an {kind} address");
+                all.invalid_as(c, &quoted(address.text()), &problem);
+            }
+            ordinary_ip(address, c);
+        }
         "IPv4" | "IPv6" => {
             let fits = parsed.is_some_and(|ip| ip.is_ipv4() == (kind == "IPv4"));
             if !fits {

@@ -392,23 +392,7 @@ pub(super) fn class(body: &Object, c: &mut Check) {
             provisioner.invalid_as(c, &quoted(shown), &problem);
         }
     }
-    const COUNT_MAX: usize = 512;
-    const BYTES_MAX: usize = 256 * 1024;
-    let parameters = At::root(body, "parameters");
-    if parameters.len() > COUNT_MAX {
-        parameters.too_long(c, COUNT_MAX);
-    } else {
-        let mut bytes = 0;
-        for (key, value) in parameters.entries() {
-            bytes += key.len() + value.text().len();
-            if key.is_empty() {
-                parameters.invalid_as(c, "\"\"", "field can not be empty.");
-            }
-        }
-        if bytes > BYTES_MAX {
-            parameters.too_long(c, BYTES_MAX);
-        }
-    }
+    parameters(&At::root(body, "parameters"), c);
     let policy = At::root(body, "reclaimPolicy");
     if !policy.text().is_empty() && !matches!(policy.text(), "Delete" | "Retain") {
         policy.unsupported(c, &["Delete", "Retain"]);
@@ -462,9 +446,30 @@ pub(super) fn attributes_class(body: &Object, c: &mut Check) {
             driver.invalid_as(c, &quoted(&name), &problem);
         }
     }
-    let parameters = At::root(body, "parameters");
-    if parameters.is_empty() {
-        parameters.required(c, "must contain at least one key/value pair");
+    let sent = At::root(body, "parameters");
+    if sent.is_empty() {
+        sent.required(c, "must contain at least one key/value pair");
+    }
+    parameters(&sent, c);
+}
+
+/// `validateParameters`.
+fn parameters(sent: &At<'_>, c: &mut Check) {
+    const COUNT_MAX: usize = 512;
+    const BYTES_MAX: usize = 256 * 1024;
+    if sent.len() > COUNT_MAX {
+        sent.too_long(c, COUNT_MAX);
+        return;
+    }
+    let mut bytes = 0;
+    for (key, value) in sent.entries() {
+        bytes += key.len() + value.text().len();
+        if key.is_empty() {
+            sent.invalid_as(c, "\"\"", "field can not be empty.");
+        }
+    }
+    if bytes > BYTES_MAX {
+        sent.too_long(c, BYTES_MAX);
     }
 }
 

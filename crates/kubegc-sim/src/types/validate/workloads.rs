@@ -701,6 +701,9 @@ pub(super) fn status(kind: &str, body: &Object, old: &Object, c: &mut Check) {
             start.invalid(c, "field is immutable for unsuspended job once set");
         }
     }
+    if kind == "Job" && c.since(32) {
+        finished_job(&status, &At::root(old, "status"), c);
+    }
     let shares: &[&str] = match kind {
         "Deployment" => &["updatedReplicas", "readyReplicas", "availableReplicas"],
         "ReplicaSet" | "ReplicationController" => {
@@ -757,4 +760,83 @@ pub(super) fn controller_revision(body: &Object, c: &mut Check) {
         data.required(c, "data is mandatory");
     }
     At::root(body, "revision").not_negative(c);
+}
+
+/// What belongs to the conditions of a job that has ended; checked where the fields have changed.
+///
+/// # Upstream
+/// `validateJobStatus` and `ValidateJobStatusUpdate` in
+/// [`validation.go`](https://github.com/kubernetes/kubernetes/blob/v1.32.0/pkg/apis/batch/validation/validation.go),
+/// with the options of `jobStatusStrategy`.
+fn finished_job(new: &At<'_>, old: &At<'_>, c: &mut Check) {
+    let is_true = |status: &At<'_>, kind: &str| {
+        let conditions = status.get("conditions");
+        conditions
+            .items()
+            .any(|condition| condition.get("type").text() == kind && condition.get("status").text() == "True")
+    };
+    let [complete, failed, to_fail, to_complete] =
+        ["Complete", "Failed", "FailureTarget", "SuccessCriteriaMet"].map(|kind| is_true(new, kind));
+    let [was_complete, had_failed, was_to_fail, was_to_complete] =
+        ["Complete", "Failed", "FailureTarget", "SuccessCriteriaMet"].map(|kind| is_true(old, kind));
+    let (ended, had_ended) = (complete || failed, was_complete || had_failed);
+    let differs = |key: &str| new.get(key).value != old.get(key).value;
+    let conditions = new.get("conditions");
+    let (start, completion) = (new.get("startTime"), new.get("completionTime"));
+    if (complete != was_complete || failed != had_failed) && complete && failed {
+        conditions.invalid_as(c, "", "cannot set Complete=True and Failed=true conditions");
+    }
+    if (complete != was_complete || to_fail != was_to_fail) && complete && to_fail {
+        conditions.invalid_as(
+            c,
+            "",
+            "cannot set Complete=True and FailureTarget=true conditions",
+        );
+    }
+    if complete != was_complete || differs("completionTime") {
+        if completion.is_set() && !complete {
+            let problem = "cannot set completionTime when there is no Complete=True condition";
+            completion.invalid(c, problem);
+        }
+        if complete && !completion.is_set() {
+            completion.required(c, "completionTime is required for Complete jobs");
+        }
+    }
+    let is_before = start.is_set() && completion.is_set() && completion.text() < start.text();
+    if (differs("startTime") || differs("completionTime")) && is_before {
+        completion.invalid(c, "completionTime cannot be set before startTime");
+    }
+    if (failed != had_failed || to_fail != was_to_fail) && failed && !to_fail {
+        let problem = "cannot set Failed=True condition without the FailureTarget=true condition";
+        conditions.invalid_as(c, "", problem);
+    }
+    if (complete != was_complete || to_complete != was_to_complete) && complete && !to_complete {
+        let problem = "cannot set Complete=True condition without the SuccessCriteriaMet=true condition";
+        conditions.invalid_as(c, "", problem);
+    }
+    if (ended != had_ended || differs("active")) && ended && new.get("active").number() > 0 {
+        new.get("active")
+            .invalid(c, "active>0 is invalid for finished job");
+    }
+    if (ended != had_ended || differs("startTime")) && ended && !start.is_set() {
+        start.required(c, "startTime is required for finished job");
+    }
+    if to_complete && failed {
+        let problem = "cannot set SuccessCriteriaMet=True and Failed=true conditions";
+        conditions.invalid_as(c, "", problem);
+    }
+    if to_complete && to_fail {
+        let problem = "cannot set SuccessCriteriaMet=True and FailureTarget=true conditions";
+        conditions.invalid_as(c, "", problem);
+    }
+    for (kind, is, was) in [
+        ("Failed", failed, had_failed),
+        ("Complete", complete, was_complete),
+        ("FailureTarget", to_fail, was_to_fail),
+    ] {
+        if was && !is {
+            let problem = format!("cannot disable the terminal {kind}=True condition");
+            conditions.invalid_as(c, "", &problem);
+        }
+    }
 }
