@@ -81,9 +81,9 @@ fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
     for (category, (agree, all)) in requests {
         println!("{category}: {agree} of {all} requests agree");
     }
-    if reasons > 0 {
-        // Rounded down: 100 % means all of them.
-        let percent = (supported_reasons * 1000 / reasons) as f64 / 10.0;
+    // Rounded down: 100 % means all of them.
+    if let Some(permille) = (supported_reasons * 1000).checked_div(reasons) {
+        let percent = permille as f64 / 10.0;
         println!("{supported_reasons} of {reasons} reasons are supported ({percent} %)");
     }
     println!("{passed} passed, {failed} failed");

@@ -174,14 +174,8 @@ fn added(like: &Value, namespace: &str, uid: &str, is_waiting: bool) -> Value {
     item
 }
 
-/// The number of cases, few unless more are asked for.
-fn cases() -> u32 {
-    let asked = std::env::var("PROPTEST_CASES").ok();
-    asked.and_then(|cases| cases.parse().ok()).unwrap_or(32)
-}
-
 proptest! {
-    #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, rng_seed: RngSeed::Fixed(35), ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, rng_seed: RngSeed::Fixed(35), ..ProptestConfig::default() })]
 
     /// For each outcome that a fate names, some completion of the dump has it: owners that are missing do not
     /// exist, exist, or wait for dependents.
