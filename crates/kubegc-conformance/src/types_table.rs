@@ -4,7 +4,8 @@
 //! releases had. The schemas of a release add what the table lacks: kinds, structs, fields with the release
 //! that has them first, and fields that a release no longer has. Merging a second time changes nothing.
 //!
-//! A new field is taken to be on by default. Where its feature gate is off, its `>20` becomes `>99?20` by hand.
+//! A new field is taken to be on by default. Where its feature gate is off, its `>20` becomes `>99?20` by
+//! hand.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

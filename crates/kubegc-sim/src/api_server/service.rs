@@ -41,8 +41,8 @@ pub(super) fn delete(
     Ok(outcome)
 }
 
-/// Refuses a new service whose name cannot be a part of a path: its address is allocated before it is validated, and an IPAddress
-/// refers to a service by its name.
+/// Refuses a new service whose name cannot be a part of a path: its address is allocated before it is
+/// validated, and an IPAddress refers to a service by its name.
 pub(super) fn refuse_unreferable(server: &mut ApiServer, service: &StoredObject) -> Result<(), Refusal> {
     let spec = |key: &str| service.text_at(&["spec", key]);
     let name = &*service.meta.name;

@@ -10,6 +10,7 @@ mod instance;
 mod openapi;
 mod registration;
 pub(super) mod resource;
+mod selectable;
 mod string_formats;
 mod structural;
 mod validation;

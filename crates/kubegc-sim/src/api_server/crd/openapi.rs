@@ -288,7 +288,8 @@ impl Validator {
         let mut outcome = Outcome::default();
         if let Some(of_items) = schema.get("items").filter(|items| items.is_object()) {
             for (index, item) in items.iter().enumerate() {
-                // Older releases pass the index to the outermost check only, and that check does not print it.
+                // Older releases pass the index to the outermost check only, and that check does not print
+                // it.
                 match self.rules.types_are_reasons {
                     true => outcome.merge(self.value(&format!("{path}[{index}]"), item, of_items)),
                     false => outcome.merge(self.value(path, item, of_items)),

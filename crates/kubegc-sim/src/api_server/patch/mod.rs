@@ -193,7 +193,8 @@ fn may_edit_managers(format: PatchType, body: &[u8]) -> bool {
 /// Reads the body of a patch.
 ///
 /// # Errors
-/// 400 for a body that is not JSON; 400, before 1.25 500, for a merge patch that is not an object (nor a list).
+/// 400 for a body that is not JSON; 400, before 1.25 500, for a merge patch that is not an object (nor a
+/// list).
 ///
 /// # Upstream
 /// `applyJSPatch` in

@@ -164,7 +164,7 @@ impl ApiServer {
             && !options.force
             && !existing.managers.list().is_some_and(is_owned)
         {
-            // The replicas belong to nobody yet.
+            // The replicas have no manager yet.
             return Err(self.scale_conflict());
         }
         let resource = self.resource(kind);

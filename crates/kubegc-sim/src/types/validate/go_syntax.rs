@@ -214,8 +214,8 @@ pub(crate) fn value(version: KubernetesVersion, value: &Value, ty: &str) -> Stri
     syntax(value, ty)
 }
 
-/// A value of this Go type as JSON. The types of `v1` have names for JSON and omit empty values; internal types
-/// have neither: each field is shown, by its Go name.
+/// A value of this Go type as JSON. The types of `v1` have names for JSON and omit empty values; internal
+/// types have neither: each field is shown, by its Go name.
 fn json(version: KubernetesVersion, value: &Value, ty: &str) -> Value {
     if let Some(item) = ty.strip_prefix("[]") {
         return match value {

@@ -9,6 +9,7 @@ mod cluster;
 mod config;
 mod container;
 pub(crate) mod go_syntax;
+mod jobs;
 mod networking;
 mod pod;
 mod references;
@@ -144,8 +145,8 @@ fn whole(resource: &ApiResource, object: &StoredObject, body: &Object, old: Opti
         "StatefulSet" if old.is_none() => workloads::stateful_set(body, c),
         "DaemonSet" => workloads::daemon_set(body, c),
         "ControllerRevision" => workloads::controller_revision(body, c),
-        "Job" => workloads::job(object, body, c),
-        "CronJob" => workloads::cron_job(object, body, old.is_none(), c),
+        "Job" => jobs::job(object, body, c),
+        "CronJob" => jobs::cron_job(object, body, old.is_none(), c),
         "HorizontalPodAutoscaler" => autoscaling::autoscaler(body, old, c),
         "Ingress" => networking::ingress(body, old, is_beta, c),
         "IngressClass" => networking::ingress_class(body, c),
@@ -191,7 +192,7 @@ fn changed(resource: &ApiResource, body: &Object, old: &Object, c: &mut Check) {
         "ControllerRevision" if body.get("data") != old.get("data") => {
             At::root(body, "data").invalid(c, "field is immutable");
         }
-        "Job" => workloads::job_updated(body, old, c),
+        "Job" => jobs::job_updated(body, old, c),
         "IngressClass" => networking::ingress_class_updated(body, old, c),
         "RoleBinding" | "ClusterRoleBinding" => access::binding_updated(body, old, c),
         "StorageClass" => storage::class_updated(body, old, c),
