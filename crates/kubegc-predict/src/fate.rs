@@ -360,9 +360,15 @@ impl fmt::Display for Finding {
                 controller,
                 is_certain,
             } => {
-                let (object, controller) = (object.short(), controller.short());
                 let is = if *is_certain { "is" } else { "may be" };
-                write!(f, "{object} {is} created again by {controller}, which is kept")
+                // The API server creates the addresses of Services.
+                let by = if *controller.kind == *"Service" {
+                    "for"
+                } else {
+                    "by"
+                };
+                let (object, controller) = (object.short(), controller.short());
+                write!(f, "{object} {is} created again {by} {controller}, which is kept")
             }
             Self::UnseenDependents { kinds } => {
                 let shown = kinds.len().min(KINDS_SHOWN);

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use kubegc_core::{
     ObjectMeta, ObjectRef,
     record::{Body, Deployment, Pod, Record, ReplicaSet, Resource, StatefulSet},
+    version::behavior,
 };
 
 use crate::{
@@ -46,7 +47,7 @@ pub(crate) fn findings(cluster: &Cluster, fates: &[ObjectFate]) -> Vec<Finding> 
             }
         }
     }
-    let mut findings = Vec::new();
+    let mut findings: Vec<Finding> = recreations.addresses().collect();
     for (owner, deleted) in deleted {
         let controller = cluster.object_ref(owner);
         for (fate, recreation) in recreations.of_controller(owner, &deleted) {
@@ -69,6 +70,33 @@ struct Recreations<'a> {
 }
 
 impl<'a> Recreations<'a> {
+    /// The deleted IPAddresses of Services that are kept: the API server finds within a minute that they are
+    /// missing.
+    ///
+    /// # Upstream
+    /// [`ipallocator/controller/repairip.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/registry/core/service/ipallocator/controller/repairip.go)
+    fn addresses(&self) -> impl Iterator<Item = Finding> {
+        let has_addresses = self.cluster.version.has(behavior::ADDRESSES_ARE_OBJECTS);
+        let deleted = self.fates.iter().filter(move |fate| {
+            has_addresses && *fate.object.kind == *"IPAddress" && matches!(fate.fate, Fate::Deleted { .. })
+        });
+        deleted.filter_map(|fate| {
+            let record = self.cluster.snapshot.record_at(fate.position as usize)?;
+            let Body::IpAddress(address) = &*record.body else {
+                return None;
+            };
+            let parent = address.parent.known().filter(|parent| parent.is_service())?;
+            let service = self
+                .cluster
+                .by_name(Resource::Services, &parent.namespace, &parent.name)?;
+            self.is_kept(service).then(|| Finding::CreatedAgain {
+                object: ObjectRef::clone(&fate.object),
+                controller: self.cluster.object_ref(service),
+                is_certain: true,
+            })
+        })
+    }
+
     fn fate_at(&self, position: u32) -> Option<&'a ObjectFate> {
         let found = self.fates.binary_search_by_key(&position, |fate| fate.position);
         self.fates.get(found.ok()?)

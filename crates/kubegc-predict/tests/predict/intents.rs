@@ -437,3 +437,31 @@ fn colours_change_headings_only() {
     let plain = coloured.replace("\u{1b}[1;31m", "").replace("\u{1b}[0m", "");
     assert_eq!(plain, forecast.to_text(Detail::default()));
 }
+
+/// Addresses of Services are objects from 1.33 on, and the API server creates one that is missing.
+#[test]
+fn the_address_of_a_kept_service_is_created_again() {
+    for (release, is_created_again) in [("1.32.0", false), ("1.33.0", true)] {
+        let mut fixture = Fixture::default();
+        let spec = json!({ "spec": { "clusterIP": "10.96.0.7", "clusterIPs": ["10.96.0.7"] } });
+        fixture.add("v1", "Service", "shop", "web", spec);
+        let parent = json!({ "group": "", "resource": "services", "namespace": "shop", "name": "web" });
+        let api_version = if is_created_again {
+            "networking.k8s.io/v1"
+        } else {
+            "networking.k8s.io/v1beta1"
+        };
+        let spec = json!({ "spec": { "parentRef": parent } });
+        fixture.add(api_version, "IPAddress", "", "10.96.0.7", spec);
+        let version = release.parse().expect("a release that kubegc knows");
+        let mut reader = Reader::new(version).complete("all");
+        let document = common::list(&fixture.objects);
+        reader.read("dump", &document[..]).expect("a list");
+        let snapshot = reader.finish().expect("the kinds are known");
+        let cluster = Cluster::new(version, snapshot, Assumptions::default());
+        let intent = delete("IPAddress/10.96.0.7", DeleteOptions::default());
+        let text = text(&cluster, &[intent]);
+        let finding = "ipaddress/10.96.0.7 is created again for service/web -n shop, which is kept";
+        assert_eq!(text.contains(finding), is_created_again, "{release}: {text}");
+    }
+}
