@@ -57,6 +57,11 @@ pub(super) struct Dialect {
     pub(super) splits_owned_values: bool,
     /// Whether that includes maps without a schema.
     pub(super) splits_untyped_maps: bool,
+    /// Whether an apply that does not change the object never sets the time of its manager, not even if it
+    /// changes the owned fields.
+    pub(super) keeps_times: bool,
+    /// Whether an apply changes the object if the values differ, rather than the field sets.
+    pub(super) compares_values: bool,
 }
 
 /// The ownership of a map, a list or another value.
@@ -78,6 +83,8 @@ impl Dialect {
             includes_empty_objects: since(21, "structured-merge-diff 4.1.0"),
             follows_applied_order: since(24, "structured-merge-diff 4.2.1"),
             prunes_by_sets: types && !since(21, "structured-merge-diff 4.1.0"),
+            keeps_times: since(25, "managedFieldsUpdater.Apply"),
+            compares_values: since(29, "structured-merge-diff 4.3.0"),
             references_are_atomic: since(22, "kubernetes #97989, #100684"),
             services_have_protocols: since(21, "the default is a part of the schema"),
             follows_schema: types && since(20, "structured-merge-diff 4.0.2"),

@@ -351,7 +351,8 @@ impl Problem {
 /// The object after the configuration was applied, and the owners of its fields.
 ///
 /// # Upstream
-/// `Updater.Apply` in `structured-merge-diff/v4/merge/update.go`, v4.4.
+/// `Updater.Apply` in `structured-merge-diff/v4/merge/update.go`, v4.4, and `managedFieldsUpdater.Apply` in
+/// [`managedfieldsupdater.go`](https://github.com/kubernetes/apimachinery/blob/v0.36.0/pkg/util/managedfields/internal/managedfieldsupdater.go).
 fn merged(
     live: &Value,
     applied: &Value,
@@ -377,7 +378,12 @@ fn merged(
     if !request.force && !conflicts.is_empty() {
         return Err(Problem::Conflicts(conflicts));
     }
-    if !comparison.is_empty() || last != fields {
+    let is_changed = if dialect.compares_values {
+        merged != *live
+    } else {
+        !comparison.is_empty()
+    };
+    if is_changed || !dialect.keeps_times && last != fields {
         managers.touch(&request.manager, &request.time.to_string());
     }
     managers.follow(Some(&request.manager), &comparison);
