@@ -10,6 +10,7 @@ use serde::{
     de::{self, MapAccess, SeqAccess, Visitor},
 };
 use serde_json::Value;
+use serde_saphyr::DuplicateKeyPolicy;
 
 use super::{
     problem::{self, Refusal},
@@ -22,7 +23,7 @@ use super::{
 /// `MaxRequestBodyBytes` in `apiserver/pkg/server/config.go`, 1.20.2.
 pub(crate) const BYTES_MAX: usize = 3 * 1024 * 1024;
 
-const YAML: &str = "application/yaml";
+pub(super) const YAML: &str = "application/yaml";
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 /// The hint for a client that sends protobuf.
 const PROTOBUF_HINT: &str = " (the test cluster does not decode protobuf: send JSON, with `kubectl create -f FILE` or \
@@ -99,11 +100,14 @@ fn excerpt(body: &[u8]) -> String {
     text
 }
 
-/// Reads YAML, of which JSON is a part. The reader's own budget bounds depth, nodes and the growth of
-/// aliases.
+/// Reads YAML, of which JSON is a part. The last value of a repeated key is used. The reader's own budget
+/// bounds depth, nodes and the growth of aliases.
 pub(super) fn yaml(body: &[u8]) -> Result<Value, String> {
     let text = str::from_utf8(body).map_err(|error| error.to_string())?;
-    let options = serde_saphyr::options! { legacy_octal_numbers: true };
+    let options = serde_saphyr::options! {
+        legacy_octal_numbers: true,
+        duplicate_keys: DuplicateKeyPolicy::LastWins,
+    };
     let read = serde_saphyr::from_str_with_options::<Yaml>(text, options);
     let problem = |error: serde_saphyr::Error| {
         format!(

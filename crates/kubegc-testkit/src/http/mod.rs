@@ -38,6 +38,7 @@ mod call;
 mod cells;
 mod deletion;
 mod discovery;
+mod duplicates;
 mod json_path;
 mod names;
 mod node;

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::{
     Call, Verb,
     access::Requester,
-    body, deletion,
+    body, deletion, duplicates,
     options::{self, ListOptions},
     page,
     problem::{self, Cause, Refusal},
@@ -65,7 +65,7 @@ fn perform(
         Verb::Create => {
             options::write_options(query, "CreateOptions", server.version())?;
             let body = body::object(request, expected_kind(call, view))?;
-            warnings = unknown_fields(server, call, kind, query, &body)?;
+            warnings = misplaced_fields(server, call, kind, query, request, &body)?;
             if review::is_review(&view.resource) {
                 return review::respond(server, &view.resource, &call.namespace, body, requester);
             }
@@ -77,12 +77,12 @@ fn perform(
         Verb::Update => {
             options::write_options(query, "UpdateOptions", server.version())?;
             let body = body::object(request, expected_kind(call, view))?;
-            warnings = unknown_fields(server, call, kind, query, &body)?;
+            warnings = misplaced_fields(server, call, kind, query, request, &body)?;
             store(server, call, kind, |server| update(server, call, kind, body))
         }
         Verb::Patch => {
             options::write_options(query, "PatchOptions", server.version())?;
-            warnings = unknown_fields_of_patch(server, call, kind, query, request)?;
+            warnings = misplaced_fields_of_patch(server, call, kind, query, request)?;
             let work = patch(call, kind, query, request)?;
             store(server, call, kind, work)
         }
@@ -104,18 +104,20 @@ fn perform(
     render(server, kind, view, response)
 }
 
-/// The warnings about fields of a body that its kind does not have.
+/// The warnings about fields of a body that occur more than once, or that its kind does not have. Of the
+/// repeated keys of YAML, only the first one is reported.
 ///
 /// # Errors
 /// 400 with `fieldValidation=Strict`.
 ///
 /// # Upstream
 /// `createHandler` in `apiserver/pkg/endpoints/handlers/create.go`, 1.27.
-fn unknown_fields(
+fn misplaced_fields(
     server: &ApiServer,
     call: &Call,
     kind: KindId,
     query: &Query,
+    request: &http::Request<Bytes>,
     body: &Value,
 ) -> Result<Vec<String>, Refusal> {
     let Some(is_strict) = options::field_validation(query, server.version()) else {
@@ -125,17 +127,31 @@ fn unknown_fields(
     if !matches!(&*call.subresource, "" | "status") {
         return Ok(Vec::new());
     }
-    let unknown = named(server.unknown_fields(kind, body, false));
-    if unknown.is_empty() || !is_strict {
-        return Ok(unknown);
+    let unknown = server.unknown_fields(kind, body, false);
+    let is_yaml = body::content_type(request) == body::YAML;
+    let mut problems: Vec<String> = if is_yaml {
+        let repeated = duplicates::in_yaml(request.body());
+        let repeated = repeated.map(|(line, key)| format!("line {line}: key {key:?} already set in map"));
+        repeated.into_iter().collect()
+    } else {
+        repeated_fields(request, &unknown)
+    };
+    let yaml = if is_yaml && !problems.is_empty() {
+        "yaml: unmarshal errors:\n  "
+    } else {
+        ""
+    };
+    problems.extend(named(unknown));
+    if problems.is_empty() || !is_strict {
+        return Ok(problems);
     }
     let resource = &server.catalog()[kind];
     Err(problem::bad_request(format!(
-        "{} in version {:?} cannot be handled as a {}: strict decoding error: {}",
+        "{} in version {:?} cannot be handled as a {}: strict decoding error: {yaml}{}",
         resource.kind,
         resource.version,
         resource.kind,
-        unknown.join(", ")
+        problems.join(", ")
     )))
 }
 
@@ -147,7 +163,7 @@ fn unknown_fields(
 ///
 /// # Upstream
 /// `applyPatchToCurrentObject` in `apiserver/pkg/endpoints/handlers/patch.go`, 1.27.
-fn unknown_fields_of_patch(
+fn misplaced_fields_of_patch(
     server: &ApiServer,
     call: &Call,
     kind: KindId,
@@ -166,11 +182,13 @@ fn unknown_fields_of_patch(
     }
     // A patch that cannot be read is refused later.
     let patch: Value = serde_json::from_slice(request.body()).unwrap_or_default();
-    let unknown = named(server.unknown_fields(kind, &patch, true));
-    if unknown.is_empty() || !is_strict {
-        return Ok(unknown);
+    let unknown = server.unknown_fields(kind, &patch, true);
+    let mut problems = repeated_fields(request, &unknown);
+    problems.extend(named(unknown));
+    if problems.is_empty() || !is_strict {
+        return Ok(problems);
     }
-    let why = format!("strict decoding error: {}", unknown.join(", "));
+    let why = format!("strict decoding error: {}", problems.join(", "));
     let shown = format!("{:?}", String::from_utf8_lossy(request.body()));
     Err(problem::invalid(
         "",
@@ -178,6 +196,19 @@ fn unknown_fields_of_patch(
         "",
         &[Cause::invalid("patch", &shown, &why)],
     ))
+}
+
+/// The problems of fields that occur more than once in a JSON body. Unknown fields are not decoded.
+fn repeated_fields(request: &http::Request<Bytes>, unknown: &[String]) -> Vec<String> {
+    let is_below = |path: &str, other: &str| {
+        let rest = path.strip_prefix(other);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+    };
+    duplicates::in_json(request.body())
+        .into_iter()
+        .filter(|path| !unknown.iter().any(|other| is_below(path, other)))
+        .map(|path| format!("duplicate field {path:?}"))
+        .collect()
 }
 
 fn named(unknown: Vec<String>) -> Vec<String> {
