@@ -107,11 +107,14 @@ pub(super) fn forbidden(group: &str, resource: &str, name: &str, why: &str) -> R
 }
 
 /// A named object does not fit the request.
-pub(super) fn conflict(resource: &str, name: &str, why: &str) -> Refusal {
-    let message = format!("Operation cannot be fulfilled on {resource} {name:?}: {why}");
+pub(super) fn conflict(group: &str, resource: &str, name: &str, why: &str) -> Refusal {
+    let message = format!(
+        "Operation cannot be fulfilled on {} {name:?}: {why}",
+        qualified(group, resource)
+    );
     about(
         refusal(409, "Conflict", message),
-        Details::new(name, "", resource),
+        Details::new(name, group, resource),
     )
 }
 

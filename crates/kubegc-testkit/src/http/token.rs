@@ -21,6 +21,8 @@ use super::{
     reply::Reply,
 };
 
+const GROUP: &str = "authentication.k8s.io";
+const KIND: &str = "TokenRequest";
 /// Issuer and default audience, as kubeadm sets them.
 const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 const EXPIRATION_DEFAULT_S: i64 = 60 * 60;
@@ -38,13 +40,25 @@ const PROJECTED_TOKENS_ARE_EXTENDED: Behavior =
 /// Tokens have an identifier of their own.
 const TOKENS_HAVE_IDS: Behavior = Behavior::since(30, 0, "ServiceAccountTokenJTI, beta");
 
+/// The name and the namespace of a request are those of its service account.
+const NAMES_ARE_CHECKED: Behavior = Behavior::since_about(21, "TokenREST.Create");
+/// The UID of a request is that of its service account.
+const UIDS_ARE_CHECKED: Behavior = Behavior::since_about(34, "TokenRequestServiceAccountUIDValidation");
+
 /// Performs a token request.
 ///
 /// # Errors
-/// 404 if the service account or the object that the token is bound to does not exist, 422 for a lifetime
+/// 422 and 409 if its metadata is not that of the service account, 404 if the service account or the object that the token is bound to does not exist, 422 for a lifetime
 /// out of bounds, 400 and 409 for an object that the token cannot be bound to.
 pub(super) fn respond(server: &ApiServer, call: &Call, request: Value) -> Result<Reply, Refusal> {
+    if server.version().has(NAMES_ARE_CHECKED) {
+        check_names(call, &request)?;
+    }
     let account = find(server, "serviceaccounts", call, &call.name)?;
+    let uid = account.meta.uid.to_string();
+    if server.version().has(UIDS_ARE_CHECKED) {
+        check_uid(call, &request, &uid)?;
+    }
     let spec = request.get("spec").cloned().unwrap_or(Value::Null);
     let seconds = match spec.get("expirationSeconds") {
         None | Some(Value::Null) => EXPIRATION_DEFAULT_S,
@@ -103,6 +117,9 @@ pub(super) fn respond(server: &ApiServer, call: &Call, request: Value) -> Result
         "namespace": &*account.meta.namespace,
         "creationTimestamp": now.to_string(),
     });
+    if server.version().has(UIDS_ARE_CHECKED) {
+        response["metadata"]["uid"] = uid.into();
+    }
     response["spec"]["audiences"] = audiences.into();
     response["spec"]["expirationSeconds"] = seconds.into();
     if response["spec"].get("boundObjectRef").is_none() {
@@ -110,6 +127,31 @@ pub(super) fn respond(server: &ApiServer, call: &Call, request: Value) -> Result
     }
     response["status"] = json!({"token": write(&claims), "expirationTimestamp": expiry.to_string()});
     Ok(Reply::json(201, &response))
+}
+
+/// Refuses a request for another service account than that of its path.
+fn check_names(call: &Call, request: &Value) -> Result<(), Refusal> {
+    for (key, expected) in [("name", &*call.name), ("namespace", &*call.namespace)] {
+        let sent = request["metadata"][key].as_str().unwrap_or_default();
+        if !sent.is_empty() && sent != expected {
+            let why = format!("must match the service account {key} if specified");
+            let cause = Cause::invalid(format!("metadata.{key}"), &format!("{sent:?}"), &why);
+            return Err(problem::invalid(GROUP, KIND, &call.name, &[cause]));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a request for an earlier service account of the same name.
+fn check_uid(call: &Call, request: &Value, uid: &str) -> Result<(), Refusal> {
+    let sent = request["metadata"]["uid"].as_str().unwrap_or_default();
+    if sent.is_empty() || sent == uid {
+        return Ok(());
+    }
+    let why = format!(
+        "the UID in the token request ({sent}) does not match the UID of the service account ({uid})"
+    );
+    Err(problem::conflict(GROUP, KIND, &call.name, &why))
 }
 
 fn check_expiration(seconds: i64) -> Result<(), Refusal> {
@@ -121,12 +163,7 @@ fn check_expiration(seconds: i64) -> Result<(), Refusal> {
         return Ok(());
     };
     let cause = Cause::invalid("spec.expirationSeconds", &seconds.to_string(), why);
-    Err(problem::invalid(
-        "authentication.k8s.io",
-        "TokenRequest",
-        "",
-        &[cause],
-    ))
+    Err(problem::invalid(GROUP, KIND, "", &[cause]))
 }
 
 /// An object of the core group in the namespace of the request.
@@ -175,7 +212,7 @@ fn bound_object(
         let why = format!(
             "the UID in the bound object reference ({uid}) does not match the UID in record. The object might have been deleted and then recreated"
         );
-        return Err(problem::conflict(kind, name, &why));
+        return Err(problem::conflict("", kind, name, &why));
     }
     Ok((key, object))
 }
