@@ -4,7 +4,7 @@
 //! `pkg/registry/authorization/*/rest.go`, `pkg/apis/authorization/validation/validation.go` and
 //! `pkg/registry/authentication/tokenreview/storage.go`, 1.20.2.
 
-use kubegc_core::{ApiResource, RequestAttributes, version::behavior};
+use kubegc_core::{ApiResource, KubernetesVersion, RequestAttributes, version::behavior};
 use kubegc_sim::ApiServer;
 use serde_json::{Map, Value, json};
 
@@ -42,18 +42,30 @@ pub(super) fn respond(
         "SelfSubjectReview" => json!({"userInfo": user_info(requester.user)}),
         "TokenReview" => token_review(server, &spec, requester)?,
         "SelfSubjectRulesReview" => rules_review(&spec, requester)?,
-        kind => access_review(kind, namespace, &spec, requester)?,
+        kind => access_review(server.version(), kind, namespace, &spec, requester)?,
     };
     fields.insert("apiVersion".to_owned(), resource.api_version().into());
     fields.insert("kind".to_owned(), (&*resource.kind).into());
-    fields.entry("metadata").or_insert_with(|| {
-        let omits = server.version().has(behavior::ZERO_TIMESTAMPS_ARE_OMITTED);
-        if omits {
-            json!({})
-        } else {
-            json!({"creationTimestamp": null})
+    let metadata = if &*resource.kind == "SelfSubjectReview" {
+        json!({"creationTimestamp": server.now().truncate_to_secs().to_string()})
+    } else if server.version().has(behavior::ZERO_TIMESTAMPS_ARE_OMITTED) {
+        json!({})
+    } else {
+        json!({"creationTimestamp": null})
+    };
+    match &*resource.kind {
+        // The response is a new object.
+        "SelfSubjectReview" => {
+            fields.insert("metadata".to_owned(), metadata);
         }
-    });
+        "SelfSubjectRulesReview" => {
+            fields.insert("metadata".to_owned(), metadata);
+            fields.insert("spec".to_owned(), json!({}));
+        }
+        _ => {
+            fields.entry("metadata").or_insert(metadata);
+        }
+    }
     fields.insert("status".to_owned(), status);
     Ok(Reply::json(201, &review))
 }
@@ -67,6 +79,7 @@ fn text<'a>(value: &'a Value, key: &str) -> &'a str {
 }
 
 fn access_review(
+    version: KubernetesVersion,
     kind: &str,
     namespace: &str,
     spec: &Value,
@@ -81,11 +94,16 @@ fn access_review(
     };
     if let (Some(_), Some(path)) = (resource, path) {
         let why = "cannot be specified in combination with resourceAttributes";
-        invalid("spec.nonResourceAttributes", go_syntax(path), why);
+        invalid("spec.nonResourceAttributes", shown(version, path), why);
     }
     if resource.is_none() && path.is_none() {
         let why = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
-        invalid("spec.resourceAttributes", "\"null\"".to_owned(), why);
+        let nil = if version.has(behavior::VALUES_ARE_JSON) {
+            "null"
+        } else {
+            "\"null\""
+        };
+        invalid("spec.resourceAttributes", nil.to_owned(), why);
     }
     let groups = spec.get("groups").and_then(Value::as_array).map_or(0, Vec::len);
     if !is_self && text(spec, "user").is_empty() && groups == 0 {
@@ -100,11 +118,12 @@ fn access_review(
         }
         if let Some(path) = path {
             let why = "disallowed on this kind of request";
-            invalid("spec.nonResourceAttributes", go_syntax(path), why);
+            invalid("spec.nonResourceAttributes", shown(version, path), why);
         }
     }
     if !causes.is_empty() {
-        return Err(problem::invalid("authorization.k8s.io", kind, "", &causes));
+        // Upstream names the kind of the internal object, which has none.
+        return Err(problem::invalid("authorization.k8s.io", "", "", &causes));
     }
     let user = if is_self {
         requester.user
@@ -126,13 +145,14 @@ fn access_review(
     Ok(json!({"allowed": requester.rules.allows(&attributes)}))
 }
 
-/// Attributes as `%#v` prints them.
-fn go_syntax(path: &Value) -> String {
-    format!(
-        "authorization.NonResourceAttributes{{Path:{:?}, Verb:{:?}}}",
-        text(path, "path"),
-        text(path, "verb")
-    )
+/// Attributes as errors print them: as JSON, and before as `%#v`.
+fn shown(version: KubernetesVersion, attributes: &Value) -> String {
+    let (path, verb) = (text(attributes, "path"), text(attributes, "verb"));
+    if version.has(behavior::VALUES_ARE_JSON) {
+        format!("{{\"Path\":{path:?},\"Verb\":{verb:?}}}")
+    } else {
+        format!("authorization.NonResourceAttributes{{Path:{path:?}, Verb:{verb:?}}}")
+    }
 }
 
 /// The rules of the test as far as lists of allowed requests can express them.

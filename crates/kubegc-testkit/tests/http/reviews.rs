@@ -46,7 +46,8 @@ fn without_rules_everything_is_allowed_and_reviews_are_not_stored() {
             (201, Some(&expected)),
             "{url}"
         );
-        assert_eq!(body["spec"], spec);
+        let is_returned = url != RULES;
+        assert_eq!(body["spec"], if is_returned { spec } else { json!({}) });
         assert_eq!(world.post(url, &json!([])).code, 400, "{url}");
     }
     assert_eq!(world.server.revision(), before);
@@ -57,10 +58,10 @@ fn without_rules_everything_is_allowed_and_reviews_are_not_stored() {
 fn empty_reviews_are_refused() {
     world().transcript(
         r#"
-POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews {"spec":{}} -> 422 SelfSubjectAccessReview.authorization.k8s.io "" is invalid: spec.resourceAttributes: Invalid value: "null": exactly one of nonResourceAttributes or resourceAttributes must be specified
-POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews {"spec":{"resourceAttributes":{"verb":"get"},"nonResourceAttributes":{"verb":"get","path":"/healthz"}}} -> 422 SelfSubjectAccessReview.authorization.k8s.io "" is invalid: spec.nonResourceAttributes: Invalid value: authorization.NonResourceAttributes{Path:"/healthz", Verb:"get"}: cannot be specified in combination with resourceAttributes
-POST /apis/authorization.k8s.io/v1/subjectaccessreviews {"spec":{"resourceAttributes":{"verb":"get","resource":"pods"}}} -> 422 SubjectAccessReview.authorization.k8s.io "" is invalid: spec.user: Invalid value: "": at least one of user or group must be specified
-POST /apis/authorization.k8s.io/v1/namespaces/shop/localsubjectaccessreviews {"spec":{"user":"a","resourceAttributes":{"namespace":"bank"}}} -> 422 LocalSubjectAccessReview.authorization.k8s.io "" is invalid: spec.resourceAttributes.namespace: Invalid value: "bank": must match metadata.namespace
+POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews {"spec":{}} -> 422 .authorization.k8s.io "" is invalid: spec.resourceAttributes: Invalid value: null: exactly one of nonResourceAttributes or resourceAttributes must be specified
+POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews {"spec":{"resourceAttributes":{"verb":"get"},"nonResourceAttributes":{"verb":"get","path":"/healthz"}}} -> 422 .authorization.k8s.io "" is invalid: spec.nonResourceAttributes: Invalid value: {"Path":"/healthz","Verb":"get"}: cannot be specified in combination with resourceAttributes
+POST /apis/authorization.k8s.io/v1/subjectaccessreviews {"spec":{"resourceAttributes":{"verb":"get","resource":"pods"}}} -> 422 .authorization.k8s.io "" is invalid: spec.user: Invalid value: "": at least one of user or group must be specified
+POST /apis/authorization.k8s.io/v1/namespaces/shop/localsubjectaccessreviews {"spec":{"user":"a","resourceAttributes":{"namespace":"bank"}}} -> 422 .authorization.k8s.io "" is invalid: spec.resourceAttributes.namespace: Invalid value: "bank": must match metadata.namespace
 POST /apis/authorization.k8s.io/v1/selfsubjectrulesreviews {"spec":{}} -> 400 no namespace on request
 POST /apis/authentication.k8s.io/v1/tokenreviews {"spec":{}} -> 400 token is required for TokenReview in authentication
 GET /apis/authentication.k8s.io/v1/tokenreviews -> 405 the server does not allow this method on the requested resource
