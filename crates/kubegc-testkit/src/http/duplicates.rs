@@ -4,7 +4,7 @@
 //! `unmarshal` in [`json.go`](https://github.com/kubernetes/apimachinery/blob/v0.36.0/pkg/runtime/serializer/json/json.go),
 //! and `UnmarshalStrict` of `sigs.k8s.io/json`.
 
-use std::{collections::HashSet, fmt};
+use std::{collections::BTreeSet, fmt};
 
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
@@ -97,7 +97,7 @@ impl<'de> Visitor<'de> for Walk<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<(), A::Error> {
         let Self { path, found } = self;
-        let mut keys = HashSet::new();
+        let mut keys = BTreeSet::new();
         while let Some(key) = entries.next_key::<String>()? {
             let path = if path.is_empty() {
                 key.clone()
