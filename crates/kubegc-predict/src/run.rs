@@ -72,7 +72,7 @@ pub(crate) struct Run<'q> {
     /// Controllers that have listed the whole dump. Without these, they list the scope.
     pub(crate) manager: Option<Manager>,
     pub(crate) deletes: Vec<ClientDelete<'q>>,
-    /// The time at which it begins; `None`: the time of the newest event in the scope.
+    /// The time at which it begins; `None`: the newest time in the dump.
     pub(crate) began: Option<Timestamp>,
     /// The length of the period; `None`: until nothing changes.
     pub(crate) horizon: Option<Duration>,
@@ -228,7 +228,7 @@ impl Run<'_> {
         let mut server = cluster.empty_server.clone();
         let loaded = load(cluster, scope, &mut server, self.manager.is_none());
         add_unlisted(cluster, scope, &mut server, unlisted);
-        let began = self.began.unwrap_or(loaded.latest_time);
+        let began = self.began.unwrap_or_else(|| cluster.newest_time());
         server.set_now(began);
         let manager = match &self.manager {
             Some(manager) => manager.clone(),
@@ -390,9 +390,6 @@ struct Loaded {
     /// The records that controllers list.
     records: BTreeMap<Resource, Vec<Record>>,
     namespaces: BTreeSet<Arc<str>>,
-    /// The newest time in the dump, at which the simulation begins: dumps do not contain the time at which
-    /// they were taken.
-    latest_time: Timestamp,
 }
 
 /// Adds the objects of a scope to its server.
@@ -400,7 +397,6 @@ fn load(cluster: &Cluster, scope: &Scope, server: &mut ApiServer, with_records: 
     let mut loaded = Loaded {
         records: BTreeMap::new(),
         namespaces: BTreeSet::new(),
-        latest_time: Timestamp::EPOCH,
     };
     // Objects with the same fields share them.
     let mut shared: Option<(Arc<Body>, kubegc_sim::Body)> = None;
@@ -408,9 +404,6 @@ fn load(cluster: &Cluster, scope: &Scope, server: &mut ApiServer, with_records: 
         let Some(object) = cluster.snapshot.object(position as usize) else {
             continue;
         };
-        loaded.latest_time = loaded
-            .latest_time
-            .max(latest_of(&object.meta).unwrap_or(Timestamp::EPOCH));
         let record = object.record();
         if let Some(kind) = object.kind_id {
             let body = match object.details.as_deref() {

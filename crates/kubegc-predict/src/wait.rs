@@ -221,7 +221,7 @@ impl fmt::Display for Wait {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Dependents { blocking } if blocking.is_empty() => {
-                f.write_str("its dependents, none of which is in the dump")
+                f.write_str("dependents that the dump does not have")
             }
             Self::Dependents { blocking } => {
                 let names: Vec<String> = blocking.iter().take(NAMED_MAX).map(ToString::to_string).collect();
@@ -232,7 +232,7 @@ impl fmt::Display for Wait {
                 }
             }
             Self::Content { remaining, .. } if remaining.is_empty() => {
-                f.write_str("its content, none of which is in the dump")
+                f.write_str("content that the dump does not have")
             }
             Self::Content { remaining, .. } => {
                 let counts: Vec<String> = remaining

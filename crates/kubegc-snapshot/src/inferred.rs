@@ -77,16 +77,21 @@ pub(crate) fn add(catalog: &mut Catalog, store: &Store, findings: &mut Findings)
                     Scope::Namespaced => "namespaced, because all of them have a namespace",
                     Scope::Cluster => "cluster-scoped, because none of them has a namespace",
                 };
-                let resource = ApiResource::new(api_version, kind, &name, scope).custom();
+                let mut resource = ApiResource::new(api_version, kind, &name, scope);
                 let detail = format!("taken as {}: {detail}", resource.qualified_resource());
-                inferred.insert(key_of(&resource));
+                // A kind in a group of Kubernetes is an alpha or beta one that the API server serves.
+                let is_builtin = |one: &ApiResource| !one.custom && *one.group == *group;
+                if !catalog.iter().any(|(_, one)| is_builtin(one)) {
+                    resource = resource.custom();
+                    inferred.insert(key_of(&resource));
+                }
                 (resource, detail)
             }
             (None, None) => continue,
         };
         let mut resource = resource;
         resource.verbs = Verbs::ALL;
-        resource.preferred = resource.custom;
+        resource.preferred = known.is_none();
         if catalog.add(resource).is_err() {
             // Its name belongs to another kind: it stays unresolvable.
             inferred.remove(&GroupKind::new(group, kind));

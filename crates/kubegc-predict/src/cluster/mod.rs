@@ -75,6 +75,7 @@ pub struct Cluster {
     pub(crate) indexes: Indexes,
     pub(crate) assumptions: Arc<Assumptions>,
     pending: OnceLock<Forecast>,
+    newest_time: OnceLock<Timestamp>,
     pub(crate) removed_anyway: OnceLock<HashSet<u32, FixedState>>,
     /// The controllers of this version, with the storage that is assumed.
     pub(crate) controllers: Vec<Arc<dyn Controller>>,
@@ -116,6 +117,7 @@ impl Cluster {
             indexes: Indexes::default(),
             assumptions: Arc::new(assumptions),
             pending: OnceLock::new(),
+            newest_time: OnceLock::new(),
             removed_anyway: OnceLock::new(),
             controllers: Vec::new(),
             empty_server,
@@ -124,7 +126,7 @@ impl Cluster {
             silent: Vec::new(),
         };
         if cluster.edges.facts.iter().any(|facts| facts & DELETING != 0) {
-            let now = newest_time(&cluster);
+            let now = cluster.newest_time();
             let mut assumptions = Assumptions::clone(&cluster.assumptions);
             cluster.silent = evidence::silent(&cluster, now, &assumptions);
             let silent = cluster
@@ -148,6 +150,12 @@ impl Cluster {
     #[must_use]
     pub fn snapshot(&self) -> &Snapshot {
         &self.snapshot
+    }
+
+    /// The newest time in the dump, at which forecasts begin: dumps do not contain the time at which they were
+    /// taken.
+    pub(crate) fn newest_time(&self) -> Timestamp {
+        *self.newest_time.get_or_init(|| newest_time(self))
     }
 
     /// The assumptions.
@@ -213,7 +221,7 @@ impl Cluster {
     #[must_use]
     pub fn pending(&self) -> &Forecast {
         self.pending.get_or_init(|| {
-            let began = newest_time(self);
+            let began = self.newest_time();
             everything(self, self.controllers.clone(), Vec::new(), began, None)
         })
     }
@@ -255,7 +263,7 @@ impl Cluster {
         let deletes = self.deletes(&question.intents)?;
         let (now, horizon) = (question.now, question.horizon);
         if question.everything || question.intents.is_empty() {
-            let began = now.unwrap_or_else(|| newest_time(self));
+            let began = now.unwrap_or_else(|| self.newest_time());
             return Ok(everything(self, controllers, deletes, began, horizon));
         }
         let run = self.run(deletes, now, horizon, controllers);

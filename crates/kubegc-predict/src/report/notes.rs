@@ -121,7 +121,10 @@ impl Recreated<'_> {
             (false, _) => "may be",
         };
         let which = if names.len() == 1 { "which is" } else { "which are" };
+        // The API server creates the addresses of Services.
+        let are_services = names.iter().all(|name| name.kind == "Service");
+        let by = if are_services { "for" } else { "by" };
         let names = names_of_kind(&names, names_max);
-        format!("{deleted} {are} created again by {names}, {which} kept")
+        format!("{deleted} {are} created again {by} {names}, {which} kept")
     }
 }

@@ -461,7 +461,7 @@ fn the_address_of_a_kept_service_is_created_again() {
         let cluster = Cluster::new(version, snapshot, Assumptions::default());
         let intent = delete("IPAddress/10.96.0.7", DeleteOptions::default());
         let text = text(&cluster, &[intent]);
-        let finding = "ipaddress/10.96.0.7 is created again for service/web -n shop, which is kept";
+        let finding = "1 ipaddress is created again for service/web -n shop, which is kept";
         assert_eq!(text.contains(finding), is_created_again, "{release}: {text}");
     }
 }
