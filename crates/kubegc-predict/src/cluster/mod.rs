@@ -152,8 +152,8 @@ impl Cluster {
         &self.snapshot
     }
 
-    /// The newest time in the dump, at which forecasts begin: dumps do not contain the time at which they were
-    /// taken.
+    /// The newest time in the dump, at which forecasts begin: dumps do not contain the time at which they
+    /// were taken.
     pub(crate) fn newest_time(&self) -> Timestamp {
         *self.newest_time.get_or_init(|| newest_time(self))
     }

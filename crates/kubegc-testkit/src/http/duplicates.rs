@@ -11,8 +11,8 @@ use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 /// Maximum number of reported fields.
 const FIELDS_MAX: usize = 100;
 
-/// The paths of the fields that occur more than once in a JSON document, such as `spec.replicas`, in the order
-/// of the document.
+/// The paths of the fields that occur more than once in a JSON document, such as `spec.replicas`, in the
+/// order of the document.
 pub(super) fn in_json(body: &[u8]) -> Vec<String> {
     let mut found = Vec::new();
     let walk = Walk {

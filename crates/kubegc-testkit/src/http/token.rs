@@ -48,8 +48,9 @@ const UIDS_ARE_CHECKED: Behavior = Behavior::since_about(34, "TokenRequestServic
 /// Performs a token request.
 ///
 /// # Errors
-/// 422 and 409 if its metadata is not that of the service account, 404 if the service account or the object that the token is bound to does not exist, 422 for a lifetime
-/// out of bounds, 400 and 409 for an object that the token cannot be bound to.
+/// 422 and 409 if its metadata is not that of the service account, 404 if the service account or the object
+/// that the token is bound to does not exist, 422 for a lifetime out of bounds, 400 and 409 for an object
+/// that the token cannot be bound to.
 pub(super) fn respond(server: &ApiServer, call: &Call, request: Value) -> Result<Reply, Refusal> {
     if server.version().has(NAMES_ARE_CHECKED) {
         check_names(call, &request)?;
