@@ -163,6 +163,9 @@ impl Requests {
                 })?;
             }
         }
+        if *resource == Resource::Jobs {
+            complete(&mut object);
+        }
         if object == *stored {
             return Ok(Response::Written(Some(object.meta)));
         }
@@ -230,6 +233,23 @@ impl Requests {
         } else {
             Err(StoreError::NotFound.into())
         }
+    }
+}
+
+/// Adds the time at which a Job completed. Upstream writes it with the condition; `kubegc_controllers::job`
+/// decides about conditions and counts alone.
+fn complete(job: &mut StoredObject) {
+    let status = job.body_mut().get_mut("status");
+    let Some(status) = status.and_then(serde_json::Value::as_object_mut) else {
+        return;
+    };
+    let conditions = status
+        .get("conditions")
+        .and_then(|conditions| conditions.as_array());
+    let mut conditions = conditions.into_iter().flatten();
+    let complete = conditions.find(|one| one["type"] == "Complete" && one["status"] == "True");
+    if let Some(time) = complete.map(|one| one["lastTransitionTime"].clone()) {
+        status.entry("completionTime").or_insert(time);
     }
 }
 

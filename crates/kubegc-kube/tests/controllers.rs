@@ -94,7 +94,12 @@ apiVersion: batch/v1
 kind: Job
 metadata: {name: report, namespace: shop}
 spec: {ttlSecondsAfterFinished: 30, template: {spec: {restartPolicy: Never, containers: [{name: main, image: main}]}}}
-status: {conditions: [{type: Complete, status: 'True', lastTransitionTime: '2026-01-01T00:00:00Z'}]}
+status:
+  startTime: '2026-01-01T00:00:00Z'
+  completionTime: '2026-01-01T00:00:00Z'
+  conditions:
+  - {type: SuccessCriteriaMet, status: 'True', lastTransitionTime: '2026-01-01T00:00:00Z'}
+  - {type: Complete, status: 'True', lastTransitionTime: '2026-01-01T00:00:00Z'}
 ---
 apiVersion: v1
 kind: PersistentVolumeClaim
