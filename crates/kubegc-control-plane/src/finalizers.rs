@@ -31,6 +31,8 @@ pub struct External {
     /// The kind whose objects wait for nothing else: one that keeps the finalizer longer than
     /// [`OVERDUE`] shows that the component does not act.
     pub kind: &'static str,
+    /// Whether each finalizer has a component of its own, such as the attacher of a CSI driver.
+    pub is_per_finalizer: bool,
     /// What remains if the finalizer is removed by hand.
     pub leaks: &'static str,
 }
@@ -81,8 +83,17 @@ const fn entry(
     }
 }
 
-const fn of_external(finalizer: Finalizer, kind: &'static str, leaks: &'static str) -> Finalizer {
-    let external = Some(External { kind, leaks });
+const fn of_external(
+    finalizer: Finalizer,
+    kind: &'static str,
+    is_per_finalizer: bool,
+    leaks: &'static str,
+) -> Finalizer {
+    let external = Some(External {
+        kind,
+        is_per_finalizer,
+        leaks,
+    });
     Finalizer {
         external,
         ..finalizer
@@ -184,6 +195,7 @@ pub const FINALIZERS: &[Finalizer] = &[
             "when the load balancer is deleted",
         ),
         "Service",
+        false,
         "the load balancer at the cloud provider, with its cost",
     ),
     of_external(
@@ -195,6 +207,7 @@ pub const FINALIZERS: &[Finalizer] = &[
             "when the volume is detached",
         ),
         "VolumeAttachment",
+        true,
         "the attachment of the volume to its node, where it may still be mounted",
     ),
     of_external(
@@ -206,6 +219,7 @@ pub const FINALIZERS: &[Finalizer] = &[
             "when the snapshot is deleted or no longer in progress",
         ),
         "VolumeSnapshotContent",
+        false,
         "the snapshot in the storage, with its cost",
     ),
 ];

@@ -23,7 +23,6 @@ use serde_json::Value;
 use crate::{
     Act, Actor, Assumptions, Why,
     calls::object_ref,
-    finalizers::OVERDUE,
     trace::{Code, Recorded, Trace, code_of},
 };
 
@@ -35,6 +34,8 @@ const REPORTS_END: Behavior = Behavior::since(27, 0, "kubernetes #115331");
 pub(crate) struct Outside {
     assumptions: Arc<Assumptions>,
     kubelets: Option<Kubelets>,
+    /// Kubelets do not end the pods whose grace period ended before.
+    pods_end_from: Timestamp,
     /// Terminating pods, by the end of their grace period.
     ending: BTreeSet<(Timestamp, KindId, Arc<str>, Arc<str>)>,
     /// Terminating objects with a finalizer that its owner removes.
@@ -132,10 +133,16 @@ fn failed(pod: &StoredObject) -> Option<StoredObject> {
 }
 
 impl Outside {
-    pub(crate) fn new(server: &ApiServer, assumptions: Arc<Assumptions>, kubelets: Option<Kubelets>) -> Self {
+    pub(crate) fn new(
+        server: &ApiServer,
+        assumptions: Arc<Assumptions>,
+        kubelets: Option<Kubelets>,
+        pods_end_from: Timestamp,
+    ) -> Self {
         Self {
             assumptions,
             kubelets,
+            pods_end_from,
             ending: BTreeSet::new(),
             releasing: BTreeSet::new(),
             definitions: CrdCleaner::default(),
@@ -202,9 +209,7 @@ impl Outside {
             self.releasing
                 .insert((kind, Arc::clone(&namespace), Arc::clone(&name)));
         }
-        // A kubelet that has not ended a pod for so long does not end it now.
-        let is_overdue = deletion.saturating_add(OVERDUE) < now;
-        if self.assumptions.pods_end && is("", "Pod") && !is_overdue {
+        if self.assumptions.pods_end && is("", "Pod") && deletion >= self.pods_end_from {
             self.ending.insert((deletion, kind, namespace, name));
         }
     }

@@ -37,6 +37,9 @@ pub struct Settings {
     pub collector_runs: bool,
     /// Whether a pod ends only if its node is on the server and its kubelet runs. Default: all pods end.
     pub nodes_matter: bool,
+    /// Kubelets do not end the pods whose grace period ended before this time: they have not done so either.
+    /// Default: the epoch.
+    pub pods_end_from: Timestamp,
     /// Resources of which the server does not have all objects. No controller relies on the absence of such
     /// an object. Default: none.
     pub incomplete: BTreeSet<Resource>,
@@ -60,6 +63,7 @@ impl Settings {
             controllers: default_controllers(version),
             collector_runs: true,
             nodes_matter: false,
+            pods_end_from: Timestamp::EPOCH,
             incomplete: BTreeSet::new(),
             is_alone: false,
             aggregated_apis: BTreeMap::new(),
@@ -206,7 +210,12 @@ impl ControlPlane {
         let now = server.now();
         let mut plane = Self {
             collector: Collector::new(collector),
-            outside: Outside::new(server, Arc::clone(&settings.assumptions), kubelets),
+            outside: Outside::new(
+                server,
+                Arc::clone(&settings.assumptions),
+                kubelets,
+                settings.pods_end_from,
+            ),
             manager,
             kinds,
             requests,

@@ -11,6 +11,8 @@ use crate::{Assumptions, Cluster, cluster::DELETING, run::deletion_requested_at}
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Silent {
     pub(crate) component: &'static str,
+    /// The component, or its finalizer where each finalizer has a component of its own.
+    pub(crate) name: Arc<str>,
     /// The object that has waited longest.
     pub(crate) object: ObjectRef,
     /// How long it has waited.
@@ -40,12 +42,14 @@ pub(crate) fn silent(cluster: &Cluster, now: Timestamp, assumptions: &Assumption
         let components = view
             .finalizers()
             .filter_map(|name| component_of(name, view.kind()));
-        for component in components.filter(|component| !assumptions.acting.contains_key(*component)) {
-            match found.iter_mut().find(|known| known.component == component) {
+        let is_assumed = |name: &str| assumptions.acting.contains_key(name);
+        for (component, name) in components.filter(|(one, name)| !is_assumed(one) && !is_assumed(name)) {
+            match found.iter_mut().find(|known| known.name == name) {
                 Some(known) if known.lasted >= lasted => {}
                 Some(known) => (known.object, known.lasted) = (view.object_ref(), lasted),
                 None => found.push(Silent {
                     component,
+                    name,
                     object: view.object_ref(),
                     lasted,
                 }),
@@ -55,14 +59,16 @@ pub(crate) fn silent(cluster: &Cluster, now: Timestamp, assumptions: &Assumption
     found
 }
 
-/// The component that removes a finalizer of an object of this kind at once.
-fn component_of(finalizer: &Arc<str>, kind: &str) -> Option<&'static str> {
+/// The component that removes a finalizer of an object of this kind at once, and its name in assumptions.
+fn component_of(finalizer: &Arc<str>, kind: &str) -> Option<(&'static str, Arc<str>)> {
     let known = finalizers::find(finalizer)?;
-    match known.owner {
-        Owner::External(component) => known
-            .external
-            .filter(|external| external.kind == kind)
-            .map(|_| component),
-        _ => None,
-    }
+    let external = known.external.filter(|external| external.kind == kind)?;
+    let Owner::External(component) = known.owner else {
+        return None;
+    };
+    let name = match external.is_per_finalizer {
+        true => Arc::clone(finalizer),
+        false => component.into(),
+    };
+    Some((component, name))
 }

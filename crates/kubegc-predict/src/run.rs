@@ -8,7 +8,7 @@ use std::{
 };
 
 use kubegc_control_plane::{
-    ControlPlane, Settings, Simulation, Step, Why, add_cloud_responses, list_resource,
+    ControlPlane, Settings, Simulation, Step, Why, add_cloud_responses, finalizers::OVERDUE, list_resource,
 };
 use kubegc_controllers::{
     Controller, ExternalProvisioner, Manager, Migration, NodeLifecycle, PersistentVolumeBinder,
@@ -243,6 +243,7 @@ impl Run<'_> {
         let settings = Settings {
             controllers: Vec::new(),
             nodes_matter: true,
+            pods_end_from: began.saturating_sub(OVERDUE),
             incomplete: (!nodes.is_complete())
                 .then_some(Resource::Nodes)
                 .into_iter()

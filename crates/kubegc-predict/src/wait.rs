@@ -651,7 +651,10 @@ fn removal(cluster: &Cluster, simulation: &Simulation, object: &SnapshotObject, 
     let reason = match known.map(|known| known.owner) {
         Some(Owner::Controller(controller)) => kept(simulation, object, controller),
         Some(Owner::External(component)) if !cluster.assumptions.releases(name) => {
-            let is_silent = cluster.silent.iter().any(|silent| silent.component == component);
+            let is_silent = cluster
+                .silent
+                .iter()
+                .any(|silent| [&**name, component].contains(&&*silent.name));
             let since = deletion_requested_at(&object.meta).filter(|_| is_silent);
             let lasted = since.map(|since| span(simulation.plane.began().since(since)));
             Some(match lasted {

@@ -132,7 +132,7 @@ impl Cluster {
             let silent = cluster
                 .silent
                 .iter()
-                .map(|silent| (silent.component.into(), false));
+                .map(|silent| (Arc::clone(&silent.name), false));
             assumptions.acting.extend(silent);
             cluster.assumptions = Arc::new(assumptions);
         }
