@@ -16,10 +16,9 @@ use std::{
 
 use async_trait::async_trait;
 use kubegc::core::{
-    ApiResource, Catalog, Clock, DeleteOptions, KubernetesVersion, ObjectMeta, ObjectStore,
+    ApiResource, Catalog, Clock, DefaultDeletion, DeleteOptions, KubernetesVersion, ObjectMeta, ObjectStore,
     PartialObjectMetadata, PatchType, PropagationPolicy, ResourceVersion, Scope, StoreError, Timestamp,
     WatchStream,
-    catalog::DefaultDeletion,
     deletion::begin_deletion,
     json::MetadataPatch,
     store::{Address, Deleted, Discovered, MetaList, WatchItem},

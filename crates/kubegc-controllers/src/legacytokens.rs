@@ -23,9 +23,8 @@
 use std::{sync::Arc, time::Duration};
 
 use kubegc_core::{
-    Behavior, DeleteOptions, KubernetesVersion, PatchType, Timestamp,
+    Behavior, Date, DeleteOptions, KubernetesVersion, PatchType, Timestamp,
     record::{Body, ObjectId, Record, Resource, Secret},
-    time::Date,
 };
 
 use crate::{

@@ -16,9 +16,8 @@
 //! in `secrets.go`.
 
 use kubegc_core::{
-    DeleteOptions, KubernetesVersion, Timestamp,
+    Date, DeleteOptions, KubernetesVersion, Timestamp,
     record::{ObjectId, Record, Resource},
-    time::Date,
 };
 
 use crate::{

@@ -8,12 +8,12 @@
 //! **Invariant.** No item here performs I/O, reads a clock or draws entropy.
 
 pub mod admission;
-pub mod catalog;
-pub mod clock;
+mod catalog;
+mod clock;
 #[cfg(feature = "kube")]
 mod convert;
 pub mod deletion;
-pub mod error;
+mod error;
 pub mod identity;
 #[cfg(feature = "serde")]
 pub mod json;
@@ -22,15 +22,15 @@ pub mod metadata;
 pub mod node_facts;
 pub mod planner;
 mod printable;
-pub mod quantity;
+mod quantity;
 pub mod record;
 pub mod runtime;
-pub mod selector;
+mod selector;
 pub mod store;
-pub mod time;
+mod time;
 pub mod version;
 
-pub use catalog::{ApiResource, Catalog, KindId, Scope};
+pub use catalog::{ApiResource, Catalog, DefaultDeletion, KindId, Scope, Verbs};
 pub use clock::Clock;
 pub use deletion::{DeleteOptions, Preconditions, PropagationPolicy};
 pub use error::{FieldError, StoreError};
@@ -43,7 +43,7 @@ pub use quantity::{Quantity, QuantityFormat};
 pub use runtime::{LogDirectory, PodSource, Runtime, RuntimeError};
 pub use selector::{LabelRequirement, LabelSelector};
 pub use store::{ObjectStore, PatchType, WatchStream};
-pub use time::Timestamp;
+pub use time::{Date, Timestamp};
 pub use version::{Behavior, KubernetesVersion};
 
 #[cfg(doctest)]

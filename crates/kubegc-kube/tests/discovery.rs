@@ -1,8 +1,6 @@
 //! Both forms of discovery, and kinds that stay unknown.
 
-use kubegc_core::{
-    Catalog, KubernetesVersion, ObjectStore, StoreError, catalog::DefaultDeletion, store::Discovered,
-};
+use kubegc_core::{Catalog, DefaultDeletion, KubernetesVersion, ObjectStore, StoreError, store::Discovered};
 use kubegc_kube::KubeStore;
 use serde_json::{Value, json};
 

@@ -2,7 +2,7 @@
 
 use std::{num::NonZeroU32, sync::Arc, time::Duration};
 
-use kubegc_core::{ApiResource, Catalog, PropagationPolicy, Scope, Timestamp, catalog::Verbs};
+use kubegc_core::{ApiResource, Catalog, PropagationPolicy, Scope, Timestamp, Verbs};
 use kubegc_objects::{
     Collector, Input, Output, Reason, Response, Settings, WatchEvent,
     collector::{Misuse, WaitReason},

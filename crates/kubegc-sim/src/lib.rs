@@ -5,26 +5,26 @@
 //! [`ObjectStore`](kubegc_core::ObjectStore) ([`SharedApiServer`]), or by typed requests and a log of changes
 //! ([`ApiServer`]).
 //!
-//! - [`api_server`]: requests and responses, with revisions and watch events.
-//! - [`clock`]: [`SimClock`], a manually advanced clock.
-//! - [`shared`]: the server behind a lock, as an `ObjectStore` with watches.
+//! - [`ApiServer`]: requests and responses, with revisions and watch events.
+//! - [`SimClock`]: a manually advanced clock.
+//! - [`SharedApiServer`]: the server behind a lock, as an `ObjectStore` with watches.
 //! - [`fault`]: a decorator of any `ObjectStore` that refuses calls, loses responses, and delays and repeats
 //!   changes. [`RequestMatcher`](kubegc_core::RequestMatcher) selects the requests of rules.
 //! - [`runtime`]: a node with containers, sandboxes, images on shared layers, logs and a limited disk
 //!   ([`SimNode`]), and its faults.
 
-pub mod api_server;
-pub mod clock;
+mod api_server;
+mod clock;
 pub mod fault;
-pub mod fields;
+mod fields;
 mod formats;
 mod go;
-pub mod object;
+mod object;
 pub mod rng;
 pub mod runtime;
-pub mod selector;
-pub mod shared;
-pub mod status;
+mod selector;
+mod shared;
+mod status;
 mod types;
 
 #[cfg(feature = "cel")]
@@ -32,7 +32,7 @@ pub use api_server::CEL_FUNCTIONS_NOT_COVERED;
 pub use api_server::{
     Admission, AdmissionHook, AdmissionWebhook, ApiServer, ApplyOptions, Change, ConversionWebhook,
     Converter, CrdCleaner, CrdRegistration, CrdStep, Event, EventType, ObjectList, RegistrationStep,
-    Response, ResponseBody, Settings, Subresource, UndecidedRequest, service_not_found,
+    Response, ResponseBody, Settings, Subresource, UndecidedRequest, service_not_found, version_priority,
 };
 pub use clock::SimClock;
 pub use fault::{FaultPlan, Faulty};

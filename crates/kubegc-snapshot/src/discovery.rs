@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use kubegc_core::{ApiResource, Scope, catalog::Verbs, identity::split_api_version};
+use kubegc_core::{ApiResource, Scope, Verbs, identity::split_api_version};
 use serde_json::Value;
 
 use crate::SnapshotError;

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use kubegc_core::{ApiResource, Catalog, Scope, catalog::Verbs, identity::split_api_version};
+use kubegc_core::{ApiResource, Catalog, Scope, Verbs, identity::split_api_version};
 
 use crate::{
     Details, GroupKind, Problem,

@@ -3,8 +3,7 @@
 use std::cmp::{Ordering, Reverse};
 
 use kubegc_core::{
-    ApiResource, Catalog, KindId, KubernetesVersion, Scope,
-    catalog::Verbs,
+    ApiResource, Catalog, KindId, KubernetesVersion, Scope, Verbs,
     identity::{join_api_version, split_api_version},
 };
 

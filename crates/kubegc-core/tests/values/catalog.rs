@@ -1,6 +1,6 @@
 //! The catalog of kinds: lookups, changes, names and verbs.
 
-use kubegc_core::{ApiResource, Catalog, KubernetesVersion, Scope, catalog::Verbs, store::Discovered};
+use kubegc_core::{ApiResource, Catalog, KubernetesVersion, Scope, Verbs, store::Discovered};
 
 fn resource(api_version: &str, kind: &str, resource: &str) -> ApiResource {
     ApiResource::new(api_version, kind, resource, Scope::Namespaced)

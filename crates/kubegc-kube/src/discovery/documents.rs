@@ -1,6 +1,6 @@
 //! The documents of aggregated and of classic discovery, reduced to the fields that describe kinds.
 
-use kubegc_core::{Scope, catalog::Verbs, identity::join_api_version};
+use kubegc_core::{Scope, Verbs, identity::join_api_version};
 use serde::Deserialize;
 
 use super::preferred::{Group, Resource, Version};

@@ -7,9 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use kubegc_core::{
-    ApiResource, Catalog, Scope, catalog::Verbs, identity::join_api_version, store::Discovered,
-};
+use kubegc_core::{ApiResource, Catalog, Scope, Verbs, identity::join_api_version, store::Discovered};
 
 /// One group, from either form of discovery.
 pub(super) struct Group {

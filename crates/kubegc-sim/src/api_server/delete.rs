@@ -4,8 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use kubegc_core::{
-    Behavior, DeleteOptions, KindId, ObjectMeta, ResourceVersion, SharedMeta, Timestamp,
-    catalog::DefaultDeletion,
+    Behavior, DefaultDeletion, DeleteOptions, KindId, ObjectMeta, ResourceVersion, SharedMeta, Timestamp,
     deletion::{DeleteOptionsSpec, Propagation, finalizers_of_deletion, mark_terminating},
     version::behavior,
 };

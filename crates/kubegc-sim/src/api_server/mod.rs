@@ -41,10 +41,7 @@ pub(crate) use apply::ManagedFields;
 pub use conversion::ConversionWebhook;
 #[cfg(feature = "cel")]
 pub use crd::cel::CEL_FUNCTIONS_NOT_COVERED;
-pub use crd::{
-    Converter, CrdCleaner, CrdRegistration, CrdStep, FINALIZER_CRD_CLEANUP, RegistrationStep,
-    version_priority,
-};
+pub use crd::{Converter, CrdCleaner, CrdRegistration, CrdStep, RegistrationStep, version_priority};
 pub use hooks::{Admission, AdmissionHook};
 pub use policy::UndecidedRequest;
 pub use request::{ObjectList, Response, ResponseBody};

@@ -3,7 +3,7 @@
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use http::HeaderMap;
 use kubegc_core::{ApiResource, Behavior, KindId, KubernetesVersion, identity::join_api_version};
-use kubegc_sim::{ApiServer, StoredObject, Subresource, api_server::version_priority};
+use kubegc_sim::{ApiServer, StoredObject, Subresource, version_priority};
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 

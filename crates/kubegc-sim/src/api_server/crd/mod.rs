@@ -35,7 +35,7 @@ use crate::{
 };
 
 /// The finalizer that keeps a deleted CustomResourceDefinition until its custom resources are removed.
-pub const FINALIZER_CRD_CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
+pub(super) const FINALIZER_CRD_CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 /// Deletes a definition: the first DELETE marks it and adds [`FINALIZER_CRD_CLEANUP`], regardless of its
 /// policy.
