@@ -2,14 +2,13 @@
 
 use std::{io::Read, str};
 
-use kubegc_core::json::DUPLICATE;
+use kubegc_core::json::{DUPLICATE, duplicate_fields};
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{
     Finding, Place, Problem, SnapshotError, VersionSource, block,
     completeness::Why,
-    duplicates,
     error::{Cause, ParserMessage},
     foreign,
     ingest::{Ingest, Source, TypeName, refuse_non_objects, without_objects},
@@ -269,7 +268,7 @@ impl Reading<'_> {
     /// Reports the keys that an object of JSON has twice.
     fn duplicates(&mut self, text: &str, object: Option<&Item<'_>>, source: &Source, item: Option<u32>) {
         let name = object.and_then(Item::name);
-        for field in duplicates::of(text) {
+        for field in duplicate_fields(&mut serde_json::Deserializer::from_str(text)) {
             let problem = Problem::DuplicateKey;
             self.ingest.findings.add(problem, || Finding {
                 problem,

@@ -50,7 +50,6 @@ mod completeness;
 mod declaration;
 mod discovery;
 mod document;
-mod duplicates;
 mod error;
 mod finding;
 mod foreign;

@@ -19,6 +19,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod duplicates;
 mod metadata;
 mod patch;
 mod soft;
@@ -31,6 +32,7 @@ use serde::{
 };
 
 pub use self::{
+    duplicates::duplicate_fields,
     metadata::{MetaFields, OwnerFields, WrongType},
     patch::MetadataPatch,
     soft::{AnyMap, DUPLICATE, Expected, Labels, Soft},

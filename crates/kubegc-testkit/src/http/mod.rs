@@ -38,7 +38,6 @@ mod call;
 mod cells;
 mod deletion;
 mod discovery;
-mod duplicates;
 mod json_path;
 mod names;
 mod node;

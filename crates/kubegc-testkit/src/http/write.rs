@@ -4,14 +4,14 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use kubegc_core::{KindId, ResourceVersion};
+use kubegc_core::{KindId, ResourceVersion, json::duplicate_fields};
 use kubegc_sim::{ApiServer, ApplyOptions, Response, ResponseBody, StoredObject};
 use serde_json::Value;
 
 use super::{
     Call, Verb,
     access::Requester,
-    body, deletion, duplicates,
+    body, deletion,
     options::{self, ListOptions},
     page,
     problem::{self, Cause, Refusal},
@@ -130,7 +130,7 @@ fn misplaced_fields(
     let unknown = server.unknown_fields(kind, body, false);
     let is_yaml = body::content_type(request) == body::YAML;
     let mut problems: Vec<String> = if is_yaml {
-        let repeated = duplicates::in_yaml(request.body());
+        let repeated = repeated_in_yaml(request.body());
         let repeated = repeated.map(|(line, key)| format!("line {line}: key {key:?} already set in map"));
         repeated.into_iter().collect()
     } else {
@@ -204,11 +204,22 @@ fn repeated_fields(request: &http::Request<Bytes>, unknown: &[String]) -> Vec<St
         let rest = path.strip_prefix(other);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
     };
-    duplicates::in_json(request.body())
+    duplicate_fields(&mut serde_json::Deserializer::from_slice(request.body()))
         .into_iter()
         .filter(|path| !unknown.iter().any(|other| is_below(path, other)))
         .map(|path| format!("duplicate field {path:?}"))
         .collect()
+}
+
+/// The line and the key of the first key that occurs more than once in a mapping of a YAML document.
+fn repeated_in_yaml(body: &[u8]) -> Option<(usize, String)> {
+    // The default options of the reader refuse such keys.
+    let error = serde_saphyr::from_str::<Value>(str::from_utf8(body).ok()?).err()?;
+    let error = error.to_string();
+    let (place, rest) = error.split_once(": duplicate mapping key: ")?;
+    let (_, line) = place.rsplit_once("line ")?;
+    let (key, _) = rest.split_once(", set DuplicateKeyPolicy")?;
+    Some((line.split_once(' ')?.0.parse().ok()?, key.to_owned()))
 }
 
 fn named(unknown: Vec<String>) -> Vec<String> {

@@ -1,29 +1,34 @@
-//! Finds keys that a JSON object has twice. Readers keep the last one, as `encoding/json` of Go does, and
-//! name it.
+//! Fields that occur more than once in an object.
 
 use std::{collections::BTreeSet, fmt};
 
-use serde::{
-    Deserializer,
-    de::{DeserializeSeed, MapAccess, SeqAccess, Visitor},
-};
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
-/// Keys that are named of one object.
-const KEYS_MAX: usize = 10;
+/// Fields that are named of one document.
+const FIELDS_MAX: usize = 100;
 
-/// The paths of duplicate keys: the first few, in the order of the text.
-pub(crate) fn of(text: &str) -> Vec<String> {
+/// The paths of the fields that occur more than once in an object, such as `spec.replicas`: the first 100, each
+/// once, in the order of the document. Readers of Go and `serde_json` use the last value.
+///
+/// A document that cannot be read has those before its error. The deserializer bounds the depth. O(n log n) in
+/// the size of the document.
+///
+/// # Examples
+/// ```
+/// let json = r#"{"a": 1, "b": {"c": [{"d": 1, "d": null}, {"d": "x"}]}, "a": 2, "a": 3.5}"#;
+/// let found = kubegc_core::json::duplicate_fields(&mut serde_json::Deserializer::from_str(json));
+/// assert_eq!(found, ["b.c[0].d", "a"]);
+/// ```
+pub fn duplicate_fields<'de, D: Deserializer<'de>>(document: D) -> Vec<String> {
     let mut found = Vec::new();
-    let seed = Walk {
+    let walk = Walk {
         path: "",
         found: &mut found,
     };
-    // A text that is not JSON was refused before; duplicates before an error count all the same.
-    let _walked = seed.deserialize(&mut serde_json::Deserializer::from_str(text));
+    let _incomplete = walk.deserialize(document);
     found
 }
 
-/// Walks one value. The parser bounds the depth.
 struct Walk<'w> {
     path: &'w str,
     found: &'w mut Vec<String>,
@@ -51,10 +56,9 @@ impl<'de> Visitor<'de> for Walk<'_> {
                 "" => key.clone(),
                 path => format!("{path}.{key}"),
             };
-            if seen.contains(&key) && self.found.len() < KEYS_MAX {
+            if !seen.insert(key) && self.found.len() < FIELDS_MAX && !self.found.contains(&path) {
                 self.found.push(path.clone());
             }
-            seen.insert(key);
             map.next_value_seed(Walk {
                 path: &path,
                 found: self.found,
