@@ -223,7 +223,7 @@ impl DeleteOptionsSpec {
 /// # Examples
 /// ```
 /// use kubegc_core::{DeleteOptions, ObjectMeta, PropagationPolicy, Timestamp};
-/// use kubegc_core::{catalog::DefaultDeletion, deletion::begin_deletion, store::Deleted};
+/// use kubegc_core::{DefaultDeletion, deletion::begin_deletion, store::Deleted};
 ///
 /// let meta = ObjectMeta::new("shop", "web", "u1");
 /// let options = DeleteOptions::policy(PropagationPolicy::Foreground);
