@@ -35,7 +35,8 @@
 //! - The scheduler respects `nodeSelector`, `unschedulable` and unbound claims, and chooses the node with the
 //!   fewest pods. Taints, affinity and scheduling gates have no effect. A pod without a suitable node has no
 //!   condition. Pods of DaemonSets are created with their node.
-//! - Failed pods of Jobs are replaced immediately. Indexed Jobs get no pods. CronJobs have no schedule.
+//! - Indexed Jobs get no pods. CronJobs have no schedule. Before 1.27, failed pods of Jobs are replaced
+//!   immediately: there the work queue delays some of them, and many changes reset that delay.
 //! - A refused write is tried again when an object changes.
 //! - No Events are recorded. Steps have a reason for each verb.
 //!
@@ -45,6 +46,7 @@
 //!
 //! [`ControlPlane`]: crate::ControlPlane
 
+mod backoff;
 mod owners;
 mod player;
 mod pods;

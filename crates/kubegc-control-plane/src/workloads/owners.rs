@@ -4,10 +4,12 @@
 use std::sync::Arc;
 
 use kubegc_controllers::{JobTracking, job::TRACKING_FINALIZER};
+use kubegc_core::Timestamp;
 use kubegc_sim::{StoredObject, label_selector};
 use serde_json::{Value, json};
 
 use super::{
+    backoff::Failures,
     player::{Sync, api_version, condition, find, list, list_at, spec},
     pods::{fits, has_ended, is_active, is_ready},
 };
@@ -27,6 +29,8 @@ struct Owner<'a> {
     dependents: Vec<Arc<StoredObject>>,
     /// Whether the finished pods of a Job have a finalizer until `kubegc_controllers::job` has counted them.
     is_tracked: bool,
+    /// Whether a Job replaces terminating pods only once they have ended.
+    waits_for_end: bool,
 }
 
 /// One sync of an owner, unless its selector does not match its template: it would create pods without end.
@@ -60,6 +64,7 @@ pub(super) fn sync(cx: &mut Sync<'_>, kind: &'static str, object: &StoredObject)
         },
         dependents,
         is_tracked: tracking.is_tracking && (tracking.is_tracking_all || is_marked.is_some()),
+        waits_for_end: tracking.respects_replacement_policy && spec["podReplacementPolicy"] == "Failed",
     };
     let wanted = owner.wanted(cx);
     if !meta.is_deleting() {
@@ -156,11 +161,32 @@ impl Owner<'_> {
         }
     }
 
+    /// Whether a Job has ended or is about to end.
+    fn is_ending(&self) -> bool {
+        let mut ends = ["Complete", "Failed", "FailureTarget", "SuccessCriteriaMet"].iter();
+        ends.any(|end| condition(self.object, end) == "True")
+    }
+
+    /// When a Job creates its next pod, if failures delay it.
+    fn next_pod(&self, cx: &mut Sync<'_>) -> Option<Timestamp> {
+        let (now, version, uid) = (cx.now, cx.server.version(), &self.object.meta.uid);
+        let failures = cx.failures().filter(|_| self.kind == "Job")?;
+        if self.is_ending() {
+            failures.remove(uid);
+            return None;
+        }
+        let pods = self.dependents.iter().map(|pod| &**pod);
+        let is_over = |pod: &&StoredObject| has_ended(pod) || pod.meta.is_deleting() && !self.waits_for_end;
+        let new = || Failures::new(self.object);
+        let known = failures.entry(uid.clone()).or_insert_with(new);
+        known.update(self.object, &pods.filter(is_over).collect::<Vec<_>>(), now);
+        known.due(version).filter(|due| *due > now)
+    }
+
     /// The number of active pods that a Job should have.
     fn active_of_job(&self) -> usize {
         let spec = spec(self.object);
-        let mut ends = ["Complete", "Failed", "FailureTarget", "SuccessCriteriaMet"].iter();
-        if spec["suspend"] == true || ends.any(|end| condition(self.object, end) == "True") {
+        if spec["suspend"] == true || self.is_ending() {
             return 0;
         }
         let (parallelism, succeeded) = (number(&spec["parallelism"]), self.ended("Succeeded"));
@@ -194,12 +220,19 @@ impl Owner<'_> {
         let spec = spec(self.object);
         let is_ordered = self.kind == "StatefulSet" && spec["podManagementPolicy"] != "Parallel";
         let replaces = spec["updateStrategy"]["type"] != "OnDelete";
+        let due = self.next_pod(cx);
+        let is_terminating = |pod: &&Arc<StoredObject>| pod.meta.is_deleting() && !has_ended(pod);
+        let mut terminating = self.dependents.iter().filter(is_terminating).count();
         let mut rest = self.dependents.clone();
         for slot in wanted {
             let at = rest.iter().position(|one| self.slot(one).as_ref() == Some(slot));
             let found = at.map(|at| rest.remove(at));
             match &found {
-                None => self.create(cx, slot),
+                None if self.waits_for_end && terminating > 0 => terminating -= 1,
+                None => match due {
+                    Some(due) => cx.wait_until(due),
+                    None => self.create(cx, slot),
+                },
                 Some(set) if self.kind == "Deployment" => self.scale(cx, set),
                 Some(pod) if has_ended(pod) || replaces && !self.is_updated(pod) => cx.delete(pod),
                 Some(_) => {}

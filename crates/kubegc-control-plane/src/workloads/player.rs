@@ -1,13 +1,13 @@
 //! The step of the player, and the reads and writes of a sync.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use kubegc_controllers::Reason;
-use kubegc_core::{KindId, ObjectMeta, PatchType, Timestamp, deletion::DeleteOptionsSpec};
+use kubegc_core::{KindId, ObjectMeta, PatchType, Timestamp, Uid, deletion::DeleteOptionsSpec};
 use kubegc_sim::{ApiServer, StoredObject};
 use serde_json::{Value, json};
 
-use super::{Workloads, owners, pods};
+use super::{Workloads, backoff::Failures, owners, pods};
 use crate::{
     Act, Actor, ControlPlane, Why, object_ref,
     trace::{Recorded, code_of},
@@ -49,6 +49,8 @@ pub(crate) struct Player {
     pub(crate) due: Option<Timestamp>,
     /// The last step that changed a simulated object.
     cause: Option<usize>,
+    /// The failures of the Jobs that have not ended.
+    failures: BTreeMap<Uid, Failures>,
 }
 
 impl Player {
@@ -58,6 +60,7 @@ impl Player {
             has_changed: true,
             due: None,
             cause: None,
+            failures: BTreeMap::new(),
         }
     }
 
@@ -118,8 +121,8 @@ impl ControlPlane {
 
     /// Replaces the rules of the workloads. All objects are synced again.
     pub fn set_workloads(&mut self, rules: Workloads) {
-        if self.player.is_some() {
-            self.player = Some(Player::new(Arc::new(rules)));
+        if let Some(player) = &mut self.player {
+            (player.rules, player.has_changed) = (Arc::new(rules), true);
         }
     }
 
@@ -155,6 +158,11 @@ impl Sync<'_> {
         if let Some(player) = &mut self.plane.player {
             player.due = player.due.into_iter().chain([due]).min();
         }
+    }
+
+    /// The failures of the Jobs that have not ended.
+    pub(super) fn failures(&mut self) -> Option<&mut BTreeMap<Uid, Failures>> {
+        Some(&mut self.plane.player.as_mut()?.failures)
     }
 
     pub(super) fn create(&mut self, kind: &str, namespace: &str, object: Value) {
@@ -279,7 +287,7 @@ pub(super) fn list_at<'v>(value: &'v Value, field: &str) -> &'v [Value] {
     value[field].as_array().map_or(&[], Vec::as_slice)
 }
 
-fn find_condition<'a>(object: &'a StoredObject, kind: &str) -> &'a Value {
+pub(super) fn find_condition<'a>(object: &'a StoredObject, kind: &str) -> &'a Value {
     let mut conditions = list_at(object.at(&["status"]).unwrap_or(&Value::Null), "conditions").iter();
     let found = conditions.find(|condition| condition["type"] == kind);
     found.unwrap_or(&Value::Null)

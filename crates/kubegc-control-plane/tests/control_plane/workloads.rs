@@ -330,6 +330,52 @@ fn jobs_end_as_their_pods_do() {
     assert_eq!(world.get("Job", "web")["status"]["succeeded"], 3);
 }
 
+/// Release, and the seconds at which the pods of a Job are created that fail after one second.
+#[test]
+fn failed_pods_of_jobs_are_replaced_after_a_backoff() {
+    for (release, created) in [
+        ("1.26.15", [0, 1, 2, 3, 4, 5, 6, 7]),
+        ("1.27.0", [0, 11, 32, 73, 154, 315, 636, 997]),
+        ("1.28.0", [0, 11, 32, 73, 154, 315, 636, 1_237]),
+    ] {
+        let after = Duration::from_secs(1);
+        let rules = Workloads::new().pods(move |_| Some(PodFate::Fails { after }));
+        let mut world = Fixture::of(release, rules, true);
+        let mut job = owner("Job");
+        for (field, number) in [("parallelism", 1), ("completions", 1), ("backoffLimit", 7)] {
+            job["spec"][field] = number.into();
+        }
+        world.put("Job", job);
+        world.run(3_600);
+        let pods = world.all("Pod");
+        let mut times: Vec<i64> = pods
+            .iter()
+            .map(|pod| {
+                let time = pod["metadata"]["creationTimestamp"].as_str().unwrap();
+                Timestamp::parse(time).unwrap().as_secs() - 1_000
+            })
+            .collect();
+        times.sort_unstable();
+        assert_eq!(times, created, "{release}");
+    }
+    // A deleted pod has failed at once, or, by the policy, when it has ended.
+    for (policy, counts) in [("TerminatingOrFailed", [2, 3, 3]), ("Failed", [2, 2, 3])] {
+        let mut job = owner("Job");
+        job["spec"]["podReplacementPolicy"] = policy.into();
+        let mut world = Fixture::with("Job", job);
+        let name = world.all("Pod")[0]["metadata"]["name"]
+            .as_str()
+            .unwrap()
+            .to_owned();
+        world.remove("Pod", &name, "Background");
+        let active = [9, 2, 40].map(|seconds| {
+            world.run(seconds);
+            world.pods().len()
+        });
+        assert_eq!(active, counts, "{policy}");
+    }
+}
+
 #[test]
 fn failed_pods_of_sets_are_replaced_and_unschedulable_ones_wait() {
     let rules = Workloads::new().pods(|_| Some(PodFate::Unschedulable));
