@@ -10,10 +10,10 @@ use std::net::IpAddr;
 use kubegc_core::{Behavior, KubernetesVersion};
 
 /// Names are called RFC 1123 names; before, DNS-1123 names.
-const NAMES_ARE_RFC_1123: Behavior = Behavior::since_about(20, "kubernetes #94182");
+const NAMES_ARE_RFC_1123: Behavior = Behavior::since(20, 0, "kubernetes #94182");
 
 /// Lengths of labels are said in bytes.
-pub(crate) const LENGTHS_ARE_BYTES: Behavior = Behavior::since_about(35, "between 1.32 and 1.36");
+pub(crate) const LENGTHS_ARE_BYTES: Behavior = Behavior::since(35, 0, "apimachinery 3d653663");
 /// The names of environment variables may consist of any printable characters but `=`.
 const VARIABLES_ARE_PRINTABLE: Behavior = Behavior::since(
     32,
@@ -21,9 +21,9 @@ const VARIABLES_ARE_PRINTABLE: Behavior = Behavior::since(
     "the feature gate RelaxedEnvironmentVariableValidation is on",
 );
 /// The names of ports are said to need a letter.
-const PORTS_NEED_LETTERS: Behavior = Behavior::since_about(28, "between 1.20 and 1.36");
+const PORTS_NEED_LETTERS: Behavior = Behavior::since(25, 0, "kubernetes #107213");
 /// A label that is a subdomain is refused for its dots.
-const DOTS_ARE_NAMED: Behavior = Behavior::since_about(33, "between 1.32 and 1.36");
+const DOTS_ARE_NAMED: Behavior = Behavior::since(27, 0, "kubernetes #114172");
 
 pub(crate) const NAME_PART_MAX: usize = 63;
 pub(crate) const SUBDOMAIN_MAX: usize = 253;

@@ -508,7 +508,7 @@ pub(super) fn check_names(
 /// An update of an object that does not exist is not found, whatever uid it expects.
 const ABSENT_IS_NOT_FOUND: Behavior = Behavior::since(34, 0, "kubernetes #132470");
 /// An update compares the namespaces before it looks at the name.
-const NAMESPACES_ARE_COMPARED_FIRST: Behavior = Behavior::since_about(22, "kubernetes #94637");
+const NAMESPACES_ARE_COMPARED_FIRST: Behavior = Behavior::since(24, 0, "kubernetes #94637");
 /// Services are stored as other objects are.
 const SERVICES_ARE_PLAIN: Behavior = Behavior::since(23, 0, "kubernetes #96684");
 

@@ -21,14 +21,14 @@ use crate::{
 };
 
 /// Messages about empty fields of owner references do not repeat the name of the field.
-const FIELDS_ARE_NOT_REPEATED: Behavior = Behavior::since_about(34, "between 1.33 and 1.36");
+const FIELDS_ARE_NOT_REPEATED: Behavior = Behavior::since(34, 0, "kubernetes #132513");
 
 /// The names of services may begin with digits.
 const SERVICES_MAY_BEGIN_WITH_DIGITS: Behavior =
     Behavior::since_about(36, "the feature gate RelaxedServiceNameValidation is on");
 
 /// The message about two controllers has their kinds.
-const CONTROLLERS_HAVE_KINDS: Behavior = Behavior::since_about(28, "between 1.20 and 1.36");
+const CONTROLLERS_HAVE_KINDS: Behavior = Behavior::since(26, 0, "kubernetes #112223");
 
 /// A kind's own validation of metadata, in addition to the generic one.
 ///

@@ -15,7 +15,7 @@ use super::{
 use crate::StoredObject;
 
 /// The generation of endpoint slices counts changes of labels.
-const SLICES_COUNT_LABELS: Behavior = Behavior::since_about(21, "kubernetes #99345");
+const SLICES_COUNT_LABELS: Behavior = Behavior::since(21, 0, "kubernetes #99750");
 
 /// Jobs are labelled and selected with keys of the group `batch.kubernetes.io` as well.
 const JOB_LABELS_ARE_PREFIXED: Behavior = Behavior::since(27, 0, "kubernetes #114930");

@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// A configuration of another type is an invalid type.
-const OTHER_TYPES_ARE_INVALID: Behavior = Behavior::since_about(28, "between 1.20 and 1.36");
+const OTHER_TYPES_ARE_INVALID: Behavior = Behavior::since(28, 0, "apimachinery 1c1ede21");
 
 impl ApiServer {
     /// The fields of the configuration that are applied to a part, if the configuration is of this kind.

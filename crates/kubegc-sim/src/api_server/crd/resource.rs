@@ -24,9 +24,9 @@ use crate::{
 const EMPTY_STRINGS_ARE_KEPT: Behavior = Behavior::since(21, 0, "kube-openapi e467f52");
 
 /// A value of the wrong type has a reason of its own.
-const TYPES_ARE_REASONS: Behavior = Behavior::since_about(24, "between 1.20 and 1.36");
+const TYPES_ARE_REASONS: Behavior = Behavior::since(24, 0, "kubernetes #108859");
 /// Missing fields of embedded objects are required without a word.
-const EMBEDDED_IS_REQUIRED: Behavior = Behavior::since_about(33, "between 1.20 and 1.36");
+const EMBEDDED_IS_REQUIRED: Behavior = Behavior::since(34, 0, "kubernetes #132472");
 
 /// The greatest number of replicas.
 const REPLICAS_MAX: i64 = i32::MAX as i64;

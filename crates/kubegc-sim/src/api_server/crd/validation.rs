@@ -28,11 +28,11 @@ pub(super) const NOT_A_LABEL_1035: &str = "a DNS-1035 label must consist of lowe
      regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
 
 /// A stored version that is no longer served is explained.
-const MISSING_VERSIONS_ARE_EXPLAINED: Behavior = Behavior::since_about(33, "between 1.20 and 1.36");
+const MISSING_VERSIONS_ARE_EXPLAINED: Behavior = Behavior::since(33, 0, "kubernetes #128746");
 /// Missing schemas are required without a word.
-const DETAILS_ARE_LEFT_OUT: Behavior = Behavior::since_about(33, "between 1.20 and 1.36");
+const DETAILS_ARE_LEFT_OUT: Behavior = Behavior::since(34, 0, "kubernetes #132472");
 /// The refusal of `preserveUnknownFields` names the extension in full.
-const EXTENSION_IS_NAMED: Behavior = Behavior::since_about(28, "between 1.20 and 1.36");
+const EXTENSION_IS_NAMED: Behavior = Behavior::since(25, 0, "kubernetes #111446");
 
 const APPROVAL: &str = "api-approved.kubernetes.io";
 

@@ -17,14 +17,14 @@ use crate::{
 };
 
 /// Pods that are not ready do not count where enough others are healthy.
-const UNREADY_PODS_ARE_EXEMPT: Behavior = Behavior::since_about(21, "kubernetes #94381");
+const UNREADY_PODS_ARE_EXEMPT: Behavior = Behavior::since(20, 0, "kubernetes #94381");
 /// A budget says how pods that are not ready are evicted.
 const UNREADY_PODS_HAVE_A_POLICY: Behavior = Behavior::since(27, 0, "PDBUnhealthyPodEvictionPolicy, beta");
 
 /// A budget with more healthy pods than it needs does not say that it needs them.
 const BUDGETS_SAY_WHY: Behavior = Behavior::since_about(27, "kubernetes #112546");
 /// A budget has a condition that says whether it allows disruptions.
-const BUDGETS_SHOW_WHETHER_THEY_ALLOW: Behavior = Behavior::since_about(22, "kubernetes #98127");
+const BUDGETS_SHOW_WHETHER_THEY_ALLOW: Behavior = Behavior::since(21, 0, "kubernetes #98127");
 
 impl ApiServer {
     /// Evicts a pod.

@@ -782,6 +782,6 @@ fn blocks(cause: &Cause) -> bool {
         .any(|text| cause.message.contains(text))
 }
 /// Problems of rules do not repeat the name of their field.
-const FIELDS_ARE_NOT_NAMED: Behavior = Behavior::since_about(33, "between 1.31 and 1.36");
+const FIELDS_ARE_NOT_NAMED: Behavior = Behavior::since(34, 0, "kubernetes #132513");
 /// Failures of rules show simple values; before, the types of all values.
 const VALUES_ARE_SHOWN: Behavior = Behavior::since(35, 0, "kubernetes #132798");
