@@ -111,7 +111,7 @@ fn s_31_equal_references_are_dropped_with_a_warning_since_1_20() {
     other["blockOwnerDeletion"] = true.into();
     for (version, references, kept, warned) in [
         ("1.19.0", vec![owner("o"), owner("o")], 2, false),
-        ("1.20.2", vec![owner("o"), owner("o")], 1, true),
+        ("1.20.0", vec![owner("o"), owner("o")], 1, true),
         ("1.20.2", vec![owner("o"), other.clone(), owner("o")], 2, true),
         ("1.20.2", vec![owner("o"), other], 2, false),
     ] {

@@ -57,7 +57,7 @@ fn s_14_the_grace_period_of_a_terminating_pod_can_only_be_shortened() {
 
 #[test]
 fn s_4_a_negative_grace_period_counts_as_one_second_since_1_22() {
-    for (version, expected) in [("1.20.2", None), ("1.28.0", Some(1))] {
+    for (version, expected) in [("1.21.0", None), ("1.22.0", Some(1))] {
         let mut world = world_of(version);
         bound(&mut world, "p", &[]);
         world.delete("Pod", "p", &grace(-5));

@@ -21,6 +21,7 @@ mod namespaces;
 mod patch;
 mod policies;
 mod properties;
+mod releases;
 mod service_accounts;
 mod services;
 mod store;

@@ -57,7 +57,7 @@ fn an_object_whose_namespace_no_longer_exists_can_be_updated_from_1_37_on() {
 
 #[test]
 fn s_33_the_grace_of_one_pod_leaks_to_the_next_until_options_are_copied() {
-    for (version, expected) in [("1.20.2", 3), ("1.30.0", 9)] {
+    for (version, expected) in [("1.21.0", 3), ("1.22.0", 9)] {
         let mut world = world_of(version);
         for (name, seconds) in [("a", 3), ("b", 9)] {
             world.put_json(

@@ -12,7 +12,7 @@ use crate::world::{policy, world_of};
 /// A row: release, expression, message and reason of the validation, action of the binding; the response to
 /// the deletion of ConfigMap `a`: status code and message or warning, and the number of undecided requests.
 const CASES: &str = "\
-1.36 | false | | | Deny | 422 configmaps \"a\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: failed expression: false | 0
+1.30 | false | | | Deny | 422 configmaps \"a\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: failed expression: false | 0
 1.36 | false | not here | Forbidden | Deny | 403 configmaps \"a\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: not here | 0
 1.36 | false | not here | | Warn | 200 Validation failed for ValidatingAdmissionPolicy 'p' with binding 'b': not here | 0
 1.36 | false | not here | | Audit | 200 | 0

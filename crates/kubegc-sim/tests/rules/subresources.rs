@@ -15,10 +15,11 @@ fn names(world: &World, kind: kubegc_core::KindId) -> String {
 fn a_kind_has_the_subresources_that_discovery_shows() {
     for (version, kind, expected) in [
         ("1.20.2", "ConfigMap", ""),
-        ("1.20.2", "Pod", "binding eviction status"),
+        ("1.22.0", "Pod", "binding eviction status"),
         ("1.23.0", "Pod", "binding ephemeralcontainers eviction status"),
+        ("1.31.0", "Pod", "binding ephemeralcontainers eviction status"),
         (
-            "1.33.0",
+            "1.32.0",
             "Pod",
             "binding ephemeralcontainers eviction resize status",
         ),

@@ -1,18 +1,8 @@
-//! Differences between releases: S-6, S-27.
+//! Differences between releases that need more than a row of `releases.txt`: S-6, S-27.
 
 use serde_json::json;
 
 use crate::world::{expecting, policy, world_of};
-
-#[test]
-fn s_6_a_version_precondition_is_ignored_before_1_14() {
-    for (version, code) in [("1.13.0", 200), ("1.14.0", 409), ("1.20.2", 409)] {
-        let mut world = world_of(version);
-        world.put("Secret", "a", &[]);
-        let response = world.delete("Secret", "a", &expecting(None, Some("7")));
-        assert_eq!(response.code, code, "{version}");
-    }
-}
 
 /// A pod without grace period is written before its removal: since 1.17 the precondition is updated for that.
 #[test]
@@ -35,7 +25,7 @@ fn s_6_a_version_precondition_follows_the_graceful_update_since_1_17() {
 /// is that of an empty object.
 #[test]
 fn s_6_a_version_precondition_fails_if_only_the_collectors_finalizer_is_dropped() {
-    for (version, code) in [("1.16.0", 200), ("1.20.2", 409), ("1.36.0", 409)] {
+    for (version, code) in [("1.16.0", 200), ("1.17.0", 409), ("1.36.0", 409)] {
         let mut world = world_of(version);
         world.put("Secret", "a", &["orphan"]);
         let current = world.get("Secret", "a")["metadata"]["resourceVersion"].clone();
@@ -46,7 +36,7 @@ fn s_6_a_version_precondition_fails_if_only_the_collectors_finalizer_is_dropped(
 
 #[test]
 fn s_27_the_response_shows_the_deletions_revision_only_in_newer_releases() {
-    for (version, deletion) in [("1.20.2", false), ("1.30.0", true)] {
+    for (version, deletion) in [("1.25.0", false), ("1.26.0", true)] {
         let mut world = world_of(version);
         world.put("ServiceAccount", "a", &[]);
         let response = world.delete("ServiceAccount", "a", &policy("Background"));
@@ -81,16 +71,5 @@ fn s_27_the_status_of_a_deletion_has_its_revision_from_1_38_on() {
             (200, &expected),
             "{version}"
         );
-    }
-}
-
-#[test]
-fn namespaces_are_labelled_since_1_21() {
-    for (version, labels) in [
-        ("1.20.2", serde_json::Value::Null),
-        ("1.21.0", json!({"kubernetes.io/metadata.name": "ns"})),
-    ] {
-        let world = world_of(version);
-        assert_eq!(world.get("Namespace", "ns")["metadata"]["labels"], labels);
     }
 }
