@@ -208,10 +208,11 @@ struct Source {
     is_recording: bool,
     kind: Option<Kind>,
     semantics: &'static str,
-    /// The file with the inputs of cases in compact form.
-    inputs_path: PathBuf,
+    /// The file with the same scenarios, recorded with another number of workers: with the inputs of cases in
+    /// compact form, or with cases in compact form.
+    sibling_path: PathBuf,
     /// Its lines by name, read once they are needed.
-    inputs: OnceLock<Result<BTreeMap<String, String>, Failure>>,
+    sibling: OnceLock<Result<BTreeMap<String, String>, Failure>>,
 }
 
 impl Source {
@@ -225,21 +226,26 @@ impl Source {
             is_recording: stem.is_some(),
             kind: stem.as_deref().and_then(Kind::of_name),
             semantics: semantics_of_name(stem.as_deref().unwrap_or_default()),
-            inputs_path: path.with_file_name(name.replacen(COMPACT, "", 1)),
-            inputs: OnceLock::new(),
+            sibling_path: path.with_file_name(if name.contains(COMPACT) {
+                name.replacen(COMPACT, "", 1)
+            } else {
+                name.replacen('.', &format!("{COMPACT}."), 1)
+            }),
+            sibling: OnceLock::new(),
         }
     }
 
-    /// The line with the inputs of a case in compact form.
-    fn inputs(&self, name: &str) -> Result<&str, Failure> {
-        let lines = self.inputs.get_or_init(|| {
+    /// The line of the same scenario in the other file.
+    fn sibling(&self, name: &str) -> Result<&str, Failure> {
+        let lines = self.sibling.get_or_init(|| {
             #[derive(serde::Deserialize)]
             struct Named {
                 name: String,
             }
-            let lines = open(&self.inputs_path).and_then(|file| file.lines().collect::<io::Result<Vec<_>>>());
+            let lines =
+                open(&self.sibling_path).and_then(|file| file.lines().collect::<io::Result<Vec<_>>>());
             let lines = lines.map_err(|problem| {
-                Failure::unreadable(format!("{}: {problem}", self.inputs_path.display()))
+                Failure::unreadable(format!("{}: {problem}", self.sibling_path.display()))
             })?;
             let named = lines
                 .into_iter()
@@ -248,7 +254,7 @@ impl Source {
         });
         let line = lines.as_ref().map_err(Clone::clone)?.get(name);
         line.map(String::as_str)
-            .ok_or_else(|| Failure::unreadable(format!("{} has no case {name}", self.inputs_path.display())))
+            .ok_or_else(|| Failure::unreadable(format!("{} has no case {name}", self.sibling_path.display())))
     }
 
     fn kind_text(&self) -> String {
@@ -305,8 +311,8 @@ impl Source {
             Some(Kind::GraphSequence) => graph::replay_sequence(line, self.semantics).into(),
             Some(Kind::ConflictingData) => graph::replay_conflicting(line).into(),
             Some(Kind::Patch) => graph::replay_patch(line, self.semantics).into(),
-            Some(Kind::Scenario) => objects::replay(line),
-            Some(Kind::CompactScenario) => match self.inputs(name) {
+            Some(Kind::Scenario) => objects::replay(line, self.sibling(name).ok()),
+            Some(Kind::CompactScenario) => match self.sibling(name) {
                 Ok(inputs) => objects::replay_compact(line, inputs),
                 Err(failure) => Err(failure).into(),
             },

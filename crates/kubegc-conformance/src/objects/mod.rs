@@ -31,42 +31,47 @@ const WORKERS: u32 = 20;
 /// Workers in guided runs: upstream's order of dependents is random, so each of them may be the first.
 const WORKERS_GUIDED: u32 = 10_000;
 
-/// Replays one case with its own inputs.
-pub(crate) fn replay(line: &str) -> CaseReport {
-    match serde_json::from_str::<Scenario>(line) {
-        Ok(scenario) => replay_scenario(&scenario, &[], WORKERS),
-        Err(problem) => Err(Failure::unreadable(problem)).into(),
-    }
+/// The outcomes of a scenario that was recorded with one worker.
+#[derive(serde::Deserialize)]
+struct Compact {
+    outcomes: Vec<Outcome>,
+}
+
+/// Replays one case with its own inputs. `compact` is the same scenario, recorded with one worker.
+pub(crate) fn replay(line: &str, compact: Option<&str>) -> CaseReport {
+    let read = || -> Result<(Scenario, Vec<Outcome>), serde_json::Error> {
+        let compact = compact.map(serde_json::from_str::<Compact>).transpose()?;
+        let others = compact.map_or_else(Vec::new, |compact| compact.outcomes);
+        Ok((serde_json::from_str(line)?, others))
+    };
+    replay_read(read(), WORKERS)
 }
 
 /// Replays the outcomes of one case, recorded with one worker, with the inputs of another.
 pub(crate) fn replay_compact(line: &str, inputs: &str) -> CaseReport {
-    #[derive(serde::Deserialize)]
-    struct Compact {
-        outcomes: Vec<Outcome>,
-    }
     let read = || -> Result<(Scenario, Vec<Outcome>), serde_json::Error> {
         let Compact { outcomes } = serde_json::from_str(line)?;
         let mut scenario: Scenario = serde_json::from_str(inputs)?;
         let others = std::mem::replace(&mut scenario.outcomes, outcomes);
         Ok((scenario, others))
     };
-    match read() {
-        Ok((scenario, others)) => replay_scenario(&scenario, &others, 1),
-        Err(problem) => Err(Failure::unreadable(problem)).into(),
-    }
+    replay_read(read(), 1)
 }
 
-/// `others` are outcomes of the same scenario, recorded with more workers: what one worker does, many may do
-/// as well, so unguided runs may reach these, too.
-fn replay_scenario(scenario: &Scenario, others: &[Outcome], workers: u32) -> CaseReport {
+/// Beside a scenario come its outcomes that were recorded with another number of workers. Unguided runs may
+/// reach these, too: what one worker does, many may do, and the few runs of each recording miss outcomes.
+fn replay_read(read: serde_json::Result<(Scenario, Vec<Outcome>)>, workers: u32) -> CaseReport {
+    let (scenario, others) = match read {
+        Ok(read) => read,
+        Err(problem) => return Err(Failure::unreadable(problem)).into(),
+    };
     let mut notes = Vec::new();
-    let result = Scene::new(scenario).and_then(|scene| {
+    let result = Scene::new(&scenario).and_then(|scene| {
         accepted(&scene)?;
         if scenario.gc == "stopped" {
             Ok(())
         } else {
-            stable(&scene, others, workers, &mut notes)
+            stable(&scene, &others, workers, &mut notes)
         }
     });
     CaseReport {
