@@ -9,13 +9,13 @@ use std::{
     fmt,
 };
 
-use kubegc_core::{ObjectRef, Uid, printable};
+use kubegc_core::{ObjectRef, Uid, printable, record::Resource};
 use kubegc_objects::classify::Resolved;
 
 use crate::{
     Fate, Forecast, ObjectFate, Step,
     report::sentence,
-    trace::{Outcome, Why},
+    trace::{Act, Change, Outcome, Why},
 };
 
 /// One statement of an explanation, with its premises.
@@ -45,6 +45,9 @@ pub enum Fact {
         index: usize,
         /// The step.
         step: Box<Step>,
+        /// The explained object, if the API server deleted it by itself with the object of the step: the
+        /// IPAddresses and Endpoints of a Service.
+        deleted_with: Option<ObjectRef>,
     },
     /// The result of the lookup of an owner.
     Owner {
@@ -129,10 +132,14 @@ impl Forecast {
             });
         }
         if let Some(index) = self.decisive_step(object) {
-            pending.push(Statement {
-                depth: 1,
-                fact: self.step_fact(index),
-            });
+            let step = Box::new(self.timeline[index].clone());
+            let deleted_with = is_deleted_with(object, &step).then(|| object.clone());
+            let fact = Fact::Step {
+                index,
+                step,
+                deleted_with,
+            };
+            pending.push(Statement { depth: 1, fact });
         } else if pending.is_empty() {
             pending.extend(self.standing(object));
         }
@@ -140,7 +147,7 @@ impl Forecast {
             let depth = statement.depth;
             let mut below: Vec<Statement> = Vec::new();
             let mut fact = statement.fact;
-            if let Fact::Step { index, step } = &fact {
+            if let Fact::Step { index, step, .. } = &fact {
                 if seen.insert(*index) {
                     below.extend(self.causes(step, depth + 1));
                 } else {
@@ -160,6 +167,7 @@ impl Forecast {
         Fact::Step {
             index,
             step: Box::new(self.timeline[index].clone()),
+            deleted_with: None,
         }
     }
 
@@ -251,6 +259,17 @@ impl Forecast {
     }
 }
 
+/// Whether a step about another object removed an object. The requests of one client change one object, except
+/// for deletes of collections.
+fn is_deleted_with(object: &ObjectRef, step: &Step) -> bool {
+    let is_of_request = match step.act {
+        Act::DeleteCollection => *object.kind != *Resource::IpAddresses.kind(),
+        _ => step.object.uid == object.uid,
+    };
+    let is_removed = |change: &Change| change.object.uid == object.uid && change.outcome == Outcome::Removed;
+    !is_of_request && step.changes.iter().any(is_removed)
+}
+
 /// Control characters in names are written as escapes.
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -267,8 +286,13 @@ impl fmt::Display for Fact {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Fate { object, fate } => write!(f, "{} {}", object.short(), FateText(fate)),
-            Self::Step { step, .. } => {
+            Self::Step {
+                step, deleted_with, ..
+            } => {
                 write!(f, "{step}")?;
+                if let Some(object) = deleted_with {
+                    write!(f, ", and the API server deletes {} with it", object.short())?;
+                }
                 match &step.failure {
                     Some(message) => write!(f, ", but the API server refuses: {message}"),
                     None => Ok(()),

@@ -6,7 +6,7 @@ use kubegc_control_plane::{
     Act, Actor, Simulation, Why,
     finalizers::{self, Finalizer, OVERDUE, Owner},
 };
-use kubegc_controllers::Key;
+use kubegc_controllers::{Key, NamespaceController};
 use kubegc_core::{ApiResource, KindId, ObjectMeta, ObjectRef, Timestamp, Uid, metadata};
 use kubegc_objects::{Reason, collector::OwnerInGraph};
 use kubegc_sim::{ApiServer, StoredObject};
@@ -51,6 +51,8 @@ pub enum Wait {
         finalizer: Arc<str>,
         /// The objects that remain, by resource.
         remaining: Vec<Remaining>,
+        /// Whether pods are among them, before which nothing else is deleted.
+        pods_are_first: bool,
     },
     /// For the removal of a finalizer.
     Finalizer {
@@ -234,7 +236,11 @@ impl fmt::Display for Wait {
             Self::Content { remaining, .. } if remaining.is_empty() => {
                 f.write_str("content that the dump does not have")
             }
-            Self::Content { remaining, .. } => {
+            Self::Content {
+                remaining,
+                pods_are_first,
+                ..
+            } => {
                 let counts: Vec<String> = remaining
                     .iter()
                     .map(|kind| format!("{} ({})", kind.resource, kind.count))
@@ -249,7 +255,10 @@ impl fmt::Display for Wait {
                     let s = if count == 1 { "" } else { "s" };
                     write!(f, "{before}{name} in {count} object{s}")?;
                 }
-                Ok(())
+                match pods_are_first {
+                    true => f.write_str("; nothing else is deleted while pods remain"),
+                    false => Ok(()),
+                }
             }
             Self::Finalizer { name, known, reason } => {
                 write!(f, "finalizer {name}")?;
@@ -366,6 +375,7 @@ pub(crate) fn waits_for(
                 remaining: remaining(simulation, None, |kind| {
                     format!("{}.{}", kind.resource, kind.group) == *end.name
                 }),
+                pods_are_first: false,
             },
             _ => removal(cluster, simulation, object, name),
         });
@@ -513,9 +523,12 @@ fn content(
     }
     let remaining = remaining(simulation, Some(&end.name), |kind| !conversions.has(kind));
     if waits.is_empty() && conversions.waits.is_empty() || !remaining.is_empty() {
+        let has_pods = remaining.len() > 1 && remaining.iter().any(|kind| kind.resource == "pods");
+        let pods_are_first = has_pods && NamespaceController::new(server.version()).deletes_pods_first;
         waits.push(Wait::Content {
             finalizer: Arc::clone(finalizer),
             remaining,
+            pods_are_first,
         });
     }
     waits

@@ -438,9 +438,10 @@ fn colours_change_headings_only() {
     assert_eq!(plain, forecast.to_text(Detail::default()));
 }
 
-/// Addresses of Services are objects from 1.33 on, and the API server creates one that is missing.
+/// Addresses of Services are objects from 1.33 on. The API server creates one that is missing, and deletes it
+/// with its Service.
 #[test]
-fn the_address_of_a_kept_service_is_created_again() {
+fn the_api_server_creates_and_deletes_the_address_of_a_service() {
     for (release, is_created_again) in [("1.32.0", false), ("1.33.0", true)] {
         let mut fixture = Fixture::default();
         let spec = json!({ "spec": { "clusterIP": "10.96.0.7", "clusterIPs": ["10.96.0.7"] } });
@@ -463,5 +464,14 @@ fn the_address_of_a_kept_service_is_created_again() {
         let text = text(&cluster, &[intent]);
         let finding = "1 ipaddress is created again for service/web -n shop, which is kept";
         assert_eq!(text.contains(finding), is_created_again, "{release}: {text}");
+        let intent = delete("shop/Service/web", DeleteOptions::default());
+        let forecast = cluster.predict(&[intent]).expect("it is there");
+        let mut fates = forecast.fates.iter();
+        let address = fates.find(|fate| &*fate.object.kind == "IPAddress");
+        let explanation = address.map(|address| forecast.explain(&address.object).to_string());
+        let expected = "ipaddress/10.96.0.7 is deleted\n  because you delete service/web -n shop, and the API \
+                        server deletes ipaddress/10.96.0.7 with it\n";
+        let is_expected = explanation.as_deref() == Some(expected);
+        assert_eq!(is_expected, is_created_again, "{release}: {explanation:?}");
     }
 }

@@ -103,7 +103,7 @@ fn explained(forecast: &Forecast) -> Result<usize, String> {
                 .iter()
                 .any(|change| change.object.uid == fate.object.uid)
         });
-        let Some(Fact::Step { index, step }) = statements.get(1).map(|statement| &statement.fact) else {
+        let Some(Fact::Step { index, step, .. }) = statements.get(1).map(|statement| &statement.fact) else {
             if is_changed {
                 return Err(format!(
                     "{}: a write changed it, and no step says so",

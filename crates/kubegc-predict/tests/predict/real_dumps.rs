@@ -256,7 +256,7 @@ fn a_terminating_namespace_names_its_remaining_content() {
     ]);
     let wait = waits(cluster.pending(), "Namespace", "shop")[0].to_string();
     let expected = "its content, of which these remain: configmaps (2), pods (1); finalizers remaining: \
-                    example.com/hold in 2 objects";
+                    example.com/hold in 2 objects; nothing else is deleted while pods remain";
     assert_eq!(wait, expected);
     let json = cluster.pending().to_json();
     let mut fates = json["fates"].as_array().expect("a list").iter();
