@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use kubegc_core::{DeleteOptions, Timestamp, deletion::Propagation};
-use kubegc_predict::{Finding, Forecast, Intent, Question};
+use kubegc_core::{DeleteOptions, ObjectRef, Timestamp, deletion::Propagation};
+use kubegc_predict::{Finding, Forecast, Intent, Question, trace::Actor};
 use proptest::{prelude::*, test_runner::RngSeed};
 use serde_json::{Value, json};
 
@@ -72,6 +72,19 @@ fn has_ended(forecast: &Forecast) -> bool {
         .findings
         .iter()
         .any(|finding| matches!(finding, Finding::DidNotSettle { .. }))
+}
+
+#[test]
+fn a_simulation_without_an_end_names_the_last_cycle_of_writes() {
+    let job = ObjectRef::new("batch/v1", "Job", "shop", "web", "u1");
+    let finding = Finding::DidNotSettle {
+        at: Duration::from_secs(2),
+        writes: 5_000,
+        cycle: vec![(Actor::Controller("job-controller"), job)],
+    };
+    let expected = "the simulation stopped 2 s after its beginning: it made 5000 writes, and these objects are \
+                    written again and again: job/web -n shop (by the job-controller); fates may be wrong";
+    assert_eq!(finding.to_string(), expected);
 }
 
 proptest! {
