@@ -267,7 +267,7 @@ pub(crate) fn parse_ip(value: &str) -> Option<IpAddr> {
 /// `IsValidIP`.
 pub(crate) fn ip(version: KubernetesVersion, value: &str) -> Vec<String> {
     /// `StrictIPCIDRValidation`.
-    const ZEROS_ARE_REFUSED: Behavior = Behavior::since_about(36, "kubernetes #122550");
+    const ZEROS_ARE_REFUSED: Behavior = Behavior::since(36, 0, "kubernetes #137053");
     let problem = match parse_ip(value) {
         None => "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)",
         Some(IpAddr::V4(ip)) if ip.to_string() != value && version.has(ZEROS_ARE_REFUSED) => {

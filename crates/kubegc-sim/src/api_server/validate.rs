@@ -24,8 +24,7 @@ use crate::{
 const FIELDS_ARE_NOT_REPEATED: Behavior = Behavior::since(34, 0, "kubernetes #132513");
 
 /// The names of services may begin with digits.
-const SERVICES_MAY_BEGIN_WITH_DIGITS: Behavior =
-    Behavior::since_about(36, "the feature gate RelaxedServiceNameValidation is on");
+const SERVICES_MAY_BEGIN_WITH_DIGITS: Behavior = Behavior::since(36, 0, "kubernetes #136389");
 
 /// The message about two controllers has their kinds.
 const CONTROLLERS_HAVE_KINDS: Behavior = Behavior::since(26, 0, "kubernetes #112223");

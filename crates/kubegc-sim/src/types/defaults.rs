@@ -25,7 +25,7 @@ const CLAIMS_ARE_RETAINED: Behavior =
 /// Jobs say when a pod is replaced.
 const REPLACEMENT_IS_SET: Behavior = Behavior::since(29, 0, "the feature gate JobPodReplacementPolicy is on");
 /// The defaults of Jobs include `manualSelector`.
-const JOBS_ARE_COMPLETE: Behavior = Behavior::since_about(33, "between 1.20 and 1.36");
+const JOBS_ARE_COMPLETE: Behavior = Behavior::since_about(29, "kubernetes #120206");
 /// Namespaces get a label with their name.
 pub(crate) const NAMESPACES_ARE_LABELLED: Behavior = Behavior::since(21, 0, "kubernetes #96968");
 

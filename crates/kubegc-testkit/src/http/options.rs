@@ -25,7 +25,7 @@ const WATCH_LIST_PAUSED: Behavior = Behavior::since(33, 0, "feature gate WatchLi
 /// A list with an invalid `resourceVersion` gets 400; before, it gets 500, as a GET or a watch does.
 const LIST_VERSIONS_ARE_CHECKED: Behavior = Behavior::since(33, 0, "kubernetes #130637, #130688");
 /// Errors about selectors name all operators.
-const OPERATORS_ARE_SORTED: Behavior = Behavior::since_about(22, "between 1.20 and 1.36");
+const OPERATORS_ARE_SORTED: Behavior = Behavior::since(22, 0, "apimachinery, labels/selector.go");
 /// `fieldValidation` is read.
 const FIELD_VALIDATION_IS_READ: Behavior = Behavior::since(25, 0, "ServerSideFieldValidation");
 

@@ -85,7 +85,7 @@ fn json_only(request: &http::Request<Bytes>, reply: Option<Reply>) -> Result<Opt
 }
 
 /// `/version` says which releases the server emulates and stays compatible with.
-const EMULATION_IS_SHOWN: Behavior = Behavior::since_about(33, "kubernetes #128279");
+const EMULATION_IS_SHOWN: Behavior = Behavior::since(33, 0, "kubernetes #128279");
 
 fn version(version: KubernetesVersion) -> Value {
     let mut shown = json!({
