@@ -7,6 +7,7 @@
 
 use std::time::Duration;
 
+use kubegc_controllers::job::TRACKING_FINALIZER;
 use kubegc_core::{Behavior, KubernetesVersion, Timestamp};
 use kubegc_sim::StoredObject;
 use serde_json::Value;
@@ -23,7 +24,7 @@ const FIRST: Duration = Duration::from_secs(10);
 /// The failures of a Job since its last success, as its controller remembers them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Failures {
-    /// The numbers of succeeded and failed pods in the status at the last sync.
+    /// The numbers of succeeded and failed pods at the last sync.
     counted: [u64; 2],
     number: u32,
     /// When the last pod failed.
@@ -34,18 +35,17 @@ impl Failures {
     /// The failures of a Job at its first sync: those that it has counted already do not delay a pod.
     pub(super) fn new(job: &StoredObject) -> Self {
         Self {
-            counted: counts(job),
+            counted: counts(job, &[]),
             ..Self::default()
         }
     }
 
     /// Adds the pods that were counted since the last sync. A failed pod that no longer exists failed `now`.
     pub(super) fn update(&mut self, job: &StoredObject, ended: &[&StoredObject], now: Timestamp) {
-        let counts = counts(job);
+        let counts = counts(job, ended);
         let [succeeded, failed] = [0, 1].map(|at| counts[at].saturating_sub(self.counted[at]));
         self.counted = counts;
-        let has_succeeded = |pod: &&&StoredObject| pod.text_at(&["status", "phase"]) == "Succeeded";
-        let (successes, failures): (Vec<_>, Vec<_>) = ended.iter().partition(has_succeeded);
+        let (successes, failures): (Vec<_>, Vec<_>) = ended.iter().partition(|pod| has_succeeded(pod));
         let mut added = u32::try_from(failed).unwrap_or(u32::MAX);
         if succeeded > 0 {
             (self.number, self.last) = (0, None);
@@ -75,11 +75,23 @@ impl Failures {
     }
 }
 
-/// The numbers of succeeded and failed pods, with those that still have the finalizer.
-fn counts(job: &StoredObject) -> [u64; 2] {
+fn has_succeeded(pod: &StoredObject) -> bool {
+    pod.text_at(&["status", "phase"]) == "Succeeded"
+}
+
+/// The numbers of succeeded and failed pods: those in the status, and those that are not counted there yet.
+fn counts(job: &StoredObject, ended: &[&StoredObject]) -> [u64; 2] {
     let status = job.at(&["status"]).unwrap_or(&Value::Null);
-    ["succeeded", "failed"].map(|field| {
-        let uncounted = list_at(&status["uncountedTerminatedPods"], field).len();
+    [("succeeded", true), ("failed", false)].map(|(field, is_success)| {
+        let uncounted = list_at(&status["uncountedTerminatedPods"], field);
+        let is_new = |pod: &&&StoredObject| {
+            let uid = pod.meta.uid.to_string();
+            let is_known = uncounted.iter().any(|known| known.as_str() == Some(&*uid));
+            has_succeeded(pod) == is_success && pod.meta.has_finalizer(TRACKING_FINALIZER) && !is_known
+        };
+        let uncounted = uncounted
+            .len()
+            .saturating_add(ended.iter().filter(is_new).count());
         let uncounted = u64::try_from(uncounted).unwrap_or(u64::MAX);
         status[field].as_u64().unwrap_or(0).saturating_add(uncounted)
     })
