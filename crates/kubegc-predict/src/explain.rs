@@ -259,8 +259,8 @@ impl Forecast {
     }
 }
 
-/// Whether a step about another object removed an object. The requests of one client change one object, except
-/// for deletes of collections.
+/// Whether a step about another object removed an object. A request changes one object, unless it deletes a
+/// collection.
 fn is_deleted_with(object: &ObjectRef, step: &Step) -> bool {
     let is_of_request = match step.act {
         Act::DeleteCollection => *object.kind != *Resource::IpAddresses.kind(),
