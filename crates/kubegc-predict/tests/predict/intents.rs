@@ -469,8 +469,8 @@ fn the_api_server_creates_and_deletes_the_address_of_a_service() {
         let mut fates = forecast.fates.iter();
         let address = fates.find(|fate| &*fate.object.kind == "IPAddress");
         let explanation = address.map(|address| forecast.explain(&address.object).to_string());
-        let expected = "ipaddress/10.96.0.7 is deleted\n  because you delete service/web -n shop, and the API \
-                        server deletes ipaddress/10.96.0.7 with it\n";
+        let expected = "ipaddress/10.96.0.7 is deleted\n  because you delete service/web -n shop, \
+                        and the API server deletes ipaddress/10.96.0.7 with it\n";
         let is_expected = explanation.as_deref() == Some(expected);
         assert_eq!(is_expected, is_created_again, "{release}: {explanation:?}");
     }

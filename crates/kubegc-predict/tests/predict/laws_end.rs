@@ -82,8 +82,8 @@ fn a_simulation_without_an_end_names_the_last_cycle_of_writes() {
         writes: 5_000,
         cycle: vec![(Actor::Controller("job-controller"), job)],
     };
-    let expected = "the simulation stopped 2 s after its beginning: it made 5000 writes, and these objects are \
-                    written again and again: job/web -n shop (by the job-controller); fates may be wrong";
+    let expected = "the simulation stopped 2 s after its beginning: it made 5000 writes, and these objects \
+                    are written again and again: job/web -n shop (by the job-controller); fates may be wrong";
     assert_eq!(finding.to_string(), expected);
 }
 
