@@ -12,6 +12,7 @@ pub mod kind;
 mod node;
 mod objects;
 mod predict;
+pub mod protobuf_table;
 pub mod runner;
 pub mod types_table;
 

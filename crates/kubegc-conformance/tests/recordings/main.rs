@@ -6,6 +6,7 @@ mod graph;
 mod node;
 mod objects;
 mod predict;
+mod protobuf_table;
 mod types_table;
 
 use std::{
