@@ -220,8 +220,8 @@ fn field(line: &str, message: &str, package: &str, facts: &Facts) -> Option<(u32
         return Some((number, Field { name, ty }));
     };
     let name = match &*tag.name {
-        "" if tag.is_embedded => "",
-        "" | "-" => name,
+        _ if tag.is_embedded => "",
+        "" => name,
         name => name,
     };
     let pointer = if tag.is_pointer { "*" } else { "" };
@@ -311,12 +311,13 @@ impl Tag {
         let json = json.unwrap_or_default();
         let mut parts = json.split(',');
         let name = parts.next().unwrap_or_default().to_owned();
-        let is_embedded = words.len() == 1;
+        // JSON shows the fields of an embedded struct without a name.
+        let is_embedded = words.len() == 1 && name.is_empty();
         let tag = Self {
             name,
             is_pointer: words.last()?.starts_with('*'),
             is_embedded,
-            is_written: !json.is_empty() && !is_embedded && !parts.any(|part| part == "omitempty"),
+            is_written: !is_embedded && !parts.any(|part| part == "omitempty"),
         };
         Some((number.parse().ok()?, tag))
     }

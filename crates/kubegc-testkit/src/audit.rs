@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::{
     fault::is_client,
-    http::{Call, Verb},
+    http::{Call, Verb, decode, is_object},
 };
 
 /// One request and its response.
@@ -294,10 +294,16 @@ impl ResponseBody {
     }
 }
 
-/// The name in the body of a creation; empty if it cannot be read.
-fn name_in(body: &[u8]) -> String {
-    let object: ResponseBody = serde_json::from_slice(body).unwrap_or_default();
-    object.metadata.name
+/// Reads a body in JSON or protobuf. An unreadable one identifies no object.
+fn read(body: &[u8]) -> ResponseBody {
+    let read = if is_object(body) {
+        decode(body, ("", ""))
+            .ok()
+            .and_then(|object| serde_json::from_value(object).ok())
+    } else {
+        serde_json::from_slice(body).ok()
+    };
+    read.unwrap_or_default()
 }
 
 #[derive(Default, Deserialize)]
@@ -331,8 +337,7 @@ impl Exchange<'_> {
             fault,
         } = self;
         let response: ResponseBody = if call.verb.is_write() && call.verb != Verb::DeleteCollection {
-            // An unreadable body identifies no object.
-            serde_json::from_slice(body).unwrap_or_default()
+            read(body)
         } else {
             ResponseBody::default()
         };
@@ -343,7 +348,7 @@ impl Exchange<'_> {
             &call.resource
         };
         let name = match call.verb {
-            Verb::Create if call.name.is_empty() && response.name.is_empty() => name_in(request),
+            Verb::Create if call.name.is_empty() && response.name.is_empty() => read(request).metadata.name,
             Verb::Create if call.name.is_empty() => response.name,
             _ => call.name.clone(),
         };

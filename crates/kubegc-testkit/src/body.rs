@@ -11,6 +11,8 @@ use std::{
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use kubegc_core::Timestamp;
+use kubegc_sim::Status;
+use serde_json::Value;
 
 use crate::{
     cluster::{Inner, OpenWatch},
@@ -126,24 +128,13 @@ impl WatchEnd {
         };
         Some(Self { events_left, how })
     }
-
-    /// The lines that the client still gets.
-    fn cut(&mut self, lines: Bytes) -> Bytes {
-        let mut end = 0;
-        for (at, _) in lines.iter().enumerate().filter(|(_, byte)| **byte == b'\n') {
-            if self.events_left == 0 {
-                break;
-            }
-            self.events_left -= 1;
-            end = at + 1;
-        }
-        lines.slice(..end)
-    }
 }
 
-/// The event that makes a client relist.
-const EXPIRED: &[u8] = br#"{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"The resourceVersion for the provided watch is too old.","reason":"Expired","code":410}}
-"#;
+/// The Status that makes a client relist.
+fn expired() -> Value {
+    let message = "The resourceVersion for the provided watch is too old.";
+    Status::new(410, "Expired", message).to_json()
+}
 
 type Waiting<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
@@ -180,7 +171,7 @@ impl WatchBody {
                 WatchStep::Lines(lines) => {
                     self.inner.pulse.beat();
                     let lines = match &mut self.end {
-                        Some(end) => end.cut(lines),
+                        Some(end) => watch.first_events(&lines, &mut end.events_left),
                         None => lines,
                     };
                     if lines.is_empty() {
@@ -230,11 +221,12 @@ impl WatchBody {
         let end = self.end.as_ref().filter(|end| end.events_left == 0)?;
         let how = end.how;
         self.end = None;
+        let expired = self.watch.as_ref().map(|watch| watch.error_event(expired()));
         self.close();
         Some(match how {
             End::Close => None,
             End::Break => Some(Err(broken())),
-            End::Expire => Some(Ok(Bytes::from_static(EXPIRED))),
+            End::Expire => expired.map(Ok),
         })
     }
 

@@ -5,11 +5,69 @@
 //! `goautoneg.ParseAccept`, 1.20.2.
 
 use http::{HeaderMap, header::ACCEPT};
+use kubegc_core::{Behavior, KubernetesVersion};
+use serde_json::Value;
 
 use super::{
+    body::YAML,
     problem::{self, Refusal},
+    protobuf::{self, PROTOBUF},
     reply::JSON,
 };
+
+/// The media types of objects, best first.
+pub(super) const MEDIA_TYPES: [&str; 3] = [JSON, YAML, PROTOBUF];
+/// The media types of watches.
+const STREAMS: [&str; 2] = [
+    "application/json;stream=watch",
+    "application/vnd.kubernetes.protobuf;stream=watch",
+];
+
+/// The encoding of a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Encoding {
+    Json,
+    /// JSON, as a part of YAML.
+    Yaml,
+    Protobuf,
+}
+
+impl Encoding {
+    const ALL: [Self; 3] = [Self::Json, Self::Yaml, Self::Protobuf];
+
+    pub(super) const fn media_type(self) -> &'static str {
+        match self {
+            Self::Json => JSON,
+            Self::Yaml => YAML,
+            Self::Protobuf => PROTOBUF,
+        }
+    }
+
+    /// The media type of a watch.
+    ///
+    /// # Upstream
+    /// `serveWatchHandler` in `apiserver/pkg/endpoints/handlers/watch.go`, 1.36.
+    pub(super) const fn stream_type(self) -> &'static str {
+        match self {
+            Self::Json | Self::Yaml => JSON,
+            Self::Protobuf => STREAMS[1],
+        }
+    }
+
+    /// An object in this encoding.
+    ///
+    /// # Errors
+    /// Protobuf has no message of its kind, or it has values of other types than the kind.
+    pub(super) fn encode(self, object: &Value) -> Result<Vec<u8>, String> {
+        if self == Self::Protobuf {
+            return protobuf::encode(object);
+        }
+        // A value has text keys and finite numbers only: it can be written.
+        let mut bytes = serde_json::to_vec(object).unwrap_or_default();
+        bytes.push(b'\n');
+        Ok(bytes)
+    }
+}
 
 /// The form in which objects are returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,14 +113,20 @@ pub(super) enum Aggregated {
     V2Beta1,
 }
 
-/// The form for objects.
+/// The form and the encoding for objects. `is_encodable` says whether protobuf has the kind: only metadata of
+/// other kinds is returned in protobuf, and tables never are.
 ///
 /// # Errors
 /// 406 if nothing in the header is served.
-pub(super) fn objects(headers: &HeaderMap) -> Result<Form, Refusal> {
-    first_accepted(headers, |clause| {
+///
+/// # Upstream
+/// `AllowsMediaTypeTransform` of `RequestScope` in
+/// [`rest.go`](https://github.com/kubernetes/apiserver/blob/v0.36.0/pkg/endpoints/handlers/rest.go).
+pub(super) fn objects(headers: &HeaderMap, is_encodable: bool) -> Result<(Form, Encoding), Refusal> {
+    first_accepted(headers, |clause, encoding| {
+        let is_binary = encoding == Encoding::Protobuf;
         let Some(kind) = clause.parameter("as") else {
-            return Some(Form::Object);
+            return (is_encodable || !is_binary).then_some(Form::Object);
         };
         if clause.parameter("g") != Some("meta.k8s.io") || clause.is_wild() {
             return None;
@@ -71,43 +135,90 @@ pub(super) fn objects(headers: &HeaderMap) -> Result<Form, Refusal> {
         match kind {
             "PartialObjectMetadata" => Some(Form::Partial(version)),
             "PartialObjectMetadataList" => Some(Form::PartialList(version)),
-            "Table" => Some(Form::Table(version)),
+            "Table" if !is_binary => Some(Form::Table(version)),
             _ => None,
         }
     })
 }
 
-/// The form for `/api` and `/apis`: `None` is the plain one. `newest` is the newest aggregated form that the
-/// release serves.
+/// The form for `/api` and `/apis`: `None` is the plain one. `served` are the aggregated forms of the
+/// release.
 ///
 /// # Errors
 /// 406 if nothing in the header is served.
 pub(super) fn discovery(
     headers: &HeaderMap,
-    newest: Option<Aggregated>,
-) -> Result<Option<Aggregated>, Refusal> {
-    first_accepted(headers, |clause| {
+    served: &[Aggregated],
+) -> Result<(Option<Aggregated>, Encoding), Refusal> {
+    first_accepted(headers, |clause, _| {
         let Some(kind) = clause.parameter("as") else {
             return Some(None);
         };
         if kind != "APIGroupDiscoveryList" || clause.parameter("g") != Some("apidiscovery.k8s.io") {
             return None;
         }
-        match (clause.parameter("v")?, newest?) {
-            ("v2", Aggregated::V2) => Some(Some(Aggregated::V2)),
-            ("v2beta1", _) => Some(Some(Aggregated::V2Beta1)),
-            _ => None,
-        }
+        let form = match clause.parameter("v")? {
+            "v2" => Aggregated::V2,
+            "v2beta1" => Aggregated::V2Beta1,
+            _ => return None,
+        };
+        served.contains(&form).then_some(Some(form))
     })
 }
 
-/// Refuses a client that takes no JSON.
-pub(super) fn plain(headers: &HeaderMap) -> Result<(), Refusal> {
-    first_accepted(headers, |clause| clause.parameter("as").is_none().then_some(()))
+/// The encoding of what has no other form: other discovery documents, and refusals.
+///
+/// # Errors
+/// 406 if nothing in the header is served.
+pub(super) fn plain(headers: &HeaderMap) -> Result<Encoding, Refusal> {
+    let found = first_accepted(headers, |clause, _| {
+        clause.parameter("as").is_none().then_some(())
+    });
+    found.map(|((), encoding)| encoding)
 }
 
-/// The best of the clauses that `serve` can serve; no header at all takes anything.
-fn first_accepted<T>(headers: &HeaderMap, serve: impl Fn(&Clause<'_>) -> Option<T>) -> Result<T, Refusal> {
+/// Refusals of routes list the media types.
+const ROUTES_LIST_MEDIA_TYPES: Behavior = Behavior::since(25, 0, "go-restful 3.8.0");
+
+/// Refuses what the route of a built-in resource or discovery document does not produce, whatever the form.
+/// Lists are streamed, too.
+///
+/// # Errors
+/// 406 without the parameters of a form.
+///
+/// # Upstream
+/// `detectRoute` in [`jsr311.go`](https://github.com/emicklei/go-restful/blob/v3.8.0/jsr311.go), and the
+/// media types of the routes in `apiserver/pkg/endpoints/installer.go`, 1.36.
+pub(super) fn route(headers: &HeaderMap, version: KubernetesVersion, is_list: bool) -> Result<(), Refusal> {
+    let header = header(headers);
+    let mut ranges = header
+        .split(',')
+        .map(|clause| clause.split(';').next().unwrap_or_default().trim());
+    if header.trim().is_empty() || ranges.any(|range| range == "*/*" || MEDIA_TYPES.contains(&range)) {
+        return Ok(());
+    }
+    if !version.has(ROUTES_LIST_MEDIA_TYPES) {
+        return Err(problem::route_not_acceptable(&[]));
+    }
+    let streams: &[&str] = if is_list { &STREAMS } else { &[] };
+    Err(problem::route_not_acceptable(
+        &[MEDIA_TYPES.as_slice(), streams].concat(),
+    ))
+}
+
+/// Refuses a watch in an encoding that has no stream.
+///
+/// # Errors
+/// 406 for YAML.
+pub(super) fn stream(encoding: Encoding) -> Result<(), Refusal> {
+    if encoding == Encoding::Yaml {
+        return Err(problem::not_acceptable(&STREAMS));
+    }
+    Ok(())
+}
+
+/// The headers `Accept`, joined.
+fn header(headers: &HeaderMap) -> String {
     let mut header = String::new();
     for value in headers.get_all(ACCEPT) {
         if !header.is_empty() {
@@ -115,17 +226,28 @@ fn first_accepted<T>(headers: &HeaderMap, serve: impl Fn(&Clause<'_>) -> Option<
         }
         header.push_str(&String::from_utf8_lossy(value.as_bytes()));
     }
+    header
+}
+
+/// The best of the clauses that `serve` can serve, with the encoding; no header at all takes anything.
+fn first_accepted<T>(
+    headers: &HeaderMap,
+    serve: impl Fn(&Clause<'_>, Encoding) -> Option<T>,
+) -> Result<(T, Encoding), Refusal> {
+    let mut header = header(headers);
     if header.trim().is_empty() {
         header = JSON.to_owned();
     }
     let mut clauses: Vec<Clause<'_>> = header.split(',').filter_map(Clause::read).collect();
     // Stable: equals stay in the order of the header.
     clauses.sort_by_key(|clause| (std::cmp::Reverse(clause.quality), clause.wildness()));
-    clauses
+    let offers = clauses
         .iter()
-        .filter(|clause| clause.takes_json())
-        .find_map(serve)
-        .ok_or_else(|| problem::not_acceptable(&[JSON]))
+        .flat_map(|clause| Encoding::ALL.map(|encoding| (clause, encoding)));
+    offers
+        .filter(|(clause, encoding)| clause.takes(*encoding))
+        .find_map(|(clause, encoding)| Some((serve(clause, encoding)?, encoding)))
+        .ok_or_else(|| problem::not_acceptable(&MEDIA_TYPES))
 }
 
 /// One media range of the header.
@@ -179,10 +301,16 @@ impl<'a> Clause<'a> {
         self.wildness() > 0
     }
 
-    fn takes_json(&self) -> bool {
+    fn takes(&self, encoding: Encoding) -> bool {
+        let (main, sub) = encoding.media_type().split_once('/').unwrap_or_default();
+        let is_in_range = (self.main == "*" && self.sub == "*")
+            || (self.main == main && (self.sub == "*" || self.sub == sub));
         let charset = self.parameter("charset").unwrap_or("utf-8");
-        matches!((self.main, self.sub), ("*", "*") | ("application", "*" | "json"))
-            && charset.eq_ignore_ascii_case("utf-8")
+        let streams = match self.parameter("stream") {
+            Some(schema) => schema == "watch" && encoding != Encoding::Yaml,
+            None => true,
+        };
+        is_in_range && charset.eq_ignore_ascii_case("utf-8") && streams
     }
 }
 
@@ -190,7 +318,7 @@ impl<'a> Clause<'a> {
 mod tests {
     use super::*;
 
-    fn header(text: &str) -> HeaderMap {
+    fn accepting(text: &str) -> HeaderMap {
         let mut headers = HeaderMap::new();
         if !text.is_empty() {
             headers.insert(ACCEPT, text.parse().expect("the tests write valid headers"));
@@ -209,13 +337,8 @@ mod tests {
             ("application/json", Some(Form::Object)),
             ("application/json; charset=utf-8", Some(Form::Object)),
             ("application/json, */*;q=0.1", Some(Form::Object)),
-            ("application/vnd.kubernetes.protobuf", None),
-            ("application/yaml", None),
+            ("application/cbor", None),
             ("text/html", None),
-            (
-                "application/vnd.kubernetes.protobuf,application/json",
-                Some(Form::Object),
-            ),
             (
                 "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
                 Some(Form::Partial(V1)),
@@ -240,24 +363,82 @@ mod tests {
             ),
             ("nonsense", None),
         ] {
-            assert_eq!(objects(&header(text)).ok(), expected, "{text}");
+            let found = objects(&accepting(text), true).ok();
+            assert_eq!(found, expected.map(|form| (form, Encoding::Json)), "{text}");
         }
+    }
+
+    #[test]
+    fn protobuf_is_for_kinds_with_a_message_and_for_metadata() {
+        use Encoding::{Json, Protobuf, Yaml};
+        let metadata = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+        let partial = Form::Partial(MetaVersion::V1);
+        let object = |encoding| Some((Form::Object, encoding));
+        let go = "application/vnd.kubernetes.protobuf,application/json";
+        for (text, built_in, other) in [
+            ("application/vnd.kubernetes.protobuf", object(Protobuf), None),
+            (go, object(Protobuf), object(Json)),
+            (
+                "application/json,application/vnd.kubernetes.protobuf",
+                object(Json),
+                object(Json),
+            ),
+            (
+                "application/json;q=0.5,application/vnd.kubernetes.protobuf;q=0.9",
+                object(Protobuf),
+                object(Json),
+            ),
+            (
+                "application/vnd.kubernetes.protobuf;stream=watch",
+                object(Protobuf),
+                None,
+            ),
+            ("application/vnd.kubernetes.protobuf;stream=other", None, None),
+            ("application/yaml", object(Yaml), object(Yaml)),
+            ("application/yaml;stream=watch", None, None),
+            ("application/*;stream=watch", object(Json), object(Json)),
+            (metadata, Some((partial, Protobuf)), Some((partial, Protobuf))),
+            (
+                "application/vnd.kubernetes.protobuf;as=Table;g=meta.k8s.io;v=v1",
+                None,
+                None,
+            ),
+        ] {
+            assert_eq!(objects(&accepting(text), true).ok(), built_in, "{text}");
+            assert_eq!(objects(&accepting(text), false).ok(), other, "{text}");
+        }
+        assert_eq!(plain(&accepting(&format!("{metadata},{go}"))), Ok(Protobuf));
+        assert!(plain(&accepting(metadata)).is_err());
     }
 
     #[test]
     fn aggregated_discovery_is_for_those_who_ask_and_releases_that_have_it() {
         use Aggregated::{V2, V2Beta1};
-        let kube = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
-        for (newest, expected) in [(None, None), (Some(V2Beta1), Some(V2Beta1)), (Some(V2), Some(V2))] {
-            assert_eq!(discovery(&header(kube), newest), Ok(expected));
-            assert_eq!(discovery(&header("application/json"), newest), Ok(None));
+        let v2 = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+        let beta = v2.replace("v=v2", "v=v2beta1");
+        let kube = format!("{v2},{beta},application/json");
+        for (served, expected) in [
+            (Vec::new(), None),
+            (vec![V2Beta1], Some(V2Beta1)),
+            (vec![V2, V2Beta1], Some(V2)),
+            (vec![V2], Some(V2)),
+        ] {
+            assert_eq!(
+                discovery(&accepting(&kube), &served),
+                Ok((expected, Encoding::Json))
+            );
+            let plain = discovery(&accepting("application/json"), &served);
+            assert_eq!(plain, Ok((None, Encoding::Json)));
+            assert_eq!(
+                discovery(&accepting(&beta), &served).is_ok(),
+                served.contains(&V2Beta1)
+            );
+            let binary = v2.replace("json", "vnd.kubernetes.protobuf");
+            let found = discovery(&accepting(&binary), &served).ok();
+            assert_eq!(
+                found,
+                served.contains(&V2).then_some((Some(V2), Encoding::Protobuf))
+            );
         }
-        assert!(
-            discovery(
-                &header("application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"),
-                None
-            )
-            .is_err()
-        );
     }
 }

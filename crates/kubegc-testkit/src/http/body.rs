@@ -1,9 +1,10 @@
-//! Request bodies: JSON or YAML, within size limits.
+//! Request bodies: JSON, YAML or protobuf, within size limits.
 
 use std::fmt::{self, Write as _};
 
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
+use kubegc_core::ApiResource;
 use kubegc_sim::{json_kind, json_syntax_error};
 use serde::{
     Deserialize, Deserializer,
@@ -13,7 +14,9 @@ use serde_json::Value;
 use serde_saphyr::DuplicateKeyPolicy;
 
 use super::{
+    accept::MEDIA_TYPES,
     problem::{self, Refusal},
+    protobuf::{self, PROTOBUF, Undecodable},
     reply::JSON,
 };
 
@@ -24,10 +27,6 @@ use super::{
 pub(crate) const BYTES_MAX: usize = 3 * 1024 * 1024;
 
 pub(super) const YAML: &str = "application/yaml";
-const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
-/// The hint for a client that sends protobuf.
-const PROTOBUF_HINT: &str = " (the test cluster does not decode protobuf: send JSON, with `kubectl create -f FILE` or \
-     `kubectl apply -f FILE` instead of a generator, or with `contentType: application/json` in the client's configuration)";
 
 /// Refuses bodies that are too large.
 pub(super) fn within_bounds(request: &http::Request<Bytes>) -> Result<(), Refusal> {
@@ -37,36 +36,64 @@ pub(super) fn within_bounds(request: &http::Request<Bytes>) -> Result<(), Refusa
     Ok(())
 }
 
-/// Reads a body that must hold an object. `kind` is the expected kind, for the message.
+/// Reads a body that must hold an object of a resource. `kind` is the expected kind, which a subresource may
+/// have of its own.
 ///
 /// # Errors
-/// 415 for anything but JSON and YAML (with a hint for protobuf), 400 for unreadable bodies.
+/// 415 for other media types, 400 for unreadable bodies.
 ///
 /// # Upstream
 /// `transformDecodeError` in `apiserver/pkg/endpoints/handlers/rest.go`, 1.20.2.
-pub(super) fn object(request: &http::Request<Bytes>, kind: &str) -> Result<Value, Refusal> {
-    document(request)?.map_err(|why| {
-        let excerpt = excerpt(request.body());
-        problem::bad_request(format!(
-            "the object provided is unrecognized (must be of type {kind}): {why} ({excerpt})"
-        ))
+pub(super) fn object(
+    request: &http::Request<Bytes>,
+    resource: &ApiResource,
+    kind: &str,
+) -> Result<Value, Refusal> {
+    document(request, (&resource.api_version(), kind))?.map_err(|why| {
+        let problem = why.problem;
+        problem::bad_request(match why.kind {
+            Some((api_version, read)) => {
+                let version = api_version.rsplit('/').next().unwrap_or_default();
+                let problem = if resource.custom {
+                    NOT_MARSHALABLE
+                } else {
+                    &problem
+                };
+                format!("{read} in version {version:?} cannot be handled as a {kind}: {problem}")
+            }
+            None => {
+                let excerpt = excerpt(request.body());
+                format!("the object provided is unrecognized (must be of type {kind}): {problem} ({excerpt})")
+            }
+        })
     })
 }
 
-/// Reads a body; the inner error is the reason why it holds no object.
+/// The problem of custom resources in protobuf, whatever is in them.
+const NOT_MARSHALABLE: &str = "object *unstructured.Unstructured does not implement the protobuf marshalling interface \
+     and cannot be encoded to a protobuf message";
+
+/// Reads a body; the inner error is the reason why it holds no object. `default` is the API version and kind
+/// of one in protobuf that does not say them.
 ///
 /// # Errors
-/// 415 for anything but JSON and YAML.
-pub(super) fn document(request: &http::Request<Bytes>) -> Result<Result<Value, String>, Refusal> {
+/// 415 for other media types.
+pub(super) fn document(
+    request: &http::Request<Bytes>,
+    default: (&str, &str),
+) -> Result<Result<Value, Undecodable>, Refusal> {
     let body = request.body();
     let read = match content_type(request) {
         "" | JSON => serde_json::from_slice::<Value>(body)
             .map_err(|error| json_syntax_error(body).unwrap_or_else(|| error.to_string())),
         YAML => yaml(body),
-        PROTOBUF => return Err(problem::unsupported_media_type(&[JSON, YAML], PROTOBUF_HINT)),
-        _ => return Err(problem::unsupported_media_type(&[JSON, YAML], "")),
+        PROTOBUF => return Ok(protobuf::decode(body, default)),
+        _ => return Err(problem::unsupported_media_type(&MEDIA_TYPES)),
     };
-    let unreadable = |why: String| format!("couldn't get version/kind; json parse error: {why}");
+    let unreadable = |why: String| Undecodable {
+        kind: None,
+        problem: format!("couldn't get version/kind; json parse error: {why}"),
+    };
     Ok(read.map_err(unreadable).and_then(|value| match value {
         Value::Null => Ok(Value::Object(serde_json::Map::new())),
         Value::Object(_) => Ok(value),

@@ -64,7 +64,8 @@ pub(super) fn options(
             problem::internal(why)
         }
     };
-    let body = body::document(request)?.map_err(refuse)?;
+    let body = body::document(request, ("meta.k8s.io/v1", "DeleteOptions"))?;
+    let body = body.map_err(|why| refuse(why.problem))?;
     let text = |key: &str| body.get(key).and_then(Value::as_str).unwrap_or_default();
     match (text("apiVersion"), text("kind")) {
         (_, "" | "DeleteOptions") => {}

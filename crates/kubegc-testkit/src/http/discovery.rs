@@ -18,6 +18,7 @@ use super::{
 /// All groups and resources in one response.
 const AGGREGATED_V2BETA1: Behavior = Behavior::since(27, 0, "AggregatedDiscoveryEndpoint, beta");
 const AGGREGATED_V2: Behavior = Behavior::since(30, 0, "AggregatedDiscoveryEndpoint, stable");
+const AGGREGATED_V2BETA1_IS_REMOVED: Behavior = Behavior::since(33, 0, "AggregatedDiscoveryRemoveBetaType");
 
 /// One group with its versions, best first.
 struct Group<'a> {
@@ -27,18 +28,20 @@ struct Group<'a> {
 
 /// The response to `/api` and `/apis`.
 pub(super) fn root(server: &ApiServer, core: bool, headers: &HeaderMap) -> Result<Reply, Refusal> {
-    let Some(form) = accept::discovery(headers, newest_aggregated(server.version()))? else {
+    accept::route(headers, server.version(), false)?;
+    let (form, encoding) = accept::discovery(headers, aggregated(server.version()))?;
+    let Some(form) = form else {
         let body = if core { core_versions() } else { group_list(server) };
-        return Ok(Reply::json(200, &body));
+        return Ok(Reply::object(200, body).encoded(encoding));
     };
-    let (version, content_type) = match form {
+    let (version, parameters) = match form {
         Aggregated::V2 => (
             "apidiscovery.k8s.io/v2",
-            "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
+            ";g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
         ),
         Aggregated::V2Beta1 => (
             "apidiscovery.k8s.io/v2beta1",
-            "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList",
+            ";g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList",
         ),
     };
     let groups = groups(server);
@@ -49,7 +52,8 @@ pub(super) fn root(server: &ApiServer, core: bool, headers: &HeaderMap) -> Resul
         "metadata": {},
         "items": groups.map(|group| aggregated_group(server, group)).collect::<Vec<_>>(),
     });
-    Ok(Reply::json(200, &body).with_content_type(content_type))
+    let reply = Reply::object(200, body).encoded(encoding);
+    Ok(reply.with_parameters(parameters))
 }
 
 /// The response to `/apis/{group}`.
@@ -61,7 +65,7 @@ pub(super) fn group(server: &ApiServer, name: &str) -> Option<Reply> {
     let mut body = group_json(group);
     body["kind"] = "APIGroup".into();
     body["apiVersion"] = "v1".into();
-    Some(Reply::json(200, &body))
+    Some(Reply::object(200, body))
 }
 
 /// The response to `/api/v1` and `/apis/{group}/{version}`.
@@ -87,7 +91,7 @@ pub(super) fn resources(server: &ApiServer, group: &str, version: &str) -> Optio
         if !matches!(group, "" | "extensions") {
             body["apiVersion"] = "v1".into();
         }
-        Reply::json(200, &body)
+        Reply::object(200, body)
     })
 }
 
@@ -140,13 +144,16 @@ fn listed_verbs(resource: &ApiResource) -> Vec<&'static str> {
     verbs
 }
 
-const fn newest_aggregated(version: KubernetesVersion) -> Option<Aggregated> {
-    if version.has(AGGREGATED_V2) {
-        Some(Aggregated::V2)
+/// The aggregated forms that a release serves.
+const fn aggregated(version: KubernetesVersion) -> &'static [Aggregated] {
+    if version.has(AGGREGATED_V2BETA1_IS_REMOVED) {
+        &[Aggregated::V2]
+    } else if version.has(AGGREGATED_V2) {
+        &[Aggregated::V2, Aggregated::V2Beta1]
     } else if version.has(AGGREGATED_V2BETA1) {
-        Some(Aggregated::V2Beta1)
+        &[Aggregated::V2Beta1]
     } else {
-        None
+        &[]
     }
 }
 

@@ -10,7 +10,7 @@
 //! | Subject | A real server | Here |
 //! |---|---|---|
 //! | Authentication, authorization, priority and fairness | decide who may do what, and when | rules of the caller refuse requests and decide access reviews ([`respond_as`]); there is no authentication, and no request waits |
-//! | Media types | JSON, YAML, protobuf, CBOR | responses are JSON only: anything else is 406; bodies are JSON or YAML: anything else is 415, for protobuf with a hint. `kubectl create -f` and `apply` send JSON; newer releases' generators, such as `kubectl create configmap`, send protobuf |
+//! | Media types | JSON, YAML, protobuf, and CBOR behind a gate | JSON, YAML, and protobuf for the built-in kinds of stable and beta versions. Responses in YAML are JSON, which is a part of YAML |
 //! | `/openapi/v2` | describes every kind | is valid and empty: `kubectl apply` skips its own validation (no `--validate=false` needed), `kubectl explain` knows nothing, and `--dry-run=server` is refused by releases of `kubectl` that look there for it |
 //! | `/openapi/v3`, `/metrics`, `/logs`, `watch/` paths | are served | 404 |
 //! | `fieldValidation` | warns of unknown and repeated fields, or refuses them | does so for unknown fields of kinds with a type or schema, in JSON and YAML bodies, merge patches and strategic merge patches; repeated fields, JSON patches and the fields of definitions are not checked |
@@ -46,6 +46,7 @@ mod page;
 mod parts;
 mod past;
 mod problem;
+mod protobuf;
 mod query;
 mod read;
 mod render;
@@ -73,12 +74,14 @@ pub use watch::{Watch, WatchStep};
 
 use access::Requester;
 #[cfg(feature = "client")]
+pub(crate) use protobuf::{decode, is_object};
+#[cfg(feature = "client")]
 pub(crate) use reply::refused;
 
 use problem::Refusal;
 use query::Query;
 use render::View;
-use reply::{JSON, Outcome};
+use reply::{Outcome, Reply};
 
 /// The response to a request.
 #[expect(clippy::exhaustive_enums, reason = "a server handles each response")]
@@ -147,16 +150,30 @@ pub fn respond_as(
     user: &str,
     rules: &AccessRules,
 ) -> ApiResponse {
-    match route(server, call, request, Requester { user, rules }) {
-        Ok(Outcome::Node(node)) => ApiResponse::Node(node),
-        Ok(Outcome::Whole(reply)) => ApiResponse::Whole(reply.into_http()),
+    let reply = match route(server, call, request, Requester { user, rules }) {
+        Ok(Outcome::Node(node)) => return ApiResponse::Node(node),
         Ok(Outcome::Stream(watch)) => {
             let mut head = http::Response::new(());
-            let content_type = HeaderValue::from_static(JSON);
+            let content_type = HeaderValue::from_static(watch.media_type());
             head.headers_mut().insert(CONTENT_TYPE, content_type);
-            ApiResponse::Stream { head, watch }
+            return ApiResponse::Stream { head, watch };
         }
-        Err(refusal) => ApiResponse::Whole(reply::Reply::from(refusal).into_http()),
+        Ok(Outcome::Whole(reply)) if reply.code < 400 => reply,
+        Ok(Outcome::Whole(reply)) => refused_to(request, reply),
+        Err(refusal) => refused_to(request, refusal.into()),
+    };
+    ApiResponse::Whole(reply.into_http())
+}
+
+/// A refusal in the encoding that the client accepts, else in JSON.
+///
+/// # Upstream
+/// `WriteObjectNegotiated` in
+/// [`writers.go`](https://github.com/kubernetes/apiserver/blob/v0.36.0/pkg/endpoints/handlers/responsewriters/writers.go).
+fn refused_to(request: &http::Request<Bytes>, reply: Reply) -> Reply {
+    match accept::plain(request.headers()) {
+        Ok(encoding) => reply.encoded(encoding),
+        Err(_) => reply,
     }
 }
 
@@ -184,15 +201,29 @@ fn route(
     if node::is_served_by_nodes(call) {
         return node::respond(server, call, &query);
     }
-    let form = accept::objects(request.headers())?;
+    let is_builtin = !target.resource.custom;
+    if is_builtin {
+        let is_list = matches!(call.verb, Verb::List | Verb::Watch);
+        accept::route(request.headers(), server.version(), is_list)?;
+    }
+    let is_encodable =
+        is_builtin && protobuf::has_message(&target.resource.api_version(), &target.resource.kind);
+    let (form, encoding) = accept::objects(request.headers(), is_encodable)?;
+    if let accept::Form::Table(_) = form
+        && !call.verb.is_write()
+    {
+        options::table_options(&query)?;
+    }
     let list_kind = names::of(server, &target.resource).list_kind;
     let definition = matches!(form, accept::Form::Table(_))
         .then(|| names::definition_of(server, &target.resource))
         .flatten();
     let view = View::new(server.version(), form, target.resource, list_kind, &query)
+        .encoded(encoding)
         .with_columns(definition.as_deref());
     if call.verb.is_write() {
-        write::respond(server, call, target.kind, &query, request, &view, requester).map(Outcome::Whole)
+        let reply = write::respond(server, call, target.kind, &query, request, &view, requester)?;
+        Ok(Outcome::Whole(reply.encoded(encoding)))
     } else {
         read::respond(server, call, target.kind, &query, view)
     }

@@ -88,6 +88,16 @@ pub(super) fn not_acceptable(accepted: &[&str]) -> Refusal {
     refusal(406, "NotAcceptable", message)
 }
 
+/// The client accepts nothing that the route of a built-in resource produces. The message lists the media
+/// types, if there are any.
+pub(super) fn route_not_acceptable(produced: &[&str]) -> Refusal {
+    let mut message = "406: Not Acceptable".to_owned();
+    if !produced.is_empty() {
+        message = format!("{message}\n\nAvailable representations: {}", produced.join(", "));
+    }
+    about(refusal(406, "NotAcceptable", message), Details::default())
+}
+
 /// The requested form does not fit the result: a list, or a single object.
 pub(super) fn form_does_not_fit(message: String) -> Refusal {
     refusal(406, "NotAcceptable", message)
@@ -128,9 +138,9 @@ fn qualified(group: &str, resource: &str) -> String {
 }
 
 /// The body is of a type that is not read here.
-pub(super) fn unsupported_media_type(accepted: &[&str], hint: &str) -> Refusal {
+pub(super) fn unsupported_media_type(accepted: &[&str]) -> Refusal {
     let message = format!(
-        "the body of the request was in an unknown format - accepted media types include: {}{hint}",
+        "the body of the request was in an unknown format - accepted media types include: {}",
         accepted.join(", ")
     );
     refusal(415, "UnsupportedMediaType", message)

@@ -4,7 +4,7 @@ use kubegc_core::KindId;
 use kubegc_sim::ApiServer;
 
 use super::{
-    Call, Verb, Watch,
+    Call, Verb, Watch, accept,
     options::{ListOptions, Wanted},
     page,
     problem::{self, Refusal},
@@ -34,13 +34,14 @@ pub(super) fn respond(
         .map_err(|response| problem::of_response(&response))?;
     let namespace = collection_namespace(call);
     if call.verb == Verb::Watch {
+        accept::stream(view.encoding)?;
         view.fits_watch()?;
         return Watch::begin(server, kind, namespace, options, view).map(Outcome::Stream);
     }
     let page = page::of(server, kind, namespace, &options)?;
     let items = shown_all(server, kind, &page.items)?;
     let body = view.list(&items, &page.meta, server.now())?;
-    Ok(Outcome::Whole(Reply::json(200, &body)))
+    Ok(Outcome::Whole(Reply::object(200, body).encoded(view.encoding)))
 }
 
 /// The namespace that a collection is read from; `None` for all of them.
@@ -58,5 +59,5 @@ fn one(server: &ApiServer, call: &Call, kind: KindId, query: &Query, view: &View
     } else {
         server.read_subresource(kind, &call.namespace, &call.name, &call.subresource)
     };
-    render(server, kind, view, response)
+    render(server, kind, view, response).map(|reply| reply.encoded(view.encoding))
 }

@@ -7,7 +7,7 @@ use kubegc_sim::StoredObject;
 use serde_json::{Map, Value, json};
 
 use super::{
-    accept::{Form, MetaVersion},
+    accept::{Encoding, Form, MetaVersion},
     problem::{self, Refusal},
     query::Query,
     table::{self, Rows},
@@ -19,6 +19,7 @@ pub(super) struct View {
     /// The release of the server.
     pub(super) version: KubernetesVersion,
     pub(super) form: Form,
+    pub(super) encoding: Encoding,
     pub(super) resource: ApiResource,
     /// The kind of a list.
     pub(super) list_kind: String,
@@ -52,11 +53,18 @@ impl View {
         Self {
             version,
             form,
+            encoding: Encoding::Json,
             resource,
             list_kind,
             rows,
             printer_columns: Vec::new(),
         }
+    }
+
+    /// The view in an encoding.
+    pub(super) const fn encoded(mut self, encoding: Encoding) -> Self {
+        self.encoding = encoding;
+        self
     }
 
     /// The view with the columns of a definition.
@@ -78,10 +86,7 @@ impl View {
             Form::Object => object.to_json(&self.resource),
             Form::Partial(version) => partial(object, &self.resource, version),
             Form::PartialList(_) => {
-                return Err(problem::form_does_not_fit(format!(
-                    "you requested PartialObjectMetadataList, but the requested object is not a list ({})",
-                    self.resource.kind
-                )));
+                return Err(self.is_no_list());
             }
             Form::Table(version) => {
                 let meta = json!({"resourceVersion": object.meta.resource_version.as_str()});
@@ -129,7 +134,7 @@ impl View {
             Form::Partial(_) => {
                 return Err(problem::form_does_not_fit(format!(
                     "you requested PartialObjectMetadata, but the requested object is a list ({})",
-                    self.list_kind
+                    go_type(&self.resource, &self.list_kind)
                 )));
             }
             Form::Table(version) => table::of(self, version, metadata, items, now),
@@ -148,12 +153,16 @@ impl View {
     /// 406 if they cannot.
     pub(super) fn fits_watch(&self) -> Result<(), Refusal> {
         if let Form::PartialList(_) = self.form {
-            return Err(problem::form_does_not_fit(format!(
-                "you requested PartialObjectMetadataList, but the requested object is not a list ({})",
-                self.resource.kind
-            )));
+            return Err(self.is_no_list());
         }
         Ok(())
+    }
+
+    fn is_no_list(&self) -> Refusal {
+        problem::form_does_not_fit(format!(
+            "you requested PartialObjectMetadataList, but the requested object is not a list ({})",
+            go_type(&self.resource, &self.resource.kind)
+        ))
     }
 
     /// A bookmark: an object with only a version, and whether a list ends here.
@@ -206,6 +215,22 @@ impl ListMeta {
         }
         Value::Object(fields)
     }
+}
+
+/// The Go type of an object or list, as the server holds it: in the package of the internal version.
+fn go_type(resource: &ApiResource, kind: &str) -> String {
+    if resource.custom {
+        let list = if *kind == *resource.kind { "" } else { "List" };
+        return format!("*unstructured.Unstructured{list}");
+    }
+    let package = match (&*resource.group, &*resource.resource) {
+        ("" | "events.k8s.io", _) => "core",
+        ("extensions", "ingresses" | "networkpolicies") => "networking",
+        ("extensions", "podsecuritypolicies") => "policy",
+        ("extensions", _) => "apps",
+        (group, _) => group.split('.').next().unwrap_or_default(),
+    };
+    format!("*{package}.{kind}")
 }
 
 /// An annotation that the API version adds from a field of the internal type.

@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::{
     NodeCall, Watch,
+    accept::Encoding,
     problem::{self, Refusal},
 };
 
@@ -19,10 +20,20 @@ use super::{
 #[derive(Clone, Debug)]
 pub(super) struct Reply {
     pub(super) code: u16,
-    pub(super) content_type: &'static str,
-    pub(super) body: Bytes,
-    pub(super) warnings: Vec<String>,
-    pub(super) retry_after_s: Option<u64>,
+    body: Body,
+    warnings: Vec<String>,
+    retry_after_s: Option<u64>,
+}
+
+#[derive(Clone, Debug)]
+enum Body {
+    Object {
+        object: Value,
+        encoding: Encoding,
+        /// Parameters of the media type, such as `;v=v2`.
+        parameters: &'static str,
+    },
+    Bytes(&'static str, Bytes),
 }
 
 /// The outcome of a request.
@@ -46,15 +57,16 @@ const UNKNOWN_PATHS_GET_A_STATUS: Behavior = Behavior::since(38, 0, "kubernetes 
 const PLAIN: &str = "text/plain; charset=utf-8";
 
 impl Reply {
-    pub(super) fn json(code: u16, body: &Value) -> Self {
-        // A value has text keys and finite numbers only: it can be written.
-        let mut bytes = serde_json::to_vec(body).unwrap_or_default();
-        bytes.push(b'\n');
-        let retry_after_s = body["details"]["retryAfterSeconds"].as_u64();
+    /// A response with an object, in JSON unless it is [encoded](Self::encoded) otherwise.
+    pub(super) fn object(code: u16, object: Value) -> Self {
+        let retry_after_s = object["details"]["retryAfterSeconds"].as_u64();
         Self {
             code,
-            content_type: JSON,
-            body: bytes.into(),
+            body: Body::Object {
+                object,
+                encoding: Encoding::Json,
+                parameters: "",
+            },
             warnings: Vec::new(),
             retry_after_s: retry_after_s.filter(|_| code >= 400),
         }
@@ -67,11 +79,18 @@ impl Reply {
     pub(super) fn bytes(content_type: &'static str, body: &'static [u8]) -> Self {
         Self {
             code: 200,
-            content_type,
-            body: Bytes::from_static(body),
+            body: Body::Bytes(content_type, Bytes::from_static(body)),
             warnings: Vec::new(),
             retry_after_s: None,
         }
+    }
+
+    /// The response with its object in an encoding.
+    pub(super) fn encoded(mut self, with: Encoding) -> Self {
+        if let Body::Object { encoding, .. } = &mut self.body {
+            *encoding = with;
+        }
+        self
     }
 
     pub(super) fn with_code(mut self, code: u16) -> Self {
@@ -79,8 +98,10 @@ impl Reply {
         self
     }
 
-    pub(super) fn with_content_type(mut self, content_type: &'static str) -> Self {
-        self.content_type = content_type;
+    pub(super) fn with_parameters(mut self, of_type: &'static str) -> Self {
+        if let Body::Object { parameters, .. } = &mut self.body {
+            *parameters = of_type;
+        }
         self
     }
 
@@ -99,11 +120,27 @@ impl Reply {
     }
 
     pub(super) fn into_http(self) -> http::Response<Bytes> {
-        let mut response = http::Response::new(self.body);
+        let (content_type, body) = match self.body {
+            Body::Bytes(content_type, body) => (HeaderValue::from_static(content_type), body),
+            Body::Object {
+                object,
+                encoding,
+                parameters,
+            } => match encoding.encode(&object) {
+                Ok(bytes) => {
+                    let content_type = format!("{}{parameters}", encoding.media_type());
+                    let json = HeaderValue::from_static(JSON);
+                    (HeaderValue::try_from(content_type).unwrap_or(json), bytes.into())
+                }
+                // Ends: the refusal is in JSON, which has every object.
+                Err(why) => return Self::from(problem::internal(why)).into_http(),
+            },
+        };
+        let mut response = http::Response::new(body);
         // Codes come from the server's own table of responses: all lie between 200 and 599.
         *response.status_mut() = http::StatusCode::from_u16(self.code).unwrap_or_default();
         let headers = response.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static(self.content_type));
+        headers.insert(CONTENT_TYPE, content_type);
         if let Some(seconds) = self.retry_after_s {
             headers.insert(RETRY_AFTER, seconds.into());
         }
@@ -114,7 +151,7 @@ impl Reply {
 
 impl From<Refusal> for Reply {
     fn from(refusal: Refusal) -> Self {
-        Self::json(refusal.code, &refusal.to_json())
+        Self::object(refusal.code, refusal.to_json())
     }
 }
 

@@ -67,7 +67,7 @@ pub(super) fn respond(
         }
     }
     fields.insert("status".to_owned(), status);
-    Ok(Reply::json(201, &review))
+    Ok(Reply::object(201, review))
 }
 
 fn user_info(user: &str) -> Value {

@@ -25,7 +25,7 @@ const GROUPS_ANSWER: Behavior = Behavior::since_about(22, "between 1.20 and 1.36
 /// Performs a request whose path names no resource.
 ///
 /// # Errors
-/// 405 for anything but reading, 406 for a client that takes no JSON.
+/// 405 for anything but reading, 406 for a client that accepts no encoding.
 pub(super) fn respond(
     server: &ApiServer,
     path: &str,
@@ -37,24 +37,29 @@ pub(super) fn respond(
         ["api"] => Some(discovery::root(server, true, request.headers())?),
         ["apis"] => Some(discovery::root(server, false, request.headers())?),
         ["api", version] => {
-            let found = json_only(request, discovery::resources(server, "", version))?;
+            let found = described(server, request, "", discovery::resources(server, "", version))?;
             if found.is_none() && server.version().has(GROUPS_ANSWER) {
                 return Err(problem::not_found());
             }
             found
         }
-        ["apis", group] => json_only(request, discovery::group(server, group))?,
+        ["apis", group] => described(server, request, group, discovery::group(server, group))?,
         ["apis", group, version] => {
-            let found = json_only(request, discovery::resources(server, group, version))?;
+            let found = described(
+                server,
+                request,
+                group,
+                discovery::resources(server, group, version),
+            )?;
             if found.is_none() && discovery::is_builtin(server, group) && server.version().has(GROUPS_ANSWER)
             {
                 return Err(problem::not_found());
             }
             found
         }
-        ["version"] => Some(Reply::json(200, &version(server.version()))),
+        ["version"] => Some(Reply::object(200, version(server.version()))),
         ["openapi", "v2"] => Some(schema(request)),
-        [] => Some(Reply::json(200, &json!({"paths": PATHS}))),
+        [] => Some(Reply::object(200, json!({"paths": PATHS}))),
         _ => None,
     };
     match found {
@@ -77,11 +82,21 @@ const PATHS: [&str; 8] = [
     "/version",
 ];
 
-fn json_only(request: &http::Request<Bytes>, reply: Option<Reply>) -> Result<Option<Reply>, Refusal> {
-    if reply.is_some() {
-        accept::plain(request.headers())?;
+/// The document of a group, in the encoding that the client accepts.
+fn described(
+    server: &ApiServer,
+    request: &http::Request<Bytes>,
+    group: &str,
+    reply: Option<Reply>,
+) -> Result<Option<Reply>, Refusal> {
+    let Some(reply) = reply else {
+        return Ok(None);
+    };
+    if discovery::is_builtin(server, group) {
+        accept::route(request.headers(), server.version(), false)?;
     }
-    Ok(reply)
+    let encoding = accept::plain(request.headers())?;
+    Ok(Some(reply.encoded(encoding)))
 }
 
 /// `/version` says which releases the server emulates and stays compatible with.
@@ -119,8 +134,8 @@ fn schema(request: &http::Request<Bytes>) -> Reply {
     if wants_protobuf {
         return Reply::bytes(SCHEMA_ANSWERED, EMPTY);
     }
-    Reply::json(
+    Reply::object(
         200,
-        &json!({"swagger": "2.0", "info": {"title": "Kubernetes", "version": "v1"}, "paths": {}}),
+        json!({"swagger": "2.0", "info": {"title": "Kubernetes", "version": "v1"}, "paths": {}}),
     )
 }

@@ -127,7 +127,7 @@ pub(super) fn respond(server: &ApiServer, call: &Call, request: Value) -> Result
         response["spec"]["boundObjectRef"] = Value::Null;
     }
     response["status"] = json!({"token": write(&claims), "expirationTimestamp": expiry.to_string()});
-    Ok(Reply::json(201, &response))
+    Ok(Reply::object(201, response))
 }
 
 /// Refuses a request for another service account than that of its path.

@@ -12,8 +12,10 @@ use kubegc_sim::{ApiServer, Event, EventType, Filter, StoredObject};
 use serde_json::{Value, json};
 
 use super::{
+    accept::Encoding,
     options::{ListOptions, Wanted},
-    problem::Refusal,
+    problem::{self, Refusal},
+    protobuf,
     render::View,
 };
 
@@ -61,7 +63,8 @@ enum State {
 #[expect(clippy::exhaustive_enums, reason = "callers of a watch handle each")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WatchStep {
-    /// Sends these lines, and is to be polled again.
+    /// Sends these events, and is to be polled again: one JSON document a line, or, in protobuf, each after
+    /// its length.
     Lines(Bytes),
     /// Has no event before the server changes, or before this time. Earlier polling does no harm.
     Wait {
@@ -128,7 +131,7 @@ impl Watch {
             State::Over => return WatchStep::End,
         }
         let now = server.now();
-        let mut lines = Lines::default();
+        let mut lines = self.lines();
         if !self.initial.is_empty() {
             let count = self.initial.len().min(BATCH);
             for object in self.initial.drain(..count) {
@@ -190,6 +193,47 @@ impl Watch {
         self.cursor
     }
 
+    /// The media type of the events.
+    pub(super) fn media_type(&self) -> &'static str {
+        self.view.encoding.stream_type()
+    }
+
+    /// An event with a Status.
+    #[cfg(feature = "client")]
+    pub(crate) fn error_event(&self, status: Value) -> Bytes {
+        let mut lines = self.lines();
+        lines.push("ERROR", status);
+        lines.bytes.into()
+    }
+
+    /// The first events of a step, at most as many as `left`, which is reduced by their number.
+    #[cfg(feature = "client")]
+    pub(crate) fn first_events(&self, events: &Bytes, left: &mut u32) -> Bytes {
+        let mut end = 0;
+        while *left > 0 && end < events.len() {
+            let rest = events.get(end..).unwrap_or_default();
+            let length = match self.view.encoding {
+                Encoding::Protobuf => rest
+                    .first_chunk::<4>()
+                    .map(|length| u32::from_be_bytes(*length) as usize + 4),
+                Encoding::Json | Encoding::Yaml => {
+                    rest.iter().position(|byte| *byte == b'\n').map(|at| at + 1)
+                }
+            };
+            end = end.saturating_add(length.unwrap_or(rest.len()));
+            *left -= 1;
+        }
+        events.slice(..end.min(events.len()))
+    }
+
+    fn lines(&self) -> Lines {
+        Lines {
+            encoding: self.view.encoding,
+            bytes: Vec::new(),
+            count: 0,
+        }
+    }
+
     /// The time of the next bookmark: after a minute, or 2 s before the timeout.
     ///
     /// # Upstream
@@ -208,7 +252,7 @@ impl Watch {
             && now >= due
         {
             self.bookmark_at = self.next_bookmark(now);
-            let mut lines = Lines::default();
+            let mut lines = self.lines();
             let revision = self.cursor.max(server.revision());
             lines.push("BOOKMARK", self.view.bookmark(revision, false));
             return lines.into_step();
@@ -242,7 +286,7 @@ impl Watch {
                     "code": 410,
                 })
             });
-        let mut lines = Lines::default();
+        let mut lines = self.lines();
         lines.push("ERROR", status);
         lines.into_step()
     }
@@ -279,19 +323,26 @@ impl Watch {
     }
 }
 
-/// Events in their form on the wire: one JSON document a line.
-#[derive(Default)]
+/// Events in their form on the wire.
 struct Lines {
+    encoding: Encoding,
     bytes: Vec<u8>,
     count: usize,
 }
 
 impl Lines {
     fn push(&mut self, event_type: &str, object: Value) {
-        let line = json!({"type": event_type, "object": object});
-        // A value has text keys and finite numbers only: it can be written.
-        self.bytes.extend(serde_json::to_vec(&line).unwrap_or_default());
-        self.bytes.push(b'\n');
+        if self.encoding == Encoding::Protobuf {
+            let event = protobuf::encode_event(event_type, &object)
+                .or_else(|why| protobuf::encode_event("ERROR", &problem::internal(why).to_json()));
+            // A Status can be encoded.
+            self.bytes.extend(event.unwrap_or_default());
+        } else {
+            let line = json!({"type": event_type, "object": object});
+            // A value has text keys and finite numbers only: it can be written.
+            self.bytes.extend(serde_json::to_vec(&line).unwrap_or_default());
+            self.bytes.push(b'\n');
+        }
         self.count += 1;
     }
 

@@ -15,6 +15,7 @@ use super::{
     options::{self, ListOptions},
     page,
     problem::{self, Cause, Refusal},
+    protobuf::PROTOBUF,
     query::Query,
     read::collection_namespace,
     render::{ListMeta, View},
@@ -64,7 +65,7 @@ fn perform(
     let mut response = match call.verb {
         Verb::Create => {
             options::write_options(query, "CreateOptions", server.version())?;
-            let body = body::object(request, expected_kind(call, view))?;
+            let body = body::object(request, &view.resource, expected_kind(call, view))?;
             warnings = misplaced_fields(server, call, kind, query, request, &body)?;
             if review::is_review(&view.resource) {
                 return review::respond(server, &view.resource, &call.namespace, body, requester);
@@ -76,7 +77,7 @@ fn perform(
         }
         Verb::Update => {
             options::write_options(query, "UpdateOptions", server.version())?;
-            let body = body::object(request, expected_kind(call, view))?;
+            let body = body::object(request, &view.resource, expected_kind(call, view))?;
             warnings = misplaced_fields(server, call, kind, query, request, &body)?;
             store(server, call, kind, |server| update(server, call, kind, body))
         }
@@ -105,7 +106,7 @@ fn perform(
 }
 
 /// The warnings about fields of a body that occur more than once, or that its kind does not have. Of the
-/// repeated keys of YAML, only the first one is reported.
+/// repeated keys of YAML, only the first one is reported. Protobuf is not checked.
 ///
 /// # Errors
 /// 400 with `fieldValidation=Strict`.
@@ -124,7 +125,7 @@ fn misplaced_fields(
         return Ok(Vec::new());
     };
     // Other subresources have bodies of their own.
-    if !matches!(&*call.subresource, "" | "status") {
+    if !matches!(&*call.subresource, "" | "status") || body::content_type(request) == PROTOBUF {
         return Ok(Vec::new());
     }
     let unknown = server.unknown_fields(kind, body, false);
@@ -265,7 +266,7 @@ fn render_page(
             view.list(&items, &meta, now)?
         }
     };
-    Ok(Reply::json(response.code, &body).with_warnings(response.warnings))
+    Ok(Reply::object(response.code, body).with_warnings(response.warnings))
 }
 
 /// Objects as a version of the API shows them.

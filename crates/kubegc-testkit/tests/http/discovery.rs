@@ -127,6 +127,7 @@ fn aggregated_discovery_begins_with_its_releases() {
         );
     }
     assert_eq!(at_version("1.26").get_as("/apis", V2).code, 406);
+    assert_eq!(at_version("1.33").get_as("/apis", V2BETA1).code, 406);
 }
 
 /// Group with version, name, verbs.

@@ -7,6 +7,7 @@ mod nodes;
 mod pages;
 mod paths;
 mod properties;
+mod protobuf;
 #[cfg(feature = "cel")]
 mod real;
 mod reviews;

@@ -165,6 +165,7 @@ fn bodies_are_bounded_and_of_known_types() {
         many += &format!("b{at}: &b{at} [*b{before},*b{before},*b{before},*b{before}]\n");
     }
     let (json, yaml) = ("application/json", "application/yaml");
+    let protobuf = "application/vnd.kubernetes.protobuf";
     for (content_type, body, code) in [
         (json, &*large, 413),
         (json, "{", 400),
@@ -174,7 +175,10 @@ fn bodies_are_bounded_and_of_known_types() {
         (yaml, &deep_yaml, 400),
         (yaml, &many, 400),
         (yaml, "a: [", 400),
-        ("application/vnd.kubernetes.protobuf", "k8s\0", 415),
+        (protobuf, "k8s\0", 400),
+        (protobuf, "{}", 400),
+        (protobuf, "", 400),
+        ("application/cbor", "{}", 415),
         ("text/plain", "{}", 415),
         (
             &format!("{json}; charset=utf-8"),
@@ -194,10 +198,14 @@ fn bodies_are_bounded_and_of_known_types() {
     }
     let read = world.get(&format!("{url}/yaml")).json();
     assert_eq!(read["data"], json!({"a": "1"}));
-    let protobuf = [("content-type", "application/vnd.kubernetes.protobuf")];
-    let reply = world.perform(&request(Method::POST, url, &protobuf, "k8s\0"));
-    assert!(reply.message().starts_with(
-        "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml \
-         (the test cluster does not decode protobuf: send JSON, with `kubectl create -f FILE`"
-    ));
+    let posted = |content_type| request(Method::POST, url, &[("content-type", content_type)], "k8s\0");
+    assert_eq!(
+        world.perform(&posted("application/cbor")).message(),
+        "the body of the request was in an unknown format - accepted media types include: application/json, \
+         application/yaml, application/vnd.kubernetes.protobuf"
+    );
+    assert_eq!(
+        world.perform(&posted(protobuf)).message(),
+        "the object provided is unrecognized (must be of type ConfigMap): empty body (6b387300)"
+    );
 }

@@ -26,6 +26,7 @@ pub(crate) struct Reply {
     pub(crate) content_type: String,
     pub(crate) warnings: Vec<String>,
     pub(crate) text: String,
+    pub(crate) body: Bytes,
 }
 
 impl Reply {
@@ -109,6 +110,7 @@ impl World {
             content_type: headers.get("content-type").map(header).unwrap_or_default(),
             warnings: headers.get_all("warning").iter().map(header).collect(),
             text: String::from_utf8_lossy(response.body()).into_owned(),
+            body: response.body().clone(),
         }
     }
 
