@@ -184,7 +184,7 @@ static SERVERS: LazyLock<Vec<ApiServer>> = LazyLock::new(|| {
 fuzz_target!(|data: &[u8]| {
     let mut choices = Choices(data);
     let mut server = choices.of(&SERVERS).clone();
-    let mut watches: Vec<Watch> = Vec::new();
+    let mut watches: Vec<(Watch, bool)> = Vec::new();
     for _ in 0..12 {
         if choices.is_over() {
             break;
@@ -207,7 +207,8 @@ fuzz_target!(|data: &[u8]| {
             }
             ApiResponse::Stream { head, watch } => {
                 assert_eq!(head.status(), 200);
-                watches.push(watch);
+                let is_json = head.headers()[header::CONTENT_TYPE] == "application/json";
+                watches.push((watch, is_json));
             }
         }
         match choices.below(8) {
@@ -218,8 +219,8 @@ fuzz_target!(|data: &[u8]| {
             1 => server.prune_events(before),
             _ => {}
         }
-        for watch in &mut watches {
-            follow(watch, &server);
+        for (watch, is_json) in &mut watches {
+            follow(watch, *is_json, &server);
         }
     }
 });
@@ -241,11 +242,23 @@ fn inspect(response: &http::Response<Bytes>) {
     }
 }
 
-/// A watch comes to rest, and says whole lines of JSON.
-fn follow(watch: &mut Watch, server: &ApiServer) {
+/// A watch comes to rest, and says whole lines of JSON or whole frames of protobuf.
+fn follow(watch: &mut Watch, is_json: bool, server: &ApiServer) {
     for _ in 0..1000 {
         match watch.poll(server) {
             WatchStep::Wait { .. } | WatchStep::End => return,
+            WatchStep::Lines(frames) if !is_json => {
+                let mut rest = &frames[..];
+                while !rest.is_empty() {
+                    let (length, after) = rest.split_first_chunk::<4>().expect("a length");
+                    let (frame, after) = after.split_at(u32::from_be_bytes(*length) as usize);
+                    assert!(
+                        frame.starts_with(b"\x0a"),
+                        "a frame begins with the type of the event"
+                    );
+                    rest = after;
+                }
+            }
             WatchStep::Lines(lines) => {
                 assert_eq!(lines.last(), Some(&b'\n'));
                 for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {

@@ -1,6 +1,6 @@
 //! Turns bytes into choices: the few kinds, names and uids that objects of the fuzz targets are made of.
 //!
-//! `cargo fuzz run -s none collector` (or `snapshot`, `patch`, `dot`, `crictl`, `node_plan`) runs one target; nothing of a run is kept in the repository.
+//! `cargo fuzz run -s none collector` (or `snapshot`, `patch`, `dot`, `crictl`, `node_plan`, `requests`, `protobuf`) runs one target; nothing of a run is kept in the repository.
 
 use kubegc_core::{
     ApiResource, Catalog, KubernetesVersion, ObjectMeta, OwnerReference, ResourceVersion, Scope, Timestamp,
