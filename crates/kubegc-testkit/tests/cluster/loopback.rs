@@ -23,13 +23,26 @@ fn head(stream: &mut BufReader<TcpStream>) -> String {
 
 /// Reads one chunk of a chunked body; empty at its end.
 fn chunk(stream: &mut BufReader<TcpStream>) -> String {
+    String::from_utf8(chunk_bytes(stream)).unwrap()
+}
+
+fn chunk_bytes(stream: &mut BufReader<TcpStream>) -> Vec<u8> {
     let mut size = String::new();
     stream.read_line(&mut size).unwrap();
     let size = usize::from_str_radix(size.trim(), 16).unwrap();
     let mut chunk = vec![0; size + 2];
     stream.read_exact(&mut chunk).unwrap();
     chunk.truncate(size);
-    String::from_utf8(chunk).unwrap()
+    chunk
+}
+
+/// Reads a body after its head.
+fn body(stream: &mut BufReader<TcpStream>, head: &str) -> Vec<u8> {
+    let head = head.to_lowercase();
+    let (_, length) = head.split_once("content-length: ").unwrap();
+    let mut body = vec![0; length.lines().next().unwrap().parse().unwrap()];
+    stream.read_exact(&mut body).unwrap();
+    body
 }
 
 fn ask(stream: &mut BufReader<TcpStream>, path: &str) {
@@ -47,21 +60,8 @@ async fn one_connection_serves_requests_and_then_a_watch() {
     ask(&mut stream, "/api/v1/namespaces/default/configmaps/a");
     let first = head(&mut stream);
     assert!(first.starts_with("HTTP/1.1 404 Not Found\r\n"), "{first}");
-    let length = first.to_lowercase();
-    let length = length
-        .split("content-length: ")
-        .nth(1)
-        .unwrap()
-        .split('\r')
-        .next()
-        .unwrap();
-    let mut body = vec![0; length.parse().unwrap()];
-    stream.read_exact(&mut body).unwrap();
-    assert!(
-        String::from_utf8(body)
-            .unwrap()
-            .contains("\"reason\":\"NotFound\"")
-    );
+    let body = String::from_utf8(body(&mut stream, &first)).unwrap();
+    assert!(body.contains("\"reason\":\"NotFound\""));
 
     ask(
         &mut stream,
@@ -77,6 +77,51 @@ async fn one_connection_serves_requests_and_then_a_watch() {
     assert_eq!(chunk(&mut stream), "");
     assert_eq!(stream.read(&mut [0; 1]).unwrap(), 0);
     assert_eq!(cluster.audit().by("curl").len(), 2);
+}
+
+/// As Go clients send it: a prefix, a message with API version and kind, and in it a ConfigMap that has
+/// metadata with the name `a`.
+const CONFIG_MAP: &[u8] = b"k8s\0\x0a\x0f\x0a\x02v1\x12\x09ConfigMap\x12\x05\x0a\x03\x0a\x01a";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clients_in_go_use_protobuf() {
+    const URL: &str = "/api/v1/namespaces/default/configmaps";
+    const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+    let cluster = Cluster::new();
+    let expire = Fault::ExpireWatch { after_events: 1 };
+    cluster.faults().add(Rule::new(expire).resource("configmaps"));
+    let loopback = cluster.serve().await.unwrap();
+    let mut stream = BufReader::new(TcpStream::connect(loopback.address()).unwrap());
+    let headers = format!("Host: testkit\r\nUser-Agent: go/1\r\nAccept: {PROTOBUF},application/json\r\n");
+    let length = CONFIG_MAP.len();
+    let post = format!(
+        "POST {URL} HTTP/1.1\r\n{headers}Content-Type: {PROTOBUF}\r\nContent-Length: {length}\r\n\r\n"
+    );
+    stream
+        .get_mut()
+        .write_all(&[post.as_bytes(), CONFIG_MAP].concat())
+        .unwrap();
+    let created = head(&mut stream);
+    assert!(created.starts_with("HTTP/1.1 201 Created\r\n"), "{created}");
+    assert!(body(&mut stream, &created).starts_with(&CONFIG_MAP[..22]));
+    let stored: ConfigMap = cluster.find("default", "a").unwrap();
+    let audit = cluster.audit().by("go");
+    let entry = audit.entries().next().unwrap();
+    assert_eq!((&*entry.name, entry.body_bytes), ("a", length));
+    assert_eq!(Some(entry.uid.as_str()), stored.metadata.uid.as_deref());
+
+    let watch = format!("GET {URL}?watch=true HTTP/1.1\r\n{headers}\r\n");
+    stream.get_mut().write_all(watch.as_bytes()).unwrap();
+    let head = head(&mut stream);
+    assert!(head.contains(&format!("{PROTOBUF};stream=watch")), "{head}");
+    // Each event is one frame: its length in four bytes, and its type.
+    for event_type in ["ADDED", "ERROR"] {
+        let event = chunk_bytes(&mut stream);
+        let (length, event) = event.split_first_chunk::<4>().unwrap();
+        assert_eq!(u32::from_be_bytes(*length) as usize, event.len());
+        assert_eq!(&event[..7], [b"\x0a\x05".as_slice(), event_type.as_bytes()].concat());
+    }
+    assert_eq!(chunk(&mut stream), "");
 }
 
 #[tokio::test]
