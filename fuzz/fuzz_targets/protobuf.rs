@@ -1,4 +1,5 @@
-//! Sends any bytes as an object in protobuf to a small server: no panic, and what is created can be read again.
+//! Sends any bytes as an object in protobuf to a small server: no panic, and what is created can be read
+//! again.
 #![no_main]
 
 use std::sync::LazyLock;

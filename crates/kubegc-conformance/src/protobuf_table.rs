@@ -1,9 +1,9 @@
 //! Merges upstream's `generated.proto` files into the table of messages of `kubegc-testkit`.
 //!
-//! `generated.proto` has the numbers and types of a message. The tags of the Go struct beside it say what JSON
-//! makes of them: names, pointers, embedded structs, and fields that are written even where they are empty.
-//! Messages and fields that a release no longer has stay: merge the releases oldest first. Merging a second
-//! time changes nothing.
+//! `generated.proto` has the numbers and types of a message. The tags of the Go struct in the same package
+//! say what JSON makes of them: names, pointers, embedded structs, and fields that are written even where
+//! they are empty. Messages and fields that a release no longer has stay: merge the releases oldest first.
+//! Merging a second time changes nothing.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

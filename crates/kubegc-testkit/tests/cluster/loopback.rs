@@ -119,7 +119,10 @@ async fn clients_in_go_use_protobuf() {
         let event = chunk_bytes(&mut stream);
         let (length, event) = event.split_first_chunk::<4>().unwrap();
         assert_eq!(u32::from_be_bytes(*length) as usize, event.len());
-        assert_eq!(&event[..7], [b"\x0a\x05".as_slice(), event_type.as_bytes()].concat());
+        assert_eq!(
+            &event[..7],
+            [b"\x0a\x05".as_slice(), event_type.as_bytes()].concat()
+        );
     }
     assert_eq!(chunk(&mut stream), "");
 }

@@ -500,7 +500,10 @@ fn write_value(
         }
         (Type::String, Value::String(text)) => inner.extend(text.as_bytes()),
         (Type::Bytes, Value::String(text)) => {
-            inner = BASE64_STANDARD.decode(text).map_err(|_| named("not in base64"))?;
+            // As Go, without line breaks.
+            inner = BASE64_STANDARD
+                .decode(text.replace(['\r', '\n'], ""))
+                .map_err(|_| named("not in base64"))?;
         }
         (Type::Quantity, Value::String(text)) => put_bytes(&mut inner, 1, text.as_bytes()),
         (Type::Quantity, Value::Number(_)) => put_bytes(&mut inner, 1, value.to_string().as_bytes()),
