@@ -2,8 +2,8 @@
 //!
 //! `generated.proto` has the numbers and types of a message. The tags of the Go struct in the same package
 //! say what JSON makes of them: names, pointers, embedded structs, and fields that are written even where
-//! they are empty. Messages and fields that a release no longer has stay: merge the releases oldest first.
-//! Merging a second time changes nothing.
+//! they are empty. Messages and fields that a release no longer has stay, and the fields are marked: merge
+//! the releases oldest first. Merging a second time changes nothing.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -174,19 +174,31 @@ impl Table {
                 || UNUSED.contains(&message)
                 || facts.lists.contains(message)
         };
+        // The fields of earlier releases that this one has not shown.
+        let mut removed = BTreeSet::new();
         let mut message = "";
         for line in sources.proto.lines() {
             let line = line.trim();
             if let Some(rest) = line.strip_prefix("message ") {
                 message = rest.split(' ').next().unwrap_or_default();
                 if !is_value(message) {
-                    package.messages.entry(message.to_owned()).or_default();
+                    let fields = package.messages.entry(message.to_owned()).or_default();
+                    removed.extend(fields.keys().map(|number| (message, *number)));
                 }
             } else if let Some((number, field)) = field(line, message, &name, &facts)
                 && let Some(fields) = package.messages.get_mut(message)
                 && !is_value(message)
             {
                 fields.insert(number, field);
+                removed.remove(&(message, number));
+            }
+        }
+        for (message, number) in removed {
+            let fields = package.messages.get_mut(message);
+            if let Some(field) = fields.and_then(|fields| fields.get_mut(&number))
+                && !field.ty.ends_with('-')
+            {
+                field.ty.push('-');
             }
         }
     }
@@ -390,6 +402,7 @@ Toy metadata:meta.v1.ObjectMeta :Engine sizes:[l]!@4 parts:{q} words:n uid:*s@8
         assert_eq!(merged(&table, &sources), expected, "a second time");
         let older = table.replace("uid:*s@8", "uid:s@8 old:s");
         let again = merged(&older, &sources);
-        assert_eq!(again, expected.replace("uid:*s@8", "uid:*s@8 old:s"));
+        assert_eq!(again, expected.replace("uid:*s@8", "uid:*s@8 old:s-"));
+        assert_eq!(merged(&again, &sources), again);
     }
 }

@@ -396,7 +396,8 @@ pub(super) fn encode_event(event_type: &str, object: &Value) -> Result<Vec<u8>, 
     Ok(frame)
 }
 
-/// Writes the fields of a message. As Go, it writes the zero values of fields that are no pointers.
+/// Writes the fields of a message. As Go, it writes the zero values of fields that are no pointers, as far as
+/// the newest release has them.
 fn write_message(
     message: &'static Message,
     value: &Value,
@@ -451,7 +452,11 @@ fn write_field(
     match (field.shape, value) {
         (Shape::One, Some(value)) => write_value(field.number, field.ty, value, depth, out, &named),
         // Go's empty slices are not written.
-        (Shape::One, None) if field.is_pointer || matches!(field.ty, Type::Bytes | Type::Strings) => Ok(()),
+        (Shape::One, None)
+            if field.is_pointer || field.is_removed || matches!(field.ty, Type::Bytes | Type::Strings) =>
+        {
+            Ok(())
+        }
         (Shape::One, None) => write_value(field.number, field.ty, &Value::Null, depth, out, &named),
         (Shape::List | Shape::Map, None) => Ok(()),
         (Shape::List, Some(Value::Array(items))) => items

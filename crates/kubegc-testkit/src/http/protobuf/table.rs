@@ -39,6 +39,8 @@ pub(super) struct Field {
     pub(super) is_pointer: bool,
     /// Whether JSON shows it even where it is empty.
     pub(super) is_written: bool,
+    /// Whether newer releases do not have it.
+    pub(super) is_removed: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,6 +150,7 @@ impl Field {
             Some((ty, number)) => (ty, number.parse().ok()?),
             None => (ty, number),
         };
+        let (ty, is_removed) = ty.strip_suffix('-').map_or((ty, false), |ty| (ty, true));
         let (ty, is_written) = ty.strip_suffix('!').map_or((ty, false), |ty| (ty, true));
         let (ty, is_pointer) = ty.strip_prefix('*').map_or((ty, false), |ty| (ty, true));
         let (ty, shape) = match ty.as_bytes().first()? {
@@ -162,6 +165,7 @@ impl Field {
             shape,
             is_pointer,
             is_written,
+            is_removed,
         })
     }
 }

@@ -16,11 +16,11 @@ fn config_map() -> (Value, Vec<u8>) {
     let bytes = [
         // The prefix, and the type: field 1, 15 bytes, with two strings.
         b"k8s\0\x0a\x0f\x0a\x02v1\x12\x09ConfigMap".as_slice(),
-        // The object: field 2, 29 bytes.
-        b"\x12\x1d",
-        // Its metadata: field 1, 19 bytes. The name, then the fields that are no pointers: strings 2 to 6,
-        // the generation, the time of creation, and the name of the cluster, which newer releases lack.
-        b"\x0a\x13\x0a\x01a\x12\0\x1a\0\x22\0\x2a\0\x32\0\x38\0\x42\0\x7a\0",
+        // The object: field 2, 27 bytes.
+        b"\x12\x1b",
+        // Its metadata: field 1, 17 bytes. The name, then the fields that are no pointers: strings 2 to 6,
+        // the generation and the time of creation.
+        b"\x0a\x11\x0a\x01a\x12\0\x1a\0\x22\0\x2a\0\x32\0\x38\0\x42\0",
         // Its data: field 2, one entry of 6 bytes, with key and value.
         b"\x12\x06\x0a\x01k\x12\x01v",
         // Encoding and type of the content.
