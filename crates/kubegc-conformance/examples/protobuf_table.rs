@@ -10,9 +10,10 @@ use kubegc_conformance::protobuf_table::{merged, sources};
 fn main() -> std::io::Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let path = root.join("../kubegc-testkit/src/http/protobuf/messages.txt");
-    let mut table = fs::read_to_string(&path)?;
+    let mut found = Vec::new();
     for directory in std::env::args_os().skip(1) {
-        table = merged(&table, &sources(Path::new(&directory))?);
+        found.extend(sources(Path::new(&directory))?);
     }
+    let table = merged(&fs::read_to_string(&path)?, &found);
     fs::write(path, table)
 }

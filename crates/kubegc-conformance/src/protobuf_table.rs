@@ -130,13 +130,19 @@ impl Table {
     }
 
     fn text(&self) -> String {
+        // Stable messages may refer to alpha ones, behind a gate that is off.
+        let is_known = |ty: &str| {
+            let message = ty.trim_matches(['*', '[', ']', '{', '}', '!', '-']);
+            let package = message.rsplit_once('.').map(|(package, _)| package);
+            package.is_none_or(|package| self.packages.contains_key(package))
+        };
         let mut lines = self.comments.clone();
         for (name, package) in &self.packages {
             lines.push(format!("@{name} {}", package.group_version));
             for (message, fields) in &package.messages {
                 let mut line = message.clone();
                 let mut last = 0;
-                for (number, Field { name, ty }) in fields {
+                for (number, Field { name, ty }) in fields.iter().filter(|(_, field)| is_known(&field.ty)) {
                     line += &format!(" {name}:{ty}");
                     if *number != last + 1 {
                         line += &format!("@{number}");
@@ -354,6 +360,8 @@ message Toy {
 
   optional Words words = 6;
 
+  optional .k8s.io.api.toys.v1alpha1.Wheel wheel = 7;
+
   optional string uID = 8;
 }
 
@@ -393,11 +401,16 @@ type Words []string
         }];
         let expected = "\
 # the table
+@meta.v1 meta.k8s.io/v1
+ObjectMeta name:s
 @toys.v1 toys.example.com/v1
 Engine on:b!
 Toy metadata:meta.v1.ObjectMeta :Engine sizes:[l]!@4 parts:{q} words:n uid:*s@8
 ";
-        let table = merged("# the table\n", &sources);
+        let table = merged(
+            "# the table\n@meta.v1 meta.k8s.io/v1\nObjectMeta name:s\n",
+            &sources,
+        );
         assert_eq!(table, expected);
         assert_eq!(merged(&table, &sources), expected, "a second time");
         let older = table.replace("uid:*s@8", "uid:s@8 old:s");

@@ -10,7 +10,7 @@
 //! | Subject | A real server | Here |
 //! |---|---|---|
 //! | Authentication, authorization, priority and fairness | decide who may do what, and when | rules of the caller refuse requests and decide access reviews ([`respond_as`]); there is no authentication, and no request waits |
-//! | Media types | JSON, YAML, protobuf, and CBOR behind a gate | JSON, YAML, and protobuf for the built-in kinds of stable and beta versions. Responses in YAML are JSON, which is a part of YAML |
+//! | Media types | JSON, YAML, protobuf, and CBOR behind a gate | JSON, YAML, and protobuf for the built-in kinds up to 1.36. Responses in YAML are JSON, which is a part of YAML |
 //! | `/openapi/v2` | describes every kind | is valid and empty: `kubectl apply` skips its own validation (no `--validate=false` needed), `kubectl explain` knows nothing, and `--dry-run=server` is refused by releases of `kubectl` that look there for it |
 //! | `/openapi/v3`, `/metrics`, `/logs`, `watch/` paths | are served | 404 |
 //! | `fieldValidation` | warns of unknown and repeated fields, or refuses them | does so for unknown fields of kinds with a type or schema, in JSON and YAML bodies, merge patches and strategic merge patches; repeated fields, JSON patches and the fields of definitions are not checked |

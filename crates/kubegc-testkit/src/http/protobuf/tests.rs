@@ -1,9 +1,11 @@
 //! The bytes of Go, round trips, and what is refused.
 
+use kubegc_core::Catalog;
 use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
+use crate::http::discovery;
 
 /// A ConfigMap with the name `a` and the entry `k: v`, field by field.
 fn config_map() -> (Value, Vec<u8>) {
@@ -44,6 +46,25 @@ fn a_config_map_has_the_bytes_of_go() {
     let head = [0, 0, 0, length + 11, 0x0a, 5];
     let expected = [&head[..], b"ADDED", &[0x12, length + 2, 0x0a, length], &bytes].concat();
     assert_eq!(event, expected);
+}
+
+#[test]
+fn every_kind_that_a_server_has_by_default_has_a_message() {
+    for version in ["1.13", "1.16", "1.20", "1.24", "1.28", "1.32", "1.36"] {
+        let version = version.parse().expect("a release that kubegc knows");
+        for (_, resource) in Catalog::builtin(version).iter() {
+            let (api_version, kind) = (resource.api_version(), &*resource.kind);
+            // One kind only lends its name to a subresource.
+            let is_served = !discovery::verbs(resource).is_empty();
+            assert_eq!(has_message(&api_version, kind), is_served, "{api_version} {kind}");
+            if resource.verbs.list {
+                assert!(
+                    has_message(&api_version, &format!("{kind}List")),
+                    "{api_version} {kind}"
+                );
+            }
+        }
+    }
 }
 
 #[test]
