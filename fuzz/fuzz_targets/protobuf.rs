@@ -100,7 +100,7 @@ fn send(server: &mut ApiServer, method: Method, url: &str, body: Vec<u8>) -> Res
 
 /// A field with bytes.
 fn field(number: u8, value: &[u8]) -> Vec<u8> {
-    let mut field = vec![number << 3 | 2];
+    let mut field = vec![(number << 3) | 2];
     let mut length = value.len();
     while length >= 0x80 {
         field.push((length & 0x7f) as u8 | 0x80);

@@ -13,7 +13,7 @@ const MAPS: &str = "/api/v1/namespaces/shop/configmaps";
 /// A field with bytes, shorter than 128.
 fn field(number: u8, value: &[u8]) -> Vec<u8> {
     let length = u8::try_from(value.len()).expect("it is short");
-    [[number << 3 | 2, length].as_slice(), value].concat()
+    [[(number << 3) | 2, length].as_slice(), value].concat()
 }
 
 /// An object in the message `Unknown`, after the prefix.

@@ -113,7 +113,7 @@ fn put(out: &mut Vec<u8>, mut value: u64) {
 }
 
 fn put_tag(out: &mut Vec<u8>, number: u32, wire_type: u64) {
-    put(out, u64::from(number) << 3 | wire_type);
+    put(out, (u64::from(number) << 3) | wire_type);
 }
 
 /// Writes a number. Negative ones have ten bytes, of 32-bit types too.
