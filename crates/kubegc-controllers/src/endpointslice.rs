@@ -102,7 +102,7 @@ impl EndpointSlicesOfServices {
             return Err(Missing::Metadata { object: id });
         }
         let fields = cx.body(&id, service, Record::service)?;
-        Ok(*read(&fields.has_selector, &id, "spec.selector")?)
+        Ok(read(&fields.selector, &id, "spec.selector")?.is_some())
     }
 }
 

@@ -97,7 +97,7 @@ impl EndpointSliceMirroring {
         }
         let service_id = service.id(Resource::Services);
         let service = cx.body(&service_id, service, Record::service)?;
-        if *read(&service.has_selector, &service_id, "spec.selector")? {
+        if read(&service.selector, &service_id, "spec.selector")?.is_some() {
             return delete("ServiceHasSelector", "their Service has a selector");
         }
         Ok((false, Reason::new("Mirrored", "it mirrors Endpoints that exist")))

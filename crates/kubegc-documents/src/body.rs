@@ -56,7 +56,7 @@ pub use self::maps::{
     ANNOTATION_ACCOUNT_NAME, ANNOTATION_ACCOUNT_UID, ANNOTATION_BOUND_BY_CONTROLLER,
     ANNOTATION_COMPLETION_INDEX, ANNOTATION_DELETION_COST, ANNOTATION_INDEX_FAILURES,
     ANNOTATION_JOB_TRACKING, ANNOTATION_LEADER, ANNOTATION_MIGRATED_TO, ANNOTATION_PROVISIONED_BY,
-    ANNOTATION_REVISION, Annotations, Data, SECRET_TYPE_BOOTSTRAP_TOKEN,
+    ANNOTATION_REVISION, Annotations, Data, SECRET_TYPE_BOOTSTRAP_TOKEN, Selector,
 };
 
 part! {
@@ -71,6 +71,29 @@ part! {
         secrets: List<Named<'a>> = "secrets",
         revision: i64 = "revision",
         webhooks: List<Webhook<'a>> = "webhooks",
+        subsets: List<Subset> = "subsets",
+        endpoints: List<Endpoint> = "endpoints",
+    }
+}
+
+part! {
+    /// One of `subsets` of an Endpoints.
+    Subset {
+        addresses: List<AnyMap> = "addresses",
+    }
+}
+
+part! {
+    /// One of `endpoints` of an EndpointSlice.
+    Endpoint {
+        conditions: EndpointConditions = "conditions",
+    }
+}
+
+part! {
+    /// `conditions` of an endpoint.
+    EndpointConditions {
+        ready: bool = "ready",
     }
 }
 
@@ -163,8 +186,8 @@ part! {
         revision_history_limit: i64 = "revisionHistoryLimit",
         paused: bool = "paused",
         strategy: Strategy<'a> = "strategy",
-        // Of workloads; of services, which have a map of labels.
-        selector: LabelSelector<'a> = "selector",
+        // Of workloads and services.
+        selector: Selector<'a> = "selector",
         // Of services.
         cluster_ips: List<Text<'a>> = "clusterIPs",
         // Of IP addresses.

@@ -127,6 +127,8 @@ enum Field {
     Secrets,
     Revision,
     Webhooks,
+    Subsets,
+    Endpoints,
     Items,
     #[serde(other)]
     Other,
@@ -144,6 +146,8 @@ impl Field {
             Self::Secrets => Some(Part::Secrets),
             Self::Revision => Some(Part::Revision),
             Self::Webhooks => Some(Part::Webhooks),
+            Self::Subsets => Some(Part::Subsets),
+            Self::Endpoints => Some(Part::Endpoints),
             Self::ApiVersion | Self::Kind | Self::Metadata | Self::Items | Self::Other => None,
         }
     }
@@ -187,6 +191,8 @@ impl<'de> Visitor<'de> for ItemSeed<'_, 'de> {
                 (_, Some(Part::Secrets)) => item.body.secrets = map.next_value()?,
                 (_, Some(Part::Revision)) => item.body.revision = map.next_value()?,
                 (_, Some(Part::Webhooks)) => item.body.webhooks = map.next_value()?,
+                (_, Some(Part::Subsets)) => item.body.subsets = map.next_value()?,
+                (_, Some(Part::Endpoints)) => item.body.endpoints = map.next_value()?,
                 (_, None) => {
                     item.has_items |= matches!(field, Field::Items);
                     map.next_value::<IgnoredAny>()?;

@@ -1,14 +1,14 @@
 //! Fields of services, endpoints, IP addresses and service CIDRs.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use super::Field;
 
 /// Fields of a Service.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Service {
-    /// Whether `spec.selector` is set, even if it is empty.
-    pub has_selector: Field<bool>,
+    /// `spec.selector`; `None` if unset.
+    pub selector: Field<Option<BTreeMap<Arc<str>, Arc<str>>>>,
     /// `spec.clusterIPs`: addresses, or `None` for a headless Service.
     pub cluster_ips: Field<Vec<Arc<str>>>,
 }
@@ -46,6 +46,8 @@ impl ParentRef {
 pub struct Endpoints {
     /// Whether the annotation `control-plane.alpha.kubernetes.io/leader` is set, with any value.
     pub has_leader_annotation: Field<bool>,
+    /// Whether one of `subsets` has `addresses`, which are those of ready pods.
+    pub has_ready_address: Field<bool>,
 }
 
 /// Fields of a ServiceCIDR.

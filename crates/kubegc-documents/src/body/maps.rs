@@ -1,10 +1,15 @@
-//! Annotations and data: maps of which some keys are read.
+//! Annotations, data and selectors: maps of which some keys are read, or all.
 
-use kubegc_core::json::{Expected, Soft, Text};
+use std::mem;
+
+use kubegc_core::json::{DUPLICATE, Expected, Labels, Soft, Text};
 use serde::{
     Serialize, Serializer,
-    de::{IgnoredAny, MapAccess},
+    de::{Error as _, IgnoredAny, MapAccess},
+    ser::SerializeMap as _,
 };
+
+use super::LabelSelector;
 
 /// The annotations that affect decisions: few objects have any of them.
 #[derive(Clone, Debug, Default)]
@@ -145,3 +150,65 @@ const DATA_SINCE: &str = "since";
 const DATA_EXPIRATION: &str = "expiration";
 /// Represents all keys that are not read.
 const DATA_OTHER: &str = "other";
+
+/// `spec.selector`: the label selector of a workload, or the labels of a Service, which are all other keys.
+#[derive(Clone, Debug, Default)]
+pub struct Selector<'a> {
+    pub of_workload: LabelSelector<'a>,
+    pub of_service: Soft<Labels<'a>>,
+}
+
+impl<'de: 'a, 'a> Expected<'de> for Selector<'a> {
+    const WORDS: &'static str = "a map";
+
+    fn of_map<A: MapAccess<'de>>(mut map: A) -> Result<Option<Self>, A::Error> {
+        let (mut selector, mut labels) = (Self::default(), Vec::new());
+        let (mut has_labels, mut has_expressions) = (false, false);
+        while let Some(key) = map.next_key::<Text<'a>>()? {
+            let is_repeated = match key.as_str() {
+                MATCH_LABELS => {
+                    selector.of_workload.match_labels = map.next_value()?;
+                    mem::replace(&mut has_labels, true)
+                }
+                MATCH_EXPRESSIONS => {
+                    selector.of_workload.match_expressions = map.next_value()?;
+                    mem::replace(&mut has_expressions, true)
+                }
+                _ => {
+                    labels.push((key, map.next_value()?));
+                    false
+                }
+            };
+            if is_repeated {
+                return Err(A::Error::custom(DUPLICATE));
+            }
+        }
+        selector.of_service = Soft::Is(Labels(labels));
+        Ok(Some(selector))
+    }
+}
+
+impl Serialize for Selector<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let LabelSelector {
+            match_labels,
+            match_expressions,
+        } = &self.of_workload;
+        let mut map = serializer.serialize_map(None)?;
+        if !match_labels.is_absent() {
+            map.serialize_entry(MATCH_LABELS, match_labels)?;
+        }
+        if !match_expressions.is_absent() {
+            map.serialize_entry(MATCH_EXPRESSIONS, match_expressions)?;
+        }
+        if let Soft::Is(Labels(labels)) = &self.of_service {
+            for (key, value) in labels {
+                map.serialize_entry(key, value)?;
+            }
+        }
+        map.end()
+    }
+}
+
+const MATCH_LABELS: &str = "matchLabels";
+const MATCH_EXPRESSIONS: &str = "matchExpressions";

@@ -102,7 +102,7 @@ fn observed_generation(reading: &mut Reading<'_>, status: &Status<'_>) -> Result
 
 /// Every workload has a selector: an absent one was stripped.
 fn selector_of(reading: &mut Reading<'_>, spec: &Spec<'_>) -> Result<LabelSelector, Unreadable> {
-    let selector = selector::selector(reading, &spec.selector, SPEC.field("selector"));
+    let selector = selector::of_workload(reading, &spec.selector, SPEC.field("selector"));
     reading.unless_stripped(selector.map(|selector| Some(selector).filter(|_| !spec.selector.is_absent())))
 }
 

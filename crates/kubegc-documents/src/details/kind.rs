@@ -15,6 +15,7 @@ pub enum Kind {
     CustomResourceDefinition,
     DaemonSet,
     Deployment,
+    EndpointSlice,
     Endpoints,
     IpAddress,
     Job,
@@ -48,6 +49,8 @@ pub enum Part {
     Secrets,
     Revision,
     Webhooks,
+    Subsets,
+    Endpoints,
 }
 
 impl Kind {
@@ -62,6 +65,7 @@ impl Kind {
             "CustomResourceDefinition" => (Self::CustomResourceDefinition, "apiextensions.k8s.io"),
             "DaemonSet" => (Self::DaemonSet, "apps"),
             "Deployment" => (Self::Deployment, "apps"),
+            "EndpointSlice" => (Self::EndpointSlice, "discovery.k8s.io"),
             "Endpoints" => (Self::Endpoints, ""),
             "IPAddress" => (Self::IpAddress, "networking.k8s.io"),
             "Job" => (Self::Job, "batch"),
@@ -111,6 +115,7 @@ impl Kind {
                 Self::CertificateSigningRequest
                     | Self::ConfigMap
                     | Self::ControllerRevision
+                    | Self::EndpointSlice
                     | Self::Endpoints
                     | Self::Secret
                     | Self::ServiceAccount
@@ -124,6 +129,7 @@ impl Kind {
                     | Self::ConfigMap
                     | Self::ControllerRevision
                     | Self::CronJob
+                    | Self::EndpointSlice
                     | Self::Endpoints
                     | Self::IpAddress
                     | Self::Lease
@@ -140,6 +146,8 @@ impl Kind {
             Part::Secrets => self == Self::ServiceAccount,
             Part::Revision => self == Self::ControllerRevision,
             Part::Webhooks => matches!(self, Self::WebhookConfiguration | Self::BetaWebhookConfiguration),
+            Part::Subsets => self == Self::Endpoints,
+            Part::Endpoints => self == Self::EndpointSlice,
         }
     }
 }
@@ -160,6 +168,7 @@ pub fn may_read(api_version: &str, kind: &str, part: Part) -> bool {
                 | "batch"
                 | "certificates.k8s.io"
                 | "coordination.k8s.io"
+                | "discovery.k8s.io"
                 | "networking.k8s.io"
                 | "resource.k8s.io"
                 | "storage.k8s.io"

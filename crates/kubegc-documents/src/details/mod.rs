@@ -67,6 +67,11 @@ pub enum Details {
     AdmissionBinding(Box<PolicyBinding>),
     /// Of an APIService.
     ApiService(ApiServiceDetails),
+    /// Of an EndpointSlice.
+    EndpointSlice {
+        /// Whether one of `endpoints` is ready.
+        has_ready: bool,
+    },
     /// Of any other kind.
     Body(Arc<record::Body>),
 }
@@ -81,7 +86,8 @@ impl Details {
             | Self::Webhooks(_)
             | Self::AdmissionPolicy(_)
             | Self::AdmissionBinding(_)
-            | Self::ApiService(_) => record::Body::unread(),
+            | Self::ApiService(_)
+            | Self::EndpointSlice { .. } => record::Body::unread(),
         }
     }
 
@@ -200,6 +206,10 @@ pub fn read(
             return definition::read(reading, body).map(Details::CustomResourceDefinition);
         }
         Kind::ApiService => return admission::api_service(reading, body).map(Details::ApiService),
+        Kind::EndpointSlice => {
+            let has_ready = network::slice(reading, body);
+            return has_ready.map(|has_ready| Details::EndpointSlice { has_ready });
+        }
         Kind::AdmissionPolicy => {
             let policy = admission::policy(reading, body);
             return policy.map(|policy| Details::AdmissionPolicy(policy.into()));
@@ -235,6 +245,7 @@ fn record_body(reading: &mut Reading<'_>, kind: Kind, body: &Body<'_>) -> record
         | Kind::AdmissionPolicyBinding
         | Kind::ApiService
         | Kind::CustomResourceDefinition
+        | Kind::EndpointSlice
         | Kind::WebhookConfiguration
         | Kind::BetaWebhookConfiguration => Is::Unread,
         Kind::DaemonSet => Is::DaemonSet(apps::daemon_set(reading, body)),

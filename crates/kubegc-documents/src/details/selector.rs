@@ -12,9 +12,29 @@ pub(super) fn selector(
     selector: &Soft<body::LabelSelector<'_>>,
     path: Path<'_>,
 ) -> Result<LabelSelector, Unreadable> {
-    let Some(selector) = reading.value(selector, path)? else {
-        return Ok(LabelSelector::default());
-    };
+    match reading.value(selector, path)? {
+        Some(selector) => requirements(reading, selector, path),
+        None => Ok(LabelSelector::default()),
+    }
+}
+
+/// `spec.selector` of a workload; one that is absent is empty.
+pub(super) fn of_workload(
+    reading: &mut Reading<'_>,
+    selector: &Soft<body::Selector<'_>>,
+    path: Path<'_>,
+) -> Result<LabelSelector, Unreadable> {
+    match reading.value(selector, path)? {
+        Some(selector) => requirements(reading, &selector.of_workload, path),
+        None => Ok(LabelSelector::default()),
+    }
+}
+
+fn requirements(
+    reading: &mut Reading<'_>,
+    selector: &body::LabelSelector<'_>,
+    path: Path<'_>,
+) -> Result<LabelSelector, Unreadable> {
     Ok(LabelSelector {
         match_labels: reading.labels(&selector.match_labels, path.field("matchLabels"))?,
         match_expressions: reading.list(

@@ -37,6 +37,7 @@ pub(super) fn body(body: &Body) -> Object {
             ("data", false.into()),
             ("secrets", false.into()),
             ("revision", false.into()),
+            ("subsets", false.into()),
         ]),
         Body::CertificateSigningRequest(request) => certificate_request(request),
         Body::ConfigMap(config_map) => {
@@ -49,7 +50,10 @@ pub(super) fn body(body: &Body) -> Object {
         Body::Deployment(deployment) => of_deployment(deployment),
         Body::Endpoints(endpoints) => {
             let leader = presence(&endpoints.has_leader_annotation, "{}");
-            annotations([(ANNOTATION_LEADER, leader)])
+            let subsets = presence(&endpoints.has_ready_address, json!([{ "addresses": [{}] }]));
+            let mut fields = annotations([(ANNOTATION_LEADER, leader)]);
+            fields.extend(object([("subsets", subsets)]));
+            fields
         }
         Body::IpAddress(address) => {
             let parent = |parent: &ParentRef| {
@@ -73,7 +77,7 @@ pub(super) fn body(body: &Body) -> Object {
         Body::Secret(secret) => of_secret(secret),
         Body::Service(service) => {
             let spec = object([
-                ("selector", presence(&service.has_selector, Object::new())),
+                ("selector", known(&service.selector, |labels| json!(labels))),
                 ("clusterIPs", list(&service.cluster_ips, |ips| json!(ips))),
             ]);
             object([("spec", spec.into())])

@@ -20,6 +20,7 @@ use kubegc_core::{
 use kubegc_sim::{AdmissionWebhook, ConversionWebhook, service_not_found};
 use kubegc_snapshot::{Details, Snapshot, SnapshotObject};
 
+use super::services::{self, ServiceName};
 use crate::{Cluster, PredictError, selection::similar};
 
 const ADMISSION: &str = "admissionregistration.k8s.io";
@@ -88,20 +89,30 @@ pub(super) fn policies(
     (policies, bindings)
 }
 
-/// Why a webhook cannot be reached: its Service does not exist, or its name is among the assumptions.
+/// Why a webhook cannot be reached: no request reaches its Service, or its name is among the assumptions.
 fn failure(
     snapshot: &Snapshot,
     assumptions: &Assumptions,
-    service: Option<&(Arc<str>, Arc<str>)>,
+    service: Option<&ServiceName>,
     name: &Arc<str>,
 ) -> Option<Arc<str>> {
-    match service.filter(|service| !may_exist(snapshot, service)) {
-        Some((_, service)) => Some(service_not_found(service)),
-        None => assumptions
-            .unreachable_webhooks
-            .contains(name)
-            .then(|| "it is assumed to be unreachable".into()),
+    if let Some(service) = service
+        && let Some(failure) = services::failure(snapshot, service)
+    {
+        return Some(match failure {
+            services::Failure::NotFound => service_not_found(&service.1),
+            services::Failure::NotReady(why) => not_ready(service, &why),
+        });
     }
+    let mut unreachable = assumptions.unreachable_webhooks.iter();
+    unreachable
+        .any(|unreachable| unreachable == name)
+        .then(|| "it is assumed to be unreachable".into())
+}
+
+/// The failure of a Service without a ready endpoint.
+fn not_ready((namespace, name): &ServiceName, why: &str) -> Arc<str> {
+    format!("service {namespace}/{name} has no ready endpoints: {why}").into()
 }
 
 /// The APIs of extension API servers, by name of their APIService: those of the dump, and those whose
@@ -118,9 +129,11 @@ pub(super) fn aggregated_apis(
         let Some(service) = &details.service else {
             continue;
         };
-        let failure = match &details.available {
-            Some(available) if *available.status != *"True" => Some(because(available)),
-            _ if !may_exist(snapshot, service) => Some(no_service(&service.0, &service.1)),
+        // The API server has checked the endpoints of an API that is available.
+        let failure = match (&details.available, services::failure(snapshot, service)) {
+            (Some(available), _) if *available.status != *"True" => Some(because(available)),
+            (_, Some(services::Failure::NotFound)) => Some(no_service(&service.0, &service.1)),
+            (None, Some(services::Failure::NotReady(why))) => Some(not_ready(service, &why)),
             _ => None,
         };
         let api = AggregatedApi {
@@ -413,15 +426,4 @@ fn failed_discoveries(snapshot: &Snapshot) -> BTreeMap<String, (Arc<str>, Option
 fn objects<'s>(snapshot: &'s Snapshot, group: &str, kind: &str) -> impl Iterator<Item = SnapshotObject> + 's {
     let positions = snapshot.positions_of_kind(group, kind);
     positions.filter_map(|position| snapshot.object(position))
-}
-
-/// Whether a Service, given by its namespace and name, is in the dump or may be missing from it.
-fn may_exist(snapshot: &Snapshot, (namespace, name): &(Arc<str>, Arc<str>)) -> bool {
-    let kind = Resource::Services.kind();
-    let is_listed = snapshot.position("", kind, namespace, name).is_some();
-    is_listed
-        || !snapshot
-            .completeness
-            .in_namespace("", kind, namespace)
-            .is_complete()
 }

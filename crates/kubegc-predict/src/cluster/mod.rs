@@ -5,6 +5,7 @@ mod edges;
 mod extensions;
 mod relations;
 mod scope;
+mod services;
 
 pub use extensions::{BrokenExtension, Extension};
 use std::{

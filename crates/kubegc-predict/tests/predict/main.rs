@@ -19,4 +19,5 @@ mod policies;
 mod real_dumps;
 mod recreation;
 mod selection;
+mod services;
 mod worlds;

@@ -1,0 +1,113 @@
+//! Extensions whose Service has no ready endpoints.
+
+use kubegc_core::KubernetesVersion;
+use kubegc_predict::{Assumptions, Cluster};
+use kubegc_snapshot::Reader;
+
+const EXTENSIONS: &str = r#"
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: policy, uid: w1}
+webhooks:
+- name: check.example.org
+  failurePolicy: Fail
+  clientConfig: {service: {namespace: tools, name: server}}
+  rules: [{apiGroups: [""], apiVersions: [v1], operations: [DELETE], resources: [configmaps]}]
+---
+apiVersion: apiregistration.k8s.io/v1
+kind: APIService
+metadata: {name: v1.example.org, uid: a1}
+spec: {group: example.org, version: v1, service: {name: server, namespace: tools}}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: server, namespace: tools, uid: s1}
+spec: {selector: {app: server}}
+"#;
+const SLICE: &str = r#"
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: server-1, namespace: tools, uid: e1, labels: {kubernetes.io/service-name: server}}
+addressType: IPv4
+endpoints: [{addresses: [10.0.0.1], conditions: {ready: READY}}]
+"#;
+const ENDPOINTS: &str = r#"
+apiVersion: v1
+kind: Endpoints
+metadata: {name: server, namespace: tools, uid: e2}
+subsets: [{READY: [{ip: 10.0.0.1}]}]
+"#;
+const POD: &str = r#"
+apiVersion: v1
+kind: Pod
+metadata: {name: server-0, namespace: tools, uid: p1, labels: {app: server}}
+spec: {nodeName: n1, containers: [{name: c}]}
+status: {phase: Running, conditions: [{type: Ready, status: "READY"}]}
+"#;
+const DEPLOYMENT: &str = r#"
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: server, namespace: tools, uid: d1}
+spec: {replicas: 0, selector: {matchLabels: {app: server}}}
+"#;
+
+/// Why webhook and API cannot be reached.
+fn failures(complete: &[&str], objects: &[String]) -> Vec<String> {
+    let version = KubernetesVersion::LATEST;
+    let mut reader = Reader::new(version);
+    for kind in complete {
+        reader = reader.complete(kind);
+    }
+    let dump = format!("{EXTENSIONS}---{}\n", objects.join("---"));
+    reader.read("dump.yaml", dump.as_bytes()).expect("YAML");
+    let cluster = Cluster::new(version, reader.finish().expect("a dump"), Assumptions::default());
+    let broken = cluster.broken_extensions().iter();
+    broken.map(|one| one.failure.to_string()).collect()
+}
+
+#[test]
+fn a_service_is_ready_unless_the_dump_shows_that_it_is_not() {
+    let slice = |ready: &str| SLICE.replace("READY", ready);
+    let endpoints = |key: &str| ENDPOINTS.replace("READY", key);
+    let pod = |ready: &str| POD.replace("READY", ready);
+    let deployment = DEPLOYMENT.to_owned();
+    let rows: [(&[&str], Vec<String>, Option<&str>); 12] = [
+        (&["endpointslices"], vec![slice("true")], None),
+        (
+            &["endpointslices"],
+            vec![slice("false")],
+            Some("no endpoint in its endpointslices is ready"),
+        ),
+        (&[], vec![slice("false")], None),
+        // What the endpoints say counts, not what the pods say.
+        (&["all"], vec![slice("true"), pod("False")], None),
+        (&[], vec![endpoints("addresses")], None),
+        (
+            &[],
+            vec![endpoints("notReadyAddresses")],
+            Some("endpoints/server has no addresses"),
+        ),
+        (&["pods"], vec![pod("True")], None),
+        (&["pods"], vec![pod("False")], Some("pod/server-0 is not ready")),
+        (&[], vec![pod("False")], None),
+        (
+            &["pods"],
+            vec![pod("False").replace("app: server", "app: other")],
+            Some("no pod matches its selector app=server"),
+        ),
+        (
+            &["pods"],
+            vec![deployment.clone()],
+            Some("deployment/server -n tools is scaled to 0"),
+        ),
+        (&[], vec![deployment], None),
+    ];
+    for (complete, objects, why) in rows {
+        let failure = why.map(|why| format!("service tools/server has no ready endpoints: {why}"));
+        let expected: Vec<String> = failure
+            .iter()
+            .flat_map(|failure| vec![failure.clone(); 2])
+            .collect();
+        assert_eq!(failures(complete, &objects), expected, "{complete:?} {objects:?}");
+    }
+}
