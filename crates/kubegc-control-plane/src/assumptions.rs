@@ -20,11 +20,10 @@ pub struct Assumptions {
     /// Whether terminating pods end after their grace period, except those on nodes whose kubelets do not
     /// run. Default: they do.
     pub pods_end: bool,
-    /// Whether the cloud controller manager and the CSI sidecars remove the finalizers that they own by
-    /// [`FINALIZERS`](crate::finalizers::FINALIZERS). Default: they do.
-    pub external_controllers_run: bool,
-    /// Finalizers, and components by their names in that table, of which it is known whether they are
-    /// removed, or act. All other finalizers of operators remain. Default: none.
+    /// Finalizers, and components by their names in [`FINALIZERS`](crate::finalizers::FINALIZERS), of which it
+    /// is known whether they are removed, or act. Default: none. Otherwise the controllers of
+    /// kube-controller-manager, the cloud controller manager and the CSI sidecars act, and the finalizers of
+    /// operators remain.
     pub acting: BTreeMap<Arc<str>, bool>,
     /// The names of admission webhooks, and of CustomResourceDefinitions with conversion webhooks, that
     /// cannot be reached. Default: those whose Service does not exist.
@@ -79,14 +78,24 @@ impl Assumptions {
     /// Whether the owner of a finalizer removes it from terminating objects.
     #[must_use]
     pub fn releases(&self, finalizer: &str) -> bool {
-        let owner = match finalizers::find(finalizer).map(|known| known.owner) {
-            Some(Owner::External(owner)) => Some(owner),
-            _ => None,
+        let (owner, by_default) = match finalizers::find(finalizer).map(|known| known.owner) {
+            Some(Owner::External(owner)) => (Some(owner), true),
+            Some(Owner::Operator(owner)) => (Some(owner), false),
+            _ => (None, false),
         };
         let acts = |owner: &str| self.acting.get(owner).copied();
         acts(finalizer)
             .or_else(|| owner.and_then(acts))
-            .unwrap_or(owner.is_some() && self.external_controllers_run)
+            .unwrap_or(by_default)
+    }
+
+    /// Whether a controller of kube-controller-manager, or its garbage collector, runs.
+    #[must_use]
+    pub fn runs(&self, controller: &str) -> bool {
+        let acts = |name: &str| self.acting.get(name).copied();
+        acts(controller)
+            .or_else(|| acts(CONTROLLER_MANAGER))
+            .unwrap_or(true)
     }
 }
 
@@ -94,7 +103,6 @@ impl Default for Assumptions {
     fn default() -> Self {
         Self {
             pods_end: true,
-            external_controllers_run: true,
             acting: BTreeMap::new(),
             unreachable_webhooks: Vec::new(),
             unavailable_apis: Vec::new(),
@@ -113,11 +121,7 @@ impl fmt::Display for Assumptions {
         } else {
             "pods never end; "
         })?;
-        f.write_str(if self.external_controllers_run {
-            "cloud and CSI controllers remove their finalizers; "
-        } else {
-            "cloud and CSI controllers do not run; "
-        })?;
+        f.write_str("cloud and CSI controllers remove their finalizers; ")?;
         for (name, acts) in &self.acting {
             let (verb, other) = if name.contains('/') || name.contains('.') {
                 ("is removed", "is not removed")
@@ -153,6 +157,9 @@ impl fmt::Display for Assumptions {
     }
 }
 
+/// The name of the process that runs the controllers and the garbage collector.
+pub const CONTROLLER_MANAGER: &str = "kube-controller-manager";
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -164,7 +171,6 @@ mod tests {
         assert_eq!(Assumptions::default().to_string(), text);
         let all = Assumptions {
             pods_end: false,
-            external_controllers_run: false,
             acting: [("a.io/b".into(), true), ("c".into(), false)].into(),
             unreachable_webhooks: vec!["c".into(), "d".into()],
             unavailable_apis: vec!["e/v1".into()],
@@ -177,10 +183,10 @@ mod tests {
             ]
             .into(),
         };
-        let text = "pods never end; cloud and CSI controllers do not run; a.io/b is removed; c does not act; other \
-                    finalizers stay; the webhooks c, d cannot be reached; the APIs e/v1 are not available; no storage is deleted; nodes that are not in \
-                    the dump are ready; the cloud provider was queried about these nodes: n1, n2; no other controller \
-                    creates objects again";
+        let text = "pods never end; cloud and CSI controllers remove their finalizers; a.io/b is removed; c does not \
+                    act; other finalizers stay; the webhooks c, d cannot be reached; the APIs e/v1 are not available; \
+                    no storage is deleted; nodes that are not in the dump are ready; the cloud provider was queried \
+                    about these nodes: n1, n2; no other controller creates objects again";
         assert_eq!(all.to_string(), text);
     }
 }

@@ -26,7 +26,7 @@ mod trace;
 pub mod workloads;
 
 pub use aggregation::{AggregatedApi, no_service};
-pub use assumptions::{Assumptions, Instance};
+pub use assumptions::{Assumptions, CONTROLLER_MANAGER, Instance};
 pub use calls::object_ref;
 pub use outside::kubelet_runs;
 pub use perform::Requests;

@@ -1,13 +1,21 @@
-//! Components outside of kube-controller-manager that the dump shows not to act.
+//! Components that the dump shows not to act: objects have waited for them much longer than they normally
+//! need.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use kubegc_control_plane::finalizers::{self, OVERDUE, Owner};
-use kubegc_core::{ObjectRef, Timestamp};
+use kubegc_control_plane::{
+    Act, Actor, CONTROLLER_MANAGER, Outcome, Step, Why,
+    finalizers::{self, OVERDUE, Owner},
+};
+use kubegc_core::{
+    ObjectRef, Timestamp,
+    record::{Record, Resource},
+};
+use kubegc_objects::Reason;
 
-use crate::{Assumptions, Cluster, cluster::DELETING, run::deletion_requested_at};
+use crate::{Cluster, Fate, cluster::DELETING, run::deletion_requested_at};
 
-/// A component that has not removed its finalizer although it normally does so within seconds.
+/// A component that does not act.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Silent {
     pub(crate) component: &'static str,
@@ -17,18 +25,23 @@ pub(crate) struct Silent {
     pub(crate) object: ObjectRef,
     /// How long it has waited.
     pub(crate) lasted: Duration,
+    /// The time within which the component normally acts.
+    pub(crate) within: Duration,
 }
 
-/// The components that do not act: an object that waits for nothing else has been terminating for more than
-/// [`OVERDUE`]. Components about which something is assumed by name are not among them.
+/// The time after which a controller does not act, although an object waits for nothing else in the dump. It
+/// may have waited for something that ended just before the dump was made.
+const LONG_OVERDUE: Duration = Duration::from_secs(3_600);
+const TTL_AFTER_FINISHED: &str = "ttl-after-finished-controller";
+
+/// The components outside of kube-controller-manager that do not act: an object that waits for nothing else
+/// has been terminating for more than [`OVERDUE`]. Components about which something is assumed by name are
+/// not among them.
 ///
 /// # Complexity
 /// O(t) for t terminating objects.
-pub(crate) fn silent(cluster: &Cluster, now: Timestamp, assumptions: &Assumptions) -> Vec<Silent> {
-    let mut found: Vec<Silent> = Vec::new();
-    if !assumptions.external_controllers_run {
-        return found;
-    }
+pub(crate) fn external(cluster: &Cluster) -> Vec<Silent> {
+    let (mut found, now) = (Vec::new(), cluster.newest_time());
     let facts = cluster.edges.facts.iter().enumerate();
     for (position, _) in facts.filter(|(_, facts)| **facts & DELETING != 0) {
         let Some(view) = cluster.snapshot.view(position) else {
@@ -42,25 +55,36 @@ pub(crate) fn silent(cluster: &Cluster, now: Timestamp, assumptions: &Assumption
         let components = view
             .finalizers()
             .filter_map(|name| component_of(name, view.kind()));
-        let is_assumed = |name: &str| assumptions.acting.contains_key(name);
-        for (component, name) in components.filter(|(one, name)| !is_assumed(one) && !is_assumed(name)) {
-            match found.iter_mut().find(|known| known.name == name) {
-                Some(known) if known.lasted >= lasted => {}
-                Some(known) => (known.object, known.lasted) = (view.object_ref(), lasted),
-                None => found.push(Silent {
-                    component,
-                    name,
-                    object: view.object_ref(),
-                    lasted,
-                }),
-            }
+        let is_assumed = |name: &str| cluster.assumptions.acting.contains_key(name);
+        for (component, name, within) in
+            components.filter(|(one, name, _)| !is_assumed(one) && !is_assumed(name))
+        {
+            let object = view.object_ref();
+            let silent = Silent {
+                component,
+                name,
+                object,
+                lasted,
+                within,
+            };
+            add(&mut found, silent);
         }
     }
     found
 }
 
-/// The component that removes a finalizer of an object of this kind at once, and its name in assumptions.
-fn component_of(finalizer: &Arc<str>, kind: &str) -> Option<(&'static str, Arc<str>)> {
+/// Adds what shows that a component does not act, unless another object has waited longer.
+fn add(found: &mut Vec<Silent>, silent: Silent) {
+    match found.iter_mut().find(|known| known.name == silent.name) {
+        Some(known) if known.lasted >= silent.lasted => {}
+        Some(known) => *known = silent,
+        None => found.push(silent),
+    }
+}
+
+/// The component that removes a finalizer of an object of this kind at once, its name in assumptions, and the
+/// time that it needs.
+fn component_of(finalizer: &Arc<str>, kind: &str) -> Option<(&'static str, Arc<str>, Duration)> {
     let known = finalizers::find(finalizer)?;
     let external = known.external.filter(|external| external.kind == kind)?;
     let Owner::External(component) = known.owner else {
@@ -70,5 +94,121 @@ fn component_of(finalizer: &Arc<str>, kind: &str) -> Option<(&'static str, Arc<s
         true => Arc::clone(finalizer),
         false => component.into(),
     };
-    Some((component, name))
+    Some((component, name, known.owner.acts_within()?))
+}
+
+/// Whether a controller should have acted on an object long before the dump was made.
+pub(crate) fn may_show_controllers(cluster: &Cluster) -> bool {
+    let facts = cluster.edges.facts.iter().enumerate();
+    let mut terminating = facts.filter(|(_, facts)| **facts & DELETING != 0);
+    let jobs = Resource::Jobs;
+    let mut jobs = cluster.snapshot.positions_of_kind(jobs.group(), jobs.kind());
+    let is_old = |at: Option<Timestamp>| at.is_some_and(|at| cluster.newest_time().since(at) > OVERDUE);
+    let is_a_controllers = |name: &Arc<str>| {
+        let owner = finalizers::find(name).map(|known| known.owner);
+        matches!(owner, Some(Owner::GarbageCollector | Owner::Controller(_)))
+    };
+    terminating.any(|(position, _)| {
+        let view = cluster.snapshot.view(position);
+        let view = view.filter(|view| view.finalizers().all(is_a_controllers));
+        is_old(view.and_then(|view| deletion_requested_at(&view.meta())))
+    }) || jobs.any(|position| is_old(cluster.snapshot.record_at(position).and_then(|job| expiry(&job))))
+}
+
+/// The controllers of kube-controller-manager that do not act: they would act at once if they ran, as the
+/// forecast without deletes shows, and the object has waited for more than an hour, or for more than
+/// [`OVERDUE`] where it cannot have waited for anything else. If these are several, kube-controller-manager
+/// does not act. Controllers about which something is assumed by name are not among them.
+///
+/// # Complexity
+/// O(s log f) for s steps and f fates of that forecast.
+pub(crate) fn controllers(cluster: &Cluster) -> Vec<Silent> {
+    let forecast = cluster.pending();
+    let mut found = Vec::new();
+    let at_once = |step: &&Step| step.causes.is_empty() && step.failure.is_none() && step.at <= OVERDUE;
+    for step in forecast.timeline.iter().filter(at_once) {
+        let Some(owner) = owner_of(step.actor) else {
+            continue;
+        };
+        let (component, Some(within)) = (owner.name(), owner.acts_within()) else {
+            continue;
+        };
+        let mut names = [component, CONTROLLER_MANAGER].into_iter();
+        if names.any(|name| cluster.assumptions.acting.contains_key(name)) {
+            continue;
+        }
+        let Some((object, since, limit)) = waited(cluster, step) else {
+            continue;
+        };
+        let fate = forecast.fate(&object).map(|fate| &fate.fate);
+        let lasted = forecast.began.since(since);
+        if lasted > limit.saturating_add(within) && matches!(fate, Some(Fate::Deleted { .. })) {
+            let silent = Silent {
+                component,
+                name: component.into(),
+                object,
+                lasted,
+                within,
+            };
+            add(&mut found, silent);
+        }
+    }
+    let components: BTreeSet<&str> = found.iter().map(|silent| silent.component).collect();
+    if components.len() > 1 {
+        found.sort_by_key(|silent| silent.lasted);
+        found.drain(..found.len() - 1);
+        for silent in &mut found {
+            (silent.component, silent.name) = (CONTROLLER_MANAGER, CONTROLLER_MANAGER.into());
+        }
+    }
+    found
+}
+
+const fn owner_of(actor: Actor) -> Option<Owner> {
+    match actor {
+        Actor::GarbageCollector => Some(Owner::GarbageCollector),
+        Actor::Controller(name) => Some(Owner::Controller(name)),
+        Actor::Client | Actor::ApiServer | Actor::Kubelet | Actor::FinalizerOwner => None,
+    }
+}
+
+/// The object that has waited for a step, since when, and the time after which that shows something.
+fn waited(cluster: &Cluster, step: &Step) -> Option<(ObjectRef, Timestamp, Duration)> {
+    let (object, limit) = match (&step.why, step.act) {
+        // Dependents are released before their owner is removed, and content before its namespace.
+        (Why::Collector(Reason::OwnerOrphans(owner)), _) => (ObjectRef::clone(owner), OVERDUE),
+        (Why::Collector(Reason::DependentsReleased), _) => (ObjectRef::clone(&step.object), OVERDUE),
+        (_, Act::DeleteCollection) => (ObjectRef::clone(&step.object), LONG_OVERDUE),
+        _ => {
+            let mut removed = step.changes.iter().filter(|one| one.outcome == Outcome::Removed);
+            (ObjectRef::clone(&removed.next()?.object), LONG_OVERDUE)
+        }
+    };
+    let position = cluster.positions_of(&object.uid).next()?;
+    let record = cluster.snapshot.record_at(position as usize)?;
+    let is_expired =
+        step.actor == Actor::Controller(TTL_AFTER_FINISHED) && matches!(step.act, Act::Delete { .. });
+    if is_expired && !record.meta.is_deleting() {
+        return Some((object, expiry(&record)?, OVERDUE));
+    }
+    // The namespace controller has seen content, or has failed, and says so.
+    let conditions = record
+        .namespace()
+        .and_then(|namespace| namespace.conditions.known());
+    let is_explained = conditions
+        .into_iter()
+        .flatten()
+        .any(|condition| condition.condition_type.starts_with("Namespace") && condition.is_true());
+    if is_explained || cluster.leaks_job_tracking(position, &record.meta) {
+        return None;
+    }
+    Some((object, deletion_requested_at(&record.meta)?, limit))
+}
+
+/// The time at which a finished Job is to be deleted.
+fn expiry(job: &Record) -> Option<Timestamp> {
+    let job = job.job()?;
+    let ttl = (*job.ttl_seconds_after_finished.known()?)?;
+    let finished = job.finished()??.last_transition_time?;
+    Some(finished.saturating_add(Duration::from_secs(u64::try_from(ttl).ok()?)))
 }

@@ -275,8 +275,8 @@ pub enum Finding {
         /// The name of the node.
         node: Arc<str>,
     },
-    /// A component outside of kube-controller-manager is assumed not to act, because an object has waited for
-    /// it much longer than it normally needs.
+    /// A controller, or a component outside of kube-controller-manager, is assumed not to act, because an
+    /// object has waited for it much longer than it normally needs.
     DoesNotAct {
         /// The component.
         component: &'static str,

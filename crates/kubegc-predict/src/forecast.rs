@@ -8,7 +8,10 @@ use std::{
 
 use foldhash::fast::FixedState;
 use hashbrown::HashSet;
-use kubegc_control_plane::{Actor, Outcome, Simulation, Step, Why, finalizers};
+use kubegc_control_plane::{
+    Actor, Outcome, Simulation, Step, Why,
+    finalizers::{self, Owner as FinalizerOwner},
+};
 use kubegc_core::{
     ApiResource, KindId, ObjectMeta, ObjectRef, OwnerReference, SharedMeta, Timestamp, Uid, metadata,
     record::{ObjectId, Resource},
@@ -457,8 +460,13 @@ fn reactions(
 /// Whether nothing removes a finalizer: neither a controller of Kubernetes nor a component that is assumed to
 /// act.
 fn stays(assumptions: &Assumptions, finalizer: &str) -> bool {
-    let is_external = |known: &finalizers::Finalizer| matches!(known.owner, finalizers::Owner::External(_));
-    !assumptions.releases(finalizer) && finalizers::find(finalizer).is_none_or(is_external)
+    match finalizers::find(finalizer).map(|known| known.owner) {
+        None | Some(FinalizerOwner::External(_) | FinalizerOwner::Operator(_)) => {
+            !assumptions.releases(finalizer)
+        }
+        Some(FinalizerOwner::ApiServer) => false,
+        Some(owner) => !assumptions.runs(owner.name()),
+    }
 }
 
 fn end(simulation: &Simulation, object: ObjectView<'_>) -> Option<SharedMeta> {
@@ -679,14 +687,17 @@ fn findings_of(cluster: &Cluster, scope: &Scope, fates: &[ObjectFate]) -> Vec<Fi
     }
     findings.extend(recreation::findings(cluster, fates));
     findings.extend(cluster.silent.iter().filter_map(|silent| {
-        let is_its = |fate: &ObjectFate| match &fate.fate {
-            Fate::Terminating { waits_for } => waits_for.iter().any(|wait| match wait {
-                Wait::Finalizer { known, .. } => {
-                    known.is_some_and(|known| known.owner == finalizers::Owner::External(silent.component))
-                }
-                _ => false,
-            }),
+        let is_for_it = |wait: &Wait| match wait {
+            Wait::Finalizer {
+                name,
+                known: Some(known),
+                ..
+            } => cluster.silent_owner(known.owner, name) == Some(silent),
             _ => false,
+        };
+        let is_its = |fate: &ObjectFate| match &fate.fate {
+            Fate::Terminating { waits_for } => waits_for.iter().any(is_for_it),
+            _ => *fate.object == silent.object,
         };
         fates.iter().any(is_its).then(|| Finding::DoesNotAct {
             component: silent.component,

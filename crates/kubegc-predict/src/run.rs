@@ -8,7 +8,9 @@ use std::{
 };
 
 use kubegc_control_plane::{
-    ControlPlane, Settings, Simulation, Step, Why, add_cloud_responses, finalizers::OVERDUE, list_resource,
+    ControlPlane, Settings, Simulation, Step, Why, add_cloud_responses,
+    finalizers::{OVERDUE, Owner as FinalizerOwner},
+    list_resource,
 };
 use kubegc_controllers::{
     Controller, ExternalProvisioner, Manager, Migration, NodeLifecycle, PersistentVolumeBinder,
@@ -242,6 +244,7 @@ impl Run<'_> {
         let nodes = cluster.snapshot.completeness.of("", Resource::Nodes.kind());
         let settings = Settings {
             controllers: Vec::new(),
+            collector_runs: cluster.assumptions.runs(FinalizerOwner::GarbageCollector.name()),
             nodes_matter: true,
             pods_end_from: began.saturating_sub(OVERDUE),
             incomplete: (!nodes.is_complete())
@@ -280,6 +283,7 @@ pub(crate) fn with_storage(
         controllers.retain(|controller| controller.info().name != groups.info().name);
         controllers.push(Arc::new(groups));
     }
+    controllers.retain(|controller| cluster.assumptions.runs(controller.info().name));
     let mut is_binder = controllers.iter();
     let binder =
         is_binder.position(|controller| controller.info().name == "persistentvolume-binder-controller");

@@ -362,12 +362,13 @@ pub(crate) fn waits_for(
         );
         waits.extend(conversions.waits.iter().cloned());
     }
+    let runs = |owner: Owner| cluster.assumptions.runs(owner.name());
     for name in &end.finalizers {
         if waits.iter().any(|wait: &Wait| wait.finalizer() == Some(name)) {
             continue;
         }
         waits.push(match &**name {
-            metadata::FINALIZER_FOREGROUND => Wait::Dependents {
+            metadata::FINALIZER_FOREGROUND if runs(Owner::GarbageCollector) => Wait::Dependents {
                 blocking: blocking(cluster, simulation, refusals, &end.uid),
             },
             CRD_CLEANUP if is("apiextensions.k8s.io", "CustomResourceDefinition") => Wait::Content {
@@ -386,7 +387,9 @@ pub(crate) fn waits_for(
         let names = listed.into_iter().flatten().filter_map(|name| name.as_str());
         for name in names {
             match name {
-                "kubernetes" => waits.extend(content(simulation, object, end, &name.into(), &conversions)),
+                "kubernetes" if runs(Owner::Controller("namespace-controller")) => {
+                    waits.extend(content(simulation, object, end, &name.into(), &conversions));
+                }
                 _ => waits.push(removal(cluster, simulation, object, &name.into())),
             }
         }
@@ -661,27 +664,40 @@ const CRD_CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 /// The component that removes a finalizer, and the reason why it has not removed it.
 fn removal(cluster: &Cluster, simulation: &Simulation, object: &SnapshotObject, name: &Arc<str>) -> Wait {
     let known = finalizers::find(name);
-    let reason = match known.map(|known| known.owner) {
-        Some(Owner::Controller(controller)) => kept(simulation, object, controller),
-        Some(Owner::External(component)) if !cluster.assumptions.releases(name) => {
-            let is_silent = cluster
-                .silent
-                .iter()
-                .any(|silent| [&**name, component].contains(&&*silent.name));
-            let since = deletion_requested_at(&object.meta).filter(|_| is_silent);
-            let lasted = since.map(|since| span(simulation.plane.began().since(since)));
-            Some(match lasted {
-                Some(lasted) => format!("it has not for {lasted}, and normally needs seconds"),
-                None if is_silent => "other objects show that it does not act".to_owned(),
-                None => "it is assumed not to act".to_owned(),
-            })
-        }
-        _ => None,
-    };
+    let assumptions = &cluster.assumptions;
+    let reason = known.and_then(|known| match known.owner {
+        Owner::Controller(controller) if assumptions.runs(controller) => kept(simulation, object, controller),
+        Owner::GarbageCollector if assumptions.runs(known.owner.name()) => None,
+        Owner::External(_) | Owner::Operator(_) if assumptions.releases(name) => None,
+        Owner::ApiServer => None,
+        owner => Some(idle(cluster, simulation, object, owner, name)),
+    });
     Wait::Finalizer {
         name: Arc::clone(name),
         known,
         reason,
+    }
+}
+
+/// Why the owner of a finalizer is assumed not to act.
+fn idle(
+    cluster: &Cluster,
+    simulation: &Simulation,
+    object: &SnapshotObject,
+    owner: Owner,
+    finalizer: &str,
+) -> String {
+    let Some(silent) = cluster.silent_owner(owner, finalizer) else {
+        return "it is assumed not to act".to_owned();
+    };
+    let lasted = deletion_requested_at(&object.meta).map(|since| simulation.plane.began().since(since));
+    match lasted.filter(|lasted| *lasted > silent.within) {
+        Some(lasted) => format!(
+            "it has not for {}, and normally does within {}",
+            span(lasted),
+            span(silent.within)
+        ),
+        None => "other objects show that it does not act".to_owned(),
     }
 }
 

@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use kubegc_control_plane::finalizers::external_components;
 use kubegc_controllers::{Controller, PodGc, TtlAfterFinished, default_controllers};
 use kubegc_core::{KubernetesVersion, ObjectRef, Timestamp};
 use kubegc_predict::{
@@ -152,8 +153,9 @@ fn assumptions(case: &Case) -> Assumptions {
         .flatten()
         .filter(|webhook| webhook["clientConfig"]["url"] == UNREACHABLE_URL)
         .filter_map(|webhook| webhook["name"].as_str());
+    let absent = external_components().map(|component| (Arc::from(component), false));
     Assumptions {
-        external_controllers_run: false,
+        acting: absent.collect(),
         other_nodes_are_ready: true,
         unreachable_webhooks: unreachable.map(Arc::from).collect(),
         ..Assumptions::default()

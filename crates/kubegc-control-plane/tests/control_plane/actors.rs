@@ -168,10 +168,10 @@ fn finalizers_are_removed_by_their_owners() {
     ] {
         let mut fixture = Fixture::new(Settings {
             assumptions: Arc::new(Assumptions {
-                external_controllers_run: external,
                 acting: released
                     .iter()
                     .map(|name: &Arc<str>| (name.clone(), true))
+                    .chain([("cloud-controller-manager".into(), external)])
                     .collect(),
                 ..Assumptions::default()
             }),

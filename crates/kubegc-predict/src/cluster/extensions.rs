@@ -7,10 +7,11 @@ use std::{
 };
 
 use kubegc_control_plane::{
-    AggregatedApi, Assumptions,
-    finalizers::{self, FINALIZERS},
+    AggregatedApi, Assumptions, CONTROLLER_MANAGER,
+    finalizers::{self, FINALIZERS, OPERATORS, Owner},
     no_service,
 };
+use kubegc_controllers::default_controllers;
 use kubegc_core::{
     ObjectRef, Timestamp,
     admission::{Policy, PolicyBinding},
@@ -335,11 +336,17 @@ pub(super) fn check_names(snapshot: &Snapshot, assumptions: &Assumptions) -> Res
             known("aggregated API", name, names.iter().copied())?;
         }
     }
-    let mut names: BTreeSet<&str> = FINALIZERS.iter().map(|finalizer| finalizer.name).collect();
-    names.extend(FINALIZERS.iter().filter_map(|finalizer| match finalizer.owner {
-        finalizers::Owner::External(component) => Some(component),
-        _ => None,
-    }));
+    let controllers = default_controllers(snapshot.version());
+    let mut names: BTreeSet<&str> = controllers
+        .iter()
+        .map(|controller| controller.info().name)
+        .collect();
+    names.insert(CONTROLLER_MANAGER);
+    for finalizer in FINALIZERS.iter().chain(OPERATORS) {
+        names.insert(finalizer.name);
+        // The API server always runs.
+        names.extend((finalizer.owner != Owner::ApiServer).then(|| finalizer.owner.name()));
+    }
     let views = || snapshot.views();
     for name in assumptions.acting.keys() {
         let is_in_dump = || views().any(|view| view.finalizers().any(|finalizer| **finalizer == **name));

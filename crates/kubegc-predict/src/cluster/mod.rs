@@ -16,7 +16,7 @@ use std::{
 
 use foldhash::fast::FixedState;
 use hashbrown::HashSet;
-use kubegc_control_plane::AggregatedApi;
+use kubegc_control_plane::{AggregatedApi, CONTROLLER_MANAGER, finalizers::Owner as FinalizerOwner};
 use kubegc_controllers::{Controller, default_controllers};
 use kubegc_core::{
     ApiResource, Catalog, KindId, KubernetesVersion, ObjectRef, Timestamp, Uid, version::behavior,
@@ -93,7 +93,8 @@ impl Cluster {
     /// Builds the cluster.
     ///
     /// # Complexity
-    /// O(n + r) for n objects with r references.
+    /// O(n + r) for n objects with r references, and [`pending`](Self::pending) if an object has waited for a
+    /// controller for minutes.
     #[must_use]
     pub fn new(version: KubernetesVersion, snapshot: Snapshot, assumptions: Assumptions) -> Self {
         let edges = Edges::of(&snapshot);
@@ -126,19 +127,39 @@ impl Cluster {
             broken_extensions,
             silent: Vec::new(),
         };
-        if cluster.edges.facts.iter().any(|facts| facts & DELETING != 0) {
-            let now = cluster.newest_time();
-            let mut assumptions = Assumptions::clone(&cluster.assumptions);
-            cluster.silent = evidence::silent(&cluster, now, &assumptions);
-            let silent = cluster
-                .silent
-                .iter()
-                .map(|silent| (Arc::clone(&silent.name), false));
-            assumptions.acting.extend(silent);
-            cluster.assumptions = Arc::new(assumptions);
-        }
         cluster.controllers = run::with_storage(&cluster, &default_controllers(version));
+        if cluster.edges.facts.iter().any(|facts| facts & DELETING != 0) {
+            let silent = evidence::external(&cluster);
+            cluster.add_silent(silent);
+        }
+        if evidence::may_show_controllers(&cluster) {
+            let silent = evidence::controllers(&cluster);
+            if !silent.is_empty() {
+                cluster.add_silent(silent);
+                cluster.controllers = run::with_storage(&cluster, &default_controllers(version));
+                cluster.pending = OnceLock::new();
+            }
+        }
         cluster
+    }
+
+    /// Assumes that some components do not act.
+    fn add_silent(&mut self, silent: Vec<Silent>) {
+        let names = silent.iter().map(|silent| (Arc::clone(&silent.name), false));
+        Arc::make_mut(&mut self.assumptions).acting.extend(names);
+        self.silent.extend(silent);
+    }
+
+    /// What shows that the owner of a finalizer does not act.
+    pub(crate) fn silent_owner(&self, owner: FinalizerOwner, finalizer: &str) -> Option<&Silent> {
+        let is_managers = matches!(
+            owner,
+            FinalizerOwner::GarbageCollector | FinalizerOwner::Controller(_)
+        );
+        self.silent.iter().find(|silent| {
+            [finalizer, owner.name()].contains(&&*silent.name)
+                || is_managers && *silent.name == *CONTROLLER_MANAGER
+        })
     }
 
     /// The version of the cluster.

@@ -2,6 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
+use kubegc_control_plane::finalizers;
 use kubegc_core::{ObjectRef, Timestamp};
 use serde::Serialize;
 
@@ -70,7 +71,7 @@ pub enum Cause {
         /// Its message.
         message: Arc<str>,
     },
-    /// A component outside of kube-controller-manager does not act.
+    /// A controller, or a component outside of kube-controller-manager, does not act.
     Component {
         /// The component.
         name: &'static str,
@@ -223,10 +224,14 @@ impl fmt::Display for Cause {
                 }
             }
             Self::Refused { message } => write!(f, "the API server refuses requests: {message}"),
-            Self::Component { name } => write!(f, "{name} does not remove its finalizers"),
-            Self::Finalizer { name } => {
-                write!(f, "finalizer {name} of an operator, which does not remove it")
+            Self::Component { name } if finalizers::external_components().any(|one| one == *name) => {
+                write!(f, "{name} does not remove its finalizers")
             }
+            Self::Component { name } => write!(f, "{name} does not act"),
+            Self::Finalizer { name } => match finalizers::find(name) {
+                Some(known) => write!(f, "finalizer {name} of {}, which does not remove it", known.owner),
+                None => write!(f, "finalizer {name} of an operator, which does not remove it"),
+            },
             Self::LostNode { node, .. } => write!(f, "the kubelet of node {node} does not run"),
             Self::PodNotEnded { node } => write!(
                 f,

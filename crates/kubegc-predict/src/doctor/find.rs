@@ -93,6 +93,12 @@ impl<'c> Finder<'c> {
                     .insert(Cause::ForegroundCycle { members }, positions.collect());
             }
         }
+        for silent in &cluster.silent {
+            let name = silent.component;
+            for position in cluster.positions_of(&silent.object.uid) {
+                self.add(Cause::Component { name }, position);
+            }
+        }
         self.add_rest();
         let found = mem::take(&mut self.found).into_iter();
         let causes = found.filter_map(|(cause, roots)| self.root_cause(cause, &roots));
@@ -193,10 +199,16 @@ impl<'c> Finder<'c> {
                 })
             }
             Wait::Finalizer { name, known, .. } => match known.map(|known| known.owner) {
-                None => Some(Cause::Finalizer {
+                None | Some(Owner::Operator(_)) => Some(Cause::Finalizer {
                     name: Arc::clone(name),
                 }),
                 Some(Owner::External(name)) => Some(Cause::Component { name }),
+                Some(owner) if owner != Owner::ApiServer && !cluster.assumptions.runs(owner.name()) => {
+                    let silent = cluster.silent_owner(owner, name);
+                    Some(Cause::Component {
+                        name: silent.map_or(owner.name(), |silent| silent.component),
+                    })
+                }
                 Some(_) => self.in_use(name, position),
             },
             _ => None,
@@ -373,7 +385,9 @@ impl<'c> Finder<'c> {
             })
         });
         let mut blocks: Vec<Blocked> = blocks.collect();
-        if !blocks.iter().any(Blocked::is_in_deletion) {
+        // A component may not even begin a deletion.
+        let is_component = matches!(cause, Cause::Component { .. });
+        if !is_component && !blocks.iter().any(Blocked::is_in_deletion) {
             blocks.clear();
         }
         let is_extension = matches!(cause, Cause::Extension(_));
@@ -424,9 +438,10 @@ impl<'c> Finder<'c> {
                 let silent = cluster.silent.iter().find(|silent| silent.component == *name);
                 evidence.push(match silent {
                     Some(silent) => format!(
-                        "{} has waited for it for {}, and it normally needs seconds",
+                        "{} has waited for it for {}, and it normally acts within {}",
                         silent.object.short(),
-                        span(silent.lasted)
+                        span(silent.lasted),
+                        span(silent.within)
                     ),
                     None => "it is assumed not to act".to_owned(),
                 });

@@ -1,6 +1,9 @@
 //! Repairs of a cause: who should act, the commands with their risk, and what not to do.
 
-use kubegc_control_plane::finalizers::{self, Owner};
+use kubegc_control_plane::{
+    CONTROLLER_MANAGER,
+    finalizers::{self, Owner},
+};
 use kubegc_core::{ObjectRef, OwnerReference, record::Resource};
 use kubegc_snapshot::Details;
 use serde_json::json;
@@ -58,22 +61,33 @@ impl Finder<'_> {
                 (actor, fix.into_iter().collect())
             }
             Cause::Component { name } => {
+                let is_external = finalizers::external_components().any(|component| component == *name);
                 let is_its = |finalizer: &str| {
-                    let known = finalizers::find(finalizer);
-                    known.is_some_and(|known| known.owner == Owner::External(name))
+                    finalizers::find(finalizer).is_some_and(|known| match known.owner {
+                        Owner::Controller(_) | Owner::GarbageCollector if *name == CONTROLLER_MANAGER => true,
+                        owner => owner.name() == *name,
+                    })
                 };
                 let mut fixes = Vec::new();
-                if let Some(first) = all.first() {
-                    let command = cluster.command("describe", first, "");
-                    let risk =
-                        format!("none: its Events name the failure if {name} runs; otherwise start it");
-                    fixes.push(fix(command, risk));
+                match all.first() {
+                    Some(first) if is_external => {
+                        let command = cluster.command("describe", first, "");
+                        let risk =
+                            format!("none: its Events name the failure if {name} runs; otherwise start it");
+                        fixes.push(fix(command, risk));
+                    }
+                    _ => fixes.push(fix(
+                        format!("kubectl get pods -n kube-system -l component={CONTROLLER_MANAGER}"),
+                        "none: it shows whether the process runs; its log names what it cannot do. The \
+                         provider runs it in a managed cluster",
+                    )),
                 }
                 fixes.extend(self.removals(&direct, is_its));
                 warnings.push(format!(
                     "remove the finalizer while {name} can be started: nothing cleans up then"
                 ));
-                ((*name).to_owned(), fixes)
+                let actor = if is_external { *name } else { CONTROLLER_MANAGER };
+                (actor.to_owned(), fixes)
             }
             Cause::Finalizer { name } => {
                 let similar = cluster.similar_workloads(name);
@@ -90,9 +104,10 @@ impl Finder<'_> {
                     "remove the finalizer while its operator can be started: nothing cleans up then"
                         .to_owned(),
                 );
+                let operator = finalizers::find(name).map_or("the operator", |known| known.owner.name());
                 let actor = match similar.is_empty() {
-                    true => "the operator".to_owned(),
-                    false => format!("the operator, perhaps {}", names(&similar)),
+                    true => operator.to_owned(),
+                    false => format!("{operator}, perhaps {}", names(&similar)),
                 };
                 (actor, fixes)
             }

@@ -114,6 +114,14 @@ pub struct ForeignFinalizer {
     pub fix: Fix,
 }
 
+/// Whether no controller of Kubernetes removes a finalizer.
+const fn is_foreign(known: &Finalizer) -> bool {
+    matches!(
+        known.owner,
+        FinalizerOwner::External(_) | FinalizerOwner::Operator(_)
+    )
+}
+
 fn component<S: Serializer>(known: &Option<&'static Finalizer>, serializer: S) -> Result<S::Ok, S::Error> {
     known.map(|known| known.owner.to_string()).serialize(serializer)
 }
@@ -171,7 +179,7 @@ impl Cluster {
         if !matches!(fate, Fate::Deleted { .. }) {
             for (index, name) in object.meta.finalizers.iter().enumerate() {
                 let known = finalizers::find(name);
-                if known.is_none_or(|known| matches!(known.owner, FinalizerOwner::External(_))) {
+                if known.is_none_or(is_foreign) {
                     foreign_finalizers.push(self.foreign_finalizer(&object, index, name, known));
                 }
             }
@@ -192,7 +200,7 @@ impl Cluster {
     /// Whether the job-controller of this release may never remove its finalizer from a pod. A Job could be
     /// deleted before its pods were counted, and nothing enqueued them again
     /// ([kubernetes #109020](https://github.com/kubernetes/kubernetes/pull/109020), in 1.23.6).
-    fn leaks_job_tracking(&self, position: u32, meta: &ObjectMeta) -> bool {
+    pub(crate) fn leaks_job_tracking(&self, position: u32, meta: &ObjectMeta) -> bool {
         let has_owner = || {
             self.edges
                 .owners(position)
@@ -228,19 +236,13 @@ impl Cluster {
             { "op": "remove", "path": path },
         ]);
         let known = finalizers::find(name);
-        let component = match known.map(|known| known.owner) {
-            Some(FinalizerOwner::External(component)) => component,
-            Some(_) => "its controller",
-            None => "its component",
-        };
-        let external = known.and_then(|known| known.external);
-        let left = match external {
-            Some(external) => format!("this leaks {}", external.leaks),
-            None => "what it manages for the object may remain".to_owned(),
+        let (component, if_removed) = match known {
+            Some(known) => (known.owner.name(), known.if_removed),
+            None => ("its component", "what it manages for the object may remain"),
         };
         Fix {
             command: self.patch_command(object, &patch),
-            risk: format!("{component} does not clean up: {left}"),
+            risk: format!("{component} does not clean up: {if_removed}"),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
 
+use kubegc_control_plane::finalizers::external_components;
 use kubegc_controllers::Cloud;
 use kubegc_core::{
     DeleteOptions, KubernetesVersion, PropagationPolicy, Timestamp, Uid, deletion::DeleteOptionsSpec,
@@ -235,7 +236,8 @@ impl From<&Assumptions> for AssumptionsDocument {
             unreachable_webhooks: assumptions.unreachable_webhooks.clone(),
             unavailable_apis: assumptions.unavailable_apis.clone(),
             storage_is_deleted: assumptions.storage_is_deleted,
-            external_controllers_run: assumptions.external_controllers_run,
+            external_controllers_run: external_components()
+                .any(|component| assumptions.acting.get(component) != Some(&false)),
             other_nodes_are_ready: assumptions.other_nodes_are_ready,
             cloud: cloud.collect(),
         }
@@ -257,14 +259,15 @@ impl From<AssumptionsDocument> for Assumptions {
             };
             (instance.node, known)
         });
+        let absent = external_components().filter(|_| !document.external_controllers_run);
+        let absent = absent.map(|component| (Arc::from(component), false));
         let released = document.finalizers_released.into_iter().map(|name| (name, true));
         Self {
             pods_end: document.pods_end,
-            acting: document.acting.into_iter().chain(released).collect(),
+            acting: absent.chain(document.acting).chain(released).collect(),
             unreachable_webhooks: document.unreachable_webhooks,
             unavailable_apis: document.unavailable_apis,
             storage_is_deleted: document.storage_is_deleted,
-            external_controllers_run: document.external_controllers_run,
             other_nodes_are_ready: document.other_nodes_are_ready,
             cloud: cloud.collect(),
             ..Self::default()

@@ -200,19 +200,22 @@ fn stuck_objects_name_the_finalizer_and_its_component() {
     let diagnosis = cluster.doctor();
     let text = diagnosis.to_text(8);
     for part in [
-        "2 causes keep 2 objects in deletion; 1 object is being deleted; 0 owner references wrong, 0 that the dump cannot confirm",
+        "3 causes keep 3 objects in deletion; 0 objects are being deleted; 0 owner references wrong, 0 that the dump cannot confirm",
         "finalizer acme.example.com/hold of an operator, which does not remove it, since 2026-05-01 10:00:00 UTC (2d)",
         "blocks: configmap/it's -n shop (2d)",
         "should act: the operator, perhaps deployment/controller -n widgets-system",
         "fix: kubectl logs deployment/controller -n widgets-system",
         "fix: kubectl patch configmaps 'it'\\''s' -n shop --type=json -p '[{\"op\":\"test\",",
         "evidence: no workload of the dump has a similar name\n",
-        "persistentvolumeclaim/data -n shop, since 2026-05-01 10:00:00 UTC (2d): removed once the",
+        "persistentvolumeclaim-protection-controller does not act, since 2026-05-01 10:00:00 UTC (2d)",
+        "evidence: persistentvolumeclaim/data -n shop has waited for it for 2d, and it normally acts within 15s",
+        "fix: kubectl get pods -n kube-system -l component=kube-controller-manager",
+        "risk: persistentvolumeclaim-protection-controller does not clean up: the volume can be deleted while a pod",
     ] {
         assert!(text.contains(part), "{part}\n{text}");
     }
     let one = diagnosis.to_text(1);
-    assert!(one.contains("and 1 more"), "{one}");
+    assert!(one.contains("and 2 more"), "{one}");
     let found = diagnosis.to_json();
     assert_eq!(
         found["terminating"][0]["foreignFinalizers"][0]["name"],

@@ -7,6 +7,7 @@ mod comparison;
 mod conversion;
 mod doctor;
 mod dumps;
+mod evidence;
 mod intents;
 mod laws_closure;
 mod laws_end;
