@@ -28,12 +28,13 @@ pub mod workloads;
 pub use aggregation::{AggregatedApi, no_service};
 pub use assumptions::{Assumptions, CONTROLLER_MANAGER, Instance};
 pub use calls::object_ref;
+pub use kubegc_sim::RefusedBy;
 pub use outside::kubelet_runs;
 pub use perform::Requests;
 pub use plane::{ControlPlane, Idle, Settings, StepResult};
 pub use reconcile::{add_cloud_responses, list_resource};
 pub use simulation::{QUIET, Simulation};
-pub use trace::{Act, Actor, Change, Outcome, Step, Trace, Why};
+pub use trace::{Act, Actor, Change, Outcome, Refusal, Step, Trace, Why};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

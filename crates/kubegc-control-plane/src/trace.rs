@@ -7,7 +7,7 @@ use hashbrown::{HashTable, hash_table::Entry};
 use kubegc_controllers::Operation;
 use kubegc_core::{ObjectRef, OwnerReference, PropagationPolicy, Uid};
 use kubegc_objects::Reason;
-use kubegc_sim::Response;
+use kubegc_sim::{RefusedBy, Response};
 
 /// The actor of a write.
 #[expect(clippy::exhaustive_enums, reason = "readers of a trace handle each")]
@@ -126,6 +126,22 @@ pub enum Why {
     Controller(Box<kubegc_controllers::Reason>),
 }
 
+/// The refusal of a request.
+#[expect(clippy::exhaustive_structs, reason = "two parts")]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Refusal {
+    /// The API server's message.
+    pub message: Arc<str>,
+    /// What refused it, if it was not the API server itself.
+    pub by: Option<RefusedBy>,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
 /// One write.
 ///
 /// # Examples
@@ -143,9 +159,9 @@ pub struct Step {
     pub object: Arc<ObjectRef>,
     /// The HTTP status code of the response.
     pub code: u16,
-    /// The message of a refusal, such as the one that names an unreachable webhook. An object that no longer
-    /// exists or has changed (404, 409) refuses nothing.
-    pub failure: Option<Arc<str>>,
+    /// The refusal, if the API server refused the request. An object that no longer exists or has changed
+    /// (404, 409) refuses nothing.
+    pub failure: Option<Refusal>,
     /// The objects that it changed: most writes change one.
     pub changes: Vec<Change>,
     /// The reason.
@@ -418,14 +434,18 @@ fn hash(uid: &Uid) -> u64 {
     FixedState::default().hash_one(uid)
 }
 
-/// The code of a response, and its message if the server refused the request.
-pub(crate) type Code = (u16, Option<Arc<str>>);
+/// The code of a response, and the refusal if the server refused the request.
+pub(crate) type Code = (u16, Option<Refusal>);
 
-/// The code and the message of a response.
+/// The code and the refusal of a response.
 pub(crate) fn code_of(response: &Response) -> Code {
     let is_refusal = |code: u16| code >= 400 && !matches!(code, 404 | 409);
     let status = response.status().filter(|status| is_refusal(status.code));
-    (response.code, status.map(|status| status.message.as_str().into()))
+    let refusal = status.map(|status| Refusal {
+        message: status.message.as_str().into(),
+        by: status.refused_by.clone(),
+    });
+    (response.code, refusal)
 }
 
 #[cfg(test)]
@@ -580,7 +600,8 @@ mod tests {
             if let ResponseBody::Status(status) = &mut failed.body {
                 (status.code, status.message) = (code, "no webhook".to_owned());
             }
-            assert_eq!(code_of(&failed), (code, message));
+            let refusal = message.map(|message| Refusal { message, by: None });
+            assert_eq!(code_of(&failed), (code, refusal));
         }
     }
 }

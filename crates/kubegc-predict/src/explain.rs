@@ -294,7 +294,7 @@ impl fmt::Display for Fact {
                     write!(f, ", and the API server deletes {} with it", object.short())?;
                 }
                 match &step.failure {
-                    Some(message) => write!(f, ", but the API server refuses: {message}"),
+                    Some(refusal) => write!(f, ", but the API server refuses: {refusal}"),
                     None => Ok(()),
                 }
             }

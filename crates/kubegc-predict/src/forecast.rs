@@ -354,8 +354,8 @@ fn did_not_settle(simulation: &Simulation) -> Finding {
 fn failures(steps: &[Step]) -> impl Iterator<Item = Finding> {
     let mut failures = BTreeMap::<&Arc<str>, BTreeSet<&ObjectRef>>::new();
     for step in steps.iter().filter(|step| !matches!(step.why, Why::Intent(_))) {
-        if let Some(message) = &step.failure {
-            failures.entry(message).or_default().insert(&step.object);
+        if let Some(refusal) = &step.failure {
+            failures.entry(&refusal.message).or_default().insert(&step.object);
         }
     }
     failures

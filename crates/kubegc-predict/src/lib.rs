@@ -62,11 +62,11 @@ pub use question::Question;
 pub use report::{Detail, document};
 pub use selection::Selection;
 pub use trace::Step;
-pub use wait::{BlockedBy, Blocking, Remaining, Wait};
+pub use wait::{BlockedBy, Blocking, NotRemoved, Remaining, Wait};
 
 /// The writes of a forecast, each with its effects, actor and reason.
 pub mod trace {
-    pub use kubegc_control_plane::{Act, Actor, Change, Outcome, Step, Why};
+    pub use kubegc_control_plane::{Act, Actor, Change, Outcome, Refusal, RefusedBy, Step, Why};
 }
 
 #[cfg(doctest)]

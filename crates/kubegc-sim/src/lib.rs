@@ -42,7 +42,7 @@ pub use object::{Body, Manifest, StoredObject};
 pub use runtime::{ContainerSpec, FaultyRuntime, ImageSpec, NodeSettings, PodSpec, SimNode};
 pub use selector::{Selector, label_selector};
 pub use shared::SharedApiServer;
-pub use status::{Cause, Details, Status};
+pub use status::{Cause, Details, RefusedBy, Status};
 pub use types::has_type;
 
 #[cfg(doctest)]

@@ -23,6 +23,25 @@ pub struct Status {
     pub resource_version: Option<ResourceVersion>,
     /// The token with which a client may continue a list that cannot be finished at its first revision.
     pub continue_token: Option<String>,
+    /// What refused the request, if it was not the server itself. Not a part of the response.
+    pub refused_by: Option<RefusedBy>,
+}
+
+/// What refuses requests, apart from the API server itself.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum RefusedBy {
+    /// The admission webhook of this name.
+    Webhook(Arc<str>),
+    /// A ValidatingAdmissionPolicy.
+    Policy {
+        /// Its name.
+        policy: Arc<str>,
+        /// The name of its binding.
+        binding: Arc<str>,
+    },
+    /// The conversion webhook of the CustomResourceDefinition of this name.
+    Conversion(Arc<str>),
 }
 
 /// The object of a [`Status`].
@@ -67,7 +86,14 @@ impl Status {
             details: None,
             resource_version: None,
             continue_token: None,
+            refused_by: None,
         }
+    }
+
+    /// The same refusal, by a webhook or policy.
+    pub(crate) fn by(mut self: Box<Self>, refused_by: RefusedBy) -> Box<Self> {
+        self.refused_by = Some(refused_by);
+        self
     }
 
     /// The same status, about an object.

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use kubegc_control_plane::finalizers;
+use kubegc_control_plane::{Refusal, finalizers};
 use kubegc_core::{ObjectRef, Timestamp};
 use serde::Serialize;
 
@@ -67,10 +67,7 @@ pub enum Cause {
     /// An extension of the API server that cannot be reached, or a webhook that refuses.
     Extension(BrokenExtension),
     /// The API server refuses requests for another reason.
-    Refused {
-        /// Its message.
-        message: Arc<str>,
-    },
+    Refused(Refusal),
     /// A controller, or a component outside of kube-controller-manager, does not act.
     Component {
         /// The component.
@@ -147,7 +144,7 @@ impl Cause {
                 Extension::Webhook { .. } => "WebhookRefuses",
                 Extension::Conversion { .. } => "ConversionFails",
             },
-            Self::Refused { .. } => "RequestRefused",
+            Self::Refused(_) => "RequestRefused",
             Self::Component { .. } => "ComponentDoesNotAct",
             Self::Finalizer { .. } => "OperatorFinalizer",
             Self::LostNode { .. } => "NodeLost",
@@ -174,7 +171,7 @@ impl Cause {
             Self::OwnerNotServed { object, .. }
             | Self::UnseenContent { object, .. }
             | Self::Other { object, .. } => vec![object],
-            Self::Refused { .. }
+            Self::Refused(_)
             | Self::Component { .. }
             | Self::Finalizer { .. }
             | Self::PodNotEnded { .. }
@@ -223,7 +220,7 @@ impl fmt::Display for Cause {
                     ),
                 }
             }
-            Self::Refused { message } => write!(f, "the API server refuses requests: {message}"),
+            Self::Refused(refusal) => write!(f, "the API server refuses requests: {refusal}"),
             Self::Component { name } if finalizers::external_components().any(|one| one == *name) => {
                 write!(f, "{name} does not remove its finalizers")
             }

@@ -9,7 +9,10 @@ use std::{
 
 use foldhash::fast::FixedState;
 use indexmap::IndexMap;
-use kubegc_control_plane::finalizers::{OVERDUE, Owner};
+use kubegc_control_plane::{
+    Refusal, RefusedBy,
+    finalizers::{OVERDUE, Owner},
+};
 use kubegc_core::{
     ObjectMeta, ObjectRef, OwnerReference, Timestamp, metadata,
     record::{Condition, Resource},
@@ -72,8 +75,8 @@ impl<'c> Finder<'c> {
         }
         let refused: Vec<(u32, &Step)> = self.refused.iter().map(|(at, step)| (*at, *step)).collect();
         for (position, step) in refused {
-            if let Some(message) = &step.failure {
-                self.add_refused(message, position);
+            if let Some(refusal) = &step.failure {
+                self.add_refused(refusal, position);
             }
         }
         for fate in &cluster.pending().fates {
@@ -109,15 +112,27 @@ impl<'c> Finder<'c> {
         self.found.entry(cause).or_default().insert(position);
     }
 
-    fn add_refused(&mut self, message: &Arc<str>, position: u32) {
-        let webhooks = self.cluster.webhooks_in(message);
-        if webhooks.is_empty() {
-            let message = Arc::clone(message);
-            self.add(Cause::Refused { message }, position);
-        }
-        for webhook in webhooks {
-            self.add(Cause::Extension(webhook), position);
-        }
+    /// Adds what refuses a request.
+    fn add_refused(&mut self, refusal: &Refusal, position: u32) {
+        let mut broken = self.cluster.broken_extensions().iter();
+        let extension = broken.find(|one| match (&refusal.by, &one.extension) {
+            (Some(RefusedBy::Webhook(by)), Extension::Webhook { name, .. }) => by == name,
+            (Some(RefusedBy::Conversion(by)), Extension::Conversion { .. }) => *by == one.object.name,
+            _ => false,
+        });
+        // Each object that a policy keeps has a message of its own.
+        let is_same = |cause: &&Cause| match cause {
+            Cause::Refused(known) => refusal.by.is_some() && known.by == refusal.by,
+            _ => false,
+        };
+        let cause = match extension {
+            Some(extension) => Cause::Extension(extension.clone()),
+            None => {
+                let known = self.found.keys().find(is_same).cloned();
+                known.unwrap_or_else(|| Cause::Refused(refusal.clone()))
+            }
+        };
+        self.add(cause, position);
     }
 
     fn add_waits(&mut self, fate: &'c ObjectFate) {
@@ -127,14 +142,14 @@ impl<'c> Finder<'c> {
         let (cluster, position) = (self.cluster, fate.position);
         for wait in waits_for {
             match wait {
-                Wait::Refused { message, .. } => self.add_refused(message, position),
+                Wait::Refused { refusal, .. } => self.add_refused(refusal, position),
                 Wait::Dependents { blocking } => {
                     for dependent in blocking {
                         let mut at = cluster.positions_of(&dependent.object.uid);
                         match &dependent.because {
                             // A cause keeps the dependent, which keeps the object.
                             Some(BlockedBy::Refused(_)) if at.any(|at| self.refused.contains_key(&at)) => {}
-                            Some(BlockedBy::Refused(message)) => self.add_refused(message, position),
+                            Some(BlockedBy::Refused(refusal)) => self.add_refused(refusal, position),
                             Some(BlockedBy::OwnerNotServed(kind)) => {
                                 let (object, kind) = (dependent.object.clone(), kind.clone());
                                 self.add(Cause::OwnerNotServed { object, kind }, position);
@@ -168,8 +183,19 @@ impl<'c> Finder<'c> {
             let mut blames = ["webhook \"", "denied request", "is forbidden"].iter();
             let is_refusal = blames.any(|part| message.contains(*part));
             let is_failure = *condition.condition_type == *CONTENT_FAILURE && condition.is_true();
-            if is_failure && is_refusal {
-                self.add_refused(message, fate.position);
+            if !is_failure || !is_refusal {
+                continue;
+            }
+            let webhooks = self.cluster.webhooks_in(message);
+            if webhooks.is_empty() {
+                let refusal = Refusal {
+                    message: Arc::clone(message),
+                    by: policy_in(message),
+                };
+                self.add_refused(&refusal, fate.position);
+            }
+            for webhook in webhooks {
+                self.add(Cause::Extension(webhook), fate.position);
             }
         }
     }
@@ -431,7 +457,7 @@ impl<'c> Finder<'c> {
         let cluster = self.cluster;
         let mut evidence = Vec::new();
         match cause {
-            Cause::Extension(_) | Cause::Refused { .. } => {
+            Cause::Extension(_) | Cause::Refused(_) => {
                 evidence.extend(blocks.iter().find_map(|one| self.refusal(one)));
             }
             Cause::Component { name } => {
@@ -463,7 +489,7 @@ impl<'c> Finder<'c> {
             }) => &["NamespaceDeletionDiscoveryFailure"],
             Cause::Extension(_) => &[CONTENT_FAILURE],
             // The cause quotes it.
-            Cause::Refused { .. } => &[],
+            Cause::Refused(_) => &[],
             _ => &["NamespaceContentRemaining", "NamespaceFinalizersRemaining"],
         };
         let namespaces = blocks.iter().filter(|one| *one.object.kind == *"Namespace");
@@ -495,11 +521,11 @@ impl<'c> Finder<'c> {
         if *blocked.object.kind == *"Namespace" {
             return None;
         }
-        let (actor, message) = match self.refused.get(&blocked.position) {
+        let (actor, refusal) = match self.refused.get(&blocked.position) {
             Some(step) => (step.actor, step.failure.as_ref()?),
             None => match &self.fates.get(&blocked.position)?.fate {
                 Fate::Terminating { waits_for } => waits_for.iter().find_map(|wait| match wait {
-                    Wait::Refused { actor, message, .. } => Some((*actor, message)),
+                    Wait::Refused { actor, refusal, .. } => Some((*actor, refusal)),
                     _ => None,
                 })?,
                 _ => return None,
@@ -507,7 +533,7 @@ impl<'c> Finder<'c> {
         };
         let object = blocked.object.short();
         Some(format!(
-            "the API server refuses the request of the {actor} for {object}: {message}"
+            "the API server refuses the request of the {actor} for {object}: {refusal}"
         ))
     }
 
@@ -515,6 +541,15 @@ impl<'c> Finder<'c> {
     pub(super) fn meta(&self, blocked: &Blocked) -> Option<ObjectMeta> {
         Some(self.cluster.snapshot.view(blocked.position as usize)?.meta())
     }
+}
+
+/// The policy that a condition of a dump blames. Its text is all that is known.
+fn policy_in(message: &str) -> Option<RefusedBy> {
+    let named = |before: &str| Some(message.split_once(before)?.1.split_once('\'')?.0.into());
+    Some(RefusedBy::Policy {
+        policy: named("ValidatingAdmissionPolicy '")?,
+        binding: named("with binding '")?,
+    })
 }
 
 /// A condition as evidence.

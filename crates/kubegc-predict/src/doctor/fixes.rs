@@ -1,7 +1,7 @@
 //! Repairs of a cause: who should act, the commands with their risk, and what not to do.
 
 use kubegc_control_plane::{
-    CONTROLLER_MANAGER,
+    CONTROLLER_MANAGER, RefusedBy,
     finalizers::{self, Owner},
 };
 use kubegc_core::{ObjectRef, OwnerReference, record::Resource};
@@ -47,16 +47,17 @@ impl Finder<'_> {
                 };
                 (actor, extension(cluster, broken))
             }
-            Cause::Refused { message } => {
-                let binding = message.split_once("with binding '");
-                let binding = binding.and_then(|(_, after)| Some(after.split_once('\'')?.0));
-                let fix = binding.map(|name| {
-                    let command = format!("kubectl delete validatingadmissionpolicybinding {}", quoted(name));
-                    fix(
-                        command,
+            Cause::Refused(refusal) => {
+                let fix = match &refusal.by {
+                    Some(RefusedBy::Policy { binding, .. }) => Some(fix(
+                        format!(
+                            "kubectl delete validatingadmissionpolicybinding {}",
+                            quoted(binding)
+                        ),
                         "the policy is no longer enforced where this binding applies",
-                    )
-                });
+                    )),
+                    _ => None,
+                };
                 let actor = "the administrator of the policy that refuses".to_owned();
                 (actor, fix.into_iter().collect())
             }

@@ -152,7 +152,7 @@ pub enum WaitCauseDocument<'a> {
         /// The event after which it removes the finalizer.
         removed_when: Option<&'static str>,
         /// The reason why it has not.
-        reason: Option<&'a str>,
+        reason: Option<String>,
     },
     /// For the end of its grace period.
     Grace {
@@ -562,7 +562,7 @@ fn wait(wait: &Wait) -> WaitDocument<'_> {
         Wait::Finalizer { known, reason, .. } => WaitCauseDocument::Finalizer {
             removed_by: known.map(|known| known.owner.to_string()),
             removed_when: known.map(|known| known.removed),
-            reason: reason.as_deref(),
+            reason: reason.as_ref().map(ToString::to_string),
         },
         Wait::Grace { ends_at } => WaitCauseDocument::Grace {
             grace_period_ends_at: *ends_at,
@@ -571,13 +571,13 @@ fn wait(wait: &Wait) -> WaitDocument<'_> {
             actor,
             act,
             object,
-            message,
+            refusal,
             ..
         } => WaitCauseDocument::Refused {
             refused_to: actor.to_string(),
             verb: act.to_string(),
             request_for: object,
-            message,
+            message: &refusal.message,
         },
         Wait::Discovery {
             api_version,
@@ -672,7 +672,7 @@ fn step(step: &Step) -> StepDocument<'_> {
         propagation_policy,
         object: &step.object,
         code: step.code,
-        failure: step.failure.as_deref(),
+        failure: step.failure.as_ref().map(|refusal| &*refusal.message),
         reason: reason_name(&step.why),
         owners: owners.collect(),
         changes: changes.collect(),

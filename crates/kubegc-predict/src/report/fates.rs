@@ -109,10 +109,10 @@ fn row_text(forecast: &Forecast, refusals: &Refusals<'_>, fate: &ObjectFate) -> 
         Fate::Kept => {
             let mut refused = refusals.about(&fate.object.uid);
             if let Some(step) = refused.find(|step| step.object.uid == fate.object.uid)
-                && let Some(message) = &step.failure
+                && let Some(refusal) = &step.failure
             {
                 let request = if step.is_delete() { "delete" } else { "change" };
-                text = format!("the {} may not {request} it: {message}", step.actor);
+                text = format!("the {} may not {request} it: {refusal}", step.actor);
             }
         }
         Fate::Undetermined { outcomes, missing } => {

@@ -255,7 +255,7 @@ impl Text<'_> {
 /// The response of a request that failed.
 fn response(step: &Step) -> String {
     match &step.failure {
-        Some(message) => format!(" (response {}: {message})", step.code),
+        Some(refusal) => format!(" (response {}: {refusal})", step.code),
         None if step.code < 300 => String::new(),
         None => format!(" (response {})", step.code),
     }

@@ -9,7 +9,7 @@ use kubegc_core::{KindId, LabelSelector, ObjectMeta, RequestAttributes, RequestM
 use super::{ApiServer, hooks, kinds::Special};
 use crate::{
     StoredObject,
-    status::{self, Refusal},
+    status::{self, Refusal, RefusedBy},
 };
 
 /// The API group of webhook configurations and policies. Requests about these are not admitted by others.
@@ -66,9 +66,8 @@ impl ApiServer {
             return Ok(());
         };
         let name = status::quoted(&webhook.name);
-        Err(status::internal_error(&format!(
-            "failed calling webhook {name}: {failure}"
-        )))
+        let refusal = status::internal_error(&format!("failed calling webhook {name}: {failure}"));
+        Err(refusal.by(RefusedBy::Webhook(Arc::clone(&webhook.name))))
     }
 
     /// Admits the deletion of an object. Returns warnings.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use kubegc_core::{ApiResource, KindId, ObjectMeta};
 
 use super::{ApiServer, kinds::Special, service_not_found};
-use crate::status::{self, Refusal};
+use crate::status::{self, Refusal, RefusedBy};
 
 /// The conversion webhook of a CustomResourceDefinition.
 #[expect(clippy::exhaustive_structs, reason = "a value that callers build")]
@@ -111,7 +111,10 @@ impl ApiServer {
     pub(super) fn check_conversion(&self, kind: KindId) -> Result<(), Refusal> {
         match self.broken_conversion(kind) {
             None => Ok(()),
-            Some(webhook) => Err(status::internal(&webhook.message(self.resource(kind)))),
+            Some(webhook) => {
+                let refusal = status::internal(&webhook.message(self.resource(kind)));
+                Err(refusal.by(RefusedBy::Conversion(Arc::clone(&webhook.definition))))
+            }
         }
     }
 

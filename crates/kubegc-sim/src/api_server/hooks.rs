@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::{ApiServer, admission, patch::Operations};
 use crate::{
     StoredObject, label_selector, rng,
-    status::{self, Refusal},
+    status::{self, Refusal, RefusedBy},
 };
 
 const MUTATING: &str = "mutatingwebhookconfigurations";
@@ -276,9 +276,8 @@ impl ApiServer {
                 return Ok(Some(Admission::Allow));
             }
             let why = "failed to call webhook: no hook is set for it (ApiServer::set_admission_hook)";
-            return Err(status::internal_error(&format!(
-                "failed calling webhook {name}: {why}"
-            )));
+            let refusal = status::internal_error(&format!("failed calling webhook {name}: {why}"));
+            return Err(refusal.by(RefusedBy::Webhook(Arc::clone(&webhook.name))));
         };
         match (hook.0)(&review) {
             Admission::Deny { code, message } => {
@@ -287,7 +286,8 @@ impl ApiServer {
                     "" => format!("{denied} without explanation"),
                     message => format!("{denied}: {message}"),
                 };
-                Err(status::denied(code.max(400), message))
+                let refusal = status::denied(code.max(400), message);
+                Err(refusal.by(RefusedBy::Webhook(Arc::clone(&webhook.name))))
             }
             allowed => Ok(Some(allowed)),
         }

@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{
     StoredObject,
-    status::{self, Cause, Refusal},
+    status::{self, Cause, Refusal, RefusedBy},
 };
 
 /// Policies are served and evaluated by default.
@@ -490,7 +490,7 @@ impl Reviewed<'_> {
         }
     }
 
-    fn refusal(&self, name: &str, binding: &PolicyBinding, reason: &str, message: &str) -> Refusal {
+    fn refusal(&self, name: &Arc<str>, binding: &PolicyBinding, reason: &str, message: &str) -> Refusal {
         let policy = &binding.policy;
         let why = format!("{POLICY} '{policy}' with binding '{name}' denied request: {message}");
         let cause = Cause {
@@ -510,7 +510,10 @@ impl Reviewed<'_> {
         };
         refusal.code = code;
         refusal.reason = reason;
-        refusal
+        refusal.by(RefusedBy::Policy {
+            policy: Arc::clone(policy),
+            binding: Arc::clone(name),
+        })
     }
 }
 

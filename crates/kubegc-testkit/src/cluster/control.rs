@@ -186,7 +186,7 @@ fn audit_entry(server: &ApiServer, step: &Step) -> Option<Entry> {
 
 fn reason(step: &Step) -> Arc<str> {
     match &step.failure {
-        Some(message) => format!("{step}, but the API server refuses: {message}").into(),
+        Some(refusal) => format!("{step}, but the API server refuses: {refusal}").into(),
         None => step.to_string().into(),
     }
 }

@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use crate::{
     Manifest, StoredObject,
     api_server::ApiServer,
-    status::{self, Refusal},
+    status::{self, Refusal, RefusedBy},
 };
 
 type Function = dyn Fn(Value, &str) -> Result<Value, String> + Send + Sync;
@@ -71,7 +71,9 @@ impl ApiServer {
         let resource = self.resource(kind);
         let version = |version: &str| join_api_version(&resource.group, version);
         let named = format!("{}, Kind={}", version(from), resource.kind);
-        let failed = |why: &str| status::internal(&format!("conversion webhook for {named} failed: {why}"));
+        let by = || RefusedBy::Conversion(Arc::clone(&definition.meta.name));
+        let failed =
+            |why: &str| status::internal(&format!("conversion webhook for {named} failed: {why}")).by(by());
         let Some(converter) = self.converters.get(&*definition.meta.name) else {
             return Err(failed(&unreachable(definition)));
         };

@@ -1,0 +1,326 @@
+//! Finds the conditions that objects wait for at the end of a simulation.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use kubegc_control_plane::{
+    Actor, Simulation, Why,
+    finalizers::{self, OVERDUE, Owner},
+};
+use kubegc_controllers::{Key, NamespaceController};
+use kubegc_core::{ApiResource, ObjectMeta, ObjectRef, Timestamp, Uid, metadata, record::ObjectId};
+use kubegc_objects::Reason;
+use kubegc_sim::StoredObject;
+use kubegc_snapshot::SnapshotObject;
+
+use super::{BlockedBy, Blocking, NotRemoved, Remaining, Wait, conversions::Conversions};
+use crate::{Cluster, refusals::Refusals, run::deletion_requested_at, unknown::kubelet_of};
+
+/// The conditions that an object of the dump waits for at the end of a simulation.
+///
+/// # Complexity
+/// O(f) for its finalizers; of a namespace, O(k + c) for k kinds and c objects in it.
+pub(crate) fn waits_for(
+    cluster: &Cluster,
+    simulation: &Simulation,
+    refusals: &Refusals<'_>,
+    object: &SnapshotObject,
+    end: &ObjectMeta,
+) -> Vec<Wait> {
+    let server = &simulation.server;
+    let kind = object.kind_id.map(|kind| &server.catalog()[kind]);
+    let is = |group: &str, name: &str| kind.is_some_and(|kind| *kind.group == *group && *kind.kind == *name);
+    let mut waits = refused(refusals, end);
+    let conversions = Conversions::of(simulation, object, end);
+    waits.retain(|wait| match wait {
+        Wait::Refused { refusal, .. } => !conversions.explain(refusal.by.as_ref()),
+        _ => true,
+    });
+    waits.extend(conversions.waits.iter().cloned());
+    let runs = |owner: Owner| cluster.assumptions.runs(owner.name());
+    for name in &end.finalizers {
+        if waits.iter().any(|wait: &Wait| wait.finalizer() == Some(name)) {
+            continue;
+        }
+        waits.push(match &**name {
+            metadata::FINALIZER_FOREGROUND if runs(Owner::GarbageCollector) => Wait::Dependents {
+                blocking: blocking(cluster, simulation, refusals, &end.uid),
+            },
+            CRD_CLEANUP if is("apiextensions.k8s.io", "CustomResourceDefinition") => Wait::Content {
+                finalizer: Arc::clone(name),
+                remaining: remaining(simulation, None, |kind| {
+                    format!("{}.{}", kind.resource, kind.group) == *end.name
+                }),
+                pods_are_first: false,
+            },
+            _ => removal(cluster, simulation, object, name),
+        });
+    }
+    if is("", "Namespace") {
+        let stored = object.kind_id.and_then(|kind| server.object(kind, "", &end.name));
+        let listed = stored.and_then(|stored| stored.at(&["spec", "finalizers"])?.as_array());
+        let names = listed.into_iter().flatten().filter_map(|name| name.as_str());
+        for name in names {
+            match name {
+                "kubernetes" if runs(Owner::Controller("namespace-controller")) => {
+                    let finalizer = name.into();
+                    waits.extend(content(
+                        simulation,
+                        refusals,
+                        object,
+                        end,
+                        &finalizer,
+                        &conversions,
+                    ));
+                }
+                _ => waits.push(removal(cluster, simulation, object, &name.into())),
+            }
+        }
+    }
+    if waits.is_empty() {
+        let grace = end.deletion_grace_period_seconds;
+        let ends_at = end.deletion_timestamp.filter(|_| grace != Some(0));
+        waits.push(match lost_node(cluster, object) {
+            Some(node) => Wait::Kubelet {
+                node: Some(node),
+                overdue_since: None,
+            },
+            None if is("", "Pod") && !cluster.assumptions.pods_end => Wait::Kubelet {
+                node: None,
+                overdue_since: None,
+            },
+            None => match node_of(object).filter(|_| is_overdue(simulation, ends_at)) {
+                Some(node) => Wait::Kubelet {
+                    node: Some(node),
+                    overdue_since: ends_at,
+                },
+                None => Wait::Grace { ends_at },
+            },
+        });
+    }
+    waits
+}
+
+/// The refused requests that an object waits for, each with the finalizer that it would remove.
+fn refused(refusals: &Refusals<'_>, end: &ObjectMeta) -> Vec<Wait> {
+    let waits = refusals.about(&end.uid).filter_map(|step| {
+        let is_its = |name: &&Arc<str>| match &step.why {
+            Why::Collector(Reason::OwnerOrphans(_) | Reason::DependentsReleased) => {
+                ***name == *metadata::FINALIZER_ORPHAN
+            }
+            Why::Collector(Reason::NothingBlocks { .. }) => ***name == *metadata::FINALIZER_FOREGROUND,
+            _ => finalizers::find(name).is_some_and(|known| match known.owner {
+                Owner::Controller(owner) => step.actor == Actor::Controller(owner),
+                _ => false,
+            }),
+        };
+        Some(Wait::Refused {
+            finalizer: Some(Arc::clone(end.finalizers.iter().find(is_its)?)),
+            actor: step.actor,
+            act: step.act,
+            object: ObjectRef::clone(&step.object),
+            refusal: step.failure.clone()?,
+        })
+    });
+    waits.collect()
+}
+
+/// The dependents that block the deletion of an owner in the foreground.
+fn blocking(
+    cluster: &Cluster,
+    simulation: &Simulation,
+    refusals: &Refusals<'_>,
+    owner: &Uid,
+) -> Vec<Blocking> {
+    let objects = simulation.plane.collector().explain(owner).blocking;
+    let objects = objects.into_iter().map(|object| {
+        let refused = refusals.about(&object.uid).find(|step| *step.object == object);
+        let because = match refused.and_then(|step| step.failure.clone()) {
+            Some(refusal) => Some(BlockedBy::Refused(refusal)),
+            None => unserved_owner(cluster, &object).map(BlockedBy::OwnerNotServed),
+        };
+        Blocking { object, because }
+    });
+    objects.collect()
+}
+
+/// apiVersion and kind of an owner of an object that the API server does not serve.
+fn unserved_owner(cluster: &Cluster, object: &ObjectRef) -> Option<String> {
+    let position = cluster.positions_of(&object.uid).next()?;
+    let view = cluster.snapshot.view(position as usize)?;
+    let mut references = view.owner_references();
+    let unserved = references.find(|reference| {
+        cluster.kind_id(&reference.api_version, &reference.kind).is_none()
+            && cluster.is_unserved(&reference.api_version, &reference.kind)
+    })?;
+    Some(format!("{}/{}", unserved.api_version, unserved.kind))
+}
+
+/// What keeps a namespace: APIs that cannot be discovered, refused deletes, and the content that remains.
+fn content(
+    simulation: &Simulation,
+    refusals: &Refusals<'_>,
+    object: &SnapshotObject,
+    end: &ObjectMeta,
+    finalizer: &Arc<str>,
+    conversions: &Conversions,
+) -> Vec<Wait> {
+    let unavailable = simulation.plane.unavailable_apis().filter_map(|(name, api)| {
+        Some(Wait::Discovery {
+            finalizer: Arc::clone(finalizer),
+            api_version: api.api_version.clone(),
+            api_service: Arc::clone(name),
+            failure: Arc::clone(api.failure.as_ref()?),
+            since: api.since,
+        })
+    });
+    let mut waits: Vec<Wait> = unavailable.collect();
+    let server = &simulation.server;
+    let stored = object.kind_id.and_then(|kind| server.object(kind, "", &end.name));
+    let conditions = stored.and_then(|stored| stored.at(&["status", "conditions"])?.as_array());
+    let is_failure = |condition: &serde_json::Value| {
+        condition["type"] == "NamespaceDeletionContentFailure" && condition["status"] == "True"
+    };
+    // Without the condition, the last sync deleted what an earlier one could not.
+    let is_failing = conditions.into_iter().flatten().any(is_failure);
+    for step in refusals.about(&end.uid) {
+        let refusal = step.failure.as_ref().filter(|_| is_failing || !step.is_delete());
+        let Some(refusal) = refusal.filter(|refusal| !conversions.explain(refusal.by.as_ref())) else {
+            continue;
+        };
+        let is_same = |wait: &Wait| matches!(wait, Wait::Refused { refusal: known, .. } if known == refusal);
+        if waits.iter().any(is_same) {
+            continue;
+        }
+        waits.push(Wait::Refused {
+            finalizer: Some(Arc::clone(finalizer)),
+            actor: step.actor,
+            act: step.act,
+            object: object.object_ref(),
+            refusal: refusal.clone(),
+        });
+    }
+    let remaining = remaining(simulation, Some(&end.name), |kind| !conversions.has(kind));
+    if waits.is_empty() && conversions.waits.is_empty() || !remaining.is_empty() {
+        let has_pods = remaining.len() > 1 && remaining.iter().any(|kind| kind.resource == "pods");
+        let pods_are_first = has_pods && NamespaceController::new(server.version()).deletes_pods_first;
+        waits.push(Wait::Content {
+            finalizer: Arc::clone(finalizer),
+            remaining,
+            pods_are_first,
+        });
+    }
+    waits
+}
+
+const CRD_CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
+
+/// The component that removes a finalizer, and the reason why it has not removed it.
+fn removal(cluster: &Cluster, simulation: &Simulation, object: &SnapshotObject, name: &Arc<str>) -> Wait {
+    let known = finalizers::find(name);
+    let assumptions = &cluster.assumptions;
+    let reason = known.and_then(|known| match known.owner {
+        Owner::Controller(controller) if assumptions.runs(controller) => kept(simulation, object, controller),
+        Owner::GarbageCollector if assumptions.runs(known.owner.name()) => None,
+        Owner::External(_) | Owner::Operator(_) if assumptions.releases(name) => None,
+        Owner::ApiServer => None,
+        owner => Some(idle(cluster, simulation, object, owner, name)),
+    });
+    Wait::Finalizer {
+        name: Arc::clone(name),
+        known,
+        reason,
+    }
+}
+
+/// Why the owner of a finalizer is assumed not to act.
+fn idle(
+    cluster: &Cluster,
+    simulation: &Simulation,
+    object: &SnapshotObject,
+    owner: Owner,
+    finalizer: &str,
+) -> NotRemoved {
+    let Some(silent) = cluster.silent_owner(owner, finalizer) else {
+        return NotRemoved::Assumed;
+    };
+    let within = silent.within;
+    let lasted = deletion_requested_at(&object.meta).map(|since| simulation.plane.began().since(since));
+    match lasted.filter(|lasted| *lasted > within) {
+        Some(lasted) => NotRemoved::Overdue { lasted, within },
+        None => NotRemoved::Elsewhere,
+    }
+}
+
+/// The reason for which a controller keeps an object now.
+fn kept(simulation: &Simulation, object: &SnapshotObject, controller: &str) -> Option<NotRemoved> {
+    let manager = simulation.plane.manager();
+    let runs = manager
+        .controllers()
+        .any(|running| running.info().name == controller);
+    if !runs {
+        return Some(NotRemoved::NotRunning);
+    }
+    let meta = &object.meta;
+    // Pods are counted by the controller of their Job.
+    let name = match meta.controller().filter(|_| *object.kind == *"Pod") {
+        Some(job) => &job.name,
+        None => &meta.name,
+    };
+    let key = Key::new(Arc::clone(&meta.namespace), Arc::clone(name));
+    let decision = manager.decide(controller, &key)?;
+    let is_meant = |id: &ObjectId| id.name == meta.name && id.namespace == meta.namespace;
+    let kept = decision.kept.iter().find(|kept| is_meant(&kept.object));
+    let unknown = decision.unknown.iter().find(|unknown| is_meant(&unknown.object));
+    kept.map(|kept| NotRemoved::Kept(kept.reason.clone()))
+        .or_else(|| unknown.map(|unknown| NotRemoved::Unknown(unknown.reason.clone())))
+}
+
+/// The objects of the kinds that match, in a namespace or anywhere, by resource. Each object is counted in
+/// one version.
+fn remaining(
+    simulation: &Simulation,
+    namespace: Option<&str>,
+    is_meant: impl Fn(&ApiResource) -> bool,
+) -> Vec<Remaining> {
+    let server = &simulation.server;
+    let mut found = BTreeMap::<String, Remaining>::new();
+    for (id, kind) in server.catalog().iter() {
+        let is_countable = kind.preferred && (namespace.is_none() || kind.is_namespaced());
+        if !is_countable || server.len(id) == 0 || !is_meant(kind) {
+            continue;
+        }
+        let objects: Vec<Arc<StoredObject>> = server.objects(id, namespace);
+        if objects.is_empty() {
+            continue;
+        }
+        let resource = kind.qualified_resource();
+        let mut finalizers = BTreeMap::new();
+        for name in objects.iter().flat_map(|object| &object.meta.finalizers) {
+            *finalizers.entry(Arc::clone(name)).or_default() += 1;
+        }
+        let of_kind = Remaining {
+            resource: resource.clone(),
+            count: objects.len(),
+            finalizers,
+        };
+        found.insert(resource, of_kind);
+    }
+    found.into_values().collect()
+}
+
+/// The node of a pod.
+fn node_of(object: &SnapshotObject) -> Option<Arc<str>> {
+    let record = object.record();
+    let node = record.pod()?.node_name.known().filter(|name| !name.is_empty())?;
+    Some(Arc::clone(node))
+}
+
+/// The node of a pod, if its kubelet certainly does not run.
+fn lost_node(cluster: &Cluster, object: &SnapshotObject) -> Option<Arc<str>> {
+    node_of(object).filter(|node| kubelet_of(cluster, node) == Some(false))
+}
+
+/// Whether a grace period ended so long before the simulation that the kubelet would have acted.
+fn is_overdue(simulation: &Simulation, ends_at: Option<Timestamp>) -> bool {
+    ends_at.is_some_and(|end| end.saturating_add(OVERDUE) < simulation.plane.began())
+}
