@@ -21,6 +21,7 @@ mod outside;
 mod perform;
 mod plane;
 mod reconcile;
+mod refusals;
 mod simulation;
 mod trace;
 pub mod workloads;
@@ -33,6 +34,7 @@ pub use outside::kubelet_runs;
 pub use perform::Requests;
 pub use plane::{ControlPlane, Idle, Settings, StepResult};
 pub use reconcile::{add_cloud_responses, list_resource};
+pub use refusals::Refusals;
 pub use simulation::{QUIET, Simulation};
 pub use trace::{Act, Actor, Change, Outcome, Refusal, Step, Trace, Why};
 

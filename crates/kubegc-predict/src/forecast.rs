@@ -9,7 +9,7 @@ use std::{
 use foldhash::fast::FixedState;
 use hashbrown::HashSet;
 use kubegc_control_plane::{
-    Actor, Outcome, Simulation, Step, Why,
+    Actor, Outcome, Refusals, Simulation, Step, Why,
     finalizers::{self, Owner as FinalizerOwner},
 };
 use kubegc_core::{
@@ -26,7 +26,6 @@ use crate::{
     cycle::cycles,
     fate::{Fate, Finding},
     recreation,
-    refusals::Refusals,
     run::{Run, Simulated},
     undetermined::{self, Held, Reaction, Sources},
     wait::waits_for,

@@ -38,7 +38,6 @@ pub mod node;
 mod outcomes;
 mod question;
 mod recreation;
-mod refusals;
 mod report;
 mod run;
 mod selection;

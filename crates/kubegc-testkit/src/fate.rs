@@ -3,6 +3,7 @@
 
 use std::{collections::BTreeSet, fmt, sync::Arc};
 
+use kubegc_control_plane::{Refusals, Step};
 use kubegc_core::{
     ApiResource, KindId, ObjectRef, OwnerReference, Timestamp, Uid,
     metadata::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN},
@@ -41,6 +42,9 @@ pub struct Fate {
     /// The last requests of clients that failed. Writes on objects of its name and those of `requests` are
     /// left out.
     pub failures: Audit,
+    /// The requests of the control plane that the API server refuses and that its deletion waits for, each
+    /// with its cause: those about it, and those about dependents that it orphans.
+    pub refused: Vec<Step>,
     /// The uids of earlier objects with its name, oldest first.
     pub earlier: Vec<Uid>,
     /// Whether the cluster was settled since the last write of a client and the last advance of the time.
@@ -197,6 +201,7 @@ pub(crate) fn fate(server: &ApiServer, state: &State, plane: &Plane, object: &Na
         warnings: server.version().warning().into_iter().collect(),
         requests: Audit::default(),
         failures: failures(&state.audit, &[]),
+        refused: Vec::new(),
         earlier: Vec::new(),
         settled: state.is_settled,
         deleted_once: Vec::new(),
@@ -230,6 +235,10 @@ pub(crate) fn fate(server: &ApiServer, state: &State, plane: &Plane, object: &Na
     let shown: Vec<u64> = shown.map(|entry| entry.number).collect();
     fate.failures = failures(&state.audit, &shown);
     fate.earlier = earlier(server, kind, &stored);
+    if !fate.is_collected() {
+        let refusals = Refusals::of(plane.control.steps());
+        fate.refused = refusals.about(&stored.meta.uid).cloned().collect();
+    }
     fate.deleted_once = deleted_once(plane, &fate);
     fate
 }
@@ -583,6 +592,9 @@ fn deleted_once(plane: &Plane, fate: &Fate) -> Vec<String> {
         | ObjectState::KindNotServed { .. }
         | ObjectState::Deleted { .. } => {}
     }
+    if !fate.refused.is_empty() {
+        out.push("the API server no longer refuses these requests".to_owned());
+    }
     out
 }
 
@@ -711,6 +723,15 @@ impl Fate {
             write!(f, "\n  failed requests of clients:")?;
             for entry in self.failures.entries() {
                 write!(f, "\n    {entry}")?;
+            }
+        }
+        if !self.refused.is_empty() {
+            write!(f, "\n  refused requests of the control plane:")?;
+            for step in &self.refused {
+                write!(f, "\n    {step}")?;
+                if let Some(refusal) = &step.failure {
+                    write!(f, ", but the API server refuses: {refusal}")?;
+                }
             }
         }
         if !self.settled {

@@ -148,7 +148,7 @@ pub use fault::{Fault, Rule};
 #[doc(no_inline)]
 #[cfg(feature = "client")]
 pub use kubegc_control_plane::{
-    Assumptions,
+    Assumptions, Refusal, RefusedBy, Step,
     workloads::{ClaimFate, PodFate, Subject, Workloads},
 };
 #[doc(no_inline)]

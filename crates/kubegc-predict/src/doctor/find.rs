@@ -10,7 +10,7 @@ use std::{
 use foldhash::fast::FixedState;
 use indexmap::IndexMap;
 use kubegc_control_plane::{
-    Refusal, RefusedBy,
+    Refusal, Refusals, RefusedBy,
     finalizers::{OVERDUE, Owner},
 };
 use kubegc_core::{
@@ -22,7 +22,6 @@ use super::{Blocked, Cause, RootCause, cause::NAMED_MAX};
 use crate::{
     BlockedBy, BrokenExtension, Cluster, Extension, Fate, Finding, Missing, ObjectFate, Step, Wait,
     cluster::{DELETING, HAS_CONTENT, Relation},
-    refusals::Refusals,
     report::{sentence, span},
     run::deletion_requested_at,
 };

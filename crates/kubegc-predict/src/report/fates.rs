@@ -5,6 +5,7 @@ use std::{
     fmt::{self, Write as _},
 };
 
+use kubegc_control_plane::Refusals;
 use kubegc_core::{ObjectRef, OwnerReference, Uid, record::Resource};
 
 use super::{
@@ -18,7 +19,6 @@ use crate::{
     Fate, Forecast, ObjectFate, Outcomes,
     fate::{Missing, add_list, missing_fact},
     forecast::key,
-    refusals::Refusals,
     run::deletion_requested_at,
 };
 

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use kubegc_control_plane::{
-    Actor, Simulation, Why,
+    Actor, Refusals, Simulation, Why,
     finalizers::{self, OVERDUE, Owner},
 };
 use kubegc_controllers::{Key, NamespaceController};
@@ -13,7 +13,7 @@ use kubegc_sim::StoredObject;
 use kubegc_snapshot::SnapshotObject;
 
 use super::{BlockedBy, Blocking, NotRemoved, Remaining, Wait, conversions::Conversions};
-use crate::{Cluster, refusals::Refusals, run::deletion_requested_at, unknown::kubelet_of};
+use crate::{Cluster, run::deletion_requested_at, unknown::kubelet_of};
 
 /// The conditions that an object of the dump waits for at the end of a simulation.
 ///

@@ -91,6 +91,10 @@ impl Plane {
             StepResult::Requested { request, response } => {
                 let step = self.control.steps().get(self.audited_steps);
                 let code = step.map_or_else(|| code(&response), |step| step.code);
+                let mut reason = request.reason.to_string();
+                if let Some(refusal) = step.and_then(|step| step.failure.as_ref()) {
+                    reason.push_str(&format!(", but the API server refuses: {refusal}"));
+                }
                 let catalog = Arc::clone(self.control.collector().catalog());
                 entries.push(audit::of_control_plane(
                     "garbage-collector",
@@ -98,7 +102,7 @@ impl Plane {
                     &catalog[request.kind],
                     &request.target,
                     code,
-                    request.reason.to_string().into(),
+                    reason.into(),
                 ));
             }
             StepResult::Idle(idle) => {

@@ -8,10 +8,10 @@ use kube::{
     api::{DeleteParams, PostParams},
     core::{GroupVersionKind, GroupVersionResource},
 };
-use kubegc_testkit::{Admission, Cluster};
+use kubegc_testkit::{Admission, Cluster, RefusedBy};
 use serde::Deserialize;
 
-use crate::support::{config_map, config_maps};
+use crate::support::{self, config_map, config_maps, create, delete};
 
 const CONFIGURATION: &str = "
 apiVersion: admissionregistration.k8s.io/v1
@@ -120,4 +120,39 @@ async fn a_request_is_read_by_the_handlers_of_a_real_webhook() {
         ("first", Some("default"))
     );
     assert_ne!(created.uid, deleted.uid);
+}
+
+/// The collector may not delete a dependent.
+#[tokio::test(start_paused = true)]
+async fn refused_requests_of_the_control_plane_are_reported() {
+    let configuration = CONFIGURATION.replace("['*']", "[DELETE]");
+    let cluster = Cluster::builder().yaml(&configuration).build().unwrap();
+    cluster.on_admission("check.x.dev", |request| match request["name"].as_str() {
+        Some("b") => Admission::Deny {
+            code: 403,
+            message: "b is kept".to_owned(),
+        },
+        _ => Admission::Allow,
+    });
+    let api = config_maps(&cluster);
+    let owner = create(&api, &config_map("a", &[], &[])).await;
+    let kept = create(&api, &config_map("b", &[support::owner(&owner)], &[])).await;
+    delete(&api, "a", &DeleteParams::default()).await;
+    cluster.settle().await.unwrap();
+    let fate = cluster.fate(&kept);
+    let [step] = fate.refused.as_slice() else {
+        panic!("{fate}")
+    };
+    let refusal = step.failure.as_ref().unwrap();
+    assert_eq!(refusal.by, Some(RefusedBy::Webhook("check.x.dev".into())));
+    assert_eq!(step.actor.to_string(), "garbage collector");
+    let text = fate.to_string();
+    for part in [
+        "refused requests of the control plane:\n    the garbage collector deletes configmap/b -n default",
+        ", but the API server refuses: admission webhook \"check.x.dev\" denied the request: b is kept",
+        "the API server no longer refuses these requests",
+    ] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+    assert!(cluster.fate(&owner).refused.is_empty());
 }

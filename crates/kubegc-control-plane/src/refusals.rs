@@ -1,24 +1,32 @@
-//! The requests that the API server still refuses at the end of a simulation, by the objects that wait for
-//! them.
+//! The requests that the API server still refuses at the end of a trace, by the objects that wait for them.
 
 use std::collections::BTreeMap;
 
-use kubegc_control_plane::{Act, Actor, Step, Why};
 use kubegc_core::{ObjectRef, Uid};
 use kubegc_objects::Reason;
 
-/// The last answers to requests that were refused, and not performed later.
+use crate::{Act, Actor, Step, Why};
+
+/// The requests of the control plane that were refused, and not performed later: the last of each kind.
+///
+/// # Examples
+/// ```
+/// use kubegc_control_plane::Refusals;
+/// let refusals = Refusals::of(&[]);
+/// assert!(refusals.about(&"uid-1".into()).next().is_none());
+/// ```
 #[derive(Debug, Default)]
-pub(crate) struct Refusals<'s> {
+pub struct Refusals<'s> {
     by_object: BTreeMap<&'s Uid, Vec<&'s Step>>,
 }
 
 impl<'s> Refusals<'s> {
-    /// Collects them.
+    /// Those of a trace.
     ///
     /// # Complexity
     /// O(s log s) for s steps.
-    pub(crate) fn of(steps: &'s [Step]) -> Self {
+    #[must_use]
+    pub fn of(steps: &'s [Step]) -> Self {
         let mut refusals = Self::default();
         if !steps.iter().any(is_refused) {
             return refusals;
@@ -49,7 +57,7 @@ impl<'s> Refusals<'s> {
     }
 
     /// Those about an object, and those about dependents that it orphans.
-    pub(crate) fn about(&self, uid: &Uid) -> impl Iterator<Item = &'s Step> {
+    pub fn about(&self, uid: &Uid) -> impl Iterator<Item = &'s Step> {
         self.by_object.get(uid).into_iter().flatten().copied()
     }
 }
