@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use kubegc_core::{DeleteOptions, KubernetesVersion, PropagationPolicy, deletion::Propagation};
+use kubegc_core::{DeleteOptions, KubernetesVersion, PropagationPolicy};
 use kubegc_predict::{Assumptions, Cluster, Forecast, Intent};
 use kubegc_snapshot::Reader;
 use proptest::prelude::*;
@@ -236,7 +236,26 @@ pub(crate) fn list(items: &[Value]) -> Vec<u8> {
 
 /// Reads documents, all kinds complete that are named.
 pub(crate) fn read(documents: &[Vec<u8>], complete: &[&str], assumptions: Assumptions) -> Cluster {
-    let version = KubernetesVersion::LATEST;
+    read_of(KubernetesVersion::LATEST, documents, complete, assumptions)
+}
+
+/// The same of a cluster of this release.
+pub(crate) fn of_release(
+    release: &str,
+    items: &[Value],
+    complete: &[&str],
+    assumptions: Assumptions,
+) -> Cluster {
+    let version = release.parse().expect("a release that kubegc knows");
+    read_of(version, &[list(items)], complete, assumptions)
+}
+
+fn read_of(
+    version: KubernetesVersion,
+    documents: &[Vec<u8>],
+    complete: &[&str],
+    assumptions: Assumptions,
+) -> Cluster {
     let mut reader = Reader::new(version);
     for kind in complete {
         reader = reader.complete(kind);
@@ -267,11 +286,8 @@ pub(crate) fn delete(objects: &[Object], number: usize, policy: PropagationPolic
         let _written = write!(text, "{}/", object.namespace);
     }
     let _written = write!(text, "{}/{}", object.kind.name(), name(number));
-    let options = DeleteOptions {
-        propagation: Some(Propagation::Policy(policy)),
-        ..DeleteOptions::default()
-    };
-    Intent::delete(text.parse().expect("a name in two or three parts"), options)
+    let name = text.parse().expect("a name in two or three parts");
+    Intent::delete(name, DeleteOptions::policy(policy))
 }
 
 pub(crate) fn policies() -> impl Strategy<Value = PropagationPolicy> {

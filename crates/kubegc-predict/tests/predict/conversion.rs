@@ -1,9 +1,8 @@
 //! Deletes in a cluster with a conversion webhook that cannot be reached.
 
-use kubegc_core::{DeleteOptions, KubernetesVersion, PropagationPolicy};
+use kubegc_core::{DeleteOptions, PropagationPolicy};
 use kubegc_fixtures::{Fixture, owned_by, uid};
 use kubegc_predict::{Assumptions, Cluster, Fate, Intent, KindName, ObjectName};
-use kubegc_snapshot::Reader;
 use serde_json::{Value, json};
 
 use crate::common;
@@ -39,15 +38,7 @@ fn objects(stored: &str, client: &Value) -> Fixture {
 }
 
 fn cluster(release: &str, fixture: &Fixture, assumptions: Assumptions) -> Cluster {
-    let version: KubernetesVersion = release.parse().expect("a version");
-    let mut reader = Reader::new(version).complete("all");
-    let list = common::list(&fixture.objects);
-    reader.read("dump.json", &list[..]).expect("it is a list");
-    Cluster::new(
-        version,
-        reader.finish().expect("the kinds are known"),
-        assumptions,
-    )
+    common::of_release(release, &fixture.objects, &["all"], assumptions)
 }
 
 /// The fates of all objects after one delete, and the first wait of its target.

@@ -1,21 +1,12 @@
 //! Diagnoses: terminating objects and wrong owner references.
 
-use kubegc_core::KubernetesVersion;
 use kubegc_predict::{Assumptions, Cluster, Diagnosis};
-use kubegc_snapshot::Reader;
 use serde_json::{Value, json};
 
+use crate::common;
+
 fn cluster(version: &str, complete: &[&str], items: &[Value]) -> Cluster {
-    let version: KubernetesVersion = version.parse().expect("a version");
-    let mut reader = Reader::new(version);
-    for kind in complete {
-        reader = reader.complete(kind);
-    }
-    let list = json!({ "apiVersion": "v1", "kind": "List", "items": items });
-    reader
-        .read("dump.json", list.to_string().as_bytes())
-        .expect("JSON");
-    Cluster::new(version, reader.finish().expect("a dump"), Assumptions::default())
+    common::of_release(version, items, complete, Assumptions::default())
 }
 
 fn item(api_version: &str, kind: &str, namespace: &str, name: &str, owners: Value) -> Value {

@@ -1,9 +1,8 @@
 //! Each kind of question, on a cluster written for it, with the report as text.
 
-use kubegc_core::{DeleteOptions, PropagationPolicy, deletion::Propagation};
+use kubegc_core::{DeleteOptions, PropagationPolicy};
 use kubegc_fixtures::{Fixture, owned_by};
 use kubegc_predict::{Assumptions, Cluster, Detail, Intent, KindName, PredictError, Target};
-use kubegc_snapshot::Reader;
 use serde_json::{Value, json};
 
 use crate::common;
@@ -50,13 +49,6 @@ fn web() -> Fixture {
     }
     fixture.objects.push(common::node());
     fixture
-}
-
-fn options(policy: PropagationPolicy) -> DeleteOptions {
-    DeleteOptions {
-        propagation: Some(Propagation::Policy(policy)),
-        ..DeleteOptions::default()
-    }
 }
 
 fn delete(name: &str, options: DeleteOptions) -> Intent {
@@ -114,12 +106,7 @@ fn a_cron_job_that_is_deleted_without_options_orphans_its_jobs_up_to_1_20() {
         );
         let owner = owned_by(api_version, "CronJob", "cron");
         fixture.add("batch/v1", "Job", "shop", "run", owner);
-        let version = release.parse().expect("a release that kubegc knows");
-        let mut reader = Reader::new(version).complete("all");
-        let document = common::list(&fixture.objects);
-        reader.read("dump", &document[..]).expect("a list");
-        let snapshot = reader.finish().expect("the kinds are known");
-        let cluster = Cluster::new(version, snapshot, Assumptions::default());
+        let cluster = common::of_release(release, &fixture.objects, &["all"], Assumptions::default());
         let intent = delete("shop/CronJob/cron", DeleteOptions::default());
         let forecast = cluster
             .predict(&[intent])
@@ -137,7 +124,7 @@ fn one_object_in_the_foreground() {
     let assumed = check(
         &web(),
         Assumptions::default(),
-        &[delete("shop/Deployment/web", options(FOREGROUND))],
+        &[delete("shop/Deployment/web", DeleteOptions::policy(FOREGROUND))],
         r#"4 deleted
   2 pods, 1 deployment, 1 replicaset
 
@@ -208,7 +195,7 @@ fn pods_that_never_end_stay_terminating() {
     let assumed = check(
         &web(),
         assumptions,
-        &[delete("shop/ReplicaSet/web-1", options(FOREGROUND))],
+        &[delete("shop/ReplicaSet/web-1", DeleteOptions::policy(FOREGROUND))],
         r#"3 terminating
 
 Terminating: 3
@@ -386,10 +373,7 @@ fn twins(a_ready: &str, b_ready: &str) -> Vec<Value> {
 
 #[test]
 fn orphans_are_adopted_and_the_younger_pods_are_deleted() {
-    let orphan = DeleteOptions {
-        propagation: Some(Propagation::Policy(PropagationPolicy::Orphan)),
-        ..DeleteOptions::default()
-    };
+    let orphan = DeleteOptions::policy(PropagationPolicy::Orphan);
     let intent = Intent::delete("one/ReplicaSet/a".parse().expect("a name"), orphan);
     let words = |cluster: &Cluster| -> String {
         let forecast = cluster.predict(std::slice::from_ref(&intent));
@@ -424,7 +408,7 @@ fn orphans_are_adopted_and_the_younger_pods_are_deleted() {
 #[test]
 fn colours_change_headings_only() {
     let cluster = common::read(&[common::list(&web().objects)], &["all"], Assumptions::default());
-    let intents = [delete("shop/Deployment/web", options(BACKGROUND))];
+    let intents = [delete("shop/Deployment/web", DeleteOptions::policy(BACKGROUND))];
     let forecast = cluster.predict(&intents).expect("it is there");
     let coloured = forecast.to_text(Detail {
         colours: true,
@@ -454,12 +438,7 @@ fn the_api_server_creates_and_deletes_the_address_of_a_service() {
         };
         let spec = json!({ "spec": { "parentRef": parent } });
         fixture.add(api_version, "IPAddress", "", "10.96.0.7", spec);
-        let version = release.parse().expect("a release that kubegc knows");
-        let mut reader = Reader::new(version).complete("all");
-        let document = common::list(&fixture.objects);
-        reader.read("dump", &document[..]).expect("a list");
-        let snapshot = reader.finish().expect("the kinds are known");
-        let cluster = Cluster::new(version, snapshot, Assumptions::default());
+        let cluster = common::of_release(release, &fixture.objects, &["all"], Assumptions::default());
         let intent = delete("IPAddress/10.96.0.7", DeleteOptions::default());
         let text = text(&cluster, &[intent]);
         let finding = "1 ipaddress is created again for service/web -n shop, which is kept";
