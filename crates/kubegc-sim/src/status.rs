@@ -42,6 +42,8 @@ pub enum RefusedBy {
     },
     /// The conversion webhook of the CustomResourceDefinition of this name.
     Conversion(Arc<str>),
+    /// The authorization of the user of this name.
+    Authorization(Arc<str>),
 }
 
 /// The object of a [`Status`].

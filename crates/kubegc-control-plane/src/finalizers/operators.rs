@@ -332,6 +332,13 @@ pub const OPERATORS: &[Finalizer] = &[
         "the virtual machine may still run, and use its volumes",
     ),
     of(
+        "service-catalog",
+        "kubernetes-incubator/service-catalog",
+        "ServiceInstance, ServiceBinding, ClusterServiceBroker",
+        "when its broker has deleted what it stands for",
+        "this leaks what the broker has created",
+    ),
+    of(
         "hnc-controller-manager",
         "hnc.x-k8s.io/hasSubnamespace",
         "HierarchyConfiguration, SubnamespaceAnchor",

@@ -11,12 +11,13 @@ use foldhash::fast::FixedState;
 use indexmap::IndexMap;
 use kubegc_control_plane::{
     Refusal, Refusals, RefusedBy,
-    finalizers::{OVERDUE, Owner},
+    finalizers::{self, OVERDUE, Owner},
 };
 use kubegc_core::{
     ObjectMeta, ObjectRef, OwnerReference, Timestamp, metadata,
     record::{Condition, Resource},
 };
+use kubegc_sim::{ApiServer, StoredObject};
 
 use super::{Blocked, Cause, RootCause, cause::NAMED_MAX};
 use crate::{
@@ -29,6 +30,8 @@ use crate::{
 /// The time for which an operator may need to remove its finalizer.
 const RECENT: Duration = Duration::from_secs(60);
 const CONTENT_FAILURE: &str = "NamespaceDeletionContentFailure";
+const CONTENT_REMAINING: &str = "NamespaceContentRemaining";
+const FINALIZERS_REMAINING: &str = "NamespaceFinalizersRemaining";
 const PV_PROTECTION: &str = "kubernetes.io/pv-protection";
 const PVC_PROTECTION: &str = "kubernetes.io/pvc-protection";
 
@@ -41,6 +44,8 @@ pub(super) struct Finder<'c> {
     refused: BTreeMap<u32, &'c Step>,
     /// The causes, with the objects that wait for each directly.
     found: IndexMap<Cause, BTreeSet<u32>, FixedState>,
+    /// A server that reviews the removal of finalizers.
+    reviewer: ApiServer,
 }
 
 impl<'c> Finder<'c> {
@@ -60,6 +65,7 @@ impl<'c> Finder<'c> {
             refused: refused.collect(),
             fates: forecast.fates.iter().map(|fate| (fate.position, fate)).collect(),
             found: IndexMap::default(),
+            reviewer: cluster.empty_server.clone(),
         }
     }
 
@@ -84,6 +90,9 @@ impl<'c> Finder<'c> {
             if let Some(cause) = self.unforeseen(fate) {
                 self.add(cause, fate.position);
             }
+        }
+        for fate in &cluster.pending().fates {
+            self.add_unseen(fate);
         }
         for finding in &cluster.pending().findings {
             if let Finding::Cycle { objects } = finding {
@@ -158,43 +167,88 @@ impl<'c> Finder<'c> {
                     }
                 }
                 wait => {
-                    if let Some(cause) = self.cause_of(wait, position) {
-                        self.add(cause, position);
+                    let Some(cause) = self.cause_of(wait, position) else {
+                        continue;
+                    };
+                    if let Cause::Component { .. } | Cause::Finalizer { .. } = cause
+                        && let Some(refusal) = self.refused_removal(position)
+                    {
+                        self.add_refused(&refusal, position);
                     }
+                    self.add(cause, position);
                 }
             }
         }
     }
 
+    /// The refusal of the removal of finalizers of an object, by its owner or by hand, if the dump shows it.
+    fn refused_removal(&mut self, position: u32) -> Option<Refusal> {
+        let cluster = self.cluster;
+        let object = cluster.snapshot.object(position as usize)?;
+        let kind = object.kind_id?;
+        let (namespace, name) = (Arc::clone(&object.meta.namespace), Arc::clone(&object.meta.name));
+        let of_namespace = cluster.by_name(Resource::Namespaces, "", &namespace);
+        let of_namespace = of_namespace.and_then(|at| cluster.snapshot.object(at as usize));
+        if let Some((kind, meta)) = of_namespace.and_then(|one| Some((one.kind_id?, one.meta))) {
+            self.reviewer.insert_meta(kind, meta).ok()?;
+        }
+        self.reviewer.insert_meta(kind, object.meta).ok()?;
+        let mut changed = StoredObject::clone(self.reviewer.object(kind, &namespace, &name)?);
+        changed.meta.finalizers = Vec::new();
+        let response = self.reviewer.update(kind, &namespace, &name, changed);
+        let status = response.status()?;
+        Some(Refusal {
+            message: status.message.as_str().into(),
+            by: Some(status.refused_by.clone()?),
+        })
+    }
+
     /// Adds what the condition of a terminating namespace blames. The forecast assumes that webhooks whose
     /// Service may exist can be reached, and that policies allow every request.
     fn add_condition(&mut self, fate: &ObjectFate) {
-        let view = fate.before();
-        if !view.is_deleting() || **view.kind() != *"Namespace" {
-            return;
-        }
-        let record = view.record();
-        let conditions = record
-            .namespace()
-            .and_then(|namespace| namespace.conditions.known());
-        for condition in conditions.into_iter().flatten() {
-            let message = &condition.message;
+        for message in messages(fate, CONTENT_FAILURE) {
             let mut blames = ["webhook \"", "denied request", "is forbidden"].iter();
-            let is_refusal = blames.any(|part| message.contains(*part));
-            let is_failure = *condition.condition_type == *CONTENT_FAILURE && condition.is_true();
-            if !is_failure || !is_refusal {
+            if !blames.any(|part| message.contains(*part)) {
                 continue;
             }
+            let message = &message;
             let webhooks = self.cluster.webhooks_in(message);
             if webhooks.is_empty() {
                 let refusal = Refusal {
                     message: Arc::clone(message),
-                    by: policy_in(message),
+                    by: refused_by(message),
                 };
                 self.add_refused(&refusal, fate.position);
             }
             for webhook in webhooks {
                 self.add(Cause::Extension(webhook), fate.position);
+            }
+        }
+    }
+
+    /// Adds the finalizers of content that is not in the dump, as the condition of a terminating namespace
+    /// names them.
+    fn add_unseen(&mut self, fate: &ObjectFate) {
+        let position = fate.position;
+        for message in messages(fate, FINALIZERS_REMAINING) {
+            for name in counted(&message, " in ") {
+                let cause = match finalizers::find(name).map(|known| known.owner) {
+                    Some(Owner::External(name)) => Cause::Component { name },
+                    None | Some(Owner::Operator(_)) => Cause::Finalizer { name: name.into() },
+                    Some(_) => continue,
+                };
+                let is_seen = self.found.get(&cause).is_some_and(|roots| {
+                    let blocked = self.blocked(&cause, roots);
+                    blocked.iter().any(|(at, _)| *at == position)
+                });
+                if !is_seen {
+                    self.add(cause, position);
+                    let is_its = |cause: &Cause| match cause {
+                        Cause::UnseenContent { object, .. } => *object == *fate.object,
+                        _ => false,
+                    };
+                    self.found.retain(|cause, _| !is_its(cause));
+                }
             }
         }
     }
@@ -489,7 +543,7 @@ impl<'c> Finder<'c> {
             Cause::Extension(_) => &[CONTENT_FAILURE],
             // The cause quotes it.
             Cause::Refused(_) => &[],
-            _ => &["NamespaceContentRemaining", "NamespaceFinalizersRemaining"],
+            _ => &[CONTENT_REMAINING, FINALIZERS_REMAINING],
         };
         let namespaces = blocks.iter().filter(|one| *one.object.kind == *"Namespace");
         for one in namespaces.take(NAMED_MAX) {
@@ -536,18 +590,56 @@ impl<'c> Finder<'c> {
         ))
     }
 
+    /// The resources of which content remains in a namespace, as its condition says.
+    pub(super) fn remaining(&self, namespace: &Blocked) -> Vec<String> {
+        let fate = self.fates.get(&namespace.position);
+        let messages = fate.map_or_else(Vec::new, |fate| messages(fate, CONTENT_REMAINING));
+        let names = messages.iter().flat_map(|message| counted(message, " has "));
+        names.map(ToOwned::to_owned).collect()
+    }
+
     /// The metadata of an object in the dump.
     pub(super) fn meta(&self, blocked: &Blocked) -> Option<ObjectMeta> {
         Some(self.cluster.snapshot.view(blocked.position as usize)?.meta())
     }
 }
 
-/// The policy that a condition of a dump blames. Its text is all that is known.
-fn policy_in(message: &str) -> Option<RefusedBy> {
-    let named = |before: &str| Some(message.split_once(before)?.1.split_once('\'')?.0.into());
-    Some(RefusedBy::Policy {
-        policy: named("ValidatingAdmissionPolicy '")?,
-        binding: named("with binding '")?,
+/// The messages of the true conditions of this type of a terminating namespace.
+fn messages(fate: &ObjectFate, condition_type: &str) -> Vec<Arc<str>> {
+    let view = fate.before();
+    if !view.is_deleting() || **view.kind() != *"Namespace" {
+        return Vec::new();
+    }
+    let record = view.record();
+    let conditions = record
+        .namespace()
+        .and_then(|namespace| namespace.conditions.known());
+    let meant = conditions
+        .into_iter()
+        .flatten()
+        .filter(|condition| condition.is_true() && *condition.condition_type == *condition_type);
+    meant.map(|condition| Arc::clone(&condition.message)).collect()
+}
+
+/// The names in the condition of a namespace that counts what remains, such as
+/// `Some resources are remaining: pods. has 2 resource instances`.
+fn counted<'m>(message: &'m str, separator: &'m str) -> impl Iterator<Item = &'m str> {
+    let list = message.split_once(": ").map_or("", |(_, list)| list);
+    let names = list
+        .split(", ")
+        .filter_map(move |entry| Some(entry.split_once(separator)?.0));
+    names.map(|name| name.trim_end_matches('.'))
+}
+
+/// The policy or the authorization that a condition of a dump blames. Its text is all that is known.
+fn refused_by(message: &str) -> Option<RefusedBy> {
+    let named = |before: &str, after: char| message.split_once(before)?.1.split_once(after);
+    let user = named("is forbidden: User \"", '"').map(|(user, _)| RefusedBy::Authorization(user.into()));
+    user.or_else(|| {
+        Some(RefusedBy::Policy {
+            policy: named("ValidatingAdmissionPolicy '", '\'')?.0.into(),
+            binding: named("with binding '", '\'')?.0.into(),
+        })
     })
 }
 

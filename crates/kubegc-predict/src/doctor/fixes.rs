@@ -56,10 +56,17 @@ impl Finder<'_> {
                         ),
                         "the policy is no longer enforced where this binding applies",
                     )),
+                    Some(RefusedBy::Authorization(user)) => Some(fix(
+                        format!("kubectl auth can-i --list --as={}", quoted(user)),
+                        "none: it shows what the user may do; its ClusterRole and binding may be missing",
+                    )),
                     _ => None,
                 };
-                let actor = "the administrator of the policy that refuses".to_owned();
-                (actor, fix.into_iter().collect())
+                let actor = match &refusal.by {
+                    Some(RefusedBy::Authorization(_)) => "the administrator of the cluster's authorization",
+                    _ => "the administrator of the policy that refuses",
+                };
+                (actor.to_owned(), fix.into_iter().collect())
             }
             Cause::Component { name } => {
                 let is_external = finalizers::external_components().any(|component| component == *name);
@@ -84,6 +91,7 @@ impl Finder<'_> {
                     )),
                 }
                 fixes.extend(self.removals(&direct, is_its));
+                fixes.extend(self.listings(&direct));
                 warnings.push(format!(
                     "remove the finalizer while {name} can be started: nothing cleans up then"
                 ));
@@ -101,6 +109,7 @@ impl Finder<'_> {
                 });
                 let mut fixes: Vec<Fix> = logs.into_iter().collect();
                 fixes.extend(self.removals(&direct, |finalizer| *finalizer == **name));
+                fixes.extend(self.listings(&direct));
                 warnings.push(
                     "remove the finalizer while its operator can be started: nothing cleans up then"
                         .to_owned(),
@@ -215,6 +224,17 @@ impl Finder<'_> {
             fixes,
             warnings,
         }
+    }
+
+    /// The lists of the content of namespaces that is not in the dump, as far as their conditions name it.
+    fn listings(&self, objects: &[&Blocked]) -> Vec<Fix> {
+        let namespaces = objects.iter().filter(|one| *one.object.kind == *"Namespace");
+        let listings = namespaces.take(NAMED_MAX).filter_map(|one| {
+            let resources = self.remaining(one);
+            let risk = "none: a diagnosis with its output names the objects that keep the finalizer";
+            (!resources.is_empty()).then(|| fix(content_command(&one.object, &resources), risk))
+        });
+        listings.collect()
     }
 
     /// The removal of some finalizers of the first of these objects by hand.

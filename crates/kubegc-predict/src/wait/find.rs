@@ -108,6 +108,7 @@ fn refused(refusals: &Refusals<'_>, end: &ObjectMeta) -> Vec<Wait> {
                 ***name == *metadata::FINALIZER_ORPHAN
             }
             Why::Collector(Reason::NothingBlocks { .. }) => ***name == *metadata::FINALIZER_FOREGROUND,
+            Why::FinalizerReleased(released) => *released == **name,
             _ => finalizers::find(name).is_some_and(|known| match known.owner {
                 Owner::Controller(owner) => step.actor == Actor::Controller(owner),
                 _ => false,

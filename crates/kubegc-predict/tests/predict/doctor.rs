@@ -286,3 +286,70 @@ fn sarif_has_a_result_for_each_problem() {
         assert_eq!(location["fullyQualifiedName"], reference.object.short());
     }
 }
+
+/// The conditions of a namespace name finalizers of content that is not in the dump.
+#[test]
+fn finalizers_of_unseen_content_are_named() {
+    let mut namespace = terminating(item("v1", "Namespace", "", "shop", json!([])), &[]);
+    namespace["spec"] = json!({ "finalizers": ["kubernetes"] });
+    let condition = |kind: &str, message: &str| json!({ "type": kind, "status": "True", "message": message });
+    namespace["status"] = json!({ "phase": "Terminating", "conditions": [
+        condition(
+            "NamespaceContentRemaining",
+            "Some resources are remaining: challenges.acme.cert-manager.io has 3 resource instances",
+        ),
+        condition(
+            "NamespaceFinalizersRemaining",
+            "Some content in the namespace has finalizers remaining: finalizer.acme.cert-manager.io in 3 resource instances",
+        ),
+    ] });
+    let diagnosis = cluster("1.34", &[], &[namespace]).doctor();
+    let [cause] = diagnosis.causes.as_slice() else {
+        panic!("{}", diagnosis.to_text(8))
+    };
+    assert_eq!(
+        cause.cause.to_string(),
+        "finalizer finalizer.acme.cert-manager.io of cert-manager, which does not remove it"
+    );
+    assert_eq!(cause.actor, "cert-manager");
+    assert_eq!(
+        cause.fixes[0].command,
+        "kubectl get challenges.acme.cert-manager.io -n shop -o json"
+    );
+}
+
+/// Neither the operator nor kubectl can remove a finalizer while a webhook refuses updates.
+#[test]
+fn a_webhook_that_refuses_the_removal_of_a_finalizer_is_a_cause() {
+    let mut webhook = item(
+        "admissionregistration.k8s.io/v1",
+        "ValidatingWebhookConfiguration",
+        "",
+        "policy",
+        json!([]),
+    );
+    let rule = |operation: &str| {
+        json!([{
+            "apiGroups": [""], "apiVersions": ["v1"], "operations": [operation], "resources": ["configmaps"],
+        }])
+    };
+    let held = terminating(
+        item("v1", "ConfigMap", "shop", "held", json!([])),
+        &["example.com/hold"],
+    );
+    for (operation, words) in [
+        ("UPDATE", ["WebhookRefuses", "OperatorFinalizer"].as_slice()),
+        ("CREATE", &["OperatorFinalizer"]),
+    ] {
+        webhook["webhooks"] = json!([{
+            "name": "check.example.org",
+            "failurePolicy": "Fail",
+            "clientConfig": { "service": { "namespace": "tools", "name": "gone" } },
+            "rules": rule(operation),
+        }]);
+        let diagnosis = cluster("1.34", &["all"], &[webhook.clone(), held.clone()]).doctor();
+        let causes = diagnosis.causes.iter().filter(|cause| !cause.blocks.is_empty());
+        let found: Vec<&str> = causes.map(|cause| cause.cause.word()).collect();
+        assert_eq!(found, words, "{operation}");
+    }
+}
