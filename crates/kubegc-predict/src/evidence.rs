@@ -30,7 +30,7 @@ pub(crate) struct Silent {
 }
 
 /// The time after which a controller does not act, although an object waits for nothing else in the dump. It
-/// may have waited for something that ended just before the dump was made.
+/// may have waited for something that ended just before the dump was made, or the controller began to run.
 const LONG_OVERDUE: Duration = Duration::from_secs(3_600);
 const TTL_AFTER_FINISHED: &str = "ttl-after-finished-controller";
 
@@ -189,7 +189,7 @@ fn waited(cluster: &Cluster, step: &Step) -> Option<(ObjectRef, Timestamp, Durat
     let is_expired =
         step.actor == Actor::Controller(TTL_AFTER_FINISHED) && matches!(step.act, Act::Delete { .. });
     if is_expired && !record.meta.is_deleting() {
-        return Some((object, expiry(&record)?, OVERDUE));
+        return Some((object, expiry(&record)?, LONG_OVERDUE));
     }
     // The namespace controller has seen content, or has failed, and says so.
     let conditions = record

@@ -264,13 +264,15 @@ impl Cluster {
         }
     }
 
-    /// Workloads with a name, namespace or label value that contains a part of the domain of a finalizer.
+    /// Workloads with a name, namespace or label value that contains a part of the domain of a finalizer, or
+    /// the name of its known owner.
     fn similar_workloads(&self, finalizer: &str) -> Vec<ObjectRef> {
         let domain = finalizer.split('/').next().unwrap_or_default();
         let mut parts: Vec<&str> = domain.split('.').collect();
         // The top-level domain.
         parts.pop();
         parts.retain(|part| part.len() >= PART_LENGTH_MIN && !GENERIC_PARTS.contains(part));
+        parts.extend(finalizers::find(finalizer).map(|known| known.owner.name()));
         let is_similar = |text: &str| parts.iter().any(|part| text.contains(part));
         let mut found = Vec::new();
         for kind in WORKLOADS {

@@ -337,10 +337,11 @@ fn a_webhook_that_refuses_the_removal_of_a_finalizer_is_a_cause() {
         item("v1", "ConfigMap", "shop", "held", json!([])),
         &["example.com/hold"],
     );
-    for (operation, words) in [
-        ("UPDATE", ["WebhookRefuses", "OperatorFinalizer"].as_slice()),
+    let rows: [(&str, &[&str]); 2] = [
+        ("UPDATE", &["WebhookRefuses", "OperatorFinalizer"]),
         ("CREATE", &["OperatorFinalizer"]),
-    ] {
+    ];
+    for (operation, words) in rows {
         webhook["webhooks"] = json!([{
             "name": "check.example.org",
             "failurePolicy": "Fail",

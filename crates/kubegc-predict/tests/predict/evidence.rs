@@ -69,7 +69,7 @@ fn controllers_that_should_have_acted_do_not_act() {
         "phase: Terminating, conditions: [{type: NamespaceContentRemaining, status: \"True\"}]",
     );
     let (old, new) = (claim("09:00:00"), claim("11:30:00"));
-    let (expired, expiring) = (job("11:00:00"), job("11:57:00"));
+    let (expired, expiring) = (job("10:30:00"), job("11:30:00"));
     let collector = Some("garbage-collector-controller does not act");
     let manager = Some("kube-controller-manager does not act");
     let rows: [(&[&str], Option<&str>); 10] = [
