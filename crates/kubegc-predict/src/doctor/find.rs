@@ -111,6 +111,7 @@ impl<'c> Finder<'c> {
             }
         }
         self.add_rest();
+        self.add_undetermined();
         let found = mem::take(&mut self.found).into_iter();
         let causes = found.filter_map(|(cause, roots)| self.root_cause(cause, &roots));
         causes.collect()
@@ -353,10 +354,7 @@ impl<'c> Finder<'c> {
 
     /// Adds the terminating objects that none of the causes keeps, those that wait for others last.
     fn add_rest(&mut self) {
-        let mut reached = BTreeSet::new();
-        for (cause, roots) in &self.found {
-            reached.extend(self.blocked(cause, roots).into_iter().map(|(at, _)| at));
-        }
+        let mut reached = self.reached();
         for is_last in [false, true] {
             for fate in &self.cluster.pending().fates {
                 let Fate::Terminating { waits_for } = &fate.fate else {
@@ -384,6 +382,41 @@ impl<'c> Finder<'c> {
                 self.found.insert(cause, roots);
             }
         }
+    }
+
+    /// Adds the objects that have been terminating for long although none of the causes keeps them, where the
+    /// dump does not show what they wait for.
+    fn add_undetermined(&mut self) {
+        let mut reached = self.reached();
+        for fate in &self.cluster.pending().fates {
+            let Fate::Undetermined { missing, .. } = &fate.fate else {
+                continue;
+            };
+            let deleted_at = fate.before().meta().deletion_timestamp;
+            let is_overdue = deleted_at.is_some_and(|at| self.now.since(at) > OVERDUE);
+            let Some(missing) = missing.first().filter(|_| is_overdue) else {
+                continue;
+            };
+            if reached.contains(&fate.position) {
+                continue;
+            }
+            let cause = Cause::Other {
+                object: ObjectRef::clone(&fate.object),
+                wait: format!("terminating, and the dump does not show why; unknown is {missing}"),
+            };
+            let roots = BTreeSet::from([fate.position]);
+            reached.extend(self.blocked(&cause, &roots).into_iter().map(|(at, _)| at));
+            self.found.insert(cause, roots);
+        }
+    }
+
+    /// The objects that the causes block.
+    fn reached(&self) -> BTreeSet<u32> {
+        let blocked = self
+            .found
+            .iter()
+            .flat_map(|(cause, roots)| self.blocked(cause, roots));
+        blocked.map(|(at, _)| at).collect()
     }
 
     /// The objects that a cause blocks, with the number of objects between: breadth first from those that

@@ -354,3 +354,27 @@ fn a_webhook_that_refuses_the_removal_of_a_finalizer_is_a_cause() {
         assert_eq!(found, words, "{operation}");
     }
 }
+
+/// The dump of one claim does not show which pods use it, and it has been terminating for two hours.
+#[test]
+fn an_object_that_has_been_terminating_for_long_is_not_healthy() {
+    let claim = terminating(
+        item("v1", "PersistentVolumeClaim", "shop", "data", json!([])),
+        &["kubernetes.io/pvc-protection"],
+    );
+    let mut clock = item("v1", "ConfigMap", "shop", "clock", json!([]));
+    for (now, is_healthy) in [("2026-05-01T12:00:00Z", false), ("2026-05-01T10:04:00Z", true)] {
+        clock["metadata"]["creationTimestamp"] = now.into();
+        let diagnosis = cluster("1.34", &[], &[claim.clone(), clock.clone()]).doctor();
+        assert_eq!(diagnosis.is_healthy(), is_healthy, "{now}");
+        let causes = diagnosis.causes.iter().map(|cause| cause.cause.to_string());
+        let causes: Vec<String> = causes.collect();
+        let is_named = |cause: &String| {
+            cause.starts_with(
+                "persistentvolumeclaim/data -n shop is terminating, and the dump does not show why; ",
+            ) && cause.contains("`kubectl get pods -A -o json`")
+        };
+        assert_eq!(causes.len(), usize::from(!is_healthy), "{now}: {causes:?}");
+        assert!(causes.iter().all(is_named), "{causes:?}");
+    }
+}
