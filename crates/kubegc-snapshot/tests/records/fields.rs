@@ -57,7 +57,9 @@ pub(crate) fn inputs() -> impl Iterator<Item = (Resource, Value, bool)> {
 pub(crate) fn places(value: &Value, pointer: &str, name: &str) -> Vec<(String, String)> {
     let children: Vec<(String, String, &Value)> = match value {
         Value::Object(fields) => {
-            let is_of_texts = name.ends_with("annotations") || name.ends_with("abels");
+            // The selector of a Service is a map of labels.
+            let is_of_labels = name.ends_with("selector") && fields.values().all(Value::is_string);
+            let is_of_texts = name.ends_with("annotations") || name.ends_with("abels") || is_of_labels;
             let named = |key: &String| match (name, is_of_texts) {
                 ("", _) => key.clone(),
                 (_, true) => format!("{name}[{key}]"),
