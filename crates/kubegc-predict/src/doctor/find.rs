@@ -14,7 +14,9 @@ use kubegc_control_plane::{
     finalizers::{self, OVERDUE, Owner},
 };
 use kubegc_core::{
-    ObjectMeta, ObjectRef, OwnerReference, Timestamp, metadata,
+    ObjectMeta, ObjectRef, OwnerReference, Timestamp,
+    identity::split_api_version,
+    metadata,
     record::{Condition, Resource},
 };
 use kubegc_sim::{ApiServer, StoredObject};
@@ -208,7 +210,13 @@ impl<'c> Finder<'c> {
     /// Service may exist can be reached, and that policies allow every request.
     fn add_condition(&mut self, fate: &ObjectFate) {
         for message in messages(fate, CONTENT_FAILURE) {
-            let mut blames = ["webhook \"", "denied request", "is forbidden"].iter();
+            let mut blames = [
+                "webhook \"",
+                "conversion webhook",
+                "denied request",
+                "is forbidden",
+            ]
+            .iter();
             if !blames.any(|part| message.contains(*part)) {
                 continue;
             }
@@ -217,7 +225,7 @@ impl<'c> Finder<'c> {
             if webhooks.is_empty() {
                 let refusal = Refusal {
                     message: Arc::clone(message),
-                    by: refused_by(message),
+                    by: refused_by(self.cluster, message),
                 };
                 self.add_refused(&refusal, fate.position);
             }
@@ -664,15 +672,27 @@ fn counted<'m>(message: &'m str, separator: &'m str) -> impl Iterator<Item = &'m
     names.map(|name| name.trim_end_matches('.'))
 }
 
-/// The policy or the authorization that a condition of a dump blames. Its text is all that is known.
-fn refused_by(message: &str) -> Option<RefusedBy> {
-    let named = |before: &str, after: char| message.split_once(before)?.1.split_once(after);
-    let user = named("is forbidden: User \"", '"').map(|(user, _)| RefusedBy::Authorization(user.into()));
-    user.or_else(|| {
-        Some(RefusedBy::Policy {
-            policy: named("ValidatingAdmissionPolicy '", '\'')?.0.into(),
-            binding: named("with binding '", '\'')?.0.into(),
-        })
+/// What a condition of a dump blames. Its text is all that is known.
+fn refused_by(cluster: &Cluster, message: &str) -> Option<RefusedBy> {
+    let named = |before: &str, after: &str| Some(message.split_once(before)?.1.split_once(after)?.0);
+    if let Some(user) = named("is forbidden: User \"", "\"") {
+        return Some(RefusedBy::Authorization(user.into()));
+    }
+    if let Some((version, kind)) =
+        named("conversion webhook for ", " failed").and_then(|of| of.split_once(", Kind="))
+    {
+        let (group, _) = split_api_version(version);
+        let mut kinds = cluster.catalog().iter().map(|(_, resource)| resource);
+        let resource = kinds.find(|resource| *resource.group == *group && *resource.kind == *kind)?;
+        let definition = format!("{}.{group}", resource.resource);
+        return Some(RefusedBy::Conversion(definition.into()));
+    }
+    if let Some(webhook) = named("webhook \"", "\"") {
+        return Some(RefusedBy::Webhook(webhook.into()));
+    }
+    Some(RefusedBy::Policy {
+        policy: named("ValidatingAdmissionPolicy '", "'")?.into(),
+        binding: named("with binding '", "'")?.into(),
     })
 }
 

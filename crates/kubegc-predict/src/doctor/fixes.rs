@@ -25,6 +25,7 @@ pub(super) struct Repair {
 
 /// The first minor release in which a node can be tainted as out of service without a feature gate.
 const OUT_OF_SERVICE_MINOR: u16 = 26;
+const WEBHOOK_CONFIGURATIONS: &str = "validatingwebhookconfigurations,mutatingwebhookconfigurations";
 const TWO_PODS: &str = "if its containers still run, two pods of a StatefulSet may use one volume";
 
 impl Finder<'_> {
@@ -60,13 +61,29 @@ impl Finder<'_> {
                         format!("kubectl auth can-i --list --as={}", quoted(user)),
                         "none: it shows what the user may do; its ClusterRole and binding may be missing",
                     )),
+                    Some(RefusedBy::Webhook(name)) => Some(fix(
+                        format!("kubectl get {WEBHOOK_CONFIGURATIONS} -o json"),
+                        format!(
+                            "none: a diagnosis with its output has the command that removes webhook {name}"
+                        ),
+                    )),
+                    Some(RefusedBy::Conversion(name)) => Some(fix(
+                        format!("kubectl get customresourcedefinitions {} -o json", quoted(name)),
+                        "none: spec.conversion names the Service of the webhook",
+                    )),
                     _ => None,
                 };
                 let actor = match &refusal.by {
-                    Some(RefusedBy::Authorization(_)) => "the administrator of the cluster's authorization",
-                    _ => "the administrator of the policy that refuses",
+                    Some(RefusedBy::Authorization(_)) => {
+                        "the administrator of the cluster's authorization".to_owned()
+                    }
+                    Some(RefusedBy::Webhook(name)) => format!("the administrator of webhook {name}"),
+                    Some(RefusedBy::Conversion(name)) => {
+                        format!("the administrator of customresourcedefinition/{name}")
+                    }
+                    _ => "the administrator of the policy that refuses".to_owned(),
                 };
-                (actor.to_owned(), fix.into_iter().collect())
+                (actor, fix.into_iter().collect())
             }
             Cause::Component { name } => {
                 let is_external = finalizers::external_components().any(|component| component == *name);

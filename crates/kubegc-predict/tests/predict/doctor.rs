@@ -378,3 +378,42 @@ fn an_object_that_has_been_terminating_for_long_is_not_healthy() {
         assert!(causes.iter().all(is_named), "{causes:?}");
     }
 }
+
+/// The condition of a namespace is all that the dump has.
+#[test]
+fn a_condition_alone_names_who_refuses() {
+    let user = "system:serviceaccount:kube-system:namespace-controller";
+    let forbidden =
+        format!("widgets.example.com is forbidden: User \"{user}\" cannot list resource \"widgets\"");
+    for (message, actor, command) in [
+        (
+            "Internal error occurred: failed calling webhook \"check.example.org\": failed to call webhook: x",
+            "the administrator of webhook check.example.org",
+            "kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations -o json",
+        ),
+        (
+            forbidden.as_str(),
+            "the administrator of the cluster's authorization",
+            "kubectl auth can-i --list --as=system:serviceaccount:kube-system:namespace-controller",
+        ),
+        (
+            "configmaps \"a\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no",
+            "the administrator of the policy that refuses",
+            "kubectl delete validatingadmissionpolicybinding b",
+        ),
+    ] {
+        let mut namespace = terminating(item("v1", "Namespace", "", "shop", json!([])), &[]);
+        namespace["spec"] = json!({ "finalizers": ["kubernetes"] });
+        namespace["status"] = json!({ "phase": "Terminating", "conditions": [{
+            "type": "NamespaceDeletionContentFailure",
+            "status": "True",
+            "message": format!("Failed to delete all resource types, 1 remaining: {message}"),
+        }] });
+        let diagnosis = cluster("1.34", &[], &[namespace]).doctor();
+        let mut causes = diagnosis.causes.iter();
+        let cause = causes
+            .find(|cause| cause.cause.word() == "RequestRefused")
+            .expect(message);
+        assert_eq!((&*cause.actor, &*cause.fixes[0].command), (actor, command));
+    }
+}
