@@ -107,11 +107,15 @@ impl Finder<'_> {
                          provider runs it in a managed cluster",
                     )),
                 }
-                fixes.extend(self.removals(&direct, is_its));
+                let removals = self.removals(&direct, is_its);
+                // Some objects wait for a controller without a finalizer.
+                if is_external || !removals.is_empty() {
+                    warnings.push(format!(
+                        "remove the finalizer while {name} can be started: nothing cleans up then"
+                    ));
+                }
+                fixes.extend(removals);
                 fixes.extend(self.listings(&direct));
-                warnings.push(format!(
-                    "remove the finalizer while {name} can be started: nothing cleans up then"
-                ));
                 let actor = if is_external { *name } else { CONTROLLER_MANAGER };
                 (actor.to_owned(), fixes)
             }
