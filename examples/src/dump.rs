@@ -61,8 +61,7 @@ pub struct AssumptionArguments {
     /// Assume that this finalizer is not removed.
     #[arg(long, value_name = "FINALIZER")]
     pub keep: Vec<String>,
-    /// Assume that a component outside of kube-controller-manager acts, or does not:
-    /// `cloud-controller-manager=off`.
+    /// Assume that a controller or another component acts, or does not: `cloud-controller-manager=off`.
     #[arg(long, value_name = "COMPONENT=on|off", value_parser = component)]
     pub assume: Vec<(String, bool)>,
     /// Assume that this admission webhook cannot be reached.
