@@ -31,7 +31,7 @@ pub(crate) struct Silent {
 
 /// The time after which a controller does not act, although an object waits for nothing else in the dump. It
 /// may have waited for something that ended just before the dump was made, or the controller began to run.
-const LONG_OVERDUE: Duration = Duration::from_secs(3_600);
+pub(crate) const LONG_OVERDUE: Duration = Duration::from_secs(3_600);
 const TTL_AFTER_FINISHED: &str = "ttl-after-finished-controller";
 
 /// The components outside of kube-controller-manager that do not act: an object that waits for nothing else

@@ -180,6 +180,9 @@ impl Cause {
     }
 }
 
+/// The controllers that delete storage, which may fail without an end. Forecasts assume that they succeed.
+pub(super) const STORAGE_DELETERS: [&str; 2] = ["external-provisioner", "persistentvolume-binder-controller"];
+
 /// Maximum number of objects that a sentence, or a list of fixes, names.
 pub(super) const NAMED_MAX: usize = 3;
 

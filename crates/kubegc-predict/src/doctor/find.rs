@@ -21,10 +21,14 @@ use kubegc_core::{
 };
 use kubegc_sim::{ApiServer, StoredObject};
 
-use super::{Blocked, Cause, RootCause, cause::NAMED_MAX};
+use super::{
+    Blocked, Cause, RootCause,
+    cause::{NAMED_MAX, STORAGE_DELETERS},
+};
 use crate::{
     BlockedBy, BrokenExtension, Cluster, Extension, Fate, Finding, Missing, ObjectFate, Step, Wait,
     cluster::{DELETING, HAS_CONTENT, Relation},
+    evidence::LONG_OVERDUE,
     report::{sentence, span},
     run::deletion_requested_at,
 };
@@ -346,6 +350,12 @@ impl<'c> Finder<'c> {
         if cluster.leaks_job_tracking(fate.position, &meta) {
             return Some(Cause::JobTracking);
         }
+        if matches!(fate.fate, Fate::Deleted { .. }) {
+            let lasted = self.now.since(deletion_requested_at(&meta)?);
+            return storage_deleter(&meta)
+                .filter(|_| lasted > LONG_OVERDUE)
+                .map(|name| Cause::Component { name });
+        }
         let Fate::Undetermined { missing, .. } = &fate.fate else {
             return None;
         };
@@ -430,8 +440,12 @@ impl<'c> Finder<'c> {
     /// The objects that a cause blocks, with the number of objects between: breadth first from those that
     /// wait for it directly.
     fn blocked(&self, cause: &Cause, roots: &BTreeSet<u32>) -> Vec<(u32, usize)> {
-        // The forecast assumes that this cause ends.
-        let is_unforeseen = *cause == Cause::JobTracking;
+        // The forecast assumes that these causes end.
+        let is_unforeseen = match cause {
+            Cause::JobTracking => true,
+            Cause::Component { name } => STORAGE_DELETERS.contains(name),
+            _ => false,
+        };
         let is_blocked = |at: u32| match self.fates.get(&at).map(|fate| &fate.fate) {
             Some(Fate::Terminating { .. }) => true,
             Some(Fate::Undetermined { .. }) => self.has_fact(at, DELETING),
@@ -556,14 +570,21 @@ impl<'c> Finder<'c> {
             }
             Cause::Component { name } => {
                 let silent = cluster.silent.iter().find(|silent| silent.component == *name);
-                evidence.push(match silent {
-                    Some(silent) => format!(
+                let waiting = blocks.iter().find(|_| STORAGE_DELETERS.contains(name));
+                let waiting = waiting.and_then(|one| Some((one, one.since?)));
+                evidence.push(match (silent, waiting) {
+                    (Some(silent), _) => format!(
                         "{} has waited for it for {}, and it normally acts within {}",
                         silent.object.short(),
                         span(silent.lasted),
                         span(silent.within)
                     ),
-                    None => "it is assumed not to act".to_owned(),
+                    (None, Some((one, since))) => format!(
+                        "{} has waited for it for {}: it does not run, or cannot delete the storage",
+                        one.object.short(),
+                        span(self.now.since(since))
+                    ),
+                    (None, None) => "it is assumed not to act".to_owned(),
                 });
             }
             Cause::Finalizer { name } => evidence.push(cluster.similarity(name)),
@@ -643,6 +664,13 @@ impl<'c> Finder<'c> {
     pub(super) fn meta(&self, blocked: &Blocked) -> Option<ObjectMeta> {
         Some(self.cluster.snapshot.view(blocked.position as usize)?.meta())
     }
+}
+
+/// The controller that deletes the storage of a volume before it removes its finalizer.
+fn storage_deleter(meta: &ObjectMeta) -> Option<&'static str> {
+    let owners = meta.finalizers.iter().filter_map(|name| finalizers::find(name));
+    let mut names = owners.map(|known| known.owner.name());
+    names.find(|name| STORAGE_DELETERS.contains(name))
 }
 
 /// The messages of the true conditions of this type of a terminating namespace.

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::{
     Blocked, Cause, Fix, JOB_TRACKING, ReferenceProblem,
-    cause::{NAMED_MAX, names},
+    cause::{NAMED_MAX, STORAGE_DELETERS, names},
     find::Finder,
     quoted,
 };
@@ -94,8 +94,9 @@ impl Finder<'_> {
                     })
                 };
                 let mut fixes = Vec::new();
+                let has_events = is_external || STORAGE_DELETERS.contains(name);
                 match all.first() {
-                    Some(first) if is_external => {
+                    Some(first) if has_events => {
                         let command = cluster.command("describe", first, "");
                         let risk =
                             format!("none: its Events name the failure if {name} runs; otherwise start it");
@@ -116,7 +117,9 @@ impl Finder<'_> {
                 }
                 fixes.extend(removals);
                 fixes.extend(self.listings(&direct));
-                let actor = if is_external { *name } else { CONTROLLER_MANAGER };
+                // The provisioner runs beside the driver.
+                let is_outside = is_external || *name == "external-provisioner";
+                let actor = if is_outside { *name } else { CONTROLLER_MANAGER };
                 (actor.to_owned(), fixes)
             }
             Cause::Finalizer { name } => {

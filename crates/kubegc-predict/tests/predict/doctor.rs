@@ -417,3 +417,29 @@ fn a_condition_alone_names_who_refuses() {
         assert_eq!((&*cause.actor, &*cause.fixes[0].command), (actor, command));
     }
 }
+
+/// The provisioner of a volume may be absent, or fail.
+#[test]
+fn a_volume_whose_storage_is_not_deleted_is_no_healthy_one() {
+    let name = "external-provisioner.volume.kubernetes.io/finalizer";
+    let mut volume = terminating(item("v1", "PersistentVolume", "", "disk", json!([])), &[name]);
+    volume["metadata"]["annotations"] = json!({ "pv.kubernetes.io/provisioned-by": "csi.example.com" });
+    volume["spec"] = json!({
+        "persistentVolumeReclaimPolicy": "Delete",
+        "claimRef": { "namespace": "shop", "name": "data", "uid": "gone" },
+        "csi": { "driver": "csi.example.com", "volumeHandle": "1" },
+    });
+    volume["status"] = json!({ "phase": "Released" });
+    let mut clock = item("v1", "ConfigMap", "shop", "clock", json!([]));
+    clock["metadata"]["creationTimestamp"] = "2026-05-01T12:00:00Z".into();
+    let diagnosis = cluster("1.34", &["all"], &[volume, clock]).doctor();
+    let text = diagnosis.to_text(8);
+    for part in [
+        "external-provisioner does not act, since 2026-05-01 10:00:00 UTC (2h)",
+        "evidence: persistentvolume/disk has waited for it for 2h: it does not run, or cannot delete the storage",
+        "fix: kubectl describe persistentvolumes disk",
+        "this leaks the storage behind the volume, with its cost",
+    ] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+}
