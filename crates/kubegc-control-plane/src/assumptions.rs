@@ -20,10 +20,10 @@ pub struct Assumptions {
     /// Whether terminating pods end after their grace period, except those on nodes whose kubelets do not
     /// run. Default: they do.
     pub pods_end: bool,
-    /// Finalizers, and components by their names in [`FINALIZERS`](crate::finalizers::FINALIZERS), of which it
-    /// is known whether they are removed, or act. Default: none. Otherwise the controllers of
-    /// kube-controller-manager, the cloud controller manager and the CSI sidecars act, and the finalizers of
-    /// operators remain.
+    /// Finalizers, and components by their names in [`FINALIZERS`](crate::finalizers::FINALIZERS), of which
+    /// it is known whether they are removed, or act. Default: none. Otherwise the controllers of
+    /// kube-controller-manager, the cloud controller manager and the CSI sidecars act, and the finalizers
+    /// of operators remain.
     pub acting: BTreeMap<Arc<str>, bool>,
     /// The names of admission webhooks, and of CustomResourceDefinitions with conversion webhooks, that
     /// cannot be reached. Default: those whose Service does not exist.
