@@ -121,7 +121,6 @@ impl fmt::Display for Assumptions {
         } else {
             "pods never end; "
         })?;
-        f.write_str("cloud and CSI controllers remove their finalizers; ")?;
         for (name, acts) in &self.acting {
             let (verb, other) = if name.contains('/') || name.contains('.') {
                 ("is removed", "is not removed")
@@ -130,7 +129,11 @@ impl fmt::Display for Assumptions {
             };
             write!(f, "{name} {}; ", if *acts { verb } else { other })?;
         }
-        f.write_str("other finalizers stay; ")?;
+        let is_off = |component| self.acting.get(component) == Some(&false);
+        if finalizers::external_components().any(is_off) {
+            f.write_str("other ")?;
+        }
+        f.write_str("cloud and CSI controllers remove their finalizers; other finalizers stay; ")?;
         if !self.unreachable_webhooks.is_empty() {
             let names = self.unreachable_webhooks.join(", ");
             write!(f, "the webhooks {names} cannot be reached; ")?;
@@ -183,10 +186,10 @@ mod tests {
             ]
             .into(),
         };
-        let text = "pods never end; cloud and CSI controllers remove their finalizers; a.io/b is removed; c does not \
-                    act; other finalizers stay; the webhooks c, d cannot be reached; the APIs e/v1 are not available; \
-                    no storage is deleted; nodes that are not in the dump are ready; the cloud provider was queried \
-                    about these nodes: n1, n2; no other controller creates objects again";
+        let text = "pods never end; a.io/b is removed; c does not act; cloud and CSI controllers remove their \
+                    finalizers; other finalizers stay; the webhooks c, d cannot be reached; the APIs e/v1 are not \
+                    available; no storage is deleted; nodes that are not in the dump are ready; the cloud provider \
+                    was queried about these nodes: n1, n2; no other controller creates objects again";
         assert_eq!(all.to_string(), text);
     }
 }
