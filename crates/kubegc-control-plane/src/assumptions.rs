@@ -129,7 +129,7 @@ impl fmt::Display for Assumptions {
             };
             write!(f, "{name} {}; ", if *acts { verb } else { other })?;
         }
-        let is_off = |component| self.acting.get(component) == Some(&false);
+        let is_off = |component: &'static str| self.acting.get(component) == Some(&false);
         if finalizers::external_components().any(is_off) {
             f.write_str("other ")?;
         }
