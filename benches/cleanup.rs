@@ -147,7 +147,7 @@ fn planners(criterion: &mut Criterion) {
         group.throughput(Throughput::Elements((fixture.pods + fixture.jobs) as u64));
         for controller in controllers_of(fixture) {
             let resources = controller.info().resources.iter().copied();
-            let mut cache = Cache::new(resources, controller.indexes().iter().copied());
+            let mut cache = Cache::new(resources, controller.info().indexes.iter().copied());
             for (resource, records) in lists(&cluster, &*controller) {
                 cache.set_listed(resource, Ok(()));
                 cache.replace(resource, records);

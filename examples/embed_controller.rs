@@ -45,7 +45,7 @@ async fn plan(store: &SharedApiServer, now: Timestamp) -> Result<(), Box<dyn Err
 
     // The facts: all objects of the resources that the controller reads.
     let needed = controller.info().resources.iter().copied();
-    let mut cache = Cache::new(needed.clone(), controller.indexes().iter().copied());
+    let mut cache = Cache::new(needed.clone(), controller.info().indexes.iter().copied());
     for resource in needed {
         let list = store.list_objects(resources.find(resource)?, None).await?;
         let records = list.items.iter().map(|item| documents.read(resource, item));

@@ -27,7 +27,7 @@ use kubegc_core::{
 
 use crate::{
     Action, Cache, Change, Context, Controller, Decision, Info, Key, Missing, OnError, Read, Reason, Sent,
-    Subject, Timing, controller::read,
+    Timing, controller::read,
 };
 
 /// The feature gate `APIServerIdentity`: alpha from 1.20, beta and on from 1.26.
@@ -86,29 +86,13 @@ fn expiry(id: &ObjectId, record: &Record, cx: &Context<'_>) -> Result<Option<Tim
     }))
 }
 
-fn decide(cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
-    let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
-    if record.meta.is_deleting() {
-        return keep("Terminating", "it is being deleted");
-    }
-    let reason = match expiry(id, record, cx)? {
-        Some(expiry) if expiry >= cx.now => return keep("Renewed", "its API server has renewed it"),
-        Some(_) => Reason::new("Expired", "its API server has not renewed it in time"),
-        None => Reason::new("Invalid", "its renewal time or duration is not set"),
-    };
-    let action = Action::new(Resource::Leases, &record.meta, reason)
-        .after_reading(Read::unchanged(Resource::Leases, record))
-        .delete(cx.wire, Sent::Nothing, DeleteOptions::default())
-        .on_error(OnError::ReportUnlessNotFound);
-    Ok(Decision::act(action))
-}
-
 static INFO: Info = Info {
     name: "kube-apiserver-identity-lease-garbage-collector",
     summary: "deletes the identity Leases of API servers that no longer renew them",
     resources: &[Resource::Leases],
     permissions: &[(Resource::Leases, "", &["delete"])],
     upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controlplane/controller/apiserverleasegc/gc_controller.go",
+    ..Info::BASE
 };
 
 impl Controller for ApiServerLeases {
@@ -135,13 +119,23 @@ impl Controller for ApiServerLeases {
         );
     }
 
-    fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
-        match cx.subject(Resource::Leases, key) {
-            Subject::Found(id, record) if self.concerns(&record.meta) => {
-                decide(cx, &id, record).unwrap_or_else(|missing| Decision::unknown(id, missing))
-            }
-            Subject::Found(..) => Decision::default(),
-            Subject::Settled(decision) => decision,
+    fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
+        if !self.concerns(&record.meta) {
+            return Ok(Decision::default());
         }
+        let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
+        if record.meta.is_deleting() {
+            return keep("Terminating", "it is being deleted");
+        }
+        let reason = match expiry(id, record, cx)? {
+            Some(expiry) if expiry >= cx.now => return keep("Renewed", "its API server has renewed it"),
+            Some(_) => Reason::new("Expired", "its API server has not renewed it in time"),
+            None => Reason::new("Invalid", "its renewal time or duration is not set"),
+        };
+        let action = Action::new(Resource::Leases, &record.meta, reason)
+            .after_reading(Read::unchanged(Resource::Leases, record))
+            .delete(cx.wire, Sent::Nothing, DeleteOptions::default())
+            .on_error(OnError::ReportUnlessNotFound);
+        Ok(Decision::act(action))
     }
 }

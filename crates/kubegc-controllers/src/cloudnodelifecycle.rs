@@ -27,8 +27,7 @@ use kubegc_core::{
 
 use crate::{
     Action, Cloud, CloudQuery, Context, Controller, Decision, End, FailureEvent, FieldChange, Form, Found,
-    Info, Key, Missing, OnError, Reason, Sent, Steps, Subject, Timing, Wire, Write, controller::read,
-    sequence::Port,
+    Info, Missing, OnError, Reason, Sent, Steps, Timing, Wire, Write, controller::read, sequence::Port,
 };
 
 /// The reason of the Event is `DeletingNode`, and the sentence its message.
@@ -71,76 +70,6 @@ impl CloudNodeLifecycle {
             has_event_reason: version.has(EVENT_HAS_REASON),
             has_failure_event: version.has(FAILURE_HAS_EVENT),
             guards_taints: version.has(TAINTS_ARE_GUARDED),
-        }
-    }
-
-    fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
-        let keep = |code, message: &'static str| Decision::keep(id.clone(), Reason::new(code, message));
-        let node = cx.body(id, record, Record::node)?;
-        read(&node.conditions, id, "status.conditions")?;
-        let has_taint = |key| {
-            let taint = no_schedule(key);
-            let taints = read(&node.taints, id, "spec.taints")?;
-            Ok(taints.iter().any(|known| known.matches(&taint)))
-        };
-        if node.is_ready() == Some(true) {
-            if !has_taint(SHUTDOWN_TAINT)? {
-                return Ok(keep("Ready", "it is ready"));
-            }
-            let reason = Reason::new("ReadyAgain", "it is ready, and still has the shutdown taint");
-            return Ok(self.write_taint(cx.wire, id, FieldChange::RemoveTaint, reason));
-        }
-        if !self.uninitialized_grace.is_zero() {
-            let has_provider_id = !read(&node.provider_id, id, "spec.providerID")?.is_empty();
-            if !has_provider_id && has_taint(UNINITIALIZED_TAINT)? {
-                let created = record.meta.creation_timestamp.ok_or_else(|| Missing::Field {
-                    object: id.clone(),
-                    field: "metadata.creationTimestamp",
-                })?;
-                let until = created.saturating_add(self.uninitialized_grace);
-                if cx.now < until {
-                    let kept = keep(
-                        "Uninitialized",
-                        "no cloud provider has initialized it yet, and it is younger than the grace period",
-                    );
-                    return Ok(kept.requeue_at(until));
-                }
-            }
-        }
-        let Some(response) = cx.cloud.filter(|response| response.node_uid == id.uid) else {
-            let provider_id = Arc::clone(read(&node.provider_id, id, "spec.providerID")?);
-            let query = CloudQuery {
-                node: id.clone(),
-                provider_id,
-            };
-            return Ok(Decision {
-                cloud_query: Some(query),
-                ..Decision::default()
-            });
-        };
-        let failed = |question: &str, message: &str| Missing::Outside {
-            question: format!("whether {id} {question} in the cloud").into(),
-            message: message.into(),
-        };
-        match &response.exists {
-            Cloud::No => return Ok(self.delete(cx, id, record)),
-            Cloud::Yes => {}
-            Cloud::NotImplemented => return Err(failed("exists", "not implemented")),
-            Cloud::Failed(message) => return Err(failed("exists", message)),
-        }
-        match &response.is_shut_down {
-            Cloud::Yes if has_taint(SHUTDOWN_TAINT)? => Ok(keep(
-                "AlreadyTainted",
-                "it is shut down in the cloud, and has the shutdown taint",
-            )),
-            Cloud::Yes => {
-                let reason = Reason::new("ShutDown", "it is shut down in the cloud");
-                Ok(self.write_taint(cx.wire, id, FieldChange::AddTaint, reason))
-            }
-            Cloud::No | Cloud::NotImplemented => {
-                Ok(keep("Running", "it exists in the cloud, and is not shut down"))
-            }
-            Cloud::Failed(message) => Err(failed("is shut down", message)),
         }
     }
 
@@ -259,6 +188,7 @@ static INFO: Info = Info {
     resources: &[Resource::Nodes],
     permissions: &[(Resource::Nodes, "", &["delete", "patch"])],
     upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/staging/src/k8s.io/cloud-provider/controllers/nodelifecycle/node_lifecycle_controller.go",
+    ..Info::BASE
 };
 
 impl Controller for CloudNodeLifecycle {
@@ -270,12 +200,73 @@ impl Controller for CloudNodeLifecycle {
         Timing::every(Duration::from_secs(5))
     }
 
-    fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
-        match cx.subject(Resource::Nodes, key) {
-            Subject::Found(id, record) => self
-                .decide(cx, &id, record)
-                .unwrap_or_else(|missing| Decision::unknown(id, missing)),
-            Subject::Settled(decision) => decision,
+    fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
+        let keep = |code, message: &'static str| Decision::keep(id.clone(), Reason::new(code, message));
+        let node = cx.body(id, record, Record::node)?;
+        read(&node.conditions, id, "status.conditions")?;
+        let has_taint = |key| {
+            let taint = no_schedule(key);
+            let taints = read(&node.taints, id, "spec.taints")?;
+            Ok(taints.iter().any(|known| known.matches(&taint)))
+        };
+        if node.is_ready() == Some(true) {
+            if !has_taint(SHUTDOWN_TAINT)? {
+                return Ok(keep("Ready", "it is ready"));
+            }
+            let reason = Reason::new("ReadyAgain", "it is ready, and still has the shutdown taint");
+            return Ok(self.write_taint(cx.wire, id, FieldChange::RemoveTaint, reason));
+        }
+        if !self.uninitialized_grace.is_zero() {
+            let has_provider_id = !read(&node.provider_id, id, "spec.providerID")?.is_empty();
+            if !has_provider_id && has_taint(UNINITIALIZED_TAINT)? {
+                let created = record.meta.creation_timestamp.ok_or_else(|| Missing::Field {
+                    object: id.clone(),
+                    field: "metadata.creationTimestamp",
+                })?;
+                let until = created.saturating_add(self.uninitialized_grace);
+                if cx.now < until {
+                    let kept = keep(
+                        "Uninitialized",
+                        "no cloud provider has initialized it yet, and it is younger than the grace period",
+                    );
+                    return Ok(kept.requeue_at(until));
+                }
+            }
+        }
+        let Some(response) = cx.cloud.filter(|response| response.node_uid == id.uid) else {
+            let provider_id = Arc::clone(read(&node.provider_id, id, "spec.providerID")?);
+            let query = CloudQuery {
+                node: id.clone(),
+                provider_id,
+            };
+            return Ok(Decision {
+                cloud_query: Some(query),
+                ..Decision::default()
+            });
+        };
+        let failed = |question: &str, message: &str| Missing::Outside {
+            question: format!("whether {id} {question} in the cloud").into(),
+            message: message.into(),
+        };
+        match &response.exists {
+            Cloud::No => return Ok(self.delete(cx, id, record)),
+            Cloud::Yes => {}
+            Cloud::NotImplemented => return Err(failed("exists", "not implemented")),
+            Cloud::Failed(message) => return Err(failed("exists", message)),
+        }
+        match &response.is_shut_down {
+            Cloud::Yes if has_taint(SHUTDOWN_TAINT)? => Ok(keep(
+                "AlreadyTainted",
+                "it is shut down in the cloud, and has the shutdown taint",
+            )),
+            Cloud::Yes => {
+                let reason = Reason::new("ShutDown", "it is shut down in the cloud");
+                Ok(self.write_taint(cx.wire, id, FieldChange::AddTaint, reason))
+            }
+            Cloud::No | Cloud::NotImplemented => {
+                Ok(keep("Running", "it exists in the cloud, and is not shut down"))
+            }
+            Cloud::Failed(message) => Err(failed("is shut down", message)),
         }
     }
 }

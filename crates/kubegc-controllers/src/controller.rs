@@ -12,16 +12,16 @@ use crate::{Action, Cache, Change, Index, Key, Missing, Reason, Steps, Wire};
 /// One controller of Kubernetes, or the part of it that deletes objects or changes finalizers and owner
 /// references.
 ///
-/// [`reconcile`](Self::reconcile) makes all decisions. The batch planner, the [`Manager`](crate::Manager)
-/// under a live driver, and simulations all call it. It is pure: the same cache, key and context give the
-/// same decision.
+/// [`decide`](Self::decide) makes all decisions, and [`reconcile`](Self::reconcile) calls it for a key. The
+/// batch planner, the [`Manager`](crate::Manager) under a live driver, and simulations all reconcile. It is
+/// pure: the same cache, key and context give the same decision.
 ///
 /// # Examples
 /// A controller that deletes ConfigMaps named `scratch` an hour after their creation:
 /// ```
 /// use std::time::Duration;
-/// use kubegc_controllers::{Action, Context, Controller, Decision, Info, Key, OnError, Reason, Sent, Subject};
-/// use kubegc_core::{DeleteOptions, record::Resource};
+/// use kubegc_controllers::{Action, Context, Controller, Decision, Info, Missing, OnError, Reason, Sent};
+/// use kubegc_core::{DeleteOptions, record::{ObjectId, Record, Resource}};
 ///
 /// #[derive(Debug)]
 /// struct Scratch;
@@ -31,7 +31,7 @@ use crate::{Action, Cache, Change, Index, Key, Missing, Reason, Steps, Wire};
 ///     summary: "deletes ConfigMaps named scratch after an hour",
 ///     resources: &[Resource::ConfigMaps],
 ///     permissions: &[(Resource::ConfigMaps, "", &["delete"])],
-///     upstream: "",
+///     ..Info::BASE
 /// };
 ///
 /// impl Controller for Scratch {
@@ -39,35 +39,28 @@ use crate::{Action, Cache, Change, Index, Key, Missing, Reason, Steps, Wire};
 ///         &INFO
 ///     }
 ///
-///     fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
-///         let (id, record) = match cx.subject(Resource::ConfigMaps, key) {
-///             Subject::Found(id, record) => (id, record),
-///             Subject::Settled(decision) => return decision,
-///         };
-///         let Some(created) = record.meta.creation_timestamp.filter(|_| &*key.name == "scratch") else {
-///             return Decision::keep(id, Reason::new("NotScratch", "it is not named scratch"));
+///     fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
+///         let Some(created) = record.meta.creation_timestamp.filter(|_| &*id.name == "scratch") else {
+///             return Ok(Decision::keep(id.clone(), Reason::new("NotScratch", "it is not named scratch")));
 ///         };
 ///         let due = created.saturating_add(Duration::from_secs(3_600));
 ///         if due > cx.now {
-///             return Decision::keep(id, Reason::new("Young", "it is younger than an hour")).requeue_at(due);
+///             let young = Reason::new("Young", "it is younger than an hour");
+///             return Ok(Decision::keep(id.clone(), young).requeue_at(due));
 ///         }
 ///         let action = Action::new(Resource::ConfigMaps, &record.meta, Reason::new("Old", "it is an hour old"));
-///         Decision::act(action.delete(cx.wire, Sent::Uid, DeleteOptions::default()).on_error(OnError::RetryUnlessNotFound))
+///         let action = action.delete(cx.wire, Sent::Uid, DeleteOptions::default());
+///         Ok(Decision::act(action.on_error(OnError::RetryUnlessNotFound)))
 ///     }
 /// }
 /// ```
 pub trait Controller: fmt::Debug + Send + Sync {
-    /// Name, resources and permissions.
+    /// Name, resources, indexes and permissions.
     fn info(&self) -> &'static Info;
 
     /// When keys are reconciled, and how failures are retried.
     fn timing(&self) -> Timing {
         Timing::default()
-    }
-
-    /// The indexes over the cache that the controller reads.
-    fn indexes(&self) -> &'static [&'static Index] {
-        &[]
     }
 
     /// Adds the keys that a change affects. The cache already contains it. Duplicates are allowed.
@@ -96,23 +89,25 @@ pub trait Controller: fmt::Debug + Send + Sync {
         &[]
     }
 
-    /// The objects that the controller may change if it [cannot decide](Decision::unknown) about an object.
+    /// Decides about the object of a key, whose metadata was read in full. Controllers whose keys are not
+    /// objects of the first resource override [`reconcile`](Self::reconcile) instead.
     ///
-    /// Default: the object itself.
-    fn may_change(&self, _undecided: Resource) -> &'static [MayChange] {
-        &[MayChange::Itself]
+    /// Default: nothing is done.
+    ///
+    /// # Errors
+    /// A fact that decides is missing.
+    fn decide(&self, _cx: &Context<'_>, _id: &ObjectId, _record: &Record) -> Result<Decision, Missing> {
+        Ok(Decision::default())
     }
 
     /// Reconciles one key.
-    fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision;
-
-    /// The same for callers that do not read [`Decision::kept`], which may be left empty. A controller whose
-    /// keys each cover many objects saves a reason per object, and one whose reasons are formatted saves
-    /// that.
     ///
-    /// Default: [`reconcile`](Self::reconcile).
-    fn reconcile_work(&self, cx: &Context<'_>, key: &Key) -> Decision {
-        self.reconcile(cx, key)
+    /// Default: [`decide`](Self::decide) about the object of the first resource.
+    fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
+        let first = self.info().resources.first();
+        first.map_or_else(Decision::default, |resource| {
+            cx.about(*resource, key, |id, record| self.decide(cx, id, record))
+        })
     }
 }
 
@@ -123,10 +118,6 @@ impl<C: Controller + ?Sized> Controller for Arc<C> {
 
     fn timing(&self) -> Timing {
         (**self).timing()
-    }
-
-    fn indexes(&self) -> &'static [&'static Index] {
-        (**self).indexes()
     }
 
     fn affected(&self, cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
@@ -141,16 +132,12 @@ impl<C: Controller + ?Sized> Controller for Arc<C> {
         (**self).verbs_on_all_resources()
     }
 
-    fn may_change(&self, undecided: Resource) -> &'static [MayChange] {
-        (**self).may_change(undecided)
+    fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
+        (**self).decide(cx, id, record)
     }
 
     fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
         (**self).reconcile(cx, key)
-    }
-
-    fn reconcile_work(&self, cx: &Context<'_>, key: &Key) -> Decision {
-        (**self).reconcile_work(cx, key)
     }
 }
 
@@ -165,11 +152,39 @@ pub struct Info {
     pub summary: &'static str,
     /// The resources that it lists and watches, the one that its keys belong to first.
     pub resources: &'static [Resource],
+    /// The indexes over the cache that it reads.
+    pub indexes: &'static [&'static Index],
     /// Permissions in addition to get, list and watch of `resources`: resource, subresource, upstream's
     /// verbs.
     pub permissions: &'static [(Resource, &'static str, &'static [&'static str])],
+    /// The objects that it may change if it [cannot decide](Decision::unknown) about an object of the first
+    /// resource.
+    pub may_change: &'static [MayChange],
     /// Permalink to upstream's source at a release tag.
     pub upstream: &'static str,
+}
+
+impl Info {
+    /// No resources, indexes and permissions; it may change the object that it decides about.
+    pub const BASE: Self = Self {
+        name: "",
+        summary: "",
+        resources: &[],
+        indexes: &[],
+        permissions: &[],
+        may_change: &[MayChange::Itself],
+        upstream: "",
+    };
+
+    /// The objects that the controller may change if it [cannot decide](Decision::unknown) about an object of
+    /// this resource.
+    #[must_use]
+    pub fn may_change(&self, undecided: Resource) -> &'static [MayChange] {
+        match self.resources.first() == Some(&undecided) {
+            true => self.may_change,
+            false => &[MayChange::Itself],
+        }
+    }
 }
 
 /// Objects that a controller may change, by their relation to the object about which it cannot decide.
@@ -251,40 +266,29 @@ pub struct Context<'a> {
     pub deadlines: &'a Deadlines,
     /// The cloud provider's response about the object of this key; `None` if there was no query.
     pub cloud: Option<&'a CloudResponse>,
-    /// Consecutive failures of the key.
-    pub failures: u32,
+    /// Whether [`Decision::kept`] is read. If not, controllers whose keys each cover many objects, or whose
+    /// reasons are formatted, leave it empty.
+    pub notes_kept: bool,
 }
 
 /// Names that a controller watches, each with the time at which it acts on it, such as the quarantine of
 /// podgc.
 pub type Deadlines = BTreeMap<Arc<str>, Timestamp>;
 
-/// The object of a key, or the decision if there is none.
-#[expect(clippy::exhaustive_enums, reason = "it is found or it is not")]
-#[expect(clippy::large_enum_variant, reason = "it is matched at once")]
-#[derive(Debug)]
-pub enum Subject<'a> {
-    /// The object.
-    Found(ObjectId, &'a Record),
-    /// The object does not exist, or its metadata was not read.
-    Settled(Decision),
-}
-
 impl<'a> Context<'a> {
-    /// The object of a key. Nothing is decided about an object without a uid, or whose metadata was not read
-    /// in full.
-    #[must_use]
-    pub fn subject(&self, resource: Resource, key: &Key) -> Subject<'a> {
+    /// Decides about the object of a key. Without an object there is nothing to do, and nothing is decided
+    /// about one without a uid, or whose metadata was not read in full.
+    pub fn about(
+        &self,
+        resource: Resource,
+        key: &Key,
+        decide: impl FnOnce(&ObjectId, &'a Record) -> Result<Decision, Missing>,
+    ) -> Decision {
         let Some(record) = self.cache.get(resource, key) else {
-            return Subject::Settled(Decision::default());
+            return Decision::default();
         };
-        let id = record.id(resource);
-        if record.has_whole_meta && !record.meta.uid.is_empty() {
-            Subject::Found(id, record)
-        } else {
-            let missing = Missing::Metadata { object: id.clone() };
-            Subject::Settled(Decision::unknown(id, missing))
-        }
+        let decided = whole(resource, record).and_then(|id| decide(&id, record));
+        decided.unwrap_or_else(|missing| Decision::unknown(record.id(resource), missing))
     }
 
     /// The fields of an object, by an accessor such as [`Record::job`].
@@ -298,6 +302,18 @@ impl<'a> Context<'a> {
         accessor: impl Fn(&'r Record) -> Option<&'r B>,
     ) -> Result<&'r B, Missing> {
         accessor(record).ok_or_else(|| Missing::Object { object: id.clone() })
+    }
+}
+
+/// The identity of an object whose metadata was read.
+///
+/// # Errors
+/// It has no uid, or its metadata was not read in full.
+pub(crate) fn whole(resource: Resource, record: &Record) -> Result<ObjectId, Missing> {
+    let object = record.id(resource);
+    match record.has_whole_meta && !object.uid.is_empty() {
+        true => Ok(object),
+        false => Err(Missing::Metadata { object }),
     }
 }
 

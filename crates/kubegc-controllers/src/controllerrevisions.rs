@@ -36,7 +36,7 @@ use kubegc_core::{
 
 use crate::{
     Action, Cache, Change, Context, Controller, Decision, Index, Info, Key, MayChange, Missing, OnError,
-    Reason, Sent, Subject,
+    Reason, Sent,
     controller::read,
     owner::{
         Claimer, UNREAD_PODS, controlled, push_adopters, push_controller, push_labels, push_orphan,
@@ -145,27 +145,6 @@ impl DaemonSetHistory {
             orphans: &ORPHANED_REVISIONS,
         };
         claimer.claim(cx, &namespace, &owned, |_| Ok(true))
-    }
-
-    fn decide(
-        &self,
-        cx: &Context<'_>,
-        key: &Key,
-        id: &ObjectId,
-        record: &Record,
-    ) -> Result<Decision, Missing> {
-        if record.meta.is_deleting() {
-            let reason = Reason::new("Terminating", "it is being deleted");
-            return Ok(Decision::keep(id.clone(), reason));
-        }
-        let actions = self.claim(cx, key, id, record)?;
-        if actions.is_empty() {
-            return daemon_set(cx, key, id, record);
-        }
-        Ok(Decision {
-            actions,
-            ..Decision::default()
-        })
     }
 }
 
@@ -277,38 +256,6 @@ fn without_revisions(
     (!has_any && is_listed).then(|| Decision::keep(id.clone(), reason))
 }
 
-fn stateful_set(cx: &Context<'_>, key: &Key, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
-    if let Some(kept) = without_revisions(cx, key, id, record, &REVISIONS_BY_STATEFUL_SET) {
-        return Ok(kept);
-    }
-    let set = cx.body(id, record, Record::stateful_set)?;
-    let limit = *read(&set.revision_history_limit, id, "spec.revisionHistoryLimit")?;
-    let owner = Owner {
-        id,
-        record,
-        limit: usize::try_from(limit.unwrap_or(10)).unwrap_or(usize::MAX),
-        observed_generation: *read(&set.observed_generation, id, "status.observedGeneration")?,
-    };
-    let all = revisions(cx, key, &owner, &REVISIONS_BY_STATEFUL_SET)?;
-    let mut live = hashes(cx, key, &owner, &PODS_BY_STATEFUL_SET);
-    live.insert(Arc::clone(read(
-        &set.current_revision,
-        id,
-        "status.currentRevision",
-    )?));
-    live.insert(Arc::clone(read(
-        &set.update_revision,
-        id,
-        "status.updateRevision",
-    )?));
-    let judged: Vec<_> = all
-        .into_iter()
-        .map(|record| (record, live.contains(&record.meta.name)))
-        .collect();
-    let old = judged.iter().filter(|(_, is_live)| !is_live).count();
-    Ok(truncate(cx, &owner, judged, old.saturating_sub(owner.limit)))
-}
-
 fn daemon_set(cx: &Context<'_>, key: &Key, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
     if let Some(kept) = without_revisions(cx, key, id, record, &REVISIONS_BY_DAEMON_SET) {
         return Ok(kept);
@@ -349,7 +296,9 @@ static STATEFUL_SET_INFO: Info = Info {
         Resource::ControllerRevisions,
         Resource::Pods,
     ],
+    indexes: &[&REVISIONS_BY_STATEFUL_SET, &PODS_BY_STATEFUL_SET, &UNREAD_PODS],
     permissions: &[(Resource::ControllerRevisions, "", &["delete"])],
+    may_change: &[MayChange::LiveDependents(Resource::ControllerRevisions)],
     upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/statefulset/stateful_set_control.go",
 };
 
@@ -361,7 +310,15 @@ static DAEMON_SET_INFO: Info = Info {
         Resource::ControllerRevisions,
         Resource::Pods,
     ],
+    indexes: &[
+        &REVISIONS_BY_DAEMON_SET,
+        &PODS_BY_DAEMON_SET,
+        &UNREAD_PODS,
+        &ORPHANED_REVISIONS,
+        &DAEMON_SETS_BY_SELECTOR,
+    ],
     permissions: &[(Resource::ControllerRevisions, "", &["delete", "patch"])],
+    may_change: &[MayChange::Adopted(Resource::ControllerRevisions)],
     upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/daemon/update.go",
 };
 
@@ -379,51 +336,48 @@ impl Controller for StatefulSetHistory {
         &STATEFUL_SET_INFO
     }
 
-    fn may_change(&self, _undecided: Resource) -> &'static [MayChange] {
-        &[MayChange::LiveDependents(Resource::ControllerRevisions)]
-    }
-
-    fn indexes(&self) -> &'static [&'static Index] {
-        static INDEXES: &[&Index] = &[&REVISIONS_BY_STATEFUL_SET, &PODS_BY_STATEFUL_SET, &UNREAD_PODS];
-        INDEXES
-    }
-
     fn affected(&self, _cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
         let indexes = [&REVISIONS_BY_STATEFUL_SET, &PODS_BY_STATEFUL_SET];
         affected(indexes, Resource::StatefulSets, change, keys);
     }
 
-    fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
-        match cx.subject(Resource::StatefulSets, key) {
-            Subject::Found(id, record) => {
-                stateful_set(cx, key, &id, record).unwrap_or_else(|missing| Decision::unknown(id, missing))
-            }
-            Subject::Settled(decision) => decision,
+    fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
+        let key = &Key::from(&record.meta);
+        if let Some(kept) = without_revisions(cx, key, id, record, &REVISIONS_BY_STATEFUL_SET) {
+            return Ok(kept);
         }
+        let set = cx.body(id, record, Record::stateful_set)?;
+        let limit = *read(&set.revision_history_limit, id, "spec.revisionHistoryLimit")?;
+        let owner = Owner {
+            id,
+            record,
+            limit: usize::try_from(limit.unwrap_or(10)).unwrap_or(usize::MAX),
+            observed_generation: *read(&set.observed_generation, id, "status.observedGeneration")?,
+        };
+        let all = revisions(cx, key, &owner, &REVISIONS_BY_STATEFUL_SET)?;
+        let mut live = hashes(cx, key, &owner, &PODS_BY_STATEFUL_SET);
+        live.insert(Arc::clone(read(
+            &set.current_revision,
+            id,
+            "status.currentRevision",
+        )?));
+        live.insert(Arc::clone(read(
+            &set.update_revision,
+            id,
+            "status.updateRevision",
+        )?));
+        let judged: Vec<_> = all
+            .into_iter()
+            .map(|record| (record, live.contains(&record.meta.name)))
+            .collect();
+        let old = judged.iter().filter(|(_, is_live)| !is_live).count();
+        Ok(truncate(cx, &owner, judged, old.saturating_sub(owner.limit)))
     }
 }
 
 impl Controller for DaemonSetHistory {
     fn info(&self) -> &'static Info {
         &DAEMON_SET_INFO
-    }
-
-    fn may_change(&self, undecided: Resource) -> &'static [MayChange] {
-        match undecided {
-            Resource::DaemonSets => &[MayChange::Adopted(Resource::ControllerRevisions)],
-            _ => &[MayChange::Itself],
-        }
-    }
-
-    fn indexes(&self) -> &'static [&'static Index] {
-        static INDEXES: &[&Index] = &[
-            &REVISIONS_BY_DAEMON_SET,
-            &PODS_BY_DAEMON_SET,
-            &UNREAD_PODS,
-            &ORPHANED_REVISIONS,
-            &DAEMON_SETS_BY_SELECTOR,
-        ];
-        INDEXES
     }
 
     fn affected(&self, cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
@@ -434,12 +388,19 @@ impl Controller for DaemonSetHistory {
         }
     }
 
-    fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
-        match cx.subject(Resource::DaemonSets, key) {
-            Subject::Found(id, record) => self
-                .decide(cx, key, &id, record)
-                .unwrap_or_else(|missing| Decision::unknown(id, missing)),
-            Subject::Settled(decision) => decision,
+    fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
+        let key = &Key::from(&record.meta);
+        if record.meta.is_deleting() {
+            let reason = Reason::new("Terminating", "it is being deleted");
+            return Ok(Decision::keep(id.clone(), reason));
         }
+        let actions = self.claim(cx, key, id, record)?;
+        if actions.is_empty() {
+            return daemon_set(cx, key, id, record);
+        }
+        Ok(Decision {
+            actions,
+            ..Decision::default()
+        })
     }
 }

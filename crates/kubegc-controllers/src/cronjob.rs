@@ -38,9 +38,9 @@ use kubegc_core::{
 
 use crate::{
     Cache, Change, Context, Controller, Decision, End, EventRequest, FieldChange, Form, Index, Info, Key,
-    MayChange, Missing, Read, Reason, Sent, Steps, Subject, Timing, Wire, Write,
+    Missing, Read, Reason, Sent, Steps, Timing, Wire, Write,
     action::{changed, server_message_about},
-    controller::read,
+    controller::{read, whole},
     request::preconditions,
     sequence::Port,
 };
@@ -110,7 +110,8 @@ impl CronJobHistory {
         })
     }
 
-    fn decide(
+    /// Limits the history of one CronJob with these Jobs.
+    fn limit(
         &self,
         cx: &Context<'_>,
         id: &ObjectId,
@@ -459,10 +460,12 @@ static INFO: Info = Info {
     name: "cronjob-controller",
     summary: "deletes finished Jobs of CronJobs beyond the history limits",
     resources: &[Resource::CronJobs, Resource::Jobs],
+    indexes: &[&JOBS_BY_NAME, &JOBS_BY_UID, &CRON_JOBS_BY_UID],
     permissions: &[
         (Resource::Jobs, "", &["delete"]),
         (Resource::CronJobs, "status", &["update"]),
     ],
+    may_change: &[],
     upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/cronjob/cronjob_controllerv2.go",
 };
 
@@ -471,24 +474,11 @@ impl Controller for CronJobHistory {
         &INFO
     }
 
-    fn may_change(&self, undecided: Resource) -> &'static [MayChange] {
-        match undecided {
-            Resource::CronJobs => &[],
-            _ => &[MayChange::Itself],
-        }
-    }
-
     fn timing(&self) -> Timing {
         if self.groups_by_uid {
             return Timing::every(Duration::from_secs(10));
         }
         Timing::default()
-    }
-
-    fn indexes(&self) -> &'static [&'static Index] {
-        static BY_NAME: &[&Index] = &[&JOBS_BY_NAME];
-        static BY_UID: &[&Index] = &[&JOBS_BY_NAME, &JOBS_BY_UID, &CRON_JOBS_BY_UID];
-        if self.groups_by_uid { BY_UID } else { BY_NAME }
     }
 
     fn affected(&self, cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
@@ -529,24 +519,25 @@ impl Controller for CronJobHistory {
     /// # Complexity
     /// O(k log n) for `k` Jobs of the CronJob.
     fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
-        let subject = cx.subject(Resource::CronJobs, key);
-        let uid = match &subject {
-            Subject::Found(id, _) => id.uid.clone(),
-            Subject::Settled(_) => Uid::default(),
+        let found = cx.cache.get(Resource::CronJobs, key);
+        let id = found.map(|record| whole(Resource::CronJobs, record));
+        let uid = match &id {
+            Some(Ok(id)) => id.uid.clone(),
+            _ => Uid::default(),
         };
         let jobs = self.jobs(cx.cache, key, &uid);
-        let (mut decision, missing) = match subject {
-            Subject::Found(id, record) => match self.decide(cx, &id, record, &jobs) {
+        let (mut decision, missing) = match found.zip(id) {
+            Some((record, id)) => match id.and_then(|id| self.limit(cx, &id, record, &jobs)) {
                 Ok(decision) => return decision,
-                Err(missing) => (Decision::unknown(id, missing.clone()), missing),
-            },
-            Subject::Settled(decision) => {
-                let unknown = decision.unknown.first().map(|unknown| unknown.reason.clone());
-                match unknown.or_else(|| cx.cache.require_in(Resource::CronJobs, &key.namespace).err()) {
-                    Some(missing) => (decision, missing),
-                    None => return decision,
+                Err(missing) => {
+                    let id = record.id(Resource::CronJobs);
+                    (Decision::unknown(id, missing.clone()), missing)
                 }
-            }
+            },
+            None => match cx.cache.require_in(Resource::CronJobs, &key.namespace) {
+                Ok(()) => return Decision::default(),
+                Err(missing) => (Decision::default(), missing),
+            },
         };
         if let Some(job) = missing
             .object()

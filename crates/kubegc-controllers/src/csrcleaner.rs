@@ -28,8 +28,8 @@ use kubegc_core::{
 };
 
 use crate::{
-    Action, Context, Controller, Decision, Info, Key, Missing, OnError, Reason, Sent, Subject, Timing,
-    controller::read, release::has_change,
+    Action, Context, Controller, Decision, Info, Missing, OnError, Reason, Sent, Timing, controller::read,
+    release::has_change,
 };
 
 /// The condition `Failed` has a deadline, and an empty certificate is none.
@@ -83,64 +83,6 @@ impl CsrCleaner {
             unissued_age: version.has(UNISSUED_IS_CLEANED).then_some(DAY),
             is_empty_issued: !has_v1,
             skips_malformed: !has_change(version, &MALFORMED_IS_TOLERATED),
-        }
-    }
-
-    fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
-        let keep = |code, message: String| Decision::keep(id.clone(), Reason::new(code, message));
-        if record.meta.is_deleting() {
-            return Ok(keep("Terminating", "it is being deleted".to_owned()));
-        }
-        let csr = cx.body(id, record, Record::certificate_signing_request)?;
-        let certificate = read(&csr.certificate, id, "status.certificate");
-        if self.skips_malformed {
-            match certificate.clone()? {
-                Certificate::Malformed(error) => return Ok(keep("MalformedCertificate", error.to_string())),
-                Certificate::Empty if self.is_empty_issued => {
-                    return Ok(keep("MalformedCertificate", NOT_PEM.to_owned()));
-                }
-                _ => {}
-            }
-        }
-        let conditions = read(&csr.conditions, id, "status.conditions")?;
-        let first = self
-            .deadlines(record, csr, conditions)
-            .into_iter()
-            .flatten()
-            .min_by_key(|(at, _)| *at);
-        // Whether an approved request was issued decides which deadline it has.
-        let is_approved = conditions.iter().any(|condition| is(condition, "Approved"));
-        if let Err(missing) = &certificate
-            && is_approved
-            && first.as_ref().is_none_or(|(at, _)| *at > cx.now)
-        {
-            let unknown = Decision::unknown(id.clone(), missing.clone());
-            return Ok(match first {
-                Some((at, _)) => unknown.requeue_at(at),
-                None => unknown,
-            });
-        }
-        match first {
-            Some((at, reason)) if at <= cx.now => {
-                let action = Action::new(RESOURCE, &record.meta, reason);
-                let action = action.delete(cx.wire, Sent::Nothing, DeleteOptions::default());
-                let prefix = format!("unable to delete CSR \"{}\": ", id.name);
-                Ok(Decision::act(
-                    action.on_error(OnError::Report).error_prefix(prefix),
-                ))
-            }
-            Some((at, reason)) => {
-                let message = format!("{reason}; it is deleted after {at}");
-                Ok(keep("NotExpired", message).requeue_at(at))
-            }
-            // The API server always sets it.
-            None if conditions.is_empty() && record.meta.creation_timestamp.is_none() => {
-                Err(Missing::Field {
-                    object: id.clone(),
-                    field: "metadata.creationTimestamp",
-                })
-            }
-            None => Ok(keep("NoDeadline", "no rule sets a deadline for it".to_owned())),
         }
     }
 
@@ -214,6 +156,7 @@ static INFO: Info = Info {
     resources: &[RESOURCE],
     permissions: &[(RESOURCE, "", &["delete"])],
     upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/certificates/cleaner/cleaner.go",
+    ..Info::BASE
 };
 
 impl Controller for CsrCleaner {
@@ -225,12 +168,61 @@ impl Controller for CsrCleaner {
         Timing::every(HOUR)
     }
 
-    fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
-        match cx.subject(RESOURCE, key) {
-            Subject::Found(id, record) => self
-                .decide(cx, &id, record)
-                .unwrap_or_else(|missing| Decision::unknown(id, missing)),
-            Subject::Settled(decision) => decision,
+    fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
+        let keep = |code, message: String| Decision::keep(id.clone(), Reason::new(code, message));
+        if record.meta.is_deleting() {
+            return Ok(keep("Terminating", "it is being deleted".to_owned()));
+        }
+        let csr = cx.body(id, record, Record::certificate_signing_request)?;
+        let certificate = read(&csr.certificate, id, "status.certificate");
+        if self.skips_malformed {
+            match certificate.clone()? {
+                Certificate::Malformed(error) => return Ok(keep("MalformedCertificate", error.to_string())),
+                Certificate::Empty if self.is_empty_issued => {
+                    return Ok(keep("MalformedCertificate", NOT_PEM.to_owned()));
+                }
+                _ => {}
+            }
+        }
+        let conditions = read(&csr.conditions, id, "status.conditions")?;
+        let first = self
+            .deadlines(record, csr, conditions)
+            .into_iter()
+            .flatten()
+            .min_by_key(|(at, _)| *at);
+        // Whether an approved request was issued decides which deadline it has.
+        let is_approved = conditions.iter().any(|condition| is(condition, "Approved"));
+        if let Err(missing) = &certificate
+            && is_approved
+            && first.as_ref().is_none_or(|(at, _)| *at > cx.now)
+        {
+            let unknown = Decision::unknown(id.clone(), missing.clone());
+            return Ok(match first {
+                Some((at, _)) => unknown.requeue_at(at),
+                None => unknown,
+            });
+        }
+        match first {
+            Some((at, reason)) if at <= cx.now => {
+                let action = Action::new(RESOURCE, &record.meta, reason);
+                let action = action.delete(cx.wire, Sent::Nothing, DeleteOptions::default());
+                let prefix = format!("unable to delete CSR \"{}\": ", id.name);
+                Ok(Decision::act(
+                    action.on_error(OnError::Report).error_prefix(prefix),
+                ))
+            }
+            Some((at, reason)) => {
+                let message = format!("{reason}; it is deleted after {at}");
+                Ok(keep("NotExpired", message).requeue_at(at))
+            }
+            // The API server always sets it.
+            None if conditions.is_empty() && record.meta.creation_timestamp.is_none() => {
+                Err(Missing::Field {
+                    object: id.clone(),
+                    field: "metadata.creationTimestamp",
+                })
+            }
+            None => Ok(keep("NoDeadline", "no rule sets a deadline for it".to_owned())),
         }
     }
 }

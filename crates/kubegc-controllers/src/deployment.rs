@@ -48,7 +48,7 @@ use kubegc_core::{
 
 use crate::{
     Action, Cache, Change, Context, Controller, Decision, FieldChange, Form, Index, Info, Key, MayChange,
-    Missing, OnError, Reason, Sent, Subject,
+    Missing, OnError, Reason, Sent,
     controller::read,
     owner::{Claimer, controlled, push_adopters, push_controller, push_orphan, push_selector},
 };
@@ -107,100 +107,6 @@ impl DeploymentHistory {
         Self {
             orders_by_revision: version.has(BY_REVISION),
         }
-    }
-
-    fn decide(
-        &self,
-        cx: &Context<'_>,
-        key: &Key,
-        id: &ObjectId,
-        record: &Record,
-    ) -> Result<Decision, Missing> {
-        let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
-        if record.meta.is_deleting() {
-            return keep("Terminating", "it is being deleted");
-        }
-        let deployment = cx.body(id, record, Record::deployment)?;
-        let all: Vec<&Record> = controlled(cx, &BY_DEPLOYMENT, key, &record.meta).collect();
-        let claimer = Claimer {
-            id,
-            record,
-            selector: &deployment.selector,
-            resource: Resource::ReplicaSets,
-            orphans: &ORPHANED_REPLICA_SETS,
-        };
-        let mut actions = claimer.claim(cx, &key.namespace, &all, |_| Ok(true))?;
-        if !actions.is_empty() {
-            // The new one, and those that are scaled down, depend on all of them.
-            cx.cache.require_in(Resource::ReplicaSets, &id.namespace)?;
-        } else {
-            actions = scale_down(cx, deployment, id, &all)?;
-        }
-        if !actions.is_empty() {
-            return Ok(Decision {
-                actions,
-                ..Decision::default()
-            });
-        }
-        let limit = match *read(
-            &deployment.revision_history_limit,
-            id,
-            "spec.revisionHistoryLimit",
-        )? {
-            None | Some(i32::MAX) => return keep("NoHistoryLimit", "spec.revisionHistoryLimit is not set"),
-            Some(limit) => usize::try_from(limit).unwrap_or(0),
-        };
-        let alive = all.iter().filter(|record| !record.meta.is_deleting()).count();
-        if alive <= limit {
-            cx.cache.require_in(Resource::ReplicaSets, &id.namespace)?;
-            return keep("WithinLimit", "it has no more ReplicaSets than its history limit");
-        }
-        let is_paused = *read(&deployment.is_paused, id, "spec.paused")?;
-        if !is_paused && !is_complete(deployment, id, record)? {
-            return keep("RollingOut", "its rollout is not complete");
-        }
-        cx.cache.require_in(Resource::ReplicaSets, &id.namespace)?;
-        let mut old = self.old(cx, deployment, id, &all)?;
-        let above = old.len().saturating_sub(limit);
-        old.sort_by(|a, b| self.compare(a, b));
-        let mut decision = Decision::default();
-        for (
-            at,
-            Old {
-                id,
-                record,
-                replica_set,
-                ..
-            },
-        ) in old.into_iter().enumerate()
-        {
-            if at >= above {
-                decision.add_kept(id, Reason::new("WithinLimit", "it is within the history limit"));
-                continue;
-            }
-            match is_idle(replica_set, &id, record) {
-                Err(missing) => decision.add_unknown(id, missing),
-                Ok(false) => {
-                    let reason = Reason::new("HasReplicas", "it has replicas, or its spec was not observed");
-                    decision.add_kept(id, reason);
-                }
-                Ok(true) => {
-                    let reason = Reason::new("AboveLimit", "it is above the history limit of its Deployment");
-                    let action = Action::new(Resource::ReplicaSets, &record.meta, reason)
-                        .delete(cx.wire, Sent::Nothing, DeleteOptions::default())
-                        .on_error(OnError::RetryUnlessNotFound);
-                    decision.actions.push(action);
-                }
-            }
-        }
-        if decision.actions.is_empty() && decision.unknown.is_empty() {
-            let reason = Reason::new(
-                "NothingToDelete",
-                "no old ReplicaSet is above its history limit and idle",
-            );
-            decision.add_kept(id.clone(), reason);
-        }
-        Ok(decision)
     }
 
     /// The ReplicaSets without the new one and those that are being deleted.
@@ -423,28 +329,18 @@ static INFO: Info = Info {
     name: "deployment-controller",
     summary: "adopts ReplicaSets of Deployments, scales old ones down, and deletes those beyond the limit",
     resources: &[Resource::Deployments, Resource::ReplicaSets],
+    indexes: &[&BY_DEPLOYMENT, &ORPHANED_REPLICA_SETS, &BY_SELECTOR],
     permissions: &[(Resource::ReplicaSets, "", &["delete", "patch", "update"])],
+    may_change: &[
+        MayChange::Adopted(Resource::ReplicaSets),
+        MayChange::DependentsOfAdopted(Resource::ReplicaSets, Resource::Pods),
+    ],
     upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/deployment/sync.go",
 };
 
 impl Controller for DeploymentHistory {
     fn info(&self) -> &'static Info {
         &INFO
-    }
-
-    fn may_change(&self, undecided: Resource) -> &'static [MayChange] {
-        match undecided {
-            Resource::Deployments => &[
-                MayChange::Adopted(Resource::ReplicaSets),
-                MayChange::DependentsOfAdopted(Resource::ReplicaSets, Resource::Pods),
-            ],
-            _ => &[MayChange::Itself],
-        }
-    }
-
-    fn indexes(&self) -> &'static [&'static Index] {
-        static INDEXES: &[&Index] = &[&BY_DEPLOYMENT, &ORPHANED_REPLICA_SETS, &BY_SELECTOR];
-        INDEXES
     }
 
     fn affected(&self, cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
@@ -458,12 +354,92 @@ impl Controller for DeploymentHistory {
         }
     }
 
-    fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
-        match cx.subject(Resource::Deployments, key) {
-            Subject::Found(id, record) => self
-                .decide(cx, key, &id, record)
-                .unwrap_or_else(|missing| Decision::unknown(id, missing)),
-            Subject::Settled(decision) => decision,
+    fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
+        let key = &Key::from(&record.meta);
+        let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
+        if record.meta.is_deleting() {
+            return keep("Terminating", "it is being deleted");
         }
+        let deployment = cx.body(id, record, Record::deployment)?;
+        let all: Vec<&Record> = controlled(cx, &BY_DEPLOYMENT, key, &record.meta).collect();
+        let claimer = Claimer {
+            id,
+            record,
+            selector: &deployment.selector,
+            resource: Resource::ReplicaSets,
+            orphans: &ORPHANED_REPLICA_SETS,
+        };
+        let mut actions = claimer.claim(cx, &key.namespace, &all, |_| Ok(true))?;
+        if !actions.is_empty() {
+            // The new one, and those that are scaled down, depend on all of them.
+            cx.cache.require_in(Resource::ReplicaSets, &id.namespace)?;
+        } else {
+            actions = scale_down(cx, deployment, id, &all)?;
+        }
+        if !actions.is_empty() {
+            return Ok(Decision {
+                actions,
+                ..Decision::default()
+            });
+        }
+        let limit = match *read(
+            &deployment.revision_history_limit,
+            id,
+            "spec.revisionHistoryLimit",
+        )? {
+            None | Some(i32::MAX) => return keep("NoHistoryLimit", "spec.revisionHistoryLimit is not set"),
+            Some(limit) => usize::try_from(limit).unwrap_or(0),
+        };
+        let alive = all.iter().filter(|record| !record.meta.is_deleting()).count();
+        if alive <= limit {
+            cx.cache.require_in(Resource::ReplicaSets, &id.namespace)?;
+            return keep("WithinLimit", "it has no more ReplicaSets than its history limit");
+        }
+        let is_paused = *read(&deployment.is_paused, id, "spec.paused")?;
+        if !is_paused && !is_complete(deployment, id, record)? {
+            return keep("RollingOut", "its rollout is not complete");
+        }
+        cx.cache.require_in(Resource::ReplicaSets, &id.namespace)?;
+        let mut old = self.old(cx, deployment, id, &all)?;
+        let above = old.len().saturating_sub(limit);
+        old.sort_by(|a, b| self.compare(a, b));
+        let mut decision = Decision::default();
+        for (
+            at,
+            Old {
+                id,
+                record,
+                replica_set,
+                ..
+            },
+        ) in old.into_iter().enumerate()
+        {
+            if at >= above {
+                decision.add_kept(id, Reason::new("WithinLimit", "it is within the history limit"));
+                continue;
+            }
+            match is_idle(replica_set, &id, record) {
+                Err(missing) => decision.add_unknown(id, missing),
+                Ok(false) => {
+                    let reason = Reason::new("HasReplicas", "it has replicas, or its spec was not observed");
+                    decision.add_kept(id, reason);
+                }
+                Ok(true) => {
+                    let reason = Reason::new("AboveLimit", "it is above the history limit of its Deployment");
+                    let action = Action::new(Resource::ReplicaSets, &record.meta, reason)
+                        .delete(cx.wire, Sent::Nothing, DeleteOptions::default())
+                        .on_error(OnError::RetryUnlessNotFound);
+                    decision.actions.push(action);
+                }
+            }
+        }
+        if decision.actions.is_empty() && decision.unknown.is_empty() {
+            let reason = Reason::new(
+                "NothingToDelete",
+                "no old ReplicaSet is above its history limit and idle",
+            );
+            decision.add_kept(id.clone(), reason);
+        }
+        Ok(decision)
     }
 }

@@ -24,7 +24,7 @@ use kubegc_core::{
 };
 
 use crate::{
-    Action, Cache, Change, Context, Controller, Decision, Info, Key, Missing, OnError, Reason, Sent, Subject,
+    Action, Cache, Change, Context, Controller, Decision, Info, Key, Missing, OnError, Reason, Sent,
     controller::read,
 };
 
@@ -41,35 +41,13 @@ impl EndpointsOfServices {
     }
 }
 
-fn decide(cx: &Context<'_>, key: &Key, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
-    let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
-    if record.meta.is_deleting() {
-        return keep("Terminating", "they are being deleted");
-    }
-    if cx.cache.get(Resource::Services, key).is_some() {
-        return keep("ServiceExists", "their Service exists");
-    }
-    let endpoints = cx.body(id, record, Record::endpoints)?;
-    let annotation = "the annotation control-plane.alpha.kubernetes.io/leader";
-    if *read(&endpoints.has_leader_annotation, id, annotation)? {
-        return keep("LeaderElection", "they hold a leader election record");
-    }
-    cx.cache.require_in(Resource::Services, &key.namespace)?;
-    let action = Action::new(
-        Resource::Endpoints,
-        &record.meta,
-        Reason::new("ServiceDeleted", "their Service does not exist"),
-    );
-    let action = action.delete(cx.wire, Sent::Nothing, DeleteOptions::default());
-    Ok(Decision::act(action.on_error(OnError::RetryUnlessNotFound)))
-}
-
 static INFO: Info = Info {
     name: "endpoints-controller",
     summary: "deletes the Endpoints of Services that no longer exist",
     resources: &[Resource::Endpoints, Resource::Services],
     permissions: &[(Resource::Endpoints, "", &["delete"])],
     upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/endpoint/endpoints_controller.go",
+    ..Info::BASE
 };
 
 impl Controller for EndpointsOfServices {
@@ -83,12 +61,27 @@ impl Controller for EndpointsOfServices {
         }
     }
 
-    fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
-        match cx.subject(Resource::Endpoints, key) {
-            Subject::Found(id, record) => {
-                decide(cx, key, &id, record).unwrap_or_else(|missing| Decision::unknown(id, missing))
-            }
-            Subject::Settled(decision) => decision,
+    fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
+        let key = &Key::from(&record.meta);
+        let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
+        if record.meta.is_deleting() {
+            return keep("Terminating", "they are being deleted");
         }
+        if cx.cache.get(Resource::Services, key).is_some() {
+            return keep("ServiceExists", "their Service exists");
+        }
+        let endpoints = cx.body(id, record, Record::endpoints)?;
+        let annotation = "the annotation control-plane.alpha.kubernetes.io/leader";
+        if *read(&endpoints.has_leader_annotation, id, annotation)? {
+            return keep("LeaderElection", "they hold a leader election record");
+        }
+        cx.cache.require_in(Resource::Services, &key.namespace)?;
+        let action = Action::new(
+            Resource::Endpoints,
+            &record.meta,
+            Reason::new("ServiceDeleted", "their Service does not exist"),
+        );
+        let action = action.delete(cx.wire, Sent::Nothing, DeleteOptions::default());
+        Ok(Decision::act(action.on_error(OnError::RetryUnlessNotFound)))
     }
 }

@@ -110,18 +110,15 @@ static INFO: Info = Info {
     name: "endpointslice-controller",
     summary: "deletes EndpointSlices that their Service does not own",
     resources: &[Resource::EndpointSlices, Resource::Services],
+    indexes: &[&SLICES],
     permissions: &[(Resource::EndpointSlices, "", &["delete"])],
     upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/endpointslice/endpointslice_controller.go",
+    ..Info::BASE
 };
 
 impl Controller for EndpointSlicesOfServices {
     fn info(&self) -> &'static Info {
         &INFO
-    }
-
-    fn indexes(&self) -> &'static [&'static Index] {
-        static INDEXES: &[&Index] = &[&SLICES];
-        INDEXES
     }
 
     /// A key is the name of a Service.

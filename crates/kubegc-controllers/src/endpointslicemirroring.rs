@@ -108,18 +108,15 @@ static INFO: Info = Info {
     name: "endpointslice-mirroring-controller",
     summary: "deletes EndpointSlices that mirror Endpoints which no longer exist",
     resources: &[Resource::EndpointSlices, Resource::Endpoints, Resource::Services],
+    indexes: &[&MIRRORED],
     permissions: &[(Resource::EndpointSlices, "", &["delete"])],
     upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/endpointslicemirroring/endpointslicemirroring_controller.go",
+    ..Info::BASE
 };
 
 impl Controller for EndpointSliceMirroring {
     fn info(&self) -> &'static Info {
         &INFO
-    }
-
-    fn indexes(&self) -> &'static [&'static Index] {
-        static INDEXES: &[&Index] = &[&MIRRORED];
-        INDEXES
     }
 
     /// A key is the name of a Service.

@@ -25,8 +25,8 @@ use kubegc_core::{
 };
 
 use crate::{
-    Context, Controller, Decision, End, EventRequest, FieldChange, Form, Found, Guard, Info, Key, Missing,
-    Operated, Operation, Port, Reason, Sent, Steps, Subject, Timing, Wire, Write,
+    Context, Controller, Decision, End, EventRequest, FieldChange, Form, Found, Guard, Info, Missing,
+    Operated, Operation, Port, Reason, Sent, Steps, Timing, Wire, Write,
     action::server_message_about,
     controller::read,
     storage::{FINALIZER_EXTERNAL, require_version},
@@ -54,43 +54,6 @@ impl ExternalProvisioner {
             name: name.into(),
             has_finalizer: true,
         }
-    }
-
-    fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
-        let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
-        let volume = cx.body(id, record, Record::persistent_volume)?;
-        let annotations = read(&volume.annotations, id, "metadata.annotations")?;
-        let is_ours = |name: Option<&Arc<str>>| name == Some(&self.name);
-        if annotations.provisioned_by.is_none()
-            || !(is_ours(annotations.provisioned_by.as_ref()) || is_ours(annotations.migrated_to.as_ref()))
-        {
-            return keep("OtherProvisioner", "another provisioner made it, or none");
-        }
-        let has_finalizer = self.has_finalizer && record.meta.has_finalizer(FINALIZER_EXTERNAL);
-        if record.meta.is_deleting() && !has_finalizer {
-            return keep(
-                "Terminating",
-                "it is being deleted and has no finalizer of its provisioner",
-            );
-        }
-        if **read(&volume.phase, id, "status.phase")? != *"Released" {
-            return keep("NotReleased", "its phase is not Released");
-        }
-        let policy = read(&volume.reclaim_policy, id, "spec.persistentVolumeReclaimPolicy")?;
-        if **policy != *"Delete" {
-            return keep("NotDelete", "its reclaim policy is not Delete");
-        }
-        require_version(id, &record.meta)?;
-        let deletion = Arc::new(Deletion {
-            id: id.clone(),
-            volume: record.clone(),
-            has_finalizer,
-            wire: cx.wire,
-        });
-        Ok(Decision::steps(Steps::new(id.clone(), move |port| {
-            let deletion = Arc::clone(&deletion);
-            async move { deletion.perform(&port).await.unwrap_or_else(|end| end) }
-        })))
     }
 }
 
@@ -207,6 +170,7 @@ static INFO: Info = Info {
     resources: &[Resource::PersistentVolumes],
     permissions: &[(Resource::PersistentVolumes, "", &["delete", "update"])],
     upstream: "https://github.com/kubernetes-sigs/sig-storage-lib-external-provisioner/blob/v10.0.1/controller/controller.go",
+    ..Info::BASE
 };
 
 impl Controller for ExternalProvisioner {
@@ -222,12 +186,40 @@ impl Controller for ExternalProvisioner {
         }
     }
 
-    fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
-        match cx.subject(Resource::PersistentVolumes, key) {
-            Subject::Found(id, record) => self
-                .decide(cx, &id, record)
-                .unwrap_or_else(|missing| Decision::unknown(id, missing)),
-            Subject::Settled(decision) => decision,
+    fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
+        let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
+        let volume = cx.body(id, record, Record::persistent_volume)?;
+        let annotations = read(&volume.annotations, id, "metadata.annotations")?;
+        let is_ours = |name: Option<&Arc<str>>| name == Some(&self.name);
+        if annotations.provisioned_by.is_none()
+            || !(is_ours(annotations.provisioned_by.as_ref()) || is_ours(annotations.migrated_to.as_ref()))
+        {
+            return keep("OtherProvisioner", "another provisioner made it, or none");
         }
+        let has_finalizer = self.has_finalizer && record.meta.has_finalizer(FINALIZER_EXTERNAL);
+        if record.meta.is_deleting() && !has_finalizer {
+            return keep(
+                "Terminating",
+                "it is being deleted and has no finalizer of its provisioner",
+            );
+        }
+        if **read(&volume.phase, id, "status.phase")? != *"Released" {
+            return keep("NotReleased", "its phase is not Released");
+        }
+        let policy = read(&volume.reclaim_policy, id, "spec.persistentVolumeReclaimPolicy")?;
+        if **policy != *"Delete" {
+            return keep("NotDelete", "its reclaim policy is not Delete");
+        }
+        require_version(id, &record.meta)?;
+        let deletion = Arc::new(Deletion {
+            id: id.clone(),
+            volume: record.clone(),
+            has_finalizer,
+            wire: cx.wire,
+        });
+        Ok(Decision::steps(Steps::new(id.clone(), move |port| {
+            let deletion = Arc::clone(&deletion);
+            async move { deletion.perform(&port).await.unwrap_or_else(|end| end) }
+        })))
     }
 }

@@ -27,8 +27,8 @@ use kubegc_core::{
 };
 
 use crate::{
-    Action, Cache, Change, Context, Controller, Decision, Info, Key, Missing, OnError, Reason, Sent, Subject,
-    Timing, controller::read,
+    Action, Cache, Change, Context, Controller, Decision, Info, Key, Missing, OnError, Reason, Sent, Timing,
+    controller::read,
 };
 
 /// The label of IPAddresses that the API server has created, and its value.
@@ -52,6 +52,35 @@ impl IpAddressRepair {
     pub const fn new(version: KubernetesVersion) -> Self {
         Self {
             is_enabled: version.has(ADDRESSES_ARE_OBJECTS),
+        }
+    }
+}
+
+static INFO: Info = Info {
+    name: "ipallocator-repair-controller",
+    summary: "deletes IPAddresses of Services that do not exist",
+    resources: &[Resource::IpAddresses, Resource::Services],
+    permissions: &[(Resource::IpAddresses, "", &["delete"])],
+    upstream: "https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/registry/core/service/ipallocator/controller/repairip.go",
+    ..Info::BASE
+};
+
+impl Controller for IpAddressRepair {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn timing(&self) -> Timing {
+        Timing {
+            resync: Some(PERIOD),
+            ..Timing::default()
+        }
+    }
+
+    /// The removal of a Service does not affect its IPAddresses before the next period.
+    fn affected(&self, _cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
+        if change.resource == Resource::IpAddresses {
+            keys.push(change.key.clone());
         }
     }
 
@@ -115,42 +144,5 @@ impl IpAddressRepair {
         let text = format!("IPAddress: {name} for Service {service} has a wrong reference; cleaning up");
         let message = format!("its Service {service} does not have this cluster IP");
         delete("WrongReference", "IPAddressWrongReference", message, text)
-    }
-}
-
-static INFO: Info = Info {
-    name: "ipallocator-repair-controller",
-    summary: "deletes IPAddresses of Services that do not exist",
-    resources: &[Resource::IpAddresses, Resource::Services],
-    permissions: &[(Resource::IpAddresses, "", &["delete"])],
-    upstream: "https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/registry/core/service/ipallocator/controller/repairip.go",
-};
-
-impl Controller for IpAddressRepair {
-    fn info(&self) -> &'static Info {
-        &INFO
-    }
-
-    fn timing(&self) -> Timing {
-        Timing {
-            resync: Some(PERIOD),
-            ..Timing::default()
-        }
-    }
-
-    /// The removal of a Service does not affect its IPAddresses before the next period.
-    fn affected(&self, _cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
-        if change.resource == Resource::IpAddresses {
-            keys.push(change.key.clone());
-        }
-    }
-
-    fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
-        match cx.subject(Resource::IpAddresses, key) {
-            Subject::Found(id, record) => self
-                .decide(cx, &id, record)
-                .unwrap_or_else(|missing| Decision::unknown(id, missing)),
-            Subject::Settled(decision) => decision,
-        }
     }
 }

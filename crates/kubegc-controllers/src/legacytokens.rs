@@ -29,7 +29,7 @@ use kubegc_core::{
 
 use crate::{
     Action, Cache, Change, Context, Controller, Decision, FieldChange, Form, Index, Info, Key, Missing,
-    OnError, Read, Reason, Sent, Subject, Timing, controller::read,
+    OnError, Read, Reason, Sent, Timing, controller::read,
 };
 
 /// The feature gate `LegacyServiceAccountTokenCleanUp`: alpha and off in 1.28, beta and on from 1.29.
@@ -93,103 +93,6 @@ impl LegacyTokenCleaner {
             clean_up_period,
             ..self
         })
-    }
-
-    fn decide(self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
-        let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
-        if !self.is_enabled {
-            return keep(
-                "Disabled",
-                "the feature gate LegacyServiceAccountTokenCleanUp is off",
-            );
-        }
-        let (tracking, tracked_since) = match tracking(cx.cache)? {
-            Ok(tracking) => tracking,
-            Err(reason) => return Ok(Decision::keep(id.clone(), reason)),
-        };
-        // The decision to keep the token until a time; `None` once that has passed.
-        let protected = |end: Option<Timestamp>, code, message: &dyn Fn() -> String| {
-            let kept = || Decision::keep(id.clone(), Reason::new(code, message()));
-            match end {
-                Some(end) if end <= cx.now => None,
-                Some(end) => Some(kept().requeue_at(end)),
-                None => Some(kept()),
-            }
-        };
-        let message = || format!("its uses are tracked only since {tracked_since}");
-        if let Some(kept) = protected(self.after_day(tracked_since), "TrackedTooShortly", &message) {
-            return Ok(kept);
-        }
-        let secret = cx.body(id, record, Record::secret)?;
-        read(&secret.secret_type, id, "type")?;
-        // An object without a time is older than any other, as upstream's zero time is.
-        if let Some(created) = record.meta.creation_timestamp {
-            let end = self.after(i128::from(created.as_nanos()) + 1);
-            if let Some(kept) = protected(end, "Young", &|| {
-                format!("it was created at {created}, less than a clean-up period ago")
-            }) {
-                return Ok(kept);
-            }
-        }
-        if record.meta.is_deleting() {
-            return keep("Terminating", "it is being deleted");
-        }
-        let label = |key| record.meta.labels.get(key);
-        if let Some(text) = label(LAST_USED) {
-            let Some(last_used) = Date::parse(text) else {
-                return keep("InvalidLastUse", "its label of the last use is not a date");
-            };
-            let message = || format!("it was used on {last_used}");
-            if let Some(kept) = protected(self.after_day(last_used), "Used", &message) {
-                return Ok(kept);
-            }
-        }
-        if let Some(reason) = not_created_automatically(cx.cache, id, secret)? {
-            return Ok(Decision::keep(id.clone(), reason));
-        }
-        if let Some(reason) = used_by_pod(cx.cache, id)? {
-            return Ok(Decision::keep(id.clone(), reason));
-        }
-        let Some(invalid_since) = label(INVALID_SINCE).and_then(|text| Date::parse(text)) else {
-            let today = cx.now.utc_date();
-            let message = match label(LAST_USED) {
-                Some(day) => format!("it was last used on {day}"),
-                None => format!("it was not used since {tracked_since}, when tracking began"),
-            };
-            let change = FieldChange::Label {
-                key: INVALID_SINCE,
-                value: today.to_string(),
-            };
-            let form = Form::Patch(PatchType::Merge);
-            let action = Action::new(
-                Resource::Secrets,
-                &record.meta,
-                Reason::new("TokenUnused", message),
-            )
-            .after_reading(Read::unchanged(Resource::ConfigMaps, tracking))
-            .write(cx.wire, Sent::Uid, form, "", vec![change])
-            .on_error(OnError::Report);
-            let decision = Decision::act(action);
-            // The label has the current day, so the decision changes at midnight.
-            return Ok(match today.tomorrow().and_then(Timestamp::start_of) {
-                Some(midnight) => decision.requeue_at(midnight),
-                None => decision,
-            });
-        };
-        let message = || format!("it is invalid since {invalid_since}");
-        if let Some(kept) = protected(self.after_day(invalid_since), "LabelledInvalid", &message) {
-            return Ok(kept);
-        }
-        if record.meta.resource_version.is_empty() {
-            let (object, field) = (id.clone(), "metadata.resourceVersion");
-            return Err(Missing::Field { object, field });
-        }
-        let reason = Reason::new("Invalid", message());
-        let action = Action::new(Resource::Secrets, &record.meta, reason)
-            .after_reading(Read::unchanged(Resource::ConfigMaps, tracking))
-            .delete(cx.wire, Sent::ResourceVersion, DeleteOptions::default())
-            .on_error(OnError::ReportUnlessNotFoundOrConflict);
-        Ok(Decision::act(action))
     }
 
     /// The end of the clean-up period that follows a day.
@@ -360,8 +263,10 @@ static INFO: Info = Info {
         Resource::Pods,
         Resource::ConfigMaps,
     ],
+    indexes: &[&TOKENS_BY_ACCOUNT, &ACCOUNTS_BY_SECRET, &PODS_BY_SECRET],
     permissions: &[(Resource::Secrets, "", &["patch", "delete"])],
     upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/serviceaccount/legacy_serviceaccount_token_cleaner.go",
+    ..Info::BASE
 };
 
 impl Controller for LegacyTokenCleaner {
@@ -371,11 +276,6 @@ impl Controller for LegacyTokenCleaner {
 
     fn timing(&self) -> Timing {
         Timing::every(DAY)
-    }
-
-    fn indexes(&self) -> &'static [&'static Index] {
-        static ALL: &[&Index] = &[&TOKENS_BY_ACCOUNT, &ACCOUNTS_BY_SECRET, &PODS_BY_SECRET];
-        ALL
     }
 
     fn affected(&self, cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
@@ -418,17 +318,104 @@ impl Controller for LegacyTokenCleaner {
 
     /// # Complexity
     /// O(log n).
-    fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
-        let (id, record) = match cx.subject(Resource::Secrets, key) {
-            Subject::Found(id, record) => (id, record),
-            Subject::Settled(decision) => return decision,
-        };
+    fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
+        let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
         let secret_type = record.secret().and_then(|secret| secret.secret_type.known());
         if secret_type.is_some_and(|text| **text != *SECRET_TYPE) {
-            let reason = Reason::new("NotServiceAccountToken", "it is not a token of a ServiceAccount");
-            return Decision::keep(id, reason);
+            return keep("NotServiceAccountToken", "it is not a token of a ServiceAccount");
         }
-        self.decide(cx, &id, record)
-            .unwrap_or_else(|missing| Decision::unknown(id, missing))
+        if !self.is_enabled {
+            return keep(
+                "Disabled",
+                "the feature gate LegacyServiceAccountTokenCleanUp is off",
+            );
+        }
+        let (tracking, tracked_since) = match tracking(cx.cache)? {
+            Ok(tracking) => tracking,
+            Err(reason) => return Ok(Decision::keep(id.clone(), reason)),
+        };
+        // The decision to keep the token until a time; `None` once that has passed.
+        let protected = |end: Option<Timestamp>, code, message: &dyn Fn() -> String| {
+            let kept = || Decision::keep(id.clone(), Reason::new(code, message()));
+            match end {
+                Some(end) if end <= cx.now => None,
+                Some(end) => Some(kept().requeue_at(end)),
+                None => Some(kept()),
+            }
+        };
+        let message = || format!("its uses are tracked only since {tracked_since}");
+        if let Some(kept) = protected(self.after_day(tracked_since), "TrackedTooShortly", &message) {
+            return Ok(kept);
+        }
+        let secret = cx.body(id, record, Record::secret)?;
+        read(&secret.secret_type, id, "type")?;
+        // An object without a time is older than any other, as upstream's zero time is.
+        if let Some(created) = record.meta.creation_timestamp {
+            let end = self.after(i128::from(created.as_nanos()) + 1);
+            if let Some(kept) = protected(end, "Young", &|| {
+                format!("it was created at {created}, less than a clean-up period ago")
+            }) {
+                return Ok(kept);
+            }
+        }
+        if record.meta.is_deleting() {
+            return keep("Terminating", "it is being deleted");
+        }
+        let label = |key| record.meta.labels.get(key);
+        if let Some(text) = label(LAST_USED) {
+            let Some(last_used) = Date::parse(text) else {
+                return keep("InvalidLastUse", "its label of the last use is not a date");
+            };
+            let message = || format!("it was used on {last_used}");
+            if let Some(kept) = protected(self.after_day(last_used), "Used", &message) {
+                return Ok(kept);
+            }
+        }
+        if let Some(reason) = not_created_automatically(cx.cache, id, secret)? {
+            return Ok(Decision::keep(id.clone(), reason));
+        }
+        if let Some(reason) = used_by_pod(cx.cache, id)? {
+            return Ok(Decision::keep(id.clone(), reason));
+        }
+        let Some(invalid_since) = label(INVALID_SINCE).and_then(|text| Date::parse(text)) else {
+            let today = cx.now.utc_date();
+            let message = match label(LAST_USED) {
+                Some(day) => format!("it was last used on {day}"),
+                None => format!("it was not used since {tracked_since}, when tracking began"),
+            };
+            let change = FieldChange::Label {
+                key: INVALID_SINCE,
+                value: today.to_string(),
+            };
+            let form = Form::Patch(PatchType::Merge);
+            let action = Action::new(
+                Resource::Secrets,
+                &record.meta,
+                Reason::new("TokenUnused", message),
+            )
+            .after_reading(Read::unchanged(Resource::ConfigMaps, tracking))
+            .write(cx.wire, Sent::Uid, form, "", vec![change])
+            .on_error(OnError::Report);
+            let decision = Decision::act(action);
+            // The label has the current day, so the decision changes at midnight.
+            return Ok(match today.tomorrow().and_then(Timestamp::start_of) {
+                Some(midnight) => decision.requeue_at(midnight),
+                None => decision,
+            });
+        };
+        let message = || format!("it is invalid since {invalid_since}");
+        if let Some(kept) = protected(self.after_day(invalid_since), "LabelledInvalid", &message) {
+            return Ok(kept);
+        }
+        if record.meta.resource_version.is_empty() {
+            let (object, field) = (id.clone(), "metadata.resourceVersion");
+            return Err(Missing::Field { object, field });
+        }
+        let reason = Reason::new("Invalid", message());
+        let action = Action::new(Resource::Secrets, &record.meta, reason)
+            .after_reading(Read::unchanged(Resource::ConfigMaps, tracking))
+            .delete(cx.wire, Sent::ResourceVersion, DeleteOptions::default())
+            .on_error(OnError::ReportUnlessNotFoundOrConflict);
+        Ok(Decision::act(action))
     }
 }

@@ -74,8 +74,7 @@ pub use apiserverleases::ApiServerLeases;
 pub use cache::{Cache, Change, Index, Key, Records};
 pub use cloudnodelifecycle::CloudNodeLifecycle;
 pub use controller::{
-    Cloud, CloudQuery, CloudResponse, Context, Controller, Deadlines, Decision, Info, MayChange, Subject,
-    Timing,
+    Cloud, CloudQuery, CloudResponse, Context, Controller, Deadlines, Decision, Info, MayChange, Timing,
 };
 pub use controllerrevisions::{DaemonSetHistory, StatefulSetHistory};
 pub use cronjob::CronJobHistory;

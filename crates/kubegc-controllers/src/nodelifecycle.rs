@@ -31,7 +31,7 @@ use kubegc_core::{
 
 use crate::{
     Action, Cache, Change, Context, Controller, Decision, FieldChange, Form, Index, Info, Key, MayChange,
-    Missing, OnError, Reason, Sent, Subject, controller::read,
+    Missing, OnError, Reason, Sent, controller::read,
 };
 
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
@@ -72,6 +72,54 @@ impl NodeLifecycle {
     pub const fn new(_version: KubernetesVersion) -> Self {
         Self {
             stops_without_ready_nodes: true,
+        }
+    }
+}
+
+fn is_taint(taint: &Taint, key: &str) -> bool {
+    *taint.key == *key && &*taint.effect == NO_EXECUTE
+}
+
+/// Returns whether a node that counts is ready.
+fn some_node_is_ready(cx: &Context<'_>) -> Result<bool, Missing> {
+    let nodes = cx.cache.indexed_records(&READY, &Key::cluster(""));
+    let is_ready = |node: &&Record| node.node().and_then(Node::is_ready) == Some(true);
+    if nodes.iter().any(is_ready) {
+        return Ok(true);
+    }
+    if let Some(node) = nodes.first() {
+        let id = node.id(Resource::Nodes);
+        read(&Field::<Condition>::Unread, &id, "status.conditions")?;
+    }
+    cx.cache.require(Resource::Nodes)?;
+    Ok(false)
+}
+
+static INFO: Info = Info {
+    name: "node-lifecycle-controller",
+    summary: "taints Nodes that are not ready, so that their pods are evicted",
+    resources: &[Resource::Nodes],
+    indexes: &[&READY, &NOT_READY_NODES],
+    permissions: &[(Resource::Nodes, "", &["patch"])],
+    may_change: &[MayChange::BoundPods],
+    upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/nodelifecycle/node_lifecycle_controller.go",
+};
+
+impl Controller for NodeLifecycle {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn affected(&self, cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
+        if change.resource != Resource::Nodes {
+            return;
+        }
+        keys.push(change.key.clone());
+        let counts = |record: Option<&Record>| record.is_some_and(|record| !READY.keys_of(record).is_empty());
+        // The first Node that becomes ready ends a disruption of the whole cluster.
+        if counts(change.new) && !counts(change.old) {
+            let others = cache.indexed_records(&NOT_READY_NODES, &Key::cluster(""));
+            keys.extend(others.into_iter().map(|node| Key::from(&node.meta)));
         }
     }
 
@@ -130,72 +178,5 @@ impl NodeLifecycle {
             .write(cx.wire, Sent::Nothing, form, "", changes)
             .on_error(OnError::Report);
         Ok(Decision::act(action))
-    }
-}
-
-fn is_taint(taint: &Taint, key: &str) -> bool {
-    *taint.key == *key && &*taint.effect == NO_EXECUTE
-}
-
-/// Returns whether a node that counts is ready.
-fn some_node_is_ready(cx: &Context<'_>) -> Result<bool, Missing> {
-    let nodes = cx.cache.indexed_records(&READY, &Key::cluster(""));
-    let is_ready = |node: &&Record| node.node().and_then(Node::is_ready) == Some(true);
-    if nodes.iter().any(is_ready) {
-        return Ok(true);
-    }
-    if let Some(node) = nodes.first() {
-        let id = node.id(Resource::Nodes);
-        read(&Field::<Condition>::Unread, &id, "status.conditions")?;
-    }
-    cx.cache.require(Resource::Nodes)?;
-    Ok(false)
-}
-
-static INFO: Info = Info {
-    name: "node-lifecycle-controller",
-    summary: "taints Nodes that are not ready, so that their pods are evicted",
-    resources: &[Resource::Nodes],
-    permissions: &[(Resource::Nodes, "", &["patch"])],
-    upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/nodelifecycle/node_lifecycle_controller.go",
-};
-
-impl Controller for NodeLifecycle {
-    fn info(&self) -> &'static Info {
-        &INFO
-    }
-
-    fn may_change(&self, undecided: Resource) -> &'static [MayChange] {
-        match undecided {
-            Resource::Nodes => &[MayChange::BoundPods],
-            _ => &[MayChange::Itself],
-        }
-    }
-
-    fn indexes(&self) -> &'static [&'static Index] {
-        static INDEXES: &[&Index] = &[&READY, &NOT_READY_NODES];
-        INDEXES
-    }
-
-    fn affected(&self, cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
-        if change.resource != Resource::Nodes {
-            return;
-        }
-        keys.push(change.key.clone());
-        let counts = |record: Option<&Record>| record.is_some_and(|record| !READY.keys_of(record).is_empty());
-        // The first Node that becomes ready ends a disruption of the whole cluster.
-        if counts(change.new) && !counts(change.old) {
-            let others = cache.indexed_records(&NOT_READY_NODES, &Key::cluster(""));
-            keys.extend(others.into_iter().map(|node| Key::from(&node.meta)));
-        }
-    }
-
-    fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
-        match cx.subject(Resource::Nodes, key) {
-            Subject::Found(id, record) => self
-                .decide(cx, &id, record)
-                .unwrap_or_else(|missing| Decision::unknown(id, missing)),
-            Subject::Settled(decision) => decision,
-        }
     }
 }

@@ -79,7 +79,7 @@ impl<C: Controller> BatchPlanner<C> {
                 wire: self.wire,
                 deadlines: deadlines.unwrap_or(&none),
                 cloud,
-                failures: 0,
+                notes_kept: true,
             };
             let decision = self.controller.reconcile(&cx, key);
             plan.actions.extend(decision.actions);

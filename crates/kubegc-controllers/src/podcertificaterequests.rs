@@ -20,7 +20,7 @@ use kubegc_core::{
     record::{ObjectId, Record, Resource},
 };
 
-use crate::{Action, Context, Controller, Decision, Info, Key, OnError, Reason, Sent, Subject, Timing};
+use crate::{Action, Context, Controller, Decision, Info, Missing, OnError, Reason, Sent, Timing};
 
 /// The feature gate `PodCertificateRequest` brings the API and the controller: alpha from 1.34, beta from
 /// 1.35, off by default.
@@ -56,26 +56,50 @@ impl PodCertificateRequestCleaner {
             deletes_by_uid: is_beta,
         }
     }
+}
 
-    fn decide(&self, cx: &Context<'_>, id: ObjectId, record: &Record) -> Decision {
+const RESOURCE: Resource = Resource::PodCertificateRequests;
+
+static INFO: Info = Info {
+    name: "podcertificaterequest-cleaner-controller",
+    summary: "deletes old PodCertificateRequests",
+    resources: &[RESOURCE],
+    permissions: &[(RESOURCE, "", &["delete"])],
+    upstream: "https://github.com/kubernetes/kubernetes/blob/v1.35.0/pkg/controller/certificates/cleaner/pcrcleaner.go",
+    ..Info::BASE
+};
+
+impl Controller for PodCertificateRequestCleaner {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn timing(&self) -> Timing {
+        Timing::every(self.period)
+    }
+
+    fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
         if !self.is_enabled {
             let reason = Reason::new("Disabled", "the feature gate PodCertificateRequest is off");
-            return Decision::keep(id, reason);
+            return Decision::keep(id.clone(), reason);
         }
         if record.meta.is_deleting() {
-            return Decision::keep(id, Reason::new("Terminating", "it is being deleted"));
+            return Decision::keep(id.clone(), Reason::new("Terminating", "it is being deleted"));
         }
         // A request without a creation time is as old as Go's zero time.
         if let Some(created) = record.meta.creation_timestamp {
             let Some(due) = created.checked_add(self.threshold) else {
-                return Decision::keep(id, Reason::new("NeverExpires", "it expires after the year 2262"));
+                return Decision::keep(
+                    id.clone(),
+                    Reason::new("NeverExpires", "it expires after the year 2262"),
+                );
             };
             if due > cx.now {
                 let reason = Reason::new(
                     "Young",
                     format!("it is deleted when it is {}s old", self.threshold.as_secs()),
                 );
-                return Decision::keep(id, reason).requeue_at(due);
+                return Decision::keep(id.clone(), reason).requeue_at(due);
             }
         }
         let message = format!("it is at least {}s old", self.threshold.as_secs());
@@ -92,32 +116,5 @@ impl PodCertificateRequestCleaner {
         let action = Action::new(RESOURCE, &record.meta, Reason::new("Expired", message));
         let action = action.delete(cx.wire, sent, DeleteOptions::default());
         Decision::act(action.on_error(on_error).error_prefix(prefix))
-    }
-}
-
-const RESOURCE: Resource = Resource::PodCertificateRequests;
-
-static INFO: Info = Info {
-    name: "podcertificaterequest-cleaner-controller",
-    summary: "deletes old PodCertificateRequests",
-    resources: &[RESOURCE],
-    permissions: &[(RESOURCE, "", &["delete"])],
-    upstream: "https://github.com/kubernetes/kubernetes/blob/v1.35.0/pkg/controller/certificates/cleaner/pcrcleaner.go",
-};
-
-impl Controller for PodCertificateRequestCleaner {
-    fn info(&self) -> &'static Info {
-        &INFO
-    }
-
-    fn timing(&self) -> Timing {
-        Timing::every(self.period)
-    }
-
-    fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
-        match cx.subject(RESOURCE, key) {
-            Subject::Found(id, record) => self.decide(cx, id, record),
-            Subject::Settled(decision) => decision,
-        }
     }
 }

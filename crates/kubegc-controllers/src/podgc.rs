@@ -334,20 +334,18 @@ struct Sync<'a> {
     terminated: Terminated,
     /// Whether the pod of each position is deleted.
     is_chosen: Vec<bool>,
-    /// Whether the decision contains the pods that are kept.
-    notes_kept: bool,
     decision: Decision,
 }
 
 impl<'a> Sync<'a> {
-    fn run(settings: &'a PodGc, cx: &'a Context<'a>, notes_kept: bool) -> Decision {
+    fn run(settings: &'a PodGc, cx: &'a Context<'a>) -> Decision {
         let nodes = cx.cache.records(Resource::Nodes);
         let nodes: HashMap<&str, &Record, FixedState> = nodes.map(|node| (&*node.meta.name, node)).collect();
         // Most pods are kept, and without their reasons this is all that a sync reads of them.
         let node = |name: &Arc<str>| nodes.get(&**name).copied();
         let pods = cx.cache.records(Resource::Pods);
         let pods: Vec<&Record> = pods
-            .filter(|record| notes_kept || settings.concerns(record, false, node))
+            .filter(|record| cx.notes_kept || settings.concerns(record, false, node))
             .collect();
         if let Err(missing) = cx.cache.require_all(INFO.resources) {
             // Neither other pods nor other nodes matter to a pod that runs on a known node.
@@ -362,7 +360,6 @@ impl<'a> Sync<'a> {
             cx,
             terminated: settings.terminated(&pods),
             is_chosen: vec![false; pods.len()],
-            notes_kept,
             decision: Decision::default(),
         };
         let candidate = |at: usize| {
@@ -549,7 +546,7 @@ impl<'a> Sync<'a> {
         let object = || candidate.record.id(Resource::Pods);
         match self.terminated.open.get(&candidate.at) {
             Some(missing) => self.decision.add_unknown(object(), missing.clone()),
-            None if self.notes_kept => self.decision.add_kept(object(), reason),
+            None if self.cx.notes_kept => self.decision.add_kept(object(), reason),
             None => {}
         }
     }
@@ -618,6 +615,7 @@ static INFO: Info = Info {
         (Resource::Pods, "status", &["patch"]),
     ],
     upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/podgc/gc_controller.go",
+    ..Info::BASE
 };
 
 impl Controller for PodGc {
@@ -670,10 +668,6 @@ impl Controller for PodGc {
     }
 
     fn reconcile(&self, cx: &Context<'_>, _key: &Key) -> Decision {
-        Sync::run(self, cx, true)
-    }
-
-    fn reconcile_work(&self, cx: &Context<'_>, _key: &Key) -> Decision {
-        Sync::run(self, cx, false)
+        Sync::run(self, cx)
     }
 }

@@ -23,7 +23,7 @@ use kubegc_core::{
 
 use crate::{
     Action, Cache, Change, Context, Controller, Decision, FieldChange, Form, Index, Info, Key, Missing,
-    OnError, Reason, Sent, Subject, controller::read,
+    OnError, Reason, Sent, controller::read,
 };
 
 /// The finalizer.
@@ -68,14 +68,39 @@ impl PodGroupProtection {
             is_enabled: version.has(CONTROLLER),
         }
     }
+}
 
-    fn decide(
-        &self,
-        cx: &Context<'_>,
-        key: &Key,
-        id: &ObjectId,
-        record: &Record,
-    ) -> Result<Decision, Missing> {
+static INFO: Info = Info {
+    name: "podgroup-protection-controller",
+    summary: "removes the finalizer of PodGroups that no active pod uses",
+    resources: &[Resource::PodGroups, Resource::Pods],
+    indexes: &[&ACTIVE_PODS],
+    permissions: &[(Resource::PodGroups, "", &["update"])],
+    upstream: "https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/controller/scheduling/podgroupprotection/podgroup_protection_controller.go",
+    ..Info::BASE
+};
+
+impl Controller for PodGroupProtection {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn affected(&self, cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
+        match change.resource {
+            Resource::PodGroups => keys.push(change.key.clone()),
+            Resource::Pods => {
+                let groups = ACTIVE_PODS.keys_of_change(change);
+                if groups.iter().any(|group| group.name.is_empty()) {
+                    self.keys(cache, keys);
+                }
+                keys.extend(groups.into_iter().filter(|group| !group.name.is_empty()));
+            }
+            _ => {}
+        }
+    }
+
+    fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
+        let key = &Key::from(&record.meta);
         let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
         if !self.is_enabled {
             return keep("Disabled", "the feature gate GenericWorkload is off");
@@ -120,47 +145,5 @@ impl PodGroupProtection {
             )
             .on_error(OnError::Retry);
         Ok(Decision::act(action))
-    }
-}
-
-static INFO: Info = Info {
-    name: "podgroup-protection-controller",
-    summary: "removes the finalizer of PodGroups that no active pod uses",
-    resources: &[Resource::PodGroups, Resource::Pods],
-    permissions: &[(Resource::PodGroups, "", &["update"])],
-    upstream: "https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/controller/scheduling/podgroupprotection/podgroup_protection_controller.go",
-};
-
-impl Controller for PodGroupProtection {
-    fn info(&self) -> &'static Info {
-        &INFO
-    }
-
-    fn indexes(&self) -> &'static [&'static Index] {
-        static INDEXES: &[&Index] = &[&ACTIVE_PODS];
-        INDEXES
-    }
-
-    fn affected(&self, cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
-        match change.resource {
-            Resource::PodGroups => keys.push(change.key.clone()),
-            Resource::Pods => {
-                let groups = ACTIVE_PODS.keys_of_change(change);
-                if groups.iter().any(|group| group.name.is_empty()) {
-                    self.keys(cache, keys);
-                }
-                keys.extend(groups.into_iter().filter(|group| !group.name.is_empty()));
-            }
-            _ => {}
-        }
-    }
-
-    fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
-        match cx.subject(Resource::PodGroups, key) {
-            Subject::Found(id, record) => self
-                .decide(cx, key, &id, record)
-                .unwrap_or_else(|missing| Decision::unknown(id, missing)),
-            Subject::Settled(decision) => decision,
-        }
     }
 }

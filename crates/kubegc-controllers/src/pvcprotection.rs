@@ -31,7 +31,7 @@ use kubegc_core::{
 
 use crate::{
     Action, Change, Context, Controller, Decision, End, FieldChange, Index, Info, Key, Missing, Port, Reason,
-    Request, Response, Steps, Subject,
+    Request, Response, Steps,
     action::server_message_about,
     controller::read,
     storage::{PODS_BY_CLAIM, Protection, namespace_key, needs_finalizer, write_finalizer},
@@ -78,33 +78,6 @@ impl PvcProtection {
         Self {
             ephemeral_volumes: version.has(EPHEMERAL_VOLUMES),
         }
-    }
-
-    fn decide(self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
-        let change = match Protection::of(&record.meta, FINALIZER_CLAIM_PROTECTION) {
-            Protection::Settled(reason) => return Ok(Decision::keep(id.clone(), reason)),
-            Protection::Missing => {
-                let change = FieldChange::AddFinalizer(FINALIZER_CLAIM_PROTECTION);
-                return write_finalizer(cx, id, record, needs_finalizer(), change).map(Decision::act);
-            }
-            Protection::Candidate => FieldChange::RemoveFinalizer(FINALIZER_CLAIM_PROTECTION),
-        };
-        let cached = cx.cache.indexed_records(&PODS_BY_CLAIM, &Key::from(&record.meta));
-        if let Some(pod) = self.user(cached.into_iter(), &record.meta)? {
-            return Ok(Decision::keep(id.clone(), in_use(pod)));
-        }
-        let unread = cx
-            .cache
-            .first_indexed(&PODS_WITH_UNREAD_VOLUMES, &namespace_key(&id.namespace));
-        self.user(unread.into_iter(), &record.meta)?;
-        cx.cache.require_in(Resource::Pods, &id.namespace)?;
-        let reason = Reason::new("Unused", "it is being deleted, and no pod uses it");
-        let action = Arc::new(write_finalizer(cx, id, record, reason, change)?);
-        let claim = record.meta.clone();
-        let steps = Steps::new(id.clone(), move |port| {
-            self.remove_finalizer(Arc::clone(&action), claim.clone(), port)
-        });
-        Ok(Decision::steps(steps))
     }
 
     /// Lists the pods of the namespace from the API server, and removes the finalizer if none uses the
@@ -228,18 +201,15 @@ static INFO: Info = Info {
     name: "persistentvolumeclaim-protection-controller",
     summary: "keeps persistent volume claims until no pod uses them",
     resources: &[Resource::PersistentVolumeClaims, Resource::Pods],
+    indexes: &[&PODS_BY_CLAIM, &PODS_WITH_UNREAD_VOLUMES, &TERMINATING_CLAIMS],
     permissions: &[(Resource::PersistentVolumeClaims, "", &["update"])],
     upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/volume/pvcprotection/pvc_protection_controller.go",
+    ..Info::BASE
 };
 
 impl Controller for PvcProtection {
     fn info(&self) -> &'static Info {
         &INFO
-    }
-
-    fn indexes(&self) -> &'static [&'static Index] {
-        static INDEXES: [&Index; 3] = [&PODS_BY_CLAIM, &PODS_WITH_UNREAD_VOLUMES, &TERMINATING_CLAIMS];
-        &INDEXES
     }
 
     /// Pods matter only to claims that are being deleted.
@@ -271,12 +241,30 @@ impl Controller for PvcProtection {
         }
     }
 
-    fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
-        match cx.subject(Resource::PersistentVolumeClaims, key) {
-            Subject::Found(id, record) => self
-                .decide(cx, &id, record)
-                .unwrap_or_else(|missing| Decision::unknown(id, missing)),
-            Subject::Settled(decision) => decision,
+    fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
+        let change = match Protection::of(&record.meta, FINALIZER_CLAIM_PROTECTION) {
+            Protection::Settled(reason) => return Ok(Decision::keep(id.clone(), reason)),
+            Protection::Missing => {
+                let change = FieldChange::AddFinalizer(FINALIZER_CLAIM_PROTECTION);
+                return write_finalizer(cx, id, record, needs_finalizer(), change).map(Decision::act);
+            }
+            Protection::Candidate => FieldChange::RemoveFinalizer(FINALIZER_CLAIM_PROTECTION),
+        };
+        let cached = cx.cache.indexed_records(&PODS_BY_CLAIM, &Key::from(&record.meta));
+        if let Some(pod) = self.user(cached.into_iter(), &record.meta)? {
+            return Ok(Decision::keep(id.clone(), in_use(pod)));
         }
+        let unread = cx
+            .cache
+            .first_indexed(&PODS_WITH_UNREAD_VOLUMES, &namespace_key(&id.namespace));
+        self.user(unread.into_iter(), &record.meta)?;
+        cx.cache.require_in(Resource::Pods, &id.namespace)?;
+        let reason = Reason::new("Unused", "it is being deleted, and no pod uses it");
+        let action = Arc::new(write_finalizer(cx, id, record, reason, change)?);
+        let (settings, claim) = (*self, record.meta.clone());
+        let steps = Steps::new(id.clone(), move |port| {
+            settings.remove_finalizer(Arc::clone(&action), claim.clone(), port)
+        });
+        Ok(Decision::steps(steps))
     }
 }

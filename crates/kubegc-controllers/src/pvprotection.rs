@@ -18,7 +18,7 @@ use kubegc_core::{
 };
 
 use crate::{
-    Context, Controller, Decision, FieldChange, Info, Key, Missing, Reason, Subject,
+    Context, Controller, Decision, FieldChange, Info, Missing, Reason,
     controller::read,
     storage::{Protection, needs_finalizer, write_finalizer},
 };
@@ -39,33 +39,13 @@ impl PvProtection {
     }
 }
 
-fn reconcile(cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
-    let (reason, change) = match Protection::of(&record.meta, FINALIZER_VOLUME_PROTECTION) {
-        Protection::Settled(reason) => return Ok(Decision::keep(id.clone(), reason)),
-        Protection::Missing => (
-            needs_finalizer(),
-            FieldChange::AddFinalizer(FINALIZER_VOLUME_PROTECTION),
-        ),
-        Protection::Candidate => {
-            let volume = cx.body(id, record, Record::persistent_volume)?;
-            if **read(&volume.phase, id, "status.phase")? == *"Bound" {
-                return Ok(Decision::keep(id.clone(), Reason::new("Bound", "it is bound")));
-            }
-            (
-                Reason::new("NotBound", "it is being deleted and not bound"),
-                FieldChange::RemoveFinalizer(FINALIZER_VOLUME_PROTECTION),
-            )
-        }
-    };
-    write_finalizer(cx, id, record, reason, change).map(Decision::act)
-}
-
 static INFO: Info = Info {
     name: "persistentvolume-protection-controller",
     summary: "keeps persistent volumes until they are no longer bound",
     resources: &[Resource::PersistentVolumes],
     permissions: &[(Resource::PersistentVolumes, "", &["update"])],
     upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/volume/pvprotection/pv_protection_controller.go",
+    ..Info::BASE
 };
 
 impl Controller for PvProtection {
@@ -73,12 +53,24 @@ impl Controller for PvProtection {
         &INFO
     }
 
-    fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
-        match cx.subject(Resource::PersistentVolumes, key) {
-            Subject::Found(id, record) => {
-                reconcile(cx, &id, record).unwrap_or_else(|missing| Decision::unknown(id, missing))
+    fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
+        let (reason, change) = match Protection::of(&record.meta, FINALIZER_VOLUME_PROTECTION) {
+            Protection::Settled(reason) => return Ok(Decision::keep(id.clone(), reason)),
+            Protection::Missing => (
+                needs_finalizer(),
+                FieldChange::AddFinalizer(FINALIZER_VOLUME_PROTECTION),
+            ),
+            Protection::Candidate => {
+                let volume = cx.body(id, record, Record::persistent_volume)?;
+                if **read(&volume.phase, id, "status.phase")? == *"Bound" {
+                    return Ok(Decision::keep(id.clone(), Reason::new("Bound", "it is bound")));
+                }
+                (
+                    Reason::new("NotBound", "it is being deleted and not bound"),
+                    FieldChange::RemoveFinalizer(FINALIZER_VOLUME_PROTECTION),
+                )
             }
-            Subject::Settled(decision) => decision,
-        }
+        };
+        write_finalizer(cx, id, record, reason, change).map(Decision::act)
     }
 }

@@ -35,7 +35,7 @@ use kubegc_core::{
 
 use crate::{
     Action, Cache, Change, Context, Controller, Decision, Index, Info, Key, MayChange, Missing, OnError,
-    Reason, Sent, Subject,
+    Reason, Sent,
     controller::read,
     owner::{
         Claimer, UNREAD_PODS, controlled, push_adopters, push_controller, push_orphan, push_selector,
@@ -97,69 +97,6 @@ impl ReplicaSetPods {
             heeds_deletion_cost: version.has(DELETION_COST),
             compares_logarithms: version.has(LOGARITHMIC),
         }
-    }
-
-    fn decide(
-        &self,
-        cx: &Context<'_>,
-        key: &Key,
-        id: &ObjectId,
-        record: &Record,
-    ) -> Result<Decision, Missing> {
-        let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
-        if record.meta.is_deleting() {
-            return keep("Terminating", "it is being deleted");
-        }
-        let owned: Vec<&Record> = controlled(cx, &PODS_BY_REPLICA_SET, key, &record.meta)
-            .filter(|pod| may_be_active(pod))
-            .collect();
-        let bare = Key::new(Arc::clone(&key.namespace), "");
-        if owned.is_empty() && cx.cache.first_indexed(&ORPHANED_PODS, &bare).is_none() {
-            return keep("NoPods", "it has no active pods");
-        }
-        let set = cx.body(id, record, Record::replica_set)?;
-        let claimer = Claimer {
-            id,
-            record,
-            selector: &set.selector,
-            resource: Resource::Pods,
-            orphans: &ORPHANED_PODS,
-        };
-        let mut actions = claimer.claim(cx, &key.namespace, &owned, |pod| is_active(cx, pod))?;
-        if !actions.is_empty() {
-            // The surplus after an adoption depends on all of them.
-            require_pod_owners(cx, &key.namespace)?;
-            return Ok(decided(actions));
-        }
-        let wanted = usize::try_from(*read(&set.replicas, id, "spec.replicas")?).unwrap_or(0);
-        if owned.len() <= wanted {
-            return keep("NoSurplus", "it has no more pods than spec.replicas");
-        }
-        let mut active = Vec::with_capacity(owned.len());
-        for pod in owned {
-            if is_active(cx, pod)? {
-                active.push(pod);
-            }
-        }
-        let surplus = active.len().saturating_sub(wanted);
-        if surplus > 0 {
-            require_pod_owners(cx, &key.namespace)?;
-        }
-        if 0 < surplus && surplus < active.len() {
-            active = self.in_order(cx, record, active)?;
-        }
-        active.truncate(surplus);
-        for pod in active {
-            let reason = Reason::new("Surplus", format!("{id} has more pods than spec.replicas"));
-            let action = Action::new(Resource::Pods, &pod.meta, reason)
-                .delete(cx.wire, Sent::Nothing, DeleteOptions::default())
-                .on_error(OnError::RetryUnlessNotFound);
-            actions.push(action);
-        }
-        if actions.is_empty() {
-            return keep("NoSurplus", "it has no more pods than spec.replicas");
-        }
-        Ok(decided(actions))
     }
 
     /// The pods in the order in which they are deleted.
@@ -328,31 +265,21 @@ static INFO: Info = Info {
     name: "replicaset-controller",
     summary: "adopts and releases the pods of ReplicaSets, and deletes surplus pods",
     resources: &[Resource::ReplicaSets, Resource::Pods],
+    indexes: &[
+        &PODS_BY_REPLICA_SET,
+        &ORPHANED_PODS,
+        &BY_SELECTOR,
+        &BY_CONTROLLER,
+        &UNREAD_PODS,
+    ],
     permissions: &[(Resource::Pods, "", &["delete", "patch"])],
+    may_change: &[MayChange::Adopted(Resource::Pods)],
     upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/replicaset/replica_set.go",
 };
 
 impl Controller for ReplicaSetPods {
     fn info(&self) -> &'static Info {
         &INFO
-    }
-
-    fn may_change(&self, undecided: Resource) -> &'static [MayChange] {
-        match undecided {
-            Resource::ReplicaSets => &[MayChange::Adopted(Resource::Pods)],
-            _ => &[MayChange::Itself],
-        }
-    }
-
-    fn indexes(&self) -> &'static [&'static Index] {
-        static INDEXES: &[&Index] = &[
-            &PODS_BY_REPLICA_SET,
-            &ORPHANED_PODS,
-            &BY_SELECTOR,
-            &BY_CONTROLLER,
-            &UNREAD_PODS,
-        ];
-        INDEXES
     }
 
     fn affected(&self, cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
@@ -378,12 +305,61 @@ impl Controller for ReplicaSetPods {
         }
     }
 
-    fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
-        match cx.subject(Resource::ReplicaSets, key) {
-            Subject::Found(id, record) => self
-                .decide(cx, key, &id, record)
-                .unwrap_or_else(|missing| Decision::unknown(id, missing)),
-            Subject::Settled(decision) => decision,
+    fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
+        let key = &Key::from(&record.meta);
+        let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
+        if record.meta.is_deleting() {
+            return keep("Terminating", "it is being deleted");
         }
+        let owned: Vec<&Record> = controlled(cx, &PODS_BY_REPLICA_SET, key, &record.meta)
+            .filter(|pod| may_be_active(pod))
+            .collect();
+        let bare = Key::new(Arc::clone(&key.namespace), "");
+        if owned.is_empty() && cx.cache.first_indexed(&ORPHANED_PODS, &bare).is_none() {
+            return keep("NoPods", "it has no active pods");
+        }
+        let set = cx.body(id, record, Record::replica_set)?;
+        let claimer = Claimer {
+            id,
+            record,
+            selector: &set.selector,
+            resource: Resource::Pods,
+            orphans: &ORPHANED_PODS,
+        };
+        let mut actions = claimer.claim(cx, &key.namespace, &owned, |pod| is_active(cx, pod))?;
+        if !actions.is_empty() {
+            // The surplus after an adoption depends on all of them.
+            require_pod_owners(cx, &key.namespace)?;
+            return Ok(decided(actions));
+        }
+        let wanted = usize::try_from(*read(&set.replicas, id, "spec.replicas")?).unwrap_or(0);
+        if owned.len() <= wanted {
+            return keep("NoSurplus", "it has no more pods than spec.replicas");
+        }
+        let mut active = Vec::with_capacity(owned.len());
+        for pod in owned {
+            if is_active(cx, pod)? {
+                active.push(pod);
+            }
+        }
+        let surplus = active.len().saturating_sub(wanted);
+        if surplus > 0 {
+            require_pod_owners(cx, &key.namespace)?;
+        }
+        if 0 < surplus && surplus < active.len() {
+            active = self.in_order(cx, record, active)?;
+        }
+        active.truncate(surplus);
+        for pod in active {
+            let reason = Reason::new("Surplus", format!("{id} has more pods than spec.replicas"));
+            let action = Action::new(Resource::Pods, &pod.meta, reason)
+                .delete(cx.wire, Sent::Nothing, DeleteOptions::default())
+                .on_error(OnError::RetryUnlessNotFound);
+            actions.push(action);
+        }
+        if actions.is_empty() {
+            return keep("NoSurplus", "it has no more pods than spec.replicas");
+        }
+        Ok(decided(actions))
     }
 }

@@ -37,7 +37,7 @@ use kubegc_core::{
 
 use crate::{
     Cache, Change, Context, Controller, Decision, End, FieldChange, Form, Index, Info, Key, Missing, Port,
-    Reason, Sent, Steps, Subject, Wire, Write, controller::read,
+    Reason, Sent, Steps, Wire, Write, controller::read,
 };
 
 /// The finalizer of allocated claims.
@@ -119,78 +119,6 @@ impl ResourceClaims {
             removes_finalizer: version.has(OWN_FINALIZER),
             frees_finished_pods: version.has(FINISHED_PODS),
         }
-    }
-
-    fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
-        let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
-        if !self.is_enabled {
-            return keep("Disabled", "the feature gate DynamicResourceAllocation is off");
-        }
-        let claim = cx.body(id, record, Record::resource_claim)?;
-        let reserved = read(&claim.reserved_for, id, "status.reservedFor")?;
-        let mut valid = Vec::new();
-        let mut doubtful = Vec::new();
-        for consumer in reserved {
-            if !is_pod(consumer) {
-                if !self.keeps_other_consumers {
-                    return keep(
-                        "UnsupportedConsumer",
-                        "it is reserved for something else than a pod",
-                    );
-                }
-                valid.push(consumer.clone());
-                continue;
-            }
-            let key = Key::new(Arc::clone(&id.namespace), Arc::clone(&consumer.name));
-            match cx.cache.get(Resource::Pods, &key) {
-                None => {
-                    cx.cache.require_in(Resource::Pods, &id.namespace)?;
-                    doubtful.push(consumer.clone());
-                }
-                Some(pod) if pod.meta.uid.is_empty() => {
-                    return Err(Missing::Metadata {
-                        object: pod.id(Resource::Pods),
-                    });
-                }
-                Some(pod) if pod.meta.uid != consumer.uid => {}
-                Some(pod) if self.frees_finished_pods && is_done(cx, pod)? => {}
-                Some(_) => valid.push(consumer.clone()),
-            }
-        }
-        let is_deleting = record.meta.is_deleting();
-        let is_waiting = self.ignores_allocation_mode
-            || &**read(&claim.allocation_mode, id, "spec.allocationMode")? == "WaitForFirstConsumer";
-        let has_finalizer = self.removes_finalizer && record.meta.has_finalizer(FINALIZER);
-        let may_be_free = valid.is_empty();
-        let work = Work {
-            id: id.clone(),
-            meta: record.meta.clone(),
-            wire: cx.wire,
-            had: reserved.len(),
-            is_allocated: *read(&claim.is_allocated, id, "status.allocation")?,
-            removes_finalizer: has_finalizer,
-            deallocates: has_finalizer && (is_waiting || is_deleting),
-            asks_driver: !has_finalizer && is_waiting && !self.ignores_allocation_mode,
-            delete: if may_be_free && !is_deleting {
-                self.unused(cx, id, record)?
-            } else {
-                None
-            },
-            valid,
-            doubtful,
-        };
-        let loses_reservations =
-            work.valid.len() + work.doubtful.len() < work.had || !work.doubtful.is_empty();
-        let ends = may_be_free && (work.delete.is_some() || (has_finalizer && is_deleting));
-        if !loses_reservations && !ends {
-            return match work.had {
-                0 => keep("NothingReserved", "it has no reservation to remove"),
-                _ => keep("Reserved", "its pods may run"),
-            };
-        }
-        let work = Arc::new(work);
-        let steps = Steps::new(id.clone(), move |port| perform(Arc::clone(&work), port));
-        Ok(Decision::steps(steps))
     }
 
     /// The reason why a claim without reservations is deleted: the pod that it was generated for will not use
@@ -320,21 +248,18 @@ static INFO: Info = Info {
     name: "resourceclaim-controller",
     summary: "removes reservations and the finalizer of ResourceClaims, and deletes unused generated ones",
     resources: &[Resource::ResourceClaims, Resource::Pods],
+    indexes: &[&CLAIMS_BY_POD],
     permissions: &[
         (Resource::ResourceClaims, "", &["delete", "update"]),
         (Resource::ResourceClaims, "status", &["update"]),
     ],
     upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/resourceclaim/controller.go",
+    ..Info::BASE
 };
 
 impl Controller for ResourceClaims {
     fn info(&self) -> &'static Info {
         &INFO
-    }
-
-    fn indexes(&self) -> &'static [&'static Index] {
-        static INDEXES: &[&Index] = &[&CLAIMS_BY_POD];
-        INDEXES
     }
 
     fn affected(&self, cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
@@ -348,12 +273,75 @@ impl Controller for ResourceClaims {
         }
     }
 
-    fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
-        match cx.subject(Resource::ResourceClaims, key) {
-            Subject::Found(id, record) => self
-                .decide(cx, &id, record)
-                .unwrap_or_else(|missing| Decision::unknown(id, missing)),
-            Subject::Settled(decision) => decision,
+    fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
+        let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
+        if !self.is_enabled {
+            return keep("Disabled", "the feature gate DynamicResourceAllocation is off");
         }
+        let claim = cx.body(id, record, Record::resource_claim)?;
+        let reserved = read(&claim.reserved_for, id, "status.reservedFor")?;
+        let mut valid = Vec::new();
+        let mut doubtful = Vec::new();
+        for consumer in reserved {
+            if !is_pod(consumer) {
+                if !self.keeps_other_consumers {
+                    return keep(
+                        "UnsupportedConsumer",
+                        "it is reserved for something else than a pod",
+                    );
+                }
+                valid.push(consumer.clone());
+                continue;
+            }
+            let key = Key::new(Arc::clone(&id.namespace), Arc::clone(&consumer.name));
+            match cx.cache.get(Resource::Pods, &key) {
+                None => {
+                    cx.cache.require_in(Resource::Pods, &id.namespace)?;
+                    doubtful.push(consumer.clone());
+                }
+                Some(pod) if pod.meta.uid.is_empty() => {
+                    return Err(Missing::Metadata {
+                        object: pod.id(Resource::Pods),
+                    });
+                }
+                Some(pod) if pod.meta.uid != consumer.uid => {}
+                Some(pod) if self.frees_finished_pods && is_done(cx, pod)? => {}
+                Some(_) => valid.push(consumer.clone()),
+            }
+        }
+        let is_deleting = record.meta.is_deleting();
+        let is_waiting = self.ignores_allocation_mode
+            || &**read(&claim.allocation_mode, id, "spec.allocationMode")? == "WaitForFirstConsumer";
+        let has_finalizer = self.removes_finalizer && record.meta.has_finalizer(FINALIZER);
+        let may_be_free = valid.is_empty();
+        let work = Work {
+            id: id.clone(),
+            meta: record.meta.clone(),
+            wire: cx.wire,
+            had: reserved.len(),
+            is_allocated: *read(&claim.is_allocated, id, "status.allocation")?,
+            removes_finalizer: has_finalizer,
+            deallocates: has_finalizer && (is_waiting || is_deleting),
+            asks_driver: !has_finalizer && is_waiting && !self.ignores_allocation_mode,
+            delete: if may_be_free && !is_deleting {
+                self.unused(cx, id, record)?
+            } else {
+                None
+            },
+            valid,
+            doubtful,
+        };
+        let loses_reservations =
+            work.valid.len() + work.doubtful.len() < work.had || !work.doubtful.is_empty();
+        let ends = may_be_free && (work.delete.is_some() || (has_finalizer && is_deleting));
+        if !loses_reservations && !ends {
+            return match work.had {
+                0 => keep("NothingReserved", "it has no reservation to remove"),
+                _ => keep("Reserved", "its pods may run"),
+            };
+        }
+        let work = Arc::new(work);
+        let steps = Steps::new(id.clone(), move |port| perform(Arc::clone(&work), port));
+        Ok(Decision::steps(steps))
     }
 }

@@ -27,8 +27,8 @@ use kubegc_core::{
 };
 
 use crate::{
-    Cache, Change, Context, Controller, Decision, End, FieldChange, Form, Index, Info, Key, Missing, Reason,
-    Sent, Steps, Subject, Write, controller::read,
+    Cache, Change, Context, Controller, Decision, End, FieldChange, Form, Index, Info, Key, Missing, Port,
+    Reason, Sent, Steps, Wire, Write, controller::read,
 };
 
 const TOKEN_TYPE: &str = "kubernetes.io/service-account-token";
@@ -68,58 +68,6 @@ impl ServiceAccountTokens {
     }
 }
 
-fn decide(cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
-    let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
-    let secret = cx.body(id, record, Record::secret)?;
-    if **read(&secret.secret_type, id, "type")? != *TOKEN_TYPE {
-        return Ok(Decision::default());
-    }
-    if record.meta.is_deleting() {
-        return keep("Terminating", "it is being deleted");
-    }
-    let name = read(&secret.service_account_name, id, NAME_ANNOTATION)?;
-    if name.is_empty() {
-        return keep("NoAccount", "it names no ServiceAccount");
-    }
-    let uid = read(&secret.service_account_uid, id, UID_ANNOTATION)?;
-    let is_same = move |account: &Record, uid: &str| uid.is_empty() || account.meta.uid == *uid;
-    let key = Key::new(Arc::clone(&id.namespace), Arc::clone(name));
-    match cx.cache.get(Resource::ServiceAccounts, &key) {
-        Some(account) if !uid.is_empty() && account.meta.uid.is_empty() => {
-            let object = account.id(Resource::ServiceAccounts);
-            return Err(Missing::Metadata { object });
-        }
-        Some(account) if is_same(account, uid) => return keep("AccountExists", "its ServiceAccount exists"),
-        Some(_) => {}
-        None => cx.cache.require_in(Resource::ServiceAccounts, &id.namespace)?,
-    }
-    let options = DeleteOptions {
-        preconditions: cx.wire.preconditions(&record.meta, Sent::Uid),
-        ..DeleteOptions::default()
-    };
-    let (id, uid, key) = (id.clone(), Arc::clone(uid), Arc::new(key));
-    Ok(Decision::steps(Steps::new(id.clone(), move |port| {
-        let (id, uid, key, options) = (id.clone(), Arc::clone(&uid), Arc::clone(&key), options.clone());
-        async move {
-            match port
-                .get(Resource::ServiceAccounts, &key.namespace, &key.name)
-                .await
-            {
-                Ok(account) if is_same(&account, &uid) => {
-                    return End::Kept(Reason::new("AccountExists", "its ServiceAccount exists"));
-                }
-                Ok(_) | Err(StoreError::NotFound) => {}
-                Err(error) => return End::failed(error),
-            }
-            port.set_reason(Reason::new("AccountDeleted", "its ServiceAccount does not exist"));
-            match port.delete(id, options).await {
-                Ok(()) | Err(StoreError::NotFound | StoreError::Conflict { .. }) => End::Done,
-                Err(error) => End::failed(error),
-            }
-        }
-    })))
-}
-
 /// The key of the reference of an account to a Secret. No name has a slash.
 fn reference_key(namespace: &Arc<str>, account: &str, secret: &str) -> Key {
     Key::new(Arc::clone(namespace), format!("{account}/{secret}"))
@@ -127,81 +75,71 @@ fn reference_key(namespace: &Arc<str>, account: &str, secret: &str) -> Key {
 
 /// Removes the reference of an account to a Secret that does not exist.
 fn unlink(cx: &Context<'_>, namespace: &Arc<str>, account: &str, secret: &str) -> Decision {
-    let key = Key::new(Arc::clone(namespace), account);
-    let (id, _) = match cx.subject(Resource::ServiceAccounts, &key) {
-        Subject::Found(id, record) => (id, record),
-        Subject::Settled(decision) => return decision,
-    };
-    if cx
-        .cache
-        .get(Resource::Secrets, &Key::new(Arc::clone(namespace), secret))
-        .is_some()
-    {
-        return Decision::default();
-    }
-    if let Err(missing) = cx.cache.require_in(Resource::Secrets, namespace) {
-        return Decision::unknown(id, missing);
-    }
-    let (wire, secret) = (cx.wire, Arc::<str>::from(secret));
-    Decision::steps(Steps::new(id.clone(), move |port| {
-        let (id, secret) = (id.clone(), Arc::clone(&secret));
-        async move {
-            let account = match port.get(Resource::ServiceAccounts, &id.namespace, &id.name).await {
-                Ok(account) => account,
-                Err(StoreError::NotFound) => return End::Done,
-                Err(error) => return End::failed(error),
-            };
-            let references = match account.service_account().map(|account| account.secrets.known()) {
-                Some(Some(references)) if account.meta.uid == id.uid => references,
-                Some(Some(_)) => return End::Done,
-                _ => {
-                    return End::Unknown(Missing::Field {
-                        object: id,
-                        field: "secrets",
-                    });
-                }
-            };
-            if !references.contains(&secret) {
-                return End::Done;
-            }
-            port.set_reason(Reason::new(
-                "TokenDeleted",
-                format!("its token {secret} was deleted"),
-            ));
-            let write = Write {
-                object: id,
-                subresource: "",
-                form: Form::Update,
-                precondition: wire.preconditions(&account.meta, Sent::ResourceVersion),
-                changes: vec![FieldChange::RemoveSecretReference(secret)],
-            };
-            match port.write(write).await {
-                Ok(_) | Err(StoreError::NotFound) => End::Done,
-                Err(error) => End::failed(error),
-            }
+    let key = |name: &str| Key::new(Arc::clone(namespace), name);
+    cx.about(Resource::ServiceAccounts, &key(account), |id, _| {
+        if cx.cache.get(Resource::Secrets, &key(secret)).is_some() {
+            return Ok(Decision::default());
         }
-    }))
+        cx.cache.require_in(Resource::Secrets, namespace)?;
+        let (id, wire, secret) = (id.clone(), cx.wire, Arc::<str>::from(secret));
+        Ok(Decision::steps(Steps::new(id.clone(), move |port| {
+            remove_reference(id.clone(), Arc::clone(&secret), wire, port)
+        })))
+    })
+}
+
+async fn remove_reference(id: ObjectId, secret: Arc<str>, wire: Wire, port: Port) -> End {
+    let account = match port.get(Resource::ServiceAccounts, &id.namespace, &id.name).await {
+        Ok(account) => account,
+        Err(StoreError::NotFound) => return End::Done,
+        Err(error) => return End::failed(error),
+    };
+    let references = match account.service_account().map(|account| account.secrets.known()) {
+        Some(Some(references)) if account.meta.uid == id.uid => references,
+        Some(Some(_)) => return End::Done,
+        _ => {
+            return End::Unknown(Missing::Field {
+                object: id,
+                field: "secrets",
+            });
+        }
+    };
+    if !references.contains(&secret) {
+        return End::Done;
+    }
+    port.set_reason(Reason::new(
+        "TokenDeleted",
+        format!("its token {secret} was deleted"),
+    ));
+    let write = Write {
+        object: id,
+        subresource: "",
+        form: Form::Update,
+        precondition: wire.preconditions(&account.meta, Sent::ResourceVersion),
+        changes: vec![FieldChange::RemoveSecretReference(secret)],
+    };
+    match port.write(write).await {
+        Ok(_) | Err(StoreError::NotFound) => End::Done,
+        Err(error) => End::failed(error),
+    }
 }
 
 static INFO: Info = Info {
     name: "serviceaccount-token-controller",
     summary: "deletes the token Secrets of ServiceAccounts that no longer exist",
     resources: &[Resource::Secrets, Resource::ServiceAccounts],
+    indexes: &[&TOKENS],
     permissions: &[
         (Resource::Secrets, "", &["delete"]),
         (Resource::ServiceAccounts, "", &["update"]),
     ],
     upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/serviceaccount/tokens_controller.go",
+    ..Info::BASE
 };
 
 impl Controller for ServiceAccountTokens {
     fn info(&self) -> &'static Info {
         &INFO
-    }
-
-    fn indexes(&self) -> &'static [&'static Index] {
-        static INDEXES: &[&Index] = &[&TOKENS];
-        INDEXES
     }
 
     /// A key is that of a Secret, or the name of an account and of a deleted Secret with a slash between
@@ -223,15 +161,64 @@ impl Controller for ServiceAccountTokens {
         }
     }
 
-    fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
-        if let Some((account, secret)) = key.name.split_once('/') {
-            return unlink(cx, &key.namespace, account, secret);
+    fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
+        let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
+        let secret = cx.body(id, record, Record::secret)?;
+        if **read(&secret.secret_type, id, "type")? != *TOKEN_TYPE {
+            return Ok(Decision::default());
         }
-        match cx.subject(Resource::Secrets, key) {
-            Subject::Found(id, record) => {
-                decide(cx, &id, record).unwrap_or_else(|missing| Decision::unknown(id, missing))
+        if record.meta.is_deleting() {
+            return keep("Terminating", "it is being deleted");
+        }
+        let name = read(&secret.service_account_name, id, NAME_ANNOTATION)?;
+        if name.is_empty() {
+            return keep("NoAccount", "it names no ServiceAccount");
+        }
+        let uid = read(&secret.service_account_uid, id, UID_ANNOTATION)?;
+        let is_same = move |account: &Record, uid: &str| uid.is_empty() || account.meta.uid == *uid;
+        let key = Key::new(Arc::clone(&id.namespace), Arc::clone(name));
+        match cx.cache.get(Resource::ServiceAccounts, &key) {
+            Some(account) if !uid.is_empty() && account.meta.uid.is_empty() => {
+                let object = account.id(Resource::ServiceAccounts);
+                return Err(Missing::Metadata { object });
             }
-            Subject::Settled(decision) => decision,
+            Some(account) if is_same(account, uid) => {
+                return keep("AccountExists", "its ServiceAccount exists");
+            }
+            Some(_) => {}
+            None => cx.cache.require_in(Resource::ServiceAccounts, &id.namespace)?,
+        }
+        let options = DeleteOptions {
+            preconditions: cx.wire.preconditions(&record.meta, Sent::Uid),
+            ..DeleteOptions::default()
+        };
+        let (id, uid, key) = (id.clone(), Arc::clone(uid), Arc::new(key));
+        Ok(Decision::steps(Steps::new(id.clone(), move |port| {
+            let (id, uid, key, options) = (id.clone(), Arc::clone(&uid), Arc::clone(&key), options.clone());
+            async move {
+                match port
+                    .get(Resource::ServiceAccounts, &key.namespace, &key.name)
+                    .await
+                {
+                    Ok(account) if is_same(&account, &uid) => {
+                        return End::Kept(Reason::new("AccountExists", "its ServiceAccount exists"));
+                    }
+                    Ok(_) | Err(StoreError::NotFound) => {}
+                    Err(error) => return End::failed(error),
+                }
+                port.set_reason(Reason::new("AccountDeleted", "its ServiceAccount does not exist"));
+                match port.delete(id, options).await {
+                    Ok(()) | Err(StoreError::NotFound | StoreError::Conflict { .. }) => End::Done,
+                    Err(error) => End::failed(error),
+                }
+            }
+        })))
+    }
+
+    fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
+        match key.name.split_once('/') {
+            Some((account, secret)) => unlink(cx, &key.namespace, account, secret),
+            None => cx.about(Resource::Secrets, key, |id, record| self.decide(cx, id, record)),
         }
     }
 }

@@ -30,7 +30,7 @@ use kubegc_core::{
 
 use crate::{
     Action, Cache, Change, Context, Controller, Decision, FieldChange, Form, Info, Key, Missing, OnError,
-    Reason, Sent, Subject, controller::read, ipallocator::MANAGED_BY,
+    Reason, Sent, controller::read, ipallocator::MANAGED_BY,
 };
 
 /// The finalizer.
@@ -93,6 +93,32 @@ impl ServiceCidrs {
         Self {
             is_enabled: version.has(ADDRESSES_ARE_OBJECTS),
         }
+    }
+}
+
+static INFO: Info = Info {
+    name: "service-cidr-controller",
+    summary: "adds and removes the finalizer of ServiceCIDRs",
+    resources: &[Resource::ServiceCidrs, Resource::IpAddresses],
+    permissions: &[(Resource::ServiceCidrs, "", &["patch"])],
+    upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/servicecidrs/servicecidrs_controller.go",
+    ..Info::BASE
+};
+
+impl Controller for ServiceCidrs {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    /// Every change concerns the ServiceCIDRs that are being deleted: there are few.
+    fn affected(&self, cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
+        if change.resource == Resource::ServiceCidrs {
+            keys.push(change.key.clone());
+        }
+        let terminating = cache
+            .records(Resource::ServiceCidrs)
+            .filter(|cidr| cidr.meta.is_deleting());
+        keys.extend(terminating.map(|cidr| Key::cluster(Arc::clone(&cidr.meta.name))));
     }
 
     fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
@@ -164,39 +190,5 @@ impl ServiceCidrs {
         }
         let reason = Reason::new("Unused", "it is being deleted, and no IPAddress needs it");
         write(reason, FieldChange::RemoveFinalizer(FINALIZER))
-    }
-}
-
-static INFO: Info = Info {
-    name: "service-cidr-controller",
-    summary: "adds and removes the finalizer of ServiceCIDRs",
-    resources: &[Resource::ServiceCidrs, Resource::IpAddresses],
-    permissions: &[(Resource::ServiceCidrs, "", &["patch"])],
-    upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/servicecidrs/servicecidrs_controller.go",
-};
-
-impl Controller for ServiceCidrs {
-    fn info(&self) -> &'static Info {
-        &INFO
-    }
-
-    /// Every change concerns the ServiceCIDRs that are being deleted: there are few.
-    fn affected(&self, cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
-        if change.resource == Resource::ServiceCidrs {
-            keys.push(change.key.clone());
-        }
-        let terminating = cache
-            .records(Resource::ServiceCidrs)
-            .filter(|cidr| cidr.meta.is_deleting());
-        keys.extend(terminating.map(|cidr| Key::cluster(Arc::clone(&cidr.meta.name))));
-    }
-
-    fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
-        match cx.subject(Resource::ServiceCidrs, key) {
-            Subject::Found(id, record) => self
-                .decide(cx, &id, record)
-                .unwrap_or_else(|missing| Decision::unknown(id, missing)),
-            Subject::Settled(decision) => decision,
-        }
     }
 }

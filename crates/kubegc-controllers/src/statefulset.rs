@@ -41,7 +41,7 @@ use kubegc_core::{
 
 use crate::{
     Cache, Change, Context, Controller, Decision, End, EventRequest, FieldChange, Form, Info, Key, MayChange,
-    Missing, Read, Reason, Steps, Subject, Wire, Write,
+    Missing, Read, Reason, Steps, Wire, Write,
     action::{changed, server_message_about},
     controller::read,
     release::has_change,
@@ -195,56 +195,6 @@ impl StatefulSetClaims {
             review.updates.truncate(first);
         }
         Ok(())
-    }
-
-    fn decide(self, cx: &Context<'_>, set: &Record) -> Result<Decision, Missing> {
-        let id = set.id(Resource::StatefulSets);
-        let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
-        if !self.follows_policy {
-            return keep("Disabled", "the feature gate StatefulSetAutoDeletePVC is off");
-        }
-        if set.meta.is_deleting() {
-            return keep(
-                "Terminating",
-                "it is being deleted, and its claims keep their owners",
-            );
-        }
-        let spec = Spec::new(set)?;
-        let mut review = Review::default();
-        if let Err(missing) = cx.cache.require_in(CLAIMS, &id.namespace) {
-            review.decision.add_unknown(id.clone(), missing);
-        }
-        let mut by_ordinal: Vec<(i32, Vec<&Record>)> = claims_by_ordinal(cx.cache, set, spec.templates()?)
-            .into_iter()
-            .collect();
-        // If the range is not known, the claims that depend on it are unknown.
-        by_ordinal.sort_by_key(|(ordinal, _)| {
-            let is_scaled_down = spec.is_scaled_down(*ordinal).unwrap_or(false);
-            (
-                is_scaled_down,
-                is_scaled_down.then_some(Reverse(*ordinal)),
-                *ordinal,
-            )
-        });
-        for (ordinal, claims) in by_ordinal {
-            let name = format!("{}-{ordinal}", id.name);
-            let outcome = match self.pod(cx, &id, &name) {
-                Ok(Some(pod)) => self
-                    .review(set, &pod.meta, &claims, false, &mut review)
-                    .map(|()| None),
-                Ok(None) => Ok(Some(self.without_pod(set, &spec, &name, ordinal, &claims))),
-                Err(missing) => Err(missing),
-            };
-            for claim in claims {
-                let claim = claim.id(CLAIMS);
-                match &outcome {
-                    Ok(None) => {}
-                    Ok(Some(reason)) => review.decision.add_kept(claim, reason.clone()),
-                    Err(missing) => review.decision.add_unknown(claim, missing.clone()),
-                }
-            }
-        }
-        Ok(review.into_decision(cx, set, self.owners_are_controllers))
     }
 
     /// The pod of this name, if the StatefulSet controls it.
@@ -671,20 +621,14 @@ static INFO: Info = Info {
     summary: "sets the owners of the claims of StatefulSets by their retention policies",
     resources: &[Resource::StatefulSets, Resource::Pods, CLAIMS],
     permissions: &[(CLAIMS, "", &["update"])],
+    may_change: &[MayChange::Claims],
     upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/statefulset/stateful_pod_control.go",
+    ..Info::BASE
 };
 
 impl Controller for StatefulSetClaims {
     fn info(&self) -> &'static Info {
         &INFO
-    }
-
-    fn may_change(&self, undecided: Resource) -> &'static [MayChange] {
-        match undecided {
-            // Its retention policy decides whether its claims follow the set, or its pods.
-            Resource::StatefulSets => &[MayChange::Claims],
-            _ => &[MayChange::Itself],
-        }
     }
 
     fn affected(&self, cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
@@ -714,12 +658,52 @@ impl Controller for StatefulSetClaims {
 
     /// # Complexity
     /// O(k log n) for `k` claims of the StatefulSet and of those whose names start like them.
-    fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
-        match cx.subject(Resource::StatefulSets, key) {
-            Subject::Found(id, set) => self
-                .decide(cx, set)
-                .unwrap_or_else(|missing| Decision::unknown(id, missing)),
-            Subject::Settled(decision) => decision,
+    fn decide(&self, cx: &Context<'_>, id: &ObjectId, set: &Record) -> Result<Decision, Missing> {
+        let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
+        if !self.follows_policy {
+            return keep("Disabled", "the feature gate StatefulSetAutoDeletePVC is off");
         }
+        if set.meta.is_deleting() {
+            return keep(
+                "Terminating",
+                "it is being deleted, and its claims keep their owners",
+            );
+        }
+        let spec = Spec::new(set)?;
+        let mut review = Review::default();
+        if let Err(missing) = cx.cache.require_in(CLAIMS, &id.namespace) {
+            review.decision.add_unknown(id.clone(), missing);
+        }
+        let mut by_ordinal: Vec<(i32, Vec<&Record>)> = claims_by_ordinal(cx.cache, set, spec.templates()?)
+            .into_iter()
+            .collect();
+        // If the range is not known, the claims that depend on it are unknown.
+        by_ordinal.sort_by_key(|(ordinal, _)| {
+            let is_scaled_down = spec.is_scaled_down(*ordinal).unwrap_or(false);
+            (
+                is_scaled_down,
+                is_scaled_down.then_some(Reverse(*ordinal)),
+                *ordinal,
+            )
+        });
+        for (ordinal, claims) in by_ordinal {
+            let name = format!("{}-{ordinal}", id.name);
+            let outcome = match self.pod(cx, &id, &name) {
+                Ok(Some(pod)) => self
+                    .review(set, &pod.meta, &claims, false, &mut review)
+                    .map(|()| None),
+                Ok(None) => Ok(Some(self.without_pod(set, &spec, &name, ordinal, &claims))),
+                Err(missing) => Err(missing),
+            };
+            for claim in claims {
+                let claim = claim.id(CLAIMS);
+                match &outcome {
+                    Ok(None) => {}
+                    Ok(Some(reason)) => review.decision.add_kept(claim, reason.clone()),
+                    Err(missing) => review.decision.add_unknown(claim, missing.clone()),
+                }
+            }
+        }
+        Ok(review.into_decision(cx, set, self.owners_are_controllers))
     }
 }

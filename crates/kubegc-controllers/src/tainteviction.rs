@@ -35,7 +35,7 @@ use kubegc_core::{
 
 use crate::{
     Action, Cache, Change, Context, Controller, Deadlines, Decision, FieldChange, Form, Index, Info, Key,
-    Missing, OnError, Read, Reason, Sent, Subject,
+    Missing, OnError, Read, Reason, Sent,
     controller::read,
     release::{DISRUPTION_CONDITIONS, OBSERVED_GENERATION},
 };
@@ -70,79 +70,6 @@ impl TaintEviction {
             sets_condition: version.has(DISRUPTION_CONDITIONS),
             observes_generation: version.has(OBSERVED_GENERATION),
         }
-    }
-
-    fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
-        // A kept pod needs no deadline.
-        let keep = |code, message: &'static str| {
-            let mut decision = Decision::keep(id.clone(), Reason::new(code, message));
-            decision.deadlines = (!cx.deadlines.is_empty()).then(Deadlines::new);
-            Ok(decision)
-        };
-        if record.meta.is_deleting() {
-            return keep("Terminating", "it is being deleted");
-        }
-        let pod = cx.body(id, record, Record::pod)?;
-        let node_name = read(&pod.node_name, id, "spec.nodeName")?;
-        if node_name.is_empty() {
-            return keep("NotScheduled", "it is not scheduled");
-        }
-        let Some(node) = cx
-            .cache
-            .get(Resource::Nodes, &Key::cluster(Arc::clone(node_name)))
-        else {
-            cx.cache.require(Resource::Nodes)?;
-            return keep("NoNode", "its node does not exist");
-        };
-        let node_id = node.id(Resource::Nodes);
-        let taints = read(
-            &cx.body(&node_id, node, Record::node)?.taints,
-            &node_id,
-            "spec.taints",
-        )?;
-        let taints: Vec<&Taint> = taints
-            .iter()
-            .filter(|taint| &*taint.effect == "NoExecute")
-            .collect();
-        if taints.is_empty() {
-            return keep("NoTaint", "its node has no NoExecute taint");
-        }
-        let tolerations = read(&pod.tolerations, id, "spec.tolerations")?;
-        let mut least: Option<i64> = None;
-        for taint in &taints {
-            let Some(toleration) = tolerations.iter().find(|toleration| tolerates(toleration, taint)) else {
-                let message = format!("it does not tolerate the taint {} of its node", taint.key);
-                return self.evict(cx, id, record, pod, Reason::new("TaintNotTolerated", message));
-            };
-            least = least.into_iter().chain(toleration.toleration_seconds).min();
-        }
-        let Some(seconds) = least else {
-            return keep(
-                "Tolerated",
-                "it tolerates the taints of its node without a time limit",
-            );
-        };
-        let tolerated = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
-        let seen_at = taints
-            .iter()
-            .filter_map(|taint| taint.time_added)
-            .max()
-            .unwrap_or(cx.now);
-        let computed = seen_at.checked_add(tolerated);
-        let Some(at) = cx.deadlines.get(DEADLINE).copied().or(computed) else {
-            return keep(
-                "Tolerated",
-                "it tolerates the taints of its node until after the year 2262",
-            );
-        };
-        if at <= cx.now {
-            let message = format!("it tolerated the taints of its node for {seconds}s");
-            return self.evict(cx, id, record, pod, Reason::new("TolerationEnded", message));
-        }
-        let reason = Reason::new("ToleratedYet", "it still tolerates the taints of its node");
-        let mut decision = Decision::keep(id.clone(), reason).requeue_at(at);
-        decision.deadlines = Some(Deadlines::from([(DEADLINE.into(), at)]));
-        Ok(decision)
     }
 
     fn evict(
@@ -222,21 +149,18 @@ static INFO: Info = Info {
     name: "taint-eviction-controller",
     summary: "deletes pods that do not tolerate the NoExecute taints of their node",
     resources: &[Resource::Pods, Resource::Nodes],
+    indexes: &[&PODS_BY_NODE],
     permissions: &[
         (Resource::Pods, "", &["delete"]),
         (Resource::Pods, "status", &["patch"]),
     ],
     upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/tainteviction/taint_eviction.go",
+    ..Info::BASE
 };
 
 impl Controller for TaintEviction {
     fn info(&self) -> &'static Info {
         &INFO
-    }
-
-    fn indexes(&self) -> &'static [&'static Index] {
-        static INDEXES: &[&Index] = &[&PODS_BY_NODE];
-        INDEXES
     }
 
     fn affected(&self, cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
@@ -255,12 +179,76 @@ impl Controller for TaintEviction {
         }
     }
 
-    fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
-        match cx.subject(Resource::Pods, key) {
-            Subject::Found(id, record) => self
-                .decide(cx, &id, record)
-                .unwrap_or_else(|missing| Decision::unknown(id, missing)),
-            Subject::Settled(decision) => decision,
+    fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
+        // A kept pod needs no deadline.
+        let keep = |code, message: &'static str| {
+            let mut decision = Decision::keep(id.clone(), Reason::new(code, message));
+            decision.deadlines = (!cx.deadlines.is_empty()).then(Deadlines::new);
+            Ok(decision)
+        };
+        if record.meta.is_deleting() {
+            return keep("Terminating", "it is being deleted");
         }
+        let pod = cx.body(id, record, Record::pod)?;
+        let node_name = read(&pod.node_name, id, "spec.nodeName")?;
+        if node_name.is_empty() {
+            return keep("NotScheduled", "it is not scheduled");
+        }
+        let Some(node) = cx
+            .cache
+            .get(Resource::Nodes, &Key::cluster(Arc::clone(node_name)))
+        else {
+            cx.cache.require(Resource::Nodes)?;
+            return keep("NoNode", "its node does not exist");
+        };
+        let node_id = node.id(Resource::Nodes);
+        let taints = read(
+            &cx.body(&node_id, node, Record::node)?.taints,
+            &node_id,
+            "spec.taints",
+        )?;
+        let taints: Vec<&Taint> = taints
+            .iter()
+            .filter(|taint| &*taint.effect == "NoExecute")
+            .collect();
+        if taints.is_empty() {
+            return keep("NoTaint", "its node has no NoExecute taint");
+        }
+        let tolerations = read(&pod.tolerations, id, "spec.tolerations")?;
+        let mut least: Option<i64> = None;
+        for taint in &taints {
+            let Some(toleration) = tolerations.iter().find(|toleration| tolerates(toleration, taint)) else {
+                let message = format!("it does not tolerate the taint {} of its node", taint.key);
+                return self.evict(cx, id, record, pod, Reason::new("TaintNotTolerated", message));
+            };
+            least = least.into_iter().chain(toleration.toleration_seconds).min();
+        }
+        let Some(seconds) = least else {
+            return keep(
+                "Tolerated",
+                "it tolerates the taints of its node without a time limit",
+            );
+        };
+        let tolerated = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
+        let seen_at = taints
+            .iter()
+            .filter_map(|taint| taint.time_added)
+            .max()
+            .unwrap_or(cx.now);
+        let computed = seen_at.checked_add(tolerated);
+        let Some(at) = cx.deadlines.get(DEADLINE).copied().or(computed) else {
+            return keep(
+                "Tolerated",
+                "it tolerates the taints of its node until after the year 2262",
+            );
+        };
+        if at <= cx.now {
+            let message = format!("it tolerated the taints of its node for {seconds}s");
+            return self.evict(cx, id, record, pod, Reason::new("TolerationEnded", message));
+        }
+        let reason = Reason::new("ToleratedYet", "it still tolerates the taints of its node");
+        let mut decision = Decision::keep(id.clone(), reason).requeue_at(at);
+        decision.deadlines = Some(Deadlines::from([(DEADLINE.into(), at)]));
+        Ok(decision)
     }
 }

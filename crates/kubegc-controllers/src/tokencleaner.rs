@@ -21,7 +21,7 @@ use kubegc_core::{
 };
 
 use crate::{
-    Action, Cache, Change, Context, Controller, Decision, Info, Key, Missing, OnError, Reason, Sent, Subject,
+    Action, Cache, Change, Context, Controller, Decision, Info, Key, Missing, OnError, Reason, Sent,
     controller::read,
 };
 
@@ -45,41 +45,6 @@ impl TokenCleaner {
     #[must_use]
     pub const fn new(_version: KubernetesVersion) -> Self {
         Self { is_enabled: true }
-    }
-
-    fn decide(self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
-        let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
-        if !self.is_enabled {
-            return keep("Disabled", "the token cleaner does not run");
-        }
-        if record.meta.is_deleting() {
-            return keep("Terminating", "it is being deleted");
-        }
-        let secret = cx.body(id, record, Record::secret)?;
-        if **read(&secret.secret_type, id, "type")? != *SECRET_TYPE {
-            return keep("NotBootstrapToken", "it is not a bootstrap token");
-        }
-        let text = read(&secret.expiration, id, "data.expiration")?;
-        if text.is_empty() {
-            return keep("NoExpiration", "it has no expiration");
-        }
-        let reason = match nanos_of(text).map(|nanos| (i64::try_from(nanos), nanos > 0)) {
-            Some((Err(_), true)) => return keep("NeverExpires", "it expires after the year 2262"),
-            Some((Ok(nanos), _)) if Timestamp::from_nanos(nanos) > cx.now => {
-                let reason = Reason::new("NotExpired", format!("it expires at {text}"));
-                return Ok(Decision::keep(id.clone(), reason).requeue_at(Timestamp::from_nanos(nanos)));
-            }
-            Some(_) => Reason::new("Expired", format!("it expired at {text}")),
-            None => {
-                let message =
-                    format!("its expiration {text:?} is not an RFC 3339 date, which counts as expired");
-                Reason::new("InvalidExpiration", message)
-            }
-        };
-        let action = Action::new(Resource::Secrets, &record.meta, reason)
-            .delete(cx.wire, Sent::Uid, DeleteOptions::default())
-            .on_error(OnError::ReportUnlessNotFoundOrConflict);
-        Ok(Decision::act(action))
     }
 }
 
@@ -145,6 +110,7 @@ static INFO: Info = Info {
     resources: &[Resource::Secrets],
     permissions: &[(Resource::Secrets, "", &["delete"])],
     upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/bootstrap/tokencleaner.go",
+    ..Info::BASE
 };
 
 impl Controller for TokenCleaner {
@@ -163,16 +129,42 @@ impl Controller for TokenCleaner {
         keys.extend(secrets.map(|secret| Key::from(&secret.meta)));
     }
 
-    fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
-        let (id, record) = match cx.subject(Resource::Secrets, key) {
-            Subject::Found(id, record) => (id, record),
-            Subject::Settled(decision) => return decision,
-        };
-        if &*key.namespace != NAMESPACE {
-            return Decision::keep(id, Reason::new("OtherNamespace", "it is not in kube-system"));
+    fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
+        let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
+        if &*id.namespace != NAMESPACE {
+            return keep("OtherNamespace", "it is not in kube-system");
         }
-        self.decide(cx, &id, record)
-            .unwrap_or_else(|missing| Decision::unknown(id, missing))
+        if !self.is_enabled {
+            return keep("Disabled", "the token cleaner does not run");
+        }
+        if record.meta.is_deleting() {
+            return keep("Terminating", "it is being deleted");
+        }
+        let secret = cx.body(id, record, Record::secret)?;
+        if **read(&secret.secret_type, id, "type")? != *SECRET_TYPE {
+            return keep("NotBootstrapToken", "it is not a bootstrap token");
+        }
+        let text = read(&secret.expiration, id, "data.expiration")?;
+        if text.is_empty() {
+            return keep("NoExpiration", "it has no expiration");
+        }
+        let reason = match nanos_of(text).map(|nanos| (i64::try_from(nanos), nanos > 0)) {
+            Some((Err(_), true)) => return keep("NeverExpires", "it expires after the year 2262"),
+            Some((Ok(nanos), _)) if Timestamp::from_nanos(nanos) > cx.now => {
+                let reason = Reason::new("NotExpired", format!("it expires at {text}"));
+                return Ok(Decision::keep(id.clone(), reason).requeue_at(Timestamp::from_nanos(nanos)));
+            }
+            Some(_) => Reason::new("Expired", format!("it expired at {text}")),
+            None => {
+                let message =
+                    format!("its expiration {text:?} is not an RFC 3339 date, which counts as expired");
+                Reason::new("InvalidExpiration", message)
+            }
+        };
+        let action = Action::new(Resource::Secrets, &record.meta, reason)
+            .delete(cx.wire, Sent::Uid, DeleteOptions::default())
+            .on_error(OnError::ReportUnlessNotFoundOrConflict);
+        Ok(Decision::act(action))
     }
 }
 

@@ -27,10 +27,7 @@ use kubegc_core::{
     record::{Field, ObjectId, Record, Resource},
 };
 
-use crate::{
-    Action, Context, Controller, Decision, Info, Key, Missing, OnError, Read, Reason, Sent, Subject,
-    reason::age,
-};
+use crate::{Action, Context, Controller, Decision, Info, Missing, OnError, Read, Reason, Sent, reason::age};
 
 /// The feature gate `TTLAfterFinished`: alpha and off from 1.12, beta and on from 1.21, locked from 1.23.
 const TTL_AFTER_FINISHED: Behavior = Behavior::since(21, 0, "feature gate TTLAfterFinished is beta");
@@ -51,15 +48,34 @@ impl TtlAfterFinished {
             is_enabled: version.has(TTL_AFTER_FINISHED),
         }
     }
+}
 
-    /// `notes_kept` says whether the decision has the reason for a Job that has not expired yet.
-    fn decide(
-        &self,
-        cx: &Context<'_>,
-        id: &ObjectId,
-        record: &Record,
-        notes_kept: bool,
-    ) -> Result<Decision, Missing> {
+/// When a Job that finished at this time expires; `None` beyond what a [`Timestamp`] can represent. Negative
+/// TTLs, which the API server refuses, count as they are.
+fn expiry(finished_at: Timestamp, ttl_seconds: i32) -> Option<Timestamp> {
+    let ttl = Duration::from_secs(u64::from(ttl_seconds.unsigned_abs()));
+    if ttl_seconds < 0 {
+        Some(finished_at.saturating_sub(ttl))
+    } else {
+        finished_at.checked_add(ttl)
+    }
+}
+
+static INFO: Info = Info {
+    name: "ttl-after-finished-controller",
+    summary: "deletes finished Jobs whose TTL has expired",
+    resources: &[Resource::Jobs],
+    permissions: &[(Resource::Jobs, "", &["delete"])],
+    upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/ttlafterfinished/ttlafterfinished_controller.go",
+    ..Info::BASE
+};
+
+impl Controller for TtlAfterFinished {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
         let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
         if !self.is_enabled {
             return keep("Disabled", "the feature gate TTLAfterFinished is off");
@@ -91,7 +107,7 @@ impl TtlAfterFinished {
         };
         if expires_at > cx.now {
             let mut decision = Decision::default();
-            if notes_kept {
+            if cx.notes_kept {
                 let message = format!("its time to live ends in {}", age(expires_at.since(cx.now)));
                 decision.add_kept(id.clone(), Reason::new("TtlNotExpired", message));
             }
@@ -110,47 +126,5 @@ impl TtlAfterFinished {
             )
             .on_error(OnError::Retry);
         Ok(Decision::act(action))
-    }
-
-    fn judge(&self, cx: &Context<'_>, key: &Key, notes_kept: bool) -> Decision {
-        match cx.subject(Resource::Jobs, key) {
-            Subject::Found(id, record) => self
-                .decide(cx, &id, record, notes_kept)
-                .unwrap_or_else(|missing| Decision::unknown(id, missing)),
-            Subject::Settled(decision) => decision,
-        }
-    }
-}
-
-/// When a Job that finished at this time expires; `None` beyond what a [`Timestamp`] can represent. Negative
-/// TTLs, which the API server refuses, count as they are.
-fn expiry(finished_at: Timestamp, ttl_seconds: i32) -> Option<Timestamp> {
-    let ttl = Duration::from_secs(u64::from(ttl_seconds.unsigned_abs()));
-    if ttl_seconds < 0 {
-        Some(finished_at.saturating_sub(ttl))
-    } else {
-        finished_at.checked_add(ttl)
-    }
-}
-
-static INFO: Info = Info {
-    name: "ttl-after-finished-controller",
-    summary: "deletes finished Jobs whose TTL has expired",
-    resources: &[Resource::Jobs],
-    permissions: &[(Resource::Jobs, "", &["delete"])],
-    upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/ttlafterfinished/ttlafterfinished_controller.go",
-};
-
-impl Controller for TtlAfterFinished {
-    fn info(&self) -> &'static Info {
-        &INFO
-    }
-
-    fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
-        self.judge(cx, key, true)
-    }
-
-    fn reconcile_work(&self, cx: &Context<'_>, key: &Key) -> Decision {
-        self.judge(cx, key, false)
     }
 }

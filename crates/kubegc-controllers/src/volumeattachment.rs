@@ -33,7 +33,7 @@ use kubegc_core::{
 
 use crate::{
     Action, Cache, Change, Context, Controller, Deadlines, Decision, Index, Info, Key, Missing, OnError,
-    Reason, Sent, Subject, Timing, controller::read, podgc::OUT_OF_SERVICE_TAINT, release::OUT_OF_SERVICE,
+    Reason, Sent, Timing, controller::read, podgc::OUT_OF_SERVICE_TAINT, release::OUT_OF_SERVICE,
     storage::PODS_BY_CLAIM,
 };
 
@@ -109,6 +109,100 @@ impl VolumeAttachments {
         Self {
             respects_out_of_service: version.has(OUT_OF_SERVICE),
             forces_detach: true,
+        }
+    }
+}
+
+/// Returns whether a pod on the node that has not finished uses the claim of the volume.
+fn is_used(
+    cx: &Context<'_>,
+    volume_id: &ObjectId,
+    volume: &PersistentVolume,
+    node_name: &Arc<str>,
+) -> Result<bool, Missing> {
+    let Some(claim) = read(&volume.claim_ref, volume_id, "spec.claimRef")? else {
+        return Ok(false);
+    };
+    let key = Key::new(Arc::clone(&claim.namespace), Arc::clone(&claim.name));
+    let mut missing = None;
+    for record in cx.cache.indexed_records(&PODS_BY_CLAIM, &key) {
+        let id = record.id(Resource::Pods);
+        let pod: &Pod = cx.body(&id, record, Record::pod)?;
+        if pod.node_name.known().is_some_and(|node| node != node_name) {
+            continue;
+        }
+        match (
+            read(&pod.node_name, &id, "spec.nodeName"),
+            read(&pod.phase, &id, "status.phase"),
+        ) {
+            (Ok(_), Ok(_)) if pod.has_final_phase() == Some(true) => {}
+            (Ok(_), Ok(_)) => return Ok(true),
+            (Err(why), _) | (_, Err(why)) => missing = Some(why),
+        }
+    }
+    if let Some(missing) = missing {
+        return Err(missing);
+    }
+    cx.cache.require_in(Resource::Pods, &claim.namespace)?;
+    match cx
+        .cache
+        .first_indexed(&UNREAD, &Key::new(Arc::clone(&claim.namespace), ""))
+    {
+        None => Ok(false),
+        Some(pod) => Err(Missing::Field {
+            object: pod.id(Resource::Pods),
+            field: "spec.volumes",
+        }),
+    }
+}
+
+static INFO: Info = Info {
+    name: "persistentvolume-attach-detach-controller",
+    summary: "deletes the VolumeAttachments of volumes that no pod on their node uses",
+    resources: &[
+        Resource::VolumeAttachments,
+        Resource::Nodes,
+        Resource::PersistentVolumes,
+        Resource::Pods,
+    ],
+    indexes: &[&BY_VOLUME, &BY_NODE, &VOLUMES_BY_CLAIM, &PODS_BY_CLAIM, &UNREAD],
+    permissions: &[(Resource::VolumeAttachments, "", &["delete"])],
+    upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/volume/attachdetach/reconciler/reconciler.go",
+    ..Info::BASE
+};
+
+impl Controller for VolumeAttachments {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn timing(&self) -> Timing {
+        Timing {
+            backoff: [Duration::from_millis(500), Duration::from_secs(122)],
+            ..Timing::default()
+        }
+    }
+
+    fn affected(&self, cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
+        let of_volume = |name: &Arc<str>, keys: &mut Vec<Key>| {
+            let attachments = cache.indexed(&BY_VOLUME, &Key::cluster(Arc::clone(name)));
+            keys.extend(attachments.into_iter().map(Key::cluster));
+        };
+        match change.resource {
+            Resource::VolumeAttachments => keys.push(change.key.clone()),
+            Resource::Nodes => {
+                keys.extend(cache.indexed(&BY_NODE, change.key).into_iter().map(Key::cluster));
+            }
+            Resource::PersistentVolumes => of_volume(&change.key.name, keys),
+            Resource::Pods if !UNREAD.keys_of_change(change).is_empty() => self.keys(cache, keys),
+            Resource::Pods => {
+                for claim in PODS_BY_CLAIM.keys_of_change(change) {
+                    for volume in cache.indexed(&VOLUMES_BY_CLAIM, &claim) {
+                        of_volume(&volume, keys);
+                    }
+                }
+            }
+            _ => {}
         }
     }
 
@@ -210,111 +304,5 @@ impl VolumeAttachments {
             return keep("Mounted", "its node has the volume still mounted");
         }
         waits("NodeNotReady", "its node is not ready and has the volume mounted")
-    }
-}
-
-/// Returns whether a pod on the node that has not finished uses the claim of the volume.
-fn is_used(
-    cx: &Context<'_>,
-    volume_id: &ObjectId,
-    volume: &PersistentVolume,
-    node_name: &Arc<str>,
-) -> Result<bool, Missing> {
-    let Some(claim) = read(&volume.claim_ref, volume_id, "spec.claimRef")? else {
-        return Ok(false);
-    };
-    let key = Key::new(Arc::clone(&claim.namespace), Arc::clone(&claim.name));
-    let mut missing = None;
-    for record in cx.cache.indexed_records(&PODS_BY_CLAIM, &key) {
-        let id = record.id(Resource::Pods);
-        let pod: &Pod = cx.body(&id, record, Record::pod)?;
-        if pod.node_name.known().is_some_and(|node| node != node_name) {
-            continue;
-        }
-        match (
-            read(&pod.node_name, &id, "spec.nodeName"),
-            read(&pod.phase, &id, "status.phase"),
-        ) {
-            (Ok(_), Ok(_)) if pod.has_final_phase() == Some(true) => {}
-            (Ok(_), Ok(_)) => return Ok(true),
-            (Err(why), _) | (_, Err(why)) => missing = Some(why),
-        }
-    }
-    if let Some(missing) = missing {
-        return Err(missing);
-    }
-    cx.cache.require_in(Resource::Pods, &claim.namespace)?;
-    match cx
-        .cache
-        .first_indexed(&UNREAD, &Key::new(Arc::clone(&claim.namespace), ""))
-    {
-        None => Ok(false),
-        Some(pod) => Err(Missing::Field {
-            object: pod.id(Resource::Pods),
-            field: "spec.volumes",
-        }),
-    }
-}
-
-static INFO: Info = Info {
-    name: "persistentvolume-attach-detach-controller",
-    summary: "deletes the VolumeAttachments of volumes that no pod on their node uses",
-    resources: &[
-        Resource::VolumeAttachments,
-        Resource::Nodes,
-        Resource::PersistentVolumes,
-        Resource::Pods,
-    ],
-    permissions: &[(Resource::VolumeAttachments, "", &["delete"])],
-    upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/volume/attachdetach/reconciler/reconciler.go",
-};
-
-impl Controller for VolumeAttachments {
-    fn info(&self) -> &'static Info {
-        &INFO
-    }
-
-    fn timing(&self) -> Timing {
-        Timing {
-            backoff: [Duration::from_millis(500), Duration::from_secs(122)],
-            ..Timing::default()
-        }
-    }
-
-    fn indexes(&self) -> &'static [&'static Index] {
-        static INDEXES: &[&Index] = &[&BY_VOLUME, &BY_NODE, &VOLUMES_BY_CLAIM, &PODS_BY_CLAIM, &UNREAD];
-        INDEXES
-    }
-
-    fn affected(&self, cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
-        let of_volume = |name: &Arc<str>, keys: &mut Vec<Key>| {
-            let attachments = cache.indexed(&BY_VOLUME, &Key::cluster(Arc::clone(name)));
-            keys.extend(attachments.into_iter().map(Key::cluster));
-        };
-        match change.resource {
-            Resource::VolumeAttachments => keys.push(change.key.clone()),
-            Resource::Nodes => {
-                keys.extend(cache.indexed(&BY_NODE, change.key).into_iter().map(Key::cluster));
-            }
-            Resource::PersistentVolumes => of_volume(&change.key.name, keys),
-            Resource::Pods if !UNREAD.keys_of_change(change).is_empty() => self.keys(cache, keys),
-            Resource::Pods => {
-                for claim in PODS_BY_CLAIM.keys_of_change(change) {
-                    for volume in cache.indexed(&VOLUMES_BY_CLAIM, &claim) {
-                        of_volume(&volume, keys);
-                    }
-                }
-            }
-            _ => {}
-        }
-    }
-
-    fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
-        match cx.subject(Resource::VolumeAttachments, key) {
-            Subject::Found(id, record) => self
-                .decide(cx, &id, record)
-                .unwrap_or_else(|missing| Decision::unknown(id, missing)),
-            Subject::Settled(decision) => decision,
-        }
     }
 }

@@ -24,7 +24,7 @@ use kubegc_core::{
 
 use crate::{
     Action, Cache, Change, Context, Controller, Decision, FieldChange, Form, Index, Info, Key, Missing,
-    OnError, Reason, Sent, Subject,
+    OnError, Reason, Sent,
 };
 
 /// The finalizer.
@@ -76,14 +76,42 @@ impl VolumeAttributesClassProtection {
             is_enabled: version.has(ENABLED),
         }
     }
+}
 
-    fn decide(
-        &self,
-        cx: &Context<'_>,
-        key: &Key,
-        id: &ObjectId,
-        record: &Record,
-    ) -> Result<Decision, Missing> {
+static INFO: Info = Info {
+    name: "volumeattributesclass-protection-controller",
+    summary: "adds and removes the finalizer of VolumeAttributesClasses",
+    resources: &[
+        Resource::VolumeAttributesClasses,
+        Resource::PersistentVolumes,
+        Resource::PersistentVolumeClaims,
+    ],
+    indexes: &[&VOLUMES, &CLAIMS],
+    permissions: &[(Resource::VolumeAttributesClasses, "", &["update"])],
+    upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/volume/vacprotection/vac_protection_controller.go",
+    ..Info::BASE
+};
+
+impl Controller for VolumeAttributesClassProtection {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn affected(&self, cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
+        let classes = match change.resource {
+            Resource::VolumeAttributesClasses => return keys.push(change.key.clone()),
+            Resource::PersistentVolumes => VOLUMES.keys_of_change(change),
+            Resource::PersistentVolumeClaims => CLAIMS.keys_of_change(change),
+            _ => return,
+        };
+        if classes.iter().any(|class| class.name.is_empty()) {
+            self.keys(cache, keys);
+        }
+        keys.extend(classes.into_iter().filter(|class| !class.name.is_empty()));
+    }
+
+    fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
+        let key = &Key::from(&record.meta);
         let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
         if !self.is_enabled {
             return keep("Disabled", "the feature gate VolumeAttributesClass is off");
@@ -124,50 +152,5 @@ impl VolumeAttributesClassProtection {
             "it is being deleted, and no volume and no claim uses it",
         );
         write(reason, FieldChange::RemoveFinalizer(FINALIZER))
-    }
-}
-
-static INFO: Info = Info {
-    name: "volumeattributesclass-protection-controller",
-    summary: "adds and removes the finalizer of VolumeAttributesClasses",
-    resources: &[
-        Resource::VolumeAttributesClasses,
-        Resource::PersistentVolumes,
-        Resource::PersistentVolumeClaims,
-    ],
-    permissions: &[(Resource::VolumeAttributesClasses, "", &["update"])],
-    upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/volume/vacprotection/vac_protection_controller.go",
-};
-
-impl Controller for VolumeAttributesClassProtection {
-    fn info(&self) -> &'static Info {
-        &INFO
-    }
-
-    fn indexes(&self) -> &'static [&'static Index] {
-        static INDEXES: &[&Index] = &[&VOLUMES, &CLAIMS];
-        INDEXES
-    }
-
-    fn affected(&self, cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
-        let classes = match change.resource {
-            Resource::VolumeAttributesClasses => return keys.push(change.key.clone()),
-            Resource::PersistentVolumes => VOLUMES.keys_of_change(change),
-            Resource::PersistentVolumeClaims => CLAIMS.keys_of_change(change),
-            _ => return,
-        };
-        if classes.iter().any(|class| class.name.is_empty()) {
-            self.keys(cache, keys);
-        }
-        keys.extend(classes.into_iter().filter(|class| !class.name.is_empty()));
-    }
-
-    fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
-        match cx.subject(Resource::VolumeAttributesClasses, key) {
-            Subject::Found(id, record) => self
-                .decide(cx, key, &id, record)
-                .unwrap_or_else(|missing| Decision::unknown(id, missing)),
-            Subject::Settled(decision) => decision,
-        }
     }
 }

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use kubegc_controllers::{
     Action, Cache, Change, Context, Controller, Decision, End, EventRequest, FailureEvent, FieldChange, Form,
     Found, Index, Info, Key, MayChange, Missing, OnError, Operated, Operation, Port, Read, Reason, Request,
-    Response, Sent, Step, Steps, Subject, Timing, Wire, server_message, server_message_about,
+    Response, Sent, Step, Steps, Timing, Wire, server_message, server_message_about,
 };
 use kubegc_core::{
     DeleteOptions, ObjectMeta, PatchType, PlannedAction as _, StoreError,
@@ -461,8 +461,7 @@ static PLAIN: Info = Info {
     name: "plain",
     summary: "does nothing",
     resources: &[Resource::Jobs, Resource::Pods],
-    permissions: &[],
-    upstream: "",
+    ..Info::BASE
 };
 
 impl Controller for Plain {
@@ -470,11 +469,8 @@ impl Controller for Plain {
         &PLAIN
     }
 
-    fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
-        match cx.subject(Resource::Jobs, key) {
-            Subject::Found(id, _) => Decision::keep(id, Reason::new("Found", "it exists")),
-            Subject::Settled(decision) => decision,
-        }
+    fn decide(&self, _cx: &Context<'_>, id: &ObjectId, _record: &Record) -> Result<Decision, Missing> {
+        Ok(Decision::keep(id.clone(), Reason::new("Found", "it exists")))
     }
 }
 
@@ -494,8 +490,8 @@ fn a_controller_has_defaults() {
         Record::metadata_only(ObjectMeta::new("shop", "b", "")),
     ]);
     assert_eq!(Plain.timing(), Timing::default());
-    assert!(Plain.indexes().is_empty() && Plain.verbs_on_all_resources().is_empty());
-    assert_eq!(Plain.may_change(Resource::Jobs), [MayChange::Itself]);
+    assert!(PLAIN.indexes.is_empty() && Plain.verbs_on_all_resources().is_empty());
+    assert_eq!(PLAIN.may_change(Resource::Jobs), [MayChange::Itself]);
     let key = Key::new("shop", "a");
     for (resource, count) in [(Resource::Jobs, 1), (Resource::Pods, 0)] {
         let mut keys = Vec::new();
@@ -517,9 +513,9 @@ fn a_controller_has_defaults() {
         wire: Wire::Strict,
         deadlines: &Default::default(),
         cloud: None,
-        failures: 0,
+        notes_kept: true,
     };
-    let decision = Plain.reconcile_work(&cx, &key);
+    let decision = Plain.reconcile(&cx, &key);
     assert_eq!(decision.kept[0].reason.code(), "Found");
     // An object without a uid decides nothing.
     let decision = Plain.reconcile(&cx, &Key::new("shop", "b"));

@@ -55,7 +55,7 @@ impl Syncs {
             wire: Wire::AsUpstream,
             deadlines: &self.deadlines,
             cloud: None,
-            failures: 0,
+            notes_kept: true,
         };
         self.controller.reconcile(&cx, &Key::cluster(""))
     }

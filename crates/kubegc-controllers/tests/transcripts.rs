@@ -333,7 +333,7 @@ impl Scene {
             wire: self.wire,
             deadlines: self.deadlines.get(key).unwrap_or(&none),
             cloud: self.cloud.get(key),
-            failures: 0,
+            notes_kept: true,
         };
         controller.reconcile(&cx, key)
     }

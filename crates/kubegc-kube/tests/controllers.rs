@@ -9,10 +9,13 @@ use k8s_openapi::api::{
 };
 use kube::{Api, Resource, ResourceExt, api::DeleteParams};
 use kubegc_controllers::{
-    Action, Context, Controller, Decision, Info, Key, OnError, Reason, Sent, Subject, protected_by_label,
+    Action, Context, Controller, Decision, Info, Missing, OnError, Reason, Sent, protected_by_label,
     select_controllers,
 };
-use kubegc_core::{DeleteOptions, KubernetesVersion, record::Resource as Kind};
+use kubegc_core::{
+    DeleteOptions, KubernetesVersion,
+    record::{ObjectId, Record, Resource as Kind},
+};
 use kubegc_kube::{ControllerManager, ControllersSummary, Error, rbac};
 use kubegc_testkit::{Cluster, Entry, Fault, Rule, http::Verb};
 use tokio::{sync::watch, task::JoinHandle, time::sleep};
@@ -28,7 +31,7 @@ static INFO: Info = Info {
     summary: "deletes ConfigMaps named scratch",
     resources: &[Kind::ConfigMaps],
     permissions: &[(Kind::ConfigMaps, "", &["delete"])],
-    upstream: "",
+    ..Info::BASE
 };
 
 impl Controller for Scratch {
@@ -36,18 +39,15 @@ impl Controller for Scratch {
         &INFO
     }
 
-    fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
-        let (id, record) = match cx.subject(Kind::ConfigMaps, key) {
-            Subject::Found(id, record) => (id, record),
-            Subject::Settled(decision) => return decision,
-        };
-        if &*key.name != "scratch" {
-            return Decision::keep(id, Reason::new("NotScratch", "it is not named scratch"));
+    fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
+        if &*id.name != "scratch" {
+            let reason = Reason::new("NotScratch", "it is not named scratch");
+            return Ok(Decision::keep(id.clone(), reason));
         }
         let reason = Reason::new("Scratch", "it is named scratch");
         let action = Action::new(Kind::ConfigMaps, &record.meta, reason);
         let action = action.delete(cx.wire, Sent::Uid, DeleteOptions::default());
-        Decision::act(action.on_error(OnError::RetryUnlessNotFound))
+        Ok(Decision::act(action.on_error(OnError::RetryUnlessNotFound)))
     }
 }
 

@@ -216,7 +216,7 @@ fn undetermined(cluster: &Cluster, scope: &Scope, simulation: &Simulation) -> Ve
                     .collect()
             }
         };
-        let related = controller.may_change(object.resource).iter();
+        let related = controller.info().may_change(object.resource).iter();
         let affected = related.flat_map(may_change).collect();
         found.push(Undetermined {
             position,

@@ -131,7 +131,10 @@ impl<'c> Live<'c> {
     /// A controller whose cache is synced and empty.
     pub(super) fn new(controller: &'c dyn Controller) -> Self {
         let resources = controller.info().resources;
-        let mut cache = Cache::new(resources.iter().copied(), controller.indexes().iter().copied());
+        let mut cache = Cache::new(
+            resources.iter().copied(),
+            controller.info().indexes.iter().copied(),
+        );
         for resource in resources {
             cache.set_listed(*resource, Ok(()));
             cache.replace(*resource, Vec::new());
@@ -251,7 +254,7 @@ impl<'c> Live<'c> {
                 wire: Wire::AsUpstream,
                 deadlines: self.deadlines.get(key).unwrap_or(&none),
                 cloud: cloud.as_ref(),
-                failures: 0,
+                notes_kept: true,
             };
             let decision = decide(&cx);
             let now = cx.now;

@@ -146,7 +146,7 @@ impl NamespaceController {
             wire: Wire::AsUpstream,
             deadlines: &Deadlines::new(),
             cloud: None,
-            failures: 0,
+            notes_kept: true,
         };
         let Some(steps) = self.controller.reconcile(&cx, &key).steps else {
             return;

@@ -1,9 +1,12 @@
 //! Simulations of controllers that write without end.
 
 use kubegc_controllers::{
-    Action, Cache, Change, Context, Controller, Decision, FieldChange, Form, Info, Key, Reason, Sent, Subject,
+    Action, Cache, Change, Context, Controller, Decision, FieldChange, Form, Info, Key, Missing, Reason, Sent,
 };
-use kubegc_core::PatchType;
+use kubegc_core::{
+    PatchType,
+    record::{ObjectId, Record},
+};
 
 use super::*;
 
@@ -11,8 +14,7 @@ static INFO: Info = Info {
     name: "endless",
     summary: "adds a finalizer, and removes it again",
     resources: &[Resource::ConfigMaps],
-    permissions: &[],
-    upstream: "",
+    ..Info::BASE
 };
 
 const FINALIZER: &str = "example.com/endless";
@@ -30,21 +32,22 @@ impl Controller for Endless {
         keys.push(change.key.clone());
     }
 
-    fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
-        match cx.subject(Resource::ConfigMaps, key) {
-            Subject::Found(_, record) => {
-                let (code, change) = if record.meta.has_finalizer(FINALIZER) {
-                    ("Present", FieldChange::RemoveFinalizer(FINALIZER))
-                } else {
-                    ("Absent", FieldChange::AddFinalizer(FINALIZER))
-                };
-                let reason = Reason::new(code, "it changes the finalizer");
-                let form = Form::Patch(PatchType::Merge);
-                let action = Action::new(Resource::ConfigMaps, &record.meta, reason);
-                Decision::act(action.write(cx.wire, Sent::Nothing, form, "", vec![change]))
-            }
-            Subject::Settled(decision) => decision,
-        }
+    fn decide(&self, cx: &Context<'_>, _id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
+        let (code, change) = if record.meta.has_finalizer(FINALIZER) {
+            ("Present", FieldChange::RemoveFinalizer(FINALIZER))
+        } else {
+            ("Absent", FieldChange::AddFinalizer(FINALIZER))
+        };
+        let reason = Reason::new(code, "it changes the finalizer");
+        let form = Form::Patch(PatchType::Merge);
+        let action = Action::new(Resource::ConfigMaps, &record.meta, reason);
+        Ok(Decision::act(action.write(
+            cx.wire,
+            Sent::Nothing,
+            form,
+            "",
+            vec![change],
+        )))
     }
 }
 

@@ -65,7 +65,7 @@ use kubegc_core::{
 use self::indexes::Indexes;
 use crate::{
     Action, Cache, Change, Context, Controller, Decision, FieldChange, Form, Index, Info, Key, MayChange,
-    Missing, OnError, Reason, Sent, Subject,
+    Missing, OnError, Reason, Sent,
     controller::read,
     owner::{UNREAD_PODS, push_controller},
     release::has_change,
@@ -244,23 +244,18 @@ static INFO: Info = Info {
     name: "job-controller",
     summary: "removes the tracking finalizer from pods of Jobs, and deletes active pods of ending Jobs",
     resources: &[Resource::Jobs, Resource::Pods],
+    indexes: &[&PODS_BY_JOB, &UNREAD_PODS],
     permissions: &[
         (Resource::Jobs, "status", &["update"]),
         (Resource::Pods, "", &["delete", "patch"]),
     ],
+    may_change: &[MayChange::Dependents(Resource::Pods)],
     upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/job/job_controller.go",
 };
 
 impl Controller for JobTracking {
     fn info(&self) -> &'static Info {
         &INFO
-    }
-
-    fn may_change(&self, undecided: Resource) -> &'static [MayChange] {
-        match undecided {
-            Resource::Jobs => &[MayChange::Dependents(Resource::Pods)],
-            _ => &[MayChange::Itself],
-        }
     }
 
     fn timing(&self) -> crate::Timing {
@@ -271,11 +266,6 @@ impl Controller for JobTracking {
             ],
             ..crate::Timing::default()
         }
-    }
-
-    fn indexes(&self) -> &'static [&'static Index] {
-        static INDEXES: &[&Index] = &[&PODS_BY_JOB, &UNREAD_PODS];
-        INDEXES
     }
 
     fn affected(&self, cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
@@ -306,18 +296,8 @@ impl Controller for JobTracking {
 
     /// The key is that of a Job, of a pod with the finalizer, or of both.
     fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
-        let mut decision = match cx.subject(Resource::Jobs, key) {
-            Subject::Found(id, record) => self
-                .sync(cx, key, &id, record)
-                .unwrap_or_else(|missing| Decision::unknown(id, missing)),
-            Subject::Settled(decision) => decision,
-        };
-        let orphan = match cx.subject(Resource::Pods, key) {
-            Subject::Found(id, record) => self
-                .orphan(cx, &id, record)
-                .unwrap_or_else(|missing| Decision::unknown(id, missing)),
-            Subject::Settled(decision) => decision,
-        };
+        let mut decision = cx.about(Resource::Jobs, key, |id, record| self.sync(cx, key, id, record));
+        let orphan = cx.about(Resource::Pods, key, |id, record| self.orphan(cx, id, record));
         decision.actions.extend(orphan.actions);
         decision.kept.extend(orphan.kept);
         decision.unknown.extend(orphan.unknown);

@@ -203,7 +203,9 @@ impl Manager {
         let resources = controllers
             .iter()
             .flat_map(|controller| controller.info().resources);
-        let indexes = controllers.iter().flat_map(|controller| controller.indexes());
+        let indexes = controllers
+            .iter()
+            .flat_map(|controller| controller.info().indexes);
         Self {
             cache: Cache::new(resources.copied(), indexes.copied()),
             controllers: controllers
@@ -580,9 +582,9 @@ impl Manager {
             wire: self.wire,
             deadlines: self.deadlines.get(unit).unwrap_or(&NONE),
             cloud: self.cloud.get(unit),
-            failures: self.queue.failures(unit),
+            notes_kept: false,
         };
-        running.controller.reconcile_work(&cx, &unit.key)
+        running.controller.reconcile(&cx, &unit.key)
     }
 
     /// Schedules the key and queues the tasks of a decision. Returns the query to the cloud provider, if

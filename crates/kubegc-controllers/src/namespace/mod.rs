@@ -47,12 +47,12 @@ use std::{sync::Arc, time::Duration};
 
 use kubegc_core::{
     Behavior, KubernetesVersion, Timestamp,
-    record::{ObjectId, Resource},
+    record::{ObjectId, Record, Resource},
 };
 
 use self::deleter::Deleter;
 pub use self::remaining::Remaining;
-use crate::{Cache, Change, Context, Controller, Decision, Info, Key, Reason, Steps, Subject, Timing, Wire};
+use crate::{Cache, Change, Context, Controller, Decision, Info, Key, Missing, Reason, Steps, Timing, Wire};
 
 /// The finalizer in `spec.finalizers` that the controller removes.
 pub const FINALIZER_KUBERNETES: &str = "kubernetes";
@@ -123,6 +123,7 @@ static INFO: Info = Info {
         (Resource::Namespaces, "finalize", &["update"]),
     ],
     upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/namespace/namespace_controller.go",
+    ..Info::BASE
 };
 
 impl Controller for NamespaceController {
@@ -153,15 +154,11 @@ impl Controller for NamespaceController {
         &["list", "delete", "deletecollection"]
     }
 
-    fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
-        let (id, record) = match cx.subject(Resource::Namespaces, key) {
-            Subject::Found(id, record) => (id, record),
-            Subject::Settled(decision) => return decision,
-        };
+    fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
         if !record.meta.is_deleting() {
-            return Decision::keep(id, not_deleted());
+            return Ok(Decision::keep(id.clone(), not_deleted()));
         }
-        Decision::steps(self.steps(id, cx.wire, cx.now))
+        Ok(Decision::steps(self.steps(id.clone(), cx.wire, cx.now)))
     }
 }
 

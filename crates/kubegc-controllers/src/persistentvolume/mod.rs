@@ -41,7 +41,7 @@ use kubegc_core::{
 use self::{sync::Sync, volume::Volume};
 use crate::{
     Cache, Change, Context, Controller, Decision, Index, Info, Key, Missing, Operation, Plugin, Reason,
-    Steps, Subject, Timing,
+    Steps, Timing,
     storage::{PODS_BY_CLAIM, decide, namespace_key, require_version},
 };
 
@@ -163,63 +163,6 @@ impl PersistentVolumeBinder {
             },
         }
     }
-
-    fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
-        let volume = Volume::of(id, record)?;
-        let provisioner = volume.annotations.provisioned_by.as_deref().unwrap_or_default();
-        let migration = if volume.is_in_tree() {
-            self.storage.migration(provisioner)
-        } else {
-            Some(Migration::Off)
-        };
-        let changes = volume.metadata_changes(migration.as_ref(), self.deletion_finalizers)?;
-        let mut claim = None;
-        if let Some(claim_ref) = volume.bound_claim() {
-            claim = cx
-                .cache
-                .get(Resource::PersistentVolumeClaims, &claim_key(claim_ref));
-            if claim.is_none() {
-                cx.cache
-                    .require_in(Resource::PersistentVolumeClaims, &claim_ref.namespace)?;
-            }
-        }
-        if changes.is_empty()
-            && volume.phase == "Bound"
-            && claim.is_some_and(|claim| volume.is_claimed_by(claim))
-        {
-            return Ok(Decision::keep(id.clone(), bound()));
-        }
-        let is_recycled = volume.policy().is_ok_and(|policy| **policy == *"Recycle");
-        let operation = if is_recycled {
-            Operation::RecycleVolume
-        } else {
-            Operation::DeleteVolume
-        };
-        let sync = Arc::new(Sync {
-            deletion_finalizers: self.deletion_finalizers,
-            leaves_external_unread: self.leaves_external_unread,
-            update_error: self.update_error,
-            wire: cx.wire,
-            id: id.clone(),
-            volume: record.clone(),
-            changes,
-            claim: claim.cloned(),
-            users: match volume.claim_ref.filter(|_| is_recycled) {
-                Some(claim_ref) => users(cx.cache, claim_ref),
-                None => Ok(Vec::new()),
-            },
-            migration,
-            plugin: self.storage.plugin(&volume, operation),
-        });
-        let decision = decide(Steps::new(id.clone(), move |port| {
-            let sync = Arc::clone(&sync);
-            async move { sync.sync_volume(&port).await.unwrap_or_else(|end| end) }
-        }));
-        if decision.steps.is_some() {
-            require_version(id, &record.meta)?;
-        }
-        Ok(decision)
-    }
 }
 
 /// The pods that run and use a claim, as `namespace/name`, in order.
@@ -285,11 +228,17 @@ static INFO: Info = Info {
         Resource::PersistentVolumeClaims,
         Resource::Pods,
     ],
+    indexes: &[
+        &VOLUMES_BY_CLAIM,
+        &PODS_BY_CLAIM,
+        &RUNNING_PODS_WITH_UNREAD_VOLUMES,
+    ],
     permissions: &[
         (Resource::PersistentVolumes, "", &["update", "delete"]),
         (Resource::PersistentVolumes, "status", &["update"]),
     ],
     upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/volume/persistentvolume/pv_controller.go",
+    ..Info::BASE
 };
 
 impl Controller for PersistentVolumeBinder {
@@ -308,15 +257,6 @@ impl Controller for PersistentVolumeBinder {
         }
     }
 
-    fn indexes(&self) -> &'static [&'static Index] {
-        static INDEXES: [&Index; 3] = [
-            &VOLUMES_BY_CLAIM,
-            &PODS_BY_CLAIM,
-            &RUNNING_PODS_WITH_UNREAD_VOLUMES,
-        ];
-        &INDEXES
-    }
-
     /// Changes of pods take effect at the next resync, as upstream.
     fn affected(&self, cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
         match change.resource {
@@ -329,12 +269,60 @@ impl Controller for PersistentVolumeBinder {
         }
     }
 
-    fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
-        match cx.subject(Resource::PersistentVolumes, key) {
-            Subject::Found(id, record) => self
-                .decide(cx, &id, record)
-                .unwrap_or_else(|missing| Decision::unknown(id, missing)),
-            Subject::Settled(decision) => decision,
+    fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
+        let volume = Volume::of(id, record)?;
+        let provisioner = volume.annotations.provisioned_by.as_deref().unwrap_or_default();
+        let migration = if volume.is_in_tree() {
+            self.storage.migration(provisioner)
+        } else {
+            Some(Migration::Off)
+        };
+        let changes = volume.metadata_changes(migration.as_ref(), self.deletion_finalizers)?;
+        let mut claim = None;
+        if let Some(claim_ref) = volume.bound_claim() {
+            claim = cx
+                .cache
+                .get(Resource::PersistentVolumeClaims, &claim_key(claim_ref));
+            if claim.is_none() {
+                cx.cache
+                    .require_in(Resource::PersistentVolumeClaims, &claim_ref.namespace)?;
+            }
         }
+        if changes.is_empty()
+            && volume.phase == "Bound"
+            && claim.is_some_and(|claim| volume.is_claimed_by(claim))
+        {
+            return Ok(Decision::keep(id.clone(), bound()));
+        }
+        let is_recycled = volume.policy().is_ok_and(|policy| **policy == *"Recycle");
+        let operation = if is_recycled {
+            Operation::RecycleVolume
+        } else {
+            Operation::DeleteVolume
+        };
+        let sync = Arc::new(Sync {
+            deletion_finalizers: self.deletion_finalizers,
+            leaves_external_unread: self.leaves_external_unread,
+            update_error: self.update_error,
+            wire: cx.wire,
+            id: id.clone(),
+            volume: record.clone(),
+            changes,
+            claim: claim.cloned(),
+            users: match volume.claim_ref.filter(|_| is_recycled) {
+                Some(claim_ref) => users(cx.cache, claim_ref),
+                None => Ok(Vec::new()),
+            },
+            migration,
+            plugin: self.storage.plugin(&volume, operation),
+        });
+        let decision = decide(Steps::new(id.clone(), move |port| {
+            let sync = Arc::clone(&sync);
+            async move { sync.sync_volume(&port).await.unwrap_or_else(|end| end) }
+        }));
+        if decision.steps.is_some() {
+            require_version(id, &record.meta)?;
+        }
+        Ok(decision)
     }
 }

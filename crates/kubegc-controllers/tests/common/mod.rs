@@ -135,7 +135,7 @@ pub(crate) fn cache(controller: &dyn Controller, objects: &[Value]) -> Cache {
 pub(crate) fn cache_of(controller: &dyn Controller, records: &[(Resource, Record)]) -> Cache {
     let listed = controller.info().resources.iter().copied();
     let resources = listed.chain(records.iter().map(|(resource, _)| *resource));
-    let mut cache = Cache::new(resources, controller.indexes().iter().copied());
+    let mut cache = Cache::new(resources, controller.info().indexes.iter().copied());
     for resource in cache.resources().collect::<Vec<_>>() {
         cache.set_listed(resource, Ok(()));
         let of_resource = records.iter().filter(|(of, _)| *of == resource);
@@ -197,7 +197,7 @@ pub(crate) fn reconcile(
         wire,
         deadlines: &Deadlines::new(),
         cloud: None,
-        failures: 0,
+        notes_kept: true,
     };
     controller.reconcile(&cx, key)
 }

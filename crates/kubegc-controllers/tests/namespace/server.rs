@@ -37,7 +37,7 @@ pub(crate) fn reconcile(
         wire,
         deadlines: &Deadlines::new(),
         cloud: None,
-        failures: 0,
+        notes_kept: true,
     };
     controller.reconcile(&cx, &Key::cluster("ns"))
 }

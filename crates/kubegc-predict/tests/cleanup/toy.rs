@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
-use kubegc_controllers::{Action, Context, Controller, Decision, Info, Key, OnError, Reason, Sent, Subject};
-use kubegc_core::{DeleteOptions, record::Resource};
+use kubegc_controllers::{Action, Context, Controller, Decision, Info, Missing, OnError, Reason, Sent};
+use kubegc_core::{
+    DeleteOptions,
+    record::{ObjectId, Record, Resource},
+};
 use kubegc_fixtures::Fixture;
 use kubegc_predict::Question;
 use serde_json::json;
@@ -19,7 +22,7 @@ static INFO: Info = Info {
     summary: "deletes ConfigMaps named scratch after two hours",
     resources: &[Resource::ConfigMaps],
     permissions: &[(Resource::ConfigMaps, "", &["delete"])],
-    upstream: "",
+    ..Info::BASE
 };
 
 impl Controller for Scratch {
@@ -27,23 +30,21 @@ impl Controller for Scratch {
         &INFO
     }
 
-    fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
-        let (id, record) = match cx.subject(Resource::ConfigMaps, key) {
-            Subject::Found(id, record) => (id, record),
-            Subject::Settled(decision) => return decision,
-        };
+    fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
         let created = record.meta.creation_timestamp;
-        let Some(created) = created.filter(|_| &*key.name == "scratch") else {
-            return Decision::keep(id, Reason::new("NotScratch", "it is not named scratch"));
+        let Some(created) = created.filter(|_| &*id.name == "scratch") else {
+            let reason = Reason::new("NotScratch", "it is not named scratch");
+            return Ok(Decision::keep(id.clone(), reason));
         };
         let due = created.saturating_add(Duration::from_secs(7_200));
         if due > cx.now {
-            return Decision::keep(id, Reason::new("Young", "it is younger than two hours")).requeue_at(due);
+            let reason = Reason::new("Young", "it is younger than two hours");
+            return Ok(Decision::keep(id.clone(), reason).requeue_at(due));
         }
         let reason = Reason::new("Old", "it is two hours old");
         let action = Action::new(Resource::ConfigMaps, &record.meta, reason);
         let action = action.delete(cx.wire, Sent::Uid, DeleteOptions::default());
-        Decision::act(action.on_error(OnError::RetryUnlessNotFound))
+        Ok(Decision::act(action.on_error(OnError::RetryUnlessNotFound)))
     }
 }
 
