@@ -65,11 +65,10 @@ pub trait Controller: fmt::Debug + Send + Sync {
 
     /// Adds the keys that a change affects. The cache already contains it. Duplicates are allowed.
     ///
-    /// Default: the changed object, if it is of the first resource.
-    fn affected(&self, _cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
-        if self.info().resources.first() == Some(&change.resource) {
-            keys.push(change.key.clone());
-        }
+    /// Default: the changed object, if it is of the first resource, and the keys of
+    /// [`Info::affected_by`].
+    fn affected(&self, cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
+        self.info().push_affected(self, cache, change, keys);
     }
 
     /// Adds every key, when the controller starts and when a list becomes complete. Duplicates are allowed.
@@ -154,6 +153,9 @@ pub struct Info {
     pub resources: &'static [Resource],
     /// The indexes over the cache that it reads.
     pub indexes: &'static [&'static Index],
+    /// Those of the indexes that find objects by the keys of the controller: a change of an object affects
+    /// the keys under which it is found, and all keys if one of them has an empty name.
+    pub affected_by: &'static [&'static Index],
     /// Permissions in addition to get, list and watch of `resources`: resource, subresource, upstream's
     /// verbs.
     pub permissions: &'static [(Resource, &'static str, &'static [&'static str])],
@@ -171,10 +173,33 @@ impl Info {
         summary: "",
         resources: &[],
         indexes: &[],
+        affected_by: &[],
         permissions: &[],
         may_change: &[MayChange::Itself],
         upstream: "",
     };
+
+    /// Adds the keys that a change affects: of an object of the first resource, or one that is found by an
+    /// index of [`affected_by`](Self::affected_by).
+    pub(crate) fn push_affected<C: Controller + ?Sized>(
+        &self,
+        controller: &C,
+        cache: &Cache,
+        change: &Change<'_>,
+        keys: &mut Vec<Key>,
+    ) {
+        if self.resources.first() == Some(&change.resource) {
+            keys.push(change.key.clone());
+        }
+        let indexes = self.affected_by.iter();
+        for index in indexes.filter(|index| index.resource() == change.resource) {
+            let found = index.keys_of_change(change);
+            if found.iter().any(|key| key.name.is_empty()) {
+                controller.keys(cache, keys);
+            }
+            keys.extend(found.into_iter().filter(|key| !key.name.is_empty()));
+        }
+    }
 
     /// The objects that the controller may change if it [cannot decide](Decision::unknown) about an object of
     /// this resource.
@@ -317,6 +342,17 @@ pub(crate) fn whole(resource: Resource, record: &Record) -> Result<ObjectId, Mis
     }
 }
 
+/// Returns whether a write of the object can carry the version that it depends on.
+///
+/// # Errors
+/// The resourceVersion is not known.
+pub(crate) fn require_version(id: &ObjectId, meta: &ObjectMeta) -> Result<(), Missing> {
+    if meta.resource_version.is_empty() {
+        return Err(Missing::field(id, "metadata.resourceVersion"));
+    }
+    Ok(())
+}
+
 /// The value of a field.
 ///
 /// # Errors
@@ -326,10 +362,7 @@ pub(crate) fn read<'f, T>(
     object: &ObjectId,
     path: &'static str,
 ) -> Result<&'f T, Missing> {
-    field.known().ok_or_else(|| Missing::Field {
-        object: object.clone(),
-        field: path,
-    })
+    field.known().ok_or_else(|| Missing::field(object, path))
 }
 
 /// The decision about a key.

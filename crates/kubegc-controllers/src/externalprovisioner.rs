@@ -28,8 +28,8 @@ use crate::{
     Context, Controller, Decision, End, EventRequest, FieldChange, Form, Found, Guard, Info, Missing,
     Operated, Operation, Port, Reason, Sent, Steps, Timing, Wire, Write,
     action::server_message_about,
-    controller::read,
-    storage::{FINALIZER_EXTERNAL, require_version},
+    controller::{read, require_version},
+    storage::FINALIZER_EXTERNAL,
 };
 
 /// The resync of the library, `DefaultResyncPeriod`.

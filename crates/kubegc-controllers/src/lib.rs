@@ -48,6 +48,7 @@ mod planner;
 pub mod podcertificaterequests;
 pub mod podgc;
 pub mod podgroup;
+mod protection;
 pub mod pvcprotection;
 pub mod pvprotection;
 mod reason;

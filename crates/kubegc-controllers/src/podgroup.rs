@@ -22,12 +22,23 @@ use kubegc_core::{
 };
 
 use crate::{
-    Action, Cache, Change, Context, Controller, Decision, FieldChange, Form, Index, Info, Key, Missing,
-    OnError, Reason, Sent, controller::read,
+    Context, Controller, Decision, Index, Info, Key, Missing, Reason, controller::read,
+    protection::Protection,
 };
 
 /// The finalizer.
 pub const FINALIZER: &str = "scheduling.k8s.io/podgroup-protection";
+
+const NOT_TERMINATING: (&str, &str) = (
+    "NotTerminating",
+    "it is not being deleted, or does not have the finalizer",
+);
+static PROTECTION: Protection = Protection {
+    protected: NOT_TERMINATING,
+    unprotected: NOT_TERMINATING,
+    added: None,
+    ..Protection::new(FINALIZER)
+};
 
 /// The controller exists.
 const CONTROLLER: Behavior = Behavior::since(36, 0, "kubernetes #137641");
@@ -75,6 +86,7 @@ static INFO: Info = Info {
     summary: "removes the finalizer of PodGroups that no active pod uses",
     resources: &[Resource::PodGroups, Resource::Pods],
     indexes: &[&ACTIVE_PODS],
+    affected_by: &[&ACTIVE_PODS],
     permissions: &[(Resource::PodGroups, "", &["update"])],
     upstream: "https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/controller/scheduling/podgroupprotection/podgroup_protection_controller.go",
     ..Info::BASE
@@ -85,34 +97,16 @@ impl Controller for PodGroupProtection {
         &INFO
     }
 
-    fn affected(&self, cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
-        match change.resource {
-            Resource::PodGroups => keys.push(change.key.clone()),
-            Resource::Pods => {
-                let groups = ACTIVE_PODS.keys_of_change(change);
-                if groups.iter().any(|group| group.name.is_empty()) {
-                    self.keys(cache, keys);
-                }
-                keys.extend(groups.into_iter().filter(|group| !group.name.is_empty()));
-            }
-            _ => {}
-        }
-    }
-
     fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
-        let key = &Key::from(&record.meta);
         let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
         if !self.is_enabled {
             return keep("Disabled", "the feature gate GenericWorkload is off");
         }
-        if !record.meta.is_deleting() || !record.meta.has_finalizer(FINALIZER) {
-            return keep(
-                "NotTerminating",
-                "it is not being deleted, or does not have the finalizer",
-            );
+        if let Some(settled) = PROTECTION.settled(cx, id, record)? {
+            return Ok(settled);
         }
         let mut unread = None;
-        for pod in cx.cache.indexed_records(&ACTIVE_PODS, key) {
+        for pod in cx.cache.indexed_records(&ACTIVE_PODS, &Key::from(&record.meta)) {
             let pod_id = pod.id(Resource::Pods);
             let phase = cx
                 .body(&pod_id, pod, Record::pod)
@@ -125,25 +119,10 @@ impl Controller for PodGroupProtection {
         if let Some(missing) = unread {
             return Err(missing);
         }
-        cx.cache.require_in(Resource::Pods, &key.namespace)?;
-        let unread = Key::new(Arc::clone(&key.namespace), "");
-        if let Some(pod) = cx.cache.first_indexed(&ACTIVE_PODS, &unread) {
-            let object = pod.id(Resource::Pods);
-            return Err(Missing::Field {
-                object,
-                field: "spec.schedulingGroup.podGroupName",
-            });
-        }
+        cx.cache.require_in(Resource::Pods, &id.namespace)?;
+        let field = "spec.schedulingGroup.podGroupName";
+        cx.cache.require_read(&ACTIVE_PODS, &id.namespace, field)?;
         let reason = Reason::new("Unused", "it is being deleted, and no active pod uses it");
-        let action = Action::new(Resource::PodGroups, &record.meta, reason)
-            .write(
-                cx.wire,
-                Sent::ResourceVersion,
-                Form::Update,
-                "",
-                vec![FieldChange::RemoveFinalizer(FINALIZER)],
-            )
-            .on_error(OnError::Retry);
-        Ok(Decision::act(action))
+        PROTECTION.remove(cx, id, record, reason).map(Decision::act)
     }
 }

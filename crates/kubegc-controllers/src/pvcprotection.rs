@@ -30,15 +30,18 @@ use kubegc_core::{
 };
 
 use crate::{
-    Action, Change, Context, Controller, Decision, End, FieldChange, Index, Info, Key, Missing, Port, Reason,
-    Request, Response, Steps,
+    Action, Change, Context, Controller, Decision, End, Index, Info, Key, Missing, Port, Reason, Request,
+    Response, Steps,
     action::server_message_about,
     controller::read,
-    storage::{PODS_BY_CLAIM, Protection, namespace_key, needs_finalizer, write_finalizer},
+    protection::Protection,
+    storage::{PODS_BY_CLAIM, namespace_key},
 };
 
 /// The finalizer of persistent volume claims.
 pub const FINALIZER_CLAIM_PROTECTION: &str = "kubernetes.io/pvc-protection";
+
+static PROTECTION: Protection = Protection::of_storage(FINALIZER_CLAIM_PROTECTION);
 
 /// The feature gate `GenericEphemeralVolume`: alpha and off from 1.19, beta and on from 1.21, stable from
 /// 1.23.
@@ -57,7 +60,7 @@ static TERMINATING_CLAIMS: Index = Index::new(
     "terminating protected claims",
     Resource::PersistentVolumeClaims,
     |record, keys| {
-        if is_candidate(&record.meta) {
+        if PROTECTION.is_candidate(&record.meta) {
             keys.push(namespace_key(&record.meta.namespace));
         }
     },
@@ -190,13 +193,6 @@ const fn retried(error: StoreError, message: String) -> End {
     }
 }
 
-fn is_candidate(meta: &ObjectMeta) -> bool {
-    matches!(
-        Protection::of(meta, FINALIZER_CLAIM_PROTECTION),
-        Protection::Candidate
-    )
-}
-
 static INFO: Info = Info {
     name: "persistentvolumeclaim-protection-controller",
     summary: "keeps persistent volume claims until no pod uses them",
@@ -218,17 +214,11 @@ impl Controller for PvcProtection {
         if change.resource == claims {
             return keys.push(change.key.clone());
         }
-        let is_affected = |key: &Key| {
-            cache
-                .get(claims, key)
-                .is_some_and(|claim| is_candidate(&claim.meta))
-        };
-        keys.extend(
-            PODS_BY_CLAIM
-                .keys_of_change(change)
-                .into_iter()
-                .filter(is_affected),
-        );
+        let used = PODS_BY_CLAIM.keys_of_change(change).into_iter();
+        keys.extend(used.filter(|key| {
+            let claim = cache.get(claims, key);
+            claim.is_some_and(|claim| PROTECTION.is_candidate(&claim.meta))
+        }));
         // The first pod whose volumes were not read is the one that is reported.
         let was_unread = change.old.is_some_and(has_unread_volumes);
         if was_unread != change.new.is_some_and(has_unread_volumes) {
@@ -242,14 +232,9 @@ impl Controller for PvcProtection {
     }
 
     fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
-        let change = match Protection::of(&record.meta, FINALIZER_CLAIM_PROTECTION) {
-            Protection::Settled(reason) => return Ok(Decision::keep(id.clone(), reason)),
-            Protection::Missing => {
-                let change = FieldChange::AddFinalizer(FINALIZER_CLAIM_PROTECTION);
-                return write_finalizer(cx, id, record, needs_finalizer(), change).map(Decision::act);
-            }
-            Protection::Candidate => FieldChange::RemoveFinalizer(FINALIZER_CLAIM_PROTECTION),
-        };
+        if let Some(settled) = PROTECTION.settled(cx, id, record)? {
+            return Ok(settled);
+        }
         let cached = cx.cache.indexed_records(&PODS_BY_CLAIM, &Key::from(&record.meta));
         if let Some(pod) = self.user(cached.into_iter(), &record.meta)? {
             return Ok(Decision::keep(id.clone(), in_use(pod)));
@@ -260,7 +245,7 @@ impl Controller for PvcProtection {
         self.user(unread.into_iter(), &record.meta)?;
         cx.cache.require_in(Resource::Pods, &id.namespace)?;
         let reason = Reason::new("Unused", "it is being deleted, and no pod uses it");
-        let action = Arc::new(write_finalizer(cx, id, record, reason, change)?);
+        let action = Arc::new(PROTECTION.remove(cx, id, record, reason)?);
         let (settings, claim) = (*self, record.meta.clone());
         let steps = Steps::new(id.clone(), move |port| {
             settings.remove_finalizer(Arc::clone(&action), claim.clone(), port)

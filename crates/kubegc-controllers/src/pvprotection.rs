@@ -17,14 +17,12 @@ use kubegc_core::{
     record::{ObjectId, Record, Resource},
 };
 
-use crate::{
-    Context, Controller, Decision, FieldChange, Info, Missing, Reason,
-    controller::read,
-    storage::{Protection, needs_finalizer, write_finalizer},
-};
+use crate::{Context, Controller, Decision, Info, Missing, Reason, controller::read, protection::Protection};
 
 /// The finalizer of persistent volumes.
 pub const FINALIZER_VOLUME_PROTECTION: &str = "kubernetes.io/pv-protection";
+
+static PROTECTION: Protection = Protection::of_storage(FINALIZER_VOLUME_PROTECTION);
 
 /// The persistent volume protection controller. It behaves alike in every release.
 #[derive(Clone, Copy, Debug, Default)]
@@ -54,23 +52,14 @@ impl Controller for PvProtection {
     }
 
     fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
-        let (reason, change) = match Protection::of(&record.meta, FINALIZER_VOLUME_PROTECTION) {
-            Protection::Settled(reason) => return Ok(Decision::keep(id.clone(), reason)),
-            Protection::Missing => (
-                needs_finalizer(),
-                FieldChange::AddFinalizer(FINALIZER_VOLUME_PROTECTION),
-            ),
-            Protection::Candidate => {
-                let volume = cx.body(id, record, Record::persistent_volume)?;
-                if **read(&volume.phase, id, "status.phase")? == *"Bound" {
-                    return Ok(Decision::keep(id.clone(), Reason::new("Bound", "it is bound")));
-                }
-                (
-                    Reason::new("NotBound", "it is being deleted and not bound"),
-                    FieldChange::RemoveFinalizer(FINALIZER_VOLUME_PROTECTION),
-                )
-            }
-        };
-        write_finalizer(cx, id, record, reason, change).map(Decision::act)
+        if let Some(settled) = PROTECTION.settled(cx, id, record)? {
+            return Ok(settled);
+        }
+        let volume = cx.body(id, record, Record::persistent_volume)?;
+        if **read(&volume.phase, id, "status.phase")? == *"Bound" {
+            return Ok(Decision::keep(id.clone(), Reason::new("Bound", "it is bound")));
+        }
+        let reason = Reason::new("NotBound", "it is being deleted and not bound");
+        PROTECTION.remove(cx, id, record, reason).map(Decision::act)
     }
 }

@@ -9,7 +9,7 @@ use std::{
 
 use kubegc_core::{
     StoreError,
-    record::{ObjectId, Resource},
+    record::{ObjectId, Record, Resource},
 };
 
 /// The reason why an object is changed or kept: a stable code for programs and a sentence for people.
@@ -119,6 +119,29 @@ pub enum Missing {
 const UNLISTED: &str = "not listed";
 
 impl Missing {
+    /// A field of an object was not read.
+    pub(crate) fn field(object: &ObjectId, field: &'static str) -> Self {
+        Self::Field {
+            object: object.clone(),
+            field,
+        }
+    }
+
+    /// The metadata of an object was not read in full.
+    pub(crate) fn metadata(resource: Resource, record: &Record) -> Self {
+        Self::Metadata {
+            object: record.id(resource),
+        }
+    }
+
+    /// A system outside the API server was not queried.
+    pub(crate) fn outside(question: impl Into<Arc<str>>) -> Self {
+        Self::Outside {
+            question: question.into(),
+            message: "".into(),
+        }
+    }
+
     /// The list of a resource failed with this error, or was never made.
     #[must_use]
     pub fn list(resource: Resource, error: &StoreError) -> Self {

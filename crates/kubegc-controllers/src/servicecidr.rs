@@ -29,12 +29,18 @@ use kubegc_core::{
 };
 
 use crate::{
-    Action, Cache, Change, Context, Controller, Decision, FieldChange, Form, Info, Key, Missing, OnError,
-    Reason, Sent, controller::read, ipallocator::MANAGED_BY,
+    Cache, Change, Context, Controller, Decision, Form, Info, Key, Missing, OnError, Reason,
+    controller::read, ipallocator::MANAGED_BY, protection::Protection,
 };
 
 /// The finalizer.
 pub const FINALIZER: &str = "networking.k8s.io/service-cidr-finalizer";
+
+static PROTECTION: Protection = Protection {
+    form: Form::Patch(PatchType::Strategic),
+    on_error: OnError::RetryUnlessNotFound,
+    ..Protection::new(FINALIZER)
+};
 
 /// Time during which allocators may not have observed the deletion.
 const DELETION_GRACE: Duration = Duration::from_secs(10);
@@ -126,22 +132,8 @@ impl Controller for ServiceCidrs {
         if !self.is_enabled {
             return keep("Disabled", "the feature gate MultiCIDRServiceAllocator is off");
         }
-        let write = |reason, change| {
-            let form = Form::Patch(PatchType::Strategic);
-            let action = Action::new(Resource::ServiceCidrs, &record.meta, reason)
-                .write(cx.wire, Sent::Nothing, form, "", vec![change])
-                .on_error(OnError::RetryUnlessNotFound);
-            Ok(Decision::act(action))
-        };
-        let Some(deleted_at) = record.meta.deletion_timestamp else {
-            if record.meta.has_finalizer(FINALIZER) {
-                return keep("Protected", "it has the finalizer and is not being deleted");
-            }
-            let reason = Reason::new("Unprotected", "it does not have the finalizer");
-            return write(reason, FieldChange::AddFinalizer(FINALIZER));
-        };
-        if !record.meta.has_finalizer(FINALIZER) {
-            return keep("Terminating", "it is being deleted without the finalizer");
+        if let Some(settled) = PROTECTION.settled(cx, id, record)? {
+            return Ok(settled);
         }
         let own = ranges(cx, id, record)?;
         let mut others = Vec::new();
@@ -175,20 +167,21 @@ impl Controller for ServiceCidrs {
                     return Err(missing);
                 }
                 if !address.has_whole_meta {
-                    return Err(Missing::Metadata {
-                        object: address.id(Resource::IpAddresses),
-                    });
+                    return Err(Missing::metadata(Resource::IpAddresses, address));
                 }
                 return keep("Used", "an IPAddress lies in its ranges only");
             }
             cx.cache.require(Resource::IpAddresses)?;
         }
-        let free_at = deleted_at.saturating_add(DELETION_GRACE);
-        if free_at > cx.now {
+        let free_at = record
+            .meta
+            .deletion_timestamp
+            .map(|deleted_at| deleted_at.saturating_add(DELETION_GRACE));
+        if let Some(free_at) = free_at.filter(|free_at| *free_at > cx.now) {
             let reason = Reason::new("DeletionRecent", "it was deleted less than 10s ago");
             return Ok(Decision::keep(id.clone(), reason).requeue_at(free_at));
         }
         let reason = Reason::new("Unused", "it is being deleted, and no IPAddress needs it");
-        write(reason, FieldChange::RemoveFinalizer(FINALIZER))
+        PROTECTION.remove(cx, id, record, reason).map(Decision::act)
     }
 }

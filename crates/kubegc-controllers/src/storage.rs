@@ -3,15 +3,9 @@
 
 use std::sync::Arc;
 
-use kubegc_core::{
-    ObjectMeta,
-    record::{ObjectId, Record, Resource},
-};
+use kubegc_core::record::Resource;
 
-use crate::{
-    Action, Context, Decision, End, FieldChange, Form, Index, Key, Missing, OnError, Reason, Sent, Step,
-    Steps,
-};
+use crate::{Decision, End, Index, Key, Step, Steps};
 
 /// The finalizer that kube-controller-manager keeps on a volume until the storage behind it is deleted.
 pub const FINALIZER_IN_TREE: &str = "kubernetes.io/pv-controller";
@@ -51,67 +45,4 @@ pub(crate) fn decide(steps: Steps) -> Decision {
         Step::End(End::Unknown(missing)) => Decision::unknown(object, missing),
         Step::End(_) | Step::Perform { .. } => Decision::steps(steps),
     }
-}
-
-/// Returns whether a write of the object can carry the version that it depends on.
-///
-/// # Errors
-/// The resourceVersion is not known.
-pub(crate) fn require_version(id: &ObjectId, meta: &ObjectMeta) -> Result<(), Missing> {
-    if meta.resource_version.is_empty() {
-        let (object, field) = (id.clone(), "metadata.resourceVersion");
-        return Err(Missing::Field { object, field });
-    }
-    Ok(())
-}
-
-/// The input of a protection finalizer.
-///
-/// # Upstream
-/// [`IsDeletionCandidate` and
-/// `NeedToAddFinalizer`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/volume/protectionutil/utils.go).
-pub(crate) enum Protection {
-    /// The object is being deleted and has the finalizer, which is removed once nothing uses the object.
-    Candidate,
-    /// The object is not being deleted and has no finalizer.
-    Missing,
-    /// Nothing is to be done.
-    Settled(Reason),
-}
-
-impl Protection {
-    /// The state of an object.
-    pub(crate) fn of(meta: &ObjectMeta, finalizer: &str) -> Self {
-        match (meta.is_deleting(), meta.has_finalizer(finalizer)) {
-            (true, true) => Self::Candidate,
-            (false, false) => Self::Missing,
-            (false, true) => Self::Settled(Reason::new("Protected", "it has its protection finalizer")),
-            (true, false) => Self::Settled(Reason::new(
-                "Unprotected",
-                "it is being deleted and has no protection finalizer",
-            )),
-        }
-    }
-}
-
-/// Writes an object back with one finalizer more or less.
-///
-/// # Errors
-/// The resourceVersion is not known.
-pub(crate) fn write_finalizer(
-    cx: &Context<'_>,
-    id: &ObjectId,
-    record: &Record,
-    reason: Reason,
-    change: FieldChange,
-) -> Result<Action, Missing> {
-    require_version(id, &record.meta)?;
-    Ok(Action::new(id.resource, &record.meta, reason)
-        .write(cx.wire, Sent::ResourceVersion, Form::Update, "", vec![change])
-        .on_error(OnError::Retry))
-}
-
-/// The reason to add a finalizer.
-pub(crate) fn needs_finalizer() -> Reason {
-    Reason::new("FinalizerMissing", "it has no protection finalizer")
 }

@@ -22,13 +22,12 @@ use kubegc_core::{
     record::{ObjectId, Record, Resource},
 };
 
-use crate::{
-    Action, Cache, Change, Context, Controller, Decision, FieldChange, Form, Index, Info, Key, Missing,
-    OnError, Reason, Sent,
-};
+use crate::{Context, Controller, Decision, Index, Info, Key, Missing, Reason, protection::Protection};
 
 /// The finalizer.
 pub const FINALIZER: &str = "kubernetes.io/vac-protection";
+
+static PROTECTION: Protection = Protection::new(FINALIZER);
 
 /// The feature gate `VolumeAttributesClass`: alpha from 1.29, beta and off from 1.31, on from 1.34.
 const ENABLED: Behavior = Behavior::since(34, 0, "feature gate VolumeAttributesClass is on");
@@ -87,6 +86,7 @@ static INFO: Info = Info {
         Resource::PersistentVolumeClaims,
     ],
     indexes: &[&VOLUMES, &CLAIMS],
+    affected_by: &[&VOLUMES, &CLAIMS],
     permissions: &[(Resource::VolumeAttributesClasses, "", &["update"])],
     upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/volume/vacprotection/vac_protection_controller.go",
     ..Info::BASE
@@ -97,60 +97,31 @@ impl Controller for VolumeAttributesClassProtection {
         &INFO
     }
 
-    fn affected(&self, cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
-        let classes = match change.resource {
-            Resource::VolumeAttributesClasses => return keys.push(change.key.clone()),
-            Resource::PersistentVolumes => VOLUMES.keys_of_change(change),
-            Resource::PersistentVolumeClaims => CLAIMS.keys_of_change(change),
-            _ => return,
-        };
-        if classes.iter().any(|class| class.name.is_empty()) {
-            self.keys(cache, keys);
-        }
-        keys.extend(classes.into_iter().filter(|class| !class.name.is_empty()));
-    }
-
     fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
-        let key = &Key::from(&record.meta);
         let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
         if !self.is_enabled {
             return keep("Disabled", "the feature gate VolumeAttributesClass is off");
         }
-        let write = |reason, change| {
-            let action = Action::new(Resource::VolumeAttributesClasses, &record.meta, reason)
-                .write(cx.wire, Sent::ResourceVersion, Form::Update, "", vec![change])
-                .on_error(OnError::Retry);
-            Ok(Decision::act(action))
-        };
-        match (record.meta.is_deleting(), record.meta.has_finalizer(FINALIZER)) {
-            (false, true) => return keep("Protected", "it has the finalizer and is not being deleted"),
-            (true, false) => return keep("Terminating", "it is being deleted without the finalizer"),
-            (false, false) => {
-                let reason = Reason::new("Unprotected", "it does not have the finalizer");
-                return write(reason, FieldChange::AddFinalizer(FINALIZER));
-            }
-            (true, true) => {}
+        if let Some(settled) = PROTECTION.settled(cx, id, record)? {
+            return Ok(settled);
         }
-        if cx.cache.first_indexed(&VOLUMES, key).is_some() {
+        let key = Key::from(&record.meta);
+        if cx.cache.first_indexed(&VOLUMES, &key).is_some() {
             return keep("UsedByVolume", "a volume uses it");
         }
-        if cx.cache.first_indexed(&CLAIMS, key).is_some() {
+        if cx.cache.first_indexed(&CLAIMS, &key).is_some() {
             return keep("UsedByClaim", "a claim uses it");
         }
         cx.cache
             .require_all(&[Resource::PersistentVolumes, Resource::PersistentVolumeClaims])?;
         for index in [&VOLUMES, &CLAIMS] {
-            if let Some(unread) = cx.cache.first_indexed(index, &Key::cluster("")) {
-                return Err(Missing::Field {
-                    object: unread.id(index.resource()),
-                    field: "spec.volumeAttributesClassName",
-                });
-            }
+            let field = "spec.volumeAttributesClassName";
+            cx.cache.require_read(index, &id.namespace, field)?;
         }
         let reason = Reason::new(
             "Unused",
             "it is being deleted, and no volume and no claim uses it",
         );
-        write(reason, FieldChange::RemoveFinalizer(FINALIZER))
+        PROTECTION.remove(cx, id, record, reason).map(Decision::act)
     }
 }

@@ -174,6 +174,23 @@ impl Cache {
         resources.iter().try_for_each(|resource| self.require(*resource))
     }
 
+    /// Checks that no object of a namespace is under the empty name of an index, where those are found whose
+    /// field was not read.
+    ///
+    /// # Errors
+    /// The field of the first of them.
+    pub(crate) fn require_read(
+        &self,
+        index: &'static Index,
+        namespace: &Arc<str>,
+        field: &'static str,
+    ) -> Result<(), Missing> {
+        let unread = self.first_indexed(index, &Key::new(Arc::clone(namespace), ""));
+        unread.map_or(Ok(()), |record| {
+            Err(Missing::field(&record.id(index.resource()), field))
+        })
+    }
+
     /// Returns whether the resource was listed at least once, even if the list failed.
     #[must_use]
     pub fn is_attempted(&self, resource: Resource) -> bool {

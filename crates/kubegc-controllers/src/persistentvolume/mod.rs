@@ -42,7 +42,8 @@ use self::{sync::Sync, volume::Volume};
 use crate::{
     Cache, Change, Context, Controller, Decision, Index, Info, Key, Missing, Operation, Plugin, Reason,
     Steps, Timing,
-    storage::{PODS_BY_CLAIM, decide, namespace_key, require_version},
+    controller::require_version,
+    storage::{PODS_BY_CLAIM, decide, namespace_key},
 };
 
 /// The feature gate `HonorPVReclaimPolicy`: alpha and off from 1.23, beta and on from 1.31, stable from 1.33.
