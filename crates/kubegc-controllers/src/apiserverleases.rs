@@ -42,32 +42,23 @@ const SERVER: &str = "kube-apiserver";
 const PERIOD: Duration = Duration::from_secs(3_600);
 
 /// The API server's garbage collection of identity Leases.
-#[non_exhaustive]
 #[derive(Clone, Copy, Debug)]
 pub struct ApiServerLeases {
-    /// Whether the feature gate `APIServerIdentity` is on.
-    pub is_enabled: bool,
-    /// Whether Leases with the label `apiserver.kubernetes.io/identity` are deleted.
-    pub knows_label: bool,
-    /// Whether Leases with the label `k8s.io/component` are deleted.
-    pub knows_old_label: bool,
+    version: KubernetesVersion,
 }
 
 impl ApiServerLeases {
     /// Upstream's defaults in a release.
     #[must_use]
     pub const fn new(version: KubernetesVersion) -> Self {
-        Self {
-            is_enabled: version.has(ENABLED),
-            knows_label: version.has(NEW_LABEL),
-            knows_old_label: !version.has(NO_OLD_LABEL),
-        }
+        Self { version }
     }
 
     fn concerns(&self, meta: &ObjectMeta) -> bool {
         let has = |label: &str| meta.labels.get(label).is_some_and(|value| **value == *SERVER);
-        let is_known = (self.knows_label && has(LABEL)) || (self.knows_old_label && has(OLD_LABEL));
-        self.is_enabled && is_known && *meta.namespace == *NAMESPACE
+        let is_known = (self.version.has(NEW_LABEL) && has(LABEL))
+            || (!self.version.has(NO_OLD_LABEL) && has(OLD_LABEL));
+        self.version.has(ENABLED) && is_known && *meta.namespace == *NAMESPACE
     }
 }
 
@@ -90,6 +81,7 @@ static INFO: Info = Info {
     name: "kube-apiserver-identity-lease-garbage-collector",
     summary: "deletes the identity Leases of API servers that no longer renew them",
     resources: &[Resource::Leases],
+    since: Some(ENABLED),
     permissions: &[(Resource::Leases, "", &["delete"])],
     upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controlplane/controller/apiserverleasegc/gc_controller.go",
     ..Info::BASE

@@ -30,7 +30,8 @@ use crate::{
     Info, Missing, OnError, Reason, Sent, Steps, Timing, Wire, Write, controller::read, sequence::Port,
 };
 
-/// The reason of the Event is `DeletingNode`, and the sentence its message.
+/// The reason of the Event is `DeletingNode`, and the sentence its message. Before, the sentence is the
+/// reason.
 const EVENT_HAS_REASON: Behavior = Behavior::since(21, 0, "kubernetes #96680");
 /// A patch of the taints carries the resourceVersion.
 const TAINTS_ARE_GUARDED: Behavior = Behavior::since(26, 0, "kubernetes #113136");
@@ -46,19 +47,12 @@ pub const UNINITIALIZED_TAINT: &str = "node.cloudprovider.kubernetes.io/uninitia
 const TAINT_ATTEMPTS: u32 = 5;
 
 /// The cloud node lifecycle controller.
-#[non_exhaustive]
 #[derive(Clone, Copy, Debug)]
 pub struct CloudNodeLifecycle {
     /// The age up to which a node without `spec.providerID` and with the taint [`UNINITIALIZED_TAINT`] is
     /// kept. Default: zero, as upstream.
     pub uninitialized_grace: Duration,
-    /// Whether the Event of a deletion has `DeletingNode` as its reason. Default: since 1.21. Before that the
-    /// sentence is the reason.
-    pub has_event_reason: bool,
-    /// Whether a failed deletion is recorded as an Event. Default: since 1.31.
-    pub has_failure_event: bool,
-    /// Whether a patch of the taints carries the resourceVersion. Default: since 1.26.
-    pub guards_taints: bool,
+    version: KubernetesVersion,
 }
 
 impl CloudNodeLifecycle {
@@ -67,9 +61,7 @@ impl CloudNodeLifecycle {
     pub const fn new(version: KubernetesVersion) -> Self {
         Self {
             uninitialized_grace: Duration::ZERO,
-            has_event_reason: version.has(EVENT_HAS_REASON),
-            has_failure_event: version.has(FAILURE_HAS_EVENT),
-            guards_taints: version.has(TAINTS_ARE_GUARDED),
+            version,
         }
     }
 
@@ -78,7 +70,7 @@ impl CloudNodeLifecycle {
         let sentence = format!("Deleting node {name} because it does not exist in the cloud provider");
         let reason = Reason::new("NotInCloud", "it does not exist in the cloud");
         let action = Action::new(Resource::Nodes, &record.meta, reason);
-        let action = if self.has_event_reason {
+        let action = if self.version.has(EVENT_HAS_REASON) {
             action.event(false, "DeletingNode", sentence)
         } else {
             action.event(false, &sentence, format!("Node {name} event: DeletingNode"))
@@ -87,7 +79,7 @@ impl CloudNodeLifecycle {
             .delete(cx.wire, Sent::Nothing, DeleteOptions::default())
             .on_error(OnError::Report)
             .error_prefix(format!("unable to delete node {name:?}: "));
-        action.failure_event = self.has_failure_event.then(|| FailureEvent {
+        action.failure_event = self.version.has(FAILURE_HAS_EVENT).then(|| FailureEvent {
             object: id.clone(),
             reason: "DeletingNodeFailed",
             message_prefix: format!("Failed deleting node {name}: "),
@@ -102,7 +94,7 @@ impl CloudNodeLifecycle {
         change: fn(Taint) -> FieldChange,
         reason: Reason,
     ) -> Decision {
-        let sent = if self.guards_taints {
+        let sent = if self.version.has(TAINTS_ARE_GUARDED) {
             Sent::ResourceVersion
         } else {
             Sent::Nothing

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use kubegc_core::{
-    Kept, ObjectMeta, SharedMeta, Timestamp,
+    Behavior, Kept, ObjectMeta, SharedMeta, Timestamp,
     record::{Field, ObjectId, Record, Resource},
 };
 
@@ -156,6 +156,8 @@ pub struct Info {
     /// Those of the indexes that find objects by the keys of the controller: a change of an object affects
     /// the keys under which it is found, and all keys if one of them has an empty name.
     pub affected_by: &'static [&'static Index],
+    /// The first release in which it runs by default; `None` if it does in all.
+    pub since: Option<Behavior>,
     /// Permissions in addition to get, list and watch of `resources`: resource, subresource, upstream's
     /// verbs.
     pub permissions: &'static [(Resource, &'static str, &'static [&'static str])],
@@ -174,6 +176,7 @@ impl Info {
         resources: &[],
         indexes: &[],
         affected_by: &[],
+        since: None,
         permissions: &[],
         may_change: &[MayChange::Itself],
         upstream: "",

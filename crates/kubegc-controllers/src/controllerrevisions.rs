@@ -95,11 +95,9 @@ fn selector_of(record: &Record) -> Option<&Field<LabelSelector>> {
 pub struct StatefulSetHistory {}
 
 /// The part of the DaemonSet controller that adopts, releases and deletes ControllerRevisions.
-#[non_exhaustive]
 #[derive(Clone, Copy, Debug)]
 pub struct DaemonSetHistory {
-    /// Whether revisions of other namespaces are adopted.
-    pub adopts_across_namespaces: bool,
+    version: KubernetesVersion,
 }
 
 impl StatefulSetHistory {
@@ -114,9 +112,7 @@ impl DaemonSetHistory {
     /// Upstream's behavior in a release.
     #[must_use]
     pub const fn new(version: KubernetesVersion) -> Self {
-        Self {
-            adopts_across_namespaces: !version.has(OWN_NAMESPACE),
-        }
+        Self { version }
     }
 
     /// The writes that adopt and release revisions.
@@ -128,7 +124,7 @@ impl DaemonSetHistory {
         record: &Record,
     ) -> Result<Vec<Action>, Missing> {
         let owned: Vec<&Record> = controlled(cx, &REVISIONS_BY_DAEMON_SET, key, &record.meta).collect();
-        let namespace = if self.adopts_across_namespaces {
+        let namespace = if !self.version.has(OWN_NAMESPACE) {
             Arc::default()
         } else {
             Arc::clone(&key.namespace)
@@ -300,6 +296,7 @@ static STATEFUL_SET_INFO: Info = Info {
     permissions: &[(Resource::ControllerRevisions, "", &["delete"])],
     may_change: &[MayChange::LiveDependents(Resource::ControllerRevisions)],
     upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/statefulset/stateful_set_control.go",
+    ..Info::BASE
 };
 
 static DAEMON_SET_INFO: Info = Info {
@@ -320,6 +317,7 @@ static DAEMON_SET_INFO: Info = Info {
     permissions: &[(Resource::ControllerRevisions, "", &["delete", "patch"])],
     may_change: &[MayChange::Adopted(Resource::ControllerRevisions)],
     upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/daemon/update.go",
+    ..Info::BASE
 };
 
 fn affected(indexes: [&'static Index; 2], owners: Resource, change: &Change<'_>, keys: &mut Vec<Key>) {

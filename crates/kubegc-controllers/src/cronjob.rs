@@ -47,35 +47,29 @@ use crate::{
 
 /// The second controller, which matches by name.
 const SECOND_CONTROLLER: Behavior = Behavior::since(21, 0, "feature gate CronJobControllerV2 is beta");
-/// The labels of Jobs do not matter. Picks for 1.21 to 1.23 are not known.
+/// The labels of Jobs do not matter. Before, the second controller requires those of `spec.jobTemplate`.
+/// Picks for 1.21 to 1.23 are not known.
 const ANY_LABELS: Behavior = Behavior::since(24, 0, "kubernetes #107997");
-/// The status is written only after a deletion.
+/// The status is written only after a deletion. Before, every reconcile writes it if there is a limit.
 const STATUS_AFTER_DELETION: Behavior = Behavior::since_about(22, "after 1.20");
 
 /// The part of the CronJob controller that limits the history of CronJobs.
-#[non_exhaustive]
 #[derive(Clone, Copy, Debug)]
 pub struct CronJobHistory {
     /// Whether the Jobs of a CronJob are those of any namespace whose controller is of kind `CronJob` and has
     /// its uid. CronJobs are then reconciled every 10 s. Default: before 1.21, where the feature gate
     /// `CronJobControllerV2` is off.
     pub groups_by_uid: bool,
-    /// Whether Jobs must have the labels of `spec.jobTemplate`. Default: with the second controller up to
-    /// 1.23.
-    pub template_labels_must_match: bool,
-    /// Whether the status of a CronJob with a limit is written by every reconcile. Default: up to about 1.21.
-    pub always_writes_status: bool,
+    version: KubernetesVersion,
 }
 
 impl CronJobHistory {
     /// Upstream's default in a release.
     #[must_use]
     pub const fn new(version: KubernetesVersion) -> Self {
-        let groups_by_uid = !version.has(SECOND_CONTROLLER);
         Self {
-            groups_by_uid,
-            template_labels_must_match: !groups_by_uid && !version.has(ANY_LABELS),
-            always_writes_status: !version.has(STATUS_AFTER_DELETION),
+            groups_by_uid: !version.has(SECOND_CONTROLLER),
+            version,
         }
     }
 
@@ -84,7 +78,6 @@ impl CronJobHistory {
     pub const fn with_second_controller(self) -> Self {
         Self {
             groups_by_uid: false,
-            template_labels_must_match: self.template_labels_must_match || self.groups_by_uid,
             ..self
         }
     }
@@ -145,7 +138,8 @@ impl CronJobHistory {
                 .known()
                 .is_some_and(|limit| limit.is_some_and(|limit| limit >= 0))
         });
-        if deletions.is_empty() && !(self.always_writes_status && is_limited) {
+        let always_writes_status = !self.version.has(STATUS_AFTER_DELETION);
+        if deletions.is_empty() && !(always_writes_status && is_limited) {
             decision.add_kept(
                 id.clone(),
                 Reason::new("NothingToPrune", "no Job of it is deleted"),
@@ -163,7 +157,7 @@ impl CronJobHistory {
                 precondition: preconditions(&record.meta),
                 changes: Vec::new(),
             },
-            always_writes_status: self.always_writes_status,
+            always_writes_status,
             is_retried: !self.groups_by_uid,
         });
         decision.steps = Some(Steps::new(id.clone(), move |port| {
@@ -182,7 +176,7 @@ impl CronJobHistory {
         decision: &mut Decision,
     ) -> Result<[Class<'a>; 2], Missing> {
         let no_labels = BTreeMap::new();
-        let labels = if self.template_labels_must_match {
+        let labels = if !self.groups_by_uid && !self.version.has(ANY_LABELS) {
             read(&cron_job.template_labels, id, "spec.jobTemplate.metadata.labels")?
         } else {
             &no_labels
@@ -467,6 +461,7 @@ static INFO: Info = Info {
     ],
     may_change: &[],
     upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/cronjob/cronjob_controllerv2.go",
+    ..Info::BASE
 };
 
 impl Controller for CronJobHistory {

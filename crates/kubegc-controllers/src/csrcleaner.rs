@@ -50,22 +50,12 @@ const DAY: Duration = Duration::from_secs(24 * 3_600);
 const NOT_PEM: &str = "expected the certificate associated with the CSR to be PEM encoded";
 
 /// The cleaner of CertificateSigningRequests. Upstream has no flags for the ages.
-#[non_exhaustive]
 #[derive(Clone, Copy, Debug)]
 pub struct CsrCleaner {
-    /// The age of the approval after which an issued request is deleted.
-    pub issued_age: Duration,
-    /// The age of the denial after which a request is deleted.
-    pub denied_age: Duration,
-    /// The age of the failure after which a request is deleted; `None` keeps it. Default: 1 h since 1.19.
-    pub failed_age: Option<Duration>,
-    /// The age after which a request without any condition is deleted.
-    pub pending_age: Duration,
+    version: KubernetesVersion,
     /// The age of the approval after which a request is deleted that was never issued; `None` keeps it.
     /// Default: 24 h since about 1.35.
     pub unissued_age: Option<Duration>,
-    /// Whether an empty certificate, as opposed to none, counts as issued. Default: until 1.18.
-    pub is_empty_issued: bool,
     /// Whether a request is skipped whose certificate cannot be parsed. Default: until 1.20.9 and 1.21.3.
     pub skips_malformed: bool,
 }
@@ -74,16 +64,16 @@ impl CsrCleaner {
     /// Upstream's constants in a release.
     #[must_use]
     pub fn new(version: KubernetesVersion) -> Self {
-        let has_v1 = version.has(CERTIFICATES_V1);
         Self {
-            issued_age: HOUR,
-            denied_age: HOUR,
-            failed_age: has_v1.then_some(HOUR),
-            pending_age: DAY,
+            version,
             unissued_age: version.has(UNISSUED_IS_CLEANED).then_some(DAY),
-            is_empty_issued: !has_v1,
             skips_malformed: !has_change(version, &MALFORMED_IS_TOLERATED),
         }
+    }
+
+    /// Whether an empty certificate, as opposed to none, counts as issued.
+    const fn is_empty_issued(&self) -> bool {
+        !self.version.has(CERTIFICATES_V1)
     }
 
     /// The first instant at which each rule deletes the request; `None` if it never does.
@@ -96,7 +86,7 @@ impl CsrCleaner {
         let (is_issued, is_unissued) = match csr.certificate.known() {
             None => (false, false),
             Some(Certificate::Absent) => (false, true),
-            Some(Certificate::Empty) => (self.is_empty_issued, !self.is_empty_issued),
+            Some(Certificate::Empty) => (self.is_empty_issued(), !self.is_empty_issued()),
             Some(Certificate::NotAfter(_) | Certificate::Malformed(_)) => (true, false),
         };
         let aged = |condition_type, age: Option<Duration>| {
@@ -121,12 +111,13 @@ impl CsrCleaner {
         };
         let with_reason = |code, message: &'static str| move |at| (at, Reason::new(code, message));
         [
-            aged("Approved", is_issued.then_some(self.issued_age))
+            aged("Approved", is_issued.then_some(HOUR))
                 .map(with_reason("Issued", "its certificate was issued")),
-            aged("Denied", Some(self.denied_age)).map(with_reason("Denied", "it was denied")),
-            aged("Failed", self.failed_age).map(with_reason("Failed", "it has failed")),
+            aged("Denied", Some(HOUR)).map(with_reason("Denied", "it was denied")),
+            aged("Failed", self.version.has(CERTIFICATES_V1).then_some(HOUR))
+                .map(with_reason("Failed", "it has failed")),
             pending
-                .and_then(|created| older_than(created, self.pending_age))
+                .and_then(|created| older_than(created, DAY))
                 .map(with_reason("Pending", "it was neither approved nor denied")),
             not_after
                 .and_then(|end| older_than(end, Duration::ZERO))
@@ -178,7 +169,7 @@ impl Controller for CsrCleaner {
         if self.skips_malformed {
             match certificate.clone()? {
                 Certificate::Malformed(error) => return Ok(keep("MalformedCertificate", error.to_string())),
-                Certificate::Empty if self.is_empty_issued => {
+                Certificate::Empty if self.is_empty_issued() => {
                     return Ok(keep("MalformedCertificate", NOT_PEM.to_owned()));
                 }
                 _ => {}

@@ -28,12 +28,16 @@ use crate::{
 #[must_use]
 pub fn default_controllers(version: KubernetesVersion) -> Vec<Arc<dyn Controller>> {
     let mut all: Vec<Arc<dyn Controller>> = vec![
+        Arc::new(ApiServerLeases::new(version)),
         Arc::new(CloudNodeLifecycle::new(version)),
         Arc::new(CronJobHistory::new(version)),
         Arc::new(CsrCleaner::new(version)),
         Arc::new(DaemonSetHistory::new(version)),
         Arc::new(DeploymentHistory::new(version)),
+        Arc::new(EndpointSliceMirroring::new(version)),
+        Arc::new(EndpointSlicesOfServices::new(version)),
         Arc::new(EndpointsOfServices::new(version)),
+        Arc::new(IpAddressRepair::new(version)),
         Arc::new(JobTracking::new(version)),
         Arc::new(LegacyTokenCleaner::new(version)),
         Arc::new(NamespaceController::new(version)),
@@ -44,32 +48,18 @@ pub fn default_controllers(version: KubernetesVersion) -> Vec<Arc<dyn Controller
         Arc::new(PvProtection::new(version)),
         Arc::new(PvcProtection::new(version)),
         Arc::new(ReplicaSetPods::new(version)),
+        Arc::new(ResourceClaims::new(version)),
         Arc::new(ServiceAccountTokens::new(version)),
+        Arc::new(ServiceCidrs::new(version)),
         Arc::new(StatefulSetClaims::new(version)),
         Arc::new(StatefulSetHistory::new(version)),
         Arc::new(TaintEviction::new(version)),
         Arc::new(TokenCleaner::new(version)),
         Arc::new(TtlAfterFinished::new(version)),
         Arc::new(VolumeAttachments::new(version)),
+        Arc::new(VolumeAttributesClassProtection::new(version)),
     ];
-    let leases = ApiServerLeases::new(version);
-    let mirroring = EndpointSliceMirroring::new(version);
-    let slices = EndpointSlicesOfServices::new(version);
-    let addresses = IpAddressRepair::new(version);
-    let claims = ResourceClaims::new(version);
-    let cidrs = ServiceCidrs::new(version);
-    let classes = VolumeAttributesClassProtection::new(version);
-    let gated: [(bool, Arc<dyn Controller>); 7] = [
-        (leases.is_enabled, Arc::new(leases)),
-        (mirroring.is_enabled, Arc::new(mirroring)),
-        (slices.is_enabled, Arc::new(slices)),
-        (addresses.is_enabled, Arc::new(addresses)),
-        (claims.is_enabled, Arc::new(claims)),
-        (cidrs.is_enabled, Arc::new(cidrs)),
-        (classes.is_enabled, Arc::new(classes)),
-    ];
-    let enabled = gated.into_iter().filter(|(is_enabled, _)| *is_enabled);
-    all.extend(enabled.map(|(_, controller)| controller));
+    all.retain(|controller| controller.info().since.is_none_or(|since| version.has(since)));
     all.sort_by_key(|controller| controller.info().name);
     all
 }

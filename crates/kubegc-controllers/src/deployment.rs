@@ -84,11 +84,9 @@ fn selector_of(record: &Record) -> Option<&Field<LabelSelector>> {
 }
 
 /// The part of the Deployment controller that adopts, releases, scales down and deletes ReplicaSets.
-#[non_exhaustive]
 #[derive(Clone, Copy, Debug)]
 pub struct DeploymentHistory {
-    /// Whether old ReplicaSets are ordered by revision before creation.
-    pub orders_by_revision: bool,
+    version: KubernetesVersion,
 }
 
 /// An old ReplicaSet.
@@ -104,9 +102,7 @@ impl DeploymentHistory {
     /// Upstream's behavior in a release.
     #[must_use]
     pub const fn new(version: KubernetesVersion) -> Self {
-        Self {
-            orders_by_revision: version.has(BY_REVISION),
-        }
+        Self { version }
     }
 
     /// The ReplicaSets without the new one and those that are being deleted.
@@ -144,7 +140,7 @@ impl DeploymentHistory {
 
     fn compare(&self, a: &Old<'_>, b: &Old<'_>) -> Ordering {
         let by_revision = match (a.revision, b.revision) {
-            (Some(left), Some(right)) if self.orders_by_revision => left.cmp(&right),
+            (Some(left), Some(right)) if self.version.has(BY_REVISION) => left.cmp(&right),
             _ => Ordering::Equal,
         };
         by_revision.then_with(|| by_creation(a.record, b.record))
@@ -336,6 +332,7 @@ static INFO: Info = Info {
         MayChange::DependentsOfAdopted(Resource::ReplicaSets, Resource::Pods),
     ],
     upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/deployment/sync.go",
+    ..Info::BASE
 };
 
 impl Controller for DeploymentHistory {

@@ -79,20 +79,16 @@ pub(crate) fn delete_slice(cx: &Context<'_>, slice: &Record, reason: Reason) -> 
 }
 
 /// The part of the EndpointSlice controller that deletes slices that its Service does not own.
-#[non_exhaustive]
 #[derive(Clone, Copy, Debug)]
 pub struct EndpointSlicesOfServices {
-    /// Whether the release has the controller.
-    pub is_enabled: bool,
+    version: KubernetesVersion,
 }
 
 impl EndpointSlicesOfServices {
     /// Upstream's default in a release.
     #[must_use]
     pub const fn new(version: KubernetesVersion) -> Self {
-        Self {
-            is_enabled: version.has(CONTROLLER),
-        }
+        Self { version }
     }
 
     /// Returns whether the Service has a selector: the controller ignores others.
@@ -111,6 +107,7 @@ static INFO: Info = Info {
     summary: "deletes EndpointSlices that their Service does not own",
     resources: &[Resource::EndpointSlices, Resource::Services],
     indexes: &[&SLICES],
+    since: Some(CONTROLLER),
     permissions: &[(Resource::EndpointSlices, "", &["delete"])],
     upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/endpointslice/endpointslice_controller.go",
     ..Info::BASE
@@ -133,7 +130,7 @@ impl Controller for EndpointSlicesOfServices {
     fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
         let mut decision = Decision::default();
         let service = cx.cache.get(Resource::Services, key);
-        let Some(service) = service.filter(|_| self.is_enabled) else {
+        let Some(service) = service.filter(|_| self.version.has(CONTROLLER)) else {
             return decision;
         };
         let managed = Self::is_managed(cx, service);

@@ -45,26 +45,22 @@ static MIRRORED: Index = Index::new(
 );
 
 /// The part of the EndpointSlice mirroring controller that deletes EndpointSlices.
-#[non_exhaustive]
 #[derive(Clone, Copy, Debug)]
 pub struct EndpointSliceMirroring {
-    /// Whether the release has the controller.
-    pub is_enabled: bool,
+    version: KubernetesVersion,
 }
 
 impl EndpointSliceMirroring {
     /// Upstream's default in a release.
     #[must_use]
     pub const fn new(version: KubernetesVersion) -> Self {
-        Self {
-            is_enabled: version.has(MIRRORING),
-        }
+        Self { version }
     }
 
     /// The reason why the slices of this name are deleted or kept.
     fn judge(&self, cx: &Context<'_>, key: &Key) -> Result<(bool, Reason), Missing> {
         let delete = |code, message: &'static str| Ok((true, Reason::new(code, message)));
-        if !self.is_enabled {
+        if !self.version.has(MIRRORING) {
             return Ok((
                 false,
                 Reason::new("NoMirroring", "this release has no mirroring controller"),
@@ -109,6 +105,7 @@ static INFO: Info = Info {
     summary: "deletes EndpointSlices that mirror Endpoints which no longer exist",
     resources: &[Resource::EndpointSlices, Resource::Endpoints, Resource::Services],
     indexes: &[&MIRRORED],
+    since: Some(MIRRORING),
     permissions: &[(Resource::EndpointSlices, "", &["delete"])],
     upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/endpointslicemirroring/endpointslicemirroring_controller.go",
     ..Info::BASE

@@ -39,20 +39,16 @@ const CREATION: Duration = Duration::from_secs(60);
 const PERIOD: Duration = Duration::from_secs(180);
 
 /// The part of the API server's repair loop for cluster IPs that deletes IPAddresses.
-#[non_exhaustive]
 #[derive(Clone, Copy, Debug)]
 pub struct IpAddressRepair {
-    /// Whether the feature gate `MultiCIDRServiceAllocator` is on.
-    pub is_enabled: bool,
+    version: KubernetesVersion,
 }
 
 impl IpAddressRepair {
     /// Upstream's default in a release.
     #[must_use]
     pub const fn new(version: KubernetesVersion) -> Self {
-        Self {
-            is_enabled: version.has(ADDRESSES_ARE_OBJECTS),
-        }
+        Self { version }
     }
 }
 
@@ -60,6 +56,7 @@ static INFO: Info = Info {
     name: "ipallocator-repair-controller",
     summary: "deletes IPAddresses of Services that do not exist",
     resources: &[Resource::IpAddresses, Resource::Services],
+    since: Some(ADDRESSES_ARE_OBJECTS),
     permissions: &[(Resource::IpAddresses, "", &["delete"])],
     upstream: "https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/registry/core/service/ipallocator/controller/repairip.go",
     ..Info::BASE
@@ -87,7 +84,7 @@ impl Controller for IpAddressRepair {
     fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
         let keep = |code, message: &'static str| Decision::keep(id.clone(), Reason::new(code, message));
         let [label, manager] = MANAGED_BY;
-        if !self.is_enabled {
+        if !self.version.has(ADDRESSES_ARE_OBJECTS) {
             return Ok(keep(
                 "Disabled",
                 "the feature gate MultiCIDRServiceAllocator is off",

@@ -63,12 +63,6 @@ impl LegacyTokenCleaner {
         }
     }
 
-    /// The same, switched on or off: the feature gate `LegacyServiceAccountTokenCleanUp`.
-    #[must_use]
-    pub const fn with_enabled(self, is_enabled: bool) -> Self {
-        Self { is_enabled, ..self }
-    }
-
     /// The same with another `--legacy-service-account-token-clean-up-period`: how long a token must be
     /// unused before it is labelled, and labelled before it is deleted.
     ///

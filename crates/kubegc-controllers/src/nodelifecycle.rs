@@ -103,6 +103,7 @@ static INFO: Info = Info {
     permissions: &[(Resource::Nodes, "", &["patch"])],
     may_change: &[MayChange::BoundPods],
     upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/nodelifecycle/node_lifecycle_controller.go",
+    ..Info::BASE
 };
 
 impl Controller for NodeLifecycle {

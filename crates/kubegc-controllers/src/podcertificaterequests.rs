@@ -23,37 +23,28 @@ use kubegc_core::{
 use crate::{Action, Context, Controller, Decision, Info, Missing, OnError, Reason, Sent, Timing};
 
 /// The feature gate `PodCertificateRequest` brings the API and the controller: alpha from 1.34, beta from
-/// 1.35, off by default.
+/// 1.35, off by default. Without it there are no requests either.
 const POD_CERTIFICATE_REQUEST: Behavior =
     Behavior::since(34, 0, "feature gate PodCertificateRequest is alpha");
 /// The controller takes age and period as parameters, and deletes by uid.
 const V1BETA1: Behavior = Behavior::since(35, 0, "certificates.k8s.io/v1beta1 PodCertificateRequest");
 
 /// The cleaner of PodCertificateRequests.
-#[non_exhaustive]
 #[derive(Clone, Copy, Debug)]
 pub struct PodCertificateRequestCleaner {
-    /// Whether the controller runs. Default: since 1.34. Upstream's feature gate is off by default, but
-    /// without it there are no requests either.
-    pub is_enabled: bool,
+    version: KubernetesVersion,
     /// The age at which a request is deleted.
     pub threshold: Duration,
-    /// The time between two syncs.
-    pub period: Duration,
-    /// Whether the uid is sent as precondition, and NotFound is a success.
-    pub deletes_by_uid: bool,
 }
 
 impl PodCertificateRequestCleaner {
     /// Upstream's parameters in a release.
     #[must_use]
     pub const fn new(version: KubernetesVersion) -> Self {
-        let is_beta = version.has(V1BETA1);
+        let minutes = if version.has(V1BETA1) { 15 } else { 30 };
         Self {
-            is_enabled: version.has(POD_CERTIFICATE_REQUEST),
-            threshold: Duration::from_secs(if is_beta { 15 * 60 } else { 30 * 60 }),
-            period: Duration::from_secs(if is_beta { 5 * 60 } else { 60 * 60 }),
-            deletes_by_uid: is_beta,
+            version,
+            threshold: Duration::from_secs(minutes * 60),
         }
     }
 }
@@ -75,11 +66,12 @@ impl Controller for PodCertificateRequestCleaner {
     }
 
     fn timing(&self) -> Timing {
-        Timing::every(self.period)
+        let minutes = if self.version.has(V1BETA1) { 5 } else { 60 };
+        Timing::every(Duration::from_secs(minutes * 60))
     }
 
     fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
-        if !self.is_enabled {
+        if !self.version.has(POD_CERTIFICATE_REQUEST) {
             let reason = Reason::new("Disabled", "the feature gate PodCertificateRequest is off");
             return Decision::keep(id.clone(), reason);
         }
@@ -103,7 +95,7 @@ impl Controller for PodCertificateRequestCleaner {
             }
         }
         let message = format!("it is at least {}s old", self.threshold.as_secs());
-        let (sent, on_error, prefix) = if self.deletes_by_uid {
+        let (sent, on_error, prefix) = if self.version.has(V1BETA1) {
             let prefix = format!(
                 "unable to delete PodCertificateRequest \"{}/{}\": ",
                 id.namespace, id.name

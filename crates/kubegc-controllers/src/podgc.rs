@@ -62,8 +62,6 @@ const EVICTED_FIRST: Behavior = Behavior::since(27, 0, "kubernetes #116167");
 pub const OUT_OF_SERVICE_TAINT: &str = "node.kubernetes.io/out-of-service";
 
 /// The pod garbage collector.
-#[expect(clippy::struct_excessive_bools, reason = "each is a feature of upstream's")]
-#[non_exhaustive]
 #[derive(Clone, Copy, Debug)]
 pub struct PodGc {
     /// Number of terminated pods that are retained in the cluster; zero or less retains all. Upstream:
@@ -72,16 +70,11 @@ pub struct PodGc {
     pub terminated_pod_threshold: i32,
     /// Time that a node is missing before it is read live. Default: 40 s.
     pub quarantine: Duration,
-    /// Whether evicted pods are deleted before other terminated pods. Default: since 1.27.
-    pub deletes_evicted_first: bool,
-    /// Whether terminating pods on nodes that are out of service are deleted. Default: since 1.26.
-    pub deletes_out_of_service: bool,
-    /// Whether pods that have not ended are patched to phase Failed first. Default: since 1.26.
-    pub marks_failed: bool,
     /// Whether the patch of an orphan has the condition `DisruptionTarget`. Default: since 1.26.
     pub adds_condition: bool,
     /// Whether that condition has `observedGeneration`. Default: since 1.34.
     pub observes_generation: bool,
+    version: KubernetesVersion,
 }
 
 impl PodGc {
@@ -91,12 +84,15 @@ impl PodGc {
         Self {
             terminated_pod_threshold: 12_500,
             quarantine: Duration::from_secs(40),
-            deletes_evicted_first: version.has(EVICTED_FIRST),
-            deletes_out_of_service: version.has(OUT_OF_SERVICE),
-            marks_failed: version.has(DISRUPTION_CONDITIONS),
             adds_condition: version.has(DISRUPTION_CONDITIONS),
             observes_generation: version.has(OBSERVED_GENERATION),
+            version,
         }
+    }
+
+    /// Whether pods that have not ended are patched to phase Failed first.
+    const fn marks_failed(&self) -> bool {
+        self.version.has(DISRUPTION_CONDITIONS)
     }
 
     /// The number of terminated pods that are retained; `None` if all are.
@@ -111,7 +107,7 @@ impl PodGc {
         let pod = pod_of(record)?;
         let object = record.id(Resource::Pods);
         let is_failed = **read(&pod.phase, &object, "status.phase")? == *"Failed";
-        let is_evicted = self.deletes_evicted_first
+        let is_evicted = self.version.has(EVICTED_FIRST)
             && is_failed
             && **read(&pod.reason, &object, "status.reason")? == *"Evicted";
         Ok(Place {
@@ -183,7 +179,7 @@ impl PodGc {
             return is_counted || is_deleting;
         };
         let is_out =
-            |node| is_deleting && self.deletes_out_of_service && is_out_of_service(node) != Ok(false);
+            |node| is_deleting && self.version.has(OUT_OF_SERVICE) && is_out_of_service(node) != Ok(false);
         is_counted || node(node_name).is_none_or(is_out)
     }
 
@@ -191,7 +187,7 @@ impl PodGc {
     /// does changes it.
     fn is_settled(&self, record: &Record, pod: &Pod) -> bool {
         let is_forced = record.meta.is_deleting() && record.meta.deletion_grace_period_seconds == Some(0);
-        is_forced && (!self.marks_failed || pod.has_final_phase() == Some(true))
+        is_forced && (!self.marks_failed() || pod.has_final_phase() == Some(true))
     }
 
     /// The deletion of a pod. `orphaned` says whether its node no longer exists.
@@ -204,7 +200,7 @@ impl PodGc {
         orphaned: bool,
     ) -> Result<Action, Missing> {
         let mut action = Action::new(Resource::Pods, &record.meta, reason).on_error(OnError::Report);
-        if self.marks_failed {
+        if self.marks_failed() {
             let id = record.id(Resource::Pods);
             read(&pod.phase, &id, "status.phase")?;
             if pod.has_final_phase() == Some(false) {
@@ -431,7 +427,7 @@ impl<'a> Sync<'a> {
                 self.decision.actions.extend(action);
                 return None;
             }
-            Some(_) if !self.settings.deletes_out_of_service => Ok(false),
+            Some(_) if !self.settings.version.has(OUT_OF_SERVICE) => Ok(false),
             Some(node) => is_out_of_service(node),
         };
         match is_out {
@@ -653,7 +649,9 @@ impl Controller for PodGc {
             (Resource::Nodes, Some(new)) => {
                 let (old, new) = (change.old.map(is_out_of_service), is_out_of_service(new));
                 let was_unknown = matches!(old, Some(Err(_)));
-                self.deletes_out_of_service && old.as_ref() != Some(&new) && (new != Ok(false) || was_unknown)
+                self.version.has(OUT_OF_SERVICE)
+                    && old.as_ref() != Some(&new)
+                    && (new != Ok(false) || was_unknown)
             }
             _ => false,
         };

@@ -80,23 +80,16 @@ fn selector_of(record: &Record) -> Option<&Field<LabelSelector>> {
 }
 
 /// The part of the ReplicaSet controller that adopts, releases and deletes pods.
-#[non_exhaustive]
 #[derive(Clone, Copy, Debug)]
 pub struct ReplicaSetPods {
-    /// Whether the deletion cost of pods counts.
-    pub heeds_deletion_cost: bool,
-    /// Whether ages are compared by their logarithm.
-    pub compares_logarithms: bool,
+    version: KubernetesVersion,
 }
 
 impl ReplicaSetPods {
     /// Upstream's defaults in a release.
     #[must_use]
     pub const fn new(version: KubernetesVersion) -> Self {
-        Self {
-            heeds_deletion_cost: version.has(DELETION_COST),
-            compares_logarithms: version.has(LOGARITHMIC),
-        }
+        Self { version }
     }
 
     /// The pods in the order in which they are deleted.
@@ -118,7 +111,7 @@ impl ReplicaSetPods {
     }
 
     fn compare(&self, now: Timestamp, a: &Rank<'_>, b: &Rank<'_>) -> Ordering {
-        let by_cost = || match self.heeds_deletion_cost {
+        let by_cost = || match self.version.has(DELETION_COST) {
             true => a.cost.cmp(&b.cost),
             false => Ordering::Equal,
         };
@@ -148,7 +141,7 @@ impl ReplicaSetPods {
         if left == right {
             return Ordering::Equal;
         }
-        if self.compares_logarithms {
+        if self.version.has(LOGARITHMIC) {
             let uid = |rank: &Rank<'_>| rank.record.meta.uid.to_string();
             return magnitude(now, left)
                 .cmp(&magnitude(now, right))
@@ -275,6 +268,7 @@ static INFO: Info = Info {
     permissions: &[(Resource::Pods, "", &["delete", "patch"])],
     may_change: &[MayChange::Adopted(Resource::Pods)],
     upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/replicaset/replica_set.go",
+    ..Info::BASE
 };
 
 impl Controller for ReplicaSetPods {

@@ -72,20 +72,9 @@ fn is_pod(consumer: &Consumer) -> bool {
 }
 
 /// The part of the resource claim controller that deletes ResourceClaims.
-#[non_exhaustive]
 #[derive(Clone, Copy, Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "each is one behaviour of a release")]
 pub struct ResourceClaims {
-    /// Whether the feature gate `DynamicResourceAllocation` is on.
-    pub is_enabled: bool,
-    /// Whether entries for something else than pods are kept instead of being an error.
-    pub keeps_other_consumers: bool,
-    /// Whether `spec.allocationMode` is ignored.
-    pub ignores_allocation_mode: bool,
-    /// Whether the controller deallocates and removes the finalizer itself.
-    pub removes_finalizer: bool,
-    /// Whether finished pods lose their reservations and generated claims.
-    pub frees_finished_pods: bool,
+    version: KubernetesVersion,
 }
 
 /// The changes of a claim.
@@ -112,13 +101,7 @@ impl ResourceClaims {
     /// Upstream's defaults in a release.
     #[must_use]
     pub const fn new(version: KubernetesVersion) -> Self {
-        Self {
-            is_enabled: version.has(ENABLED),
-            keeps_other_consumers: version.has(OTHER_CONSUMERS),
-            ignores_allocation_mode: version.has(NO_ALLOCATION_MODE),
-            removes_finalizer: version.has(OWN_FINALIZER),
-            frees_finished_pods: version.has(FINISHED_PODS),
-        }
+        Self { version }
     }
 
     /// The reason why a claim without reservations is deleted: the pod that it was generated for will not use
@@ -128,7 +111,7 @@ impl ResourceClaims {
             .meta
             .controller()
             .filter(|owner| &*owner.kind == "Pod" && &*owner.api_version == "v1");
-        let Some(owner) = owner.filter(|_| self.frees_finished_pods) else {
+        let Some(owner) = owner.filter(|_| self.version.has(FINISHED_PODS)) else {
             return Ok(None);
         };
         let key = Key::new(Arc::clone(&id.namespace), Arc::clone(&owner.name));
@@ -249,6 +232,7 @@ static INFO: Info = Info {
     summary: "removes reservations and the finalizer of ResourceClaims, and deletes unused generated ones",
     resources: &[Resource::ResourceClaims, Resource::Pods],
     indexes: &[&CLAIMS_BY_POD],
+    since: Some(ENABLED),
     permissions: &[
         (Resource::ResourceClaims, "", &["delete", "update"]),
         (Resource::ResourceClaims, "status", &["update"]),
@@ -275,7 +259,7 @@ impl Controller for ResourceClaims {
 
     fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
         let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
-        if !self.is_enabled {
+        if !self.version.has(ENABLED) {
             return keep("Disabled", "the feature gate DynamicResourceAllocation is off");
         }
         let claim = cx.body(id, record, Record::resource_claim)?;
@@ -284,7 +268,7 @@ impl Controller for ResourceClaims {
         let mut doubtful = Vec::new();
         for consumer in reserved {
             if !is_pod(consumer) {
-                if !self.keeps_other_consumers {
+                if !self.version.has(OTHER_CONSUMERS) {
                     return keep(
                         "UnsupportedConsumer",
                         "it is reserved for something else than a pod",
@@ -305,14 +289,14 @@ impl Controller for ResourceClaims {
                     });
                 }
                 Some(pod) if pod.meta.uid != consumer.uid => {}
-                Some(pod) if self.frees_finished_pods && is_done(cx, pod)? => {}
+                Some(pod) if self.version.has(FINISHED_PODS) && is_done(cx, pod)? => {}
                 Some(_) => valid.push(consumer.clone()),
             }
         }
         let is_deleting = record.meta.is_deleting();
-        let is_waiting = self.ignores_allocation_mode
+        let is_waiting = self.version.has(NO_ALLOCATION_MODE)
             || &**read(&claim.allocation_mode, id, "spec.allocationMode")? == "WaitForFirstConsumer";
-        let has_finalizer = self.removes_finalizer && record.meta.has_finalizer(FINALIZER);
+        let has_finalizer = self.version.has(OWN_FINALIZER) && record.meta.has_finalizer(FINALIZER);
         let may_be_free = valid.is_empty();
         let work = Work {
             id: id.clone(),
@@ -322,7 +306,7 @@ impl Controller for ResourceClaims {
             is_allocated: *read(&claim.is_allocated, id, "status.allocation")?,
             removes_finalizer: has_finalizer,
             deallocates: has_finalizer && (is_waiting || is_deleting),
-            asks_driver: !has_finalizer && is_waiting && !self.ignores_allocation_mode,
+            asks_driver: !has_finalizer && is_waiting && !self.version.has(NO_ALLOCATION_MODE),
             delete: if may_be_free && !is_deleting {
                 self.unused(cx, id, record)?
             } else {

@@ -46,11 +46,9 @@ static PROTECTION: Protection = Protection {
 const DELETION_GRACE: Duration = Duration::from_secs(10);
 
 /// The part of the ServiceCIDR controller that adds and removes finalizers.
-#[non_exhaustive]
 #[derive(Clone, Copy, Debug)]
 pub struct ServiceCidrs {
-    /// Whether the feature gate `MultiCIDRServiceAllocator` is on.
-    pub is_enabled: bool,
+    version: KubernetesVersion,
 }
 
 /// A range of addresses.
@@ -96,9 +94,7 @@ impl ServiceCidrs {
     /// Upstream's default in a release.
     #[must_use]
     pub const fn new(version: KubernetesVersion) -> Self {
-        Self {
-            is_enabled: version.has(ADDRESSES_ARE_OBJECTS),
-        }
+        Self { version }
     }
 }
 
@@ -106,6 +102,7 @@ static INFO: Info = Info {
     name: "service-cidr-controller",
     summary: "adds and removes the finalizer of ServiceCIDRs",
     resources: &[Resource::ServiceCidrs, Resource::IpAddresses],
+    since: Some(ADDRESSES_ARE_OBJECTS),
     permissions: &[(Resource::ServiceCidrs, "", &["patch"])],
     upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/servicecidrs/servicecidrs_controller.go",
     ..Info::BASE
@@ -129,7 +126,7 @@ impl Controller for ServiceCidrs {
 
     fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
         let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
-        if !self.is_enabled {
+        if !self.version.has(ADDRESSES_ARE_OBJECTS) {
             return keep("Disabled", "the feature gate MultiCIDRServiceAllocator is off");
         }
         if let Some(settled) = PROTECTION.settled(cx, id, record)? {

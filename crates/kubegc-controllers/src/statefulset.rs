@@ -64,25 +64,21 @@ const CONTROLLER_REFERENCES: [Behavior; 4] = [
 const CLAIMS: Resource = Resource::PersistentVolumeClaims;
 
 /// The part of the StatefulSet controller that sets the owners of claims.
-#[non_exhaustive]
 #[derive(Clone, Copy, Debug)]
 pub struct StatefulSetClaims {
-    /// Whether the retention policy is followed: the feature gate `StatefulSetAutoDeletePVC`. Off, claims are
-    /// kept as they are.
-    pub follows_policy: bool,
-    /// Whether the owner references are controller references. Default: since 1.31, about 1.30.4, 1.29.8 and
-    /// 1.28.13. See [L7.12](crate::rules#l7-12).
-    pub owners_are_controllers: bool,
+    version: KubernetesVersion,
 }
 
 impl StatefulSetClaims {
     /// Upstream's default in a release.
     #[must_use]
     pub const fn new(version: KubernetesVersion) -> Self {
-        Self {
-            follows_policy: version.has(AUTO_DELETE_CLAIMS),
-            owners_are_controllers: has_change(version, &CONTROLLER_REFERENCES),
-        }
+        Self { version }
+    }
+
+    /// Whether the owner references are controller references ([L7.12](crate::rules#l7-12)).
+    const fn owners_are_controllers(self) -> bool {
+        has_change(self.version, &CONTROLLER_REFERENCES)
     }
 
     /// Returns whether the owners of all claims of a pod are as the policy wants: upstream's
@@ -118,7 +114,7 @@ impl StatefulSetClaims {
         }
         let pod_owner = Owner::new(POD, pod);
         for claim in spec.claims(set, pod, claims)? {
-            if pod_owner.is_stale_in(whole(CLAIMS, claim)?, self.owners_are_controllers) {
+            if pod_owner.is_stale_in(whole(CLAIMS, claim)?, self.owners_are_controllers()) {
                 return Ok(true);
             }
         }
@@ -137,7 +133,7 @@ impl StatefulSetClaims {
     ) -> Decision {
         let mut review = Review::default();
         match self.review(set, pod, claims, true, &mut review) {
-            Ok(()) => review.into_decision(cx, set, self.owners_are_controllers),
+            Ok(()) => review.into_decision(cx, set, self.owners_are_controllers()),
             Err(missing) => Decision::unknown(set.id(Resource::StatefulSets), missing),
         }
     }
@@ -414,7 +410,7 @@ impl<'a> Owners<'a> {
             _ => None,
         };
         Ok(Self {
-            owners_are_controllers: settings.owners_are_controllers,
+            owners_are_controllers: settings.owners_are_controllers(),
             spec,
             set,
             pod: pod_owner,
@@ -660,7 +656,7 @@ impl Controller for StatefulSetClaims {
     /// O(k log n) for `k` claims of the StatefulSet and of those whose names start like them.
     fn decide(&self, cx: &Context<'_>, id: &ObjectId, set: &Record) -> Result<Decision, Missing> {
         let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
-        if !self.follows_policy {
+        if !self.version.has(AUTO_DELETE_CLAIMS) {
             return keep("Disabled", "the feature gate StatefulSetAutoDeletePVC is off");
         }
         if set.meta.is_deleting() {
@@ -704,6 +700,6 @@ impl Controller for StatefulSetClaims {
                 }
             }
         }
-        Ok(review.into_decision(cx, set, self.owners_are_controllers))
+        Ok(review.into_decision(cx, set, self.owners_are_controllers()))
     }
 }

@@ -53,23 +53,16 @@ static PODS_BY_NODE: Index = Index::new("pods by node", Resource::Pods, |record,
 });
 
 /// The taint eviction controller.
-#[non_exhaustive]
 #[derive(Clone, Copy, Debug)]
 pub struct TaintEviction {
-    /// Whether the condition `DisruptionTarget` is set first.
-    pub sets_condition: bool,
-    /// Whether the condition has `observedGeneration`.
-    pub observes_generation: bool,
+    version: KubernetesVersion,
 }
 
 impl TaintEviction {
     /// Upstream's defaults in a release.
     #[must_use]
     pub const fn new(version: KubernetesVersion) -> Self {
-        Self {
-            sets_condition: version.has(DISRUPTION_CONDITIONS),
-            observes_generation: version.has(OBSERVED_GENERATION),
-        }
+        Self { version }
     }
 
     fn evict(
@@ -89,7 +82,7 @@ impl TaintEviction {
             .after_reading(object)
             .event(false, "TaintManagerEviction", message)
             .on_error(OnError::Report);
-        if self.sets_condition
+        if self.version.has(DISRUPTION_CONDITIONS)
             && let Some(condition) =
                 self.condition(cx.now, record, read(&pod.conditions, id, "status.conditions")?)
         {
@@ -115,7 +108,7 @@ impl TaintEviction {
             reason: "DeletionByTaintManager".into(),
             message: "Taint manager: deleting due to NoExecute taint".into(),
             last_transition_time: Some(now),
-            observed_generation: if self.observes_generation {
+            observed_generation: if self.version.has(OBSERVED_GENERATION) {
                 record.meta.generation
             } else {
                 0

@@ -92,11 +92,9 @@ static UNREAD: Index = Index::new(
 );
 
 /// The part of the attach/detach controller that deletes VolumeAttachments.
-#[non_exhaustive]
 #[derive(Clone, Copy, Debug)]
 pub struct VolumeAttachments {
-    /// Whether volumes are detached from nodes that are out of service.
-    pub respects_out_of_service: bool,
+    version: KubernetesVersion,
     /// Whether volumes are detached by force after 6 minutes. Upstream: `--disable-force-detach-on-timeout`,
     /// from 1.30 on.
     pub forces_detach: bool,
@@ -107,7 +105,7 @@ impl VolumeAttachments {
     #[must_use]
     pub const fn new(version: KubernetesVersion) -> Self {
         Self {
-            respects_out_of_service: version.has(OUT_OF_SERVICE),
+            version,
             forces_detach: true,
         }
     }
@@ -293,7 +291,7 @@ impl Controller for VolumeAttachments {
         if !in_use.iter().any(|name| **name == *csi_name) {
             return unused();
         }
-        if self.respects_out_of_service {
+        if self.version.has(OUT_OF_SERVICE) {
             read(&node.taints, &node_id, "spec.taints")?;
             if node.has_taint(OUT_OF_SERVICE_TAINT) == Some(true) {
                 return delete("NodeOutOfService", "its node is out of service");

@@ -60,20 +60,16 @@ static CLAIMS: Index = Index::new(
 );
 
 /// The VolumeAttributesClass protection controller.
-#[non_exhaustive]
 #[derive(Clone, Copy, Debug)]
 pub struct VolumeAttributesClassProtection {
-    /// Whether the feature gate `VolumeAttributesClass` is on.
-    pub is_enabled: bool,
+    version: KubernetesVersion,
 }
 
 impl VolumeAttributesClassProtection {
     /// Upstream's default in a release.
     #[must_use]
     pub const fn new(version: KubernetesVersion) -> Self {
-        Self {
-            is_enabled: version.has(ENABLED),
-        }
+        Self { version }
     }
 }
 
@@ -87,6 +83,7 @@ static INFO: Info = Info {
     ],
     indexes: &[&VOLUMES, &CLAIMS],
     affected_by: &[&VOLUMES, &CLAIMS],
+    since: Some(ENABLED),
     permissions: &[(Resource::VolumeAttributesClasses, "", &["update"])],
     upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/volume/vacprotection/vac_protection_controller.go",
     ..Info::BASE
@@ -99,7 +96,7 @@ impl Controller for VolumeAttributesClassProtection {
 
     fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
         let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
-        if !self.is_enabled {
+        if !self.version.has(ENABLED) {
             return keep("Disabled", "the feature gate VolumeAttributesClass is off");
         }
         if let Some(settled) = PROTECTION.settled(cx, id, record)? {

@@ -251,6 +251,7 @@ static INFO: Info = Info {
     ],
     may_change: &[MayChange::Dependents(Resource::Pods)],
     upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/job/job_controller.go",
+    ..Info::BASE
 };
 
 impl Controller for JobTracking {

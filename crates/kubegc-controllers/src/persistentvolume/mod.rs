@@ -86,8 +86,7 @@ pub struct PersistentVolumeBinder {
     pub deletion_finalizers: bool,
     /// Known facts about the storage of the cluster.
     pub storage: Storage,
-    leaves_external_unread: bool,
-    update_error: &'static str,
+    version: KubernetesVersion,
 }
 
 /// Known facts about the storage behind the volumes of a cluster, by provisioner as in the annotation
@@ -156,12 +155,7 @@ impl PersistentVolumeBinder {
                 plugins: BTreeMap::new(),
                 release: None,
             },
-            leaves_external_unread: version.has(LEAVES_EXTERNAL_UNREAD),
-            update_error: if version.has(FINALIZERS_IN_ERROR) {
-                "persistent Volume Controller can't anneal migration annotations or finalizer: "
-            } else {
-                "persistent Volume Controller can't anneal migration annotations: "
-            },
+            version,
         }
     }
 }
@@ -303,8 +297,12 @@ impl Controller for PersistentVolumeBinder {
         };
         let sync = Arc::new(Sync {
             deletion_finalizers: self.deletion_finalizers,
-            leaves_external_unread: self.leaves_external_unread,
-            update_error: self.update_error,
+            leaves_external_unread: self.version.has(LEAVES_EXTERNAL_UNREAD),
+            update_error: if self.version.has(FINALIZERS_IN_ERROR) {
+                "persistent Volume Controller can't anneal migration annotations or finalizer: "
+            } else {
+                "persistent Volume Controller can't anneal migration annotations: "
+            },
             wire: cx.wire,
             id: id.clone(),
             volume: record.clone(),
