@@ -9,7 +9,8 @@ use kubegc_core::{
 
 use crate::{
     End, EventRequest, FieldChange, Form, Found, Reason, Request, Response, Sent, Steps, Wire, Write,
-    request::preconditions, sequence::Port,
+    request::{preconditions, server_message_about},
+    sequence::Port,
 };
 
 /// A change of one object by a controller.
@@ -116,12 +117,8 @@ impl Action {
     /// Adds an Event about the object.
     #[must_use]
     pub fn event(mut self, is_warning: bool, reason: &str, message: impl Into<String>) -> Self {
-        self.requests.push(Request::Event(EventRequest {
-            object: self.object.clone(),
-            is_warning,
-            reason: reason.into(),
-            message: message.into(),
-        }));
+        let event = EventRequest::new(&self.object, is_warning, reason, message);
+        self.requests.push(Request::Event(event));
         self
     }
 
@@ -253,19 +250,11 @@ impl OnError {
         match self {
             Self::RetryUnlessNotFound | Self::ReportUnlessNotFound if is_gone => End::Done,
             Self::ReportUnlessNotFoundOrConflict if is_gone || is_conflict => End::Done,
-            Self::Retry | Self::RetryUnlessNotFound => failed(error, prefix, true),
-            Self::Report | Self::ReportUnlessNotFound | Self::ReportUnlessNotFoundOrConflict => {
-                failed(error, prefix, false)
+            _ => {
+                let is_retried = matches!(self, Self::Retry | Self::RetryUnlessNotFound);
+                End::failed_with(format!("{prefix}{error}"), error, is_retried)
             }
         }
-    }
-}
-
-fn failed(error: StoreError, prefix: &str, is_retried: bool) -> End {
-    End::Failed {
-        message: format!("{prefix}{error}"),
-        error,
-        is_retried,
     }
 }
 
@@ -313,17 +302,10 @@ impl Action {
                 continue;
             }
             if let Some(event) = &self.failure_event {
-                port.event(EventRequest {
-                    object: event.object.clone(),
-                    is_warning: true,
-                    reason: event.reason.into(),
-                    message: format!(
-                        "{}{}",
-                        event.message_prefix,
-                        server_message_about(&self.object, &error)
-                    ),
-                })
-                .await;
+                let text = server_message_about(&self.object, &error);
+                let message = format!("{}{text}", event.message_prefix);
+                port.event(EventRequest::new(&event.object, true, event.reason, message))
+                    .await;
             }
             return Err(error);
         }
@@ -376,27 +358,4 @@ pub(crate) async fn changed(reads: &[Read], port: &Port) -> Result<Vec<Found>, S
         }
     }
     Ok(all)
-}
-
-/// The server's own message if there is one: what upstream passes on in Events, conditions and errors.
-#[must_use]
-pub fn server_message(error: &StoreError) -> String {
-    match error {
-        StoreError::Conflict { message }
-        | StoreError::Invalid { message }
-        | StoreError::Refused { message, .. }
-        | StoreError::Unknown { message } => message.clone(),
-        other => other.to_string(),
-    }
-}
-
-/// The server's message about a request for this object, which is named if it was not found.
-#[must_use]
-pub fn server_message_about(object: &ObjectId, error: &StoreError) -> String {
-    if *error != StoreError::NotFound {
-        return server_message(error);
-    }
-    let (resource, group) = (object.resource.plural(), object.resource.group());
-    let dot = if group.is_empty() { "" } else { "." };
-    format!("{resource}{dot}{group} {:?} not found", object.name)
 }

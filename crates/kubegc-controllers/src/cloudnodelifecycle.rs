@@ -26,8 +26,8 @@ use kubegc_core::{
 };
 
 use crate::{
-    Action, Cloud, CloudQuery, Context, Controller, Decision, End, FailureEvent, FieldChange, Form, Found,
-    Info, Missing, OnError, Reason, Sent, Steps, Timing, Wire, Write, controller::read, sequence::Port,
+    Action, Cloud, CloudQuery, Context, Controller, Decision, End, FailureEvent, FieldChange, Form, Info,
+    Missing, OnError, Reason, Sent, Steps, Timing, Wire, Write, controller::read, sequence::Port,
 };
 
 /// The reason of the Event is `DeletingNode`, and the sentence its message. Before, the sentence is the
@@ -131,23 +131,15 @@ async fn write_taint(write: Arc<TaintWrite>, port: Port) -> End {
     let node = &write.node;
     let mut conflict = None;
     for _ in 0..TAINT_ATTEMPTS {
-        let found = match port.get(Resource::Nodes, &node.namespace, &node.name).await {
+        let found = match port.reread(node).await {
             Ok(found) => found,
             Err(error) => return End::reported(error),
         };
         if found.meta.uid != node.uid {
-            return End::Stale(vec![Found {
-                resource: Resource::Nodes,
-                namespace: Arc::clone(&node.namespace),
-                name: Arc::clone(&node.name),
-                record: Some(found),
-            }]);
+            return End::stale(node, found);
         }
         let Some(taints) = found.node().and_then(|node| node.taints.known()) else {
-            return End::Unknown(Missing::Field {
-                object: node.clone(),
-                field: "spec.taints",
-            });
+            return End::Unknown(Missing::field(node, "spec.taints"));
         };
         let is_done = match &write.change {
             FieldChange::AddTaint(taint) => taints.contains(taint),
@@ -211,10 +203,8 @@ impl Controller for CloudNodeLifecycle {
         if !self.uninitialized_grace.is_zero() {
             let has_provider_id = !read(&node.provider_id, id, "spec.providerID")?.is_empty();
             if !has_provider_id && has_taint(UNINITIALIZED_TAINT)? {
-                let created = record.meta.creation_timestamp.ok_or_else(|| Missing::Field {
-                    object: id.clone(),
-                    field: "metadata.creationTimestamp",
-                })?;
+                let created = record.meta.creation_timestamp;
+                let created = created.ok_or_else(|| Missing::field(id, "metadata.creationTimestamp"))?;
                 let until = created.saturating_add(self.uninitialized_grace);
                 if cx.now < until {
                     let kept = keep(

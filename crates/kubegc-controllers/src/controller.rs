@@ -338,11 +338,15 @@ impl<'a> Context<'a> {
 /// # Errors
 /// It has no uid, or its metadata was not read in full.
 pub(crate) fn whole(resource: Resource, record: &Record) -> Result<ObjectId, Missing> {
-    let object = record.id(resource);
-    match record.has_whole_meta && !object.uid.is_empty() {
-        true => Ok(object),
-        false => Err(Missing::Metadata { object }),
+    match is_whole(record) {
+        true => Ok(record.id(resource)),
+        false => Err(Missing::metadata(resource, record)),
     }
+}
+
+/// Returns whether an object has a uid, and its metadata was read in full.
+pub(crate) fn is_whole(record: &Record) -> bool {
+    record.has_whole_meta && !record.meta.uid.is_empty()
 }
 
 /// Returns whether a write of the object can carry the version that it depends on.

@@ -175,14 +175,10 @@ fn revisions<'a>(
     ordered.sort_by(|(a, left), (b, right)| a.cmp(b).then_with(|| place(left).cmp(&place(right))));
     require_pod_owners(cx, &key.namespace)?;
     if owner.observed_generation < owner.record.meta.generation {
-        return Err(Missing::Outside {
-            question: format!(
-                "which ControllerRevision {} uses, as its spec was not observed",
-                owner.id
-            )
-            .into(),
-            message: "".into(),
-        });
+        let id = owner.id;
+        return Err(Missing::outside(format!(
+            "which ControllerRevision {id} uses, as its spec was not observed"
+        )));
     }
     Ok(ordered.into_iter().map(|(_, record)| record).collect())
 }

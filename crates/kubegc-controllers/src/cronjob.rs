@@ -32,16 +32,16 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use kubegc_core::{
-    Behavior, DeleteOptions, KubernetesVersion, PropagationPolicy, StoreError, Timestamp, Uid,
+    Behavior, DeleteOptions, KubernetesVersion, PropagationPolicy, Timestamp, Uid,
     record::{CronJob, Field, ObjectId, Record, Resource},
 };
 
 use crate::{
     Cache, Change, Context, Controller, Decision, End, EventRequest, FieldChange, Form, Index, Info, Key,
     Missing, Read, Reason, Sent, Steps, Timing, Wire, Write,
-    action::{changed, server_message_about},
-    controller::{read, whole},
-    request::preconditions,
+    action::changed,
+    controller::{read, require_version, whole},
+    request::{preconditions, server_message_about},
     sequence::Port,
 };
 
@@ -97,10 +97,9 @@ impl CronJobHistory {
         } else {
             cache.indexed_records(&JOBS_BY_NAME, &Key::new(Arc::clone(namespace), ""))
         };
-        unreadable.first().map_or(Ok(()), |job| {
-            let object = job.id(Resource::Jobs);
-            Err(Missing::Metadata { object })
-        })
+        unreadable
+            .first()
+            .map_or(Ok(()), |job| Err(Missing::metadata(Resource::Jobs, job)))
     }
 
     /// Limits the history of one CronJob with these Jobs.
@@ -119,10 +118,7 @@ impl CronJobHistory {
         }
         self.unreadable(cx.cache, &id.namespace)?;
         let cron_job = cx.body(id, record, Record::cron_job)?;
-        if record.meta.resource_version.is_empty() {
-            let (object, field) = (id.clone(), "metadata.resourceVersion");
-            return Err(Missing::Field { object, field });
-        }
+        require_version(id, &record.meta)?;
         let mut decision = Decision::default();
         let [successful, failed] = self.classify(cx, id, cron_job, jobs, &mut decision)?;
         let limits = [
@@ -196,8 +192,8 @@ impl CronJobHistory {
             let job = match cx.body(&job_id, record, Record::job) {
                 Ok(job) if !job.conditions.is_unread() => job,
                 other => {
-                    let (object, field) = (job_id.clone(), "status.conditions");
-                    let missing = other.err().unwrap_or(Missing::Field { object, field });
+                    let unread = || Missing::field(&job_id, "status.conditions");
+                    let missing = other.err().unwrap_or_else(unread);
                     successful.add_unread(&missing);
                     failed.add_unread(&missing);
                     decision.add_unknown(job_id, missing);
@@ -213,8 +209,7 @@ impl CronJobHistory {
                 _ => &mut failed,
             };
             if record.meta.uid.is_empty() {
-                let object = job_id.clone();
-                let missing = Missing::Metadata { object };
+                let missing = Missing::metadata(Resource::Jobs, record);
                 class.add_unread(&missing);
                 decision.add_unknown(job_id, missing);
             } else {
@@ -299,8 +294,8 @@ impl Class<'_> {
         if deleted_max > 0
             && let Some((_, job)) = self.finished.iter().find(is_unread)
         {
-            let (object, field) = (job.id(Resource::Jobs), "status.startTime");
-            return self.leave_all(&Missing::Field { object, field }, decision);
+            let missing = Missing::field(&job.id(Resource::Jobs), "status.startTime");
+            return self.leave_all(&missing, decision);
         }
         self.finished.sort_by(|a, b| age_order(a).cmp(&age_order(b)));
         let deleted = count.saturating_sub(allowed);
@@ -317,13 +312,10 @@ impl Class<'_> {
                     "cronjob/{} has {count} {} Jobs, and {} is {limit}{other}",
                     cron_job.name, self.adjective, self.path
                 );
-                let preconditions = cx.wire.preconditions(&job.meta, Sent::Nothing);
+                let options = DeleteOptions::policy(PropagationPolicy::Background);
                 deletions.push(Deletion {
                     object,
-                    options: DeleteOptions {
-                        preconditions,
-                        ..DeleteOptions::policy(PropagationPolicy::Background)
-                    },
+                    options: cx.wire.options(options, &job.meta, Sent::Nothing),
                     reason: Reason::new("OverHistoryLimit", message),
                 });
             } else if let Some(missing) = self.first_unread.as_ref().filter(|_| at < deleted_max) {
@@ -367,17 +359,6 @@ struct Pruning {
     is_retried: bool,
 }
 
-impl Pruning {
-    fn event(&self, is_warning: bool, reason: &str, message: String) -> EventRequest {
-        EventRequest {
-            object: self.cron_job.clone(),
-            is_warning,
-            reason: reason.into(),
-            message,
-        }
-    }
-}
-
 /// Deletes the Jobs and removes them from the status.
 async fn prune(pruning: Arc<Pruning>, port: Port) -> End {
     match changed(pruning.read.as_slice(), &port).await {
@@ -385,11 +366,6 @@ async fn prune(pruning: Arc<Pruning>, port: Port) -> End {
         Ok(found) => return End::Stale(found),
         Err(error) => return End::failed(error),
     }
-    let failed = |error: StoreError, object: &ObjectId, is_retried| End::Failed {
-        message: server_message_about(object, &error),
-        error,
-        is_retried,
-    };
     let mut end = End::Done;
     let mut update = pruning.update.clone();
     for Deletion {
@@ -402,13 +378,14 @@ async fn prune(pruning: Arc<Pruning>, port: Port) -> End {
         let event = match port.delete(object.clone(), options.clone()).await {
             Ok(()) => {
                 update.changes.push(FieldChange::RemoveActive(object.uid.clone()));
-                pruning.event(false, "SuccessfulDelete", format!("Deleted job {}", object.name))
+                let message = format!("Deleted job {}", object.name);
+                EventRequest::new(&pruning.cron_job, false, "SuccessfulDelete", message)
             }
             Err(error) => {
                 let message = format!("Deleted job: {}", server_message_about(object, &error));
                 // The next reconcile tries again.
-                end = failed(error, object, false);
-                pruning.event(true, "FailedDelete", message)
+                end = End::failed_about(object, "", error, false);
+                EventRequest::new(&pruning.cron_job, true, "FailedDelete", message)
             }
         };
         port.event(event).await;
@@ -424,7 +401,7 @@ async fn prune(pruning: Arc<Pruning>, port: Port) -> End {
     port.set_reason(Reason::new("StatusUpdate", message));
     match port.write(update).await {
         Ok(_) => end,
-        Err(error) => failed(error, &pruning.cron_job, pruning.is_retried),
+        Err(error) => End::failed_about(&pruning.cron_job, "", error, pruning.is_retried),
     }
 }
 

@@ -208,10 +208,7 @@ impl Controller for CsrCleaner {
             }
             // The API server always sets it.
             None if conditions.is_empty() && record.meta.creation_timestamp.is_none() => {
-                Err(Missing::Field {
-                    object: id.clone(),
-                    field: "metadata.creationTimestamp",
-                })
+                Err(Missing::field(id, "metadata.creationTimestamp"))
             }
             None => Ok(keep("NoDeadline", "no rule sets a deadline for it".to_owned())),
         }

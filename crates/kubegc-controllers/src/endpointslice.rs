@@ -24,7 +24,7 @@ use kubegc_core::{
 
 use crate::{
     Action, Cache, Change, Context, Controller, Decision, Index, Info, Key, Missing, OnError, Reason, Sent,
-    controller::read,
+    controller::{read, whole},
 };
 
 const CONTROLLER: Behavior = Behavior::since_about(18, "feature gate EndpointSlice is beta");
@@ -63,12 +63,9 @@ pub(crate) fn all_services(index: &Index, cache: &Cache, keys: &mut Vec<Key>) {
 
 /// The id of a slice whose metadata was read. Of others nothing is decided.
 pub(crate) fn read_slice(slice: &Record, decision: &mut Decision) -> Option<ObjectId> {
-    let id = slice.id(Resource::EndpointSlices);
-    if slice.has_whole_meta && !id.uid.is_empty() {
-        return Some(id);
-    }
-    decision.add_unknown(id.clone(), Missing::Metadata { object: id });
-    None
+    let id = whole(Resource::EndpointSlices, slice);
+    id.map_err(|missing| decision.add_unknown(slice.id(Resource::EndpointSlices), missing))
+        .ok()
 }
 
 /// The deletion of a slice, without preconditions.
@@ -93,10 +90,7 @@ impl EndpointSlicesOfServices {
 
     /// Returns whether the Service has a selector: the controller ignores others.
     fn is_managed(cx: &Context<'_>, service: &Record) -> Result<bool, Missing> {
-        let id = service.id(Resource::Services);
-        if !service.has_whole_meta || id.uid.is_empty() {
-            return Err(Missing::Metadata { object: id });
-        }
+        let id = whole(Resource::Services, service)?;
         let fields = cx.body(&id, service, Record::service)?;
         Ok(read(&fields.selector, &id, "spec.selector")?.is_some())
     }

@@ -25,9 +25,8 @@ use kubegc_core::{
 };
 
 use crate::{
-    Context, Controller, Decision, End, EventRequest, FieldChange, Form, Found, Guard, Info, Missing,
-    Operated, Operation, Port, Reason, Sent, Steps, Timing, Wire, Write,
-    action::server_message_about,
+    Context, Controller, Decision, End, EventRequest, FieldChange, Form, Guard, Info, Missing, Operated,
+    Operation, Port, Reason, Sent, Steps, Timing, Wire, Write,
     controller::{read, require_version},
     storage::FINALIZER_EXTERNAL,
 };
@@ -81,18 +80,15 @@ impl Deletion {
             }
             Guard::Unknown => {
                 let question = format!("whether the provisioner allows the deletion of {}", self.id);
-                return Ok(End::Unknown(Missing::Outside {
-                    question: question.into(),
-                    message: "".into(),
-                }));
+                return Ok(End::Unknown(Missing::outside(question)));
             }
         }
         let mut meta = &self.volume.meta;
         let live;
         if self.wire == Wire::Strict {
-            live = self.get(port).await.map_err(|error| self.failed(error))?;
+            live = port.reread(&self.id).await.map_err(|error| self.failed(error))?;
             if live.meta.uid != self.id.uid || live.body != self.volume.body {
-                return Ok(self.stale(live));
+                return Ok(End::stale(&self.id, live));
             }
             meta = &live.meta;
         }
@@ -103,20 +99,12 @@ impl Deletion {
         match port.operate(self.id.clone(), Operation::DeleteVolume).await {
             Operated::Done => {}
             Operated::InUse { message } | Operated::Failed { message } => {
-                port.event(EventRequest {
-                    object: self.id.clone(),
-                    is_warning: true,
-                    reason: "VolumeFailedDelete".into(),
-                    message: message.clone(),
-                })
-                .await;
+                let event = EventRequest::new(&self.id, true, "VolumeFailedDelete", message.clone());
+                port.event(event).await;
                 return Ok(End::failed(StoreError::Unknown { message }));
             }
         }
-        let options = DeleteOptions {
-            preconditions: self.wire.preconditions(meta, Sent::Nothing),
-            ..DeleteOptions::default()
-        };
+        let options = self.wire.options(DeleteOptions::default(), meta, Sent::Nothing);
         match port.delete(self.id.clone(), options).await {
             Ok(()) if self.has_finalizer => self.remove_finalizer(port).await,
             Ok(()) | Err(StoreError::NotFound) => Ok(End::Done),
@@ -141,26 +129,8 @@ impl Deletion {
         }
     }
 
-    async fn get(&self, port: &Port) -> Result<Record, StoreError> {
-        port.get(self.id.resource, &self.id.namespace, &self.id.name)
-            .await
-    }
-
-    fn stale(&self, live: Record) -> End {
-        End::Stale(vec![Found {
-            resource: self.id.resource,
-            namespace: Arc::clone(&self.id.namespace),
-            name: Arc::clone(&self.id.name),
-            record: Some(live),
-        }])
-    }
-
     fn failed(&self, error: StoreError) -> End {
-        End::Failed {
-            message: server_message_about(&self.id, &error),
-            error,
-            is_retried: true,
-        }
+        End::failed_about(&self.id, "", error, true)
     }
 }
 

@@ -29,7 +29,8 @@ use kubegc_core::{
 
 use crate::{
     Action, Cache, Change, Context, Controller, Decision, FieldChange, Form, Index, Info, Key, Missing,
-    OnError, Read, Reason, Sent, Timing, controller::read,
+    OnError, Read, Reason, Sent, Timing,
+    controller::{read, require_version},
 };
 
 /// The feature gate `LegacyServiceAccountTokenCleanUp`: alpha and off in 1.28, beta and on from 1.29.
@@ -162,7 +163,7 @@ fn not_created_automatically(
     let uid = read(&secret.service_account_uid, id, path)?;
     if !uid.is_empty() {
         if account.meta.uid.is_empty() {
-            return Err(Missing::Metadata { object: account_id });
+            return Err(Missing::metadata(Resource::ServiceAccounts, account));
         }
         if account.meta.uid != **uid {
             return keep("its ServiceAccount was replaced by another with the same name");
@@ -197,10 +198,8 @@ fn used_by_pod(cache: &Cache, id: &ObjectId) -> Result<Option<Reason>, Missing> 
     };
     let key = Key::new(Arc::clone(&id.namespace), pod);
     let pod = cache.get(Resource::Pods, &key);
-    Err(Missing::Field {
-        object: pod.map_or_else(|| id.clone(), |pod| pod.id(Resource::Pods)),
-        field: "its references to Secrets",
-    })
+    let object = pod.map_or_else(|| id.clone(), |pod| pod.id(Resource::Pods));
+    Err(Missing::field(&object, "its references to Secrets"))
 }
 
 /// Returns whether a Secret is, or may be, a token of a ServiceAccount.
@@ -401,10 +400,7 @@ impl Controller for LegacyTokenCleaner {
         if let Some(kept) = protected(self.after_day(invalid_since), "LabelledInvalid", &message) {
             return Ok(kept);
         }
-        if record.meta.resource_version.is_empty() {
-            let (object, field) = (id.clone(), "metadata.resourceVersion");
-            return Err(Missing::Field { object, field });
-        }
+        require_version(id, &record.meta)?;
         let reason = Reason::new("Invalid", message());
         let action = Action::new(Resource::Secrets, &record.meta, reason)
             .after_reading(Read::unchanged(Resource::ConfigMaps, tracking))

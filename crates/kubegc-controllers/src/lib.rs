@@ -70,7 +70,7 @@ pub mod ttlafterfinished;
 pub mod volumeattachment;
 pub mod volumeattributesclass;
 
-pub use action::{Action, FailureEvent, OnError, Read, server_message, server_message_about};
+pub use action::{Action, FailureEvent, OnError, Read};
 pub use apiserverleases::ApiServerLeases;
 pub use cache::{Cache, Change, Index, Key, Records};
 pub use cloudnodelifecycle::CloudNodeLifecycle;
@@ -104,7 +104,7 @@ pub use reason::{Missing, Reason};
 pub use replicaset::ReplicaSetPods;
 pub use request::{
     EventRequest, FieldChange, Form, Guard, Operated, Operation, Plugin, Request, Response, Sent, Wire,
-    Write, preconditions,
+    Write, preconditions, server_message, server_message_about,
 };
 pub use resourceclaim::ResourceClaims;
 pub use select::{UnknownController, select_controllers};

@@ -54,19 +54,14 @@ pub(crate) static UNREAD_PODS: Index =
 /// Pods are not listed, or the metadata of one was not read.
 pub(crate) fn require_pod_owners(cx: &Context<'_>, namespace: &Arc<str>) -> Result<(), Missing> {
     cx.cache.require_in(Resource::Pods, namespace)?;
-    let unread = cx
-        .cache
-        .indexed(&UNREAD_PODS, &Key::new(Arc::clone(namespace), ""));
-    match unread.first() {
+    let key = Key::new(Arc::clone(namespace), "");
+    match cx.cache.first_indexed(&UNREAD_PODS, &key) {
         None => Ok(()),
-        Some(name) => Err(Missing::Metadata {
-            object: ObjectId {
-                resource: Resource::Pods,
-                namespace: Arc::clone(namespace),
-                name: Arc::clone(name),
-                uid: kubegc_core::Uid::default(),
-            },
-        }),
+        Some(pod) => {
+            let mut object = pod.id(Resource::Pods);
+            object.uid = kubegc_core::Uid::default();
+            Err(Missing::Metadata { object })
+        }
     }
 }
 

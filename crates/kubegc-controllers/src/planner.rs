@@ -96,10 +96,7 @@ impl<C: Controller> BatchPlanner<C> {
                     .map(|kept| judged(kept, Judgement::Unknown)),
             );
             if let Some(query) = decision.cloud_query {
-                let missing = Missing::Outside {
-                    question: format!("whether the cloud provider has {}", query.node).into(),
-                    message: "".into(),
-                };
+                let missing = Missing::outside(format!("whether the cloud provider has {}", query.node));
                 plan.kept.push(Kept {
                     object: query.node,
                     reason: Judgement::Unknown(missing),

@@ -50,7 +50,7 @@ use kubegc_core::{
 use crate::{
     Action, Cache, Change, Context, Controller, Deadlines, Decision, End, FieldChange, Form, Info, Key,
     Missing, OnError, Reason, Sent, Steps, Timing,
-    controller::read,
+    controller::{is_whole, read},
     release::{DISRUPTION_CONDITIONS, OBSERVED_GENERATION, OUT_OF_SERVICE},
     sequence::Port,
 };
@@ -112,10 +112,10 @@ impl PodGc {
             && **read(&pod.reason, &object, "status.reason")? == *"Evicted";
         Ok(Place {
             is_late: !is_evicted,
-            created: record.meta.creation_timestamp.ok_or(Missing::Field {
-                object,
-                field: "metadata.creationTimestamp",
-            })?,
+            created: record
+                .meta
+                .creation_timestamp
+                .ok_or_else(|| Missing::field(&object, "metadata.creationTimestamp"))?,
             name: &record.meta.name,
             namespace: &record.meta.namespace,
         })
@@ -245,11 +245,12 @@ impl PodGc {
 
 /// The fields of a pod on which anything can be decided.
 fn pod_of(record: &Record) -> Result<&Pod, Missing> {
-    let object = || record.id(Resource::Pods);
-    if !record.has_whole_meta || record.meta.uid.is_empty() {
-        return Err(Missing::Metadata { object: object() });
+    if !is_whole(record) {
+        return Err(Missing::metadata(Resource::Pods, record));
     }
-    record.pod().ok_or_else(|| Missing::Object { object: object() })
+    record.pod().ok_or_else(|| Missing::Object {
+        object: record.id(Resource::Pods),
+    })
 }
 
 fn is_terminated(phase: &str) -> bool {
@@ -278,12 +279,7 @@ fn is_out_of_service(record: &Record) -> Result<bool, Missing> {
     let Some(node) = record.node() else {
         return Err(Missing::Object { object });
     };
-    let missing = |field| {
-        Err(Missing::Field {
-            object: object.clone(),
-            field,
-        })
-    };
+    let missing = |field| Err(Missing::field(&object, field));
     match (node.is_ready(), node.has_taint(OUT_OF_SERVICE_TAINT)) {
         (Some(true), _) | (_, Some(false)) => Ok(false),
         (Some(false), Some(true)) => Ok(true),
@@ -402,10 +398,7 @@ impl<'a> Sync<'a> {
     ) -> Option<&'a Arc<str>> {
         let Candidate { record, pod, .. } = candidate;
         let Some(node_name) = pod.node_name.known() else {
-            let missing = Missing::Field {
-                object: record.id(Resource::Pods),
-                field: "spec.nodeName",
-            };
+            let missing = Missing::field(&record.id(Resource::Pods), "spec.nodeName");
             self.leave(candidate, missing);
             return None;
         };

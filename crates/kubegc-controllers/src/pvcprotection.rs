@@ -25,16 +25,16 @@
 use std::sync::Arc;
 
 use kubegc_core::{
-    Behavior, KubernetesVersion, ObjectMeta, SharedMeta, StoreError,
+    Behavior, KubernetesVersion, ObjectMeta, SharedMeta,
     record::{ObjectId, Record, Resource, VolumeSource},
 };
 
 use crate::{
     Action, Change, Context, Controller, Decision, End, Index, Info, Key, Missing, Port, Reason, Request,
     Response, Steps,
-    action::server_message_about,
-    controller::read,
+    controller::{read, whole},
     protection::Protection,
+    request::server_message_about,
     storage::{PODS_BY_CLAIM, namespace_key},
 };
 
@@ -92,7 +92,8 @@ impl PvcProtection {
                 Err(error) => {
                     let pods = ObjectId::new(Resource::Pods, &ObjectMeta::new(&claim.namespace, "", ""));
                     let message = server_message_about(&pods, &error);
-                    return retried(error, format!("live list of pods failed: {message}"));
+                    let message = format!("live list of pods failed: {message}");
+                    return End::failed_with(message, error, true);
                 }
             };
             match self.user(pods.iter(), &claim) {
@@ -104,8 +105,7 @@ impl PvcProtection {
         port.set_reason(action.reason.clone());
         for request in &action.requests {
             if let Response::Failed(error) = port.send(Request::clone(request)).await {
-                let message = server_message_about(&action.object, &error);
-                return retried(error, message);
+                return End::failed_about(&action.object, "", error, true);
             }
         }
         End::Done
@@ -171,10 +171,7 @@ fn has_unread_volumes(pod: &Record) -> bool {
 /// down.
 fn uses_ephemeral(pod: &Record, claim: &ObjectMeta) -> Result<bool, Missing> {
     let meta = &pod.meta;
-    if !pod.has_whole_meta || meta.uid.is_empty() {
-        let object = pod.id(Resource::Pods);
-        return Err(Missing::Metadata { object });
-    }
+    whole(Resource::Pods, pod)?;
     let is_shut_down = meta.is_deleting() && meta.deletion_grace_period_seconds == Some(0);
     let mut owners = claim.owner_references.iter();
     let controller = owners.find(|owner| owner.controller == Some(true));
@@ -183,14 +180,6 @@ fn uses_ephemeral(pod: &Record, claim: &ObjectMeta) -> Result<bool, Missing> {
 
 fn in_use(pod: &Record) -> Reason {
     Reason::new("UsedByPod", format!("pod/{} uses it", pod.meta.name))
-}
-
-const fn retried(error: StoreError, message: String) -> End {
-    End::Failed {
-        error,
-        message,
-        is_retried: true,
-    }
 }
 
 static INFO: Info = Info {

@@ -464,6 +464,17 @@ pub struct EventRequest {
     pub message: String,
 }
 
+impl EventRequest {
+    pub(crate) fn new(object: &ObjectId, is_warning: bool, reason: &str, message: impl Into<String>) -> Self {
+        Self {
+            object: object.clone(),
+            is_warning,
+            reason: reason.into(),
+            message: message.into(),
+        }
+    }
+}
+
 /// Work on the storage behind a volume.
 #[expect(clippy::exhaustive_enums, reason = "executors must handle each")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -582,6 +593,14 @@ pub enum Sent {
 }
 
 impl Wire {
+    /// Options of a delete with the preconditions that go over the wire for an object with this metadata.
+    pub(crate) fn options(self, options: DeleteOptions, meta: &ObjectMeta, upstream: Sent) -> DeleteOptions {
+        DeleteOptions {
+            preconditions: self.preconditions(meta, upstream),
+            ..options
+        }
+    }
+
     /// The preconditions that go over the wire for an object with this metadata.
     #[must_use]
     pub fn preconditions(self, meta: &ObjectMeta, upstream: Sent) -> Preconditions {
@@ -606,4 +625,27 @@ pub fn preconditions(meta: &ObjectMeta) -> Preconditions {
         uid: (!meta.uid.is_empty()).then(|| meta.uid.clone()),
         resource_version: (!version.is_empty()).then(|| version.clone()),
     }
+}
+
+/// The server's own message if there is one: what upstream passes on in Events, conditions and errors.
+#[must_use]
+pub fn server_message(error: &StoreError) -> String {
+    match error {
+        StoreError::Conflict { message }
+        | StoreError::Invalid { message }
+        | StoreError::Refused { message, .. }
+        | StoreError::Unknown { message } => message.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// The server's message about a request for this object, which is named if it was not found.
+#[must_use]
+pub fn server_message_about(object: &ObjectId, error: &StoreError) -> String {
+    if *error != StoreError::NotFound {
+        return server_message(error);
+    }
+    let (resource, group) = (object.resource.plural(), object.resource.group());
+    let dot = if group.is_empty() { "" } else { "." };
+    format!("{resource}{dot}{group} {:?} not found", object.name)
 }

@@ -118,9 +118,7 @@ impl ResourceClaims {
         Ok(match cx.cache.get(Resource::Pods, &key) {
             None => None,
             Some(pod) if pod.meta.uid.is_empty() => {
-                return Err(Missing::Metadata {
-                    object: pod.id(Resource::Pods),
-                });
+                return Err(Missing::metadata(Resource::Pods, pod));
             }
             Some(pod) if pod.meta.uid != owner.uid => Some(Reason::new(
                 "PodReplaced",
@@ -195,10 +193,7 @@ async fn perform(work: Arc<Work>, port: Port) -> End {
         return End::Done;
     };
     port.set_reason(reason.clone());
-    let options = DeleteOptions {
-        preconditions: work.wire.preconditions(&meta, Sent::Nothing),
-        ..DeleteOptions::default()
-    };
+    let options = work.wire.options(DeleteOptions::default(), &meta, Sent::Nothing);
     match port.delete(work.id.clone(), options).await {
         Ok(()) => End::Done,
         Err(error) => End::failed(error),
@@ -284,9 +279,7 @@ impl Controller for ResourceClaims {
                     doubtful.push(consumer.clone());
                 }
                 Some(pod) if pod.meta.uid.is_empty() => {
-                    return Err(Missing::Metadata {
-                        object: pod.id(Resource::Pods),
-                    });
+                    return Err(Missing::metadata(Resource::Pods, pod));
                 }
                 Some(pod) if pod.meta.uid != consumer.uid => {}
                 Some(pod) if self.version.has(FINISHED_PODS) && is_done(cx, pod)? => {}

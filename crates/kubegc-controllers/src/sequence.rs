@@ -20,7 +20,10 @@ use kubegc_core::{
 };
 use parking_lot::Mutex;
 
-use crate::{EventRequest, Guard, Missing, Operated, Operation, Plugin, Reason, Request, Response, Write};
+use crate::{
+    EventRequest, Guard, Missing, Operated, Operation, Plugin, Reason, Request, Response, Write,
+    request::server_message_about,
+};
 
 /// The channel of a sequence for requests.
 #[derive(Clone, Debug)]
@@ -81,6 +84,14 @@ impl Port {
             Response::Object(record) => Ok(*record),
             other => Err(failure(other)),
         }
+    }
+
+    /// Reads the object of this name.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub(crate) async fn reread(&self, object: &ObjectId) -> Result<Record, StoreError> {
+        self.get(object.resource, &object.namespace, &object.name).await
     }
 
     /// Lists the objects of a resource in a namespace.
@@ -431,21 +442,38 @@ impl End {
     /// A request failed, and upstream retries the key with backoff.
     #[must_use]
     pub fn failed(error: StoreError) -> Self {
-        Self::Failed {
-            message: error.to_string(),
-            error,
-            is_retried: true,
-        }
+        Self::failed_with(error.to_string(), error, true)
     }
 
     /// A request failed, and upstream only logs it.
     #[must_use]
     pub fn reported(error: StoreError) -> Self {
+        Self::failed_with(error.to_string(), error, false)
+    }
+
+    /// A request failed with upstream's message.
+    pub(crate) const fn failed_with(message: String, error: StoreError, is_retried: bool) -> Self {
         Self::Failed {
-            message: error.to_string(),
             error,
-            is_retried: false,
+            message,
+            is_retried,
         }
+    }
+
+    /// A request about an object failed. The message is that of the server, after a prefix.
+    pub(crate) fn failed_about(object: &ObjectId, prefix: &str, error: StoreError, is_retried: bool) -> Self {
+        let message = format!("{prefix}{}", server_message_about(object, &error));
+        Self::failed_with(message, error, is_retried)
+    }
+
+    /// A live read found another state of an object than the decision depends on.
+    pub(crate) fn stale(object: &ObjectId, found: Record) -> Self {
+        Self::Stale(vec![Found {
+            resource: object.resource,
+            namespace: Arc::clone(&object.namespace),
+            name: Arc::clone(&object.name),
+            record: Some(found),
+        }])
     }
 }
 

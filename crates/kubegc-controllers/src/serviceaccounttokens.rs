@@ -89,7 +89,7 @@ fn unlink(cx: &Context<'_>, namespace: &Arc<str>, account: &str, secret: &str) -
 }
 
 async fn remove_reference(id: ObjectId, secret: Arc<str>, wire: Wire, port: Port) -> End {
-    let account = match port.get(Resource::ServiceAccounts, &id.namespace, &id.name).await {
+    let account = match port.reread(&id).await {
         Ok(account) => account,
         Err(StoreError::NotFound) => return End::Done,
         Err(error) => return End::failed(error),
@@ -98,10 +98,7 @@ async fn remove_reference(id: ObjectId, secret: Arc<str>, wire: Wire, port: Port
         Some(Some(references)) if account.meta.uid == id.uid => references,
         Some(Some(_)) => return End::Done,
         _ => {
-            return End::Unknown(Missing::Field {
-                object: id,
-                field: "secrets",
-            });
+            return End::Unknown(Missing::field(&id, "secrets"));
         }
     };
     if !references.contains(&secret) {
@@ -179,8 +176,7 @@ impl Controller for ServiceAccountTokens {
         let key = Key::new(Arc::clone(&id.namespace), Arc::clone(name));
         match cx.cache.get(Resource::ServiceAccounts, &key) {
             Some(account) if !uid.is_empty() && account.meta.uid.is_empty() => {
-                let object = account.id(Resource::ServiceAccounts);
-                return Err(Missing::Metadata { object });
+                return Err(Missing::metadata(Resource::ServiceAccounts, account));
             }
             Some(account) if is_same(account, uid) => {
                 return keep("AccountExists", "its ServiceAccount exists");
@@ -188,10 +184,7 @@ impl Controller for ServiceAccountTokens {
             Some(_) => {}
             None => cx.cache.require_in(Resource::ServiceAccounts, &id.namespace)?,
         }
-        let options = DeleteOptions {
-            preconditions: cx.wire.preconditions(&record.meta, Sent::Uid),
-            ..DeleteOptions::default()
-        };
+        let options = cx.wire.options(DeleteOptions::default(), &record.meta, Sent::Uid);
         let (id, uid, key) = (id.clone(), Arc::clone(uid), Arc::new(key));
         Ok(Decision::steps(Steps::new(id.clone(), move |port| {
             let (id, uid, key, options) = (id.clone(), Arc::clone(&uid), Arc::clone(&key), options.clone());

@@ -42,10 +42,10 @@ use kubegc_core::{
 use crate::{
     Cache, Change, Context, Controller, Decision, End, EventRequest, FieldChange, Form, Info, Key, MayChange,
     Missing, Read, Reason, Steps, Wire, Write,
-    action::{changed, server_message_about},
-    controller::read,
+    action::changed,
+    controller::{read, require_version, whole},
     release::has_change,
-    request::preconditions,
+    request::{preconditions, server_message_about},
     sequence::Port,
 };
 
@@ -89,7 +89,7 @@ impl StatefulSetClaims {
     pub fn claims_match(&self, set: &Record, pod: &ObjectMeta, claims: &[&Record]) -> Result<bool, Missing> {
         let owners = Owners::new(*self, set, pod)?;
         for claim in owners.spec.claims(set, pod, claims)? {
-            if !owners.are_up_to_date(whole(CLAIMS, claim)?) {
+            if !owners.are_up_to_date(owners_of(CLAIMS, claim)?) {
                 return Ok(false);
             }
         }
@@ -114,7 +114,7 @@ impl StatefulSetClaims {
         }
         let pod_owner = Owner::new(POD, pod);
         for claim in spec.claims(set, pod, claims)? {
-            if pod_owner.is_stale_in(whole(CLAIMS, claim)?, self.owners_are_controllers()) {
+            if pod_owner.is_stale_in(owners_of(CLAIMS, claim)?, self.owners_are_controllers()) {
                 return Ok(true);
             }
         }
@@ -225,21 +225,14 @@ impl StatefulSetClaims {
 }
 
 /// The owner references of an object whose metadata was read.
-fn whole(resource: Resource, record: &Record) -> Result<&[OwnerReference], Missing> {
-    if record.has_whole_meta && !record.meta.uid.is_empty() {
-        return Ok(&record.meta.owner_references);
-    }
-    let object = record.id(resource);
-    Err(Missing::Metadata { object })
+fn owners_of(resource: Resource, record: &Record) -> Result<&[OwnerReference], Missing> {
+    whole(resource, record).map(|_| &*record.meta.owner_references)
 }
 
 /// The owner references of a claim that can be written.
 fn updatable(claim: &Record) -> Result<&[OwnerReference], Missing> {
-    if claim.meta.resource_version.is_empty() {
-        let (object, field) = (claim.id(CLAIMS), "metadata.resourceVersion");
-        return Err(Missing::Field { object, field });
-    }
-    whole(CLAIMS, claim)
+    require_version(&claim.id(CLAIMS), &claim.meta)?;
+    owners_of(CLAIMS, claim)
 }
 
 /// The claims of a StatefulSet, in the order of its templates.
@@ -570,23 +563,15 @@ async fn update_claims(work: Arc<(ObjectId, Vec<Read>, Vec<Update>, &'static str
                  controller, the retention policy is ignored for this claim",
                 claim.name
             );
-            port.event(EventRequest {
-                object: set.clone(),
-                is_warning: true,
-                reason: "ConflictingController".into(),
-                message,
-            })
-            .await;
+            port.event(EventRequest::new(set, true, "ConflictingController", message))
+                .await;
         }
         if let Some(write) = write
             && let Err(error) = port.write(write.clone()).await
         {
             let message = server_message_about(claim, &error);
-            return End::Failed {
-                message: format!("{text} {} for delete policy ownerRefs: {message}", claim.name),
-                error,
-                is_retried: true,
-            };
+            let message = format!("{text} {} for delete policy ownerRefs: {message}", claim.name);
+            return End::failed_with(message, error, true);
         }
     }
     End::Done

@@ -84,10 +84,7 @@ impl Controller for TtlAfterFinished {
             return keep("Terminating", "it is being deleted");
         }
         let job = cx.body(id, record, Record::job)?;
-        let unread = |field| {
-            let object = id.clone();
-            Err(Missing::Field { object, field })
-        };
+        let unread = |field| Err(Missing::field(id, field));
         let (ttl_seconds, finished) = match (&job.ttl_seconds_after_finished, job.finished()) {
             (Field::Known(None), _) => return keep("NoTtl", "spec.ttlSecondsAfterFinished is not set"),
             (_, Some(None)) => return keep("NotFinished", "it has not finished"),

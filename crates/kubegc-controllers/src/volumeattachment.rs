@@ -147,10 +147,7 @@ fn is_used(
         .first_indexed(&UNREAD, &Key::new(Arc::clone(&claim.namespace), ""))
     {
         None => Ok(false),
-        Some(pod) => Err(Missing::Field {
-            object: pod.id(Resource::Pods),
-            field: "spec.volumes",
-        }),
+        Some(pod) => Err(Missing::field(&pod.id(Resource::Pods), "spec.volumes")),
     }
 }
 
@@ -227,19 +224,17 @@ impl Controller for VolumeAttachments {
         let attachment = cx.body(id, record, Record::volume_attachment)?;
         let volume_name = read(&attachment.volume_name, id, "spec.source.persistentVolumeName")?;
         let node_name = read(&attachment.node_name, id, "spec.nodeName")?;
-        let outside = |question: String| Missing::Outside {
-            question: question.into(),
-            message: "".into(),
-        };
         if volume_name.is_empty() {
-            return Err(outside(format!("which pod uses the inline volume of {id}")));
+            return Err(Missing::outside(format!(
+                "which pod uses the inline volume of {id}"
+            )));
         }
         let Some(volume) = cx.cache.get(
             Resource::PersistentVolumes,
             &Key::cluster(Arc::clone(volume_name)),
         ) else {
             cx.cache.require(Resource::PersistentVolumes)?;
-            return Err(outside(format!(
+            return Err(Missing::outside(format!(
                 "which pod uses the volume {volume_name}, which does not exist"
             )));
         };
@@ -267,7 +262,7 @@ impl Controller for VolumeAttachments {
         else {
             cx.cache.require(Resource::Nodes)?;
             if !self.forces_detach {
-                return Err(outside(format!(
+                return Err(Missing::outside(format!(
                     "whether the node {node_name} had mounted the volume when it was deleted"
                 )));
             }
@@ -284,7 +279,7 @@ impl Controller for VolumeAttachments {
             return unused();
         }
         let Some(csi_name) = read(&volume.source, &volume_id, "spec")?.csi_name() else {
-            return Err(outside(format!(
+            return Err(Missing::outside(format!(
                 "whether {node_id} has {volume_id} mounted, which is no CSI volume"
             )));
         };

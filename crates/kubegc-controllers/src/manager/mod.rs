@@ -709,8 +709,5 @@ impl Manager {
 }
 
 fn not_queried(node: &ObjectId) -> Missing {
-    Missing::Outside {
-        question: format!("whether the cloud provider has {node}").into(),
-        message: "".into(),
-    }
+    Missing::outside(format!("whether the cloud provider has {node}"))
 }

@@ -8,7 +8,7 @@ use super::{
     NamespaceController, Remaining,
     remaining::{sorted_list, updated},
 };
-use crate::{End, Missing, Reason, action::server_message};
+use crate::{End, Missing, Reason, request::server_message};
 
 /// The content of a namespace in one sync.
 #[derive(Debug, Default)]

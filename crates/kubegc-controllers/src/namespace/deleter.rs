@@ -12,7 +12,10 @@ use super::{
     content::{Content, Failure, Problem},
     not_deleted,
 };
-use crate::{End, FieldChange, Form, Missing, Port, Reason, Sent, Wire, Write, controller::read};
+use crate::{
+    End, FieldChange, Form, Missing, Port, Reason, Sent, Wire, Write,
+    controller::{read, whole},
+};
 
 /// The estimate for objects with finalizers.
 const FINALIZER_ESTIMATE_SECONDS: i64 = 15;
@@ -39,10 +42,7 @@ struct Live {
 
 impl Live {
     fn new(record: Record) -> Result<Self, Missing> {
-        let id = record.id(Resource::Namespaces);
-        if !record.has_whole_meta || id.uid.is_empty() {
-            return Err(Missing::Metadata { object: id });
-        }
+        let id = whole(Resource::Namespaces, &record)?;
         let Some(namespace) = record.namespace() else {
             return Err(Missing::Object { object: id });
         };
@@ -175,10 +175,7 @@ impl Deleter {
         let mut resources = match self.port.discover().await {
             Ok(discovered) => content.discovered(&discovered),
             Err(StoreError::Unlisted) => {
-                return Err(End::Unknown(Missing::Outside {
-                    question: "which resources are served".into(),
-                    message: "".into(),
-                }));
+                return Err(End::Unknown(Missing::outside("which resources are served")));
             }
             Err(error) => {
                 content.discovery_failed(error.into(), None);
@@ -310,10 +307,8 @@ impl Deleter {
     /// Deletes the objects of a resource one by one, up to the first error.
     async fn delete_each(&self, resource: &Arc<ApiResource>) -> Result<(), Problem> {
         for item in self.list(resource).await?.unwrap_or_default() {
-            let options = DeleteOptions {
-                preconditions: self.wire.preconditions(&item, Sent::Nothing),
-                ..DeleteOptions::policy(PropagationPolicy::Background)
-            };
+            let options = DeleteOptions::policy(PropagationPolicy::Background);
+            let options = self.wire.options(options, &item, Sent::Nothing);
             match self
                 .port
                 .delete_content(resource, &self.name, &item.name, options)

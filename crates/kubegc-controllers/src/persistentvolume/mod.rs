@@ -167,10 +167,7 @@ fn users(cache: &Cache, claim: &ClaimRef) -> Result<Vec<String>, Missing> {
         &RUNNING_PODS_WITH_UNREAD_VOLUMES,
         &namespace_key(&claim.namespace),
     );
-    let missing_field = |pod: &Record, field| {
-        let object = pod.id(Resource::Pods);
-        Err(Missing::Field { object, field })
-    };
+    let missing_field = |pod: &Record, field| Err(Missing::field(&pod.id(Resource::Pods), field));
     if let Some(pod) = unread {
         return missing_field(pod, "spec.volumes");
     }

@@ -14,11 +14,10 @@ use kubegc_core::{
 
 use super::{Migration, bound, claim_key, volume::Volume};
 use crate::{
-    End, EventRequest, FieldChange, Form, Found, Missing, Operated, Operation, Plugin, Port, Reason, Sent,
-    Wire, Write,
-    action::{server_message, server_message_about},
+    End, EventRequest, FieldChange, Form, Missing, Operated, Operation, Plugin, Port, Reason, Sent, Wire,
+    Write,
     controller::read,
-    request::preconditions,
+    request::{preconditions, server_message, server_message_about},
     storage::{BOUND_BY_CONTROLLER, FINALIZER_IN_TREE},
 };
 
@@ -125,16 +124,10 @@ impl Sync {
         }
         let (resource, namespace) = (Resource::PersistentVolumeClaims, &claim_ref.namespace);
         match port.get(resource, namespace, &claim_ref.name).await {
-            Ok(claim) if claim.meta.uid.is_empty() => {
-                let object = claim.id(resource);
-                Err(End::Unknown(Missing::Metadata { object }))
-            }
+            Ok(claim) if claim.meta.uid.is_empty() => Err(End::Unknown(Missing::metadata(resource, &claim))),
             Ok(claim) => Ok(Some(claim).filter(|claim| claim.meta.uid == claim_ref.uid)),
             Err(StoreError::NotFound) => Ok(None),
-            Err(error) => {
-                let message = server_message(&error);
-                Err(reported(error, message))
-            }
+            Err(error) => Err(End::failed_with(server_message(&error), error, false)),
         }
     }
 
@@ -174,13 +167,8 @@ impl Sync {
                 ),
             ),
         ] {
-            port.event(EventRequest {
-                object: object.clone(),
-                is_warning: true,
-                reason: "VolumeMismatch".into(),
-                message,
-            })
-            .await;
+            port.event(EventRequest::new(object, true, "VolumeMismatch", message))
+                .await;
         }
         Ok(End::Kept(reason))
     }
@@ -270,10 +258,7 @@ impl Sync {
             return Ok(());
         }
         let text = |error| server_message_about(&self.id, &error);
-        let live = port
-            .get(self.id.resource, &self.id.namespace, &self.id.name)
-            .await;
-        let mut live = live.map_err(text)?;
+        let mut live = port.reread(&self.id).await.map_err(text)?;
         if live.meta.uid != self.id.uid {
             return Err(text(StoreError::NotFound));
         }
@@ -288,10 +273,7 @@ impl Sync {
     }
 
     async fn delete(&self, port: &Port, meta: &ObjectMeta) -> End {
-        let options = DeleteOptions {
-            preconditions: self.wire.preconditions(meta, Sent::Nothing),
-            ..DeleteOptions::default()
-        };
+        let options = self.wire.options(DeleteOptions::default(), meta, Sent::Nothing);
         match port.delete(self.id.clone(), options).await {
             Ok(()) | Err(StoreError::NotFound) => End::Done,
             Err(error) => self.failed("", error),
@@ -338,7 +320,7 @@ impl Sync {
         let error = StoreError::Unknown {
             message: failure.clone(),
         };
-        Ok(reported(error, failure))
+        Ok(End::failed_with(failure, error, false))
     }
 
     /// Frees the volume of its claim, and makes it available.
@@ -360,9 +342,7 @@ impl Sync {
 
     /// Reads the volume from the API server, where it must still be released.
     async fn read_released(&self, port: &Port, volume: &Record) -> Result<Record, End> {
-        let live = port
-            .get(self.id.resource, &self.id.namespace, &self.id.name)
-            .await;
+        let live = port.reread(&self.id).await;
         let live = live.map_err(|error| self.failed("", error))?;
         let not_released = || End::Kept(Reason::new("NotReleased", "it is no longer released"));
         let claim_ref = self.read(&live)?.bound_claim().ok_or_else(not_released)?;
@@ -370,12 +350,7 @@ impl Sync {
         let is_same_name = cached_ref.is_some_and(|cached| claim_key(cached) == claim_key(claim_ref));
         let is_changed = self.wire == Wire::Strict && live.body != volume.body;
         if live.meta.uid != self.id.uid || !is_same_name || is_changed {
-            return Err(End::Stale(vec![Found {
-                resource: self.id.resource,
-                namespace: Arc::clone(&self.id.namespace),
-                name: Arc::clone(&self.id.name),
-                record: Some(live),
-            }]));
+            return Err(End::stale(&self.id, live));
         }
         let claim = self
             .claim
@@ -405,7 +380,10 @@ impl Sync {
             None => port.find_plugin(self.id.clone(), operation).await,
         };
         if plugin == Plugin::Unknown {
-            return Err(outside(format!("which plugin can {operation} {}", self.id)));
+            return Err(End::Unknown(Missing::outside(format!(
+                "which plugin can {operation} {}",
+                self.id
+            ))));
         }
         Ok(plugin)
     }
@@ -447,13 +425,8 @@ impl Sync {
             FieldChange::Message(message.into()),
         ];
         self.update(port, volume, "status", changes).await?;
-        port.event(EventRequest {
-            object: self.id.clone(),
-            is_warning: true,
-            reason: event.into(),
-            message: message.to_owned(),
-        })
-        .await;
+        port.event(EventRequest::new(&self.id, true, event, message))
+            .await;
         Ok(())
     }
 
@@ -483,13 +456,8 @@ impl Sync {
 
     /// Records a Normal event.
     async fn event(&self, port: &Port, reason: &str, message: &str) {
-        port.event(EventRequest {
-            object: self.id.clone(),
-            is_warning: false,
-            reason: reason.into(),
-            message: message.to_owned(),
-        })
-        .await;
+        port.event(EventRequest::new(&self.id, false, reason, message))
+            .await;
     }
 
     fn read<'v>(&'v self, record: &'v Record) -> Result<Volume<'v>, End> {
@@ -498,8 +466,7 @@ impl Sync {
 
     /// A request about the volume failed, and upstream only logs it.
     fn failed(&self, prefix: &str, error: StoreError) -> End {
-        let message = format!("{prefix}{}", server_message_about(&self.id, &error));
-        reported(error, message)
+        End::failed_about(&self.id, prefix, error, false)
     }
 }
 
@@ -507,28 +474,10 @@ fn mode(mode: Option<&Arc<str>>) -> &str {
     mode.map_or("Filesystem", |mode| mode)
 }
 
-fn outside(question: String) -> End {
-    End::Unknown(Missing::Outside {
-        question: question.into(),
-        message: "".into(),
-    })
-}
-
-const fn reported(error: StoreError, message: String) -> End {
-    End::Failed {
-        error,
-        message,
-        is_retried: false,
-    }
-}
-
 /// The plugin could not delete the storage. Upstream blocks the operation for a while.
 fn retried(message: String) -> End {
-    End::Failed {
-        error: StoreError::Unknown {
-            message: message.clone(),
-        },
-        message,
-        is_retried: true,
-    }
+    let error = StoreError::Unknown {
+        message: message.clone(),
+    };
+    End::failed_with(message, error, true)
 }

@@ -98,12 +98,9 @@ impl<'a> Volume<'a> {
     /// It is not.
     pub(super) fn require_migration(&self, migration: Option<&Migration>) -> Result<(), Missing> {
         let provisioner = self.annotations.provisioned_by.as_deref().unwrap_or_default();
-        let missing = || Missing::Outside {
-            question: format!("whether volumes of provisioner {provisioner} are migrated to a CSI driver")
-                .into(),
-            message: "".into(),
-        };
-        migration.map(|_| ()).ok_or_else(missing)
+        let question =
+            || format!("whether volumes of provisioner {provisioner} are migrated to a CSI driver");
+        migration.map(|_| ()).ok_or_else(|| Missing::outside(question()))
     }
 
     /// The changes that bring the deletion finalizers and the annotation of the migration up to date. None
