@@ -424,6 +424,14 @@ impl Decision {
         }
     }
 
+    /// Several actions.
+    pub(crate) fn acts(actions: Vec<Action>) -> Self {
+        Self {
+            actions,
+            ..Self::default()
+        }
+    }
+
     /// Work whose requests depend on responses.
     #[must_use]
     pub fn steps(steps: Steps) -> Self {

@@ -30,8 +30,8 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use kubegc_core::{
-    Behavior, DeleteOptions, KubernetesVersion, LabelSelector,
-    record::{Field, ObjectId, Record, Resource},
+    Behavior, DeleteOptions, KubernetesVersion,
+    record::{ObjectId, Record, Resource},
 };
 
 use crate::{
@@ -79,15 +79,7 @@ static ORPHANED_REVISIONS: Index = Index::new(
     },
 );
 static DAEMON_SETS_BY_SELECTOR: Index =
-    Index::new("daemon sets by selector", Resource::DaemonSets, |record, keys| {
-        let unread = &Field::Unread;
-        let selector = selector_of(record).unwrap_or(unread);
-        push_selector(&record.meta.namespace, selector, keys);
-    });
-
-fn selector_of(record: &Record) -> Option<&Field<LabelSelector>> {
-    record.daemon_set().map(|set| &set.selector)
-}
+    Index::new("daemon sets by selector", Resource::DaemonSets, push_selector);
 
 /// The part of the StatefulSet controller that deletes ControllerRevisions.
 #[non_exhaustive]
@@ -124,23 +116,16 @@ impl DaemonSetHistory {
         record: &Record,
     ) -> Result<Vec<Action>, Missing> {
         let owned: Vec<&Record> = controlled(cx, &REVISIONS_BY_DAEMON_SET, key, &record.meta).collect();
-        let namespace = if !self.version.has(OWN_NAMESPACE) {
-            Arc::default()
-        } else {
-            Arc::clone(&key.namespace)
+        let namespace = match self.version.has(OWN_NAMESPACE) {
+            true => Arc::clone(&key.namespace),
+            false => Arc::default(),
         };
         let any = Key::new(Arc::clone(&namespace), "");
         if owned.is_empty() && cx.cache.first_indexed(&ORPHANED_REVISIONS, &any).is_none() {
             return Ok(Vec::new());
         }
-        let claimer = Claimer {
-            id,
-            record,
-            selector: &cx.body(id, record, Record::daemon_set)?.selector,
-            resource: Resource::ControllerRevisions,
-            orphans: &ORPHANED_REVISIONS,
-        };
-        claimer.claim(cx, &namespace, &owned, |_| Ok(true))
+        let orphans = &ORPHANED_REVISIONS;
+        Claimer { id, record, orphans }.claim(cx, &namespace, &owned, |_| Ok(true))
     }
 }
 
@@ -289,6 +274,7 @@ static STATEFUL_SET_INFO: Info = Info {
         Resource::Pods,
     ],
     indexes: &[&REVISIONS_BY_STATEFUL_SET, &PODS_BY_STATEFUL_SET, &UNREAD_PODS],
+    affected_by: &[&REVISIONS_BY_STATEFUL_SET, &PODS_BY_STATEFUL_SET],
     permissions: &[(Resource::ControllerRevisions, "", &["delete"])],
     may_change: &[MayChange::LiveDependents(Resource::ControllerRevisions)],
     upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/statefulset/stateful_set_control.go",
@@ -310,29 +296,16 @@ static DAEMON_SET_INFO: Info = Info {
         &ORPHANED_REVISIONS,
         &DAEMON_SETS_BY_SELECTOR,
     ],
+    affected_by: &[&REVISIONS_BY_DAEMON_SET, &PODS_BY_DAEMON_SET],
     permissions: &[(Resource::ControllerRevisions, "", &["delete", "patch"])],
     may_change: &[MayChange::Adopted(Resource::ControllerRevisions)],
     upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/daemon/update.go",
     ..Info::BASE
 };
 
-fn affected(indexes: [&'static Index; 2], owners: Resource, change: &Change<'_>, keys: &mut Vec<Key>) {
-    match change.resource {
-        Resource::ControllerRevisions => keys.extend(indexes[0].keys_of_change(change)),
-        Resource::Pods => keys.extend(indexes[1].keys_of_change(change)),
-        resource if resource == owners => keys.push(change.key.clone()),
-        _ => {}
-    }
-}
-
 impl Controller for StatefulSetHistory {
     fn info(&self) -> &'static Info {
         &STATEFUL_SET_INFO
-    }
-
-    fn affected(&self, _cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
-        let indexes = [&REVISIONS_BY_STATEFUL_SET, &PODS_BY_STATEFUL_SET];
-        affected(indexes, Resource::StatefulSets, change, keys);
     }
 
     fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
@@ -375,11 +348,13 @@ impl Controller for DaemonSetHistory {
     }
 
     fn affected(&self, cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
-        let indexes = [&REVISIONS_BY_DAEMON_SET, &PODS_BY_DAEMON_SET];
-        affected(indexes, Resource::DaemonSets, change, keys);
-        if change.resource == Resource::ControllerRevisions {
-            push_adopters(cache, &DAEMON_SETS_BY_SELECTOR, change, selector_of, keys);
-        }
+        DAEMON_SET_INFO.push_affected(self, cache, change, keys);
+        push_adopters(
+            cache,
+            [&ORPHANED_REVISIONS, &DAEMON_SETS_BY_SELECTOR],
+            change,
+            keys,
+        );
     }
 
     fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
@@ -392,9 +367,6 @@ impl Controller for DaemonSetHistory {
         if actions.is_empty() {
             return daemon_set(cx, key, id, record);
         }
-        Ok(Decision {
-            actions,
-            ..Decision::default()
-        })
+        Ok(Decision::acts(actions))
     }
 }

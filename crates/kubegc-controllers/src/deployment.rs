@@ -42,8 +42,8 @@
 use std::cmp::Ordering;
 
 use kubegc_core::{
-    Behavior, DeleteOptions, KubernetesVersion, LabelSelector,
-    record::{Deployment, DeploymentStrategy, Field, ObjectId, Record, ReplicaSet, Resource},
+    Behavior, DeleteOptions, KubernetesVersion,
+    record::{Deployment, DeploymentStrategy, ObjectId, Record, ReplicaSet, Resource},
 };
 
 use crate::{
@@ -69,19 +69,7 @@ static ORPHANED_REPLICA_SETS: Index = Index::new(
     Resource::ReplicaSets,
     push_orphan,
 );
-static BY_SELECTOR: Index = Index::new(
-    "deployments by selector",
-    Resource::Deployments,
-    |record, keys| {
-        let unread = &Field::Unread;
-        let selector = selector_of(record).unwrap_or(unread);
-        push_selector(&record.meta.namespace, selector, keys);
-    },
-);
-
-fn selector_of(record: &Record) -> Option<&Field<LabelSelector>> {
-    record.deployment().map(|deployment| &deployment.selector)
-}
+static BY_SELECTOR: Index = Index::new("deployments by selector", Resource::Deployments, push_selector);
 
 /// The part of the Deployment controller that adopts, releases, scales down and deletes ReplicaSets.
 #[derive(Clone, Copy, Debug)]
@@ -326,6 +314,7 @@ static INFO: Info = Info {
     summary: "adopts ReplicaSets of Deployments, scales old ones down, and deletes those beyond the limit",
     resources: &[Resource::Deployments, Resource::ReplicaSets],
     indexes: &[&BY_DEPLOYMENT, &ORPHANED_REPLICA_SETS, &BY_SELECTOR],
+    affected_by: &[&BY_DEPLOYMENT],
     permissions: &[(Resource::ReplicaSets, "", &["delete", "patch", "update"])],
     may_change: &[
         MayChange::Adopted(Resource::ReplicaSets),
@@ -341,14 +330,8 @@ impl Controller for DeploymentHistory {
     }
 
     fn affected(&self, cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
-        match change.resource {
-            Resource::Deployments => keys.push(change.key.clone()),
-            Resource::ReplicaSets => {
-                keys.extend(BY_DEPLOYMENT.keys_of_change(change));
-                push_adopters(cache, &BY_SELECTOR, change, selector_of, keys);
-            }
-            _ => {}
-        }
+        INFO.push_affected(self, cache, change, keys);
+        push_adopters(cache, [&ORPHANED_REPLICA_SETS, &BY_SELECTOR], change, keys);
     }
 
     fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
@@ -359,13 +342,8 @@ impl Controller for DeploymentHistory {
         }
         let deployment = cx.body(id, record, Record::deployment)?;
         let all: Vec<&Record> = controlled(cx, &BY_DEPLOYMENT, key, &record.meta).collect();
-        let claimer = Claimer {
-            id,
-            record,
-            selector: &deployment.selector,
-            resource: Resource::ReplicaSets,
-            orphans: &ORPHANED_REPLICA_SETS,
-        };
+        let orphans = &ORPHANED_REPLICA_SETS;
+        let claimer = Claimer { id, record, orphans };
         let mut actions = claimer.claim(cx, &key.namespace, &all, |_| Ok(true))?;
         if !actions.is_empty() {
             // The new one, and those that are scaled down, depend on all of them.
@@ -374,10 +352,7 @@ impl Controller for DeploymentHistory {
             actions = scale_down(cx, deployment, id, &all)?;
         }
         if !actions.is_empty() {
-            return Ok(Decision {
-                actions,
-                ..Decision::default()
-            });
+            return Ok(Decision::acts(actions));
         }
         let limit = match *read(
             &deployment.revision_history_limit,
@@ -401,21 +376,13 @@ impl Controller for DeploymentHistory {
         let above = old.len().saturating_sub(limit);
         old.sort_by(|a, b| self.compare(a, b));
         let mut decision = Decision::default();
-        for (
-            at,
-            Old {
-                id,
-                record,
-                replica_set,
-                ..
-            },
-        ) in old.into_iter().enumerate()
-        {
+        for (at, old) in old.into_iter().enumerate() {
+            let Old { id, record, .. } = old;
             if at >= above {
                 decision.add_kept(id, Reason::new("WithinLimit", "it is within the history limit"));
                 continue;
             }
-            match is_idle(replica_set, &id, record) {
+            match is_idle(old.replica_set, &id, record) {
                 Err(missing) => decision.add_unknown(id, missing),
                 Ok(false) => {
                     let reason = Reason::new("HasReplicas", "it has replicas, or its spec was not observed");

@@ -85,42 +85,56 @@ pub(crate) fn push_orphan(record: &Record, keys: &mut Vec<Key>) {
     }
 }
 
-/// Adds the key under which the objects that a selector may match are found.
-pub(crate) fn push_selector(namespace: &Arc<str>, selector: &Field<LabelSelector>, keys: &mut Vec<Key>) {
-    match selector.known() {
-        Some(selector) if selector.is_empty() => {}
-        Some(selector) => keys.push(match selector.required_label() {
+/// The selector of an owner that adopts objects; `None` if only its metadata was read.
+fn selector_of(record: &Record) -> Option<&Field<LabelSelector>> {
+    let of_deployment = record.deployment().map(|owner| &owner.selector);
+    let of_daemon_set = || record.daemon_set().map(|owner| &owner.selector);
+    let of_replica_set = || record.replica_set().map(|owner| &owner.selector);
+    of_deployment.or_else(of_daemon_set).or_else(of_replica_set)
+}
+
+/// The key under which the objects that a selector may match are found.
+fn selector_key(namespace: &Arc<str>, selector: Option<&LabelSelector>) -> Option<Key> {
+    match selector {
+        Some(selector) if selector.is_empty() => None,
+        Some(selector) => Some(match selector.required_label() {
             Some((key, value)) => label_key(namespace, key, value),
             None => Key::new(Arc::clone(namespace), ""),
         }),
-        None => keys.push(Key::new(Arc::clone(namespace), "")),
+        None => Some(Key::new(Arc::clone(namespace), "")),
     }
 }
 
+/// Adds the key under which the objects that the selector of an owner may match are found.
+pub(crate) fn push_selector(record: &Record, keys: &mut Vec<Key>) {
+    let selector = selector_of(record).and_then(Field::known);
+    keys.extend(selector_key(&record.meta.namespace, selector));
+}
+
 /// Adds the keys of the owners whose selectors may match an object that has just become an orphan, or whose
-/// labels have changed. `index` is filled by [`push_selector`].
+/// labels have changed. `orphans` is filled by [`push_orphan`], `owners` by [`push_selector`].
 pub(crate) fn push_adopters(
     cache: &Cache,
-    index: &'static Index,
+    [orphans, owners]: [&'static Index; 2],
     change: &Change<'_>,
-    selector: fn(&Record) -> Option<&Field<LabelSelector>>,
     keys: &mut Vec<Key>,
 ) {
     let Some(new) = change.new.filter(|new| new.meta.controller().is_none()) else {
         return;
     };
     let has_changed = |old: &Record| old.meta.controller().is_some() || old.meta.labels != new.meta.labels;
-    if new.meta.is_deleting() || !change.old.is_none_or(has_changed) {
+    let is_new = change.old.is_none_or(has_changed);
+    if change.resource != orphans.resource() || new.meta.is_deleting() || !is_new {
         return;
     }
     let mut labels = Vec::new();
     push_labels(&new.meta.namespace, &new.meta, &mut labels);
     let may_match = |owner: &&Record| {
-        let selector = selector(owner).and_then(Field::known);
+        let selector = selector_of(owner).and_then(Field::known);
         selector.is_none_or(|selector| selector.matches(&new.meta))
     };
     for label in labels {
-        let owners = cache.indexed_records(index, &label).into_iter();
+        let owners = cache.indexed_records(owners, &label).into_iter();
         keys.extend(owners.filter(may_match).map(|owner| Key::from(&owner.meta)));
     }
 }
@@ -129,10 +143,7 @@ pub(crate) fn push_adopters(
 pub(crate) struct Claimer<'a> {
     pub(crate) id: &'a ObjectId,
     pub(crate) record: &'a Record,
-    pub(crate) selector: &'a Field<LabelSelector>,
-    /// The objects that it adopts.
-    pub(crate) resource: Resource,
-    /// The orphans of that resource, filled by [`push_orphan`].
+    /// The orphans of the resource that it adopts, filled by [`push_orphan`].
     pub(crate) orphans: &'static Index,
 }
 
@@ -149,17 +160,18 @@ impl Claimer<'_> {
         owned: &[&Record],
         is_claimed: impl Fn(&Record) -> Result<bool, Missing>,
     ) -> Result<Vec<Action>, Missing> {
-        let mut keys = Vec::new();
-        push_selector(namespace, self.selector, &mut keys);
-        let orphans = keys
-            .iter()
-            .flat_map(|key| cx.cache.indexed_records(self.orphans, key));
-        let orphans: Vec<&Record> = orphans.filter(|orphan| !orphan.meta.is_deleting()).collect();
-        let Some(selector) = self.selector.known() else {
-            return match orphans.first() {
-                Some(_) => read(self.selector, self.id, "spec.selector").map(|_| Vec::new()),
-                None => Ok(Vec::new()),
-            };
+        let Some(field) = selector_of(self.record) else {
+            let object = self.id.clone();
+            return Err(Missing::Object { object });
+        };
+        let key = selector_key(namespace, field.known());
+        let orphans = key.map(|key| cx.cache.indexed_records(self.orphans, &key));
+        let mut orphans = orphans.unwrap_or_default();
+        orphans.retain(|orphan| !orphan.meta.is_deleting());
+        let selector = match field.known() {
+            Some(selector) => selector,
+            None if orphans.is_empty() => return Ok(Vec::new()),
+            None => read(field, self.id, "spec.selector")?,
         };
         let mut actions = Vec::new();
         for orphan in orphans {
@@ -207,7 +219,7 @@ impl Claimer<'_> {
     ) -> Action {
         let changes = vec![FieldChange::OwnerReferences(owners)];
         let form = Form::Patch(PatchType::Strategic);
-        Action::new(self.resource, &record.meta, reason)
+        Action::new(self.orphans.resource(), &record.meta, reason)
             .write(cx.wire, Sent::Uid, form, "", changes)
             .on_error(OnError::RetryUnlessNotFound)
     }

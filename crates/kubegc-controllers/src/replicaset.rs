@@ -30,7 +30,7 @@ use std::{cmp::Ordering, collections::BTreeMap, sync::Arc};
 
 use kubegc_core::{
     Behavior, DeleteOptions, KubernetesVersion, LabelSelector, Timestamp,
-    record::{Field, ObjectId, Pod, Record, ReplicaSet, Resource},
+    record::{ObjectId, Pod, Record, ReplicaSet, Resource},
 };
 
 use crate::{
@@ -52,15 +52,7 @@ static PODS_BY_REPLICA_SET: Index = Index::new("pods by replica set", Resource::
     push_controller(record, "ReplicaSet", keys);
 });
 static ORPHANED_PODS: Index = Index::new("orphaned pods by label", Resource::Pods, push_orphan);
-static BY_SELECTOR: Index = Index::new(
-    "replica sets by selector",
-    Resource::ReplicaSets,
-    |record, keys| {
-        let unread = &Field::Unread;
-        let selector = selector_of(record).unwrap_or(unread);
-        push_selector(&record.meta.namespace, selector, keys);
-    },
-);
+static BY_SELECTOR: Index = Index::new("replica sets by selector", Resource::ReplicaSets, push_selector);
 /// ReplicaSets by the namespace and uid of their controller.
 static BY_CONTROLLER: Index = Index::new(
     "replica sets by controller",
@@ -74,10 +66,6 @@ static BY_CONTROLLER: Index = Index::new(
         }
     },
 );
-
-fn selector_of(record: &Record) -> Option<&Field<LabelSelector>> {
-    record.replica_set().map(|set| &set.selector)
-}
 
 /// The part of the ReplicaSet controller that adopts, releases and deletes pods.
 #[derive(Clone, Copy, Debug)]
@@ -151,13 +139,6 @@ impl ReplicaSetPods {
         is_unset(right)
             .cmp(&is_unset(left))
             .then_with(|| right.cmp(&left))
-    }
-}
-
-fn decided(actions: Vec<Action>) -> Decision {
-    Decision {
-        actions,
-        ..Decision::default()
     }
 }
 
@@ -280,7 +261,7 @@ impl Controller for ReplicaSetPods {
         match change.resource {
             Resource::ReplicaSets => keys.push(change.key.clone()),
             Resource::Pods => {
-                push_adopters(cache, &BY_SELECTOR, change, selector_of, keys);
+                push_adopters(cache, [&ORPHANED_PODS, &BY_SELECTOR], change, keys);
                 // The removal of a pod never causes a surplus.
                 let counts = |record: &&Record| may_be_active(record);
                 let has_changed = match (change.old.filter(counts), change.new.filter(counts)) {
@@ -313,18 +294,13 @@ impl Controller for ReplicaSetPods {
             return keep("NoPods", "it has no active pods");
         }
         let set = cx.body(id, record, Record::replica_set)?;
-        let claimer = Claimer {
-            id,
-            record,
-            selector: &set.selector,
-            resource: Resource::Pods,
-            orphans: &ORPHANED_PODS,
-        };
+        let orphans = &ORPHANED_PODS;
+        let claimer = Claimer { id, record, orphans };
         let mut actions = claimer.claim(cx, &key.namespace, &owned, |pod| is_active(cx, pod))?;
         if !actions.is_empty() {
             // The surplus after an adoption depends on all of them.
             require_pod_owners(cx, &key.namespace)?;
-            return Ok(decided(actions));
+            return Ok(Decision::acts(actions));
         }
         let wanted = usize::try_from(*read(&set.replicas, id, "spec.replicas")?).unwrap_or(0);
         if owned.len() <= wanted {
@@ -354,6 +330,6 @@ impl Controller for ReplicaSetPods {
         if actions.is_empty() {
             return keep("NoSurplus", "it has no more pods than spec.replicas");
         }
-        Ok(decided(actions))
+        Ok(Decision::acts(actions))
     }
 }
