@@ -74,12 +74,8 @@ impl Requests {
         cache: Option<&Manager>,
     ) -> Result<Response, Failure> {
         Ok(match request {
-            Request::Get {
-                resource,
-                namespace,
-                name,
-            } => {
-                let (kind, object) = self.object(server, *resource, namespace, name)?;
+            Request::Get { resource, key } => {
+                let (kind, object) = self.object(server, *resource, &key.namespace, &key.name)?;
                 Response::Object(Box::new(self.record(server, *resource, kind, &object, cache)))
             }
             Request::List { resource, namespace } => {
@@ -127,12 +123,11 @@ impl Requests {
             }
             Request::DeleteContent {
                 resource,
-                namespace,
-                name,
+                key,
                 options,
             } => {
                 let kind = resolve(server, resource)?;
-                delete(server, kind, namespace, name, options)?
+                delete(server, kind, &key.namespace, &key.name, options)?
             }
         })
     }

@@ -141,14 +141,10 @@ impl ControlPlane {
 
     fn note_not_found(&mut self, request: &Request, target: &ObjectId) {
         let object = match request {
-            Request::Get {
-                resource,
-                namespace,
-                name,
-            } => ObjectId {
+            Request::Get { resource, key } => ObjectId {
                 resource: *resource,
-                namespace: Arc::clone(namespace),
-                name: Arc::clone(name),
+                namespace: Arc::clone(&key.namespace),
+                name: Arc::clone(&key.name),
                 uid: Default::default(),
             },
             _ => target.clone(),

@@ -8,7 +8,7 @@ use kubegc_core::{
 };
 
 use crate::{
-    End, EventRequest, FieldChange, Form, Found, Reason, Request, Response, Sent, Steps, Wire, Write,
+    End, EventRequest, FieldChange, Form, Found, Key, Reason, Request, Response, Sent, Steps, Wire, Write,
     request::{preconditions, server_message_about},
     sequence::Port,
 };
@@ -207,10 +207,8 @@ pub enum Read {
     Absent {
         /// The resource.
         resource: Resource,
-        /// Namespace; empty for cluster-scoped resources.
-        namespace: Arc<str>,
-        /// Name.
-        name: Arc<str>,
+        /// Namespace and name.
+        key: Key,
     },
 }
 
@@ -320,15 +318,11 @@ impl Action {
 pub(crate) async fn changed(reads: &[Read], port: &Port) -> Result<Vec<Found>, StoreError> {
     let mut all = Vec::new();
     for read in reads {
-        let (resource, namespace, name) = match read {
-            Read::Unchanged { object, .. } => (object.resource, &object.namespace, &object.name),
-            Read::Absent {
-                resource,
-                namespace,
-                name,
-            } => (*resource, namespace, name),
+        let (resource, key) = match read {
+            Read::Unchanged { object, .. } => (object.resource, Key::from(object)),
+            Read::Absent { resource, key } => (*resource, key.clone()),
         };
-        let record = match port.get(resource, namespace, name).await {
+        let record = match port.get(resource, key.clone()).await {
             Ok(record) => Some(record),
             Err(StoreError::NotFound) => None,
             Err(error) => return Err(error),
@@ -351,8 +345,7 @@ pub(crate) async fn changed(reads: &[Read], port: &Port) -> Result<Vec<Found>, S
         if !holds {
             all.push(Found {
                 resource,
-                namespace: Arc::clone(namespace),
-                name: Arc::clone(name),
+                key,
                 record,
             });
         }

@@ -518,6 +518,15 @@ impl From<&ObjectMeta> for Key {
     }
 }
 
+impl From<&ObjectId> for Key {
+    fn from(object: &ObjectId) -> Self {
+        Self {
+            namespace: Arc::clone(&object.namespace),
+            name: Arc::clone(&object.name),
+        }
+    }
+}
+
 impl From<&SharedMeta> for Key {
     fn from(meta: &SharedMeta) -> Self {
         Self::from(&**meta)

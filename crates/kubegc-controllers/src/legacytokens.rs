@@ -173,10 +173,7 @@ fn not_created_automatically(
         object: account_id.clone(),
     })?;
     read(&body.secrets, &account_id, "secrets")?;
-    let listing = cache.indexed(
-        &ACCOUNTS_BY_SECRET,
-        &Key::new(Arc::clone(&id.namespace), Arc::clone(&id.name)),
-    );
+    let listing = cache.indexed(&ACCOUNTS_BY_SECRET, &Key::from(id));
     if listing.binary_search(name).is_err() {
         return keep("its ServiceAccount does not list it, so it was created by hand");
     }

@@ -1,6 +1,6 @@
 //! The batch planner: the actions of a controller on all cached objects now, if every request succeeds.
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{collections::BTreeMap, fmt};
 
 use kubegc_core::{
     Kept, Plan, Planner, ResourceVersion, StoreError, Timestamp,
@@ -147,7 +147,7 @@ impl fmt::Display for Judgement {
 /// ```
 pub fn protected_by_label(label: &str) -> impl Fn(&Cache, &ObjectId) -> bool + '_ {
     move |cache, object| {
-        let key = Key::new(Arc::clone(&object.namespace), Arc::clone(&object.name));
+        let key = Key::from(object);
         match cache.get(object.resource, &key) {
             Some(record) if record.has_whole_meta && record.meta.uid == object.uid => {
                 record.meta.labels.get(label).map(AsRef::as_ref) == Some("true")
@@ -198,7 +198,7 @@ fn play(
         let latest = respond(&request, cache, &written);
         if request.is_write() {
             let target = request.object().unwrap_or(object).clone();
-            let key = Key::new(Arc::clone(&target.namespace), Arc::clone(&target.name));
+            let key = Key::from(&target);
             let record = match written.get(&(target.resource, key.clone())) {
                 Some(record) => record.clone(),
                 None => cache.get(target.resource, &key).cloned(),
@@ -247,17 +247,9 @@ fn play(
 fn read_of(request: &Request, response: &Response) -> Option<Read> {
     match (request, response) {
         (Request::Get { resource, .. }, Response::Object(record)) => Some(Read::unchanged(*resource, record)),
-        (
-            Request::Get {
-                resource,
-                namespace,
-                name,
-            },
-            Response::Failed(StoreError::NotFound),
-        ) => Some(Read::Absent {
+        (Request::Get { resource, key }, Response::Failed(StoreError::NotFound)) => Some(Read::Absent {
             resource: *resource,
-            namespace: Arc::clone(namespace),
-            name: Arc::clone(name),
+            key: key.clone(),
         }),
         _ => None,
     }
@@ -302,17 +294,12 @@ fn respond(request: &Request, cache: &Cache, written: &Written) -> Response {
     let all = |resource: Resource, namespace: &str| cache.require_in(resource, namespace).is_ok();
     let unlisted = || Response::Failed(StoreError::Unlisted);
     match request {
-        Request::Get {
-            resource,
-            namespace,
-            name,
-        } => {
-            let key = Key::new(Arc::clone(namespace), Arc::clone(name));
-            let found = cache.get(*resource, &key);
-            let written = written.get(&(*resource, key));
+        Request::Get { resource, key } => {
+            let found = cache.get(*resource, key);
+            let written = written.get(&(*resource, key.clone()));
             match written.map_or(found, Option::as_ref) {
                 Some(record) => Response::Object(Box::new(record.clone())),
-                None if written.is_some() || all(*resource, namespace) => {
+                None if written.is_some() || all(*resource, &key.namespace) => {
                     Response::Failed(StoreError::NotFound)
                 }
                 None => unlisted(),
@@ -348,8 +335,7 @@ mod tests {
         let (now, cache) = (Timestamp::from_secs(5), Cache::new([Resource::Pods], []));
         let get = Request::Get {
             resource: Resource::Pods,
-            namespace: "shop".into(),
-            name: "web".into(),
+            key: Key::new("shop", "web"),
         };
         let unlisted = respond(&get, &cache, &Written::new());
         assert!(matches!(unlisted, Response::Failed(StoreError::Unlisted)));

@@ -565,7 +565,7 @@ impl<'a> Sync<'a> {
 async fn delete_orphans(missing_nodes: Arc<[(Arc<str>, Vec<Action>)]>, port: Port) -> End {
     let mut errors: Vec<(String, StoreError)> = Vec::new();
     for (name, actions) in &*missing_nodes {
-        match port.get(Resource::Nodes, &Arc::from(""), name).await {
+        match port.get(Resource::Nodes, Key::cluster(Arc::clone(name))).await {
             Err(StoreError::NotFound) => {}
             Ok(_) => continue,
             Err(error) => {

@@ -9,6 +9,8 @@ use kubegc_core::{
     store::Discovered,
 };
 
+use crate::Key;
+
 /// One request to the API server, to a volume plugin, or to the event recorder.
 ///
 /// An executor performs a request exactly once and returns one [`Response`].
@@ -19,10 +21,8 @@ pub enum Request {
     Get {
         /// The resource.
         resource: Resource,
-        /// Namespace; empty for cluster-scoped resources.
-        namespace: Arc<str>,
-        /// Name.
-        name: Arc<str>,
+        /// Namespace and name.
+        key: Key,
     },
     /// Lists the objects of a resource in one namespace. Response: [`Response::Objects`].
     List {
@@ -83,10 +83,8 @@ pub enum Request {
     DeleteContent {
         /// The resource.
         resource: Arc<ApiResource>,
-        /// Namespace.
-        namespace: Arc<str>,
-        /// Name.
-        name: Arc<str>,
+        /// Namespace and name.
+        key: Key,
         /// The body.
         options: DeleteOptions,
     },
@@ -145,13 +143,9 @@ impl fmt::Display for Request {
     /// Such as `delete job.batch/report -n shop`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Get {
-                resource,
-                namespace,
-                name,
-            } => {
-                write!(f, "get {}/{name}", resource.kubectl_name())?;
-                in_namespace(f, namespace)
+            Self::Get { resource, key } => {
+                write!(f, "get {}/{}", resource.kubectl_name(), key.name)?;
+                in_namespace(f, &key.namespace)
             }
             Self::List { resource, namespace } => {
                 write!(f, "list {}", resource.plural())?;
@@ -181,14 +175,9 @@ impl fmt::Display for Request {
                 write!(f, "delete all {resource}")?;
                 in_namespace(f, namespace)
             }
-            Self::DeleteContent {
-                resource,
-                namespace,
-                name,
-                ..
-            } => {
-                write!(f, "delete {resource}/{name}")?;
-                in_namespace(f, namespace)
+            Self::DeleteContent { resource, key, .. } => {
+                write!(f, "delete {resource}/{}", key.name)?;
+                in_namespace(f, &key.namespace)
             }
         }
     }

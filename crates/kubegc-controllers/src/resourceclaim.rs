@@ -150,7 +150,8 @@ fn is_done(cx: &Context<'_>, record: &Record) -> Result<bool, Missing> {
 async fn perform(work: Arc<Work>, port: Port) -> End {
     let mut valid = work.valid.clone();
     for consumer in &work.doubtful {
-        match port.get(Resource::Pods, &work.id.namespace, &consumer.name).await {
+        let key = Key::new(Arc::clone(&work.id.namespace), Arc::clone(&consumer.name));
+        match port.get(Resource::Pods, key).await {
             Ok(pod) if pod.meta.uid == consumer.uid => valid.push(consumer.clone()),
             Ok(_) | Err(StoreError::NotFound) => {}
             Err(error) => return End::failed(error),

@@ -21,7 +21,7 @@ use kubegc_core::{
 use parking_lot::Mutex;
 
 use crate::{
-    EventRequest, Guard, Missing, Operated, Operation, Plugin, Reason, Request, Response, Write,
+    EventRequest, Guard, Key, Missing, Operated, Operation, Plugin, Reason, Request, Response, Write,
     request::server_message_about,
 };
 
@@ -69,18 +69,8 @@ impl Port {
     ///
     /// # Errors
     /// [`StoreError::NotFound`] if it does not exist, and other errors of the API server.
-    pub async fn get(
-        &self,
-        resource: Resource,
-        namespace: &Arc<str>,
-        name: &Arc<str>,
-    ) -> Result<Record, StoreError> {
-        let request = Request::Get {
-            resource,
-            namespace: Arc::clone(namespace),
-            name: Arc::clone(name),
-        };
-        match self.send(request).await {
+    pub async fn get(&self, resource: Resource, key: Key) -> Result<Record, StoreError> {
+        match self.send(Request::Get { resource, key }).await {
             Response::Object(record) => Ok(*record),
             other => Err(failure(other)),
         }
@@ -91,7 +81,7 @@ impl Port {
     /// # Errors
     /// As [`get`](Self::get).
     pub(crate) async fn reread(&self, object: &ObjectId) -> Result<Record, StoreError> {
-        self.get(object.resource, &object.namespace, &object.name).await
+        self.get(object.resource, Key::from(object)).await
     }
 
     /// Lists the objects of a resource in a namespace.
@@ -161,14 +151,12 @@ impl Port {
     pub async fn delete_content(
         &self,
         resource: &Arc<ApiResource>,
-        namespace: &Arc<str>,
-        name: &Arc<str>,
+        key: Key,
         options: DeleteOptions,
     ) -> Result<(), StoreError> {
         let request = Request::DeleteContent {
             resource: Arc::clone(resource),
-            namespace: Arc::clone(namespace),
-            name: Arc::clone(name),
+            key,
             options,
         };
         done(self.send(request).await)
@@ -316,12 +304,12 @@ impl fmt::Debug for Steps {
 ///
 /// # Examples
 /// ```
-/// use kubegc_controllers::{End, Response, Step, Steps};
+/// use kubegc_controllers::{End, Key, Response, Step, Steps};
 /// use kubegc_core::{ObjectMeta, record::{ObjectId, Record, Resource}};
 ///
 /// let pod = ObjectId::new(Resource::Pods, &ObjectMeta::new("shop", "web-0", "u-1"));
 /// let steps = Steps::new(pod, |port| async move {
-///     match port.get(Resource::Nodes, &"".into(), &"a".into()).await {
+///     match port.get(Resource::Nodes, Key::cluster("a")).await {
 ///         Ok(_) => End::Done,
 ///         Err(error) => End::failed(error),
 ///     }
@@ -470,8 +458,7 @@ impl End {
     pub(crate) fn stale(object: &ObjectId, found: Record) -> Self {
         Self::Stale(vec![Found {
             resource: object.resource,
-            namespace: Arc::clone(&object.namespace),
-            name: Arc::clone(&object.name),
+            key: Key::from(object),
             record: Some(found),
         }])
     }
@@ -483,10 +470,8 @@ impl End {
 pub struct Found {
     /// The resource.
     pub resource: Resource,
-    /// Namespace; empty for cluster-scoped resources.
-    pub namespace: Arc<str>,
-    /// Name.
-    pub name: Arc<str>,
+    /// Namespace and name.
+    pub key: Key,
     /// The object; `None` if it does not exist.
     pub record: Option<Record>,
 }

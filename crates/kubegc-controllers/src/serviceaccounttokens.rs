@@ -185,14 +185,11 @@ impl Controller for ServiceAccountTokens {
             None => cx.cache.require_in(Resource::ServiceAccounts, &id.namespace)?,
         }
         let options = cx.wire.options(DeleteOptions::default(), &record.meta, Sent::Uid);
-        let (id, uid, key) = (id.clone(), Arc::clone(uid), Arc::new(key));
+        let (id, uid) = (id.clone(), Arc::clone(uid));
         Ok(Decision::steps(Steps::new(id.clone(), move |port| {
-            let (id, uid, key, options) = (id.clone(), Arc::clone(&uid), Arc::clone(&key), options.clone());
+            let (id, uid, key, options) = (id.clone(), Arc::clone(&uid), key.clone(), options.clone());
             async move {
-                match port
-                    .get(Resource::ServiceAccounts, &key.namespace, &key.name)
-                    .await
-                {
+                match port.get(Resource::ServiceAccounts, key).await {
                     Ok(account) if is_same(&account, &uid) => {
                         return End::Kept(Reason::new("AccountExists", "its ServiceAccount exists"));
                     }

@@ -33,8 +33,8 @@ use kubegc_core::{
 
 use crate::{
     Action, Cache, Change, Context, Controller, Deadlines, Decision, Index, Info, Key, Missing, OnError,
-    Reason, Sent, Timing, controller::read, podgc::OUT_OF_SERVICE_TAINT, release::OUT_OF_SERVICE,
-    storage::PODS_BY_CLAIM,
+    Reason, Sent, Timing, controller::read, persistentvolume::claim_key, podgc::OUT_OF_SERVICE_TAINT,
+    release::OUT_OF_SERVICE, storage::PODS_BY_CLAIM,
 };
 
 /// Time that a volume may stay mounted on a node that is not ready.
@@ -75,7 +75,7 @@ static VOLUMES_BY_CLAIM: Index =
             .persistent_volume()
             .and_then(|volume| volume.claim_ref.known())
             .and_then(Option::as_ref);
-        keys.extend(claim.map(|claim| Key::new(Arc::clone(&claim.namespace), Arc::clone(&claim.name))));
+        keys.extend(claim.map(claim_key));
     });
 /// Pods that may use a volume on a node, because that was not read, by namespace.
 static UNREAD: Index = Index::new(
@@ -121,7 +121,7 @@ fn is_used(
     let Some(claim) = read(&volume.claim_ref, volume_id, "spec.claimRef")? else {
         return Ok(false);
     };
-    let key = Key::new(Arc::clone(&claim.namespace), Arc::clone(&claim.name));
+    let key = claim_key(claim);
     let mut missing = None;
     for record in cx.cache.indexed_records(&PODS_BY_CLAIM, &key) {
         let id = record.id(Resource::Pods);

@@ -157,8 +157,7 @@ fn an_action_reads_first_and_stops_at_an_error() {
     };
     let absent = Read::Absent {
         resource: Resource::Jobs,
-        namespace: "shop".into(),
-        name: "b".into(),
+        key: Key::new("shop", "b"),
     };
     let deleting = || {
         action()
@@ -330,7 +329,7 @@ fn a_response_to_another_request_is_an_error_or_unknown() {
         message: "the response does not belong to the request".to_owned(),
     };
     let get = |port: Port| async move {
-        let read = port.get(Resource::Jobs, &"shop".into(), &"x".into()).await;
+        let read = port.get(Resource::Jobs, Key::new("shop", "x")).await;
         read.map_or_else(|error| error.to_string(), |record| record.meta.name.to_string())
     };
     let found = Response::Object(Box::new(Record::metadata_only(meta("x"))));
@@ -383,8 +382,7 @@ fn ends_reasons_and_missing_facts_are_text() {
     };
     let found = Found {
         resource: Resource::Jobs,
-        namespace: "shop".into(),
-        name: "a".into(),
+        key: Key::new("shop", "a"),
         record: None,
     };
     for (end, text) in [

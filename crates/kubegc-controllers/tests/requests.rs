@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kubegc_controllers::{
-    EventRequest, FieldChange, Form, Operation, Request, Sent, Wire, Write, preconditions,
+    EventRequest, FieldChange, Form, Key, Operation, Request, Sent, Wire, Write, preconditions,
 };
 use kubegc_core::{
     ApiResource, DeleteOptions, ObjectMeta, PatchType, Preconditions, Scope, StoreError, Timestamp,
@@ -37,7 +37,7 @@ fn requests_have_texts_objects_and_effects() {
         "widgets",
         Scope::Namespaced,
     ));
-    let (namespace, name): (Arc<str>, Arc<str>) = ("shop".into(), "report".into());
+    let namespace: Arc<str> = "shop".into();
     let event = EventRequest {
         object: object(),
         is_warning: false,
@@ -48,13 +48,11 @@ fn requests_have_texts_objects_and_effects() {
     let requests = [
         Request::Get {
             resource: Resource::Jobs,
-            namespace: namespace.clone(),
-            name: name.clone(),
+            key: Key::new("shop", "report"),
         },
         Request::Get {
             resource: Resource::Nodes,
-            namespace: "".into(),
-            name: "n1".into(),
+            key: Key::cluster("n1"),
         },
         Request::List {
             resource: Resource::Pods,
@@ -88,8 +86,7 @@ fn requests_have_texts_objects_and_effects() {
         },
         Request::DeleteContent {
             resource: Arc::clone(&widgets),
-            namespace,
-            name,
+            key: Key::new(namespace, "report"),
             options: options(),
         },
     ];

@@ -142,11 +142,7 @@ fn deletions(cluster: &Cluster, manager: &Manager, task: Task, seeds: &mut Vec<u
     while let Sequenced::Perform { request, .. } = sequence.next(response.take()) {
         seeds.extend(touched(cluster, &request));
         response = Some(match request {
-            Request::Get {
-                resource,
-                namespace,
-                name,
-            } => match manager.cache().get(resource, &Key::new(namespace, name)) {
+            Request::Get { resource, key } => match manager.cache().get(resource, &key) {
                 Some(record) => Response::Object(Box::new(record.clone())),
                 None => Response::Failed(StoreError::NotFound),
             },
@@ -227,11 +223,9 @@ fn sets_not_in_dump(cluster: &Cluster, controllers: &[Arc<dyn Controller>]) -> O
 fn touched(cluster: &Cluster, request: &Request) -> Vec<u32> {
     let mut found = Vec::new();
     match request {
-        Request::Get {
-            resource,
-            namespace,
-            name,
-        } => found.extend(cluster.by_name(*resource, namespace, name)),
+        Request::Get { resource, key } => {
+            found.extend(cluster.by_name(*resource, &key.namespace, &key.name));
+        }
         Request::Write(Write { changes, .. }) => {
             for change in changes {
                 if let FieldChange::OwnerReferences(references) = change {

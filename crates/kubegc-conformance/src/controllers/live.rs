@@ -357,12 +357,8 @@ impl<'c> Live<'c> {
 
     fn perform(&mut self, request: Request) -> Response {
         match request {
-            Request::Get {
-                resource,
-                namespace,
-                name,
-            } => {
-                let call = call("get", resource, &namespace, &name);
+            Request::Get { resource, key } => {
+                let call = call("get", resource, &key.namespace, &key.name);
                 match self.server.handle(&call) {
                     Ok(object) => match self.record(resource, &object) {
                         Ok(record) => Response::Object(Box::new(record)),
@@ -422,11 +418,10 @@ impl<'c> Live<'c> {
             }
             Request::DeleteContent {
                 resource,
-                namespace,
-                name,
+                key,
                 options,
             } => {
-                let mut call = content_call("delete", &resource, &namespace, &name);
+                let mut call = content_call("delete", &resource, &key.namespace, &key.name);
                 call.options = wire_options(&options);
                 self.send(&call, "")
             }

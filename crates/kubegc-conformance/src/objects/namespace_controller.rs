@@ -132,8 +132,7 @@ impl NamespaceController {
         let mut cache = Cache::new([Resource::Namespaces], []);
         let get = Request::Get {
             resource: Resource::Namespaces,
-            namespace: "".into(),
-            name: name.as_str().into(),
+            key: key.clone(),
         };
         let namespace = match self.requests.perform(server, &get) {
             Response::Object(namespace) => Some(*namespace),

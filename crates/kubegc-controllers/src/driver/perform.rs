@@ -9,7 +9,7 @@ use kubegc_core::{
 };
 
 use super::{Outside, Resources};
-use crate::{DocumentError, Documents, Form, Request, Response, Write};
+use crate::{DocumentError, Documents, Form, Key, Request, Response, Write};
 
 /// Performs requests over an API server and the systems outside of it.
 ///
@@ -40,12 +40,8 @@ impl Performer<'_> {
     /// Performs one request.
     pub async fn perform(&self, request: &Request) -> Response {
         let response = match request {
-            Request::Get {
-                resource,
-                namespace,
-                name,
-            } => self
-                .read(*resource, namespace, name)
+            Request::Get { resource, key } => self
+                .read(*resource, key)
                 .await
                 .map(|(_, record)| Response::Object(Box::new(record))),
             Request::List { resource, namespace } => self.list(*resource, namespace).await,
@@ -85,14 +81,13 @@ impl Performer<'_> {
             } => done(self.store.delete_collection(resource, namespace, options).await),
             Request::DeleteContent {
                 resource,
-                namespace,
-                name,
+                key,
                 options,
             } => {
                 let address = Address {
                     resource,
-                    namespace,
-                    name,
+                    namespace: &key.namespace,
+                    name: &key.name,
                 };
                 done(self.store.delete(address, options).await)
             }
@@ -101,15 +96,11 @@ impl Performer<'_> {
     }
 
     /// Reads a whole object.
-    async fn read(
-        &self,
-        resource: Resource,
-        namespace: &str,
-        name: &str,
-    ) -> Result<(Vec<u8>, Record), StoreError> {
+    async fn read(&self, resource: Resource, key: &Key) -> Result<(Vec<u8>, Record), StoreError> {
+        let name = &*key.name;
         let address = Address {
             resource: self.resources.find(resource)?,
-            namespace,
+            namespace: &key.namespace,
             name,
         };
         let document = self.store.get_object(address).await?;
@@ -121,9 +112,7 @@ impl Performer<'_> {
 
     /// Reads the object of this identity.
     async fn document(&self, object: &ObjectId) -> Result<Vec<u8>, StoreError> {
-        let (document, record) = self
-            .read(object.resource, &object.namespace, &object.name)
-            .await?;
+        let (document, record) = self.read(object.resource, &Key::from(object)).await?;
         if record.meta.uid == object.uid {
             Ok(document)
         } else {
@@ -146,8 +135,7 @@ impl Performer<'_> {
 
     async fn write(&self, write: &Write) -> Result<Response, StoreError> {
         let Write { object, .. } = write;
-        let read = self.read(object.resource, &object.namespace, &object.name).await;
-        let (document, record) = read?;
+        let (document, record) = self.read(object.resource, &Key::from(object)).await?;
         write.check(&record.meta)?;
         let address = self.address(object)?;
         // The finalize subresource of namespaces does not support patches.

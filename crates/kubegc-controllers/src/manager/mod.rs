@@ -416,7 +416,7 @@ impl Manager {
     /// The cached object; `None` if another object has its name.
     #[must_use]
     pub fn record(&self, object: &ObjectId) -> Option<&Record> {
-        let key = Key::new(Arc::clone(&object.namespace), Arc::clone(&object.name));
+        let key = Key::from(object);
         let record = self.cache.get(object.resource, &key);
         record.filter(|record| record.meta.uid == object.uid)
     }
@@ -678,7 +678,7 @@ impl Manager {
 
     /// Processes a response of the cloud provider.
     fn handle_cloud_response(&mut self, node: &ObjectId, response: &CloudResponse) {
-        let key = Key::new(Arc::clone(&node.namespace), Arc::clone(&node.name));
+        let key = Key::from(node);
         let waiting: Vec<Unit> = self
             .cloud_queries
             .iter()

@@ -207,8 +207,11 @@ impl Manager {
         let mut is_known = true;
         for found in found {
             is_known &= self.cache.has(found.resource);
-            let key = Key::new(found.namespace, found.name);
-            self.change(found.resource, &key, found.record.map(std::borrow::Cow::Owned));
+            self.change(
+                found.resource,
+                &found.key,
+                found.record.map(std::borrow::Cow::Owned),
+            );
         }
         let last: Option<Timestamp> = self.stale_at.insert(unit.clone(), self.now);
         if is_known && last != Some(self.now) {

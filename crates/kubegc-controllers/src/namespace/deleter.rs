@@ -13,7 +13,7 @@ use super::{
     not_deleted,
 };
 use crate::{
-    End, FieldChange, Form, Missing, Port, Reason, Sent, Wire, Write,
+    End, FieldChange, Form, Key, Missing, Port, Reason, Sent, Wire, Write,
     controller::{read, whole},
 };
 
@@ -76,7 +76,8 @@ impl Deleter {
     }
 
     async fn get(&self) -> Result<Live, End> {
-        let record = self.port.get(Resource::Namespaces, &"".into(), &self.name).await;
+        let key = Key::cluster(Arc::clone(&self.name));
+        let record = self.port.get(Resource::Namespaces, key).await;
         let live = record.map(Live::new).map_err(ended_by)?;
         live.map_err(End::Unknown)
     }
@@ -309,11 +310,8 @@ impl Deleter {
         for item in self.list(resource).await?.unwrap_or_default() {
             let options = DeleteOptions::policy(PropagationPolicy::Background);
             let options = self.wire.options(options, &item, Sent::Nothing);
-            match self
-                .port
-                .delete_content(resource, &self.name, &item.name, options)
-                .await
-            {
+            let key = Key::new(Arc::clone(&self.name), Arc::clone(&item.name));
+            match self.port.delete_content(resource, key, options).await {
                 Err(error) if !is_unsupported(&error) => {
                     return Err(self.problem(&resource.qualified_resource(), error));
                 }

@@ -208,7 +208,7 @@ fn bound() -> Reason {
     Reason::new("Bound", "it is bound to its claim")
 }
 
-fn claim_key(claim: &ClaimRef) -> Key {
+pub(crate) fn claim_key(claim: &ClaimRef) -> Key {
     Key::new(Arc::clone(&claim.namespace), Arc::clone(&claim.name))
 }
 

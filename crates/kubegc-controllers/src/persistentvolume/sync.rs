@@ -122,8 +122,8 @@ impl Sync {
             None if self.read(volume)?.is_settled() => return Ok(None),
             Some(_) | None => {}
         }
-        let (resource, namespace) = (Resource::PersistentVolumeClaims, &claim_ref.namespace);
-        match port.get(resource, namespace, &claim_ref.name).await {
+        let resource = Resource::PersistentVolumeClaims;
+        match port.get(resource, claim_key(claim_ref)).await {
             Ok(claim) if claim.meta.uid.is_empty() => Err(End::Unknown(Missing::metadata(resource, &claim))),
             Ok(claim) => Ok(Some(claim).filter(|claim| claim.meta.uid == claim_ref.uid)),
             Err(StoreError::NotFound) => Ok(None),

@@ -1,7 +1,5 @@
 //! Objects as lines of text, caches of them, and decisions as lines of text.
 
-use std::sync::Arc;
-
 use kubegc_controllers::{
     Cache, Change, Context, Controller, Deadlines, Decision, Documents, End, FieldChange, Guard, Key,
     Operated, Plugin, Request, Response, Step, Steps, Wire,
@@ -332,11 +330,7 @@ pub(crate) fn play(steps: &Steps, mut respond: impl FnMut(&Request) -> Response)
 /// operations on storage succeed.
 pub(crate) fn from_cache(cache: &Cache) -> impl FnMut(&Request) -> Response {
     |request| match request {
-        Request::Get {
-            resource,
-            namespace,
-            name,
-        } => match cache.get(*resource, &Key::new(namespace.clone(), name.clone())) {
+        Request::Get { resource, key } => match cache.get(*resource, key) {
             Some(record) => Response::Object(Box::new(record.clone())),
             None => Response::Failed(StoreError::NotFound),
         },
@@ -356,7 +350,7 @@ pub(crate) fn write(cache: &mut Cache, request: &Request, now: Timestamp) -> Res
     let Some(object) = request.object() else {
         return Response::Done;
     };
-    let key = Key::new(Arc::clone(&object.namespace), Arc::clone(&object.name));
+    let key = Key::from(object);
     let Some(mut record) = cache.get(object.resource, &key).cloned() else {
         return Response::Failed(StoreError::NotFound);
     };

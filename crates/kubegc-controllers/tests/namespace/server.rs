@@ -198,8 +198,8 @@ impl Server {
                 Response::Metadata(items.map(|item| item.meta.clone()).collect())
             }
             Request::DeleteCollection { resource, .. } => self.delete(&of(resource), |_| true),
-            Request::DeleteContent { resource, name, .. } => {
-                self.delete(&of(resource), |item| item.name == *name)
+            Request::DeleteContent { resource, key, .. } => {
+                self.delete(&of(resource), |item| item.name == key.name)
             }
             Request::Write(write) => self.write(write),
             other => panic!("{other} is none of the namespace controller's"),
@@ -280,8 +280,8 @@ pub(crate) fn line(request: &Request) -> String {
         Request::List { .. } => "list-whole pods".to_owned(),
         Request::ListContent { resource, .. } => format!("list {}", resource.qualified_resource()),
         Request::DeleteCollection { resource, .. } => format!("delete-all {}", resource.qualified_resource()),
-        Request::DeleteContent { resource, name, .. } => {
-            format!("delete {} {name}", resource.qualified_resource())
+        Request::DeleteContent { resource, key, .. } => {
+            format!("delete {} {}", resource.qualified_resource(), key.name)
         }
         Request::Write(Write { changes, .. }) => match changes.as_slice() {
             [FieldChange::Phase(phase)] => format!("phase namespace {phase}"),
