@@ -83,20 +83,13 @@ impl<C: Controller> BatchPlanner<C> {
             };
             let decision = self.controller.reconcile(&cx, key);
             plan.actions.extend(decision.actions);
-            plan.kept.extend(
-                decision
-                    .kept
-                    .into_iter()
-                    .map(|kept| judged(kept, Judgement::Kept)),
-            );
-            plan.kept.extend(
-                decision
-                    .unknown
-                    .into_iter()
-                    .map(|kept| judged(kept, Judgement::Unknown)),
-            );
+            let kept = decision.kept.into_iter();
+            plan.kept.extend(kept.map(|kept| judged(kept, Judgement::Kept)));
+            let unknown = decision.unknown.into_iter();
+            plan.kept
+                .extend(unknown.map(|unknown| judged(unknown, Judgement::Unknown)));
             if let Some(query) = decision.cloud_query {
-                let missing = Missing::outside(format!("whether the cloud provider has {}", query.node));
+                let missing = Missing::not_queried(&query.node);
                 plan.kept.push(Kept {
                     object: query.node,
                     reason: Judgement::Unknown(missing),

@@ -142,6 +142,11 @@ impl Missing {
         }
     }
 
+    /// The cloud provider was not queried about a node.
+    pub(crate) fn not_queried(node: &ObjectId) -> Self {
+        Self::outside(format!("whether the cloud provider has {node}"))
+    }
+
     /// The list of a resource failed with this error, or was never made.
     #[must_use]
     pub fn list(resource: Resource, error: &StoreError) -> Self {

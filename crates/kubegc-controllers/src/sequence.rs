@@ -100,10 +100,7 @@ impl Port {
     }
 
     /// Lists the metadata of all objects of a resource in a namespace.
-    ///
-    /// # Errors
-    /// The error of the API server.
-    pub async fn list_content(
+    pub(crate) async fn list_content(
         &self,
         resource: &Arc<ApiResource>,
         namespace: &Arc<str>,
@@ -127,10 +124,7 @@ impl Port {
     }
 
     /// Deletes all objects of a resource in a namespace.
-    ///
-    /// # Errors
-    /// The error of the API server.
-    pub async fn delete_collection(
+    pub(crate) async fn delete_collection(
         &self,
         resource: &Arc<ApiResource>,
         namespace: &Arc<str>,
@@ -145,10 +139,7 @@ impl Port {
     }
 
     /// Deletes one object of any resource.
-    ///
-    /// # Errors
-    /// The error of the API server.
-    pub async fn delete_content(
+    pub(crate) async fn delete_content(
         &self,
         resource: &Arc<ApiResource>,
         key: Key,
@@ -180,10 +171,7 @@ impl Port {
     }
 
     /// Reads which resources are served.
-    ///
-    /// # Errors
-    /// The error of the API server.
-    pub async fn discover(&self) -> Result<Arc<Discovered>, StoreError> {
+    pub(crate) async fn discover(&self) -> Result<Arc<Discovered>, StoreError> {
         match self.send(Request::Discover).await {
             Response::Discovered(discovered) => Ok(discovered),
             other => Err(failure(other)),
@@ -207,7 +195,7 @@ impl Port {
     }
 
     /// Deletes or recycles the storage behind a volume.
-    pub async fn operate(&self, volume: ObjectId, operation: Operation) -> Operated {
+    pub(crate) async fn operate(&self, volume: ObjectId, operation: Operation) -> Operated {
         match self.send(Request::Operate { volume, operation }).await {
             Response::Operation(operated) => operated,
             Response::Done => Operated::Done,

@@ -39,46 +39,52 @@ impl fmt::Debug for Performer<'_> {
 impl Performer<'_> {
     /// Performs one request.
     pub async fn perform(&self, request: &Request) -> Response {
-        let response = match request {
-            Request::Get { resource, key } => self
-                .read(*resource, key)
-                .await
-                .map(|(_, record)| Response::Object(Box::new(record))),
-            Request::List { resource, namespace } => self.list(*resource, namespace).await,
-            Request::Delete { object, options } => match self.address(object) {
-                Ok(address) => done(self.store.delete(address, options).await),
-                Err(error) => Err(error),
-            },
-            Request::Write(write) => self.write(write).await,
-            Request::Event(event) => done(self.outside.record(event).await),
-            Request::FindPlugin { volume, operation } => match self.document(volume).await {
-                Ok(document) => {
-                    let plugin = self.outside.find_plugin(volume, &document, *operation).await;
-                    Ok(Response::Plugin(plugin))
-                }
-                Err(error) => Err(error),
-            },
-            Request::QueryGuard { volume } => match self.document(volume).await {
-                Ok(document) => Ok(Response::Guard(self.outside.may_delete(volume, &document).await)),
-                Err(error) => Err(error),
-            },
-            Request::Operate { volume, operation } => match self.document(volume).await {
-                Ok(document) => {
-                    let operated = self.outside.operate(volume, &document, *operation).await;
-                    Ok(Response::Operation(operated))
-                }
-                Err(error) => Err(error),
-            },
-            Request::Discover => self.discover().await,
+        self.try_perform(request).await.unwrap_or_else(Response::Failed)
+    }
+
+    async fn try_perform(&self, request: &Request) -> Result<Response, StoreError> {
+        let outside = self.outside;
+        Ok(match request {
+            Request::Get { resource, key } => {
+                let (_, record) = self.read(*resource, key).await?;
+                Response::Object(Box::new(record))
+            }
+            Request::List { resource, namespace } => self.list(*resource, namespace).await?,
+            Request::Delete { object, options } => {
+                self.store.delete(self.address(object)?, options).await?;
+                Response::Done
+            }
+            Request::Write(write) => self.write(write).await?,
+            Request::Event(event) => {
+                outside.record(event).await?;
+                Response::Done
+            }
+            Request::FindPlugin { volume, operation } => {
+                let document = self.document(volume).await?;
+                Response::Plugin(outside.find_plugin(volume, &document, *operation).await)
+            }
+            Request::QueryGuard { volume } => {
+                let document = self.document(volume).await?;
+                Response::Guard(outside.may_delete(volume, &document).await)
+            }
+            Request::Operate { volume, operation } => {
+                let document = self.document(volume).await?;
+                Response::Operation(outside.operate(volume, &document, *operation).await)
+            }
+            Request::Discover => self.discover().await?,
             Request::ListContent { resource, namespace } => {
-                let list = self.store.list(resource, Some(namespace)).await;
-                list.map(|list| Response::Metadata(list.items.into_iter().map(SharedMeta::from).collect()))
+                let list = self.store.list(resource, Some(namespace)).await?;
+                Response::Metadata(list.items.into_iter().map(SharedMeta::from).collect())
             }
             Request::DeleteCollection {
                 resource,
                 namespace,
                 options,
-            } => done(self.store.delete_collection(resource, namespace, options).await),
+            } => {
+                let store = self.store;
+                store.delete_collection(resource, namespace, options).await?;
+                Response::Done
+            }
             Request::DeleteContent {
                 resource,
                 key,
@@ -89,10 +95,10 @@ impl Performer<'_> {
                     namespace: &key.namespace,
                     name: &key.name,
                 };
-                done(self.store.delete(address, options).await)
+                self.store.delete(address, options).await?;
+                Response::Done
             }
-        };
-        response.unwrap_or_else(Response::Failed)
+        })
     }
 
     /// Reads a whole object.
@@ -180,10 +186,6 @@ impl Performer<'_> {
             name: &object.name,
         })
     }
-}
-
-fn done<T>(result: Result<T, StoreError>) -> Result<Response, StoreError> {
-    result.map(|_| Response::Done)
 }
 
 fn unreadable(what: &str, error: &DocumentError) -> StoreError {

@@ -614,7 +614,7 @@ impl Manager {
         if let Some(query) = cloud_query.as_ref().filter(|_| is_simulation) {
             unknown.push(Kept {
                 object: query.node.clone(),
-                reason: not_queried(&query.node),
+                reason: Missing::not_queried(&query.node),
             });
         }
         self.record_unknown(&unit, unknown);
@@ -706,8 +706,4 @@ impl Manager {
             self.queue.end(&unit, Outcome::Neither);
         }
     }
-}
-
-fn not_queried(node: &ObjectId) -> Missing {
-    Missing::outside(format!("whether the cloud provider has {node}"))
 }

@@ -91,9 +91,7 @@ impl NamespaceController {
             follows_discovery_order: false,
         }
     }
-}
 
-impl NamespaceController {
     /// One sync over a terminating namespace. `now` determines how long pods are waited for, and the times of
     /// the conditions.
     #[must_use]
