@@ -1,14 +1,6 @@
 //! Deletes nodes that no longer exist in the cloud, and taints those that are shut down there.
 //!
-//! | rule | behavior |
-//! |---|---|
-//! | [L8.1](crate::rules#l8-1) | a node whose `Ready` condition is true loses the shutdown taint, without a query to the cloud provider |
-//! | [L8.2](crate::rules#l8-2) | a young node that no cloud provider has initialized is kept: a hardening, off by default |
-//! | [L8.3](crate::rules#l8-3) | an error of the cloud provider keeps the node |
-//! | [L8.4](crate::rules#l8-4) | for a node that does not exist in the cloud: an Event, then DELETE without preconditions |
-//! | [L8.4](crate::rules#l8-4) | an error of that is logged and, since 1.31, recorded as an Event |
-//! | [L8.5](crate::rules#l8-5) | a node that is shut down in the cloud gets the taint; "not implemented" counts as running |
-//! | [L8.6](crate::rules#l8-6) | taints, workloads and `spec.unschedulable` do not protect a node |
+//! The rules are [L8.1](crate::rules#l8-1) to [L8.6](crate::rules#l8-6).
 //!
 //! [`Decision::cloud_query`] queries the cloud provider. A taint is written as upstream does it: the node
 //! is read, patched, and read again after a conflict, up to five times.

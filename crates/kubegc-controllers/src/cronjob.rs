@@ -1,16 +1,6 @@
 //! Deletes the oldest finished Jobs of CronJobs beyond their history limits.
 //!
-//! | rule | behavior |
-//! |---|---|
-//! | [L3.1](crate::rules#l3-1) | a limit that is not set keeps all Jobs of its class |
-//! | [L3.2](crate::rules#l3-2) | its Jobs are those of the namespace whose controller has its name; before 1.21 see [`groups_by_uid`] |
-//! | [L3.3](crate::rules#l3-3) | the first true `Complete` or `Failed` condition decides the class; other Jobs are kept |
-//! | [L3.4](crate::rules#l3-4) | by `status.startTime`, then by name; Jobs that never started are deleted last |
-//! | [L3.5](crate::rules#l3-5) | Jobs that are being deleted count, and may be chosen again |
-//! | [L3.6](crate::rules#l3-6) | DELETE with propagation `Background`, then an Event on the CronJob; errors do not stop the next one |
-//! | [L3.7](crate::rules#l3-7) | successful Jobs first, then failed ones; at the end they are removed from `status.active` |
-//! | [L3.8](crate::rules#l3-8) | suspended CronJobs and CronJobs that are being deleted are no exception |
-//! | [L3.9](crate::rules#l3-9) | no timer: a CronJob is reconciled when it or one of its Jobs changes |
+//! The rules are [L3.1](crate::rules#l3-1) to [L3.9](crate::rules#l3-9).
 //!
 //! Not modelled: reconciles at the times of the schedule. Beyond upstream: a negative limit, which the API
 //! server refuses and which ends upstream's process, keeps all Jobs; with [`Wire::Strict`] the CronJob is
@@ -26,8 +16,6 @@
 //! in `cronjob_controllerv2.go`; before 1.21
 //! [`groupJobsByParent`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/pkg/controller/cronjob/utils.go)
 //! in `utils.go`.
-//!
-//! [`groups_by_uid`]: CronJobHistory::groups_by_uid
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 

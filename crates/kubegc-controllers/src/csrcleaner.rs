@@ -1,18 +1,6 @@
 //! Deletes CertificateSigningRequests that are settled, abandoned, or whose certificate has expired.
 //!
-//! | rule | behavior |
-//! |---|---|
-//! | [L4.1](crate::rules#l4-1) | a time is older than an age only if it exceeds it; a time that is not set never is |
-//! | [L4.2](crate::rules#l4-2) | a request is issued when `status.certificate` is not empty (until 1.18: when it is set) |
-//! | [L4.3](crate::rules#l4-3) | issued requests are deleted 1 h after their approval, denied and failed ones 1 h after that |
-//! | [L4.3](crate::rules#l4-3) | requests without a condition are deleted 24 h after their creation |
-//! | [L4.3](crate::rules#l4-3) | approved requests are deleted when their certificate has expired |
-//! | [L4.4](crate::rules#l4-4) | a condition counts from `lastUpdateTime`, whatever its status is |
-//! | [L4.5](crate::rules#l4-5) | the first certificate of the first PEM block decides |
-//! | [L4.6](crate::rules#l4-6) | a certificate that cannot be parsed does not expire |
-//! | [L4.6](crate::rules#l4-6) | until 1.20.9 and 1.21.3 its request is skipped |
-//! | [L4.7](crate::rules#l4-7) | since about 1.35, requests that were never issued are deleted 24 h after their approval |
-//! | [L4.8](crate::rules#l4-8) | DELETE without preconditions; errors are logged |
+//! The rules are [L4.1](crate::rules#l4-1) to [L4.8](crate::rules#l4-8).
 //!
 //! A request that is being deleted is not deleted again. Upstream does so in each sync, without an effect.
 //!

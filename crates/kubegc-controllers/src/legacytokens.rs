@@ -3,15 +3,7 @@
 //! An unused token is first labelled as invalid since today; the API server then refuses it. After a further
 //! period it is deleted. Until then removing the label makes it valid again.
 //!
-//! | rule | behavior |
-//! |---|---|
-//! | [L11.1](crate::rules#l11-1), [L11.2](crate::rules#l11-2) | nothing is done before uses have been tracked for a period |
-//! | [L11.3](crate::rules#l11-3) | kept: other Secrets, and tokens that are being deleted, or were created or used within the period |
-//! | [L11.4](crate::rules#l11-4) | kept, unless the ServiceAccount exists, has the uid that the token names, and lists the token |
-//! | [L11.5](crate::rules#l11-5) | kept while a pod of the namespace, in any phase, references it |
-//! | [L11.6](crate::rules#l11-6) | without the label of the last use it was not used since tracking started |
-//! | [L11.7](crate::rules#l11-7) | labelled if it has no valid `invalid-since` label, deleted once that day is a period ago |
-//! | [L11.8](crate::rules#l11-8) | no Events |
+//! The rules are [L11.1](crate::rules#l11-1) to [L11.8](crate::rules#l11-8).
 //!
 //! Labels contain days in UTC. A period counts from the end of its day.
 //!

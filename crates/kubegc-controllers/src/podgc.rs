@@ -1,26 +1,8 @@
 //! Deletes terminated pods above a threshold, pods of nodes that are out of service or no longer exist, and
 //! terminating pods that were never scheduled.
 //!
-//! One sync covers all pods, so the controller has one key. It has four parts:
-//!
-//! | rule | behavior |
-//! |---|---|
-//! | [L1.1](crate::rules#l1-1) | the order is terminated, out of service (since 1.26), orphaned, unscheduled |
-//! | [L1.1](crate::rules#l1-1) | an incomplete list of pods or nodes ends the sync |
-//! | [L1.2](crate::rules#l1-2) | a pod that two parts choose is acted on twice |
-//! | [L1.3](crate::rules#l1-3), [L1.7](crate::rules#l1-7) | terminated: any phase but Pending, Running and Unknown, being deleted or not |
-//! | [L1.4](crate::rules#l1-4) | as many are deleted as there are above the threshold |
-//! | [L1.5](crate::rules#l1-5), [L1.6](crate::rules#l1-6) | evicted pods come first (since 1.27), then the order is by creation time and name |
-//! | [L1.8](crate::rules#l1-8), [L1.9](crate::rules#l1-9) | out of service: it is being deleted on a node that is not ready and has this [taint] |
-//! | [L1.10](crate::rules#l1-10), [L1.13](crate::rules#l1-13) | orphaned: a missing node is put into quarantine for 40 s; the earlier end counts |
-//! | [L1.11](crate::rules#l1-11) | after that it is read live, once for all its pods |
-//! | [L1.11](crate::rules#l1-11) | in the same sync it is put into quarantine again, whatever the read finds |
-//! | [L1.12](crate::rules#l1-12) | NotFound: all its pods are deleted |
-//! | [L1.14](crate::rules#l1-14) | unscheduled: the pod is being deleted and has no node |
-//! | [L1.15](crate::rules#l1-15), [L1.17](crate::rules#l1-17) | a pod without a final phase is first patched to Failed (since 1.26); an error keeps it |
-//! | [L1.16](crate::rules#l1-16) | orphans get the condition `DisruptionTarget` with it, with `observedGeneration` since 1.34 |
-//! | [L1.18](crate::rules#l1-18) | DELETE with grace period 0, without preconditions; errors are logged |
-//! | [L1.19](crate::rules#l1-19) | before 1.26 pods are deleted without a patch |
+//! One sync covers all pods, so the controller has one key.
+//! The rules are [L1.1](crate::rules#l1-1) to [L1.19](crate::rules#l1-19).
 //!
 //! A pod whose metadata or phase was not read may be terminated, and one without a creation time, which the
 //! API server always sets, has no known place in the order. Those terminated pods are deleted that are
@@ -32,8 +14,6 @@
 //! here. Upstream also reads nodes whose pods no longer exist by then.
 //! Only 1.26.0 gives the condition also to orphans that have ended
 //! ([#115056](https://github.com/kubernetes/kubernetes/pull/115056)); that is not modelled.
-//!
-//! [taint]: OUT_OF_SERVICE_TAINT
 //!
 //! # Complexity
 //! O(n) for `n` pods, plus O(k log k) for the `k` terminated ones if they exceed the threshold.

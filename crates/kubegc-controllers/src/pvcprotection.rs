@@ -1,15 +1,7 @@
 //! Keeps persistent volume claims with a finalizer until no pod uses them.
 //!
-//! | rule | behavior |
-//! |---|---|
-//! | [L6.1](crate::rules#l6-1) | a claim that is not being deleted gets the finalizer; a claim that is being deleted is a candidate for its removal |
-//! | [L6.2](crate::rules#l6-2) | UPDATE with or without the finalizer; the other finalizers keep their order |
-//! | [L6.4](crate::rules#l6-4) | a scheduled pod uses the claims that its volumes name, in any phase, and its ephemeral claims, which it controls |
-//! | [L6.5](crate::rules#l6-5) | a pod that is being deleted with a grace period of 0 no longer uses its ephemeral claims |
-//! | [L6.6](crate::rules#l6-6) | a pod that is not scheduled uses no claim |
-//! | [L6.7](crate::rules#l6-7) | pods are looked up in the cache, then listed from the API server; a failed list is retried with backoff |
-//! | [L6.8](crate::rules#l6-8) | each failed update is retried with backoff |
-//! | [L6.9](crate::rules#l6-9) | changes of claims and pods trigger a reconcile |
+//! The rules are [L6.1](crate::rules#l6-1), [L6.2](crate::rules#l6-2) and
+//! [L6.4](crate::rules#l6-4) to [L6.9](crate::rules#l6-9).
 //!
 //! A pod whose volumes were not read may use any claim of its namespace, so nothing is decided about claims
 //! that are being deleted there.

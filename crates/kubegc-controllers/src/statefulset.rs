@@ -4,21 +4,7 @@
 //! Nothing is deleted here. A claim that is to be deleted with its StatefulSet, or with a pod that is scaled
 //! down, gets an owner reference to it, and loses the reference when that changes.
 //!
-//! | rule | behavior |
-//! |---|---|
-//! | [L7.1](crate::rules#l7-1) | a pod is scaled down when its ordinal is not in `[start, start + replicas)` |
-//! | [L7.2](crate::rules#l7-2) | a reference matches an object by API version, kind and name; with another uid it is stale |
-//! | [L7.3](crate::rules#l7-3) | the owner is the StatefulSet (`whenDeleted: Delete`) or a scaled-down pod (`whenScaled: Delete`) |
-//! | [L7.4](crate::rules#l7-4) | a claim with a stale reference is kept as it is; other claims are compared by uid with [L7.3](crate::rules#l7-3) |
-//! | [L7.5](crate::rules#l7-5) | unless all is retained, other controllers and stale references are unexpected |
-//! | [L7.6](crate::rules#l7-6) | references to StatefulSet and pod are replaced; none is added next to an unexpected controller |
-//! | [L7.6](crate::rules#l7-6) | nor is one added next to a reference with the same uid under another name |
-//! | [L7.7](crate::rules#l7-7) | an unexpected controller is reported by an Event, whenever a claim of the pod is written |
-//! | [L7.8](crate::rules#l7-8) | claims and pods that do not exist are skipped |
-//! | [L7.9](crate::rules#l7-9) | pods in range come first, by ordinal; then scaled-down pods, the highest ordinal first |
-//! | [L7.10](crate::rules#l7-10) | a claim that references a former pod blocks the next one, unless `whenScaled` is `Retain` |
-//! | [L7.11](crate::rules#l7-11) | a text other than `Retain` and `Delete`, be it empty, makes both halves `Retain` |
-//! | [L7.12](crate::rules#l7-12) | before 1.31 (and about 1.30.4, 1.29.8, 1.28.13) references match by uid, are not controller references, and there are no Events |
+//! The rules are [L7.1](crate::rules#l7-1) to [L7.12](crate::rules#l7-12).
 //!
 //! Not modelled: the creation and deletion of pods and claims, and that ordered StatefulSets wait for a pod
 //! to become ready before they proceed to the next one. Beyond upstream: with [`Wire::Strict`] the

@@ -1,16 +1,7 @@
 //! Deletes Jobs whose time to live after finishing has expired.
 //!
-//! | rule | behavior |
-//! |---|---|
-//! | [L2.1](crate::rules#l2-1) | only Jobs that are not being deleted, have `spec.ttlSecondsAfterFinished`, and have finished |
-//! | [L2.2](crate::rules#l2-2) | the time counts from `lastTransitionTime` of the first true `Complete` or `Failed` condition |
-//! | [L2.3](crate::rules#l2-3) | a Job has expired when no time remains; a TTL of 0 expires at once |
-//! | [L2.4](crate::rules#l2-4) | otherwise the key is requeued after exactly the time that remains |
-//! | [L2.5](crate::rules#l2-5) | a finish time in the future only delays the deletion |
-//! | [L2.6](crate::rules#l2-6) | an expired Job is read live and checked again |
-//! | [L2.7](crate::rules#l2-7) | DELETE with propagation `Foreground` and the uid as precondition |
-//! | [L2.8](crate::rules#l2-8) | every error of the delete is retried with backoff, NotFound included |
-//! | [L2.10](crate::rules#l2-10) | off before 1.21, where the feature gate `TTLAfterFinished` is alpha |
+//! The rules are [L2.1](crate::rules#l2-1) to [L2.8](crate::rules#l2-8), and
+//! [L2.10](crate::rules#l2-10).
 //!
 //! Without a transition time upstream fails and retries with backoff, although only a change of the Job can
 //! help. Here only a change reconciles the Job again.

@@ -1,20 +1,6 @@
 //! Deletes the content of terminating namespaces, and then the finalizer that keeps them.
 //!
-//! | rule | behavior |
-//! |---|---|
-//! | [L10.1](crate::rules#l10-1) | the namespace is marked `Terminating`, emptied, and loses `kubernetes` in `spec.finalizers` |
-//! | | a write that fails with a conflict is retried after a read, unless the uid has changed |
-//! | [L10.2](crate::rules#l10-2) | a failed discovery does not stop the sync, but keeps the namespace; a condition reports it |
-//! | [L10.3](crate::rules#l10-3) | the content: the namespaced resources with the verb `delete`, in their preferred versions |
-//! | [L10.4](crate::rules#l10-4) | DELETE of the collection, or of each object if that is not supported, then a list |
-//! | | a list that is not supported (404, 405, or without the verb) counts as empty |
-//! | [L10.5](crate::rules#l10-5) | the objects of the list are counted by resource and by finalizer: [`Remaining`] |
-//! | [L10.6](crate::rules#l10-6) | unfinished pods get their longest grace period, from the deletion of the namespace on |
-//! | [L10.7](crate::rules#l10-7) | if pods are deleted first, nothing else is deleted while any of them remains |
-//! | [L10.8](crate::rules#l10-8) | the conditions then still say that all content was removed (kubernetes #138208) |
-//! | [L10.9](crate::rules#l10-9) | errors are retried with backoff, remaining content after half of the estimate and a second |
-//! | [L10.10](crate::rules#l10-10) | the error of one resource does not stop the others |
-//! | [L10.11](crate::rules#l10-11) | conditions are written only if status, reason or message has changed |
+//! The rules are [L10.1](crate::rules#l10-1) to [L10.11](crate::rules#l10-11).
 //!
 //! Content that could not be discovered, deleted or listed keeps the namespace. Every sync sends the deletes
 //! again for objects that are already being deleted. In addition to its [`Info::permissions`], the controller
