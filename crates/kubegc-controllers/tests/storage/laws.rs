@@ -1,12 +1,12 @@
-//! Properties of plans and sequences for generated volumes, claims and pods.
+//! Properties of plans and sequences for generated volumes, claims and pods. The transcripts check the laws of
+//! all controllers.
 
 use kubegc_controllers::{
-    BatchPlanner, Cache, Controller, FINALIZER_CLAIM_PROTECTION, FINALIZER_EXTERNAL, FINALIZER_IN_TREE, Key,
-    Migration, Operated, PersistentVolumeBinder, Plugin, PvcProtection, Request, Response, Step, Storage,
-    Wire,
+    BatchPlanner, Cache, Controller, FINALIZER_EXTERNAL, FINALIZER_IN_TREE, Migration, Operated,
+    PersistentVolumeBinder, Plugin, Request, Response, Step, Wire,
 };
 use kubegc_core::{
-    KubernetesVersion, ObjectMeta, OwnerReference, Planner, StoreError, Timestamp,
+    ObjectMeta, Planner, StoreError, Timestamp,
     record::{
         Body, ClaimRef, Field, PersistentVolume, PersistentVolumeClaim, Pod, PodVolume, Record, Resource,
         VolumeAnnotations, VolumeSource,
@@ -191,154 +191,7 @@ fn requests<C: Controller + Clone>(controller: &C, cache: &Cache) -> Vec<(String
     plan.actions.iter().flat_map(of_action).collect()
 }
 
-/// The cluster after all requests of a plan have succeeded.
-fn apply_plan<C: Controller + Clone>(controller: &C, cache: &Cache) -> Cache {
-    let plan = BatchPlanner::new(controller.clone()).plan(cache, Timestamp::EPOCH);
-    let mut after = cache.clone();
-    for request in plan.actions.iter().flat_map(|action| &action.requests) {
-        let Some(object) = request.object() else { continue };
-        let key = Key::new(object.namespace.clone(), object.name.clone());
-        let Some(mut record) = after.get(object.resource, &key).cloned() else {
-            continue;
-        };
-        match request {
-            Request::Write(write) => write.changes.iter().for_each(|change| change.apply(&mut record)),
-            Request::Delete { .. } => {
-                after.put(object.resource, &key, None);
-                continue;
-            }
-            _ => continue,
-        }
-        after.put(object.resource, &key, Some(record));
-    }
-    after
-}
-
-/// Makes one fact unread.
-fn set_unread(record: &mut Record, fact: u8) {
-    match (record.body_mut(), fact) {
-        (Body::PersistentVolume(volume), 0) => volume.phase = Field::Unread,
-        (Body::PersistentVolume(volume), 1) => volume.reclaim_policy = Field::Unread,
-        (Body::PersistentVolume(volume), 2) => volume.claim_ref = Field::Unread,
-        (Body::PersistentVolume(volume), 3) => volume.annotations = Field::Unread,
-        (Body::PersistentVolume(volume), 4) => volume.volume_mode = Field::Unread,
-        (Body::PersistentVolumeClaim(claim), 0) => claim.volume_name = Field::Unread,
-        (Body::PersistentVolumeClaim(claim), 1) => claim.volume_mode = Field::Unread,
-        (Body::Pod(pod), 0) => pod.phase = Field::Unread,
-        (Body::Pod(pod), 1) => pod.volumes = Field::Unread,
-        (Body::Pod(pod), 2) => pod.node_name = Field::Unread,
-        (Body::Pod(pod), 4) => pod.containers_stopped = Field::Unread,
-        (Body::Pod(_), 3) => record.meta.uid = "".into(),
-        (body, 5) => *body = Body::Unread,
-        _ => {}
-    }
-}
-
-/// The cache of `records` in which one fact of the record at `at` is unread, or a list is incomplete.
-fn partial(controller: &dyn Controller, records: &[Object], at: usize, fact: u8) -> Cache {
-    let mut partial = cache(controller, records);
-    let lists = [Resource::PersistentVolumeClaims, Resource::Pods];
-    if let Some(resource) = lists.get(usize::from(fact).wrapping_sub(6)) {
-        let records: Vec<Record> = partial.records(*resource).skip(1).cloned().collect();
-        partial.replace(*resource, records);
-        partial.set_listed(*resource, Err(StoreError::Unlisted));
-        return partial;
-    }
-    let (resource, mut unread) = records[at % records.len()].clone();
-    let key = Key::from(&*unread.meta);
-    set_unread(&mut unread, fact);
-    partial.put(resource, &key, Some(unread));
-    partial
-}
-
-fn protected() -> impl Strategy<Value = Vec<Object>> {
-    let claims = vec((any::<bool>(), any::<bool>(), 0..4_u8), 1..6);
-    let pods = vec((0..8_u8, 0..3_u8, any::<[bool; 2]>()), 0..6);
-    (claims, pods).prop_map(|(claims, pods)| {
-        let mut records = Vec::new();
-        for (index, (is_deleting, has_finalizer, owner)) in claims.into_iter().enumerate() {
-            let mut meta = meta("shop", &format!("pod-{index}-data"), &format!("uid-{index}"));
-            meta.deletion_timestamp = is_deleting.then_some(Timestamp::EPOCH);
-            if has_finalizer {
-                meta.finalizers = vec![FINALIZER_CLAIM_PROTECTION.into()];
-            }
-            meta.owner_references.push(OwnerReference {
-                api_version: "v1".into(),
-                kind: "Pod".into(),
-                name: format!("pod-{owner}").into(),
-                uid: format!("uid-pod-{owner}").as_str().into(),
-                controller: Some(true),
-                block_owner_deletion: None,
-            });
-            let claim = Body::PersistentVolumeClaim(PersistentVolumeClaim::default());
-            records.push((Resource::PersistentVolumeClaims, Record::new(meta, claim)));
-        }
-        for (index, kind, [is_scheduled, is_shut_down]) in pods {
-            let source = match kind {
-                0 => VolumeSource::Claim(format!("pod-{index}-data").into()),
-                1 => VolumeSource::Ephemeral,
-                _ => VolumeSource::Other,
-            };
-            let (resource, mut pod) = pod_of(&format!("pod-{index}"), source, "Running");
-            if let (Body::Pod(body), false) = (pod.body_mut(), is_scheduled) {
-                body.node_name = Field::default();
-            }
-            if is_shut_down {
-                pod.meta.deletion_timestamp = Some(Timestamp::EPOCH);
-                pod.meta.deletion_grace_period_seconds = Some(0);
-            }
-            if records.iter().all(|(_, known)| known.meta.name != pod.meta.name) {
-                records.push((resource, pod));
-            }
-        }
-        records
-    })
-}
-
-fn is_subset(part: &[(String, String)], all: &[(String, String)]) -> bool {
-    part.iter().all(|request| all.contains(request))
-}
-
-fn reversed(records: &[Object]) -> Vec<Object> {
-    records.iter().rev().cloned().collect()
-}
-
 proptest! {
-    #[test]
-    fn the_order_of_objects_has_no_effect(records in clusters(), binder in binders(), protected in protected()) {
-        let plan = |records: &[Object]| requests(&binder, &cache(&binder, records));
-        prop_assert_eq!(plan(&records), plan(&reversed(&records)));
-        let controller = PvcProtection::new(KubernetesVersion::LATEST);
-        let plan = |records: &[Object]| requests(&controller, &cache(&controller, records));
-        prop_assert_eq!(plan(&protected), plan(&reversed(&protected)));
-    }
-
-    #[test]
-    fn a_second_plan_writes_nothing_but_events(records in clusters(), binder in binders(), protected in protected()) {
-        let after = apply_plan(&binder, &cache(&binder, &records));
-        let again = requests(&binder, &after);
-        let writes: Vec<_> = again.iter().filter(|(_, request)| !request.starts_with("record event")).collect();
-        prop_assert!(writes.is_empty(), "{:?}", writes);
-        let controller = PvcProtection::new(KubernetesVersion::LATEST);
-        let after = apply_plan(&controller, &cache(&controller, &protected));
-        prop_assert_eq!(requests(&controller, &after), vec![]);
-    }
-
-    #[test]
-    fn an_unread_fact_causes_no_request(records in clusters(), binder in binders(), protected in protected(), at in 0..20_usize, fact in 0..8_u8) {
-        let all = requests(&binder, &cache(&binder, &records));
-        let part = requests(&binder, &partial(&binder, &records, at, fact));
-        prop_assert!(is_subset(&part, &all), "{:?} of {:?}", part, all);
-        let mut nothing_known = binder.clone();
-        nothing_known.storage = Storage::default();
-        let part = requests(&nothing_known, &cache(&binder, &records));
-        prop_assert!(is_subset(&part, &all), "{:?} of {:?}", part, all);
-        let controller = PvcProtection::new(KubernetesVersion::LATEST);
-        let all = requests(&controller, &cache(&controller, &protected));
-        let part = requests(&controller, &partial(&controller, &protected, at, fact));
-        prop_assert!(is_subset(&part, &all), "{:?} of {:?}", part, all);
-    }
-
     #[test]
     fn only_released_volumes_are_deleted_or_recycled_by_their_policy(records in clusters(), binder in binders()) {
         for (object, request) in requests(&binder, &cache(&binder, &records)) {
