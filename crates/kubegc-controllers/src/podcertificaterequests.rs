@@ -71,27 +71,24 @@ impl Controller for PodCertificateRequestCleaner {
     }
 
     fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
+        let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
         if !self.version.has(POD_CERTIFICATE_REQUEST) {
-            let reason = Reason::new("Disabled", "the feature gate PodCertificateRequest is off");
-            return Decision::keep(id.clone(), reason);
+            return keep("Disabled", "the feature gate PodCertificateRequest is off");
         }
         if record.meta.is_deleting() {
-            return Decision::keep(id.clone(), Reason::new("Terminating", "it is being deleted"));
+            return keep("Terminating", "it is being deleted");
         }
         // A request without a creation time is as old as Go's zero time.
         if let Some(created) = record.meta.creation_timestamp {
             let Some(due) = created.checked_add(self.threshold) else {
-                return Decision::keep(
-                    id.clone(),
-                    Reason::new("NeverExpires", "it expires after the year 2262"),
-                );
+                return keep("NeverExpires", "it expires after the year 2262");
             };
             if due > cx.now {
                 let reason = Reason::new(
                     "Young",
                     format!("it is deleted when it is {}s old", self.threshold.as_secs()),
                 );
-                return Decision::keep(id.clone(), reason).requeue_at(due);
+                return Ok(Decision::keep(id.clone(), reason).requeue_at(due));
             }
         }
         let message = format!("it is at least {}s old", self.threshold.as_secs());
@@ -107,6 +104,6 @@ impl Controller for PodCertificateRequestCleaner {
         };
         let action = Action::new(RESOURCE, &record.meta, Reason::new("Expired", message));
         let action = action.delete(cx.wire, sent, DeleteOptions::default());
-        Decision::act(action.on_error(on_error).error_prefix(prefix))
+        Ok(Decision::act(action.on_error(on_error).error_prefix(prefix)))
     }
 }

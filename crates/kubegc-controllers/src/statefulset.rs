@@ -655,7 +655,7 @@ impl Controller for StatefulSetClaims {
         });
         for (ordinal, claims) in by_ordinal {
             let name = format!("{}-{ordinal}", id.name);
-            let outcome = match self.pod(cx, &id, &name) {
+            let outcome = match self.pod(cx, id, &name) {
                 Ok(Some(pod)) => self
                     .review(set, &pod.meta, &claims, false, &mut review)
                     .map(|()| None),
