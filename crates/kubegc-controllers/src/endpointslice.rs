@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use kubegc_core::{
     Behavior, DeleteOptions, KubernetesVersion,
-    record::{ObjectId, Record, Resource},
+    record::{Record, Resource},
 };
 
 use crate::{
@@ -61,18 +61,34 @@ pub(crate) fn all_services(index: &Index, cache: &Cache, keys: &mut Vec<Key>) {
     keys.extend(slices.flat_map(|slice| index.keys_of(slice)));
 }
 
-/// The id of a slice whose metadata was read. Of others nothing is decided.
-pub(crate) fn read_slice(slice: &Record, decision: &mut Decision) -> Option<ObjectId> {
-    let id = whole(Resource::EndpointSlices, slice);
-    id.map_err(|missing| decision.add_unknown(slice.id(Resource::EndpointSlices), missing))
-        .ok()
+/// Decides about each slice of a Service, by an index of slices by Service. `judge` says whether a slice is to
+/// be deleted, and why. Deletes carry no preconditions.
+pub(crate) fn judge_slices(
+    cx: &Context<'_>,
+    index: &'static Index,
+    service: &Key,
+    judge: impl Fn(&Record) -> Result<(bool, Reason), Missing>,
+) -> Decision {
+    let mut decision = Decision::default();
+    for slice in cx.cache.indexed_records(index, service) {
+        let id = slice.id(Resource::EndpointSlices);
+        match whole(id.resource, slice).and_then(|_| judge(slice)) {
+            Err(missing) => decision.add_unknown(id, missing),
+            Ok((false, reason)) => decision.add_kept(id, reason),
+            Ok((true, _)) if slice.meta.is_deleting() => decision.add_kept(id, terminating()),
+            Ok((true, reason)) => {
+                let action = Action::new(id.resource, &slice.meta, reason)
+                    .delete(cx.wire, Sent::Nothing, DeleteOptions::default())
+                    .on_error(OnError::Retry);
+                decision.actions.push(action);
+            }
+        }
+    }
+    decision
 }
 
-/// The deletion of a slice, without preconditions.
-pub(crate) fn delete_slice(cx: &Context<'_>, slice: &Record, reason: Reason) -> Action {
-    Action::new(Resource::EndpointSlices, &slice.meta, reason)
-        .delete(cx.wire, Sent::Nothing, DeleteOptions::default())
-        .on_error(OnError::Retry)
+fn terminating() -> Reason {
+    Reason::new("Terminating", "it is being deleted")
 }
 
 /// The part of the EndpointSlice controller that deletes slices that its Service does not own.
@@ -122,36 +138,25 @@ impl Controller for EndpointSlicesOfServices {
     }
 
     fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
-        let mut decision = Decision::default();
         let service = cx.cache.get(Resource::Services, key);
         let Some(service) = service.filter(|_| self.version.has(CONTROLLER)) else {
-            return decision;
+            return Decision::default();
         };
         let managed = Self::is_managed(cx, service);
-        for slice in cx.cache.indexed_records(&SLICES, key) {
-            let Some(id) = read_slice(slice, &mut decision) else {
-                continue;
-            };
+        judge_slices(cx, &SLICES, key, |slice| {
             let mut owners = slice.meta.owner_references.iter();
             if slice.meta.is_deleting() {
-                decision.add_kept(id, Reason::new("Terminating", "it is being deleted"));
-            } else if owners.any(|owner| owner.uid == service.meta.uid) {
-                decision.add_kept(id, Reason::new("Owned", "its Service owns it"));
-            } else {
-                match &managed {
-                    Ok(true) => {
-                        let message = "it has the name of a Service that does not own it";
-                        let reason = Reason::new("NotOwned", message);
-                        decision.actions.push(delete_slice(cx, slice, reason));
-                    }
-                    Ok(false) => {
-                        let message = "its Service has no selector";
-                        decision.add_kept(id, Reason::new("NoSelector", message));
-                    }
-                    Err(missing) => decision.add_unknown(id, missing.clone()),
-                }
+                return Ok((false, terminating()));
             }
-        }
-        decision
+            if owners.any(|owner| owner.uid == service.meta.uid) {
+                return Ok((false, Reason::new("Owned", "its Service owns it")));
+            }
+            let is_managed = managed.clone()?;
+            let (code, message) = match is_managed {
+                true => ("NotOwned", "it has the name of a Service that does not own it"),
+                false => ("NoSelector", "its Service has no selector"),
+            };
+            Ok((is_managed, Reason::new(code, message)))
+        })
     }
 }

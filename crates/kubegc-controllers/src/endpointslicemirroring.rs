@@ -30,7 +30,7 @@ use kubegc_core::{
 use crate::{
     Cache, Change, Context, Controller, Decision, Index, Info, Key, Missing, Reason,
     controller::read,
-    endpointslice::{affected_services, all_services, delete_slice, read_slice, service_of},
+    endpointslice::{affected_services, all_services, judge_slices, service_of},
 };
 
 const MIRRORING: Behavior = Behavior::since(19, 0, "kubernetes #91637");
@@ -126,25 +126,10 @@ impl Controller for EndpointSliceMirroring {
     }
 
     fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
-        let mut decision = Decision::default();
-        let slices = cx.cache.indexed_records(&MIRRORED, key);
-        if slices.is_empty() {
-            return decision;
+        if cx.cache.first_indexed(&MIRRORED, key).is_none() {
+            return Decision::default();
         }
         let judged = self.judge(cx, key);
-        for slice in slices {
-            let Some(id) = read_slice(slice, &mut decision) else {
-                continue;
-            };
-            match &judged {
-                Err(missing) => decision.add_unknown(id, missing.clone()),
-                Ok((true, reason)) if !slice.meta.is_deleting() => {
-                    decision.actions.push(delete_slice(cx, slice, reason.clone()));
-                }
-                Ok((true, _)) => decision.add_kept(id, Reason::new("Terminating", "it is being deleted")),
-                Ok((false, reason)) => decision.add_kept(id, reason.clone()),
-            }
-        }
-        decision
+        judge_slices(cx, &MIRRORED, key, |_| judged.clone())
     }
 }

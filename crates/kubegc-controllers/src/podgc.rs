@@ -187,9 +187,12 @@ impl PodGc {
                 let mut changes = vec![FieldChange::Phase("Failed".into())];
                 if orphaned && self.adds_condition {
                     let conditions = read(&pod.conditions, &id, "status.conditions")?;
-                    changes.push(FieldChange::Condition(
-                        self.disruption_target(cx.now, record, conditions),
-                    ));
+                    let texts = ["DeletionByPodGC", "PodGC: node no longer exists"];
+                    let mut condition = disruption_target(cx.now, conditions, texts);
+                    if self.observes_generation {
+                        condition.observed_generation = record.meta.generation;
+                    }
+                    changes.push(FieldChange::Condition(condition));
                 }
                 let patch = Form::Patch(PatchType::Strategic);
                 action = action.write(cx.wire, Sent::Uid, patch, "status", changes);
@@ -201,25 +204,24 @@ impl PodGc {
         };
         Ok(action.delete(cx.wire, Sent::Nothing, options))
     }
+}
 
-    /// The condition of an orphaned pod. One that was already true keeps the time of its last transition.
-    fn disruption_target(&self, now: Timestamp, record: &Record, conditions: &[Condition]) -> Condition {
-        let condition = Condition::new("DisruptionTarget", "True");
-        let before = conditions
-            .iter()
-            .find(|known| known.condition_type == condition.condition_type)
-            .filter(|known| known.is_true());
-        Condition {
-            reason: "DeletionByPodGC".into(),
-            message: "PodGC: node no longer exists".into(),
-            last_transition_time: before.map_or(Some(now), |known| known.last_transition_time),
-            observed_generation: if self.observes_generation {
-                record.meta.generation
-            } else {
-                0
-            },
-            ..condition
-        }
+/// The condition `DisruptionTarget` of a pod that is deleted, with a reason and a message. One that was already
+/// true keeps the time of its last transition.
+pub(crate) fn disruption_target(
+    now: Timestamp,
+    conditions: &[Condition],
+    [reason, message]: [&str; 2],
+) -> Condition {
+    let condition = Condition::new("DisruptionTarget", "True");
+    let mut known = conditions.iter();
+    let before = known.find(|known| known.condition_type == condition.condition_type);
+    let before = before.filter(|known| known.is_true());
+    Condition {
+        reason: reason.into(),
+        message: message.into(),
+        last_transition_time: before.map_or(Some(now), |known| known.last_transition_time),
+        ..condition
     }
 }
 

@@ -37,6 +37,7 @@ use crate::{
     Action, Cache, Change, Context, Controller, Deadlines, Decision, FieldChange, Form, Index, Info, Key,
     Missing, OnError, Read, Reason, Sent,
     controller::read,
+    podgc::disruption_target,
     release::{DISRUPTION_CONDITIONS, OBSERVED_GENERATION},
 };
 
@@ -104,23 +105,13 @@ impl TaintEviction {
 
     /// The condition; `None` if the pod has it.
     fn condition(&self, now: Timestamp, record: &Record, conditions: &[Condition]) -> Option<Condition> {
-        let mut condition = Condition {
-            reason: "DeletionByTaintManager".into(),
-            message: "Taint manager: deleting due to NoExecute taint".into(),
-            last_transition_time: Some(now),
-            observed_generation: if self.version.has(OBSERVED_GENERATION) {
-                record.meta.generation
-            } else {
-                0
-            },
-            ..Condition::new("DisruptionTarget", "True")
-        };
-        let known = conditions
-            .iter()
-            .find(|known| known.condition_type == condition.condition_type);
-        if let Some(known) = known.filter(|known| known.is_true()) {
-            condition.last_transition_time = known.last_transition_time;
+        let message = "Taint manager: deleting due to NoExecute taint";
+        let mut condition = disruption_target(now, conditions, ["DeletionByTaintManager", message]);
+        if self.version.has(OBSERVED_GENERATION) {
+            condition.observed_generation = record.meta.generation;
         }
+        let mut known = conditions.iter();
+        let known = known.find(|known| known.condition_type == condition.condition_type);
         (known != Some(&condition)).then_some(condition)
     }
 }
