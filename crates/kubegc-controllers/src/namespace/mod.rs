@@ -52,16 +52,12 @@ const REPORTS_REMAINING: Behavior = Behavior::since(17, 0, "kubernetes #82189");
 const DELETES_PODS_FIRST: Behavior = Behavior::since(33, 0, "feature gate OrderedNamespaceDeletion is on");
 
 /// The namespace controller.
-#[non_exhaustive]
 #[derive(Clone, Copy, Debug)]
 pub struct NamespaceController {
     /// Whether other content is deleted only after the last pod. Off, terminating pods may lose their
     /// ConfigMaps and NetworkPolicies.
     pub deletes_pods_first: bool,
-    /// Whether conditions report failures of discovery, parsing and deletion.
-    pub reports_failures: bool,
-    /// Whether conditions report what remains.
-    pub reports_remaining: bool,
+    version: KubernetesVersion,
     /// Whether resources are deleted in the order of discovery instead of the order of their names.
     pub follows_discovery_order: bool,
 }
@@ -72,9 +68,21 @@ impl NamespaceController {
     pub const fn new(version: KubernetesVersion) -> Self {
         Self {
             deletes_pods_first: version.has(DELETES_PODS_FIRST),
-            reports_failures: version.has(REPORTS_FAILURES),
-            reports_remaining: version.has(REPORTS_REMAINING),
+            version,
             follows_discovery_order: false,
+        }
+    }
+
+    /// The number of conditions that report the progress of a deletion: first those about failures, then
+    /// those about what remains.
+    const fn conditions_count(self) -> usize {
+        match (
+            self.version.has(REPORTS_FAILURES),
+            self.version.has(REPORTS_REMAINING),
+        ) {
+            (_, true) => 5,
+            (true, false) => 3,
+            (false, false) => 0,
         }
     }
 

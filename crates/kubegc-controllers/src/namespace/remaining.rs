@@ -121,17 +121,8 @@ pub(super) fn updated(
 ) -> Option<Vec<Condition>> {
     let mut conditions = old.to_vec();
     let mut has_changed = false;
-    for (at, ([kind, failed, succeeded, success], message)) in
-        CONDITIONS.into_iter().zip(messages).enumerate()
-    {
-        let is_reported = if at < 3 {
-            settings.reports_failures
-        } else {
-            settings.reports_remaining
-        };
-        if !is_reported {
-            continue;
-        }
+    let reported = CONDITIONS.into_iter().zip(messages);
+    for ([kind, failed, succeeded, success], message) in reported.take(settings.conditions_count()) {
         let (status, reason) = if message.is_some() {
             ("True", failed)
         } else {
