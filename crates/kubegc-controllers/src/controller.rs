@@ -80,14 +80,6 @@ pub trait Controller: fmt::Debug + Send + Sync {
         }
     }
 
-    /// The verbs that the controller needs on the resources of all groups, because it works on objects of any
-    /// kind.
-    ///
-    /// Default: none.
-    fn verbs_on_all_resources(&self) -> &'static [&'static str] {
-        &[]
-    }
-
     /// Decides about the object of a key, whose metadata was read in full. Controllers whose keys are not
     /// objects of the first resource override [`reconcile`](Self::reconcile) instead.
     ///
@@ -127,10 +119,6 @@ impl<C: Controller + ?Sized> Controller for Arc<C> {
         (**self).keys(cache, keys);
     }
 
-    fn verbs_on_all_resources(&self) -> &'static [&'static str] {
-        (**self).verbs_on_all_resources()
-    }
-
     fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
         (**self).decide(cx, id, record)
     }
@@ -161,6 +149,8 @@ pub struct Info {
     /// Permissions in addition to get, list and watch of `resources`: resource, subresource, upstream's
     /// verbs.
     pub permissions: &'static [(Resource, &'static str, &'static [&'static str])],
+    /// The verbs that it needs on the resources of all groups, because it works on objects of any kind.
+    pub verbs_on_all_resources: &'static [&'static str],
     /// The objects that it may change if it [cannot decide](Decision::unknown) about an object of the first
     /// resource.
     pub may_change: &'static [MayChange],
@@ -178,6 +168,7 @@ impl Info {
         affected_by: &[],
         since: None,
         permissions: &[],
+        verbs_on_all_resources: &[],
         may_change: &[MayChange::Itself],
         upstream: "",
     };

@@ -488,7 +488,7 @@ fn a_controller_has_defaults() {
         Record::metadata_only(ObjectMeta::new("shop", "b", "")),
     ]);
     assert_eq!(Plain.timing(), Timing::default());
-    assert!(PLAIN.indexes.is_empty() && Plain.verbs_on_all_resources().is_empty());
+    assert!(PLAIN.indexes.is_empty() && PLAIN.verbs_on_all_resources.is_empty());
     assert_eq!(PLAIN.may_change(Resource::Jobs), [MayChange::Itself]);
     let key = Key::new("shop", "a");
     for (resource, count) in [(Resource::Jobs, 1), (Resource::Pods, 0)] {

@@ -570,7 +570,8 @@ fn permissions_are_those_of_the_requests() {
     assert_eq!(
         verbs("*", "*"),
         controllers[0]
-            .verbs_on_all_resources()
+            .info()
+            .verbs_on_all_resources
             .iter()
             .copied()
             .collect::<std::collections::BTreeSet<_>>()

@@ -55,7 +55,7 @@ pub fn permissions(
         }
     }
     for controller in controllers {
-        let verbs = controller.verbs_on_all_resources();
+        let verbs = controller.info().verbs_on_all_resources;
         if !verbs.is_empty() {
             all.entry(("*", "*".to_owned())).or_default().extend(verbs);
         }

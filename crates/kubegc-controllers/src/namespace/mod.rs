@@ -114,6 +114,8 @@ static INFO: Info = Info {
         (Resource::Namespaces, "status", &["update"]),
         (Resource::Namespaces, "finalize", &["update"]),
     ],
+    // For the content of namespaces.
+    verbs_on_all_resources: &["list", "delete", "deletecollection"],
     upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/namespace/namespace_controller.go",
     ..Info::BASE
 };
@@ -139,11 +141,6 @@ impl Controller for NamespaceController {
         if change.resource == Resource::Namespaces && is_deleting {
             keys.push(change.key.clone());
         }
-    }
-
-    /// For the content of namespaces.
-    fn verbs_on_all_resources(&self) -> &'static [&'static str] {
-        &["list", "delete", "deletecollection"]
     }
 
     fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
