@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use kubegc_core::Timestamp;
 
-/// The delay after the first failure. Each further failure in a row doubles it.
-const RETRY_AFTER: Duration = Duration::from_millis(800);
-/// The longest delay.
-const RETRY_AFTER_MAX: Duration = Duration::from_secs(30);
+use crate::controller::doubled;
+
+/// The delay after the first failure, and the longest one.
+const RETRY_AFTER: [Duration; 2] = [Duration::from_millis(800), Duration::from_secs(30)];
 /// After this time without a failure the next one counts as the first.
 const FORGET_AFTER: Duration = Duration::from_secs(120);
 
@@ -34,10 +34,8 @@ impl Backoff {
         if self.is_fresh(now) {
             self.failures = 0;
         }
-        // Six doublings reach the maximum.
-        let wait = RETRY_AFTER * (1 << self.failures.min(6));
+        let again_at = now.saturating_add(doubled(RETRY_AFTER, self.failures));
         self.failures = self.failures.saturating_add(1);
-        let again_at = now.saturating_add(wait.min(RETRY_AFTER_MAX));
         self.again_at = Some(again_at);
         again_at
     }
@@ -61,10 +59,10 @@ mod tests {
             now = again_at;
         }
         let almost = now.saturating_add(Duration::from_nanos(119_999_999_999));
-        assert_eq!(backoff.failed(almost).since(almost), RETRY_AFTER_MAX);
+        assert_eq!(backoff.failed(almost).since(almost), RETRY_AFTER[1]);
         let later = almost.saturating_add(Duration::from_secs(150));
-        assert_eq!(backoff.failed(later).since(later), RETRY_AFTER);
+        assert_eq!(backoff.failed(later).since(later), RETRY_AFTER[0]);
         backoff.succeeded();
-        assert_eq!(backoff.failed(later).since(later), RETRY_AFTER);
+        assert_eq!(backoff.failed(later).since(later), RETRY_AFTER[0]);
     }
 }

@@ -68,15 +68,9 @@ pub(super) fn multiple_at(anchor: Timestamp, due: Timestamp, period: Duration) -
     due.saturating_add(Duration::from_nanos(u64::try_from(wait).unwrap_or(u64::MAX)))
 }
 
-/// The delay of a retry after this many earlier consecutive failures.
-pub(super) fn delay([first, longest]: [Duration; 2], failures: u32) -> Duration {
-    let factor = 2_u32.checked_pow(failures).unwrap_or(u32::MAX);
-    first.saturating_mul(factor).min(longest)
-}
-
 /// The time until which an operation that failed now is blocked, and the first resync after it.
 pub(super) fn blocked(timing: &Timing, now: Timestamp, failures: u32) -> (Timestamp, Timestamp) {
-    let until = now.saturating_add(delay(timing.backoff, failures));
+    let until = now.saturating_add(timing.retry_delay(failures));
     let after_block = until.saturating_add(Duration::from_nanos(1));
     let again = timing
         .resync
@@ -87,26 +81,6 @@ pub(super) fn blocked(timing: &Timing, now: Timestamp, failures: u32) -> (Timest
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn delays_double_up_to_the_longest() {
-        let queue = [Duration::from_millis(5), Duration::from_secs(1_000)];
-        for (failures, millis) in [
-            (0, 5),
-            (1, 10),
-            (6, 320),
-            (17, 655_360),
-            (18, 1_000_000),
-            (32, 1_000_000),
-            (u32::MAX, 1_000_000),
-        ] {
-            assert_eq!(
-                delay(queue, failures),
-                Duration::from_millis(millis),
-                "{failures}"
-            );
-        }
-    }
 
     #[test]
     fn l5_5_an_operation_is_blocked_and_tried_at_the_next_resync() {

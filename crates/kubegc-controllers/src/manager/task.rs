@@ -6,7 +6,7 @@ use kubegc_core::{Preconditions, Timestamp, record::ObjectId};
 
 use super::{
     Cause, Manager, Mode, Outcome, Pending, Unit,
-    schedule::{STALE_DELAY, blocked, delay},
+    schedule::{STALE_DELAY, blocked},
 };
 use crate::{Action, Controller, End, Found, Key, Missing, Steps};
 
@@ -234,6 +234,6 @@ impl Manager {
             let (until, again_at) = blocked(&timing, self.now, failures);
             return self.queue.block(unit, until, again_at);
         }
-        self.enqueue(unit, self.now.saturating_add(delay(timing.backoff, failures)));
+        self.enqueue(unit, self.now.saturating_add(timing.retry_delay(failures)));
     }
 }
