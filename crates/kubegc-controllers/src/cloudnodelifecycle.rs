@@ -31,9 +31,9 @@ const TAINTS_ARE_GUARDED: Behavior = Behavior::since(26, 0, "kubernetes #113136"
 const FAILURE_HAS_EVENT: Behavior = Behavior::since(31, 0, "kubernetes #123834");
 
 /// The taint key of a node that is shut down in the cloud. The effect is `NoSchedule`.
-pub const SHUTDOWN_TAINT: &str = "node.cloudprovider.kubernetes.io/shutdown";
+const SHUTDOWN_TAINT: &str = "node.cloudprovider.kubernetes.io/shutdown";
 /// The taint key of a node that no cloud provider has initialized. The effect is `NoSchedule`.
-pub const UNINITIALIZED_TAINT: &str = "node.cloudprovider.kubernetes.io/uninitialized";
+const UNINITIALIZED_TAINT: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 
 /// Maximum number of attempts to write a taint.
 const TAINT_ATTEMPTS: u32 = 5;
@@ -41,8 +41,8 @@ const TAINT_ATTEMPTS: u32 = 5;
 /// The cloud node lifecycle controller.
 #[derive(Clone, Copy, Debug)]
 pub struct CloudNodeLifecycle {
-    /// The age up to which a node without `spec.providerID` and with the taint [`UNINITIALIZED_TAINT`] is
-    /// kept. Default: zero, as upstream.
+    /// The age up to which a node without `spec.providerID` and with the taint
+    /// `node.cloudprovider.kubernetes.io/uninitialized` is kept. Default: zero, as upstream.
     pub uninitialized_grace: Duration,
     version: KubernetesVersion,
 }

@@ -32,7 +32,7 @@ use crate::{
 };
 
 /// The label of IPAddresses that the API server has created, and its value.
-pub const MANAGED_BY: [&str; 2] = ["ipaddress.kubernetes.io/managed-by", "ipallocator.k8s.io"];
+pub(crate) const MANAGED_BY: [&str; 2] = ["ipaddress.kubernetes.io/managed-by", "ipallocator.k8s.io"];
 /// The time that the creation of a Service may need after that of its IPAddress.
 const CREATION: Duration = Duration::from_secs(60);
 /// The period in which the API server examines every IPAddress.

@@ -98,8 +98,8 @@ pub use planner::{BatchPlanner, Judgement, protected_by_label};
 pub use podcertificaterequests::PodCertificateRequestCleaner;
 pub use podgc::PodGc;
 pub use podgroup::PodGroupProtection;
-pub use pvcprotection::{FINALIZER_CLAIM_PROTECTION, PvcProtection};
-pub use pvprotection::{FINALIZER_VOLUME_PROTECTION, PvProtection};
+pub use pvcprotection::PvcProtection;
+pub use pvprotection::PvProtection;
 pub use reason::{Missing, Reason};
 pub use replicaset::ReplicaSetPods;
 pub use request::{

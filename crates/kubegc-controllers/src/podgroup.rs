@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// The finalizer.
-pub const FINALIZER: &str = "scheduling.k8s.io/podgroup-protection";
+const FINALIZER: &str = "scheduling.k8s.io/podgroup-protection";
 
 const NOT_TERMINATING: (&str, &str) = (
     "NotTerminating",

@@ -31,9 +31,9 @@ use crate::{
 };
 
 /// The finalizer of persistent volume claims.
-pub const FINALIZER_CLAIM_PROTECTION: &str = "kubernetes.io/pvc-protection";
+const FINALIZER: &str = "kubernetes.io/pvc-protection";
 
-static PROTECTION: Protection = Protection::of_storage(FINALIZER_CLAIM_PROTECTION);
+static PROTECTION: Protection = Protection::of_storage(FINALIZER);
 
 /// The feature gate `GenericEphemeralVolume`: alpha and off from 1.19, beta and on from 1.21, stable from
 /// 1.23.

@@ -20,9 +20,9 @@ use kubegc_core::{
 use crate::{Context, Controller, Decision, Info, Missing, Reason, controller::read, protection::Protection};
 
 /// The finalizer of persistent volumes.
-pub const FINALIZER_VOLUME_PROTECTION: &str = "kubernetes.io/pv-protection";
+const FINALIZER: &str = "kubernetes.io/pv-protection";
 
-static PROTECTION: Protection = Protection::of_storage(FINALIZER_VOLUME_PROTECTION);
+static PROTECTION: Protection = Protection::of_storage(FINALIZER);
 
 /// The persistent volume protection controller. It behaves alike in every release.
 #[derive(Clone, Copy, Debug, Default)]

@@ -41,7 +41,7 @@ use crate::{
 };
 
 /// The finalizer of allocated claims.
-pub const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
+const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
 
 /// The feature gate `DynamicResourceAllocation`: alpha in 1.26, beta and off from 1.32, on from 1.34.
 const ENABLED: Behavior = Behavior::since(34, 0, "feature gate DynamicResourceAllocation is on");

@@ -34,7 +34,7 @@ use crate::{
 };
 
 /// The finalizer.
-pub const FINALIZER: &str = "networking.k8s.io/service-cidr-finalizer";
+const FINALIZER: &str = "networking.k8s.io/service-cidr-finalizer";
 
 static PROTECTION: Protection = Protection {
     form: Form::Patch(PatchType::Strategic),

@@ -25,7 +25,7 @@ use kubegc_core::{
 use crate::{Context, Controller, Decision, Index, Info, Key, Missing, Reason, protection::Protection};
 
 /// The finalizer.
-pub const FINALIZER: &str = "kubernetes.io/vac-protection";
+const FINALIZER: &str = "kubernetes.io/vac-protection";
 
 static PROTECTION: Protection = Protection::new(FINALIZER);
 

@@ -32,16 +32,15 @@ mod remaining;
 use std::{sync::Arc, time::Duration};
 
 use kubegc_core::{
-    Behavior, KubernetesVersion, Timestamp,
+    Behavior, KubernetesVersion,
     record::{ObjectId, Record, Resource},
 };
 
-use self::deleter::Deleter;
-pub use self::remaining::Remaining;
-use crate::{Cache, Change, Context, Controller, Decision, Info, Key, Missing, Reason, Steps, Timing, Wire};
+use self::{deleter::Deleter, remaining::Remaining};
+use crate::{Cache, Change, Context, Controller, Decision, Info, Key, Missing, Reason, Steps, Timing};
 
 /// The finalizer in `spec.finalizers` that the controller removes.
-pub const FINALIZER_KUBERNETES: &str = "kubernetes";
+const FINALIZER_KUBERNETES: &str = "kubernetes";
 
 /// Conditions report failures of discovery, parsing and deletion.
 const REPORTS_FAILURES: Behavior = Behavior::since(16, 0, "kubernetes #73405");
@@ -84,25 +83,6 @@ impl NamespaceController {
             (true, false) => 3,
             (false, false) => 0,
         }
-    }
-
-    /// One sync over a terminating namespace. `now` determines how long pods are waited for, and the times of
-    /// the conditions.
-    #[must_use]
-    pub fn steps(&self, namespace: ObjectId, wire: Wire, now: Timestamp) -> Steps {
-        let settings = *self;
-        let name = Arc::clone(&namespace.name);
-        Steps::new(namespace, move |port| {
-            let name = Arc::clone(&name);
-            Deleter {
-                settings,
-                name,
-                wire,
-                now,
-                port,
-            }
-            .run()
-        })
     }
 }
 
@@ -147,7 +127,18 @@ impl Controller for NamespaceController {
         if !record.meta.is_deleting() {
             return Ok(Decision::keep(id.clone(), not_deleted()));
         }
-        Ok(Decision::steps(self.steps(id.clone(), cx.wire, cx.now)))
+        let (settings, name, wire, now) = (*self, Arc::clone(&id.name), cx.wire, cx.now);
+        Ok(Decision::steps(Steps::new(id.clone(), move |port| {
+            let name = Arc::clone(&name);
+            Deleter {
+                settings,
+                name,
+                wire,
+                now,
+                port,
+            }
+            .run()
+        })))
     }
 }
 

@@ -9,16 +9,15 @@ use super::NamespaceController;
 /// The remaining content of a namespace that a sync could list.
 ///
 /// Its text is the reason of the [`End::RequeueAfter`](crate::End::RequeueAfter) of the sync.
-#[expect(clippy::exhaustive_structs, reason = "a result that callers read")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Remaining {
+pub(super) struct Remaining {
     /// Seconds until the content is expected to be removed: the longest grace period of a pod, 15 if
     /// an object has finalizers.
-    pub estimate_seconds: i64,
+    pub(super) estimate_seconds: i64,
     /// The number of objects of each resource that is not empty, in the order of the sync.
-    pub resources: Vec<(Arc<ApiResource>, u64)>,
+    pub(super) resources: Vec<(Arc<ApiResource>, u64)>,
     /// The number of objects that have each finalizer.
-    pub finalizers: BTreeMap<Arc<str>, u64>,
+    pub(super) finalizers: BTreeMap<Arc<str>, u64>,
 }
 
 impl fmt::Display for Remaining {
