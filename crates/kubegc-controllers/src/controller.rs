@@ -259,7 +259,8 @@ impl Default for Timing {
     }
 }
 
-/// The delay of a retry after this many earlier consecutive failures: it doubles from the first to the longest.
+/// The delay of a retry after this many earlier consecutive failures: it doubles from the first to the
+/// longest.
 pub(crate) fn doubled([first, longest]: [Duration; 2], failures: u32) -> Duration {
     let factor = 2_u32.checked_pow(failures).unwrap_or(u32::MAX);
     first.saturating_mul(factor).min(longest)

@@ -61,8 +61,8 @@ pub(crate) fn all_services(index: &Index, cache: &Cache, keys: &mut Vec<Key>) {
     keys.extend(slices.flat_map(|slice| index.keys_of(slice)));
 }
 
-/// Decides about each slice of a Service, by an index of slices by Service. `judge` says whether a slice is to
-/// be deleted, and why. Deletes carry no preconditions.
+/// Decides about each slice of a Service, by an index of slices by Service. `judge` returns whether a slice
+/// is to be deleted, and why. Deletes carry no preconditions.
 pub(crate) fn judge_slices(
     cx: &Context<'_>,
     index: &'static Index,

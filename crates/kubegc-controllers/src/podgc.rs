@@ -206,8 +206,8 @@ impl PodGc {
     }
 }
 
-/// The condition `DisruptionTarget` of a pod that is deleted, with a reason and a message. One that was already
-/// true keeps the time of its last transition.
+/// The condition `DisruptionTarget` of a pod that is deleted, with a reason and a message. One that was
+/// already true keeps the time of its last transition.
 pub(crate) fn disruption_target(
     now: Timestamp,
     conditions: &[Condition],

@@ -72,7 +72,8 @@ impl Protection {
         meta.is_deleting() && meta.has_finalizer(self.finalizer)
     }
 
-    /// The decision about an object that is no candidate for the removal of the finalizer; `None` if it is one.
+    /// The decision about an object that is no candidate for the removal of the finalizer; `None` if it is
+    /// one.
     ///
     /// # Errors
     /// The finalizer is to be added, and the resourceVersion is not known.
