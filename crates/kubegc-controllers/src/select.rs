@@ -3,6 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use kubegc_core::KubernetesVersion;
+use strsim::levenshtein;
 
 use crate::{Controller, PodGroupProtection, default_controllers};
 
@@ -118,11 +119,12 @@ impl UnknownController {
         let is_later = latest.iter().any(|later| later.info().name == canonical);
         let names = known.iter().map(|(_, controller)| controller.info().name);
         let aliases = ALIASES.iter().map(|(alias, _)| *alias);
-        let nearest = names.chain(aliases).min_by_key(|known| distance(name, known));
+        let nearest = names.chain(aliases).min_by_key(|known| levenshtein(name, known));
         Self {
             name: name.to_owned(),
             // A name with less than half of the letters in common is not similar.
-            nearest: nearest.filter(|known| !is_later && distance(name, known) * 2 <= name.chars().count()),
+            nearest: nearest
+                .filter(|known| !is_later && levenshtein(name, known) * 2 <= name.chars().count()),
             missing_in: is_later.then_some(version),
         }
     }
@@ -146,28 +148,6 @@ impl fmt::Display for UnknownController {
 }
 
 impl std::error::Error for UnknownController {}
-
-/// Number of letters to insert, remove or replace to turn one text into the other.
-///
-/// # Complexity
-/// O(n m) for texts of n and m letters.
-fn distance(from: &str, to: &str) -> usize {
-    let mut row: Vec<usize> = (0..=to.chars().count()).collect();
-    for (at, letter) in from.chars().enumerate() {
-        let mut left = at + 1;
-        let mut diagonal = at;
-        if let Some(first) = row.first_mut() {
-            *first = left;
-        }
-        for (cell, other) in row.iter_mut().skip(1).zip(to.chars()) {
-            let replaced = diagonal + usize::from(letter != other);
-            diagonal = *cell;
-            left = replaced.min(*cell + 1).min(left + 1);
-            *cell = left;
-        }
-    }
-    row.last().copied().unwrap_or_default()
-}
 
 #[cfg(test)]
 mod tests {
@@ -225,18 +205,6 @@ mod tests {
             let version: KubernetesVersion = release.parse().expect("a release in range");
             let error = select_controllers(version, &[name]).expect_err("unknown");
             assert_eq!(error.to_string(), message);
-        }
-    }
-
-    #[test]
-    fn distances_count_letters() {
-        for (from, to, expected) in [
-            ("", "abc", 3),
-            ("abc", "", 3),
-            ("podgc", "podcg", 2),
-            ("kitten", "sitting", 3),
-        ] {
-            assert_eq!(distance(from, to), expected);
         }
     }
 }
