@@ -270,17 +270,11 @@ pub struct FailureEvent {
 
 /// Executes an action.
 async fn perform(action: Arc<Action>, port: Port, verify: bool) -> End {
-    if verify {
-        match changed(&action.reads, &port).await {
-            Ok(found) if found.is_empty() => {}
-            Ok(found) => return End::Stale(found),
-            Err(error) => return action.on_error.end(error, &action.error_prefix),
-        }
+    let fail = |error| action.on_error.end(error, &action.error_prefix);
+    if verify && let Err(end) = require_unchanged(&action.reads, &port, fail).await {
+        return end;
     }
-    match action.send(&port).await {
-        Ok(()) => End::Done,
-        Err(error) => action.on_error.end(error, &action.error_prefix),
-    }
+    action.send(&port).await.map_or_else(fail, |()| End::Done)
 }
 
 impl Action {
@@ -311,11 +305,15 @@ impl Action {
     }
 }
 
-/// The objects that differ from the expectations of these reads.
+/// Reads the objects that work depends on.
 ///
 /// # Errors
-/// A read failed otherwise than by NotFound.
-pub(crate) async fn changed(reads: &[Read], port: &Port) -> Result<Vec<Found>, StoreError> {
+/// The end of the work: objects differ from what is expected, or a read failed otherwise than by NotFound.
+pub(crate) async fn require_unchanged(
+    reads: &[Read],
+    port: &Port,
+    fail: impl Fn(StoreError) -> End,
+) -> Result<(), End> {
     let mut all = Vec::new();
     for read in reads {
         let (resource, key) = match read {
@@ -325,7 +323,7 @@ pub(crate) async fn changed(reads: &[Read], port: &Port) -> Result<Vec<Found>, S
         let record = match port.get(resource, key.clone()).await {
             Ok(record) => Some(record),
             Err(StoreError::NotFound) => None,
-            Err(error) => return Err(error),
+            Err(error) => return Err(fail(error)),
         };
         let holds = match (read, &record) {
             (
@@ -350,5 +348,8 @@ pub(crate) async fn changed(reads: &[Read], port: &Port) -> Result<Vec<Found>, S
             });
         }
     }
-    Ok(all)
+    match all.is_empty() {
+        true => Ok(()),
+        false => Err(End::Stale(all)),
+    }
 }

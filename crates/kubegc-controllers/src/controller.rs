@@ -332,8 +332,17 @@ impl<'a> Context<'a> {
         record: &'r Record,
         accessor: impl Fn(&'r Record) -> Option<&'r B>,
     ) -> Result<&'r B, Missing> {
-        accessor(record).ok_or_else(|| Missing::Object { object: id.clone() })
+        body(id, record, accessor)
     }
+}
+
+/// The same as [`Context::body`].
+pub(crate) fn body<'r, B>(
+    id: &ObjectId,
+    record: &'r Record,
+    accessor: impl Fn(&'r Record) -> Option<&'r B>,
+) -> Result<&'r B, Missing> {
+    accessor(record).ok_or_else(|| Missing::Object { object: id.clone() })
 }
 
 /// The identity of an object whose metadata was read.

@@ -27,7 +27,7 @@ use kubegc_core::{
 use crate::{
     Cache, Change, Context, Controller, Decision, End, EventRequest, FieldChange, Form, Index, Info, Key,
     Missing, Read, Reason, Sent, Steps, Timing, Wire, Write,
-    action::changed,
+    action::require_unchanged,
     controller::{read, require_version, whole},
     request::{preconditions, server_message_about},
     sequence::Port,
@@ -349,10 +349,8 @@ struct Pruning {
 
 /// Deletes the Jobs and removes them from the status.
 async fn prune(pruning: Arc<Pruning>, port: Port) -> End {
-    match changed(pruning.read.as_slice(), &port).await {
-        Ok(found) if found.is_empty() => {}
-        Ok(found) => return End::Stale(found),
-        Err(error) => return End::failed(error),
+    if let Err(end) = require_unchanged(pruning.read.as_slice(), &port, End::failed).await {
+        return end;
     }
     let mut end = End::Done;
     let mut update = pruning.update.clone();

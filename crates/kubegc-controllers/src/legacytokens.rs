@@ -22,7 +22,7 @@ use kubegc_core::{
 use crate::{
     Action, Cache, Change, Context, Controller, Decision, FieldChange, Form, Index, Info, Key, Missing,
     OnError, Read, Reason, Sent, Timing,
-    controller::{read, require_version},
+    controller::{body, read, require_version},
 };
 
 /// The feature gate `LegacyServiceAccountTokenCleanUp`: alpha and off in 1.28, beta and on from 1.29.
@@ -113,9 +113,7 @@ fn tracking(cache: &Cache) -> Result<Result<(&Record, Date), Reason>, Missing> {
         return Ok(Err(Reason::new("NotTracked", message)));
     };
     let id = record.id(Resource::ConfigMaps);
-    let config_map = record
-        .config_map()
-        .ok_or_else(|| Missing::Object { object: id.clone() })?;
+    let config_map = body(&id, record, Record::config_map)?;
     Ok(match read(&config_map.since, &id, "data.since")? {
         None => Err(Reason::new(
             "NotTracked",
@@ -161,9 +159,7 @@ fn not_created_automatically(
             return keep("its ServiceAccount was replaced by another with the same name");
         }
     }
-    let body = account.service_account().ok_or_else(|| Missing::Object {
-        object: account_id.clone(),
-    })?;
+    let body = body(&account_id, account, Record::service_account)?;
     read(&body.secrets, &account_id, "secrets")?;
     let listing = cache.indexed(&ACCOUNTS_BY_SECRET, &Key::from(id));
     if listing.binary_search(name).is_err() {

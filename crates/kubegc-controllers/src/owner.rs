@@ -15,7 +15,7 @@ use kubegc_core::{
 
 use crate::{
     Action, Cache, Change, Context, FieldChange, Form, Index, Key, Missing, OnError, Read, Reason, Sent,
-    controller::read,
+    controller::{body, read},
 };
 
 /// Adds the key of the object of this kind that controls a record.
@@ -160,10 +160,7 @@ impl Claimer<'_> {
         owned: &[&Record],
         is_claimed: impl Fn(&Record) -> Result<bool, Missing>,
     ) -> Result<Vec<Action>, Missing> {
-        let Some(field) = selector_of(self.record) else {
-            let object = self.id.clone();
-            return Err(Missing::Object { object });
-        };
+        let field = body(self.id, self.record, selector_of)?;
         let key = selector_key(namespace, field.known());
         let orphans = key.map(|key| cx.cache.indexed_records(self.orphans, &key));
         let mut orphans = orphans.unwrap_or_default();

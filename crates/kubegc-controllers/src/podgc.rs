@@ -30,7 +30,7 @@ use kubegc_core::{
 use crate::{
     Action, Cache, Change, Context, Controller, Deadlines, Decision, End, FieldChange, Form, Info, Key,
     Missing, OnError, Reason, Sent, Steps, Timing,
-    controller::{is_whole, read},
+    controller::{body, is_whole, read},
     release::{DISRUPTION_CONDITIONS, OBSERVED_GENERATION, OUT_OF_SERVICE},
     sequence::Port,
 };
@@ -258,9 +258,7 @@ fn is_read(record: &Record) -> bool {
 /// Returns whether terminating pods on the node are deleted.
 fn is_out_of_service(record: &Record) -> Result<bool, Missing> {
     let object = record.id(Resource::Nodes);
-    let Some(node) = record.node() else {
-        return Err(Missing::Object { object });
-    };
+    let node = body(&object, record, Record::node)?;
     let missing = |field| Err(Missing::field(&object, field));
     match (node.is_ready(), node.has_taint(OUT_OF_SERVICE_TAINT)) {
         (Some(true), _) | (_, Some(false)) => Ok(false),

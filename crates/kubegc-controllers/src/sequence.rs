@@ -414,6 +414,12 @@ impl fmt::Display for End {
     }
 }
 
+impl From<Missing> for End {
+    fn from(missing: Missing) -> Self {
+        Self::Unknown(missing)
+    }
+}
+
 impl End {
     /// A request failed, and upstream retries the key with backoff.
     #[must_use]

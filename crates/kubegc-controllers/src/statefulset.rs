@@ -28,8 +28,8 @@ use kubegc_core::{
 use crate::{
     Cache, Change, Context, Controller, Decision, End, EventRequest, FieldChange, Form, Info, Key, MayChange,
     Missing, Read, Reason, Steps, Wire, Write,
-    action::changed,
-    controller::{read, require_version, whole},
+    action::require_unchanged,
+    controller::{body, read, require_version, whole},
     release::has_change,
     request::{preconditions, server_message_about},
     sequence::Port,
@@ -268,9 +268,7 @@ struct Spec<'a> {
 impl<'a> Spec<'a> {
     fn new(set: &'a Record) -> Result<Self, Missing> {
         let id = set.id(Resource::StatefulSets);
-        let spec = set
-            .stateful_set()
-            .ok_or_else(|| Missing::Object { object: id.clone() })?;
+        let spec = body(&id, set, Record::stateful_set)?;
         let path = "spec.persistentVolumeClaimRetentionPolicy";
         let policy = read(&spec.retention_policy, &id, path)?.as_ref();
         Ok(Self {
@@ -529,10 +527,8 @@ impl Review {
 /// Updates the claims in order, up to the first error.
 async fn update_claims(work: Arc<(ObjectId, Vec<Read>, Vec<Update>, &'static str)>, port: Port) -> End {
     let (set, reads, updates, text) = &*work;
-    match changed(reads, &port).await {
-        Ok(found) if found.is_empty() => {}
-        Ok(found) => return End::Stale(found),
-        Err(error) => return End::failed(error),
+    if let Err(end) = require_unchanged(reads, &port, End::failed).await {
+        return end;
     }
     for Update {
         claim,

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     End, FieldChange, Form, Key, Missing, Port, Reason, Sent, Wire, Write,
-    controller::{read, whole},
+    controller::{body, read, whole},
 };
 
 /// The estimate for objects with finalizers.
@@ -43,9 +43,7 @@ struct Live {
 impl Live {
     fn new(record: Record) -> Result<Self, Missing> {
         let id = whole(Resource::Namespaces, &record)?;
-        let Some(namespace) = record.namespace() else {
-            return Err(Missing::Object { object: id });
-        };
+        let namespace = body(&id, &record, Record::namespace)?;
         Ok(Self {
             is_terminating: **read(&namespace.phase, &id, "status.phase")? == *"Terminating",
             finalizers: read(&namespace.finalizers, &id, "spec.finalizers")?.clone(),
@@ -77,9 +75,8 @@ impl Deleter {
 
     async fn get(&self) -> Result<Live, End> {
         let key = Key::cluster(Arc::clone(&self.name));
-        let record = self.port.get(Resource::Namespaces, key).await;
-        let live = record.map(Live::new).map_err(ended_by)?;
-        live.map_err(End::Unknown)
+        let record = self.port.get(Resource::Namespaces, key).await.map_err(ended_by)?;
+        Ok(Live::new(record)?)
     }
 
     /// Sets the phase if it is not `Terminating` yet. Returns the namespace and when its deletion was
@@ -176,7 +173,7 @@ impl Deleter {
         let mut resources = match self.port.discover().await {
             Ok(discovered) => content.discovered(&discovered),
             Err(StoreError::Unlisted) => {
-                return Err(End::Unknown(Missing::outside("which resources are served")));
+                return Err(Missing::outside("which resources are served").into());
             }
             Err(error) => {
                 content.discovery_failed(error.into(), None);
@@ -209,7 +206,7 @@ impl Deleter {
             content.add(remaining, result);
         }
         match content.missing.take() {
-            Some(missing) => Err(End::Unknown(missing)),
+            Some(missing) => Err(missing.into()),
             None => Ok(content),
         }
     }
@@ -276,9 +273,7 @@ impl Deleter {
         let mut longest = 0;
         for pod in &pods {
             let id = pod.id(Resource::Pods);
-            let Some(body) = pod.pod() else {
-                return Err(Missing::Object { object: id }.into());
-            };
+            let body = body(&id, pod, Record::pod)?;
             let phase = read(&body.phase, &id, "status.phase")?;
             if !matches!(&**phase, "Succeeded" | "Failed") {
                 let path = "spec.terminationGracePeriodSeconds";

@@ -16,7 +16,7 @@ use super::{Migration, bound, claim_key, volume::Volume};
 use crate::{
     End, EventRequest, FieldChange, Form, Missing, Operated, Operation, Plugin, Port, Reason, Sent, Wire,
     Write,
-    controller::read,
+    controller::{body, read},
     request::{preconditions, server_message, server_message_about},
     storage::{BOUND_BY_CONTROLLER, FINALIZER_IN_TREE},
 };
@@ -64,17 +64,9 @@ impl Sync {
             let reason = Reason::new("ClaimDeleted", format!("claim {claim_ref} no longer exists"));
             return self.release(port, &mut volume, reason.about(claim)).await;
         };
-        let (claim_id, claim) = (
-            claim.id(Resource::PersistentVolumeClaims),
-            claim.persistent_volume_claim(),
-        );
-        let unread = || {
-            End::Unknown(Missing::Object {
-                object: claim_id.clone(),
-            })
-        };
-        let claim = claim.ok_or_else(unread)?;
-        let bound_to = read(&claim.volume_name, &claim_id, "spec.volumeName").map_err(End::Unknown)?;
+        let claim_id = claim.id(Resource::PersistentVolumeClaims);
+        let claim = body(&claim_id, &claim, Record::persistent_volume_claim)?;
+        let bound_to = read(&claim.volume_name, &claim_id, "spec.volumeName")?;
         if bound_to.is_empty() {
             return self.wait_for_claim(port, &volume, &claim_id, claim).await;
         }
@@ -86,7 +78,7 @@ impl Sync {
         let message = format!("claim {claim_ref} is bound to persistentvolume/{bound_to}");
         let reason = Reason::new("ClaimBoundElsewhere", message);
         let view = self.read(&volume)?;
-        if view.annotations.provisioned_by.is_some() && **view.policy().map_err(End::Unknown)? == *"Delete" {
+        if view.annotations.provisioned_by.is_some() && **view.policy()? == *"Delete" {
             return self.release(port, &mut volume, reason).await;
         }
         self.unbind(port, &mut volume, reason).await
@@ -179,13 +171,12 @@ impl Sync {
             self.set_phase(port, volume, "Released", reason.clone()).await?;
         }
         let view = self.read(volume)?;
-        let policy = Arc::clone(view.policy().map_err(End::Unknown)?);
+        let policy = Arc::clone(view.policy()?);
         if *policy == *"Retain" {
             let message = "its claim no longer exists, and its reclaim policy is Retain";
             return Ok(End::Kept(Reason::new("Retained", message)));
         }
-        view.require_migration(self.migration.as_ref())
-            .map_err(End::Unknown)?;
+        view.require_migration(self.migration.as_ref())?;
         if !view.driver().is_empty() {
             let message = "it was migrated to a CSI driver, whose provisioner deletes its storage";
             return Ok(End::Kept(Reason::new("Migrated", message)));
@@ -283,10 +274,7 @@ impl Sync {
     /// Erases the content of the storage, then makes the volume available again.
     async fn recycle_volume(&self, port: &Port, volume: &mut Record, reason: Reason) -> Result<End, End> {
         *volume = self.read_released(port, volume).await?;
-        let users = self
-            .users
-            .as_ref()
-            .map_err(|missing| End::Unknown(missing.clone()))?;
+        let users = self.users.as_ref().map_err(Missing::clone)?;
         // A claim of that name in the cache is another one, which is bound to another volume, and so are its
         // pods.
         if !users.is_empty() && self.claim.is_none() {
@@ -358,10 +346,8 @@ impl Sync {
             .filter(|claim| claim.meta.uid == claim_ref.uid);
         if let Some(claim) = claim {
             let id = claim.id(Resource::PersistentVolumeClaims);
-            let body = claim.persistent_volume_claim();
-            let unread = || End::Unknown(Missing::Object { object: id.clone() });
-            let bound_to = &body.ok_or_else(unread)?.volume_name;
-            let bound_to = read(bound_to, &id, "spec.volumeName").map_err(End::Unknown)?;
+            let claim = body(&id, claim, Record::persistent_volume_claim)?;
+            let bound_to = read(&claim.volume_name, &id, "spec.volumeName")?;
             if bound_to.is_empty() || *bound_to == self.id.name {
                 return Err(not_released());
             }
@@ -461,7 +447,7 @@ impl Sync {
     }
 
     fn read<'v>(&'v self, record: &'v Record) -> Result<Volume<'v>, End> {
-        Volume::of(&self.id, record).map_err(End::Unknown)
+        Ok(Volume::of(&self.id, record)?)
     }
 
     /// A request about the volume failed, and upstream only logs it.

@@ -14,7 +14,7 @@ use kubegc_core::{
 use super::Migration;
 use crate::{
     FieldChange, Missing,
-    controller::read,
+    controller::{body, read},
     storage::{FINALIZER_EXTERNAL, FINALIZER_IN_TREE, MIGRATED_TO, is_in_tree},
 };
 
@@ -30,8 +30,7 @@ pub(super) struct Volume<'a> {
 
 impl<'a> Volume<'a> {
     pub(super) fn of(id: &'a ObjectId, record: &'a Record) -> Result<Self, Missing> {
-        let unread = || Missing::Object { object: id.clone() };
-        let body = record.persistent_volume().ok_or_else(unread)?;
+        let body = body(id, record, Record::persistent_volume)?;
         Ok(Self {
             id,
             meta: &record.meta,
