@@ -66,16 +66,14 @@ impl EndpointSliceMirroring {
                 Reason::new("NoMirroring", "this release has no mirroring controller"),
             ));
         }
-        let Some(record) = cx.cache.get(Resource::Endpoints, key) else {
-            cx.cache.require_in(Resource::Endpoints, &key.namespace)?;
+        let Some(record) = cx.cache.find(Resource::Endpoints, key)? else {
             return delete("EndpointsDeleted", "there are no Endpoints to mirror");
         };
         let id = record.id(Resource::Endpoints);
         if !record.has_whole_meta {
             return Err(Missing::Metadata { object: id });
         }
-        let Some(service) = cx.cache.get(Resource::Services, key) else {
-            cx.cache.require_in(Resource::Services, &key.namespace)?;
+        let Some(service) = cx.cache.find(Resource::Services, key)? else {
             return delete("ServiceDeleted", "their Service does not exist");
         };
         if record

@@ -120,8 +120,7 @@ impl Controller for IpAddressRepair {
         }
         let service = format!("{}/{}", parent.namespace, parent.name);
         let key = Key::new(Arc::clone(&parent.namespace), Arc::clone(&parent.name));
-        let Some(found) = cx.cache.get(Resource::Services, &key) else {
-            cx.cache.require_in(Resource::Services, &parent.namespace)?;
+        let Some(found) = cx.cache.find(Resource::Services, &key)? else {
             let created = record.meta.creation_timestamp;
             if let Some(at) = created.map(|created| created.saturating_add(CREATION))
                 && at > cx.now

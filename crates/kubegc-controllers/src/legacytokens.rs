@@ -107,8 +107,7 @@ pub struct InvalidCleanUpPeriod;
 /// The tracking ConfigMap and the day on which tracking started, or why nothing is done.
 fn tracking(cache: &Cache) -> Result<Result<(&Record, Date), Reason>, Missing> {
     let [namespace, name] = TRACKING;
-    let Some(record) = cache.get(Resource::ConfigMaps, &Key::new(namespace, name)) else {
-        cache.require_in(Resource::ConfigMaps, namespace)?;
+    let Some(record) = cache.find(Resource::ConfigMaps, &Key::new(namespace, name))? else {
         let message = "the ConfigMap kube-apiserver-legacy-service-account-token-tracking does not exist";
         return Ok(Err(Reason::new("NotTracked", message)));
     };
@@ -144,8 +143,7 @@ fn not_created_automatically(
         return keep("it names no ServiceAccount");
     }
     let key = Key::new(Arc::clone(&id.namespace), Arc::clone(name));
-    let Some(account) = cache.get(Resource::ServiceAccounts, &key) else {
-        cache.require_in(Resource::ServiceAccounts, &id.namespace)?;
+    let Some(account) = cache.find(Resource::ServiceAccounts, &key)? else {
         return keep("its ServiceAccount does not exist");
     };
     let account_id = account.id(Resource::ServiceAccounts);

@@ -274,11 +274,8 @@ impl Controller for ResourceClaims {
                 continue;
             }
             let key = Key::new(Arc::clone(&id.namespace), Arc::clone(&consumer.name));
-            match cx.cache.get(Resource::Pods, &key) {
-                None => {
-                    cx.cache.require_in(Resource::Pods, &id.namespace)?;
-                    doubtful.push(consumer.clone());
-                }
+            match cx.cache.find(Resource::Pods, &key)? {
+                None => doubtful.push(consumer.clone()),
                 Some(pod) if pod.meta.uid.is_empty() => {
                     return Err(Missing::metadata(Resource::Pods, pod));
                 }

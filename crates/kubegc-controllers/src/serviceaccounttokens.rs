@@ -77,10 +77,9 @@ fn reference_key(namespace: &Arc<str>, account: &str, secret: &str) -> Key {
 fn unlink(cx: &Context<'_>, namespace: &Arc<str>, account: &str, secret: &str) -> Decision {
     let key = |name: &str| Key::new(Arc::clone(namespace), name);
     cx.about(Resource::ServiceAccounts, &key(account), |id, _| {
-        if cx.cache.get(Resource::Secrets, &key(secret)).is_some() {
+        if cx.cache.find(Resource::Secrets, &key(secret))?.is_some() {
             return Ok(Decision::default());
         }
-        cx.cache.require_in(Resource::Secrets, namespace)?;
         let (id, wire, secret) = (id.clone(), cx.wire, Arc::<str>::from(secret));
         Ok(Decision::steps(Steps::new(id.clone(), move |port| {
             remove_reference(id.clone(), Arc::clone(&secret), wire, port)
@@ -174,15 +173,14 @@ impl Controller for ServiceAccountTokens {
         let uid = read(&secret.service_account_uid, id, UID_ANNOTATION)?;
         let is_same = move |account: &Record, uid: &str| uid.is_empty() || account.meta.uid == *uid;
         let key = Key::new(Arc::clone(&id.namespace), Arc::clone(name));
-        match cx.cache.get(Resource::ServiceAccounts, &key) {
+        match cx.cache.find(Resource::ServiceAccounts, &key)? {
             Some(account) if !uid.is_empty() && account.meta.uid.is_empty() => {
                 return Err(Missing::metadata(Resource::ServiceAccounts, account));
             }
             Some(account) if is_same(account, uid) => {
                 return keep("AccountExists", "its ServiceAccount exists");
             }
-            Some(_) => {}
-            None => cx.cache.require_in(Resource::ServiceAccounts, &id.namespace)?,
+            _ => {}
         }
         let options = cx.wire.options(DeleteOptions::default(), &record.meta, Sent::Uid);
         let (id, uid) = (id.clone(), Arc::clone(uid));

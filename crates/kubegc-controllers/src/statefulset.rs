@@ -182,8 +182,8 @@ impl StatefulSetClaims {
     /// The pod of this name, if the StatefulSet controls it.
     fn pod<'a>(self, cx: &Context<'a>, set: &ObjectId, name: &str) -> Result<Option<&'a Record>, Missing> {
         let key = Key::new(Arc::clone(&set.namespace), name);
-        let Some(pod) = cx.cache.get(Resource::Pods, &key) else {
-            return cx.cache.require_in(Resource::Pods, &set.namespace).map(|()| None);
+        let Some(pod) = cx.cache.find(Resource::Pods, &key)? else {
+            return Ok(None);
         };
         whole(Resource::Pods, pod)?;
         let is_controlled = pod.meta.controller().is_some_and(|owner| owner.uid == set.uid);

@@ -178,11 +178,8 @@ impl Controller for TaintEviction {
         if node_name.is_empty() {
             return keep("NotScheduled", "it is not scheduled");
         }
-        let Some(node) = cx
-            .cache
-            .get(Resource::Nodes, &Key::cluster(Arc::clone(node_name)))
-        else {
-            cx.cache.require(Resource::Nodes)?;
+        let key = Key::cluster(Arc::clone(node_name));
+        let Some(node) = cx.cache.find(Resource::Nodes, &key)? else {
             return keep("NoNode", "its node does not exist");
         };
         let node_id = node.id(Resource::Nodes);

@@ -229,11 +229,8 @@ impl Controller for VolumeAttachments {
                 "which pod uses the inline volume of {id}"
             )));
         }
-        let Some(volume) = cx.cache.get(
-            Resource::PersistentVolumes,
-            &Key::cluster(Arc::clone(volume_name)),
-        ) else {
-            cx.cache.require(Resource::PersistentVolumes)?;
+        let key = Key::cluster(Arc::clone(volume_name));
+        let Some(volume) = cx.cache.find(Resource::PersistentVolumes, &key)? else {
             return Err(Missing::outside(format!(
                 "which pod uses the volume {volume_name}, which does not exist"
             )));
@@ -256,11 +253,8 @@ impl Controller for VolumeAttachments {
             decision.deadlines = Some(Deadlines::from([(DEADLINE.into(), at)]));
             Ok(decision)
         };
-        let Some(node) = cx
-            .cache
-            .get(Resource::Nodes, &Key::cluster(Arc::clone(node_name)))
-        else {
-            cx.cache.require(Resource::Nodes)?;
+        let key = Key::cluster(Arc::clone(node_name));
+        let Some(node) = cx.cache.find(Resource::Nodes, &key)? else {
             if !self.forces_detach {
                 return Err(Missing::outside(format!(
                     "whether the node {node_name} had mounted the volume when it was deleted"

@@ -120,6 +120,17 @@ impl Cache {
         self.table(resource).get(&key.namespace, &key.name)
     }
 
+    /// The object of this name; `None` if there is none.
+    ///
+    /// # Errors
+    /// None is known, and not all objects are.
+    pub(crate) fn find(&self, resource: Resource, key: &Key) -> Result<Option<&Record>, Missing> {
+        match self.get(resource, key) {
+            None => self.require_in(resource, &key.namespace).map(|()| None),
+            found => Ok(found),
+        }
+    }
+
     /// All objects of a resource that are known, by namespace and name.
     #[must_use]
     pub fn records(&self, resource: Resource) -> Records<'_> {
