@@ -104,7 +104,7 @@ pub use reason::{Missing, Reason};
 pub use replicaset::ReplicaSetPods;
 pub use request::{
     EventRequest, FieldChange, Form, Guard, Operated, Operation, Plugin, Request, Response, Sent, Wire,
-    Write, preconditions, server_message, server_message_about,
+    Write, preconditions,
 };
 pub use resourceclaim::ResourceClaims;
 pub use select::{UnknownController, select_controllers};

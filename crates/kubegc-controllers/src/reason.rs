@@ -99,13 +99,6 @@ pub enum Missing {
         /// The object.
         object: ObjectId,
     },
-    /// A live read of an object failed.
-    Read {
-        /// The object.
-        object: ObjectId,
-        /// The error.
-        message: Arc<str>,
-    },
     /// A system outside the API server was not queried, or could not respond.
     Outside {
         /// The question, such as `whether the cloud provider has node/a`.
@@ -174,7 +167,6 @@ impl Missing {
             Self::Field { .. } => "FieldUnread",
             Self::Metadata { .. } => "MetadataUnread",
             Self::Object { .. } => "ObjectUnread",
-            Self::Read { .. } => "ReadFailed",
             Self::Outside { .. } => "OutsideUnknown",
         }
     }
@@ -193,10 +185,7 @@ impl Missing {
     #[must_use]
     pub const fn object(&self) -> Option<&ObjectId> {
         match self {
-            Self::Field { object, .. }
-            | Self::Metadata { object }
-            | Self::Object { object }
-            | Self::Read { object, .. } => Some(object),
+            Self::Field { object, .. } | Self::Metadata { object } | Self::Object { object } => Some(object),
             Self::List { .. } | Self::Outside { .. } => None,
         }
     }
@@ -211,7 +200,6 @@ impl fmt::Display for Missing {
             Self::Field { object, field } => write!(f, "{object}: {field} could not be read"),
             Self::Metadata { object } => write!(f, "{object}: its metadata could not be read in full"),
             Self::Object { object } => write!(f, "{object}: only its metadata was read"),
-            Self::Read { object, message } => write!(f, "{object} could not be read: {message}"),
             Self::Outside { question, message } if message.is_empty() => {
                 write!(f, "it is not known {question}")
             }

@@ -617,8 +617,7 @@ pub fn preconditions(meta: &ObjectMeta) -> Preconditions {
 }
 
 /// The server's own message if there is one: what upstream passes on in Events, conditions and errors.
-#[must_use]
-pub fn server_message(error: &StoreError) -> String {
+pub(crate) fn server_message(error: &StoreError) -> String {
     match error {
         StoreError::Conflict { message }
         | StoreError::Invalid { message }
@@ -629,8 +628,7 @@ pub fn server_message(error: &StoreError) -> String {
 }
 
 /// The server's message about a request for this object, which is named if it was not found.
-#[must_use]
-pub fn server_message_about(object: &ObjectId, error: &StoreError) -> String {
+pub(crate) fn server_message_about(object: &ObjectId, error: &StoreError) -> String {
     if *error != StoreError::NotFound {
         return server_message(error);
     }

@@ -292,8 +292,8 @@ impl<'c> Live<'c> {
     }
 
     fn record_unknown(&mut self, missing: &Missing) {
-        // The result of a failed read or of the cloud provider is unknown to upstream as well.
-        if !matches!(missing, Missing::Outside { .. } | Missing::Read { .. }) {
+        // The response of the cloud provider is unknown to upstream as well.
+        if !matches!(missing, Missing::Outside { .. }) {
             self.unknown.push(missing.to_string());
         }
     }

@@ -149,8 +149,7 @@ impl Cache {
     }
 
     /// The objects of a resource in a namespace whose names start with a prefix, by name.
-    #[must_use]
-    pub fn with_prefix(&self, resource: Resource, namespace: &Arc<str>, prefix: &str) -> Records<'_> {
+    pub(crate) fn with_prefix(&self, resource: Resource, namespace: &Arc<str>, prefix: &str) -> Records<'_> {
         self.table(resource).with_prefix(namespace, prefix)
     }
 
@@ -203,8 +202,7 @@ impl Cache {
     }
 
     /// Returns whether the resource was listed at least once, even if the list failed.
-    #[must_use]
-    pub fn is_attempted(&self, resource: Resource) -> bool {
+    pub(crate) fn is_attempted(&self, resource: Resource) -> bool {
         self.table(resource).is_attempted
     }
 
@@ -230,8 +228,7 @@ impl Cache {
 
     /// The first object under a key of an index, by namespace and name. The complexity is that of
     /// [`indexed`](Self::indexed) for one name.
-    #[must_use]
-    pub fn first_indexed(&self, index: &'static Index, key: &Key) -> Option<&Record> {
+    pub(crate) fn first_indexed(&self, index: &'static Index, key: &Key) -> Option<&Record> {
         let table = self.table(index.resource());
         let first = self.look_up(index, key, 1, |namespace, name| table.get(namespace, name));
         first.first().copied()

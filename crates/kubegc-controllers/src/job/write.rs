@@ -213,7 +213,7 @@ async fn delete(work: &SyncWork, pod: &PodWork, port: &Port) -> Result<(), Store
         Err(StoreError::NotFound) => return Ok(()),
         Ok(()) => (false, "SuccessfulDelete", format!("Deleted pod: {}", pod.id.name)),
         Err(error) => {
-            let message = format!("Error deleting: {}", crate::server_message(error));
+            let message = format!("Error deleting: {}", crate::request::server_message(error));
             (true, "FailedDelete", message)
         }
     };
