@@ -1,5 +1,5 @@
-//! Properties of plans and sequences for generated volumes, claims and pods. The transcripts check the laws of
-//! all controllers.
+//! Properties of plans and sequences for generated volumes, claims and pods. The transcripts check the laws
+//! of all controllers.
 
 use kubegc_controllers::{
     BatchPlanner, Cache, Controller, FINALIZER_EXTERNAL, FINALIZER_IN_TREE, Migration, Operated,
