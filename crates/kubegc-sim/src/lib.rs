@@ -27,8 +27,6 @@ mod shared;
 mod status;
 mod types;
 
-#[cfg(feature = "cel")]
-pub use api_server::CEL_FUNCTIONS_NOT_COVERED;
 pub use api_server::{
     Admission, AdmissionHook, AdmissionWebhook, ApiServer, ApplyOptions, Change, ConversionWebhook,
     Converter, CrdCleaner, CrdRegistration, CrdStep, Event, EventType, ObjectList, RegistrationStep,

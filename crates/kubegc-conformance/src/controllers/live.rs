@@ -321,8 +321,7 @@ impl<'c> Live<'c> {
                         return false;
                     }
                     for found in found {
-                        let key = Key::new(found.namespace, found.name);
-                        self.cache.put(found.resource, &key, found.record);
+                        self.cache.put(found.resource, &found.key, found.record);
                     }
                     return true;
                 }

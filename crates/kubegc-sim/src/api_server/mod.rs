@@ -39,8 +39,6 @@ pub use admission::{AdmissionWebhook, service_not_found};
 pub use apply::ApplyOptions;
 pub(crate) use apply::ManagedFields;
 pub use conversion::ConversionWebhook;
-#[cfg(feature = "cel")]
-pub use crd::cel::CEL_FUNCTIONS_NOT_COVERED;
 pub use crd::{Converter, CrdCleaner, CrdRegistration, CrdStep, RegistrationStep, version_priority};
 pub use hooks::{Admission, AdmissionHook};
 pub use policy::UndecidedRequest;
@@ -107,10 +105,10 @@ impl Default for Settings {
 /// the policies are those that are stored. `authorizer` and audit annotations are not covered.
 ///
 /// CEL rules of definitions (`x-kubernetes-validations`) are compiled and run with types and the crate's
-/// feature `cel`, for releases from 1.25 on. Without the feature they are stored and have no effect. Not
-/// covered are URLs, named formats, comprehensions with two variables, and the equality of lists of the
-/// types `set` and `map`: a definition that uses them is refused, with a message that names the feature.
-/// Costs are not limited. The types of operands are checked only where they follow from the schema.
+/// feature `cel`, for releases from 1.25 on. Without the feature they are stored and have no effect. Types
+/// are checked and costs are estimated as upstream does; the costs of evaluations are not limited. Not
+/// covered is the equality of lists of the types `set` and `map`: a definition that uses it is refused, with
+/// a message that names the feature.
 ///
 /// Stored objects can always be read. The deletion of objects that cannot be read (delete option
 /// `ignoreStoreReadErrorWithClusterBreakingPotential`, feature gate `AllowUnsafeMalformedObjectDeletion`,

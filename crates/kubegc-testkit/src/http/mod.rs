@@ -27,7 +27,7 @@
 //! | `proxy` | is served by nodes and the server | 404; see [`ApiServer::subresources`] for what there is |
 //! | Evictions | respect the status of disruption budgets, which a controller writes | likewise; no controller writes it, and until a client does, a budget is "still being processed" |
 //! | Dry runs | run admission and store nothing | run everything on a copy of the server; a service shows the address and ports that it would get |
-//! | Definitions | convert by webhooks | convert by functions of the caller ([`ApiServer::set_converter`]), as if all objects were stored in the present storage version. CEL rules are run with the feature `cel` and [`Settings::types`](kubegc_sim::Settings), as far as [`ApiServer`] covers them; their costs are not limited. Definitions of `v1beta1` are converted and not validated |
+//! | Definitions | convert by webhooks | convert by functions of the caller ([`ApiServer::set_converter`]), as if all objects were stored in the present storage version. CEL rules are run with the feature `cel` and [`Settings::types`](kubegc_sim::Settings), as far as [`ApiServer`] covers them; the costs of evaluations are not limited. Definitions of `v1beta1` are converted and not validated |
 //! | YAML of an apply | is YAML 1.1: `y` and `on` are booleans | is YAML 1.2, with other error texts |
 //! | Headers | `Audit-Id`, `Cache-Control`, flow control | none of them |
 

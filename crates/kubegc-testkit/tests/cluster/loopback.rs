@@ -108,7 +108,7 @@ async fn clients_in_go_use_protobuf() {
     let audit = cluster.audit().by("go");
     let entry = audit.entries().next().unwrap();
     assert_eq!((&*entry.name, entry.body_bytes), ("a", length));
-    assert_eq!(Some(entry.uid.as_str()), stored.metadata.uid.as_deref());
+    assert_eq!(Some(entry.uid.to_string()), stored.metadata.uid);
 
     let watch = format!("GET {URL}?watch=true HTTP/1.1\r\n{headers}\r\n");
     stream.get_mut().write_all(watch.as_bytes()).unwrap();

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, env, fmt::Write as _, fs, path::Path};
 use kubegc_control_plane::finalizers::FINALIZERS;
 use kubegc_controllers::default_controllers;
 use kubegc_core::{Catalog, KubernetesVersion};
-use kubegc_sim::{CEL_FUNCTIONS_NOT_COVERED, has_type};
+use kubegc_sim::has_type;
 
 const INTRODUCTION: &str = "\
 What of a simulated cluster is a model of upstream's behaviour, and what is not. The tables are made from those that the code uses;
@@ -52,25 +52,19 @@ are stored as they are sent. Access reviews and token reviews are answered by th
     )
     .expect("a string");
     kinds(&mut page, version);
-    let functions = CEL_FUNCTIONS_NOT_COVERED
-        .map(|name| format!("`{name}`"))
-        .join(", ");
-    write!(
-        page,
+    page.push_str(
         "
 # Rules and admission
 
-CEL rules of definitions and match conditions of webhooks are evaluated. Their costs are not limited. A definition with a rule that uses one of these
-functions is refused with a message that names the function: {functions}. So is a rule that compares lists of the types `set` and `map`, or uses
-a comprehension with two variables. A match condition that uses `authorizer` fails when it is evaluated: the failure policy of the webhook decides.
+CEL rules of definitions and match conditions of webhooks are evaluated. Types are checked and costs are estimated as upstream does; the costs of evaluations
+are not limited. A definition with a rule that compares lists of the types `set` and `map` is refused. A match condition that uses `authorizer` fails when it is evaluated: the failure policy of the webhook decides.
 Expressions of ValidatingAdmissionPolicies are evaluated in the same way. MutatingAdmissionPolicies are stored and have no effect.
 
 These admission plugins change or refuse objects: DefaultIngressClass, DefaultStorageClass, DefaultTolerationSeconds, LimitRanger,
 MutatingAdmissionWebhook, NamespaceLifecycle, PersistentVolumeClaimResize, Priority, RuntimeClass, ServiceAccount, StorageObjectInUseProtection,
 TaintNodesByCondition, ValidatingAdmissionPolicy, ValidatingAdmissionWebhook. ResourceQuotas are stored and limit nothing, and PodSecurity is not enforced.
-"
-    )
-    .expect("a string");
+",
+    );
     page.push_str(
         "
 # Controllers

@@ -282,7 +282,7 @@ impl ApiServer {
             let causes = validation::problems(self.version, object, old, self.openapi_rules());
             #[cfg(feature = "cel")]
             let causes = if causes.is_empty() {
-                self.rules().definition(object)
+                self.rules().definition(object, old)
             } else {
                 causes
             };

@@ -1,259 +1,174 @@
-//! Checks rules before they run: names, fields and, as far as they are known, the types of operands.
+//! Checks expressions before they run: names, fields and types.
 //!
-//! The library that runs rules has no type checker, but upstream refuses definitions that do not type-check.
-//! A definition that is refused here is refused upstream with the same message. Types that depend on the
-//! results of functions are checked at evaluation only.
+//! The library that runs expressions has no type checker, but upstream refuses definitions that do not
+//! type-check, and estimates costs from types.
 //!
 //! # Upstream
-//! `checker.go` in `cel-go/checker`, and the environments in `apiserver/pkg/cel/environment/base.go`, 1.31.0.
+//! [`checker.go`](https://github.com/google/cel-go/blob/v0.26.0/checker/checker.go) in `cel-go/checker`.
 
-use cel::common::ast::{
-    CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, SourceInfo, operators,
+use std::collections::BTreeMap;
+
+use cel::{
+    Program,
+    common::ast::{
+        CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, SourceInfo, operators,
+    },
 };
-use serde_json::Value;
+
+use regex::Regex;
 
 use super::{
-    super::instance::is_embedded,
-    values::{escaped, is_int_or_string, is_visible, of_entries, text},
+    convert,
+    types::{Bindings, LETTERS, Ty, most_general, overloads},
 };
 
-/// The type of an expression, as far as it is known.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Ty<'a> {
-    Dyn,
-    Null,
-    Bool,
-    Int,
-    Uint,
-    Double,
-    String,
-    Bytes,
-    Timestamp,
-    Duration,
-    /// An object with declared fields, and whether it is a complete resource.
-    Object(&'a Value, bool),
-    Metadata,
-    Map(Box<Self>),
-    List(Box<Self>),
-    /// A list with the equality of a set or a map.
-    Keyed(Box<Self>),
-    Optional(Box<Self>),
+/// An error of an expression that does not compile.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct CompileError {
+    /// The node of the expression.
+    id: u64,
+    message: String,
 }
 
-impl<'a> Ty<'a> {
-    /// The type of the values of a schema.
-    pub(super) fn of(schema: &'a Value, is_root: bool) -> Self {
-        if is_int_or_string(schema) {
-            return Self::Dyn;
-        }
-        match text(schema, "type") {
-            "boolean" => Self::Bool,
-            "integer" => Self::Int,
-            "number" => Self::Double,
-            "string" => match text(schema, "format") {
-                "byte" => Self::Bytes,
-                "date" | "date-time" => Self::Timestamp,
-                "duration" => Self::Duration,
-                _ => Self::String,
-            },
-            "array" => {
-                let items = schema.get("items");
-                let items = Box::new(items.map_or(Self::Dyn, |items| Self::of(items, is_embedded(items))));
-                match text(schema, "x-kubernetes-list-type") {
-                    "set" | "map" => Self::Keyed(items),
-                    _ => Self::List(items),
-                }
-            }
-            "object" => match of_entries(schema) {
-                Some(values) => Self::Map(Box::new(Self::of(values, is_embedded(values)))),
-                None => Self::Object(schema, is_root),
-            },
-            _ => Self::Dyn,
-        }
-    }
+/// The minor release from which on literals are checked.
+const LITERALS_ARE_CHECKED: u16 = 29;
+/// The longest line that errors show, in bytes.
+const SNIPPET_BYTES_MAX: usize = 16_384;
 
-    /// The name of a type that is comparable only with itself.
-    const fn scalar(&self) -> Option<&'static str> {
-        Some(match self {
-            Self::Bool => "bool",
-            Self::Int => "int",
-            Self::Uint => "uint",
-            Self::Double => "double",
-            Self::String => "string",
-            Self::Bytes => "bytes",
-            Self::Timestamp => "google.protobuf.Timestamp",
-            Self::Duration => "google.protobuf.Duration",
-            _ => return None,
+impl CompileError {
+    /// Line and column in the source, from 0 on.
+    fn position(&self, source: &SourceInfo) -> (usize, usize) {
+        let offset = source.offset_for(self.id).map_or(0, |(start, _)| start as usize);
+        let before = source.source.chars().take(offset);
+        before.fold((0, 0), |(line, column), c| match c {
+            '\n' => (line + 1, 0),
+            _ => (line, column + 1),
         })
     }
 
-    const fn is_number(&self) -> bool {
-        matches!(self, Self::Int | Self::Uint | Self::Double)
-    }
-
-    fn field(&self, name: &str) -> Result<Self, String> {
-        let undefined = || format!("undefined field '{name}'");
-        match self {
-            Self::Dyn => Ok(Self::Dyn),
-            Self::Map(values) => Ok(Self::clone(values)),
-            Self::Optional(value) => value.field(name).map(|field| Self::Optional(Box::new(field))),
-            Self::Metadata if matches!(name, "name" | "generateName") => Ok(Self::String),
-            Self::Object(_, true) if matches!(name, "apiVersion" | "kind") => Ok(Self::String),
-            Self::Object(_, true) if name == "metadata" => Ok(Self::Metadata),
-            Self::Object(schema, _) => {
-                let properties = schema.get("properties").and_then(Value::as_object);
-                let mut visible = properties
-                    .into_iter()
-                    .flatten()
-                    .filter(|(_, schema)| is_visible(schema));
-                let found = visible.find(|(property, _)| escaped(property).as_deref() == Some(name));
-                let (_, schema) = found.ok_or_else(undefined)?;
-                Ok(Self::of(schema, is_embedded(schema)))
-            }
-            Self::Metadata => Err(undefined()),
-            other => Err(format!(
-                "type '{}' does not support field selection",
-                other.scalar().unwrap_or("list")
-            )),
-        }
-    }
-
-    fn element(&self) -> Self {
-        match self {
-            Self::Map(element) | Self::List(element) | Self::Keyed(element) => Self::clone(element),
-            Self::Optional(inner) => Self::Optional(Box::new(inner.element())),
-            _ => Self::Dyn,
-        }
-    }
-}
-
-/// The error of a rule that does not compile.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct CompileError {
-    /// The node of the expression.
-    id: u64,
-    pub(super) message: String,
-}
-
-impl CompileError {
     /// The message with its position, as upstream's compiler prints it.
-    pub(super) fn shown(&self, source: &SourceInfo) -> String {
-        let offset = source.offset_for(self.id).map_or(0, |(start, _)| start as usize);
-        let before: String = source.source.chars().take(offset).collect();
-        let line = before.matches('\n').count();
-        let column = before.chars().rev().take_while(|c| *c != '\n').count();
-        let snippet = source.source.lines().nth(line).unwrap_or_default();
-        format!(
-            "ERROR: <input>:{}:{}: {}\n | {snippet}\n | {}^",
-            line + 1,
-            column + 1,
-            self.message,
-            ".".repeat(column)
-        )
+    fn shown(&self, source: &SourceInfo) -> String {
+        let (line, column) = self.position(source);
+        let mut shown = format!("ERROR: <input>:{}:{}: {}", line + 1, column + 1, self.message);
+        let snippet = source.source.split('\n').nth(line).unwrap_or_default();
+        if snippet.len() <= SNIPPET_BYTES_MAX {
+            let snippet = snippet.replace('\t', " ");
+            let wide = |c: char, narrow: char, wide: char| if c.is_ascii() { narrow } else { wide };
+            let dots: String = snippet
+                .chars()
+                .take(column)
+                .map(|c| wide(c, '.', '\u{ff0e}'))
+                .collect();
+            let pointer = wide(snippet.chars().nth(column).unwrap_or(' '), '^', '\u{ff3e}');
+            shown.push_str(&format!("\n | {snippet}\n | {dots}{pointer}"));
+        }
+        shown
     }
 }
 
-/// The functions of upstream that are not covered here: a rule that uses one is refused.
-pub const CEL_FUNCTIONS_NOT_COVERED: [&str; 14] = [
-    "url",
-    "isURL",
-    "getScheme",
-    "getHost",
-    "getHostname",
-    "getPort",
-    "getEscapedPath",
-    "getQuery",
-    "validate",
-    "format.named",
-    "reverse",
-    "transformList",
-    "transformMap",
-    "transformMapEntry",
-];
+/// What the checker knows of the nodes of an expression.
+#[derive(Debug)]
+pub(super) struct Checked<'a> {
+    pub(super) result: Ty<'a>,
+    types: BTreeMap<u64, Ty<'a>>,
+    calls: BTreeMap<u64, Resolved>,
+}
 
-/// The minor release from which on definitions may use a function, and the type of its result.
-fn function(name: &str) -> Option<(u16, Ty<'static>)> {
-    Some(match name {
-        "contains"
-        | "startsWith"
-        | "endsWith"
-        | "matches"
-        | "isSorted"
-        | "bool"
-        | operators::NOT_STRICTLY_FALSE => (25, Ty::Bool),
-        "size" | "int" | "indexOf" | "lastIndexOf" | "getDate" | "getDayOfMonth" | "getDayOfWeek"
-        | "getDayOfYear" | "getFullYear" | "getHours" | "getMilliseconds" | "getMinutes" | "getMonth"
-        | "getSeconds" => (25, Ty::Int),
-        "uint" => (25, Ty::Uint),
-        "double" => (25, Ty::Double),
-        "string" | "charAt" | "join" | "lowerAscii" | "upperAscii" | "replace" | "substring" | "trim"
-        | "find" => (25, Ty::String),
-        "bytes" => (25, Ty::Bytes),
-        "timestamp" => (25, Ty::Timestamp),
-        "duration" => (25, Ty::Duration),
-        "split" | "findAll" => (25, Ty::List(Box::new(Ty::String))),
-        "dyn" | "type" | "sum" | "min" | "max" => (25, Ty::Dyn),
-        "isQuantity" | "isInteger" | "isLessThan" | "isGreaterThan" => (29, Ty::Bool),
-        "sign" | "asInteger" | "compareTo" => (29, Ty::Int),
-        "asApproximateFloat" => (29, Ty::Double),
-        "quantity" | "add" | "sub" => (29, Ty::Dyn),
-        "format" | "strings.quote" => (30, Ty::String),
-        "hasValue" | "sets.contains" | "sets.equivalent" | "sets.intersects" => (30, Ty::Bool),
-        "isSemver" => (34, Ty::Bool),
-        "major" | "minor" | "patch" => (34, Ty::Int),
-        "semver" => (34, Ty::Dyn),
-        "optional.of" | "optional.none" | "optional.ofNonZeroValue" | "value" | "or" | "orValue" => {
-            (30, Ty::Dyn)
-        }
-        "isIP"
-        | "ip.isCanonical"
-        | "isCIDR"
-        | "isUnspecified"
-        | "isLoopback"
-        | "isLinkLocalMulticast"
-        | "isLinkLocalUnicast"
-        | "isGlobalUnicast"
-        | "containsIP"
-        | "containsCIDR" => (31, Ty::Bool),
-        "family" | "prefixLength" => (31, Ty::Int),
-        "ip" | "cidr" | "masked" => (31, Ty::Dyn),
-        _ => return None,
+/// The overloads of a call that accept its operands.
+#[derive(Debug)]
+pub(super) struct Resolved {
+    /// The name, with its namespace.
+    pub(super) function: String,
+    pub(super) is_member: bool,
+    /// The names of the rules of their costs.
+    pub(super) overloads: Vec<&'static str>,
+}
+
+impl<'a> Checked<'a> {
+    pub(super) fn ty(&self, expression: &IdedExpr) -> &Ty<'a> {
+        self.types.get(&expression.id).unwrap_or(&Ty::Dyn)
+    }
+
+    pub(super) fn call(&self, call: &IdedExpr) -> Option<&Resolved> {
+        self.calls.get(&call.id)
+    }
+}
+
+/// Checks an expression with these variables as definitions of a minor release may use it.
+///
+/// # Errors
+/// All errors, in the order of their positions.
+pub(super) fn check<'a>(
+    program: &Program,
+    minor: u16,
+    variables: Vec<(String, Ty<'a>)>,
+) -> Result<Checked<'a>, String> {
+    let mut checker = Checker {
+        minor,
+        variables,
+        bindings: Bindings::default(),
+        unknown: 0,
+        errors: Vec::new(),
+        literals: Vec::new(),
+        formats: 0,
+        types: BTreeMap::new(),
+        calls: BTreeMap::new(),
+    };
+    let expression = program.expression();
+    checker.check(expression);
+    let source = program.source_info();
+    if checker.errors.is_empty() {
+        checker.errors.append(&mut checker.literals);
+    }
+    if !checker.errors.is_empty() {
+        checker.errors.sort_by_key(|error| error.position(source));
+        let shown: Vec<String> = checker.errors.iter().map(|error| error.shown(source)).collect();
+        return Err(shown.join("\n"));
+    }
+    let bindings = &checker.bindings;
+    let types = checker.types.iter().map(|(id, ty)| (*id, bindings.concrete(ty)));
+    let types: BTreeMap<u64, Ty<'a>> = types.collect();
+    Ok(Checked {
+        result: types.get(&expression.id).cloned().unwrap_or(Ty::Dyn),
+        types,
+        calls: checker.calls,
     })
 }
 
-/// The names of types, which are values too.
-const TYPES: [&str; 11] = [
-    "bool",
-    "bytes",
-    "double",
-    "int",
-    "list",
-    "map",
-    "null_type",
-    "string",
-    "type",
-    "uint",
-    "optional_type",
-];
-
-/// Checks an expression in a release.
-pub(super) struct Checker<'a> {
-    pub(super) minor: u16,
+struct Checker<'a> {
+    minor: u16,
     /// The variables, the innermost last.
-    pub(super) variables: Vec<(String, Ty<'a>)>,
+    variables: Vec<(String, Ty<'a>)>,
+    bindings: Bindings<'a>,
+    /// The number of the next unknown type.
+    unknown: usize,
+    errors: Vec<CompileError>,
+    /// The errors of literals, which are reported if there is no other one.
+    literals: Vec<CompileError>,
+    /// How many calls of `format` surround the expression: their lists may have elements of several types.
+    formats: usize,
+    types: BTreeMap<u64, Ty<'a>>,
+    calls: BTreeMap<u64, Resolved>,
 }
 
 impl<'a> Checker<'a> {
+    fn error(&mut self, id: u64, message: String) -> Ty<'a> {
+        self.errors.push(CompileError { id, message });
+        Ty::Error
+    }
+
+    fn mismatch(&mut self, id: u64, expected: &Ty<'a>, found: &Ty<'a>) -> Ty<'a> {
+        self.error(id, mismatch(expected, found))
+    }
+
+    fn unknown(&mut self) -> Ty<'a> {
+        self.unknown += 1;
+        Ty::Param(self.unknown - 1)
+    }
+
     /// The type of an expression. Depth is bounded by the parser that read it.
-    ///
-    /// # Errors
-    /// The first error.
-    pub(super) fn check(&mut self, expression: &IdedExpr) -> Result<Ty<'a>, CompileError> {
-        let error = |message: String| CompileError {
-            id: expression.id,
-            message,
-        };
-        Ok(match &expression.expr {
+    fn check(&mut self, expression: &IdedExpr) -> Ty<'a> {
+        let ty = match &expression.expr {
             Expr::Unspecified => Ty::Dyn,
             Expr::Literal(literal) => match literal {
                 LiteralValue::Boolean(_) => Ty::Bool,
@@ -264,126 +179,305 @@ impl<'a> Checker<'a> {
                 LiteralValue::String(_) => Ty::String,
                 LiteralValue::UInt(_) => Ty::Uint,
             },
-            Expr::Ident(name) => self.variable(name).ok_or_else(|| error(undeclared(name)))?,
+            Expr::Ident(name) => match self.variable(name) {
+                Some(ty) => ty,
+                None => self.error(expression.id, undeclared(name)),
+            },
             Expr::Select(select) => {
-                let field = self.check(&select.operand)?.field(&select.field).map_err(error)?;
-                if select.test { Ty::Bool } else { field }
-            }
-            Expr::Call(call) => self.call(expression.id, call)?,
-            Expr::Comprehension(comprehension) => self.comprehension(comprehension)?,
-            Expr::List(list) => {
-                let mut items = Vec::new();
-                for element in &list.elements {
-                    items.push(self.check(element)?);
-                }
-                let first = items.first().cloned().unwrap_or(Ty::Dyn);
-                let same = items.iter().all(|item| *item == first);
-                Ty::List(Box::new(if same { first } else { Ty::Dyn }))
-            }
-            Expr::Map(map) => {
-                for entry in &map.entries {
-                    if let EntryExpr::MapEntry(entry) = &entry.expr {
-                        self.check(&entry.key)?;
-                        self.check(&entry.value)?;
+                let name = qualified(expression).filter(|_| !select.test);
+                match name.as_deref().and_then(Ty::named) {
+                    Some(named) => Ty::Type(Box::new(named)),
+                    None => {
+                        let field = self.select(expression.id, &select.operand, &select.field, false);
+                        if select.test { Ty::Bool } else { field }
                     }
                 }
-                Ty::Map(Box::new(Ty::Dyn))
             }
-            Expr::Struct(literal) => return Err(error(undeclared(&literal.type_name))),
-        })
+            Expr::Call(call) => self.call(expression.id, call),
+            Expr::Comprehension(comprehension) => self.comprehension(comprehension),
+            Expr::List(list) => {
+                let mut items = None;
+                for (index, element) in list.elements.iter().enumerate() {
+                    let is_optional = list.optional_indices.contains(&index);
+                    let item = self.element(element, is_optional);
+                    items = Some(self.joined(element.id, items, item));
+                }
+                Ty::List(Box::new(items.unwrap_or_else(|| self.unknown())))
+            }
+            Expr::Map(map) => {
+                let (mut keys, mut values) = (None, None);
+                for entry in &map.entries {
+                    if let EntryExpr::MapEntry(entry) = &entry.expr {
+                        let key = self.check(&entry.key);
+                        keys = Some(self.joined(entry.key.id, keys, key));
+                        let value = self.element(&entry.value, entry.optional);
+                        values = Some(self.joined(entry.value.id, values, value));
+                    }
+                }
+                let keys = keys.unwrap_or_else(|| self.unknown());
+                let values = values.unwrap_or_else(|| self.unknown());
+                Ty::Map(Box::new(keys), Box::new(values))
+            }
+            Expr::Struct(literal) => self.error(expression.id, undeclared(&literal.type_name)),
+        };
+        self.types.insert(expression.id, ty.clone());
+        ty
     }
 
     fn variable(&self, name: &str) -> Option<Ty<'a>> {
         let found = self.variables.iter().rev().find(|(known, _)| known == name);
         found
             .map(|(_, ty)| ty.clone())
-            .or_else(|| TYPES.contains(&name).then_some(Ty::Dyn))
+            .or_else(|| Ty::named(name).map(|named| Ty::Type(Box::new(named))))
     }
 
-    fn call(&mut self, id: u64, call: &CallExpr) -> Result<Ty<'a>, CompileError> {
-        let error = |message: String| CompileError { id, message };
-        let mut name = call.func_name.clone();
-        let mut operands = Vec::new();
-        match call.target.as_deref() {
-            // A function in a namespace, such as `ip.isCanonical`.
-            Some(IdedExpr {
-                expr: Expr::Ident(namespace),
-                ..
-            }) if !self.variables.iter().any(|(known, _)| known == namespace) => {
-                name = format!("{namespace}.{name}");
+    /// An element of a list or map literal.
+    fn element(&mut self, element: &IdedExpr, is_optional: bool) -> Ty<'a> {
+        let ty = self.check(element);
+        if !is_optional {
+            return ty;
+        }
+        let (inner, was_optional) = ty.unwrapped();
+        if !was_optional && !inner.is_dyn() {
+            let expected = Ty::Optional(Box::new(inner.clone()));
+            self.mismatch(element.id, &expected, &inner);
+        }
+        inner
+    }
+
+    /// The type of all elements so far: those of a literal have one type.
+    fn joined(&mut self, id: u64, former: Option<Ty<'a>>, next: Ty<'a>) -> Ty<'a> {
+        match former {
+            None => next,
+            Some(former) if self.bindings.assign(&former, &next) => most_general(&former, &next).clone(),
+            Some(former) => {
+                if self.formats == 0 {
+                    let message = mismatch(&former, &next);
+                    self.literals.push(CompileError { id, message });
+                }
+                Ty::Dyn
             }
-            Some(target) => operands.push(self.check(target)?),
-            None => {}
-        }
-        if name == operators::OPT_SELECT {
-            let [object, field] = call.args.as_slice() else {
-                return Ok(Ty::Dyn);
-            };
-            let object = self.check(object)?;
-            let Expr::Literal(LiteralValue::String(field)) = &field.expr else {
-                return Ok(Ty::Dyn);
-            };
-            let field = object.field(field.inner()).map_err(error)?;
-            return Ok(match field {
-                optional @ Ty::Optional(_) => optional,
-                field => Ty::Optional(Box::new(field)),
-            });
-        }
-        for argument in &call.args {
-            operands.push(self.check(argument)?);
-        }
-        if let Some(result) = operator(&name, &operands) {
-            return result.map_err(error);
-        }
-        let two_variables =
-            call.args.len() >= 3 && matches!(&*name, "all" | "exists" | "existsOne" | "exists_one");
-        if CEL_FUNCTIONS_NOT_COVERED.contains(&&*name) || two_variables {
-            return Err(error(not_covered(&format!("the function '{name}'"))));
-        }
-        match function(&name) {
-            Some((since, result)) if since <= self.minor => Ok(result),
-            _ => Err(error(undeclared(&name))),
         }
     }
 
-    fn comprehension(&mut self, comprehension: &ComprehensionExpr) -> Result<Ty<'a>, CompileError> {
-        let range = self.check(&comprehension.iter_range)?;
-        if let Some(scalar) = range.scalar() {
-            let message = format!(
-                "expression of type '{scalar}' cannot be range of a comprehension (must be list, map, or dynamic)"
-            );
-            return Err(CompileError {
-                id: comprehension.iter_range.id,
-                message,
+    fn select(&mut self, id: u64, operand: &IdedExpr, field: &str, is_optional: bool) -> Ty<'a> {
+        let operand = self.check(operand);
+        let (target, was_optional) = self.bindings.substituted(&operand).unwrapped();
+        let found = match &target {
+            Ty::Map(_, values) => Ty::clone(values),
+            Ty::Object(..) | Ty::Metadata => match target.field(field) {
+                Some(field) => field,
+                None => self.error(id, format!("undefined field '{field}'")),
+            },
+            Ty::Param(_) => {
+                self.bindings.assign(&Ty::Dyn, &target);
+                Ty::Dyn
+            }
+            other if other.is_dyn() => Ty::Dyn,
+            other => {
+                let message = format!("type '{other}' does not support field selection");
+                self.error(id, message);
+                Ty::Dyn
+            }
+        };
+        match was_optional || is_optional {
+            true => Ty::Optional(Box::new(found)),
+            false => found,
+        }
+    }
+
+    fn call(&mut self, id: u64, call: &CallExpr) -> Ty<'a> {
+        let name = call.func_name.as_str();
+        if name == operators::OPT_SELECT
+            && let [object, field] = call.args.as_slice()
+            && let Expr::Literal(LiteralValue::String(field)) = &field.expr
+        {
+            self.resolved(id, name, false, vec![""]);
+            return self.select(id, object, field.inner(), true);
+        }
+        // A function in a namespace, such as `ip.isCanonical`.
+        let target = call.target.as_deref();
+        let namespaced = target
+            .and_then(qualified)
+            .map(|namespace| format!("{namespace}.{name}"));
+        let namespaced = namespaced.filter(|name| self.is_declared(name));
+        let (name, target) = match &namespaced {
+            Some(name) => (name.as_str(), None),
+            None => (name, target),
+        };
+        self.formats += usize::from(name == "format");
+        let arguments: Vec<Ty<'a>> = call.args.iter().map(|argument| self.check(argument)).collect();
+        self.formats -= usize::from(name == "format");
+        if self.minor >= LITERALS_ARE_CHECKED
+            && let Some(argument) = call.args.first()
+            && !is_valid(name, argument)
+        {
+            let message = format!("invalid {name} argument");
+            let id = argument.id;
+            self.literals.push(CompileError { id, message });
+        }
+        let target = target.map(|target| self.check(target));
+        if !self.is_declared(name) {
+            return self.error(id, undeclared(name));
+        }
+        let is_member = target.is_some();
+        let operands: Vec<Ty<'a>> = target.into_iter().chain(arguments).collect();
+        if matches!(name, operators::LOGICAL_AND | operators::LOGICAL_OR) {
+            return self.logical(id, call, &operands);
+        }
+        if matches!(name, operators::EQUALS | operators::NOT_EQUALS | operators::ADD)
+            && operands.iter().any(|operand| matches!(operand, Ty::Keyed(_)))
+        {
+            return self.error(id, not_covered("the equality of lists of the types set and map"));
+        }
+        self.resolve(id, name, &operands, is_member)
+    }
+
+    fn is_declared(&self, function: &str) -> bool {
+        overloads(function, self.minor).next().is_some()
+    }
+
+    fn logical(&mut self, id: u64, call: &CallExpr, operands: &[Ty<'a>]) -> Ty<'a> {
+        let before = self.errors.len();
+        for (argument, operand) in call.args.iter().zip(operands) {
+            if !self.bindings.assign(operand, &Ty::Bool) {
+                self.mismatch(argument.id, &Ty::Bool, operand);
+            }
+        }
+        if self.errors.len() > before {
+            return Ty::Error;
+        }
+        let cost = overloads(&call.func_name, self.minor).map(|overload| overload.cost);
+        self.resolved(id, &call.func_name, false, cost.collect());
+        Ty::Bool
+    }
+
+    /// The result of the overloads that accept the operands.
+    fn resolve(&mut self, id: u64, name: &str, operands: &[Ty<'a>], is_member: bool) -> Ty<'a> {
+        let (mut result, mut costs) = (None, Vec::new());
+        for overload in overloads(name, self.minor).filter(|overload| overload.is_member == is_member) {
+            let (wanted, returned) = overload.signature(self.unknown);
+            self.unknown += LETTERS;
+            if !self.bindings.assign_all(operands, &wanted) {
+                continue;
+            }
+            costs.push(overload.cost);
+            let returned = self.bindings.substituted(&returned);
+            result = Some(match result {
+                Some(former) if former != returned => Ty::Dyn,
+                _ => returned,
             });
         }
-        let item = if matches!(range, Ty::Map(_)) {
-            Ty::String
-        } else {
-            range.element()
+        let Some(result) = result else {
+            let operands: Vec<String> = operands
+                .iter()
+                .map(|operand| self.bindings.concrete(operand).to_string())
+                .collect();
+            let signature = match operands.split_first() {
+                Some((target, arguments)) if is_member => format!("{target}.({})", arguments.join(", ")),
+                _ => format!("({})", operands.join(", ")),
+            };
+            let message = format!("found no matching overload for '{name}' applied to '{signature}'");
+            return self.error(id, message);
         };
-        let accumulated = self.check(&comprehension.accu_init)?;
-        let depth = self.variables.len();
-        self.variables.push((comprehension.accu_var.clone(), accumulated));
-        let result = self.comprehension_body(comprehension, item);
-        self.variables.truncate(depth);
+        self.resolved(id, name, is_member, costs);
         result
     }
 
-    fn comprehension_body(
-        &mut self,
-        comprehension: &ComprehensionExpr,
-        item: Ty<'a>,
-    ) -> Result<Ty<'a>, CompileError> {
-        self.variables.push((comprehension.iter_var.clone(), item));
-        if let Some(second) = &comprehension.iter_var2 {
-            self.variables.push((second.clone(), Ty::Dyn));
-        }
-        self.check(&comprehension.loop_cond)?;
-        self.check(&comprehension.loop_step)?;
-        self.variables.pop();
-        self.check(&comprehension.result)
+    fn resolved(&mut self, id: u64, function: &str, is_member: bool, overloads: Vec<&'static str>) {
+        let resolved = Resolved {
+            function: function.to_owned(),
+            is_member,
+            overloads,
+        };
+        self.calls.insert(id, resolved);
     }
+
+    fn comprehension(&mut self, comprehension: &ComprehensionExpr) -> Ty<'a> {
+        let range = self.check(&comprehension.iter_range);
+        let accumulated = self.check(&comprehension.accu_init);
+        let range = self.bindings.substituted(&range);
+        let (first, second) = match &range {
+            Ty::List(item) | Ty::Keyed(item) => (Ty::Int, Ty::clone(item)),
+            Ty::Map(key, value) => (Ty::clone(key), Ty::clone(value)),
+            other if other.is_dyn() => (Ty::Dyn, Ty::Dyn),
+            Ty::Param(_) => {
+                self.bindings.assign(&Ty::Dyn, &range);
+                (Ty::Dyn, Ty::Dyn)
+            }
+            other => {
+                let message = format!(
+                    "expression of type '{other}' cannot be range of a comprehension \
+                     (must be list, map, or dynamic)"
+                );
+                self.error(comprehension.iter_range.id, message);
+                (Ty::Error, Ty::Error)
+            }
+        };
+        let depth = self.variables.len();
+        self.variables
+            .push((comprehension.accu_var.clone(), accumulated.clone()));
+        let in_scope = self.variables.len();
+        match &comprehension.iter_var2 {
+            Some(name) => {
+                self.variables.push((comprehension.iter_var.clone(), first));
+                self.variables.push((name.clone(), second));
+            }
+            // One variable has the items of lists and the keys of maps.
+            None => {
+                let is_map = matches!(range, Ty::Map(..));
+                let variable = if is_map { first } else { second };
+                self.variables.push((comprehension.iter_var.clone(), variable));
+            }
+        }
+        self.expect(&comprehension.loop_cond, &Ty::Bool);
+        self.expect(&comprehension.loop_step, &accumulated);
+        self.variables.truncate(in_scope);
+        let result = self.check(&comprehension.result);
+        self.variables.truncate(depth);
+        self.bindings.substituted(&result)
+    }
+
+    fn expect(&mut self, expression: &IdedExpr, wanted: &Ty<'a>) {
+        let found = self.check(expression);
+        if !self.bindings.assign(wanted, &found) {
+            self.mismatch(expression.id, wanted, &found);
+        }
+    }
+}
+
+/// Whether a literal is an argument that a function accepts.
+fn is_valid(function: &str, argument: &IdedExpr) -> bool {
+    let Expr::Literal(LiteralValue::String(text)) = &argument.expr else {
+        return true;
+    };
+    match function {
+        "duration" | "timestamp" => convert(function, text.inner()).is_some(),
+        "matches" => Regex::new(text.inner()).is_ok(),
+        _ => true,
+    }
+}
+
+/// The name that selections on an identifier spell, such as `a.b.c`.
+fn qualified(expression: &IdedExpr) -> Option<String> {
+    let (mut names, mut rest) = (Vec::new(), expression);
+    loop {
+        match &rest.expr {
+            Expr::Ident(name) => names.push(name.as_str()),
+            Expr::Select(select) if !select.test => {
+                names.push(&select.field);
+                rest = &select.operand;
+                continue;
+            }
+            _ => return None,
+        }
+        names.reverse();
+        return Some(names.join("."));
+    }
+}
+
+fn mismatch(expected: &Ty<'_>, found: &Ty<'_>) -> String {
+    format!("expected type '{expected}' but found '{found}'")
 }
 
 fn undeclared(name: &str) -> String {
@@ -393,86 +487,7 @@ fn undeclared(name: &str) -> String {
 /// The message for a feature that upstream evaluates and this crate does not.
 fn not_covered(what: &str) -> String {
     format!(
-        "{what} is not covered by this simulated API server, so the rule cannot be evaluated: see kubegc_sim::ApiServer"
+        "{what} is not covered by this simulated API server, so the rule cannot be evaluated: \
+         see kubegc_sim::ApiServer"
     )
-}
-
-/// The type of the result of an operator; `None` for the names of functions.
-fn operator<'a>(name: &str, operands: &[Ty<'a>]) -> Option<Result<Ty<'a>, String>> {
-    let no_overload = || {
-        let shown: Vec<&str> = operands
-            .iter()
-            .map(|operand| operand.scalar().unwrap_or("dyn"))
-            .collect();
-        Err(format!(
-            "found no matching overload for '{name}' applied to '({})'",
-            shown.join(", ")
-        ))
-    };
-    let scalars: Option<Vec<&str>> = operands.iter().map(Ty::scalar).collect();
-    let differ = matches!(scalars.as_deref(), Some([one, two]) if one != two);
-    let numbers = operands.iter().all(Ty::is_number);
-    let keyed = operands.iter().any(|operand| matches!(operand, Ty::Keyed(_)));
-    let of = |wanted: &Ty<'a>| {
-        operands
-            .iter()
-            .all(|operand| operand.scalar().is_none() || operand == wanted)
-    };
-    Some(match name {
-        operators::LOGICAL_AND | operators::LOGICAL_OR | operators::LOGICAL_NOT => {
-            if of(&Ty::Bool) {
-                Ok(Ty::Bool)
-            } else {
-                no_overload()
-            }
-        }
-        operators::CONDITIONAL => match operands {
-            [condition, ..] if condition.scalar().is_some_and(|scalar| scalar != "bool") => no_overload(),
-            [_, one, two] if one == two => Ok(one.clone()),
-            _ => Ok(Ty::Dyn),
-        },
-        operators::EQUALS | operators::NOT_EQUALS | operators::ADD if keyed => {
-            Err(not_covered("the equality of lists of the types set and map"))
-        }
-        operators::EQUALS | operators::NOT_EQUALS => {
-            if differ {
-                no_overload()
-            } else {
-                Ok(Ty::Bool)
-            }
-        }
-        operators::LESS | operators::LESS_EQUALS | operators::GREATER | operators::GREATER_EQUALS => {
-            if differ && !numbers {
-                no_overload()
-            } else {
-                Ok(Ty::Bool)
-            }
-        }
-        operators::ADD
-        | operators::SUBSTRACT
-        | operators::MULTIPLY
-        | operators::DIVIDE
-        | operators::MODULO => {
-            let time = operands
-                .iter()
-                .any(|operand| matches!(operand, Ty::Timestamp | Ty::Duration));
-            match operands {
-                _ if differ && !time => no_overload(),
-                [one, _] if !time => Ok(one.clone()),
-                _ => Ok(Ty::Dyn),
-            }
-        }
-        operators::NEGATE => operands.first().cloned().map_or_else(no_overload, Ok),
-        operators::INDEX | operators::OPT_INDEX => {
-            let element = operands.first().map_or(Ty::Dyn, Ty::element);
-            Ok(match (name, element) {
-                (operators::OPT_INDEX, element) if !matches!(element, Ty::Optional(_)) => {
-                    Ty::Optional(Box::new(element))
-                }
-                (_, element) => element,
-            })
-        }
-        operators::IN => Ok(Ty::Bool),
-        _ => return None,
-    })
 }

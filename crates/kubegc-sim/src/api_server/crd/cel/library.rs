@@ -1,23 +1,33 @@
 //! The functions that Kubernetes adds to CEL: lists, sets, regular expressions, quantities, IP addresses,
-//! networks and semantic versions.
+//! networks and semantic versions. URLs and named formats have modules of their own.
 //!
 //! # Upstream
 //! `apiserver/pkg/cel/library/{lists,regex,quantity,ip,cidr}.go`, 1.31.0; `semverlib.go`, 1.34.0; `sets.go`
 //! in `cel-go/ext`.
 
-use std::{any::Any, cmp::Ordering, net::IpAddr};
+use std::{cmp::Ordering, net::IpAddr};
 
 use cel::{
     DeclarationError, Env, ExecutionError,
     common::{
         traits::Iterable,
-        types::{CelBool, CelDouble, CelInt, CelList, CelString, DYN_TYPE, LIST_TYPE, STRING_TYPE, Type},
-        value::{CowVal, StaticVal, Val},
+        types::{
+            CelBool, CelDouble, CelInt, CelList, CelMap, CelMapKey, CelString, DYN_TYPE, INT_TYPE, LIST_TYPE,
+            MAP_TYPE, STRING_TYPE, Type,
+        },
+        value::{CowVal, Val},
     },
 };
 use kubegc_core::Quantity;
 use regex::Regex;
 use semver::Version;
+
+use super::{
+    addresses, formats,
+    macros::{ENTRIES, INSERT},
+    urls,
+};
+use crate::status::quoted;
 
 type Args<'b, 'v> = Vec<CowVal<'b, 'v>>;
 type Outcome<'b, 'v> = Result<CowVal<'b, 'v>, ExecutionError>;
@@ -28,6 +38,9 @@ type Outcome<'b, 'v> = Result<CowVal<'b, 'v>, ExecutionError>;
 /// A function of this name is already declared.
 pub(super) fn declare(env: &mut Env) -> Result<(), DeclarationError> {
     env.add_extension(cel::extensions::strings)?;
+    env.add_extension(cel::extensions::lists)?;
+    urls::declare(env)?;
+    formats::declare(env)?;
     let mut on_list = |name: &str, more: Vec<Type>, function| {
         env.add_member_overload(name, &format!("list_{name}"), LIST_TYPE, more, function)
     };
@@ -43,13 +56,14 @@ pub(super) fn declare(env: &mut Env) -> Result<(), DeclarationError> {
     on_lists("sets.equivalent", are_equivalent)?;
     on_lists("sets.intersects", intersect)?;
     cel::add_member_overload!(env, fn find: (CelString, CelString) -> Result<CelString>)?;
-    env.add_member_overload(
-        "findAll",
-        "string_findAll",
-        STRING_TYPE,
-        vec![STRING_TYPE],
-        find_all,
-    )?;
+    for (id, more) in [("string_findAll", vec![]), ("string_findAll_int", vec![INT_TYPE])] {
+        let arguments = std::iter::once(STRING_TYPE).chain(more).collect();
+        env.add_member_overload("findAll", id, STRING_TYPE, arguments, find_all)?;
+    }
+    env.add_overload(ENTRIES, "entries_list", vec![LIST_TYPE], entries)?;
+    env.add_overload(ENTRIES, "entries_map", vec![MAP_TYPE], entries)?;
+    env.add_overload(INSERT, "insert_value", vec![MAP_TYPE, DYN_TYPE, DYN_TYPE], insert)?;
+    env.add_overload(INSERT, "insert_map", vec![MAP_TYPE, MAP_TYPE], insert)?;
 
     cel::add_overload!(env, fn is_quantity: (CelString) -> CelBool)?;
     cel::add_overload!(env, fn quantity: (CelString) -> Result<Amount>)?;
@@ -245,39 +259,94 @@ fn find_all<'b, 'v>(args: Args<'b, 'v>) -> Outcome<'b, 'v> {
             .ok_or_else(|| ExecutionError::invalid_argument_count(2, args.len()))
     };
     let (text, pattern) = (text(0)?, regex(&text(1)?)?);
-    let found = pattern.find_iter(&text).map(|found| {
+    let limit = args.get(2).and_then(|limit| limit.downcast_ref::<CelInt>());
+    // A negative limit is none.
+    let limit = limit.and_then(|limit| usize::try_from(*limit.inner()).ok());
+    let found = pattern.find_iter(&text).take(limit.unwrap_or(usize::MAX));
+    let found = found.map(|found| {
         let found: Box<dyn Val + 'v> = Box::new(CelString::from(found.as_str().to_owned()));
         found
     });
     Ok(CowVal::owned(CelList::from(found.collect::<Vec<_>>())))
 }
 
+/// The entries of a list or map: lists of key and value.
+fn entries<'b, 'v>(args: Args<'b, 'v>) -> Outcome<'b, 'v> {
+    let mut entries: Vec<Box<dyn Val + 'v>> = Vec::new();
+    let mut push = |key: Box<dyn Val + 'v>, value: Box<dyn Val + 'v>| {
+        entries.push(Box::new(CelList::from(vec![key, value])));
+    };
+    let map = args.first().and_then(|range| range.downcast_ref::<CelMap<'_>>());
+    if let Some(map) = map {
+        for (key, value) in map.inner() {
+            push(key.inner().clone_as_boxed(), value.clone_as_boxed());
+        }
+    } else {
+        for (index, item) in (0_i64..).zip(items(&args)?) {
+            push(Box::new(CelInt::from(index)), item.clone_as_boxed());
+        }
+    }
+    Ok(CowVal::owned(CelList::from(entries)))
+}
+
+/// A map with an entry, or the entries of a map, more.
+fn insert<'b, 'v>(args: Args<'b, 'v>) -> Outcome<'b, 'v> {
+    let map = |index: usize| args.get(index).and_then(|map| map.downcast_ref::<CelMap<'_>>());
+    let of = map(0).ok_or_else(|| ExecutionError::invalid_argument_count(2, args.len()))?;
+    let mut entries = of.clone().into_inner();
+    let new: Vec<(CelMapKey<'v>, Box<dyn Val + 'v>)> = match (map(1), args.get(1), args.get(2)) {
+        (Some(new), _, None) => new.clone().into_inner().into_iter().collect(),
+        (_, Some(key), Some(value)) => {
+            vec![(CelMapKey::try_from(key.clone_as_boxed())?, value.clone_as_boxed())]
+        }
+        _ => Vec::new(),
+    };
+    for (key, value) in new {
+        let shown = shown_key(&key);
+        if entries.insert(key, value).is_some() {
+            let problem = format!("insert failed: key {shown} already exists");
+            return Err(ExecutionError::function_error("insert", problem));
+        }
+    }
+    Ok(CowVal::owned(CelMap::from(entries)))
+}
+
+fn shown_key(key: &CelMapKey<'_>) -> String {
+    match key {
+        CelMapKey::Bool(flag) => flag.inner().to_string(),
+        CelMapKey::Int(number) => number.inner().to_string(),
+        CelMapKey::String(text) => text.inner().to_owned(),
+        CelMapKey::UInt(number) => number.inner().to_string(),
+    }
+}
+
 /// Makes a type a CEL value that equals others of its type.
 macro_rules! value {
     ($type:ty, $name:literal) => {
-        impl Val for $type {
-            fn get_type(&self) -> &Type {
-                <Self as Val>::cel_type()
+        impl cel::common::value::Val for $type {
+            fn get_type(&self) -> &cel::common::types::Type {
+                <Self as cel::common::value::Val>::cel_type()
             }
-            fn cel_type() -> &'static Type {
-                static TYPE: Type = Type::new_unspecified_type($name);
+            fn cel_type() -> &'static cel::common::types::Type {
+                static TYPE: cel::common::types::Type = cel::common::types::Type::new_unspecified_type($name);
                 &TYPE
             }
-            fn equals(&self, other: &dyn Val) -> bool {
+            fn equals(&self, other: &dyn cel::common::value::Val) -> bool {
                 other
                     .downcast_ref::<Self>()
                     .is_some_and(|other| self == other)
             }
-            fn clone_as_boxed<'v>(&self) -> Box<dyn Val + 'v> {
+            fn clone_as_boxed<'v>(&self) -> Box<dyn cel::common::value::Val + 'v> {
                 Box::new(Self::clone(self))
             }
-            fn as_any(&self) -> Option<&dyn Any> {
+            fn as_any(&self) -> Option<&dyn std::any::Any> {
                 Some(self)
             }
         }
-        impl StaticVal for $type {}
+        impl cel::common::value::StaticVal for $type {}
     };
 }
+pub(super) use value;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Amount(Quantity);
@@ -433,17 +502,20 @@ fn compare_releases(one: &Release, other: &Release) -> CelInt {
 
 /// An address without zone, and not an IPv4 address written as IPv6.
 fn parse_ip(text: &str) -> Result<IpAddr, ExecutionError> {
-    let address: Option<IpAddr> = text.parse().ok();
-    match address {
-        Some(IpAddr::V6(address)) if address.to_ipv4_mapped().is_some() => Err(
-            ExecutionError::function_error("ip", format!("IPv4-mapped IPv6 address {text:?} is not allowed")),
-        ),
-        Some(address) => Ok(address),
-        None => Err(ExecutionError::function_error(
-            "ip",
-            format!("IP Address {text:?} parse error during conversion from string"),
-        )),
-    }
+    let shown = quoted(text);
+    let problem = match addresses::parse(text) {
+        Ok((_, zone)) if !zone.is_empty() => format!("IP address {shown} with zone value is not allowed"),
+        Ok((address, _)) if is_mapped(address) => {
+            format!("IPv4-mapped IPv6 address {shown} is not allowed")
+        }
+        Ok((address, _)) => return Ok(address),
+        Err(problem) => format!("IP Address {shown} parse error during conversion from string: {problem}"),
+    };
+    Err(ExecutionError::function_error("ip", problem))
+}
+
+const fn is_mapped(address: IpAddr) -> bool {
+    matches!(address, IpAddr::V6(address) if address.to_ipv4_mapped().is_some())
 }
 
 fn is_ip(text: &CelString<'_>) -> CelBool {
@@ -501,17 +573,14 @@ fn address_text(address: &Address) -> CelString<'static> {
 
 impl Network {
     fn parse(text: &str) -> Result<Self, ExecutionError> {
-        let wrong = || {
-            let why = format!("network address parse error during conversion from string: {text:?}");
-            ExecutionError::function_error("cidr", why)
+        let problem = match addresses::parse_prefix(text) {
+            Ok((address, _)) if is_mapped(address) => {
+                format!("IPv4-mapped IPv6 address {} is not allowed", quoted(text))
+            }
+            Ok((address, length)) => return Ok(Self(address, length)),
+            Err(problem) => format!("network address parse error during conversion from string: {problem}"),
         };
-        let (address, length) = text.split_once('/').ok_or_else(wrong)?;
-        let is_number =
-            length.bytes().all(|digit| digit.is_ascii_digit()) && (length == "0" || !length.starts_with('0'));
-        let address = parse_ip(address)?;
-        let max = if address.is_ipv4() { 32 } else { 128 };
-        let length = length.parse().ok().filter(|length| is_number && *length <= max);
-        Ok(Self(address, length.ok_or_else(wrong)?))
+        Err(ExecutionError::function_error("cidr", problem))
     }
 
     /// The address with the bits of hosts unset.

@@ -2,19 +2,25 @@
 //! resources. Also `matchConditions` of webhooks, and expressions of policies.
 //!
 //! # Upstream
-//! `apiextensions-apiserver/pkg/apiserver/schema/cel/{compilation,validation}.go`, and
-//! `ValidateCustomResourceDefinitionOpenAPISchema` in `pkg/apis/apiextensions/validation/validation.go`,
-//! 1.31.0.
+//! `apiextensions-apiserver/pkg/apiserver/schema/cel/{compilation,validation}.go`, 1.31.0.
 //!
 //! # Deviations
-//! Costs are neither estimated nor limited. Functions for URLs and named formats, comprehensions with two
-//! variables, and the equality of lists of the types `set` and `map` are not covered.
-//! A definition that uses them is refused with a message that names the feature. The types of operands are
-//! checked as far as they are known without the results of functions.
+//! The costs of evaluations are not counted, so only the estimates of a definition refuse expensive rules.
+//! The equality of lists of the types `set` and `map` is not covered: a definition that uses it is refused
+//! with a message that names the feature.
 
+mod addresses;
+mod call_costs;
 mod check;
+mod cost;
+mod definition;
+mod formats;
 mod library;
+mod macros;
 pub(in crate::api_server) mod policy;
+mod sizes;
+mod types;
+mod urls;
 mod values;
 
 use std::{
@@ -23,21 +29,19 @@ use std::{
     sync::{Arc, LazyLock},
 };
 
-use cel::{Context, Env, ExecutionError, Program, Value as Cel, objects::OptionalValue};
+use cel::{Context, Env, ExecutionError, IdedExpr, Program, Value as Cel, objects::OptionalValue};
 use kubegc_core::{Behavior, KubernetesVersion, version::behavior};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use super::{
-    instance::{child, is_embedded},
-    validation,
-};
+use super::instance::{child, is_embedded};
 use crate::{
     StoredObject,
     status::{Cause, quoted},
 };
-pub use check::CEL_FUNCTIONS_NOT_COVERED;
-use check::{Checker, Ty};
+use check::{Checked, check};
+use macros::Reader;
+use types::Ty;
 use values::text;
 
 const RULES: &str = "x-kubernetes-validations";
@@ -45,6 +49,7 @@ const RULES_ARE_RUN: Behavior = Behavior::since(25, 0, "CustomResourceValidation
 const MESSAGES_ARE_EXPRESSIONS: Behavior = Behavior::since(27, 0, "messageExpression");
 const RULES_HAVE_REASONS: Behavior = Behavior::since(28, 0, "reason and fieldPath");
 const UNCHANGED_VALUES_MAY_STAY: Behavior = Behavior::since(30, 0, "CRDValidationRatcheting, beta");
+const TWO_VARIABLES: Behavior = Behavior::since(33, 0, "comprehensions with two variables");
 
 /// The longest message of an expression, in bytes.
 const MESSAGE_BYTES_MAX: usize = 5 * 1024;
@@ -55,13 +60,23 @@ const REASONS: [&str; 4] = [
     "FieldValueRequired",
 ];
 
-static ENVIRONMENT: LazyLock<Arc<Env>> = LazyLock::new(|| {
+/// The environment in which expressions run.
+static ENVIRONMENT: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(environment(Some(Reader::Interpreter))));
+/// The environment whose expressions are checked.
+static CHECKED: LazyLock<Env> = LazyLock::new(|| environment(Some(Reader::Checker)));
+/// The same without macros of two variables.
+static FORMER: LazyLock<Env> = LazyLock::new(|| environment(None));
+
+fn environment(reader: Option<Reader>) -> Env {
     let mut env = Env::stdlib();
-    let declared = library::declare(&mut env);
+    let declared = library::declare(&mut env).and_then(|()| match reader {
+        Some(reader) => macros::declare(&mut env, reader),
+        None => Ok(()),
+    });
     // The names are distinct: the tests of every function would fail.
     debug_assert!(declared.is_ok(), "{declared:?}");
-    Arc::new(env)
-});
+    env
+}
 
 /// The fields of the variable `request` of match conditions.
 ///
@@ -92,9 +107,30 @@ static REVIEW_REQUEST: LazyLock<Value> = LazyLock::new(|| {
     }})
 });
 
-/// Compiled rules by their text. Clones share them.
+/// An expression as the checker sees it, and as it runs.
+pub(in crate::api_server) struct Compiled {
+    program: Program,
+    /// The program that runs where it is another one.
+    runnable: Option<Program>,
+}
+
+impl Compiled {
+    fn expression(&self) -> &IdedExpr {
+        self.program.expression()
+    }
+
+    fn uses(&self, variable: &str) -> bool {
+        self.program.references().has_variable(variable)
+    }
+
+    fn execute(&self, context: &Context<'_, '_>) -> Result<Cel, ExecutionError> {
+        self.runnable.as_ref().unwrap_or(&self.program).execute(context)
+    }
+}
+
+/// Compiled expressions by their text. Clones share them.
 #[derive(Clone, Default)]
-pub(in crate::api_server) struct Programs(Arc<Mutex<BTreeMap<String, Arc<Program>>>>);
+pub(in crate::api_server) struct Programs(Arc<Mutex<BTreeMap<String, Arc<Compiled>>>>);
 
 impl fmt::Debug for Programs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -103,14 +139,21 @@ impl fmt::Debug for Programs {
 }
 
 impl Programs {
-    fn get(&self, source: &str) -> Result<Arc<Program>, String> {
+    fn get(&self, source: &str, version: KubernetesVersion) -> Result<Arc<Compiled>, String> {
         let mut programs = self.0.lock();
         if let Some(known) = programs.get(source) {
             return Ok(Arc::clone(known));
         }
-        let program = Arc::new(ENVIRONMENT.compile(source).map_err(|errors| errors.to_string())?);
-        programs.insert(source.to_owned(), Arc::clone(&program));
-        Ok(program)
+        let environment = match version.has(TWO_VARIABLES) {
+            true => &CHECKED,
+            false => &FORMER,
+        };
+        let program = environment.compile(source).map_err(|errors| errors.to_string())?;
+        let runnable = macros::has_two_variables(program.expression()).then(|| ENVIRONMENT.compile(source));
+        let runnable = runnable.transpose().map_err(|errors| errors.to_string())?;
+        let compiled = Arc::new(Compiled { program, runnable });
+        programs.insert(source.to_owned(), Arc::clone(&compiled));
+        Ok(compiled)
     }
 }
 
@@ -214,10 +257,6 @@ fn shown_message(message: &str) -> Option<String> {
     fits.then(|| message.to_owned())
 }
 
-fn uses_old_self(program: &Program) -> bool {
-    program.references().has_variable("oldSelf")
-}
-
 /// Compiles and runs rules as a release does.
 pub(in crate::api_server) struct Engine<'a> {
     pub(super) programs: &'a Programs,
@@ -225,17 +264,6 @@ pub(in crate::api_server) struct Engine<'a> {
 }
 
 impl Engine<'_> {
-    /// The problems of the rules of a definition.
-    pub(super) fn definition(&self, definition: &StoredObject) -> Vec<Cause> {
-        let mut causes = Vec::new();
-        if self.version.has(RULES_ARE_RUN) {
-            for (path, schema) in validation::schemas(definition) {
-                self.schema(schema, &path, true, None, &mut causes);
-            }
-        }
-        causes
-    }
-
     /// The problems of the `matchConditions` of a webhook configuration, except those of `old` that it keeps.
     pub(in crate::api_server) fn conditions(
         &self,
@@ -273,23 +301,19 @@ impl Engine<'_> {
         causes
     }
 
-    fn compiled_condition(&self, expression: &str) -> Result<(Arc<Program>, Ty<'static>), String> {
-        let program = self.programs.get(expression)?;
-        if program.references().has_variable("authorizer") {
+    fn compiled_condition(&self, expression: &str) -> Result<(Arc<Compiled>, Ty<'static>), String> {
+        let compiled = self.programs.get(expression, self.version)?;
+        if compiled.uses("authorizer") {
             // Its functions are not covered: the evaluation reports it.
-            return Ok((program, Ty::Dyn));
+            return Ok((compiled, Ty::Dyn));
         }
-        let mut checker = Checker {
-            minor: self.version.minor(),
-            variables: vec![
-                ("object".to_owned(), Ty::Dyn),
-                ("oldObject".to_owned(), Ty::Dyn),
-                ("request".to_owned(), Ty::of(&REVIEW_REQUEST, false)),
-            ],
-        };
-        let result = checker.check(program.expression());
-        let result = result.map_err(|error| error.shown(program.source_info()))?;
-        Ok((program, result))
+        let variables = vec![
+            ("object".to_owned(), Ty::Dyn),
+            ("oldObject".to_owned(), Ty::Dyn),
+            ("request".to_owned(), Ty::of(&REVIEW_REQUEST, false)),
+        ];
+        let checked = check(&compiled.program, self.version.minor(), variables)?;
+        Ok((compiled, checked.result))
     }
 
     /// Whether a condition holds for the `request` of an `AdmissionReview`.
@@ -298,7 +322,7 @@ impl Engine<'_> {
     /// The reason why it cannot be evaluated.
     pub(in crate::api_server) fn condition(&self, expression: &str, review: &Value) -> Result<bool, String> {
         let (program, _) = self.compiled_condition(expression)?;
-        if program.references().has_variable("authorizer") {
+        if program.uses("authorizer") {
             return Err("authorizer is not covered by this simulated API server".to_owned());
         }
         let mut context = Context::with_env(Arc::clone(&ENVIRONMENT));
@@ -313,160 +337,24 @@ impl Engine<'_> {
         }
     }
 
-    /// `uncorrelatable` is the nearest place above whose items have no former values. Depth is bounded by the
-    /// parser that read the schema.
-    fn schema(
-        &self,
-        schema: &Value,
-        path: &str,
-        is_root: bool,
-        uncorrelatable: Option<&str>,
-        causes: &mut Vec<Cause>,
-    ) {
-        for (index, rule) in Rule::of(schema) {
-            self.rule(
-                schema,
-                &rule,
-                &format!("{path}.{RULES}[{index}]"),
-                is_root,
-                uncorrelatable,
-                causes,
-            );
-        }
-        let atomic = |key: &str| text(schema, key) == "atomic";
-        let below = uncorrelatable.or_else(|| atomic("x-kubernetes-map-type").then_some(path));
-        let properties = schema.get("properties").and_then(Value::as_object);
-        for (key, property) in properties.into_iter().flatten() {
-            self.schema(
-                property,
-                &format!("{path}.properties[{key}]"),
-                is_embedded(property),
-                below,
-                causes,
-            );
-        }
-        if let Some(values) = values::of_entries(schema) {
-            self.schema(
-                values,
-                &format!("{path}.additionalProperties"),
-                is_embedded(values),
-                below,
-                causes,
-            );
-        }
-        if let Some(items) = schema.get("items") {
-            let has_keys = text(schema, "x-kubernetes-list-type") == "map";
-            let below = uncorrelatable.or_else(|| (!has_keys).then_some(path));
-            self.schema(items, &format!("{path}.items"), is_embedded(items), below, causes);
-        }
-    }
-
-    fn rule(
-        &self,
-        schema: &Value,
-        rule: &Rule<'_>,
-        path: &str,
-        is_root: bool,
-        uncorrelatable: Option<&str>,
-        causes: &mut Vec<Cause>,
-    ) {
-        let at = |key: &str| format!("{path}.{key}");
-        let (source, message) = (rule.text("rule").trim(), rule.text("message").trim());
-        let given = rule.text("message");
-        let invalid = |key: &str, problem: &str| Cause::invalid(at(key), &quoted(rule.text(key)), problem);
-        if source.is_empty() {
-            causes.push(Cause::required(at("rule"), "rule is not specified"));
-        } else if !given.is_empty() && message.is_empty() {
-            causes.push(invalid("message", "message must be non-empty if specified"));
-        } else if message.contains('\n') {
-            let problem = match self.version.has(FIELDS_ARE_NOT_NAMED) {
-                true => "must not contain line breaks",
-                false => "message must not contain line breaks",
-            };
-            causes.push(invalid("message", problem));
-        } else if source.contains('\n') && message.is_empty() {
-            let problem = "message must be specified if rule contains line breaks";
-            causes.push(Cause::required(at("message"), problem));
-        }
-        if self.version.has(RULES_HAVE_REASONS) {
-            let reason = rule.text("reason");
-            if rule.0.get("reason").is_some() && !REASONS.contains(&reason) {
-                causes.push(Cause::not_supported(at("reason"), &quoted(reason), &REASONS));
-            }
-            let field = rule.text("fieldPath");
-            if !field.is_empty()
-                && let Err(problem) = field_path(field, schema)
-            {
-                let problem = match self.version.has(FIELDS_ARE_NOT_NAMED) {
-                    true => "must be a valid path".to_owned(),
-                    false => format!("fieldPath must be a valid path: {problem}"),
-                };
-                causes.push(invalid("fieldPath", &problem));
-            }
-        }
-        if source.is_empty() {
-            return;
-        }
-        let shown = rule.go_syntax(self.version);
-        match self.compiled(rule.text("rule"), schema, is_root, rule) {
-            Err(problem) => causes.push(Cause::invalid(
-                at("rule"),
-                &shown,
-                &format!("compilation failed: {problem}"),
-            )),
-            Ok((_, result)) if !matches!(result, Ty::Bool | Ty::Dyn) => {
-                causes.push(Cause::invalid(
-                    at("rule"),
-                    &shown,
-                    "cel expression must evaluate to a bool",
-                ));
-            }
-            Ok((program, _)) => {
-                if let Some(within) = uncorrelatable
-                    && uses_old_self(&program)
-                {
-                    let problem = format!(
-                        "oldSelf cannot be used on the uncorrelatable portion of the schema within {within}"
-                    );
-                    causes.push(invalid("rule", &problem));
-                }
-            }
-        }
-        let expression = rule.text("messageExpression");
-        if self.version.has(MESSAGES_ARE_EXPRESSIONS) && !expression.is_empty() {
-            let problem = match self.compiled(expression, schema, is_root, rule) {
-                Err(problem) => format!("messageExpression compilation failed: {problem}"),
-                Ok((_, result)) if !matches!(result, Ty::String | Ty::Dyn) => {
-                    "messageExpression must evaluate to a string".to_owned()
-                }
-                Ok(_) => return,
-            };
-            causes.push(Cause::invalid(at("messageExpression"), &shown, &problem));
-        }
-    }
-
-    /// A compiled expression of a rule, with the type of its result.
+    /// A compiled expression of a rule, with what the checker knows of it.
     fn compiled<'s>(
         &self,
         source: &str,
         schema: &'s Value,
         is_root: bool,
         rule: &Rule<'_>,
-    ) -> Result<(Arc<Program>, Ty<'s>), String> {
-        let program = self.programs.get(source)?;
+    ) -> Result<(Arc<Compiled>, Checked<'s>), String> {
+        let compiled = self.programs.get(source, self.version)?;
         let own = Ty::of(schema, is_root);
         let old = if rule.takes_optional_old_self(self.version) {
             Ty::Optional(Box::new(own.clone()))
         } else {
             own.clone()
         };
-        let mut checker = Checker {
-            minor: self.version.minor(),
-            variables: vec![("self".to_owned(), own), ("oldSelf".to_owned(), old)],
-        };
-        let result = checker.check(program.expression());
-        let result = result.map_err(|error| error.shown(program.source_info()))?;
-        Ok((program, result))
+        let variables = vec![("self".to_owned(), own), ("oldSelf".to_owned(), old)];
+        let checked = check(&compiled.program, self.version.minor(), variables)?;
+        Ok((compiled, checked))
     }
 
     /// Adds the problems that the rules of a [schema with rules](has_rules) find in a custom resource that is
@@ -609,7 +497,7 @@ impl Engine<'_> {
                     continue;
                 }
             };
-            let is_transition = uses_old_self(&program);
+            let is_transition = program.uses("oldSelf");
             if is_transition && former.is_none() && !is_optional {
                 continue;
             }
@@ -781,7 +669,5 @@ fn blocks(cause: &Cause) -> bool {
         .iter()
         .any(|text| cause.message.contains(text))
 }
-/// Problems of rules do not repeat the name of their field.
-const FIELDS_ARE_NOT_NAMED: Behavior = Behavior::since(34, 0, "kubernetes #132513");
 /// Failures of rules show simple values; before, the types of all values.
 const VALUES_ARE_SHOWN: Behavior = Behavior::since(35, 0, "kubernetes #132798");

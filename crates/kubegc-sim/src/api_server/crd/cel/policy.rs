@@ -11,12 +11,12 @@
 use std::sync::Arc;
 
 use cel::{
-    Context, Program, Value as Cel,
+    Context, Value as Cel,
     common::ast::{CallExpr, EntryExpr, Expr, IdedExpr, LiteralValue, SelectExpr, operators},
 };
 use serde_json::Value;
 
-use super::{Checker, ENVIRONMENT, Engine, MESSAGE_BYTES_MAX, Ty, shown, values};
+use super::{Compiled, ENVIRONMENT, Engine, MESSAGE_BYTES_MAX, Ty, check, shown, values};
 
 const NO_AUTHORIZER: &str = "authorizer is not covered by this simulated API server";
 
@@ -106,28 +106,23 @@ impl Engine<'_> {
         };
         of_metadata(expression).is_some_and(|program| {
             let mut variables = variables.iter();
-            !program.references().has_variable("variables")
-                || variables.all(|(_, source)| of_metadata(source).is_some())
+            !program.uses("variables") || variables.all(|(_, source)| of_metadata(source).is_some())
         })
     }
 
-    fn policy_program(&self, source: &str) -> Result<Arc<Program>, String> {
-        let program = self.programs.get(source)?;
+    fn policy_program(&self, source: &str) -> Result<Arc<Compiled>, String> {
+        let program = self.programs.get(source, self.version)?;
         // Functions of the authorizer are not known: the evaluation reports it.
-        if !program.references().has_variable("authorizer") {
-            let mut checker = Checker {
-                minor: self.version.minor(),
-                variables: VARIABLES.map(|name| (name.to_owned(), Ty::Dyn)).into(),
-            };
-            let result = checker.check(program.expression());
-            result.map_err(|error| error.shown(program.source_info()))?;
+        if !program.uses("authorizer") {
+            let variables = VARIABLES.map(|name| (name.to_owned(), Ty::Dyn));
+            check(&program.program, self.version.minor(), variables.into())?;
         }
         Ok(program)
     }
 
     fn evaluated(&self, expression: &str, scene: Scene<'_>) -> Result<Cel, String> {
         let program = self.policy_program(expression)?;
-        if program.references().has_variable("authorizer") {
+        if program.uses("authorizer") {
             return Err(NO_AUTHORIZER.to_owned());
         }
         let mut context = Context::with_env(Arc::clone(&ENVIRONMENT));
@@ -140,7 +135,7 @@ impl Engine<'_> {
         ] {
             context.add_variable_from_value(name, values::dynamic(value));
         }
-        if program.references().has_variable("variables") {
+        if program.uses("variables") {
             let mut known: Vec<(String, Cel)> = Vec::new();
             for (name, source) in scene.variables {
                 context.add_variable_from_value("variables", values::map(known.iter().cloned()));

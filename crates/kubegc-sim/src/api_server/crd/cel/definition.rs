@@ -1,0 +1,360 @@
+//! The rules of a definition: whether they compile, and what they may cost.
+//!
+//! # Upstream
+//! `ValidateCustomResourceDefinitionOpenAPISchema` in
+//! [`validation.go`](https://github.com/kubernetes/apiextensions-apiserver/blob/v0.36.0/pkg/apis/apiextensions/validation/validation.go),
+//! and `Compile` in `pkg/apiserver/schema/cel/compilation.go`.
+
+use kubegc_core::Behavior;
+use serde_json::Value;
+
+use super::{
+    super::{instance::is_embedded, validation},
+    Engine, MESSAGES_ARE_EXPRESSIONS, REASONS, RULES, RULES_ARE_RUN, RULES_HAVE_REASONS, Rule,
+    UNCHANGED_VALUES_MAY_STAY, cost, field_path,
+    sizes::{Declared, multiplicity},
+    types::Ty,
+    values::{self, text},
+};
+use crate::{
+    StoredObject,
+    status::{Cause, quoted},
+};
+
+/// The most that a rule may cost.
+const RULE_COST_MAX: u64 = 10_000_000;
+/// The most that all rules of a schema may cost.
+const SCHEMA_COST_MAX: u64 = 100_000_000;
+/// How many of the most expensive rules are named.
+const NAMED_MAX: usize = 4;
+
+/// Problems of rules do not repeat the name of their field.
+const FIELDS_ARE_NOT_NAMED: Behavior = Behavior::since(34, 0, "kubernetes #132513");
+/// Rules of schemas that do not change may cost too much.
+const UNCHANGED_SCHEMAS_MAY_STAY: Behavior = Behavior::since_about(29, "between 1.28 and 1.29");
+
+/// A schema below a definition.
+#[derive(Clone, Copy)]
+struct Node<'n> {
+    schema: &'n Value,
+    path: &'n str,
+    is_root: bool,
+    /// The nearest place above whose items have no former values.
+    uncorrelatable: Option<&'n str>,
+    /// How many values of this schema an object may have; `None` without limits.
+    cardinality: Option<u64>,
+    /// Whether the schema is stored already: rules of it may cost too much.
+    is_unchanged: bool,
+}
+
+impl<'n> Node<'n> {
+    /// A schema below, with the same limits.
+    fn below<'b>(
+        self,
+        schema: &'b Value,
+        path: &'b str,
+        uncorrelatable: Option<&'b str>,
+        cardinality: Option<u64>,
+    ) -> Node<'b>
+    where
+        'n: 'b,
+    {
+        Node {
+            schema,
+            path,
+            is_root: is_embedded(schema),
+            uncorrelatable,
+            cardinality,
+            is_unchanged: self.is_unchanged,
+        }
+    }
+}
+
+/// What is wrong with the rules of a schema.
+#[derive(Default)]
+struct Found {
+    /// Problems of the fields of rules.
+    fields: Vec<Cause>,
+    /// Problems of expressions.
+    expressions: Vec<Cause>,
+    cost: u64,
+    /// The costs and paths of the most expensive expressions.
+    expensive: Vec<(u64, String)>,
+}
+
+impl Found {
+    fn observe(&mut self, path: String, cost: u64) {
+        self.cost = self.cost.saturating_add(cost);
+        if cost >= SCHEMA_COST_MAX / 100 {
+            self.expensive.push((cost, path));
+            self.expensive.sort_by_key(|(cost, _)| std::cmp::Reverse(*cost));
+            self.expensive.truncate(NAMED_MAX);
+        }
+    }
+
+    fn causes(self, path: String) -> impl Iterator<Item = Cause> {
+        let mut total = Vec::new();
+        if self.cost > SCHEMA_COST_MAX {
+            let problem =
+                "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema";
+            total.extend(
+                self.expensive
+                    .into_iter()
+                    .map(|(_, path)| Cause::forbidden(path, problem)),
+            );
+            let what = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema";
+            total.push(Cause::forbidden(
+                path,
+                &too_expensive(what, self.cost, SCHEMA_COST_MAX),
+            ));
+        }
+        self.fields.into_iter().chain(self.expressions).chain(total)
+    }
+}
+
+/// The problem of a cost above a limit.
+///
+/// # Upstream
+/// `getCostErrorMessage`.
+fn too_expensive(what: &str, cost: u64, limit: u64) -> String {
+    let factor = cost as f64 / limit as f64;
+    let factor = if factor > 100.0 {
+        "more than 100x".to_owned()
+    } else if factor < 1.5 {
+        format!("{factor:.6}x")
+    } else {
+        format!("{factor:.1}x")
+    };
+    format!(
+        "{what} exceeds budget by factor of {factor} (try simplifying the rule, or adding maxItems, \
+         maxProperties, and maxLength where arrays, maps, and strings are declared)"
+    )
+}
+
+impl Engine<'_> {
+    /// The problems of the rules of a definition that is created, or that is to replace `old`.
+    pub(in super::super) fn definition(
+        &self,
+        definition: &StoredObject,
+        old: Option<&StoredObject>,
+    ) -> Vec<Cause> {
+        let mut causes = Vec::new();
+        if !self.version.has(RULES_ARE_RUN) {
+            return causes;
+        }
+        let old = old.filter(|_| self.version.has(UNCHANGED_SCHEMAS_MAY_STAY));
+        let former = old.map(validation::schemas).unwrap_or_default();
+        for (path, schema) in validation::schemas(definition) {
+            let mut found = Found::default();
+            let node = Node {
+                schema,
+                path: &path,
+                is_root: true,
+                uncorrelatable: None,
+                cardinality: Some(1),
+                is_unchanged: former.iter().any(|(_, former)| *former == schema),
+            };
+            self.schema(node, &mut found);
+            causes.extend(found.causes(path));
+        }
+        causes
+    }
+
+    /// Depth is bounded by the parser that read the schema.
+    fn schema(&self, node: Node<'_>, found: &mut Found) {
+        let Node { schema, path, .. } = node;
+        let before = found.fields.len();
+        let factor = multiplicity(schema);
+        let cardinality = node
+            .cardinality
+            .zip(factor)
+            .map(|(one, other)| one.saturating_mul(other));
+        let atomic = text(schema, "x-kubernetes-map-type") == "atomic";
+        let uncorrelatable = node.uncorrelatable.or_else(|| atomic.then_some(path));
+        let properties = schema.get("properties").and_then(Value::as_object);
+        for (key, property) in properties.into_iter().flatten() {
+            let path = format!("{path}.properties[{key}]");
+            self.schema(node.below(property, &path, uncorrelatable, cardinality), found);
+        }
+        if let Some(values) = values::of_entries(schema) {
+            let path = format!("{path}.additionalProperties");
+            self.schema(node.below(values, &path, uncorrelatable, cardinality), found);
+        }
+        if let Some(items) = schema.get("items") {
+            let has_keys = text(schema, "x-kubernetes-list-type") == "map";
+            let uncorrelatable = node.uncorrelatable.or_else(|| (!has_keys).then_some(path));
+            let path = format!("{path}.items");
+            self.schema(node.below(items, &path, uncorrelatable, cardinality), found);
+        }
+        for (index, rule) in Rule::of(schema) {
+            self.fields(
+                schema,
+                &rule,
+                &format!("{path}.{RULES}[{index}]"),
+                &mut found.fields,
+            );
+        }
+        // Expressions are compiled where the schema and all below it have no other problem.
+        if found.fields.len() > before || schema.get(RULES).is_none() {
+            return;
+        }
+        let Some(declared) = Declared::of(schema, node.is_root) else {
+            return;
+        };
+        for (index, rule) in Rule::of(schema) {
+            self.expressions(node, &rule, &format!("{path}.{RULES}[{index}]"), &declared, found);
+        }
+    }
+
+    /// The problems of the fields of a rule.
+    fn fields(&self, schema: &Value, rule: &Rule<'_>, path: &str, causes: &mut Vec<Cause>) {
+        let at = |key: &str| format!("{path}.{key}");
+        let (source, message) = (rule.text("rule").trim(), rule.text("message").trim());
+        let breaks = |text: &str| text.contains(['\n', '\r']);
+        let invalid = |key: &str, problem: &str| {
+            let problem = match self.version.has(FIELDS_ARE_NOT_NAMED) {
+                true => problem.to_owned(),
+                false => format!("{key} {problem}"),
+            };
+            Cause::invalid(at(key), &quoted(rule.text(key)), &problem)
+        };
+        if source.is_empty() {
+            causes.push(Cause::required(at("rule"), "rule is not specified"));
+        } else if !rule.text("message").is_empty() && message.is_empty() {
+            causes.push(invalid("message", "must be non-empty if specified"));
+        } else if breaks(message) {
+            causes.push(invalid("message", "must not contain line breaks"));
+        } else if breaks(source) && message.is_empty() {
+            let problem = "message must be specified if rule contains line breaks";
+            causes.push(Cause::required(at("message"), problem));
+        }
+        let expression = rule.text("messageExpression");
+        if self.version.has(MESSAGES_ARE_EXPRESSIONS)
+            && !expression.is_empty()
+            && expression.trim().is_empty()
+        {
+            let problem = "messageExpression must be non-empty if specified";
+            causes.push(Cause::required(at("messageExpression"), problem));
+        }
+        if self.version.has(RULES_HAVE_REASONS) {
+            let reason = rule.text("reason");
+            if rule.0.get("reason").is_some() && !REASONS.contains(&reason) {
+                causes.push(Cause::not_supported(at("reason"), &quoted(reason), &REASONS));
+            }
+            let field = rule.text("fieldPath");
+            if !field.is_empty() && field.trim().is_empty() {
+                causes.push(invalid("fieldPath", "must be non-empty if specified"));
+            }
+            if breaks(field) {
+                causes.push(invalid("fieldPath", "must not contain line breaks"));
+            }
+            if !field.is_empty() && field_path(field, schema).is_err() {
+                causes.push(invalid("fieldPath", "must be a valid path"));
+            }
+        }
+    }
+
+    /// The problems of the expressions of a rule.
+    fn expressions(
+        &self,
+        node: Node<'_>,
+        rule: &Rule<'_>,
+        path: &str,
+        declared: &Declared,
+        found: &mut Found,
+    ) {
+        let at = |key: &str| format!("{path}.{key}");
+        let invalid =
+            |key: &str, problem: &str| Cause::invalid(at(key), &rule.go_syntax(self.version), problem);
+        let limit = |found: &mut Found, key: &str, what: &str, cost: u64| {
+            if cost > RULE_COST_MAX && !node.is_unchanged {
+                let problem = too_expensive(what, cost, RULE_COST_MAX);
+                found.expressions.push(Cause::forbidden(at(key), &problem));
+            }
+            found.observe(at(key), cost);
+        };
+        let program = match self.compiled(rule.text("rule"), node.schema, node.is_root, rule) {
+            Err(problem) => {
+                let problem = format!("compilation failed: {problem}");
+                found.expressions.push(invalid("rule", &problem));
+                None
+            }
+            Ok((_, checked)) if checked.result != Ty::Bool => {
+                let problem = "cel expression must evaluate to a bool";
+                found.expressions.push(invalid("rule", problem));
+                None
+            }
+            Ok((program, checked)) => {
+                let cost = cost::most(program.expression(), &checked, declared);
+                let cardinality = node.cardinality.unwrap_or_else(|| declared.cardinality());
+                limit(
+                    found,
+                    "rule",
+                    "estimated rule cost",
+                    cost.saturating_mul(cardinality),
+                );
+                Some(program)
+            }
+        };
+        let expression = rule.text("messageExpression");
+        if program.is_some() && self.version.has(MESSAGES_ARE_EXPRESSIONS) && !expression.is_empty() {
+            match self.compiled(expression, node.schema, node.is_root, rule) {
+                Err(problem) => {
+                    let problem = format!("messageExpression compilation failed: {problem}");
+                    found.expressions.push(invalid("messageExpression", &problem));
+                }
+                Ok((_, checked)) if checked.result != Ty::String => {
+                    let problem = "messageExpression must evaluate to a string";
+                    found.expressions.push(invalid("messageExpression", problem));
+                }
+                Ok((program, checked)) => {
+                    let cost = cost::most(program.expression(), &checked, declared);
+                    limit(
+                        found,
+                        "messageExpression",
+                        "estimated messageExpression cost",
+                        cost,
+                    );
+                }
+            }
+        }
+        let uses_old_self = program.is_some_and(|program| program.uses("oldSelf"));
+        if let Some(within) = node.uncorrelatable.filter(|_| uses_old_self) {
+            let problem =
+                format!("oldSelf cannot be used on the uncorrelatable portion of the schema within {within}");
+            found
+                .expressions
+                .push(Cause::invalid(at("rule"), &quoted(rule.text("rule")), &problem));
+        }
+        let optional = rule.0.get("optionalOldSelf").filter(|_| !uses_old_self);
+        if let Some(optional) = optional.filter(|_| self.version.has(UNCHANGED_VALUES_MAY_STAY)) {
+            let problem = "may not be set if oldSelf is not used in rule";
+            let optional = optional.to_string();
+            found
+                .expressions
+                .push(Cause::invalid(at("optionalOldSelf"), &optional, problem));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::too_expensive;
+
+    #[test]
+    fn costs_are_shown_with_their_factor() {
+        for (cost, factor) in [
+            (10_000_001, "1.000000x"),
+            (14_999_999, "1.500000x"),
+            (15_000_000, "1.5x"),
+            (25_165_826, "2.5x"),
+            (1_000_000_000, "100.0x"),
+            (1_000_000_001, "more than 100x"),
+            (u64::MAX, "more than 100x"),
+        ] {
+            let shown = too_expensive("estimated rule cost", cost, 10_000_000);
+            let begin = format!("estimated rule cost exceeds budget by factor of {factor} (try ");
+            assert!(shown.starts_with(&begin), "{shown}");
+        }
+    }
+}

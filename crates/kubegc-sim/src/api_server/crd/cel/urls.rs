@@ -1,0 +1,464 @@
+//! URLs as Go parses them, and the functions of expressions on them.
+//!
+//! # Upstream
+//! `parse` in [`net/url`](https://github.com/golang/go/blob/go1.25.0/src/net/url/url.go), and
+//! [`urls.go`](https://github.com/kubernetes/apiserver/blob/v0.36.0/pkg/cel/library/urls.go).
+
+use std::{borrow::Cow, collections::BTreeMap};
+
+use cel::{
+    DeclarationError, Env, ExecutionError,
+    common::{
+        types::{CelBool, CelList, CelMap, CelMapKey, CelString},
+        value::Val,
+    },
+};
+
+use super::library::value;
+use crate::status::quoted;
+
+/// Declares the functions.
+///
+/// # Errors
+/// A function of this name is already declared.
+pub(super) fn declare(env: &mut Env) -> Result<(), DeclarationError> {
+    cel::add_overload!(env, fn url: (CelString) -> Result<Url>)?;
+    cel::add_overload!(env, fn is_url: (CelString) -> CelBool, name = "isURL")?;
+    cel::add_member_overload!(env, fn get_scheme: (Url) -> CelString)?;
+    cel::add_member_overload!(env, fn get_host: (Url) -> CelString)?;
+    cel::add_member_overload!(env, fn get_hostname: (Url) -> CelString)?;
+    cel::add_member_overload!(env, fn get_port: (Url) -> CelString)?;
+    cel::add_member_overload!(env, fn get_escaped_path: (Url) -> CelString)?;
+    cel::add_member_overload!(env, fn get_query: (Url) -> CelMap)
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Url {
+    scheme: String,
+    /// What follows the scheme of a URL without slashes.
+    opaque: String,
+    user: String,
+    host: String,
+    /// The path as it was written.
+    path: String,
+    query: String,
+    fragment: String,
+}
+value!(Url, "kubernetes.URL");
+
+/// The part of a URL that a text belongs to: parts have characters of their own.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Path,
+    Host,
+    Zone,
+    User,
+    Query,
+    Fragment,
+}
+
+impl Part {
+    /// Whether a byte stands for itself in this part.
+    fn keeps(self, byte: u8) -> bool {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~') {
+            return true;
+        }
+        match self {
+            Self::Host | Self::Zone => matches!(
+                byte,
+                b'!' | b'$'
+                    | b'&'
+                    | b'\''
+                    | b'('
+                    | b')'
+                    | b'*'
+                    | b'+'
+                    | b','
+                    | b';'
+                    | b'='
+                    | b':'
+                    | b'['
+                    | b']'
+                    | b'<'
+                    | b'>'
+                    | b'"'
+            ),
+            Self::Path => matches!(byte, b'$' | b'&' | b'+' | b',' | b'/' | b':' | b';' | b'=' | b'@'),
+            Self::User => matches!(byte, b'$' | b'&' | b'+' | b',' | b';' | b'='),
+            Self::Query => false,
+            Self::Fragment => matches!(
+                byte,
+                b'$' | b'&'
+                    | b'+'
+                    | b','
+                    | b'/'
+                    | b':'
+                    | b';'
+                    | b'='
+                    | b'?'
+                    | b'@'
+                    | b'!'
+                    | b'('
+                    | b')'
+                    | b'*'
+            ),
+        }
+    }
+
+    /// The text without escapes.
+    ///
+    /// # Errors
+    /// Names the escape or the character that is not valid here.
+    fn unescaped(self, text: &str) -> Result<String, String> {
+        let (bytes, mut out, mut at) = (text.as_bytes(), Vec::new(), 0);
+        while let Some(&byte) = bytes.get(at) {
+            if byte == b'%' {
+                let shown = &bytes[at..bytes.len().min(at + 3)];
+                let wrong = || Err(format!("invalid URL escape {}", quoted(&lossy(shown))));
+                let digit = |place: usize| shown.get(place).and_then(|byte| char::from(*byte).to_digit(16));
+                let (Some(high), Some(low)) = (digit(1), digit(2)) else {
+                    return wrong();
+                };
+                let decoded = u8::try_from(high * 16 + low).unwrap_or_default();
+                let is_percent = shown == b"%25";
+                let is_refused = match self {
+                    Self::Host => high < 8 && !is_percent,
+                    Self::Zone => !is_percent && decoded != b' ' && !Self::Host.keeps(decoded),
+                    _ => false,
+                };
+                if is_refused {
+                    return wrong();
+                }
+                out.push(decoded);
+                at += 3;
+                continue;
+            }
+            let is_host = matches!(self, Self::Host | Self::Zone);
+            if is_host && byte.is_ascii() && !self.keeps(byte) {
+                let shown = quoted(&char::from(byte).to_string());
+                return Err(format!("invalid character {shown} in host name"));
+            }
+            out.push(if self == Self::Query && byte == b'+' {
+                b' '
+            } else {
+                byte
+            });
+            at += 1;
+        }
+        Ok(lossy(&out).into_owned())
+    }
+
+    fn escaped(self, text: &str) -> String {
+        let mut out = String::new();
+        for byte in text.bytes() {
+            match self.keeps(byte) {
+                true => out.push(char::from(byte)),
+                false => out.push_str(&format!("%{byte:02X}")),
+            }
+        }
+        out
+    }
+}
+
+fn lossy(bytes: &[u8]) -> Cow<'_, str> {
+    String::from_utf8_lossy(bytes)
+}
+
+/// Whether a text is empty, or a colon with digits.
+fn is_port(text: &str) -> bool {
+    text.is_empty()
+        || text
+            .strip_prefix(':')
+            .is_some_and(|port| port.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+impl Url {
+    /// `Parse`.
+    ///
+    /// # Errors
+    /// Go's error.
+    fn parse(text: &str) -> Result<Self, String> {
+        let failed = |text: &str, problem: &str| format!("parse {}: {problem}", quoted(text));
+        let (address, fragment) = text.split_once('#').unwrap_or((text, ""));
+        let mut url = Self::read(address, false).map_err(|problem| failed(address, &problem))?;
+        url.fragment = Part::Fragment
+            .unescaped(fragment)
+            .map_err(|problem| failed(text, &problem))?;
+        Ok(url)
+    }
+
+    /// `ParseRequestURI`.
+    ///
+    /// # Errors
+    /// Go's error.
+    pub(super) fn parse_request(text: &str) -> Result<Self, String> {
+        Self::read(text, true).map_err(|problem| format!("parse {}: {problem}", quoted(text)))
+    }
+
+    fn read(text: &str, is_request: bool) -> Result<Self, String> {
+        let mut url = Self::default();
+        if text.bytes().any(|byte| byte.is_ascii_control()) {
+            return Err("net/url: invalid control character in URL".to_owned());
+        }
+        if text.is_empty() && is_request {
+            return Err("empty url".to_owned());
+        }
+        if text == "*" {
+            "*".clone_into(&mut url.path);
+            return Ok(url);
+        }
+        let (scheme, rest) = scheme(text)?;
+        url.scheme = scheme.to_ascii_lowercase();
+        let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+        query.clone_into(&mut url.query);
+        if !rest.starts_with('/') {
+            if !scheme.is_empty() {
+                rest.clone_into(&mut url.opaque);
+                return Ok(url);
+            }
+            if is_request {
+                return Err("invalid URI for request".to_owned());
+            }
+            if rest
+                .split('/')
+                .next()
+                .is_some_and(|segment| segment.contains(':'))
+            {
+                return Err("first path segment in URL cannot contain colon".to_owned());
+            }
+        }
+        let has_authority = !scheme.is_empty() || !is_request && !rest.starts_with("///");
+        let mut path = rest;
+        if let Some(authority) = rest.strip_prefix("//").filter(|_| has_authority) {
+            let end = authority.find('/').unwrap_or(authority.len());
+            let (authority, after) = authority.split_at(end);
+            path = after;
+            url.set_authority(authority)?;
+        }
+        Part::Path.unescaped(path)?;
+        path.clone_into(&mut url.path);
+        Ok(url)
+    }
+
+    fn set_authority(&mut self, authority: &str) -> Result<(), String> {
+        let (user, host) = match authority.rsplit_once('@') {
+            None => (None, authority),
+            Some((user, host)) => (Some(user), host),
+        };
+        self.host = host_of(host)?;
+        let Some(user) = user else {
+            return Ok(());
+        };
+        let is_valid = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:~!$&'()*+,;=%@".contains(&byte);
+        if !user.bytes().all(is_valid) {
+            return Err("net/url: invalid userinfo".to_owned());
+        }
+        for part in user.splitn(2, ':') {
+            Part::User.unescaped(part)?;
+        }
+        user.clone_into(&mut self.user);
+        Ok(())
+    }
+
+    /// The host without its port, and the port.
+    fn host_and_port(&self) -> (&str, &str) {
+        let colon = self.host.rfind(':').filter(|colon| is_port(&self.host[*colon..]));
+        let (host, port) = match colon {
+            Some(colon) => (&self.host[..colon], &self.host[colon + 1..]),
+            None => (self.host.as_str(), ""),
+        };
+        let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+        (bare.unwrap_or(host), port)
+    }
+
+    fn escaped_path(&self) -> String {
+        let is_valid = |byte: u8| Part::Path.keeps(byte) || b"!'()*[]%".contains(&byte);
+        if self.path.bytes().all(is_valid) {
+            return self.path.clone();
+        }
+        Part::Path.escaped(&Part::Path.unescaped(&self.path).unwrap_or_default())
+    }
+
+    /// The values of each key of the query. What cannot be read is left out.
+    fn values(&self) -> BTreeMap<String, Vec<String>> {
+        let mut values: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for pair in self
+            .query
+            .split('&')
+            .filter(|pair| !pair.is_empty() && !pair.contains(';'))
+        {
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let (key, value) = (Part::Query.unescaped(key), Part::Query.unescaped(value));
+            if let (Ok(key), Ok(value)) = (key, value) {
+                values.entry(key).or_default().push(value);
+            }
+        }
+        values
+    }
+}
+
+/// The scheme, or nothing, and what follows it.
+///
+/// # Errors
+/// The text begins with a colon.
+fn scheme(text: &str) -> Result<(&str, &str), String> {
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            b':' if at == 0 => return Err("missing protocol scheme".to_owned()),
+            b':' => return Ok((&text[..at], &text[at + 1..])),
+            b'0'..=b'9' | b'+' | b'-' | b'.' if at > 0 => {}
+            byte if byte.is_ascii_alphabetic() => {}
+            _ => break,
+        }
+    }
+    Ok(("", text))
+}
+
+/// The host of an authority, without escapes.
+///
+/// # Errors
+/// Names the port or the character that is not valid.
+fn host_of(host: &str) -> Result<String, String> {
+    let checked = |port: &str| match is_port(port) {
+        true => Ok(()),
+        false => Err(format!("invalid port {} after host", quoted(port))),
+    };
+    if host.starts_with('[') {
+        let end = host.rfind(']').ok_or("missing ']' in host")?;
+        checked(&host[end + 1..])?;
+        if let Some(zone) = host[..end].find("%25") {
+            let before = Part::Host.unescaped(&host[..zone])?;
+            let zone = Part::Zone.unescaped(&host[zone..end])?;
+            return Ok(before + &zone + &Part::Host.unescaped(&host[end..])?);
+        }
+    } else if let Some(colon) = host.rfind(':') {
+        checked(&host[colon..])?;
+    }
+    Part::Host.unescaped(host)
+}
+
+fn url(text: &CelString<'_>) -> Result<Url, ExecutionError> {
+    let failed = |problem: String| {
+        let problem = format!("URL parse error during conversion from string: {problem}");
+        ExecutionError::function_error("url", problem)
+    };
+    Url::parse_request(text.inner()).map_err(failed)?;
+    // A request does not separate its fragment.
+    Url::parse(text.inner()).map_err(failed)
+}
+
+fn is_url(text: &CelString<'_>) -> CelBool {
+    Url::parse_request(text.inner()).is_ok().into()
+}
+
+fn get_scheme(url: &Url) -> CelString<'static> {
+    url.scheme.clone().into()
+}
+
+fn get_host(url: &Url) -> CelString<'static> {
+    url.host.clone().into()
+}
+
+fn get_hostname(url: &Url) -> CelString<'static> {
+    url.host_and_port().0.to_owned().into()
+}
+
+fn get_port(url: &Url) -> CelString<'static> {
+    url.host_and_port().1.to_owned().into()
+}
+
+fn get_escaped_path(url: &Url) -> CelString<'static> {
+    url.escaped_path().into()
+}
+
+fn get_query(url: &Url) -> CelMap<'static> {
+    let boxed = |text: String| {
+        let value: Box<dyn Val> = Box::new(CelString::from(text));
+        value
+    };
+    let mut entries = CelMap::default().into_inner();
+    for (key, values) in url.values() {
+        let values: Vec<Box<dyn Val>> = values.into_iter().map(boxed).collect();
+        entries.insert(CelMapKey::from(key), Box::new(CelList::from(values)));
+    }
+    CelMap::from(entries)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Url;
+
+    /// The examples of upstream's documentation.
+    #[test]
+    fn urls_have_parts() {
+        for (text, host, hostname, port, path) in [
+            (
+                "https://example.com:80/",
+                "example.com:80",
+                "example.com",
+                "80",
+                "/",
+            ),
+            ("https://[::1]:80/", "[::1]:80", "::1", "80", "/"),
+            (
+                "https://example.com/path",
+                "example.com",
+                "example.com",
+                "",
+                "/path",
+            ),
+            ("https://u:p@example.com", "example.com", "example.com", "", ""),
+            (
+                "https://example.com/path with spaces/",
+                "example.com",
+                "example.com",
+                "",
+                "/path%20with%20spaces/",
+            ),
+            ("/path", "", "", "", "/path"),
+            ("mailto:a@b", "", "", "", ""),
+        ] {
+            let url = Url::parse(text).unwrap();
+            assert_eq!(
+                (url.host.as_str(), url.host_and_port()),
+                (host, (hostname, port)),
+                "{text}"
+            );
+            assert_eq!(url.escaped_path(), path, "{text}");
+        }
+    }
+
+    #[test]
+    fn queries_have_values_by_key() {
+        let url = Url::parse("https://example.com/path?k1=a&k2=b&k2=c%20d&e+f&x;y=1#end").unwrap();
+        let values = url.values();
+        assert_eq!(values["k2"], ["b", "c d"]);
+        assert_eq!(values["e f"], [""]);
+        assert_eq!((values.len(), url.fragment.as_str()), (3, "end"));
+    }
+
+    #[test]
+    fn errors_are_those_of_go() {
+        for (text, problem) in [
+            (":", "parse \":\": missing protocol scheme"),
+            ("", "parse \"\": empty url"),
+            ("../relative", "parse \"../relative\": invalid URI for request"),
+            (
+                "https://a:b/",
+                "parse \"https://a:b/\": invalid port \":b\" after host",
+            ),
+            (
+                "https://a b/",
+                "parse \"https://a b/\": invalid character \" \" in host name",
+            ),
+            ("https://[::1/", "parse \"https://[::1/\": missing ']' in host"),
+            ("/a%zz", "parse \"/a%zz\": invalid URL escape \"%zz\""),
+            (
+                "a\u{7f}",
+                "parse \"a\\x7f\": net/url: invalid control character in URL",
+            ),
+        ] {
+            assert_eq!(Url::parse_request(text).unwrap_err(), problem, "{text}");
+        }
+    }
+}
