@@ -116,6 +116,7 @@ fn server(case: &Case) -> Result<ApiServer, String> {
         .map_err(|error| format!("kubernetes: {error}"))?;
     let settings = Settings {
         types: true,
+        service_account_issuer: "https://kubernetes.default.svc".into(),
         ..Settings::default()
     };
     let mut server = ApiServer::new(version, Catalog::builtin(version)).with_settings(settings);

@@ -75,6 +75,9 @@ pub struct Settings {
     /// Whether, with types, each namespace gets the service account `default`, as from a controller, and pods
     /// are admitted by the plugin `ServiceAccount`. Default: false.
     pub service_accounts: bool,
+    /// The issuer of the tokens of service accounts, and their default audience
+    /// (`--service-account-issuer`). Default: that of kubeadm.
+    pub service_account_issuer: Arc<str>,
 }
 
 impl Default for Settings {
@@ -86,6 +89,7 @@ impl Default for Settings {
             seed: 0,
             types: false,
             service_accounts: false,
+            service_account_issuer: "https://kubernetes.default.svc.cluster.local".into(),
         }
     }
 }

@@ -13,7 +13,7 @@
 //! | Media types | JSON, YAML, protobuf, and CBOR behind a gate | JSON, YAML, and protobuf for the built-in kinds up to 1.36. Responses in YAML are JSON, which is a part of YAML |
 //! | `/openapi/v2` | describes every kind | is valid and empty: `kubectl apply` skips its own validation (no `--validate=false` needed), `kubectl explain` knows nothing, and `--dry-run=server` is refused by releases of `kubectl` that look there for it |
 //! | `/openapi/v3`, `/metrics`, `/logs`, `watch/` paths | are served | 404 |
-//! | `fieldValidation` | warns of unknown and repeated fields, or refuses them | does so for unknown fields of kinds with a type or schema, in JSON and YAML bodies, merge patches and strategic merge patches; repeated fields, JSON patches and the fields of definitions are not checked |
+//! | `fieldValidation` | warns of unknown and repeated fields, or refuses them | does so for unknown fields of kinds with a type or schema, in JSON and YAML bodies and in patches; the repeated fields of JSON patches and the fields of definitions are not checked |
 //! | Lists | are ordered by their keys in etcd | are ordered by namespace, then name |
 //! | `continue` tokens | last as long as etcd keeps the revision (5 minutes) | are exact as long as the server keeps the changes since ([`Settings::events_max`](kubegc_sim::Settings)); after that 410 with a token that goes on in the present |
 //! | Past versions | as they were stored | reconstructed by undoing later changes; objects that were loaded without an event have always existed |

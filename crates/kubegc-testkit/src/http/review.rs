@@ -20,7 +20,8 @@ pub(super) fn is_review(resource: &ApiResource) -> bool {
     matches!(&*resource.group, "authorization.k8s.io" | "authentication.k8s.io")
 }
 
-/// Performs a review: returns it with a status.
+/// Performs a review: returns it with a status. `bearer`: the token of the request, which is that of the
+/// requester.
 ///
 /// # Errors
 /// 400 if the body is not an object or reviews nothing, 422 if it contradicts itself.
@@ -30,6 +31,7 @@ pub(super) fn respond(
     namespace: &str,
     mut review: Value,
     requester: Requester<'_>,
+    bearer: Option<&str>,
 ) -> Result<Reply, Refusal> {
     let Value::Object(fields) = &mut review else {
         return Err(problem::bad_request(format!(
@@ -40,7 +42,7 @@ pub(super) fn respond(
     let spec = fields.get("spec").cloned().unwrap_or(Value::Null);
     let status = match &*resource.kind {
         "SelfSubjectReview" => json!({"userInfo": user_info(requester.user)}),
-        "TokenReview" => token_review(server, &spec, requester)?,
+        "TokenReview" => token_review(server, &spec, requester, bearer)?,
         "SelfSubjectRulesReview" => rules_review(&spec, requester)?,
         kind => access_review(server.version(), kind, namespace, &spec, requester)?,
     };
@@ -211,7 +213,12 @@ fn rules_review(spec: &Value, requester: Requester<'_>) -> Result<Value, Refusal
     Ok(status.into())
 }
 
-fn token_review(server: &ApiServer, spec: &Value, requester: Requester<'_>) -> Result<Value, Refusal> {
+fn token_review(
+    server: &ApiServer,
+    spec: &Value,
+    requester: Requester<'_>,
+    bearer: Option<&str>,
+) -> Result<Value, Refusal> {
     let sent = text(spec, "token");
     if sent.is_empty() {
         return Err(problem::bad_request(
@@ -224,8 +231,11 @@ fn token_review(server: &ApiServer, spec: &Value, requester: Requester<'_>) -> R
         .flatten()
         .filter_map(Value::as_str)
         .collect();
-    Ok(match token::read(sent) {
+    Ok(match token::read(server, sent) {
         Some(claims) => token::review(server, &claims, &requested),
-        None => json!({"authenticated": true, "user": user_info(requester.user)}),
+        None if bearer == Some(sent) => {
+            json!({"authenticated": true, "user": user_info(requester.user)})
+        }
+        None => json!({"user": {}, "error": "invalid bearer token"}),
     })
 }

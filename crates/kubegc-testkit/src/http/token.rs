@@ -23,8 +23,6 @@ use super::{
 
 const GROUP: &str = "authentication.k8s.io";
 const KIND: &str = "TokenRequest";
-/// Issuer and default audience, as kubeadm sets them.
-const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 const EXPIRATION_DEFAULT_S: i64 = 60 * 60;
 const EXPIRATION_MIN_S: i64 = 10 * 60;
 const EXPIRATION_MAX_S: i64 = 1 << 32;
@@ -72,9 +70,10 @@ pub(super) fn respond(server: &ApiServer, call: &Call, request: Value) -> Result
         _ => None,
     };
     check_expiration(seconds)?;
+    let issuer = &*server.settings().service_account_issuer;
     let audiences = match spec.get("audiences").and_then(Value::as_array) {
         Some(audiences) if !audiences.is_empty() => audiences.clone(),
-        _ => vec![ISSUER.into()],
+        _ => vec![issuer.into()],
     };
     let now = server.now().truncate_to_secs();
     let mut kubernetes = Map::new();
@@ -87,7 +86,7 @@ pub(super) fn respond(server: &ApiServer, call: &Call, request: Value) -> Result
         if extends
             && *key == "pod"
             && seconds == EXPIRATION_OF_PROJECTED_S
-            && audiences == [Value::from(ISSUER)]
+            && audiences == [Value::from(issuer)]
         {
             kubernetes.insert("warnafter".to_owned(), (now.as_secs() + seconds).into());
             lifetime = EXPIRATION_EXTENDED_S;
@@ -101,7 +100,7 @@ pub(super) fn respond(server: &ApiServer, call: &Call, request: Value) -> Result
         "aud": audiences,
         "exp": now.as_secs() + lifetime,
         "iat": now.as_secs(),
-        "iss": ISSUER,
+        "iss": issuer,
         "kubernetes.io": kubernetes,
         "nbf": now.as_secs(),
         "sub": subject,
@@ -247,14 +246,14 @@ fn write(claims: &Value) -> String {
 }
 
 /// The claims of a token that a token request issued; `None` for any other text.
-pub(super) fn read(token: &str) -> Option<Value> {
+pub(super) fn read(server: &ApiServer, token: &str) -> Option<Value> {
     let mut parts = token.split('.');
     let (_, claims, signature) = (parts.next()?, parts.next()?, parts.next()?);
     if !signature.is_empty() || parts.next().is_some() {
         return None;
     }
     let claims: Value = serde_json::from_slice(&BASE64_URL_SAFE_NO_PAD.decode(claims).ok()?).ok()?;
-    (claims["iss"] == ISSUER).then_some(claims)
+    (claims["iss"] == *server.settings().service_account_issuer).then_some(claims)
 }
 
 /// The status of a review of a token with these claims.
@@ -265,8 +264,9 @@ pub(super) fn review(server: &ApiServer, claims: &Value, requested: &[&str]) -> 
         return refused("Token has expired.");
     }
     let audiences = claims["aud"].as_array().map_or(&[][..], Vec::as_slice);
+    let default = [&*server.settings().service_account_issuer];
     let requested = if requested.is_empty() {
-        &[ISSUER][..]
+        &default[..]
     } else {
         requested
     };

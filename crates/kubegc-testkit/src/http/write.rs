@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use http::header::AUTHORIZATION;
 use kubegc_core::{KindId, ResourceVersion, json::duplicate_fields};
 use kubegc_sim::{ApiServer, ApplyOptions, Response, ResponseBody, StoredObject};
 use serde_json::Value;
@@ -24,6 +25,9 @@ use super::{
 };
 
 const APPLY: &str = "application/apply-patch+yaml";
+const JSON_PATCH: &str = "application/json-patch+json";
+const MERGE_PATCH: &str = "application/merge-patch+json";
+const STRATEGIC_PATCH: &str = "application/strategic-merge-patch+json";
 
 /// Performs a write.
 ///
@@ -68,7 +72,11 @@ fn perform(
             let body = body::object(request, &view.resource, expected_kind(call, view))?;
             warnings = misplaced_fields(server, call, kind, query, request, &body)?;
             if review::is_review(&view.resource) {
-                return review::respond(server, &view.resource, &call.namespace, body, requester);
+                let header = request.headers().get(AUTHORIZATION);
+                let header = header.and_then(|value| value.to_str().ok());
+                let bearer = header.and_then(|value| value.strip_prefix("Bearer "));
+                let (resource, namespace) = (&view.resource, &call.namespace);
+                return review::respond(server, resource, namespace, body, requester, bearer);
             }
             if call.subresource == "token" {
                 return token::respond(server, call, body);
@@ -156,8 +164,8 @@ fn misplaced_fields(
     )))
 }
 
-/// The same for a merge patch or a strategic merge patch. The fields of an apply are checked with it; those
-/// of a JSON patch are not checked.
+/// The same for a patch. The fields of an apply are checked with it. Repeated fields of JSON patches are not
+/// checked.
 ///
 /// # Errors
 /// 422 with `fieldValidation=Strict`.
@@ -171,10 +179,9 @@ fn misplaced_fields_of_patch(
     query: &Query,
     request: &http::Request<Bytes>,
 ) -> Result<Vec<String>, Refusal> {
-    let is_checked = matches!(
-        body::content_type(request),
-        "application/merge-patch+json" | "application/strategic-merge-patch+json"
-    );
+    let format = body::content_type(request);
+    let is_json = format == JSON_PATCH;
+    let is_checked = is_json || matches!(format, MERGE_PATCH | STRATEGIC_PATCH);
     let Some(is_strict) = options::field_validation(query, server.version()).filter(|_| is_checked) else {
         return Ok(Vec::new());
     };
@@ -183,20 +190,28 @@ fn misplaced_fields_of_patch(
     }
     // A patch that cannot be read is refused later.
     let patch: Value = serde_json::from_slice(request.body()).unwrap_or_default();
-    let unknown = server.unknown_fields(kind, &patch, true);
-    let mut problems = repeated_fields(request, &unknown);
-    problems.extend(named(unknown));
+    let of_patch = match is_json {
+        true => Vec::new(),
+        false => server.unknown_fields(kind, &patch, true),
+    };
+    let mut problems = match is_json {
+        true => Vec::new(),
+        false => repeated_fields(request, &of_patch),
+    };
+    if !is_json && of_patch.is_empty() && problems.is_empty() {
+        return Ok(problems);
+    }
+    let preview = server.preview_patch(kind, &call.namespace, &call.name, format, request.body());
+    let Some((patched, shown)) = preview else {
+        return Ok(Vec::new());
+    };
+    problems.extend(named(server.unknown_fields(kind, &patched, false)));
     if problems.is_empty() || !is_strict {
         return Ok(problems);
     }
     let why = format!("strict decoding error: {}", problems.join(", "));
-    let shown = format!("{:?}", String::from_utf8_lossy(request.body()));
-    Err(problem::invalid(
-        "",
-        "",
-        "",
-        &[Cause::invalid("patch", &shown, &why)],
-    ))
+    let cause = Cause::invalid("patch", &format!("{shown:?}"), &why);
+    Err(problem::invalid("", "", "", &[cause]))
 }
 
 /// The problems of fields that occur more than once in a JSON body. Unknown fields are not decoded.

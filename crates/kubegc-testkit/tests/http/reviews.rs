@@ -1,6 +1,7 @@
 //! Access reviews, rules of the test, token requests.
 
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
+use http::Method;
 use kubegc_testkit::RequestMatcher;
 use serde_json::{Value, json};
 
@@ -35,8 +36,8 @@ fn without_rules_everything_is_allowed_and_reviews_are_not_stored() {
         (
             TOKEN_REVIEWS,
             json!({"token": "secret"}),
-            "/status/authenticated",
-            json!(true),
+            "/status/error",
+            json!("invalid bearer token"),
         ),
     ] {
         let reply = world.post(url, &json!({"spec": spec}));
@@ -50,6 +51,11 @@ fn without_rules_everything_is_allowed_and_reviews_are_not_stored() {
         assert_eq!(body["spec"], if is_returned { spec } else { json!({}) });
         assert_eq!(world.post(url, &json!([])).code, 400, "{url}");
     }
+    // The token of the request is that of its user.
+    let headers = [("authorization", "Bearer secret")];
+    let review = json!({"spec": {"token": "secret"}});
+    let own = world.send(Method::POST, TOKEN_REVIEWS, &headers, &review).json();
+    assert_eq!(own["status"]["user"]["username"], "kubernetes-admin");
     assert_eq!(world.server.revision(), before);
     assert_eq!(at_version("1.27").post(SELF_SUBJECT, &json!({})).code, 404);
 }

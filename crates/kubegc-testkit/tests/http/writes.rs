@@ -63,23 +63,38 @@ fn unknown_fields_are_refused_warned_of_or_ignored() {
         let reply = world.post(&format!("{MAPS}?{query}"), &object);
         assert_eq!((reply.code, reply.warnings), (201, warnings), "{query}");
     }
-    let patch = json!({"dta": {"a": "c"}});
-    let headers = [("content-type", MERGE)];
-    let reply = world.send(
-        Method::PATCH,
-        &format!("{MAPS}/a?fieldValidation=Strict"),
-        &headers,
-        &patch,
-    );
-    assert_eq!(
-        (reply.code, reply.message()),
+    let json_patch = "application/json-patch+json";
+    let strategic = "application/strategic-merge-patch+json";
+    let operations = json!([{"op": "add", "path": "/dta", "value": {"a": "c"}}]);
+    // A strategic patch is shown itself, and of other ones the object that they make.
+    for (format, patch, shown) in [
         (
-            422,
-            " \"\" is invalid: patch: Invalid value: \"{\\\"dta\\\":{\\\"a\\\":\\\"c\\\"}}\": strict decoding error: unknown \
-             field \"dta\""
-                .to_owned()
-        )
-    );
+            MERGE,
+            json!({"dta": {"a": "c"}}),
+            "\\\"dta\\\":{\\\"a\\\":\\\"c\\\"}",
+        ),
+        (json_patch, operations, "\\\"kind\\\":\\\"ConfigMap\\\""),
+        (
+            strategic,
+            json!({"dta": {"a": "c"}}),
+            "Invalid value: \"map[dta:map[a:c]]\": ",
+        ),
+    ] {
+        let headers = [("content-type", format)];
+        let reply = world.send(
+            Method::PATCH,
+            &format!("{MAPS}/a?fieldValidation=Strict"),
+            &headers,
+            &patch,
+        );
+        let message = reply.message();
+        assert_eq!(reply.code, 422, "{format}: {message}");
+        assert!(message.contains(shown), "{format}: {message}");
+        let problem = "\": strict decoding error: unknown field \"dta\"";
+        assert!(message.ends_with(problem), "{format}: {message}");
+        let warned = world.send(Method::PATCH, &format!("{MAPS}/a?dryRun=All"), &headers, &patch);
+        assert_eq!((warned.code, warned.warnings.len()), (200, 1), "{format}");
+    }
 }
 
 #[test]

@@ -98,6 +98,38 @@ impl ApiServer {
         Ok(Response::ok(written.object).with([warnings, written.warnings].concat()))
     }
 
+    /// An object as a patch would leave it, before it is decoded, and the value that errors of its fields
+    /// show. `None` for a patch that is refused.
+    #[must_use]
+    pub fn preview_patch(
+        &self,
+        kind: KindId,
+        namespace: &str,
+        name: &str,
+        content_type: &str,
+        body: &[u8],
+    ) -> Option<(Value, String)> {
+        let resource = self.resource(kind);
+        let format = accepted(self.version, resource, content_type).ok()?;
+        let existing = self
+            .existing(kind, self.namespace_of(kind, namespace), name)
+            .ok()?;
+        let shown = self.shown(kind, &existing).ok()?.to_json(resource);
+        let patch = read(self.version, format, body).ok()?;
+        if format == PatchType::Strategic {
+            let printed = go::printed(&patch);
+            let drop_directives = self.version.has(UNMET_DIRECTIVES_ARE_DROPPED);
+            let patched = strategic::apply(shown, patch, Place::of(resource), drop_directives).ok()?;
+            return Some((patched, printed));
+        }
+        let patched = match format {
+            PatchType::Json => Operations::read(patch).ok()?.apply(shown).ok()?,
+            _ => merge::apply_to_value(shown, patch).ok()?,
+        };
+        let text = patched.to_string();
+        Some((patched, text))
+    }
+
     /// Patches a value that is not a stored object.
     pub(super) fn patched_value(
         &self,
