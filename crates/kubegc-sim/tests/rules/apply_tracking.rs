@@ -105,6 +105,16 @@ fn a_subresource_is_named_with_its_writer() {
         of("editor Update scale"),
         Some(&json!({"f:spec": {"f:replicas": {}}}))
     );
+    let stored = world.server.object(kind, "ns", "a").unwrap();
+    let stored = stored.to_json(&world.server.catalog()[kind]);
+    let entries = stored["metadata"]["managedFields"].as_array().unwrap();
+    for entry in entries {
+        assert_eq!(
+            entry.get("time").is_none(),
+            entry["subresource"] == "scale",
+            "{entry}"
+        );
+    }
 }
 
 #[test]

@@ -153,8 +153,15 @@ impl Managers {
         }
     }
 
-    /// Records when a manager last changed something.
+    /// Records when a manager last changed something. Owners of a scale are passed on without times.
+    ///
+    /// # Upstream
+    /// `ToParent` in
+    /// [`scalehandler.go`](https://github.com/kubernetes/apimachinery/blob/v0.36.0/pkg/util/managedfields/scalehandler.go).
     pub(super) fn touch(&mut self, manager: &Manager, time: &str) {
+        if manager.subresource == "scale" {
+            return;
+        }
         if let Some(entry) = self.0.iter_mut().find(|entry| entry.manager.is(manager)) {
             entry.time = Some(time.to_owned());
         }
