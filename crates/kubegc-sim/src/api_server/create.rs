@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{
     ApiServer, EventType, Response, Special, admission, crd, hooks, namespace,
     update::{Author, Moment, Part, without_equal_references},
-    validate,
+    validate, warnings,
 };
 use crate::{
     Manifest, StoredObject, rng,
@@ -281,6 +281,7 @@ impl ApiServer {
             return Err(status::invalid(self.version, resource, &object.meta.name, causes));
         }
         self.admit("CREATE", kind, "", &[&object.meta])?;
+        warnings.extend(warnings::of_metadata(self.version, resource, &object.meta, None));
         warnings.extend(self.call_validating(request, Some(&object))?);
         if typed {
             self.refuse_created(kind, &object)?;

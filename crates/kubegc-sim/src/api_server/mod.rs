@@ -29,6 +29,7 @@ mod typed;
 mod unknown;
 mod update;
 mod validate;
+mod warnings;
 mod watch;
 
 use std::sync::Arc;

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::{
     ApiServer, EventType, Response, Special, apply::ManagedFields, crd, create::drop_ignored_metadata, hooks,
-    namespace, removal::PendingRemoval, subresource, validate,
+    namespace, removal::PendingRemoval, subresource, validate, warnings,
 };
 use crate::{
     Body, StoredObject,
@@ -300,10 +300,13 @@ impl ApiServer {
         }
         self.check_version(kind, &new, existing)?;
         self.admit(part.operation(), kind, part.subresource(), &[old, &new.meta])?;
-        let warnings = match is_reviewed {
-            true => self.call_validating(request, Some(&new))?,
-            false => Vec::new(),
+        let mut warnings = match part {
+            Part::Whole => warnings::of_metadata(self.version, self.resource(kind), &new.meta, Some(old)),
+            _ => Vec::new(),
         };
+        if is_reviewed {
+            warnings.extend(self.call_validating(request, Some(&new))?);
+        }
         if self.schema(kind).is_some() && part == Part::Whole {
             self.refuse_updated(kind, &new, existing)?;
             self.allocate(kind, &mut new, Some(existing))?;

@@ -37,6 +37,7 @@ mod body;
 mod call;
 mod cells;
 mod deletion;
+mod deprecated;
 mod discovery;
 mod json_path;
 mod names;
@@ -201,6 +202,32 @@ fn route(
     if node::is_served_by_nodes(call) {
         return node::respond(server, call, &query);
     }
+    let deprecation = match &*call.subresource {
+        "" | "status" => deprecated::warning(server, &target.resource),
+        _ => None,
+    };
+    let outcome = respond_with(server, call, target, &query, request, requester);
+    let Some(warning) = deprecation else {
+        return outcome;
+    };
+    let mut reply = match outcome {
+        Ok(Outcome::Whole(reply)) => reply,
+        Ok(other) => return Ok(other),
+        Err(refusal) => reply::Reply::from(refusal),
+    };
+    reply.warnings.insert(0, warning);
+    Ok(Outcome::Whole(reply))
+}
+
+/// Reads or writes objects of a kind.
+fn respond_with(
+    server: &mut ApiServer,
+    call: &Call,
+    target: target::Target,
+    query: &Query,
+    request: &http::Request<Bytes>,
+    requester: Requester<'_>,
+) -> Result<Outcome, Refusal> {
     let is_builtin = !target.resource.custom;
     if is_builtin {
         let is_list = matches!(call.verb, Verb::List | Verb::Watch);
@@ -212,19 +239,19 @@ fn route(
     if let accept::Form::Table(_) = form
         && !call.verb.is_write()
     {
-        options::table_options(&query)?;
+        options::table_options(query)?;
     }
     let list_kind = names::of(server, &target.resource).list_kind;
     let definition = matches!(form, accept::Form::Table(_))
         .then(|| names::definition_of(server, &target.resource))
         .flatten();
-    let view = View::new(server.version(), form, target.resource, list_kind, &query)
+    let view = View::new(server.version(), form, target.resource, list_kind, query)
         .encoded(encoding)
         .with_columns(definition.as_deref());
     if call.verb.is_write() {
-        let reply = write::respond(server, call, target.kind, &query, request, &view, requester)?;
+        let reply = write::respond(server, call, target.kind, query, request, &view, requester)?;
         Ok(Outcome::Whole(reply.encoded(encoding)))
     } else {
-        read::respond(server, call, target.kind, &query, view)
+        read::respond(server, call, target.kind, query, view)
     }
 }

@@ -3,7 +3,7 @@
 use http::Method;
 use serde_json::json;
 
-use crate::world::{MERGE, world};
+use crate::world::{MERGE, at_version, world};
 
 const MAPS: &str = "/api/v1/namespaces/shop/configmaps";
 
@@ -95,6 +95,57 @@ fn unknown_fields_are_refused_warned_of_or_ignored() {
         let warned = world.send(Method::PATCH, &format!("{MAPS}/a?dryRun=All"), &headers, &patch);
         assert_eq!((warned.code, warned.warnings.len()), (200, 1), "{format}");
     }
+}
+
+#[test]
+fn deprecated_versions_are_warned_of() {
+    let endpoints = "/api/v1/namespaces/shop/endpoints";
+    let budgets = "/apis/policy/v1beta1/poddisruptionbudgets";
+    for (release, url, expected) in [
+        (
+            "1.36",
+            endpoints,
+            Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"),
+        ),
+        ("1.32", endpoints, None),
+        (
+            "1.22",
+            budgets,
+            Some(
+                "policy/v1beta1 PodDisruptionBudget is deprecated in v1.21+, unavailable in v1.25+; \
+                 use policy/v1 PodDisruptionBudget",
+            ),
+        ),
+        ("1.20", budgets, None),
+    ] {
+        let reply = at_version(release).get(url);
+        let expected = expected.map(|warning| format!("299 - {warning:?}"));
+        let expected: Vec<String> = expected.into_iter().collect();
+        assert_eq!((reply.code, reply.warnings), (200, expected), "{release} {url}");
+    }
+}
+
+#[test]
+fn versions_of_definitions_may_be_deprecated() {
+    let mut world = world();
+    let version = |name: &str, deprecated: bool| {
+        json!({
+            "name": name, "served": true, "storage": name == "v1", "deprecated": deprecated,
+            "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+        })
+    };
+    let definition = json!({"metadata": {"name": "gears.y.dev"}, "spec": {
+        "group": "y.dev", "scope": "Cluster", "names": {"kind": "Gear", "plural": "gears"},
+        "versions": [version("v1alpha1", true), version("v1beta1", false), version("v1", false)],
+    }});
+    world.create(
+        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+        &definition,
+    );
+    let old = world.get("/apis/y.dev/v1alpha1/gears");
+    let expected = "299 - \"y.dev/v1alpha1 Gear is deprecated; use y.dev/v1 Gear\"";
+    assert_eq!((old.code, old.warnings), (200, vec![expected.to_owned()]));
+    assert_eq!(world.get("/apis/y.dev/v1/gears").warnings, Vec::<String>::new());
 }
 
 #[test]
