@@ -8,17 +8,12 @@
 
 use std::collections::BTreeMap;
 
-use cel::{
-    Program,
-    common::ast::{
-        CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, SourceInfo, operators,
-    },
+use cel::common::ast::{
+    CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, SourceInfo, operators,
 };
 
-use regex::Regex;
-
 use super::{
-    convert,
+    Compiled,
     types::{Bindings, LETTERS, Ty, most_general, overloads},
 };
 
@@ -46,24 +41,25 @@ impl CompileError {
         })
     }
 
-    /// The message with its position, as upstream's compiler prints it.
     fn shown(&self, source: &SourceInfo) -> String {
         let (line, column) = self.position(source);
-        let mut shown = format!("ERROR: <input>:{}:{}: {}", line + 1, column + 1, self.message);
-        let snippet = source.source.split('\n').nth(line).unwrap_or_default();
-        if snippet.len() <= SNIPPET_BYTES_MAX {
-            let snippet = snippet.replace('\t', " ");
-            let wide = |c: char, narrow: char, wide: char| if c.is_ascii() { narrow } else { wide };
-            let dots: String = snippet
-                .chars()
-                .take(column)
-                .map(|c| wide(c, '.', '\u{ff0e}'))
-                .collect();
-            let pointer = wide(snippet.chars().nth(column).unwrap_or(' '), '^', '\u{ff3e}');
-            shown.push_str(&format!("\n | {snippet}\n | {dots}{pointer}"));
-        }
-        shown
+        located(&source.source, line, column, &self.message)
     }
+}
+
+/// A message with its line and column, from 0 on, as upstream's compiler prints it.
+pub(super) fn located(source: &str, line: usize, column: usize, message: &str) -> String {
+    let mut shown = format!("ERROR: <input>:{}:{}: {message}", line + 1, column + 1);
+    let snippet = source.split('\n').nth(line).unwrap_or_default();
+    if snippet.len() <= SNIPPET_BYTES_MAX {
+        let snippet = snippet.replace('\t', " ");
+        let wide = |c: char, narrow: char, wide: char| if c.is_ascii() { narrow } else { wide };
+        let before = snippet.chars().take(column);
+        let dots: String = before.map(|c| wide(c, '.', '\u{ff0e}')).collect();
+        let pointer = wide(snippet.chars().nth(column).unwrap_or(' '), '^', '\u{ff3e}');
+        shown.push_str(&format!("\n | {snippet}\n | {dots}{pointer}"));
+    }
+    shown
 }
 
 /// What the checker knows of the nodes of an expression.
@@ -99,7 +95,7 @@ impl<'a> Checked<'a> {
 /// # Errors
 /// All errors, in the order of their positions.
 pub(super) fn check<'a>(
-    program: &Program,
+    compiled: &Compiled,
     minor: u16,
     variables: Vec<(String, Ty<'a>)>,
 ) -> Result<Checked<'a>, String> {
@@ -114,11 +110,16 @@ pub(super) fn check<'a>(
         types: BTreeMap::new(),
         calls: BTreeMap::new(),
     };
-    let expression = program.expression();
+    let expression = compiled.expression();
     checker.check(expression);
-    let source = program.source_info();
+    let source = compiled.program.source_info();
     if checker.errors.is_empty() {
         checker.errors.append(&mut checker.literals);
+        let invalid = compiled.invalid.iter().filter(|_| minor >= LITERALS_ARE_CHECKED);
+        checker.errors.extend(invalid.map(|(id, function)| CompileError {
+            id: *id,
+            message: format!("invalid {function} argument"),
+        }));
     }
     if !checker.errors.is_empty() {
         checker.errors.sort_by_key(|error| error.position(source));
@@ -308,14 +309,6 @@ impl<'a> Checker<'a> {
         self.formats += usize::from(name == "format");
         let arguments: Vec<Ty<'a>> = call.args.iter().map(|argument| self.check(argument)).collect();
         self.formats -= usize::from(name == "format");
-        if self.minor >= LITERALS_ARE_CHECKED
-            && let Some(argument) = call.args.first()
-            && !is_valid(name, argument)
-        {
-            let message = format!("invalid {name} argument");
-            let id = argument.id;
-            self.literals.push(CompileError { id, message });
-        }
         let target = target.map(|target| self.check(target));
         if !self.is_declared(name) {
             return self.error(id, undeclared(name));
@@ -443,18 +436,6 @@ impl<'a> Checker<'a> {
         if !self.bindings.assign(wanted, &found) {
             self.mismatch(expression.id, wanted, &found);
         }
-    }
-}
-
-/// Whether a literal is an argument that a function accepts.
-fn is_valid(function: &str, argument: &IdedExpr) -> bool {
-    let Expr::Literal(LiteralValue::String(text)) = &argument.expr else {
-        return true;
-    };
-    match function {
-        "duration" | "timestamp" => convert(function, text.inner()).is_some(),
-        "matches" => Regex::new(text.inner()).is_ok(),
-        _ => true,
     }
 }
 

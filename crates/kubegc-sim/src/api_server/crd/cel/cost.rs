@@ -503,11 +503,15 @@ fn is_binding(comprehension: &ComprehensionExpr) -> bool {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{super::CHECKED, Declared, Ty, most};
-    use crate::api_server::crd::cel::check::check;
+    use super::{
+        super::{Programs, check::check},
+        Declared, Ty, most,
+    };
 
     fn cost(schema: &Value, rule: &str) -> u64 {
-        let program = CHECKED.compile(rule).unwrap();
+        let Ok(program) = Programs::default().get(rule, "1.36".parse().unwrap()) else {
+            panic!("{rule} is not read");
+        };
         let variables = vec![("self".to_owned(), Ty::of(schema, false))];
         let checked = check(&program, 36, variables).unwrap();
         most(

@@ -8,9 +8,7 @@
 
 use cel::{
     DeclarationError, Env, ParseError,
-    common::ast::{
-        CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, ListExpr, LiteralValue, MapExpr, operators,
-    },
+    common::ast::{CallExpr, ComprehensionExpr, Expr, IdedExpr, ListExpr, LiteralValue, MapExpr, operators},
     parser::{Macro, MacroExprHelper},
 };
 
@@ -248,32 +246,4 @@ fn call(helper: &mut MacroExprHelper<'_>, function: &str, args: Vec<IdedExpr>) -
         target: None,
         args,
     }))
-}
-
-/// Whether an expression has a comprehension with two variables. Depth is bounded by the parser that read
-/// it.
-pub(super) fn has_two_variables(expression: &IdedExpr) -> bool {
-    match &expression.expr {
-        Expr::Unspecified | Expr::Literal(_) | Expr::Ident(_) | Expr::Struct(_) => false,
-        Expr::Select(select) => has_two_variables(&select.operand),
-        Expr::Call(call) => {
-            call.target.as_deref().is_some_and(has_two_variables) || call.args.iter().any(has_two_variables)
-        }
-        Expr::List(list) => list.elements.iter().any(has_two_variables),
-        Expr::Map(map) => map.entries.iter().any(|entry| match &entry.expr {
-            EntryExpr::MapEntry(entry) => has_two_variables(&entry.key) || has_two_variables(&entry.value),
-            EntryExpr::StructField(field) => has_two_variables(&field.value),
-        }),
-        Expr::Comprehension(comprehension) => {
-            comprehension.iter_var2.is_some()
-                || [
-                    &comprehension.iter_range,
-                    &comprehension.accu_init,
-                    &comprehension.loop_step,
-                    &comprehension.result,
-                ]
-                .into_iter()
-                .any(has_two_variables)
-        }
-    }
 }

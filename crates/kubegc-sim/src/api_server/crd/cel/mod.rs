@@ -17,6 +17,7 @@ mod definition;
 mod formats;
 mod library;
 mod macros;
+mod nodes;
 pub(in crate::api_server) mod policy;
 mod sizes;
 mod types;
@@ -29,7 +30,9 @@ use std::{
     sync::{Arc, LazyLock},
 };
 
-use cel::{Context, Env, ExecutionError, IdedExpr, Program, Value as Cel, objects::OptionalValue};
+use cel::{
+    Context, Env, ExecutionError, IdedExpr, ParseErrors, Program, Value as Cel, objects::OptionalValue,
+};
 use kubegc_core::{Behavior, KubernetesVersion, version::behavior};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -39,7 +42,7 @@ use crate::{
     StoredObject,
     status::{Cause, quoted},
 };
-use check::{Checked, check};
+use check::{Checked, check, located};
 use macros::Reader;
 use types::Ty;
 use values::text;
@@ -112,6 +115,8 @@ pub(in crate::api_server) struct Compiled {
     program: Program,
     /// The program that runs where it is another one.
     runnable: Option<Program>,
+    /// The literal arguments that functions do not accept, and the names of the functions.
+    invalid: Vec<(u64, String)>,
 }
 
 impl Compiled {
@@ -148,13 +153,29 @@ impl Programs {
             true => &CHECKED,
             false => &FORMER,
         };
-        let program = environment.compile(source).map_err(|errors| errors.to_string())?;
-        let runnable = macros::has_two_variables(program.expression()).then(|| ENVIRONMENT.compile(source));
-        let runnable = runnable.transpose().map_err(|errors| errors.to_string())?;
-        let compiled = Arc::new(Compiled { program, runnable });
+        let program = environment
+            .compile(source)
+            .map_err(|errors| unread(source, &errors))?;
+        let expression = program.expression();
+        let runnable = nodes::has_two_variables(expression).then(|| ENVIRONMENT.compile(source));
+        let compiled = Arc::new(Compiled {
+            runnable: runnable.transpose().map_err(|errors| unread(source, &errors))?,
+            invalid: nodes::invalid_literals(expression),
+            program,
+        });
         programs.insert(source.to_owned(), Arc::clone(&compiled));
         Ok(compiled)
     }
+}
+
+/// The errors of an expression that cannot be read.
+fn unread(source: &str, errors: &ParseErrors) -> String {
+    let shown = errors.errors.iter().map(|error| {
+        // Positions begin with 1.
+        let [line, column] = [error.pos.0, error.pos.1].map(|at| usize::try_from(at - 1).unwrap_or(0));
+        located(source, line, column, &error.msg)
+    });
+    shown.collect::<Vec<_>>().join("\n")
 }
 
 /// The result of a function of the library; `None` where it refuses the argument.
@@ -312,7 +333,7 @@ impl Engine<'_> {
             ("oldObject".to_owned(), Ty::Dyn),
             ("request".to_owned(), Ty::of(&REVIEW_REQUEST, false)),
         ];
-        let checked = check(&compiled.program, self.version.minor(), variables)?;
+        let checked = check(&compiled, self.version.minor(), variables)?;
         Ok((compiled, checked.result))
     }
 
@@ -353,7 +374,7 @@ impl Engine<'_> {
             own.clone()
         };
         let variables = vec![("self".to_owned(), own), ("oldSelf".to_owned(), old)];
-        let checked = check(&compiled.program, self.version.minor(), variables)?;
+        let checked = check(&compiled, self.version.minor(), variables)?;
         Ok((compiled, checked))
     }
 

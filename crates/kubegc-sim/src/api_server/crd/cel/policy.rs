@@ -115,7 +115,7 @@ impl Engine<'_> {
         // Functions of the authorizer are not known: the evaluation reports it.
         if !program.uses("authorizer") {
             let variables = VARIABLES.map(|name| (name.to_owned(), Ty::Dyn));
-            check(&program.program, self.version.minor(), variables.into())?;
+            check(&program, self.version.minor(), variables.into())?;
         }
         Ok(program)
     }

@@ -1,0 +1,77 @@
+//! The nodes of an expression.
+
+use cel::common::ast::{EntryExpr, Expr, IdedExpr, LiteralValue};
+use regex::Regex;
+
+use super::convert;
+
+/// Calls a function with each node. Depth is bounded by the parser that read the expression.
+fn visit<'e>(expression: &'e IdedExpr, with: &mut impl FnMut(&'e IdedExpr)) {
+    with(expression);
+    match &expression.expr {
+        Expr::Unspecified | Expr::Literal(_) | Expr::Ident(_) | Expr::Struct(_) => {}
+        Expr::Select(select) => visit(&select.operand, with),
+        Expr::Call(call) => {
+            for operand in call.target.as_deref().into_iter().chain(&call.args) {
+                visit(operand, with);
+            }
+        }
+        Expr::List(list) => {
+            for element in &list.elements {
+                visit(element, with);
+            }
+        }
+        Expr::Map(map) => {
+            for entry in &map.entries {
+                match &entry.expr {
+                    EntryExpr::MapEntry(entry) => {
+                        visit(&entry.key, with);
+                        visit(&entry.value, with);
+                    }
+                    EntryExpr::StructField(field) => visit(&field.value, with),
+                }
+            }
+        }
+        Expr::Comprehension(comprehension) => {
+            visit(&comprehension.iter_range, with);
+            visit(&comprehension.accu_init, with);
+            visit(&comprehension.loop_cond, with);
+            visit(&comprehension.loop_step, with);
+            visit(&comprehension.result, with);
+        }
+    }
+}
+
+/// Whether an expression has a comprehension with two variables.
+pub(super) fn has_two_variables(expression: &IdedExpr) -> bool {
+    let mut found = false;
+    visit(expression, &mut |node| {
+        found |= matches!(&node.expr, Expr::Comprehension(one) if one.iter_var2.is_some());
+    });
+    found
+}
+
+/// The literal arguments that functions do not accept, with the names of the functions.
+///
+/// # Upstream
+/// `ValidateDurationLiterals`, `ValidateTimestampLiterals` and `ValidateRegexLiterals` in
+/// [`validator.go`](https://github.com/google/cel-go/blob/v0.26.0/cel/validator.go).
+pub(super) fn invalid_literals(expression: &IdedExpr) -> Vec<(u64, String)> {
+    let mut found = Vec::new();
+    visit(expression, &mut |node| {
+        if let Expr::Call(call) = &node.expr
+            && let Some(argument) = call.args.first()
+            && let Expr::Literal(LiteralValue::String(text)) = &argument.expr
+        {
+            let is_valid = match call.func_name.as_str() {
+                name @ ("duration" | "timestamp") => convert(name, text.inner()).is_some(),
+                "matches" => Regex::new(text.inner()).is_ok(),
+                _ => true,
+            };
+            if !is_valid {
+                found.push((argument.id, call.func_name.clone()));
+            }
+        }
+    });
+    found
+}
