@@ -112,8 +112,8 @@ impl Default for Settings {
 /// CEL rules of definitions (`x-kubernetes-validations`) are compiled and run with types and the crate's
 /// feature `cel`, for releases from 1.25 on. Without the feature they are stored and have no effect. Types
 /// are checked and costs are estimated as upstream does; the costs of evaluations are not limited. Not
-/// covered is the equality of lists of the types `set` and `map`: a definition that uses it is refused, with
-/// a message that names the feature.
+/// covered is the sum of lists of the types `set` and `map`: a definition that uses it is refused, with a
+/// message that names the feature.
 ///
 /// Stored objects can always be read. The deletion of objects that cannot be read (delete option
 /// `ignoreStoreReadErrorWithClusterBreakingPotential`, feature gate `AllowUnsafeMalformedObjectDeletion`,

@@ -98,7 +98,7 @@ fn all_kinds() -> (Value, Value) {
     });
     let full = json!({
         "n": 3, "x": 1, "s": "Hello", "b": true, "when": "2026-01-01T00:00:00Z", "wait": "90s", "raw": "YWJj", "any": "50%",
-        "list": [1, 2, 3], "names": ["a", "b"], "set": ["x"], "labels": {"a.b/c": "d"}, "my-field": "m", "namespace": "ns",
+        "list": [1, 2, 3], "names": ["a", "b"], "set": ["x", "y"], "labels": {"a.b/c": "d"}, "my-field": "m", "namespace": "ns",
         "free": {"a": 1},
     });
     (spec, full)

@@ -57,7 +57,7 @@ are stored as they are sent. Access reviews and token reviews are answered by th
 # Rules and admission
 
 CEL rules of definitions and match conditions of webhooks are evaluated. Types are checked and costs are estimated as upstream does; the costs of evaluations
-are not limited. A definition with a rule that compares lists of the types `set` and `map` is refused. A match condition that uses `authorizer` fails when it is evaluated: the failure policy of the webhook decides.
+are not limited. A definition with a rule that adds lists of the types `set` and `map` is refused. A match condition that uses `authorizer` fails when it is evaluated: the failure policy of the webhook decides.
 Expressions of ValidatingAdmissionPolicies are evaluated in the same way. MutatingAdmissionPolicies are stored and have no effect.
 
 These admission plugins change or refuse objects: DefaultIngressClass, DefaultStorageClass, DefaultTolerationSeconds, LimitRanger,

@@ -6,7 +6,7 @@
 //! # Upstream
 //! [`checker.go`](https://github.com/google/cel-go/blob/v0.26.0/checker/checker.go) in `cel-go/checker`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use cel::common::ast::{
     CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, SourceInfo, operators,
@@ -68,6 +68,8 @@ pub(super) struct Checked<'a> {
     pub(super) result: Ty<'a>,
     types: BTreeMap<u64, Ty<'a>>,
     calls: BTreeMap<u64, Resolved>,
+    /// The comparisons whose left side is a list with the equality of a set or a map.
+    pub(super) unordered: BTreeSet<u64>,
 }
 
 /// The overloads of a call that accept its operands.
@@ -109,6 +111,7 @@ pub(super) fn check<'a>(
         formats: 0,
         types: BTreeMap::new(),
         calls: BTreeMap::new(),
+        unordered: BTreeSet::new(),
     };
     let expression = compiled.expression();
     checker.check(expression);
@@ -133,6 +136,7 @@ pub(super) fn check<'a>(
         result: types.get(&expression.id).cloned().unwrap_or(Ty::Dyn),
         types,
         calls: checker.calls,
+        unordered: checker.unordered,
     })
 }
 
@@ -150,6 +154,7 @@ struct Checker<'a> {
     formats: usize,
     types: BTreeMap<u64, Ty<'a>>,
     calls: BTreeMap<u64, Resolved>,
+    unordered: BTreeSet<u64>,
 }
 
 impl<'a> Checker<'a> {
@@ -318,10 +323,15 @@ impl<'a> Checker<'a> {
         if matches!(name, operators::LOGICAL_AND | operators::LOGICAL_OR) {
             return self.logical(id, call, &operands);
         }
-        if matches!(name, operators::EQUALS | operators::NOT_EQUALS | operators::ADD)
-            && operands.iter().any(|operand| matches!(operand, Ty::Keyed(_)))
-        {
-            return self.error(id, not_covered("the equality of lists of the types set and map"));
+        let of_keyed = matches!(operands.first(), Some(Ty::Keyed(_)));
+        match name {
+            operators::EQUALS | operators::NOT_EQUALS if of_keyed => {
+                self.unordered.insert(id);
+            }
+            operators::ADD if operands.iter().any(|operand| matches!(operand, Ty::Keyed(_))) => {
+                return self.error(id, not_covered("the sum of lists of the types set and map"));
+            }
+            _ => {}
         }
         self.resolve(id, name, &operands, is_member)
     }

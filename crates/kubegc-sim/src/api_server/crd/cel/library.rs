@@ -25,6 +25,7 @@ use semver::Version;
 use super::{
     addresses, formats,
     macros::{ENTRIES, INSERT},
+    nodes::{OTHER_ITEMS, SAME_ITEMS},
     urls,
 };
 use crate::status::quoted;
@@ -60,6 +61,18 @@ pub(super) fn declare(env: &mut Env) -> Result<(), DeclarationError> {
         let arguments = std::iter::once(STRING_TYPE).chain(more).collect();
         env.add_member_overload("findAll", id, STRING_TYPE, arguments, find_all)?;
     }
+    env.add_overload(
+        SAME_ITEMS,
+        SAME_ITEMS,
+        vec![LIST_TYPE, LIST_TYPE],
+        have_same_items,
+    )?;
+    env.add_overload(
+        OTHER_ITEMS,
+        OTHER_ITEMS,
+        vec![LIST_TYPE, LIST_TYPE],
+        have_other_items,
+    )?;
     env.add_overload(ENTRIES, "entries_list", vec![LIST_TYPE], entries)?;
     env.add_overload(ENTRIES, "entries_map", vec![MAP_TYPE], entries)?;
     env.add_overload(INSERT, "insert_value", vec![MAP_TYPE, DYN_TYPE, DYN_TYPE], insert)?;
@@ -229,6 +242,19 @@ fn contains_all<'b, 'v>(args: Args<'b, 'v>) -> Outcome<'b, 'v> {
 fn are_equivalent<'b, 'v>(args: Args<'b, 'v>) -> Outcome<'b, 'v> {
     let equivalent = has_all(&args, 0, 1)? && has_all(&args, 1, 0)?;
     Ok(CowVal::owned(CelBool::from(equivalent)))
+}
+
+/// Whether two lists without equal items have the same items.
+fn has_same_items(args: &Args<'_, '_>) -> Result<bool, ExecutionError> {
+    Ok(items_of(args, 0)?.len() == items_of(args, 1)?.len() && has_all(args, 0, 1)?)
+}
+
+fn have_same_items<'b, 'v>(args: Args<'b, 'v>) -> Outcome<'b, 'v> {
+    Ok(CowVal::owned(CelBool::from(has_same_items(&args)?)))
+}
+
+fn have_other_items<'b, 'v>(args: Args<'b, 'v>) -> Outcome<'b, 'v> {
+    Ok(CowVal::owned(CelBool::from(!has_same_items(&args)?)))
 }
 
 fn intersect<'b, 'v>(args: Args<'b, 'v>) -> Outcome<'b, 'v> {

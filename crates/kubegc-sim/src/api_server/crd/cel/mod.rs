@@ -6,8 +6,8 @@
 //!
 //! # Deviations
 //! The costs of evaluations are not counted, so only the estimates of a definition refuse expensive rules.
-//! The equality of lists of the types `set` and `map` is not covered: a definition that uses it is refused
-//! with a message that names the feature.
+//! The sum of lists of the types `set` and `map` is not covered: a definition that uses it is refused with a
+//! message that names the feature. Their order matters where a larger value that contains them is compared.
 
 mod addresses;
 mod call_costs;
@@ -130,6 +130,17 @@ impl Compiled {
 
     fn execute(&self, context: &Context<'_, '_>) -> Result<Cel, ExecutionError> {
         self.runnable.as_ref().unwrap_or(&self.program).execute(context)
+    }
+
+    /// The same with the equality of the types of a schema. The nodes of a program with two variables have
+    /// other numbers: there, the order of lists matters.
+    fn execute_as(&self, checked: &Checked<'_>, context: &Context<'_, '_>) -> Result<Cel, ExecutionError> {
+        if checked.unordered.is_empty() || self.runnable.is_some() {
+            return self.execute(context);
+        }
+        let mut expression = self.expression().clone();
+        nodes::compare_unordered(&mut expression, &checked.unordered);
+        Cel::resolve(&expression, context)
     }
 }
 
@@ -506,8 +517,8 @@ impl Engine<'_> {
         };
         for (_, rule) in Rule::of(schema) {
             let is_optional = rule.takes_optional_old_self(self.version);
-            let program = match self.compiled(rule.text("rule"), schema, place.is_root, &rule) {
-                Ok((program, _)) => program,
+            let (program, checked) = match self.compiled(rule.text("rule"), schema, place.is_root, &rule) {
+                Ok(compiled) => compiled,
                 Err(_) if rule.text("rule").trim().is_empty() => continue,
                 Err(problem) => {
                     causes.push(Cause::invalid(
@@ -530,7 +541,7 @@ impl Engine<'_> {
             } else if let Some(former) = &former {
                 context.add_variable_from_value("oldSelf", former.clone());
             }
-            match program.execute(&context) {
+            match program.execute_as(&checked, &context) {
                 Ok(Cel::Bool(true)) => {}
                 Ok(_) if ratchets && !is_transition => {}
                 Ok(_) => {
@@ -571,8 +582,8 @@ impl Engine<'_> {
         if source.is_empty() || !self.version.has(MESSAGES_ARE_EXPRESSIONS) {
             return None;
         }
-        let (program, _) = self.compiled(source, schema, is_root, rule).ok()?;
-        let Ok(Cel::String(message)) = program.execute(context) else {
+        let (program, checked) = self.compiled(source, schema, is_root, rule).ok()?;
+        let Ok(Cel::String(message)) = program.execute_as(&checked, context) else {
             return None;
         };
         shown_message(&message)

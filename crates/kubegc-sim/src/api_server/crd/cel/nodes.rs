@@ -1,9 +1,15 @@
 //! The nodes of an expression.
 
-use cel::common::ast::{EntryExpr, Expr, IdedExpr, LiteralValue};
+use std::collections::BTreeSet;
+
+use cel::common::ast::{EntryExpr, Expr, IdedExpr, LiteralValue, operators};
 use regex::Regex;
 
 use super::convert;
+
+/// Whether two lists have the same items.
+pub(super) const SAME_ITEMS: &str = "@sameItems";
+pub(super) const OTHER_ITEMS: &str = "@otherItems";
 
 /// Calls a function with each node. Depth is bounded by the parser that read the expression.
 fn visit<'e>(expression: &'e IdedExpr, with: &mut impl FnMut(&'e IdedExpr)) {
@@ -74,4 +80,38 @@ pub(super) fn invalid_literals(expression: &IdedExpr) -> Vec<(u64, String)> {
         }
     });
     found
+}
+
+/// The expression with comparisons that ignore the order of items. Depth is bounded by the parser that read
+/// it.
+pub(super) fn compare_unordered(expression: &mut IdedExpr, comparisons: &BTreeSet<u64>) {
+    let id = expression.id;
+    let mut below = |one: &mut IdedExpr| compare_unordered(one, comparisons);
+    match &mut expression.expr {
+        Expr::Unspecified | Expr::Literal(_) | Expr::Ident(_) | Expr::Struct(_) => {}
+        Expr::Select(select) => below(&mut select.operand),
+        Expr::Call(call) => {
+            call.target.as_deref_mut().into_iter().for_each(&mut below);
+            call.args.iter_mut().for_each(&mut below);
+            if comparisons.contains(&id) {
+                let is_equality = call.func_name == operators::EQUALS;
+                call.func_name = if is_equality { SAME_ITEMS } else { OTHER_ITEMS }.to_owned();
+            }
+        }
+        Expr::List(list) => list.elements.iter_mut().for_each(below),
+        Expr::Map(map) => {
+            for entry in &mut map.entries {
+                if let EntryExpr::MapEntry(entry) = &mut entry.expr {
+                    below(&mut entry.key);
+                    below(&mut entry.value);
+                }
+            }
+        }
+        Expr::Comprehension(comprehension) => {
+            below(&mut comprehension.iter_range);
+            below(&mut comprehension.accu_init);
+            below(&mut comprehension.loop_step);
+            below(&mut comprehension.result);
+        }
+    }
 }
