@@ -3,11 +3,13 @@
 //! # Upstream
 //! [`format.go`](https://github.com/kubernetes/apiserver/blob/v0.36.0/pkg/cel/library/format.go).
 
+use std::any::Any;
+
 use cel::{
     DeclarationError, Env, ExecutionError,
     common::{
-        types::{CelList, CelOptional, CelString},
-        value::{CowVal, Val},
+        types::{CelList, CelOptional, CelString, Type},
+        value::{CowVal, StaticVal, Val},
     },
 };
 use kubegc_core::KubernetesVersion;

@@ -5,7 +5,7 @@
 //! `apiserver/pkg/cel/library/{lists,regex,quantity,ip,cidr}.go`, 1.31.0; `semverlib.go`, 1.34.0; `sets.go`
 //! in `cel-go/ext`.
 
-use std::{cmp::Ordering, net::IpAddr};
+use std::{any::Any, cmp::Ordering, net::IpAddr};
 
 use cel::{
     DeclarationError, Env, ExecutionError,
@@ -15,7 +15,7 @@ use cel::{
             CelBool, CelDouble, CelInt, CelList, CelMap, CelMapKey, CelString, DYN_TYPE, INT_TYPE, LIST_TYPE,
             MAP_TYPE, STRING_TYPE, Type,
         },
-        value::{CowVal, Val},
+        value::{CowVal, StaticVal, Val},
     },
 };
 use kubegc_core::Quantity;
@@ -346,30 +346,31 @@ fn shown_key(key: &CelMapKey<'_>) -> String {
     }
 }
 
-/// Makes a type a CEL value that equals others of its type.
+/// Makes a type a CEL value that equals others of its type. `Any`, `StaticVal`, `Type` and `Val` are in
+/// scope.
 macro_rules! value {
     ($type:ty, $name:literal) => {
-        impl cel::common::value::Val for $type {
-            fn get_type(&self) -> &cel::common::types::Type {
-                <Self as cel::common::value::Val>::cel_type()
+        impl Val for $type {
+            fn get_type(&self) -> &Type {
+                <Self as Val>::cel_type()
             }
-            fn cel_type() -> &'static cel::common::types::Type {
-                static TYPE: cel::common::types::Type = cel::common::types::Type::new_unspecified_type($name);
+            fn cel_type() -> &'static Type {
+                static TYPE: Type = Type::new_unspecified_type($name);
                 &TYPE
             }
-            fn equals(&self, other: &dyn cel::common::value::Val) -> bool {
+            fn equals(&self, other: &dyn Val) -> bool {
                 other
                     .downcast_ref::<Self>()
                     .is_some_and(|other| self == other)
             }
-            fn clone_as_boxed<'v>(&self) -> Box<dyn cel::common::value::Val + 'v> {
+            fn clone_as_boxed<'v>(&self) -> Box<dyn Val + 'v> {
                 Box::new(Self::clone(self))
             }
-            fn as_any(&self) -> Option<&dyn std::any::Any> {
+            fn as_any(&self) -> Option<&dyn Any> {
                 Some(self)
             }
         }
-        impl cel::common::value::StaticVal for $type {}
+        impl StaticVal for $type {}
     };
 }
 pub(super) use value;

@@ -4,13 +4,13 @@
 //! `parse` in [`net/url`](https://github.com/golang/go/blob/go1.25.0/src/net/url/url.go), and
 //! [`urls.go`](https://github.com/kubernetes/apiserver/blob/v0.36.0/pkg/cel/library/urls.go).
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::{any::Any, borrow::Cow, collections::BTreeMap};
 
 use cel::{
     DeclarationError, Env, ExecutionError,
     common::{
-        types::{CelBool, CelList, CelMap, CelMapKey, CelString},
-        value::Val,
+        types::{CelBool, CelList, CelMap, CelMapKey, CelString, Type},
+        value::{StaticVal, Val},
     },
 };
 
