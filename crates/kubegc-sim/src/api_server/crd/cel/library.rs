@@ -12,8 +12,8 @@ use cel::{
     common::{
         traits::Iterable,
         types::{
-            CelBool, CelDouble, CelInt, CelList, CelMap, CelMapKey, CelString, DYN_TYPE, INT_TYPE, LIST_TYPE,
-            MAP_TYPE, STRING_TYPE, Type,
+            CelBool, CelDouble, CelInt, CelList, CelMap, CelMapKey, CelOptional, CelString, DYN_TYPE,
+            INT_TYPE, LIST_TYPE, MAP_TYPE, STRING_TYPE, Type,
         },
         value::{CowVal, StaticVal, Val},
     },
@@ -51,6 +51,9 @@ pub(super) fn declare(env: &mut Env) -> Result<(), DeclarationError> {
     on_list("max", vec![], greatest)?;
     on_list("indexOf", vec![DYN_TYPE], first_index)?;
     on_list("lastIndexOf", vec![DYN_TYPE], last_index)?;
+    on_list("first", vec![], first)?;
+    on_list("last", vec![], last)?;
+    on_list("unwrapOpt", vec![], present)?;
     let mut on_lists =
         |name: &str, function| env.add_overload(name, name, vec![LIST_TYPE, LIST_TYPE], function);
     on_lists("sets.contains", contains_all)?;
@@ -61,6 +64,7 @@ pub(super) fn declare(env: &mut Env) -> Result<(), DeclarationError> {
         let arguments = std::iter::once(STRING_TYPE).chain(more).collect();
         env.add_member_overload("findAll", id, STRING_TYPE, arguments, find_all)?;
     }
+    env.add_overload("optional.unwrap", "optional_unwrap", vec![LIST_TYPE], present)?;
     env.add_overload(
         SAME_ITEMS,
         SAME_ITEMS,
@@ -225,6 +229,30 @@ fn first_index<'b, 'v>(args: Args<'b, 'v>) -> Outcome<'b, 'v> {
 
 fn last_index<'b, 'v>(args: Args<'b, 'v>) -> Outcome<'b, 'v> {
     index(&args, true)
+}
+
+fn first<'b, 'v>(args: Args<'b, 'v>) -> Outcome<'b, 'v> {
+    Ok(optional(items(&args)?.first()))
+}
+
+fn last<'b, 'v>(args: Args<'b, 'v>) -> Outcome<'b, 'v> {
+    Ok(optional(items(&args)?.last()))
+}
+
+fn optional<'b, 'v>(item: Option<&&(dyn Val + 'v)>) -> CowVal<'b, 'v> {
+    CowVal::owned(item.map_or_else(CelOptional::none, |item| CelOptional::of(item.clone_as_boxed())))
+}
+
+/// The values of the optionals of a list that have one.
+fn present<'b, 'v>(args: Args<'b, 'v>) -> Outcome<'b, 'v> {
+    let mut values: Vec<Box<dyn Val + 'v>> = Vec::new();
+    for item in items(&args)? {
+        let optional = item.downcast_ref::<CelOptional<'_>>();
+        let optional =
+            optional.ok_or_else(|| ExecutionError::function_error("unwrap", "value is not optional"))?;
+        values.extend(optional.inner().map(|value| value.clone_as_boxed()));
+    }
+    Ok(CowVal::owned(CelList::from(values)))
 }
 
 /// Whether one list has all items of the other.
