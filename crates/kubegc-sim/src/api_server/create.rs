@@ -282,6 +282,9 @@ impl ApiServer {
         }
         self.admit("CREATE", kind, "", &[&object.meta])?;
         warnings.extend(warnings::of_metadata(self.version, resource, &object.meta, None));
+        if known.special == Special::CustomResourceDefinition && self.settings.types {
+            warnings.extend(warnings::of_definition(self.version, &object, None));
+        }
         warnings.extend(self.call_validating(request, Some(&object))?);
         if typed {
             self.refuse_created(kind, &object)?;

@@ -304,6 +304,12 @@ impl ApiServer {
             Part::Whole => warnings::of_metadata(self.version, self.resource(kind), &new.meta, Some(old)),
             _ => Vec::new(),
         };
+        if self.settings.types
+            && part == Part::Whole
+            && self.shape.kinds[kind.index()].special == Special::CustomResourceDefinition
+        {
+            warnings.extend(warnings::of_definition(self.version, &new, Some(existing)));
+        }
         if is_reviewed {
             warnings.extend(self.call_validating(request, Some(&new))?);
         }

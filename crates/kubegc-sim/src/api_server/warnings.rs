@@ -1,15 +1,21 @@
 //! Warnings about objects that are accepted.
 
+use std::collections::BTreeSet;
+
 use kubegc_core::{
     ApiResource, Behavior, KubernetesVersion, ObjectMeta,
     metadata::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN},
 };
 
-use crate::status::quoted;
+use serde_json::Value;
+
+use super::crd;
+use crate::{StoredObject, status::quoted};
 
 const FINALIZERS_ARE_WARNED_OF: Behavior = Behavior::since_about(29, "between 1.28 and 1.29");
 /// The warning asks for a path where the name has a dot.
 const PATHS_ARE_PREFERRED: Behavior = Behavior::since_about(32, "between 1.31 and 1.32");
+const FORMATS_ARE_WARNED_OF: Behavior = Behavior::since_about(34, "between 1.33 and 1.34");
 
 /// Names without a domain that Kubernetes itself uses.
 const STANDARD: [&str; 3] = [FINALIZER_ORPHAN, FINALIZER_FOREGROUND, "kubernetes"];
@@ -49,11 +55,74 @@ pub(super) fn of_metadata(
     warnings.collect()
 }
 
+/// The warnings about a definition that is created, or that is to replace `old`: new formats that nothing
+/// checks.
+///
+/// # Upstream
+/// `GetUnrecognizedFormats` in
+/// [`formats.go`](https://github.com/kubernetes/apiextensions-apiserver/blob/v0.36.0/pkg/apiserver/validation/formats.go).
+pub(super) fn of_definition(
+    version: KubernetesVersion,
+    definition: &StoredObject,
+    old: Option<&StoredObject>,
+) -> Vec<String> {
+    if !version.has(FORMATS_ARE_WARNED_OF) {
+        return Vec::new();
+    }
+    let of = |definition: &StoredObject| {
+        let mut found = Vec::new();
+        for schema in crd::schemas(definition) {
+            unrecognized_formats(version, schema, &mut found);
+        }
+        found
+    };
+    let known: BTreeSet<String> = old.map(of).into_iter().flatten().collect();
+    let formats = of(definition)
+        .into_iter()
+        .filter(|format| !known.contains(format));
+    formats
+        .map(|format| format!("unrecognized format {}", quoted(&format)))
+        .collect()
+}
+
+/// Depth is bounded by the parser that read the schema.
+fn unrecognized_formats(version: KubernetesVersion, schema: &Value, found: &mut Vec<String>) {
+    let text = |key: &str| schema.get(key).and_then(Value::as_str).unwrap_or_default();
+    let format = text("format");
+    let is_recognized = match text("type") {
+        _ if format.is_empty() => true,
+        "" | "string" => crd::is_known_format(version, format),
+        "integer" => matches!(format, "int32" | "int64"),
+        "number" => matches!(format, "float" | "double"),
+        _ => false,
+    };
+    if !is_recognized {
+        found.push(format.to_owned());
+    }
+    let one = ["items", "not", "additionalProperties", "additionalItems"];
+    let many = ["properties", "patternProperties", "definitions", "dependencies"];
+    let lists = ["items", "allOf", "anyOf", "oneOf"];
+    let one = one
+        .into_iter()
+        .filter_map(|key| schema.get(key))
+        .filter(|below| below.is_object());
+    let many = many.into_iter().filter_map(|key| schema.get(key)?.as_object());
+    let lists = lists.into_iter().filter_map(|key| schema.get(key)?.as_array());
+    let below = one
+        .chain(lists.flatten())
+        .chain(many.flat_map(|schemas| schemas.values()));
+    for schema in below {
+        unrecognized_formats(version, schema, found);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use kubegc_core::{ApiResource, ObjectMeta, Scope};
+    use serde_json::{Value, json};
 
-    use super::of_metadata;
+    use super::{of_definition, of_metadata};
+    use crate::Manifest;
 
     #[test]
     fn new_finalizers_of_custom_resources_should_have_domains() {
@@ -82,5 +151,46 @@ mod tests {
         }
         let created = of_metadata("1.36".parse().unwrap(), &custom, &meta(&["hold"]), None);
         assert_eq!(created, [hold]);
+    }
+
+    #[test]
+    fn formats_that_nothing_checks_are_named() {
+        let definition = |formats: &[(&str, &str)]| {
+            let properties: serde_json::Map<String, Value> = formats
+                .iter()
+                .map(|(kind, format)| ((*format).to_owned(), json!({"type": kind, "format": format})))
+                .collect();
+            let schema = json!({"type": "object", "properties": {"spec": {
+                "type": "array", "items": {"type": "object", "properties": properties},
+            }}});
+            let object = json!({"metadata": {"name": "a"}, "spec": {
+                "versions": [{"name": "v1", "schema": {"openAPIV3Schema": schema}}],
+            }});
+            Manifest::read(object).unwrap().object
+        };
+        let new = definition(&[
+            ("string", "date-time"),
+            ("string", "odd"),
+            ("integer", "int32"),
+            ("number", "int32x"),
+        ]);
+        let old = definition(&[("string", "odd")]);
+        for (release, old, expected) in [
+            (
+                "1.36",
+                None,
+                &["unrecognized format \"int32x\"", "unrecognized format \"odd\""][..],
+            ),
+            ("1.36", Some(&old), &["unrecognized format \"int32x\""][..]),
+            ("1.33", None, &[][..]),
+        ] {
+            let warnings = of_definition(release.parse().unwrap(), &new, old);
+            assert_eq!(warnings, expected, "{release}");
+        }
+        let short = definition(&[("string", "k8s-short-name")]);
+        for (release, expected) in [("1.34", 1), ("1.35", 0)] {
+            let warnings = of_definition(release.parse().unwrap(), &short, None);
+            assert_eq!(warnings.len(), expected, "{release}");
+        }
     }
 }

@@ -17,7 +17,10 @@ mod validation;
 
 use std::sync::Arc;
 
-use kubegc_core::{ApiResource, DeleteOptions, KindId, Scope, Timestamp, identity::join_api_version};
+use kubegc_core::{
+    ApiResource, Behavior, DeleteOptions, KindId, KubernetesVersion, Scope, Timestamp,
+    identity::join_api_version,
+};
 use serde_json::{Value, json};
 
 pub use cleaner::{CrdCleaner, CrdStep};
@@ -336,6 +339,21 @@ pub(super) fn storage_version(object: &StoredObject) -> &str {
 /// The schema of a version.
 pub(super) fn schema<'a>(object: &'a StoredObject, version: &str) -> Option<&'a Value> {
     of_version(object, version, "schema", &["spec", "validation"])?.get("openAPIV3Schema")
+}
+
+/// The different schemas of a definition.
+pub(super) fn schemas(definition: &StoredObject) -> impl Iterator<Item = &Value> {
+    let schemas = validation::schemas(definition).into_iter();
+    schemas.map(|(_, schema)| schema)
+}
+
+/// Formats for names of Kubernetes objects.
+const NAMES_ARE_FORMATS: Behavior = Behavior::since(35, 0, "k8s-short-name, k8s-long-name");
+
+/// Whether a release checks strings of a format.
+pub(super) fn is_known_format(version: KubernetesVersion, format: &str) -> bool {
+    string_formats::is_known(format)
+        || version.has(NAMES_ARE_FORMATS) && matches!(format, "k8s-short-name" | "k8s-long-name")
 }
 
 /// Whether instances can be selected by a field, such as `spec.color`.
