@@ -24,6 +24,7 @@ const SELECTION: Range = Range::fixed(1);
 pub(super) const CALL: Range = Range::fixed(1);
 pub(super) const LIST: Range = Range::fixed(10);
 const MAP: Range = Range::fixed(30);
+
 /// The least and the most of a size or a cost. Sums and products do not exceed [`u64::MAX`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Range {
