@@ -7,7 +7,7 @@
 //! `defaultDeprecationWarning` in `apiextensions-apiserver`.
 
 use kubegc_core::{ApiResource, Behavior};
-use kubegc_sim::{ApiServer, api_server::version_priority};
+use kubegc_sim::{ApiServer, version_priority};
 use serde_json::Value;
 
 use super::names;

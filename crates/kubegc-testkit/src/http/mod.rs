@@ -213,7 +213,7 @@ fn route(
     let mut reply = match outcome {
         Ok(Outcome::Whole(reply)) => reply,
         Ok(other) => return Ok(other),
-        Err(refusal) => reply::Reply::from(refusal),
+        Err(refusal) => Reply::from(refusal),
     };
     reply.warnings.insert(0, warning);
     Ok(Outcome::Whole(reply))

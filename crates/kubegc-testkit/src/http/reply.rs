@@ -21,7 +21,7 @@ use super::{
 pub(super) struct Reply {
     pub(super) code: u16,
     body: Body,
-    warnings: Vec<String>,
+    pub(super) warnings: Vec<String>,
     retry_after_s: Option<u64>,
 }
 
