@@ -189,6 +189,20 @@ pub(crate) fn subdomain(version: KubernetesVersion, value: &str) -> Vec<String> 
     })
 }
 
+/// `IsDNS1123SubdomainWithUnderscore`.
+pub(crate) fn subdomain_with_underscores(value: &str) -> Vec<String> {
+    let fits = |label: &str| {
+        let rest = label.strip_prefix('_').unwrap_or(label);
+        is_label(rest.replace('_', "-").as_bytes())
+    };
+    checked(value, SUBDOMAIN_MAX, value.split('.').all(fits), || {
+        let message = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', \
+                       and must start and end with an alphanumeric character";
+        let pattern = "_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*";
+        mismatch(message, pattern, &["example.com"])
+    })
+}
+
 /// `IsWildcardDNS1123Subdomain`.
 pub(crate) fn wildcard_subdomain(value: &str) -> Vec<String> {
     let fits = value.strip_prefix("*.").is_some_and(is_subdomain);

@@ -9,7 +9,7 @@ use super::{ApiServer, EventType, update::Part};
 use crate::{
     StoredObject,
     status::{self, Refusal},
-    types::{self, admission, prepare, service, validate},
+    types::{self, admission, pod, prepare, service, validate},
 };
 
 /// Bytes that are nil are stored as empty ones.
@@ -33,6 +33,9 @@ impl ApiServer {
         if &*resource.kind == "Service" {
             service::prepare(object, None, self.version);
         }
+        if &*resource.kind == "Pod" {
+            pod::prepare(object, self.version, self.now);
+        }
         if &*resource.kind == "EndpointSlice" && &*resource.version == "v1" {
             prepare::without_topology(object, None);
         }
@@ -54,6 +57,9 @@ impl ApiServer {
         prepare::update(new, old, &resource.kind, self.version, self.now);
         if &*resource.kind == "Service" && part == Part::Whole {
             service::prepare(new, Some(old), self.version);
+        }
+        if &*resource.kind == "Pod" && part == Part::Status {
+            pod::prepare_status(new, old, self.version);
         }
         if &*resource.kind == "EndpointSlice" && &*resource.version == "v1" {
             prepare::without_topology(new, Some(old));

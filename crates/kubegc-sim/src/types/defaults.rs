@@ -9,7 +9,10 @@
 use kubegc_core::{Behavior, KubernetesVersion};
 use serde_json::{Map, Value, json};
 
-use super::schema::{Field, StructId, Type};
+use super::{
+    qos,
+    schema::{Field, StructId, Type},
+};
 
 type Object = Map<String, Value>;
 
@@ -220,6 +223,7 @@ fn dependent(object: &mut Object, name: &str, variant: &str, version: Kubernetes
         "Pod" => {
             if let Some(spec) = object_mut(object, "spec") {
                 requests_from_limits(spec);
+                qos::set_requests(spec);
                 set_nil(spec, "enableServiceLinks", true);
                 if spec.get("hostNetwork") == Some(&true.into()) && version.has(ONLY_PODS_GET_HOST_PORTS) {
                     host_ports(spec);

@@ -13,6 +13,7 @@ mod defaults;
 mod field;
 mod hpa;
 mod limits;
+pub(crate) mod pod;
 pub(crate) mod prepare;
 mod qos;
 pub(crate) mod schema;

@@ -13,7 +13,7 @@ use super::{
     container::{STANDARD_RESOURCES, quantity, resource_name},
     go_syntax,
     networking::parse_cidr,
-    pod::taint_effect,
+    scheduling::taint_effect,
 };
 use crate::{StoredObject, formats, status::quoted};
 

@@ -1,28 +1,51 @@
-//! Containers: names, ports, variables, mounts, probes, resources, security.
+//! Containers: names, ports, variables, mounts, resources, restarts.
 //!
 //! # Upstream
-//! `validateContainers` and its callees in `pkg/apis/core/validation/validation.go`, 1.20.2.
+//! `validateContainers` and its callees in `pkg/apis/core/validation/validation.go`, 1.20.2 and newer.
 
 use std::collections::BTreeSet;
 
-use kubegc_core::Quantity;
+use kubegc_core::{Behavior, Quantity};
 
 use super::super::field::{At, Check};
 use super::{
-    go_syntax, references,
+    go_syntax, handlers, references, security,
     volumes::{Volumes, descending, has_backsteps},
 };
 use crate::{formats, status::quoted};
 
 const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
 
+/// What the validation of a container reads of its pod.
+pub(super) struct Pod<'v> {
+    pub(super) spec: At<'v>,
+    /// The valid volumes.
+    pub(super) volumes: Volumes<'v>,
+}
+
+/// The common part of a container is validated before its probes and hooks, which are validated only where
+/// it may have them.
+const COMMON_PART_IS_FIRST: Behavior = Behavior::since_about(25, "between 1.20 and 1.36");
+/// Init containers may run beside the others.
+const SIDECARS: Behavior = Behavior::since(29, 0, "the feature gate SidecarContainers is on");
+/// Each container may have a policy and rules for its restarts.
+const CONTAINERS_HAVE_RESTART_RULES: Behavior =
+    Behavior::since(35, 0, "the feature gate ContainerRestartRules is on");
+const PROBES: [&str; 3] = ["livenessProbe", "readinessProbe", "startupProbe"];
+
 /// `validateInitContainers`.
-pub(super) fn init_containers(at: &At<'_>, others: &At<'_>, volumes: &Volumes<'_>, c: &mut Check) {
-    if !at.is_empty() {
-        containers(at, true, volumes, c);
+pub(super) fn init_containers(at: &At<'_>, pod: &Pod<'_>, c: &mut Check) {
+    let is_common_first = c.version.has(COMMON_PART_IS_FIRST);
+    if !is_common_first && !at.is_empty() {
+        containers(at, true, pod, c);
     }
+    let others = pod.spec.get("containers");
     let mut names: BTreeSet<&str> = others.items().map(|other| other.get("name").text()).collect();
     for container in at.items() {
+        if is_common_first {
+            common(&container, pod, c);
+            restart_policy(&container, true, c);
+        }
         let name = container.get("name");
         if names.contains(name.text()) {
             name.duplicate(c);
@@ -30,7 +53,12 @@ pub(super) fn init_containers(at: &At<'_>, others: &At<'_>, volumes: &Volumes<'_
         if !name.text().is_empty() {
             names.insert(name.text());
         }
-        let is_sidecar = c.since(29) && container.get("restartPolicy").text() == "Always";
+        let is_sidecar = c.version.has(SIDECARS) && container.get("restartPolicy").text() == "Always";
+        if is_sidecar {
+            handlers::lifecycle(&container, &pod.spec, c);
+            handlers::probes(&container, &PROBES, &pod.spec, c);
+            continue;
+        }
         for (key, shown) in [
             ("lifecycle", "core.Lifecycle"),
             ("livenessProbe", "core.Probe"),
@@ -38,10 +66,10 @@ pub(super) fn init_containers(at: &At<'_>, others: &At<'_>, volumes: &Volumes<'_
             ("startupProbe", "core.Probe"),
         ] {
             let field = container.get(key);
-            if !field.is_set() || is_sidecar {
+            if !field.is_set() {
                 continue;
             }
-            match c.since(29) {
+            match c.version.has(SIDECARS) {
                 true => field.forbidden(
                     c,
                     "may not be set for init containers without restartPolicy=Always",
@@ -50,72 +78,108 @@ pub(super) fn init_containers(at: &At<'_>, others: &At<'_>, volumes: &Volumes<'_
             }
         }
     }
+    if is_common_first {
+        for container in at.items() {
+            host_ports([container].into_iter(), c);
+        }
+    }
 }
 
 /// `validateContainers`.
-pub(super) fn containers(at: &At<'_>, are_init: bool, volumes: &Volumes<'_>, c: &mut Check) {
+pub(super) fn containers(at: &At<'_>, are_init: bool, pod: &Pod<'_>, c: &mut Check) {
     if at.is_empty() {
         at.required(c, "");
         return;
     }
+    let is_common_first = c.version.has(COMMON_PART_IS_FIRST);
     let mut names = BTreeSet::new();
     for container in at.items() {
         let name = container.get("name");
-        if name.present(c) {
-            name.label(c);
+        if is_common_first {
+            common(&container, pod, c);
+            if !names.insert(name.text()) {
+                name.duplicate(c);
+            }
+            handlers::lifecycle(&container, &pod.spec, c);
+            handlers::probes(&container, &PROBES, &pod.spec, c);
+            restart_policy(&container, false, c);
+            continue;
         }
+        self::name(&container, c);
         if !names.insert(name.text()) {
             name.duplicate(c);
         }
         container.get("image").present(c);
-        let lifecycle = container.get("lifecycle");
-        for hook in ["postStart", "preStop"] {
-            if lifecycle.get(hook).is_set() {
-                handler(&lifecycle.get(hook), c);
-            }
-        }
-        let probes = ["livenessProbe", "startupProbe"].map(|key| container.get(key));
-        for probe in probes {
-            if probe.is_set() {
-                self::probe(&probe, c);
-                let threshold = probe.get("successThreshold");
-                if threshold.number() != 1 {
-                    threshold.invalid_as(c, &threshold.number().to_string(), "must be 1");
-                }
-            }
-        }
-        let policy = container.get("terminationMessagePolicy");
-        match policy.text() {
-            "File" | "FallbackToLogsOnError" => {}
-            "" => policy.required(c, "must be 'File' or 'FallbackToLogsOnError'"),
-            _ => policy.invalid(c, "must be 'File' or 'FallbackToLogsOnError'"),
-        }
-        let readiness = container.get("readinessProbe");
-        if readiness.is_set() {
-            probe(&readiness, c);
-        }
-        ports(&container.get("ports"), c);
-        variables(&container.get("env"), c);
-        variables_from(&container.get("envFrom"), c);
-        mounts(&container, volumes, c);
-        devices(&container, volumes, c);
-        container
-            .get("imagePullPolicy")
-            .one_of(c, &["Always", "IfNotPresent", "Never"]);
-        let resources = container.get("resources");
-        requirements(
-            &resources.get("requests"),
-            &resources.get("limits"),
-            Some(&resources),
-            c,
-        );
-        security_context(&container.get("securityContext"), c);
+        handlers::lifecycle(&container, &pod.spec, c);
+        handlers::probes(&container, &["livenessProbe", "startupProbe"], &pod.spec, c);
+        termination_message_policy(&container, c);
+        handlers::probes(&container, &["readinessProbe"], &pod.spec, c);
+        parts(&container, pod, c);
     }
-    let mut host_ports = BTreeSet::new();
-    for container in at.items() {
-        if are_init {
-            host_ports.clear();
+    if are_init {
+        for container in at.items() {
+            host_ports([container].into_iter(), c);
         }
+    } else {
+        host_ports(at.items(), c);
+    }
+}
+
+/// `validateContainerCommon`.
+fn common(container: &At<'_>, pod: &Pod<'_>, c: &mut Check) {
+    name(container, c);
+    container.get("image").present(c);
+    termination_message_policy(container, c);
+    parts(container, pod, c);
+}
+
+fn name(container: &At<'_>, c: &mut Check) {
+    let name = container.get("name");
+    if name.present(c) {
+        name.label(c);
+    }
+}
+
+fn termination_message_policy(container: &At<'_>, c: &mut Check) {
+    const POLICIES: [&str; 2] = ["File", "FallbackToLogsOnError"];
+    let policy = container.get("terminationMessagePolicy");
+    if c.version.has(COMMON_PART_IS_FIRST) {
+        policy.one_of(c, &POLICIES);
+        return;
+    }
+    match policy.text() {
+        "File" | "FallbackToLogsOnError" => {}
+        "" => policy.required(c, "must be 'File' or 'FallbackToLogsOnError'"),
+        _ => policy.invalid(c, "must be 'File' or 'FallbackToLogsOnError'"),
+    }
+}
+
+/// The lists and structs that every container may have.
+fn parts(container: &At<'_>, pod: &Pod<'_>, c: &mut Check) {
+    ports(&container.get("ports"), c);
+    variables(&container.get("env"), c);
+    variables_from(&container.get("envFrom"), c);
+    mounts(container, &pod.volumes, c);
+    devices(container, &pod.volumes, c);
+    container
+        .get("imagePullPolicy")
+        .one_of(c, &["Always", "IfNotPresent", "Never"]);
+    let resources = container.get("resources");
+    claims(&resources.get("claims"), &pod.spec, c);
+    requirements(
+        &resources.get("requests"),
+        &resources.get("limits"),
+        Some(&resources),
+        c,
+    );
+    resize_policy(&container.get("resizePolicy"), &pod.spec, c);
+    security::of_container(&container.get("securityContext"), &pod.spec, c);
+}
+
+/// `checkHostPortConflicts`.
+fn host_ports<'v>(containers: impl Iterator<Item = At<'v>>, c: &mut Check) {
+    let mut host_ports = BTreeSet::new();
+    for container in containers {
         for port in container.get("ports").items() {
             let host = port.get("hostPort");
             if host.number() == 0 {
@@ -130,73 +194,99 @@ pub(super) fn containers(at: &At<'_>, are_init: bool, volumes: &Volumes<'_>, c: 
     }
 }
 
-fn probe(probe: &At<'_>, c: &mut Check) {
-    handler(probe, c);
-    for key in [
-        "initialDelaySeconds",
-        "timeoutSeconds",
-        "periodSeconds",
-        "successThreshold",
-        "failureThreshold",
-    ] {
-        probe.get(key).not_negative(c);
+/// The policy and the rules for the restarts of one container.
+fn restart_policy(container: &At<'_>, is_init: bool, c: &mut Check) {
+    const POLICIES: [&str; 3] = ["Always", "Never", "OnFailure"];
+    const RULES_MAX: usize = 20;
+    const CODES_MAX: usize = 255;
+    let policy = container.get("restartPolicy");
+    if !c.version.has(CONTAINERS_HAVE_RESTART_RULES) {
+        if policy.is_set() && !is_init {
+            policy.forbidden(c, "may not be set for non-init containers");
+        } else if policy.is_set() && policy.text() != "Always" {
+            policy.unsupported(c, &["Always"]);
+        }
+        return;
     }
-    let grace = probe.get("terminationGracePeriodSeconds");
-    if grace.is_set() && grace.number() <= 0 {
-        grace.invalid(c, "must be greater than 0");
+    let rules = container.get("restartPolicyRules");
+    if policy.is_set() && !POLICIES.contains(&policy.text()) {
+        policy.unsupported(c, &POLICIES);
+    } else if !policy.is_set() && !rules.is_empty() {
+        policy.required(c, "must specify restartPolicy when restart rules are used");
+    }
+    if rules.len() > RULES_MAX {
+        rules.too_many(c, rules.len(), RULES_MAX);
+    }
+    for rule in rules.items() {
+        rule.get("action").one_of(c, &["Restart"]);
+        let codes = rule.get("exitCodes");
+        if !codes.is_set() {
+            codes.required(c, "must be specified");
+            continue;
+        }
+        codes.get("operator").one_of(c, &["In", "NotIn"]);
+        let values = codes.get("values");
+        if values.len() > CODES_MAX {
+            values.too_many(c, values.len(), CODES_MAX);
+        }
     }
 }
 
-fn handler(at: &At<'_>, c: &mut Check) {
-    let mut count = 0;
-    for key in ["exec", "httpGet", "tcpSocket", "grpc", "sleep"] {
-        let handler = at.get(key);
-        if !handler.is_set() {
-            continue;
+/// `validateResizePolicy`.
+fn resize_policy(at: &At<'_>, spec: &At<'_>, c: &mut Check) {
+    let mut names = BTreeSet::new();
+    for item in at.items() {
+        let (name, policy) = (item.get("resourceName"), item.get("restartPolicy"));
+        if !names.insert(name.text()) {
+            item.duplicate_as(c, &quoted(name.text()));
         }
-        count += 1;
-        if count > 1 {
-            handler.forbidden(c, "may not specify more than 1 handler type");
-            continue;
+        // Upstream omits the index.
+        for (field, supported) in [
+            (&name, ["cpu", "memory"]),
+            (&policy, ["NotRequired", "RestartContainer"]),
+        ] {
+            let field = At {
+                value: field.value,
+                path: at.path.clone(),
+            };
+            field.one_of(c, &supported);
         }
-        match key {
-            "exec" => {
-                if handler.get("command").is_empty() {
-                    handler.get("command").required(c, "");
-                }
-            }
-            "httpGet" => {
-                handler.get("path").present(c);
-                port(&handler.get("port"), c);
-                let scheme = handler.get("scheme");
-                if !matches!(scheme.text(), "HTTP" | "HTTPS") {
-                    scheme.unsupported(c, &["HTTP", "HTTPS"]);
-                }
-                for header in handler.get("httpHeaders").items() {
-                    let name = header.get("name");
-                    for problem in formats::header_name(name.text()) {
-                        handler
-                            .get("httpHeaders")
-                            .invalid_as(c, &quoted(name.text()), &problem);
-                    }
-                }
-            }
-            "sleep" => {}
-            _ => port(&handler.get("port"), c),
+        if spec.get("restartPolicy").text() == "Never" && policy.text() != "NotRequired" {
+            let problem = "must be 'NotRequired' when `restartPolicy` is 'Never'";
+            at.invalid_as(c, &quoted(policy.text()), problem);
         }
-    }
-    if count == 0 {
-        at.required(c, "must specify a handler type");
     }
 }
 
-/// `ValidatePortNumOrName`.
-pub(super) fn port(at: &At<'_>, c: &mut Check) {
-    match at.value.as_str() {
-        Some(name) => at.problems(c, formats::port_name(c.version, name)),
-        None => {
-            for problem in formats::port_number(at.number()) {
-                at.invalid_as(c, &at.number().to_string(), &problem);
+/// `validateResourceClaimNames`: the claims of a container are those of its pod.
+fn claims(at: &At<'_>, spec: &At<'_>, c: &mut Check) {
+    let known: BTreeSet<&str> = spec
+        .get("resourceClaims")
+        .items()
+        .map(|claim| claim.get("name").text())
+        .collect();
+    let mut names = BTreeSet::new();
+    for claim in at.items() {
+        let name = At {
+            value: claim.get("name").value,
+            path: claim.path.clone(),
+        };
+        if name.text().is_empty() {
+            name.required(c, "");
+            continue;
+        }
+        if !names.insert((name.text(), claim.get("request").text())) {
+            name.duplicate(c);
+        }
+        if !known.contains(name.text()) {
+            let of_pod = match known.is_empty() {
+                true => " which is empty".to_owned(),
+                false => format!(": {}", known.iter().copied().collect::<Vec<_>>().join(", ")),
+            };
+            name.not_found(c);
+            if let Some(cause) = c.causes.last_mut() {
+                let detail = format!(": must be one of the names in pod.spec.resourceClaims{of_pod}");
+                cause.message.push_str(&detail);
             }
         }
     }
@@ -229,16 +319,20 @@ fn ports(at: &At<'_>, c: &mut Check) {
 }
 
 fn variables(at: &At<'_>, c: &mut Check) {
-    const FIELDS: [&str; 8] = [
+    const FIELDS: [&str; 9] = [
         "metadata.name",
         "metadata.namespace",
         "metadata.uid",
         "spec.nodeName",
         "spec.serviceAccountName",
         "status.hostIP",
+        HOST_IPS,
         "status.podIP",
         "status.podIPs",
     ];
+    const HOST_IPS: &str = "status.hostIPs";
+    let mut fields = FIELDS.to_vec();
+    fields.retain(|field| *field != HOST_IPS || c.since(28));
     for variable in at.items() {
         let name = variable.get("name");
         if name.present(c) {
@@ -256,7 +350,7 @@ fn variables(at: &At<'_>, c: &mut Check) {
             }
             count += 1;
             match key {
-                "fieldRef" => references::object_field(&source, &FIELDS, c),
+                "fieldRef" => references::object_field(&source, &fields, c),
                 "resourceFieldRef" => references::resource_field(&source, false, c),
                 _ => references::key_selector(&source, c),
             }
@@ -562,66 +656,5 @@ pub(super) fn container_resource(name: &str, at: &At<'_>, c: &mut Check) {
         && (name.starts_with("requests.") || !formats::is_qualified_name(&format!("requests.{name}")))
     {
         at.invalid_as(c, &quoted(name), "doesn't follow extended resource name standard");
-    }
-}
-
-/// `IsValidUserID` and `IsValidGroupID`.
-pub(super) fn id(at: &At<'_>, c: &mut Check) {
-    if at.is_set() {
-        at.problems(c, formats::in_range(at.number(), 0, i32::MAX.into()));
-    }
-}
-
-/// `validateSeccompProfileField`.
-pub(super) fn seccomp(at: &At<'_>, c: &mut Check) {
-    const TYPES: [&str; 3] = ["Localhost", "RuntimeDefault", "Unconfined"];
-    if !at.is_set() {
-        return;
-    }
-    let (kind, profile) = (at.get("type"), at.get("localhostProfile"));
-    if kind.text().is_empty() {
-        kind.required(c, "type is required when seccompProfile is set");
-    } else if !TYPES.contains(&kind.text()) {
-        kind.unsupported(c, &TYPES);
-    }
-    if kind.text() == "Localhost" {
-        if profile.is_set() {
-            descending(&profile, c);
-        } else {
-            profile.required(c, "must be set when seccomp type is Localhost");
-        }
-    } else if profile.is_set() {
-        let shown = go_syntax::value(c.version, at.value, "core.SeccompProfile");
-        profile.invalid_as(c, &shown, "can only be set when seccomp type is Localhost");
-    }
-}
-
-/// `ValidateSecurityContext`.
-fn security_context(at: &At<'_>, c: &mut Check) {
-    id(&at.get("runAsUser"), c);
-    id(&at.get("runAsGroup"), c);
-    let proc_mount = at.get("procMount");
-    if proc_mount.is_set() && !matches!(proc_mount.text(), "Default" | "Unmasked") {
-        proc_mount.unsupported(c, &["Default", "Unmasked"]);
-    }
-    seccomp(&at.get("seccompProfile"), c);
-    let escalation = at.get("allowPrivilegeEscalation");
-    if escalation.is_set() && !escalation.flag() {
-        let version = c.version;
-        let shown = || go_syntax::value(version, at.value, "core.SecurityContext");
-        if at.get("privileged").flag() {
-            at.invalid_as(
-                c,
-                &shown(),
-                "cannot set `allowPrivilegeEscalation` to false and `privileged` to true",
-            );
-        }
-        for capability in at.get("capabilities").get("add").items() {
-            if capability.text() == "CAP_SYS_ADMIN" {
-                let problem =
-                    "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN";
-                at.invalid_as(c, &shown(), problem);
-            }
-        }
     }
 }

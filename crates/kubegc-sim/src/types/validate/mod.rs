@@ -9,11 +9,15 @@ mod cluster;
 mod config;
 mod container;
 pub(crate) mod go_syntax;
+mod handlers;
 mod jobs;
 mod networking;
 mod pod;
+mod pod_changes;
 mod references;
 mod schedule;
+mod scheduling;
+mod security;
 mod selector;
 mod services;
 mod storage;
@@ -180,7 +184,7 @@ fn changed(resource: &ApiResource, body: &Object, old: &Object, c: &mut Check) {
         "Event" if &*resource.group == "events.k8s.io" && &*resource.version == "v1" => {
             cluster::strict_event_updated(body, old, c);
         }
-        "Pod" => pod::updated(body, old, c),
+        "Pod" => pod_changes::updated(body, old, c),
         "PersistentVolume" => storage::volume_updated(body, old, c),
         "PersistentVolumeClaim" => storage::claim_updated(body, old, c),
         "Node" => cluster::node_updated(body, old, c),
@@ -207,7 +211,7 @@ fn changed(resource: &ApiResource, body: &Object, old: &Object, c: &mut Check) {
 /// Validates a change of the status.
 fn status(resource: &ApiResource, new: &StoredObject, body: &Object, old: &Object, c: &mut Check) {
     match &*resource.kind {
-        "Pod" => pod::status_updated(body, old, c),
+        "Pod" => pod_changes::status_updated(body, old, c),
         "Namespace" => cluster::namespace_status(new, body, c),
         "ResourceQuota" => cluster::quota_status(body, c),
         "Node" => {

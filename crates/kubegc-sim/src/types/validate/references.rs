@@ -42,7 +42,7 @@ pub(super) fn object_field(at: &At<'_>, supported: &[&str], c: &mut Check) {
         }
         return;
     }
-    const KNOWN: [&str; 13] = [
+    const KNOWN: [&str; 14] = [
         "metadata.annotations",
         "metadata.labels",
         "metadata.name",
@@ -53,6 +53,7 @@ pub(super) fn object_field(at: &At<'_>, supported: &[&str], c: &mut Check) {
         "spec.schedulerName",
         "spec.serviceAccountName",
         "status.hostIP",
+        "status.hostIPs",
         "status.phase",
         "status.podIP",
         "status.podIPs",

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use serde_json::{Map, Value};
 
 use super::super::field::{At, Check};
-use super::{container, go_syntax, networking::parse_cidr, selector::labels, workloads::pinned};
+use super::{go_syntax, handlers, networking::parse_cidr, selector::labels, workloads::pinned};
 use crate::{formats, status::quoted};
 
 type Object = Map<String, Value>;
@@ -161,7 +161,7 @@ fn service_port<'v>(port: &At<'v>, needs_name: bool, names: &mut Vec<&'v str>, c
         number.invalid_as(c, &number.number().to_string(), &problem);
     }
     port.get("protocol").one_of(c, &PROTOCOLS);
-    container::port(&port.get("targetPort"), c);
+    handlers::port(&port.get("targetPort"), c);
     let protocol = port.get("appProtocol");
     if protocol.is_set() {
         protocol.qualified_name(c);

@@ -1,0 +1,211 @@
+//! Preparation of pods by their strategy.
+//!
+//! # Upstream
+//! `PrepareForCreate` and `PrepareForUpdate` in
+//! [`strategy.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/registry/core/pod/strategy.go).
+
+use kubegc_core::{Behavior, KubernetesVersion, Timestamp};
+use serde_json::{Map, Value, json};
+
+use super::defaults::{is_nil, object_mut, text};
+use crate::StoredObject;
+
+type Object = Map<String, Value>;
+
+/// The profiles of AppArmor are fields; the annotations that they replace are copied.
+const PROFILES_ARE_FIELDS: Behavior = Behavior::since(30, 0, "the feature gate AppArmorFields is on");
+/// Fields with profiles are no longer copied to annotations.
+const PROFILES_ARE_ONLY_FIELDS: Behavior = Behavior::since_about(34, "between 1.30 and 1.36");
+/// The labels that an affinity names by their keys become a part of its selector.
+const AFFINITIES_NAME_LABELS: Behavior =
+    Behavior::since(31, 0, "the feature gate MatchLabelKeysInPodAffinity is on");
+/// The same for constraints of spreading.
+const CONSTRAINTS_NAME_LABELS: Behavior = Behavior::since(
+    34,
+    0,
+    "the feature gate MatchLabelKeysInPodTopologySpreadSelectorMerge is on",
+);
+/// The quality of service of a pod never changes.
+pub(super) const QUALITY_IS_PINNED: Behavior = Behavior::since_about(32, "between 1.20 and 1.36");
+
+fn spec_mut(pod: &mut StoredObject) -> Option<&mut Object> {
+    object_mut(pod.body_mut(), "spec")
+}
+
+/// Prepares a pod that is created.
+pub(crate) fn prepare(pod: &mut StoredObject, version: KubernetesVersion, now: Timestamp) {
+    if pod
+        .at(&["spec", "schedulingGates"])
+        .and_then(Value::as_array)
+        .is_some_and(|gates| !gates.is_empty())
+    {
+        let condition = json!({
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": "SchedulingGated",
+            "message": "Scheduling is blocked due to non-empty scheduling gates",
+            "lastTransitionTime": now.truncate_to_secs().to_string(),
+        });
+        if let Some(status) = object_mut(pod.body_mut(), "status") {
+            status.insert("conditions".to_owned(), json!([condition]));
+        }
+    }
+    if version.has(PROFILES_ARE_FIELDS) && pod.text_at(&["spec", "os", "name"]) != "windows" {
+        sync_profiles(pod, version);
+    }
+    select_named_labels(pod, version);
+}
+
+/// Prepares a pod whose status replaces that of `old`.
+pub(crate) fn prepare_status(pod: &mut StoredObject, old: &StoredObject, version: KubernetesVersion) {
+    let path = ["status", "qosClass"];
+    if !version.has(QUALITY_IS_PINNED) || !pod.text_at(&path).is_empty() {
+        return;
+    }
+    let class = old.at(&path).cloned();
+    if let (Some(class), Some(status)) = (class, object_mut(pod.body_mut(), "status")) {
+        status.insert("qosClass".to_owned(), class);
+    }
+}
+
+const PROFILE: &str = "appArmorProfile";
+const PROFILE_ANNOTATION: &str = "container.apparmor.security.beta.kubernetes.io/";
+
+/// The field for an annotation, if it is valid.
+fn profile_of(annotation: &str) -> Option<Value> {
+    Some(match annotation {
+        "runtime/default" => json!({"type": "RuntimeDefault"}),
+        "unconfined" => json!({"type": "Unconfined"}),
+        _ => {
+            let name = annotation.strip_prefix("localhost/")?;
+            let is_valid = !name.is_empty() && name.trim() == name;
+            is_valid.then(|| json!({"type": "Localhost", "localhostProfile": name}))?
+        }
+    })
+}
+
+/// The annotation for a field, if it is valid.
+fn annotation_of(profile: &Value) -> Option<String> {
+    match profile.get("type")?.as_str()? {
+        "RuntimeDefault" => Some("runtime/default".to_owned()),
+        "Unconfined" => Some("unconfined".to_owned()),
+        "Localhost" => Some(format!(
+            "localhost/{}",
+            profile.get("localhostProfile")?.as_str()?
+        )),
+        _ => None,
+    }
+}
+
+/// Copies the profiles of AppArmor in annotations to the fields of containers, and back in older releases.
+///
+/// # Upstream
+/// `applyAppArmorVersionSkew`.
+fn sync_profiles(pod: &mut StoredObject, version: KubernetesVersion) {
+    let annotations = super::annotations(pod).cloned().unwrap_or_default();
+    let of_pod = pod.at(&["spec", "securityContext", PROFILE]).cloned();
+    let mut added = Object::new();
+    let Some(spec) = spec_mut(pod) else { return };
+    for list in ["initContainers", "containers"] {
+        let containers = spec.get_mut(list).and_then(Value::as_array_mut);
+        for container in containers.into_iter().flatten().filter_map(Value::as_object_mut) {
+            let key = format!("{PROFILE_ANNOTATION}{}", text(container, "name"));
+            let own = container
+                .get("securityContext")
+                .and_then(|context| context.get(PROFILE));
+            let own = own.filter(|profile| !profile.is_null()).cloned();
+            match annotations.get(&key).and_then(Value::as_str) {
+                None if !version.has(PROFILES_ARE_ONLY_FIELDS) => {
+                    if let Some(annotation) = own.or_else(|| of_pod.clone()).as_ref().and_then(annotation_of)
+                    {
+                        added.insert(key, annotation.into());
+                    }
+                }
+                Some(annotation) if own.is_none() => {
+                    let profile = profile_of(annotation).filter(|profile| of_pod.as_ref() != Some(profile));
+                    if let Some(profile) = profile {
+                        if is_nil(container, "securityContext") {
+                            container.insert("securityContext".to_owned(), json!({}));
+                        }
+                        if let Some(context) = object_mut(container, "securityContext") {
+                            context.insert(PROFILE.to_owned(), profile);
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+    if added.is_empty() {
+        return;
+    }
+    let annotations = pod.rest_of_metadata_mut().entry("annotations");
+    let annotations = annotations.or_insert_with(|| json!({}));
+    if annotations.is_null() {
+        *annotations = json!({});
+    }
+    if let Some(annotations) = annotations.as_object_mut() {
+        annotations.extend(added);
+    }
+}
+
+/// Adds the labels of the pod that affinities and constraints name by their keys to their selectors.
+///
+/// # Upstream
+/// `mutatePodAffinity` and `mutateTopologySpreadConstraints`.
+fn select_named_labels(pod: &mut StoredObject, version: KubernetesVersion) {
+    let labels = pod.meta.labels.clone();
+    let extend = |term: &mut Object| {
+        if is_nil(term, "labelSelector") {
+            return;
+        }
+        let mut found = Vec::new();
+        for (keys, operator) in [("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")] {
+            let keys = term.get(keys).and_then(Value::as_array);
+            for key in keys.into_iter().flatten().filter_map(Value::as_str) {
+                if let Some(value) = labels.get(key) {
+                    found.push(json!({"key": key, "operator": operator, "values": [&**value]}));
+                }
+            }
+        }
+        if let Some(selector) = object_mut(term, "labelSelector").filter(|_| !found.is_empty()) {
+            if is_nil(selector, "matchExpressions") {
+                selector.insert("matchExpressions".to_owned(), json!([]));
+            }
+            if let Some(Value::Array(expressions)) = selector.get_mut("matchExpressions") {
+                expressions.extend(found);
+            }
+        }
+    };
+    let Some(spec) = spec_mut(pod) else { return };
+    if version.has(CONSTRAINTS_NAME_LABELS) {
+        for constraint in objects_mut(spec.get_mut("topologySpreadConstraints")) {
+            extend(constraint);
+        }
+    }
+    if !version.has(AFFINITIES_NAME_LABELS) {
+        return;
+    }
+    let Some(affinity) = object_mut(spec, "affinity") else {
+        return;
+    };
+    for kind in ["podAffinity", "podAntiAffinity"] {
+        let Some(affinity) = object_mut(affinity, kind) else {
+            continue;
+        };
+        for term in objects_mut(affinity.get_mut("preferredDuringSchedulingIgnoredDuringExecution")) {
+            if let Some(term) = object_mut(term, "podAffinityTerm") {
+                extend(term);
+            }
+        }
+        for term in objects_mut(affinity.get_mut("requiredDuringSchedulingIgnoredDuringExecution")) {
+            extend(term);
+        }
+    }
+}
+
+/// The objects of a list.
+fn objects_mut(list: Option<&mut Value>) -> impl Iterator<Item = &mut Object> {
+    let items = list.and_then(Value::as_array_mut);
+    items.into_iter().flatten().filter_map(Value::as_object_mut)
+}

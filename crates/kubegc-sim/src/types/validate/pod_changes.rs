@@ -1,0 +1,319 @@
+//! Changes of pods and of their status.
+//!
+//! # Upstream
+//! `ValidatePodUpdate` and `ValidatePodStatusUpdate` in `pkg/apis/core/validation/validation.go`, 1.20.2 and
+//! newer.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+
+use super::super::{
+    field::{At, Check},
+    pod::QUALITY_IS_PINNED,
+};
+use super::{
+    pod::{pod_annotations, whole},
+    scheduling::tolerations,
+};
+use crate::{formats, status::quoted};
+
+/// `ValidatePodUpdate`.
+pub(super) fn updated(body: &Map<String, Value>, old: &Map<String, Value>, c: &mut Check) {
+    whole(body, c);
+    let (spec, old_spec) = (At::root(body, "spec"), At::root(old, "spec"));
+    let annotations = At::root(body, "metadata").get("annotations");
+    pinned_annotations(&annotations, &At::root(old, "metadata").get("annotations"), c);
+    pod_annotations(&annotations, &spec, c);
+    for list in ["containers", "initContainers"] {
+        let containers = spec.get(list);
+        if containers.len() != old_spec.get(list).len() {
+            containers.forbidden(c, "pod updates may not add or remove containers");
+            return;
+        }
+        for container in containers.items() {
+            let image = container.get("image");
+            if image.text().is_empty() {
+                image.required(c, "");
+            }
+            if image.text().trim() != image.text() {
+                image.invalid(c, "must not have leading or trailing whitespace");
+            }
+        }
+    }
+    let (deadline, old_deadline) = (
+        spec.get("activeDeadlineSeconds"),
+        old_spec.get("activeDeadlineSeconds"),
+    );
+    if deadline.is_set() {
+        if !(0..=i64::from(i32::MAX)).contains(&deadline.number()) {
+            deadline.invalid(c, &formats::not_between(0, i32::MAX.into()));
+            return;
+        }
+        if old_deadline.is_set() && old_deadline.number() < deadline.number() {
+            deadline.invalid(c, "must be less than or equal to previous value");
+            return;
+        }
+    } else if old_deadline.is_set() {
+        deadline.invalid(c, "must not update from a positive integer to nil value");
+    }
+    if !c.since(23) || spec.get("tolerations").value != old_spec.get("tolerations").value {
+        added_tolerations(&spec.get("tolerations"), &old_spec.get("tolerations"), c);
+    }
+    only_removed_gates(&spec.get("schedulingGates"), &old_spec.get("schedulingGates"), c);
+    let mut munged = spec.value.clone();
+    if let Some(munged) = munged.as_object_mut() {
+        let mut mutable = vec!["activeDeadlineSeconds", "tolerations", "schedulingGates"];
+        if !old_spec.get("schedulingGates").is_empty() {
+            mutable.extend(gated_pod_updated(&spec, &old_spec, c));
+        }
+        for key in mutable {
+            match old_spec.value.get(key) {
+                Some(value) => munged.insert(key.to_owned(), value.clone()),
+                None => munged.remove(key),
+            };
+        }
+        for list in ["containers", "initContainers"] {
+            let images: Vec<Value> = old_spec
+                .get(list)
+                .items()
+                .map(|one| one.get("image").value.clone())
+                .collect();
+            let containers = munged.get_mut(list).and_then(Value::as_array_mut);
+            for (container, image) in containers.into_iter().flatten().zip(images) {
+                if let Some(container) = container.as_object_mut() {
+                    match image {
+                        Value::Null => container.remove("image"),
+                        image => container.insert("image".to_owned(), image),
+                    };
+                }
+            }
+        }
+        let was_negative = old_spec.get("terminationGracePeriodSeconds").number() < 0;
+        if was_negative && munged.get("terminationGracePeriodSeconds") == Some(&json!(1)) {
+            munged.remove("terminationGracePeriodSeconds");
+            let old = old_spec.get("terminationGracePeriodSeconds").value.clone();
+            munged.insert("terminationGracePeriodSeconds".to_owned(), old);
+        }
+    }
+    if munged != *old_spec.value && c.since(27) {
+        spec.forbidden(
+            c,
+            "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,\
+             `spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),\
+             `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)\n",
+        );
+    } else if munged != *old_spec.value {
+        let fields = if c.since(21) {
+            "`spec.tolerations` (only additions to existing tolerations) or `spec.terminationGracePeriodSeconds` (allow \
+             it to be set to 1 if it was previously negative)"
+        } else {
+            "`spec.tolerations` (only additions to existing tolerations)"
+        };
+        let joint = if c.since(21) { ", " } else { " or " };
+        let problem = format!(
+            "pod updates may not change fields other than `spec.containers[*].image`, \
+             `spec.initContainers[*].image`, `spec.activeDeadlineSeconds`{joint}{fields}\n"
+        );
+        spec.forbidden(c, &problem);
+    }
+}
+
+/// `validateOnlyDeletedSchedulingGates`.
+fn only_removed_gates(new: &At<'_>, old: &At<'_>, c: &mut Check) {
+    let known: BTreeSet<&str> = old.items().map(|gate| gate.get("name").text()).collect();
+    for gate in new.items() {
+        let name = gate.get("name");
+        if !known.contains(name.text()) {
+            let problem = format!(
+                "only deletion is allowed, but found new scheduling gate '{}'",
+                name.text()
+            );
+            name.forbidden(c, &problem);
+        }
+    }
+}
+
+/// What a pod that waits for its gates may change in addition: its node selector gets entries, and it gets an
+/// affinity to nodes that it did not have. Returns the fields.
+fn gated_pod_updated(spec: &At<'_>, old: &At<'_>, c: &mut Check) -> Vec<&'static str> {
+    let (selector, old_selector) = (spec.get("nodeSelector"), old.get("nodeSelector"));
+    let keeps_all = old_selector
+        .entries()
+        .all(|(key, value)| selector.key(key).value == value.value);
+    if !keeps_all {
+        let problem = "only additions to spec.nodeSelector are allowed (no mutations or deletions)";
+        selector.invalid_typed(c, "map[string]string", problem);
+    }
+    let others = |spec: &At<'_>| {
+        let affinity = spec.get("affinity");
+        ["podAffinity", "podAntiAffinity"].map(|key| affinity.get(key).value.clone())
+    };
+    let old_nodes = old.get("affinity").get("nodeAffinity");
+    let was_free = !old_nodes
+        .get("requiredDuringSchedulingIgnoredDuringExecution")
+        .is_set();
+    let mut mutable = vec!["nodeSelector"];
+    if was_free && others(spec) == others(old) {
+        mutable.push("affinity");
+    }
+    mutable
+}
+
+/// Immutable annotations of pods.
+fn pinned_annotations(new: &At<'_>, old: &At<'_>, c: &mut Check) {
+    let is_app_armor = |key: &str| key.starts_with("container.apparmor.security.beta.kubernetes.io/");
+    let is_mirror = |key: &str| key == "kubernetes.io/config.mirror";
+    for (key, value) in old.entries() {
+        if new.key(key).value == value.value {
+            continue;
+        }
+        if is_app_armor(key) {
+            new.key(key)
+                .forbidden(c, "may not remove or update AppArmor annotations");
+        }
+        if is_mirror(key) {
+            new.key(key)
+                .forbidden(c, "may not remove or update mirror pod annotation");
+        }
+    }
+    for (key, value) in new.entries().filter(|(key, _)| !old.key(key).is_set()) {
+        if is_app_armor(key) {
+            value.forbidden(c, "may not add AppArmor annotations");
+        }
+        if is_mirror(key) {
+            value.forbidden(c, "may not add mirror pod annotation");
+        }
+    }
+}
+
+fn added_tolerations(new: &At<'_>, old: &At<'_>, c: &mut Check) {
+    let but_seconds = |value: &Value| {
+        let mut value = value.clone();
+        if let Some(fields) = value.as_object_mut() {
+            fields.remove("tolerationSeconds");
+        }
+        value
+    };
+    let kept: Vec<Value> = new.items().map(|one| but_seconds(one.value)).collect();
+    if old.items().any(|one| !kept.contains(&but_seconds(one.value))) {
+        new.forbidden(
+            c,
+            "existing toleration can not be modified except its tolerationSeconds",
+        );
+        return;
+    }
+    tolerations(new, c);
+}
+
+/// `ValidatePodStatusUpdate`.
+pub(super) fn status_updated(body: &Map<String, Value>, old: &Map<String, Value>, c: &mut Check) {
+    let (status, old_status) = (At::root(body, "status"), At::root(old, "status"));
+    let annotations = At::root(body, "metadata").get("annotations");
+    pinned_annotations(&annotations, &At::root(old, "metadata").get("annotations"), c);
+    pod_annotations(&annotations, &At::root(body, "spec"), c);
+    let metadata = At::root(body, "metadata");
+    for (index, condition) in status.get("conditions").items().enumerate() {
+        let kind = condition.get("type");
+        if !matches!(kind.text(), "PodScheduled" | "Ready" | "Initialized") {
+            let path = metadata.get(&format!("conditions[{index}]")).get("Type");
+            for problem in formats::qualified_name(c.version, kind.text()) {
+                path.invalid_as(c, &kind.shown(), &problem);
+            }
+        }
+    }
+    let nominated = status.get("nominatedNodeName");
+    if !nominated.text().is_empty() && nominated.text() != old_status.get("nominatedNodeName").text() {
+        nominated.subdomain(c);
+    }
+    let (class, old_class) = (status.get("qosClass"), old_status.get("qosClass"));
+    if c.version.has(QUALITY_IS_PINNED) && class.value != old_class.value {
+        let shown = quoted(class.text());
+        class.invalid_as(c, &shown, "field is immutable");
+    }
+    let old_spec = At::root(old, "spec");
+    let policy = old_spec.get("restartPolicy").text();
+    let is_sidecar = |name: &str| {
+        let mut containers = old_spec.get("initContainers").items();
+        containers.any(|container| {
+            container.get("name").text() == name && container.get("restartPolicy").text() == "Always"
+        })
+    };
+    for (list, policy) in [
+        ("containerStatuses", policy),
+        ("initContainerStatuses", policy),
+        ("ephemeralContainerStatuses", "Never"),
+    ] {
+        let is_init = list == "initContainerStatuses";
+        let restarts = |name: &str| is_init && is_sidecar(name);
+        restarted(&status.get(list), &old_status.get(list), policy, restarts, c);
+    }
+    addresses(&status.get("podIPs"), c);
+    host_addresses(&status, c);
+}
+
+/// `validatePodIPs`.
+fn addresses(list: &At<'_>, c: &mut Check) {
+    const FAMILIES: &str = "may specify no more than one IP for each IP family";
+    for ip in list.items() {
+        for problem in formats::ip(c.version, ip.get("ip").text()) {
+            ip.invalid_as(c, &ip.get("ip").shown(), &problem);
+        }
+    }
+    if list.len() < 2 {
+        return;
+    }
+    let parsed = |ip: &At<'_>| formats::parse_ip(ip.get("ip").text());
+    let ipv4 = list
+        .items()
+        .filter_map(|ip| parsed(&ip))
+        .filter(std::net::IpAddr::is_ipv4)
+        .count();
+    if list.len() > 2 || ipv4 != 1 {
+        list.invalid_typed(c, "[]core.PodIP", FAMILIES);
+    }
+    let mut seen = BTreeSet::new();
+    for ip in list.items() {
+        if !seen.insert(ip.get("ip").text()) {
+            ip.duplicate_typed(c, "core.PodIP");
+        }
+    }
+}
+
+/// `validateHostIPs`.
+fn host_addresses(status: &At<'_>, c: &mut Check) {
+    let list = status.get("hostIPs");
+    let Some(first) = list.items().next() else { return };
+    let first = first.get("ip");
+    if first.text() != status.get("hostIP").text() {
+        first.invalid(c, "must be equal to `hostIP`");
+    }
+    addresses(&list, c);
+}
+
+/// `ValidateContainerStateTransition`. `restarts` says which containers restart whatever the policy is.
+fn restarted(new: &At<'_>, old: &At<'_>, policy: &str, restarts: impl Fn(&str) -> bool, c: &mut Check) {
+    if policy == "Always" {
+        return;
+    }
+    for (index, old) in old.items().enumerate() {
+        let ended = old.get("state").get("terminated");
+        let is_retried = ended.get("exitCode").number() != 0 && policy == "OnFailure";
+        if !ended.is_set() || is_retried || restarts(old.get("name").text()) {
+            continue;
+        }
+        for status in new.items() {
+            if status.get("name").text() == old.get("name").text()
+                && !status.get("state").get("terminated").is_set()
+            {
+                let at = At {
+                    value: new.value,
+                    path: new.path.clone(),
+                };
+                let path = at.items().nth(index).unwrap_or(at);
+                path.get("state")
+                    .forbidden(c, "may not be transitioned to non-terminated state");
+            }
+        }
+    }
+}
