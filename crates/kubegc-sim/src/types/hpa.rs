@@ -68,8 +68,16 @@ fn from_v1_fields(object: &mut Object, annotations: &mut Object) {
     }
 }
 
-/// Converts the stored shape, which is `v2beta2`, to `v2`: it omits what is empty.
+/// Converts the stored shape, which is `v2beta2`, to `v2`: it omits what is empty. The stored rules of a
+/// behaviour have a tolerance in the releases that know it, for the annotation of `v1` shows it even if it is
+/// not set.
 pub(super) fn to_v2(object: &mut Object) {
+    let behavior = object_mut(object, "spec").and_then(|spec| object_mut(spec, "behavior"));
+    for rules in behavior.into_iter().flat_map(Map::values_mut) {
+        if let Some(rules) = rules.as_object_mut() {
+            rules.retain(|key, value| !(key == "tolerance" && value.is_null()));
+        }
+    }
     if let Some(status) = object_mut(object, "status") {
         let is_empty = |value: &Value| value.is_null() || value.as_i64() == Some(0);
         status.retain(|key, value| !(matches!(&**key, "conditions" | "currentReplicas") && is_empty(value)));
@@ -358,7 +366,7 @@ fn metric_to_v2beta1(metric: &mut Value) {
 }
 
 /// The fields of a behaviour in the annotation, and in JSON.
-const BEHAVIOR_NAMES: [(&str, &str); 8] = [
+const BEHAVIOR_NAMES: [(&str, &str); 9] = [
     ("ScaleUp", "scaleUp"),
     ("ScaleDown", "scaleDown"),
     ("StabilizationWindowSeconds", "stabilizationWindowSeconds"),
@@ -367,6 +375,7 @@ const BEHAVIOR_NAMES: [(&str, &str); 8] = [
     ("Type", "type"),
     ("Value", "value"),
     ("PeriodSeconds", "periodSeconds"),
+    ("Tolerance", "tolerance"),
 ];
 
 fn with_json_names(value: Value) -> Value {
@@ -404,7 +413,7 @@ fn renamed(value: Value, name: &dyn Fn(&str) -> Option<&'static str>) -> Value {
 
 /// JSON with the keys in the order of the Go structs.
 fn ordered(value: &Value) -> String {
-    const ORDER: [&str; 42] = [
+    const ORDER: [&str; 43] = [
         "ScaleUp",
         "ScaleDown",
         "StabilizationWindowSeconds",
@@ -413,6 +422,7 @@ fn ordered(value: &Value) -> String {
         "Type",
         "Value",
         "PeriodSeconds",
+        "Tolerance",
         "type",
         "status",
         "lastTransitionTime",

@@ -247,7 +247,10 @@ pub(super) fn cron_job(job: &StoredObject, body: &Object, is_new: bool, c: &mut 
     }
 }
 
-/// `validateTimeZone`, except for names that no database has.
+/// The names of the time zone database, which the API server contains.
+const TIME_ZONES: &str = include_str!("time_zones.txt");
+
+/// `validateTimeZone`.
 fn time_zone(spec: &At<'_>, is_new: bool, c: &mut Check) {
     let (zone, schedule) = (spec.get("timeZone"), spec.get("schedule"));
     if schedule.text().contains("TZ") {
@@ -270,6 +273,8 @@ fn time_zone(spec: &At<'_>, is_new: bool, c: &mut Check) {
             c,
             "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones",
         );
+    } else if !TIME_ZONES.split_whitespace().any(|name| name == zone.text()) {
+        zone.invalid(c, &format!("unknown time zone {}", zone.text()));
     }
 }
 
