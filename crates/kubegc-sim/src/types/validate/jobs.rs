@@ -3,11 +3,13 @@
 //! # Upstream
 //! `pkg/apis/batch/validation`, 1.20.2 and newer.
 
-use serde_json::{Map, Value};
+use kubegc_core::Behavior;
+use serde_json::{Map, Value, json};
 
 use super::super::field::{At, Check};
 use super::{
-    go_syntax,
+    go_syntax, job_policies,
+    networking::domain_prefixed_path,
     pod::template,
     schedule,
     selector::{label_selector, matches},
@@ -76,100 +78,109 @@ fn job_part(spec: &At<'_>, c: &mut Check) {
     ] {
         spec.get(key).not_negative(c);
     }
+    limits_per_index(spec, c);
     let mode = spec.get("completionMode");
     if mode.is_set() {
-        const MODES: [&str; 2] = ["NonIndexed", "Indexed"];
-        if !MODES.contains(&mode.text()) {
-            mode.unsupported(c, &MODES);
-        }
-        if mode.text() == "Indexed" {
-            if !spec.get("completions").is_set() {
-                spec.get("completions")
-                    .required(c, "when completion mode is Indexed");
-            }
-            let parallelism = spec.get("parallelism");
-            if parallelism.number() > 100_000 {
-                parallelism.invalid(
-                    c,
-                    "must be less than or equal to 100000 when completion mode is Indexed",
-                );
+        completion_mode(spec, &mode, c);
+    }
+    if mode.text() != "Indexed" {
+        for key in ["backoffLimitPerIndex", "maxFailedIndexes"] {
+            if spec.get(key).is_set() {
+                spec.get(key).invalid(c, NEEDS_INDEXES);
             }
         }
     }
-    newer_job_fields(spec, c);
+    job_policies::failure(spec, c);
+    let success = spec.get("successPolicy");
+    if success.is_set() && mode.text() != "Indexed" {
+        success.invalid_typed(c, "*batch.SuccessPolicy", NEEDS_INDEXES);
+    } else if success.is_set() {
+        job_policies::success(spec, c);
+    }
+    job_policies::replacement(spec, c);
     let template = spec.get("template");
     self::template(&template, c);
     let policy = template.get("spec").get("restartPolicy");
     match policy.text() {
+        "OnFailure" if spec.get("podFailurePolicy").is_set() => {
+            policy.invalid(
+                c,
+                "only \"Never\" is supported when podFailurePolicy is specified",
+            );
+        }
         "OnFailure" | "Never" => {}
         "Always" | "" => policy.required(c, "valid values: \"OnFailure\", \"Never\""),
         _ => policy.unsupported(c, &["OnFailure", "Never"]),
     }
 }
 
-/// The fields of a Job that releases after 1.20 added, with upstream's rules.
-fn newer_job_fields(spec: &At<'_>, c: &mut Check) {
-    let is_indexed = spec.get("completionMode").text() == "Indexed";
-    const NEEDS_INDEXES: &str = "requires indexed completion mode";
-    let per_index = spec.get("backoffLimitPerIndex");
-    if per_index.is_set() {
-        per_index.not_negative(c);
-        if !is_indexed {
-            per_index.invalid(c, NEEDS_INDEXES);
-        }
-    }
-    let failed = spec.get("maxFailedIndexes");
+const NEEDS_INDEXES: &str = "requires indexed completion mode";
+
+fn limits_per_index(spec: &At<'_>, c: &mut Check) {
+    let (per_index, failed, manager) = (
+        spec.get("backoffLimitPerIndex"),
+        spec.get("maxFailedIndexes"),
+        spec.get("managedBy"),
+    );
+    per_index.not_negative(c);
     if failed.is_set() {
         failed.not_negative(c);
         if !per_index.is_set() {
             per_index.required(c, "when maxFailedIndexes is specified");
         }
     }
-    let manager = spec.get("managedBy");
     if manager.is_set() {
-        let is_path = manager.text().split_once('/').is_some_and(|(domain, path)| {
-            formats::subdomain(c.version, domain).is_empty() && !path.is_empty()
-        });
-        if !is_path {
-            let problem = "must be a domain-prefixed path (such as \"acme.io/foo\")";
-            manager.invalid(c, problem);
+        const NAME_MAX: usize = 63;
+        domain_prefixed_path(&manager, c);
+        if manager.text().len() > NAME_MAX {
+            manager.too_long(c, NAME_MAX);
         }
     }
-    let success = spec.get("successPolicy");
-    if success.is_set() && !is_indexed {
-        success.invalid_typed(c, "*batch.SuccessPolicy", NEEDS_INDEXES);
-    } else {
-        for rule in success.get("rules").items() {
-            let (count, indexes) = (rule.get("succeededCount"), rule.get("succeededIndexes"));
-            if !count.is_set() && !indexes.is_set() {
-                rule.required(
-                    c,
-                    "at least one of succeededCount or succeededIndexes must be specified",
-                );
-            }
-        }
+}
+
+fn completion_mode(spec: &At<'_>, mode: &At<'_>, c: &mut Check) {
+    const MODES: [&str; 2] = ["NonIndexed", "Indexed"];
+    const INDEXES_MAX: i64 = 100_000;
+    const INDEXES_WITH_LIMITS_MAX: i64 = 10_000;
+    if !MODES.contains(&mode.text()) {
+        mode.unsupported(c, &MODES);
     }
-    let policy = spec.get("podFailurePolicy");
-    for rule in policy.get("rules").items() {
-        if rule.get("action").text() == "FailIndex" && !per_index.is_set() {
-            let action = rule.get("action");
-            action.invalid(c, "requires the backoffLimitPerIndex to be set");
-        }
-        let codes = rule.get("onExitCodes");
-        for value in codes.get("values").items() {
-            if codes.get("operator").text() == "In" && value.number() == 0 {
-                value.invalid_as(c, "0", "must not be 0 for the In operator");
-            }
-        }
+    if mode.text() != "Indexed" {
+        return;
     }
-    let replacement = spec.get("podReplacementPolicy");
-    if replacement.is_set() {
-        let supported: &[&str] = match policy.is_set() {
-            true => &["Failed"],
-            false => &["Failed", "TerminatingOrFailed"],
-        };
-        if !supported.contains(&replacement.text()) {
-            replacement.unsupported(c, supported);
+    let (completions, parallelism, failed) = (
+        spec.get("completions"),
+        spec.get("parallelism"),
+        spec.get("maxFailedIndexes"),
+    );
+    if !completions.is_set() {
+        completions.required(c, "when completion mode is Indexed");
+    }
+    if parallelism.number() > INDEXES_MAX {
+        parallelism.invalid(
+            c,
+            "must be less than or equal to 100000 when completion mode is Indexed",
+        );
+    }
+    if completions.is_set() && failed.number() > completions.number() {
+        failed.invalid(c, "must be less than or equal to completions");
+    }
+    if failed.number() > INDEXES_MAX {
+        failed.invalid(c, "must be less than or equal to 100000");
+    }
+    if completions.number() <= INDEXES_MAX || !spec.get("backoffLimitPerIndex").is_set() {
+        return;
+    }
+    if !failed.is_set() {
+        failed.required(c, "must be specified when completions is above 100000");
+    }
+    for number in [parallelism, failed] {
+        if number.number() > INDEXES_WITH_LIMITS_MAX {
+            number.invalid(
+                c,
+                "must be less than or equal to 10000 when completions are above 100000 and used with backoff limit per \
+                 index",
+            );
         }
     }
 }
@@ -190,37 +201,113 @@ fn completions_updated(spec: &At<'_>, old: &At<'_>, c: &mut Check) {
     }
 }
 
+/// The template of a suspended Job that has not started may change where its pods are scheduled.
+const SUSPENDED_JOBS_CHANGE: Behavior =
+    Behavior::since(23, 0, "the feature gate JobMutableNodeSchedulingDirectives is on");
+
+/// The template of the old Job, with what the new one may change.
+fn changeable_template(new: &At<'_>, old: &Object, c: &Check) -> Value {
+    let spec = At::root(old, "spec");
+    let mut template = spec.get("template").value.clone();
+    let has_started = At::root(old, "status").get("startTime").is_set();
+    if !c.version.has(SUSPENDED_JOBS_CHANGE) || !spec.get("suspend").flag() || has_started {
+        return template;
+    }
+    let new = new.get("template");
+    for (part, keys) in [
+        ("metadata", &["labels", "annotations"][..]),
+        ("spec", &["nodeSelector", "tolerations", "schedulingGates"][..]),
+    ] {
+        for key in keys {
+            put(&mut template, part, key, new.get(part).get(key).value);
+        }
+    }
+    let (of_new, of_old) = (new.get("spec").get("affinity"), template["spec"].get("affinity"));
+    let mut affinity = of_old.cloned().unwrap_or_default();
+    if !affinity.is_object() {
+        affinity = Value::Object(Map::new());
+    }
+    if let Some(affinity) = affinity.as_object_mut() {
+        match of_new.get("nodeAffinity").value {
+            Value::Null => affinity.remove("nodeAffinity"),
+            nodes => affinity.insert("nodeAffinity".to_owned(), nodes.clone()),
+        };
+    }
+    if affinity.as_object().is_some_and(Map::is_empty) && !of_new.is_set() {
+        affinity = Value::Null;
+    }
+    put(&mut template, "spec", "affinity", &affinity);
+    template
+}
+
+/// Sets a field of a part of a template; null removes it.
+fn put(template: &mut Value, part: &str, key: &str, value: &Value) {
+    let Some(fields) = template.get_mut(part).and_then(Value::as_object_mut) else {
+        return;
+    };
+    match value {
+        Value::Null => fields.remove(key),
+        value => fields.insert(key.to_owned(), value.clone()),
+    };
+}
+
 /// `ValidateJobUpdate`.
 pub(super) fn job_updated(body: &Object, old: &Object, c: &mut Check) {
-    let (spec, old) = (At::root(body, "spec"), At::root(old, "spec"));
+    let (spec, old_spec) = (At::root(body, "spec"), At::root(old, "spec"));
     job_spec(&spec, c);
-    completions_updated(&spec, &old, c);
-    pinned(&spec, &old, "selector", SELECTOR, c);
+    completions_updated(&spec, &old_spec, c);
+    pinned(&spec, &old_spec, "selector", SELECTOR, c);
+    let changeable = json!({"template": changeable_template(&spec, old, c)});
+    let changeable = At {
+        value: &changeable,
+        path: spec.path.clone(),
+    };
+    pinned(&spec, &changeable, "template", "core.PodTemplateSpec", c);
+    if c.since(21) {
+        pinned(&spec, &old_spec, "completionMode", "string", c);
+    }
     for (key, ty) in [
         ("podFailurePolicy", "*batch.PodFailurePolicy"),
         ("backoffLimitPerIndex", "*int32"),
         ("managedBy", "*string"),
         ("successPolicy", "*batch.SuccessPolicy"),
     ] {
-        pinned(&spec, &old, key, ty, c);
-    }
-    pinned(&spec, &old, "template", "core.PodTemplateSpec", c);
-    if c.since(21) {
-        pinned(&spec, &old, "completionMode", "string", c);
+        pinned(&spec, &old_spec, key, ty, c);
     }
 }
 
+/// New schedules name no time zone: there is a field for it.
+const SCHEDULES_NAME_NO_ZONE: Behavior = Behavior::since(29, 0, "the changelog of 1.29");
+
 /// `ValidateCronJobSpec`; on creation the name must leave space for the suffix of job names.
-pub(super) fn cron_job(job: &StoredObject, body: &Object, is_new: bool, c: &mut Check) {
+pub(super) fn cron_job(job: &StoredObject, body: &Object, old: Option<&Object>, c: &mut Check) {
+    let is_new = old.is_none();
     let spec = At::root(body, "spec");
-    let schedule = spec.get("schedule");
+    let (schedule, zone) = (spec.get("schedule"), spec.get("timeZone"));
+    let of_old = |key: &str| old.map(|old| At::root(old, "spec").get(key).text().to_owned());
     if schedule.text().is_empty() {
         schedule.required(c, "");
-    } else if let Some(problem) = schedule::problem(schedule.text(), c) {
-        schedule.invalid(c, &problem);
+    } else {
+        if let Some(problem) = schedule::problem(schedule.text(), c) {
+            schedule.invalid(c, &problem);
+        }
+        let may_name_zone = !c.version.has(SCHEDULES_NAME_NO_ZONE)
+            || of_old("schedule").is_some_and(|schedule| schedule.contains("TZ"));
+        match schedule.text().contains("TZ") {
+            true if !may_name_zone => schedule.invalid(
+                c,
+                "cannot use TZ or CRON_TZ in schedule, use timeZone field instead",
+            ),
+            true if zone.is_set() => {
+                schedule.invalid(c, "cannot use both timeZone field and TZ or CRON_TZ in schedule");
+            }
+            _ => {}
+        }
     }
-    time_zone(&spec, is_new, c);
     spec.get("startingDeadlineSeconds").not_negative(c);
+    if is_new || of_old("timeZone").as_deref() != Some(zone.text()) {
+        time_zone(&zone, c);
+    }
     spec.get("concurrencyPolicy")
         .one_of(c, &["Allow", "Forbid", "Replace"]);
     let job_spec = spec.get("jobTemplate").get("spec");
@@ -251,18 +338,7 @@ pub(super) fn cron_job(job: &StoredObject, body: &Object, is_new: bool, c: &mut 
 const TIME_ZONES: &str = include_str!("time_zones.txt");
 
 /// `validateTimeZone`.
-fn time_zone(spec: &At<'_>, is_new: bool, c: &mut Check) {
-    let (zone, schedule) = (spec.get("timeZone"), spec.get("schedule"));
-    if schedule.text().contains("TZ") {
-        if zone.is_set() {
-            zone.invalid(c, "cannot use both timeZone field and TZ or CRON_TZ in schedule");
-        } else if is_new && c.since(29) {
-            schedule.invalid(
-                c,
-                "cannot use TZ or CRON_TZ in schedule, use timeZone field instead",
-            );
-        }
-    }
+fn time_zone(zone: &At<'_>, c: &mut Check) {
     if !zone.is_set() {
         return;
     }

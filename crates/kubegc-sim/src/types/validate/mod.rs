@@ -10,6 +10,7 @@ mod config;
 mod container;
 pub(crate) mod go_syntax;
 mod handlers;
+mod job_policies;
 mod jobs;
 mod networking;
 mod pod;
@@ -150,7 +151,7 @@ fn whole(resource: &ApiResource, object: &StoredObject, body: &Object, old: Opti
         "DaemonSet" => workloads::daemon_set(body, c),
         "ControllerRevision" => workloads::controller_revision(body, c),
         "Job" => jobs::job(object, body, c),
-        "CronJob" => jobs::cron_job(object, body, old.is_none(), c),
+        "CronJob" => jobs::cron_job(object, body, old, c),
         "HorizontalPodAutoscaler" => autoscaling::autoscaler(body, old, c),
         "Ingress" => networking::ingress(body, old, is_beta, c),
         "IngressClass" => networking::ingress_class(body, c),

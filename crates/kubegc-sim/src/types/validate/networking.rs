@@ -251,7 +251,7 @@ pub(super) fn ingress_class_updated(body: &Object, old: &Object, c: &mut Check) 
 }
 
 /// `IsDomainPrefixedPath`.
-fn domain_prefixed_path(at: &At<'_>, c: &mut Check) {
+pub(super) fn domain_prefixed_path(at: &At<'_>, c: &mut Check) {
     let text = at.text();
     if text.is_empty() {
         at.required(c, "");
