@@ -395,6 +395,11 @@ fn known_data_source(claim: &mut StoredObject, version: KubernetesVersion) {
         let Some(spec) = spec_mut(claim) else { return };
         let source =
             |spec: &Map<String, Value>, key: &str| spec.get(key).filter(|source| !source.is_null()).cloned();
+        // The feature gate `CrossNamespaceVolumeDataSource` is off.
+        let is_other = |source: Value| source["namespace"].as_str().is_some_and(|name| !name.is_empty());
+        if source(spec, "dataSourceRef").is_some_and(is_other) {
+            spec.remove("dataSourceRef");
+        }
         match (source(spec, "dataSource"), source(spec, "dataSourceRef")) {
             (Some(source), None) => {
                 spec.insert("dataSourceRef".to_owned(), source);

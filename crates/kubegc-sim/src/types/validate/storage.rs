@@ -3,7 +3,7 @@
 //! # Upstream
 //! `ValidatePersistentVolume*` in `pkg/apis/core/validation`, and `pkg/apis/storage/validation`, 1.20.2.
 
-use kubegc_core::Quantity;
+use kubegc_core::{Behavior, Quantity};
 use serde_json::{Map, Value};
 
 use super::super::field::{At, Check};
@@ -79,6 +79,22 @@ fn class_name(at: &At<'_>, c: &mut Check) {
     }
 }
 
+/// The name of a class of volume attributes, which only drivers have.
+fn attributes_class_name(spec: &At<'_>, is_volume: bool, c: &mut Check) {
+    let name = spec.get("volumeAttributesClassName");
+    if !name.is_set() {
+        return;
+    }
+    if is_volume && name.text().is_empty() {
+        name.required(c, "an empty string is disallowed");
+    }
+    class_name(&name, c);
+    if is_volume && !spec.get("csi").is_set() {
+        spec.get("csi")
+            .required(c, "has to be specified when using volumeAttributesClassName");
+    }
+}
+
 /// `ValidatePersistentVolumeSpec`.
 pub(super) fn volume(body: &Object, c: &mut Check) {
     let spec = At::root(body, "spec");
@@ -148,6 +164,7 @@ pub(super) fn volume(body: &Object, c: &mut Check) {
     if mode.is_set() && !VOLUME_MODES.contains(&mode.text()) {
         mode.unsupported(c, &VOLUME_MODES);
     }
+    attributes_class_name(&spec, true, c);
 }
 
 fn own_source(spec: &At<'_>, field: &str, source: &At<'_>, c: &mut Check) {
@@ -193,9 +210,38 @@ fn own_source(spec: &At<'_>, field: &str, source: &At<'_>, c: &mut Check) {
     }
 }
 
+/// Each secret that a driver gets is validated in the same way.
+const SECRETS_OF_DRIVERS_ARE_VALIDATED_ALIKE: Behavior = Behavior::since_about(25, "between 1.20 and 1.36");
+/// A claim without a class may get one.
+const CLAIMS_GET_CLASSES: Behavior =
+    Behavior::since(26, 0, "the feature gate RetroactiveDefaultStorageClass is on");
+/// A bound claim may get another class of volume attributes.
+const BOUND_CLAIMS_CHANGE_ATTRIBUTES: Behavior =
+    Behavior::since(34, 0, "the feature gate VolumeAttributesClass is on");
+
 fn csi(source: &At<'_>, c: &mut Check) {
     driver_name(&source.get("driver"), c);
     source.get("volumeHandle").present(c);
+    if c.version.has(SECRETS_OF_DRIVERS_ARE_VALIDATED_ALIKE) {
+        for key in [
+            "controllerPublishSecretRef",
+            "controllerExpandSecretRef",
+            "nodePublishSecretRef",
+            "nodeExpandSecretRef",
+        ] {
+            let (name, namespace) = (source.get(key).get("name"), source.get(key).get("namespace"));
+            if !source.get(key).is_set() {
+                continue;
+            }
+            if name.present(c) {
+                name.subdomain(c);
+            }
+            if namespace.present(c) {
+                namespace.label(c);
+            }
+        }
+        return;
+    }
     for (key, shown) in [
         ("controllerPublishSecretRef", "controllerPublishSecretRef"),
         ("controllerExpandSecretRef", "controllerExpandSecretRef"),
@@ -247,7 +293,7 @@ pub(super) fn volume_updated(body: &Object, old: &Object, c: &mut Check) {
         spec.get("persistentvolumesource").forbidden(c, problem);
     }
     pinned_at(&spec, &old, "volumeMode", body, "string", c);
-    if old.get("nodeAffinity").is_set() {
+    if old.get("nodeAffinity").is_set() && !is_renamed_affinity(&spec, &old, c) {
         let before = c.causes.len();
         pinned_at(&spec, &old, "nodeAffinity", body, "core.VolumeNodeAffinity", c);
         if c.since(27) {
@@ -258,6 +304,54 @@ pub(super) fn volume_updated(body: &Object, old: &Object, c: &mut Check) {
             }
         }
     }
+    let name = spec.get("volumeAttributesClassName");
+    if old.get("volumeAttributesClassName").is_set() && !name.is_set() {
+        name.forbidden(c, "update from non-nil value to nil is forbidden");
+    }
+}
+
+/// Whether the affinity of a volume changes only from the former names of labels to their stable ones.
+///
+/// # Upstream
+/// `validatePvNodeAffinity`.
+fn is_renamed_affinity(new: &At<'_>, old: &At<'_>, c: &Check) -> bool {
+    const RENAMED: [(&str, &str); 5] = [
+        ("beta.kubernetes.io/arch", "kubernetes.io/arch"),
+        ("beta.kubernetes.io/os", "kubernetes.io/os"),
+        (
+            "beta.kubernetes.io/instance-type",
+            "node.kubernetes.io/instance-type",
+        ),
+        (
+            "failure-domain.beta.kubernetes.io/region",
+            "topology.kubernetes.io/region",
+        ),
+        (
+            "failure-domain.beta.kubernetes.io/zone",
+            "topology.kubernetes.io/zone",
+        ),
+    ];
+    let mut affinity = old.get("nodeAffinity").value.clone();
+    let terms = affinity.pointer_mut("/required/nodeSelectorTerms");
+    let (old_terms, new_terms) = (
+        terms.and_then(Value::as_array_mut).into_iter().flatten(),
+        new.get("nodeAffinity")
+            .get("required")
+            .get("nodeSelectorTerms")
+            .items(),
+    );
+    for (term, new_term) in old_terms.zip(new_terms) {
+        let expressions = term.get_mut("matchExpressions").and_then(Value::as_array_mut);
+        let expressions = expressions.into_iter().flatten();
+        for (expression, new) in expressions.zip(new_term.get("matchExpressions").items()) {
+            let key = expression["key"].as_str().unwrap_or_default();
+            let renamed = RENAMED.iter().find(|(before, _)| *before == key);
+            if let Some((_, stable)) = renamed.filter(|(_, stable)| *stable == new.get("key").text()) {
+                expression["key"] = (*stable).into();
+            }
+        }
+    }
+    c.since(27) && affinity == *new.get("nodeAffinity").value
 }
 
 /// An immutable field of the spec; upstream omits `spec` from its path.
@@ -313,12 +407,20 @@ pub(super) fn claim_spec(spec: &At<'_>, c: &mut Check) {
             source.get("name").present(c);
             source.get("kind").present(c);
             let kind = source.get("kind");
-            if source.get("apiGroup").text().is_empty() && kind.text() != "PersistentVolumeClaim" {
+            let group = source.get("apiGroup");
+            if group.text().is_empty() && kind.text() != "PersistentVolumeClaim" {
                 source.invalid_as(c, &quoted(kind.text()), "");
+            }
+            if !group.text().is_empty() && c.version.has(GROUPS_OF_SOURCES_ARE_VALIDATED) {
+                group.subdomain(c);
             }
         }
     }
+    attributes_class_name(spec, false, c);
 }
+
+/// The API group of a data source is a subdomain.
+const GROUPS_OF_SOURCES_ARE_VALIDATED: Behavior = Behavior::since_about(31, "between 1.20 and 1.36");
 
 /// `ValidatePersistentVolumeClaimUpdate`, except `ValidatePersistentVolumeClaim`.
 pub(super) fn claim_updated(body: &Object, old: &Object, c: &mut Check) {
@@ -336,12 +438,24 @@ pub(super) fn claim_updated(body: &Object, old: &Object, c: &mut Check) {
         let at = At::root(body, "metadata").get("annotations").key(ANNOTATION);
         at.invalid_as(c, &quoted(&new_class), "field is immutable");
     }
+    let is_bound = At::root(body, "status").get("phase").text() == "Bound";
+    let gets_class = c.version.has(CLAIMS_GET_CLASSES)
+        && old_class.is_empty()
+        && !old_spec.get("storageClassName").is_set()
+        && spec.get("storageClassName").is_set();
+    let changes_attributes = is_bound && c.version.has(BOUND_CLAIMS_CHANGE_ATTRIBUTES);
     let pinned = |spec: &At<'_>| {
         let mut spec = spec.value.as_object().cloned().unwrap_or_default();
         if old_spec.get("volumeName").text().is_empty() {
             spec.remove("volumeName");
         }
-        if At::root(body, "status").get("phase").text() == "Bound"
+        if gets_class {
+            spec.remove("storageClassName");
+        }
+        if changes_attributes {
+            spec.remove("volumeAttributesClassName");
+        }
+        if is_bound
             && let Some(resources) = spec.get_mut("resources").and_then(Value::as_object_mut)
             && let Some(requests) = resources.get_mut("requests").and_then(Value::as_object_mut)
         {
@@ -377,6 +491,15 @@ pub(super) fn claim_updated(body: &Object, old: &Object, c: &mut Check) {
         }
     }
     pinned_at(&spec, &old_spec, "volumeMode", body, "string", c);
+    let name = spec.get("volumeAttributesClassName");
+    let applied = At::root(old, "status").get("currentVolumeAttributesClassName");
+    let is_unset = !name.is_set() && old_spec.get("volumeAttributesClassName").is_set();
+    if changes_attributes && applied.is_set() && is_unset {
+        name.forbidden(
+            c,
+            "update to nil is forbidden when status.currentVolumeAttributesClassName is not nil",
+        );
+    }
 }
 
 /// `ValidateStorageClass`.
