@@ -278,18 +278,34 @@ pub(crate) fn parse_ip(value: &str) -> Option<IpAddr> {
     })
 }
 
-/// `IsValidIP`.
+/// `StrictIPCIDRValidation`.
+pub(crate) const ZEROS_ARE_REFUSED: Behavior = Behavior::since(36, 0, "kubernetes #137053");
+
+/// `IsValidIPForLegacyField`.
 pub(crate) fn ip(version: KubernetesVersion, value: &str) -> Vec<String> {
-    /// `StrictIPCIDRValidation`.
-    const ZEROS_ARE_REFUSED: Behavior = Behavior::since(36, 0, "kubernetes #137053");
+    let is_strict = version.has(ZEROS_ARE_REFUSED);
     let problem = match parse_ip(value) {
         None => "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)",
-        Some(IpAddr::V4(ip)) if ip.to_string() != value && version.has(ZEROS_ARE_REFUSED) => {
-            "must not have leading 0s"
+        Some(IpAddr::V4(ip)) if ip.to_string() != value && is_strict => "must not have leading 0s",
+        Some(IpAddr::V6(ip)) if ip.to_ipv4_mapped().is_some() && is_strict => {
+            "must not be an IPv4-mapped IPv6 address"
         }
         Some(_) => return Vec::new(),
     };
     vec![problem.to_owned()]
+}
+
+/// `IsValidIP`: in new fields, addresses are in their canonical form.
+pub(crate) fn canonical_ip(value: &str) -> Vec<String> {
+    let newest = KubernetesVersion::LATEST;
+    let problems = ip(newest, value);
+    match parse_ip(value) {
+        Some(ip) if problems.is_empty() && ip.to_string() != value => {
+            let canonical = crate::status::quoted(&ip.to_string());
+            vec![format!("must be in canonical form ({canonical})")]
+        }
+        _ => problems,
+    }
 }
 
 /// `IsValidPercent`.

@@ -134,7 +134,30 @@ fn server(case: &Case) -> Result<ApiServer, String> {
             ));
         }
     }
+    create_service_range(&mut server)?;
     Ok(server)
+}
+
+/// Creates the range of cluster addresses that the API server itself creates (since 1.33).
+fn create_service_range(server: &mut ApiServer) -> Result<(), String> {
+    const NAME: &str = "kubernetes";
+    let Ok(kind) = server.resolve("networking.k8s.io", "v1", "servicecidrs") else {
+        return Ok(());
+    };
+    let mut range = json!({"metadata": {"name": NAME}, "spec": {"cidrs": ["10.96.0.0/16"]}});
+    let created = server.create_json(kind, "", range.clone());
+    range["status"] = json!({"conditions": [{
+        "type": "Ready",
+        "status": "True",
+        "reason": "",
+        "message": "Kubernetes default Service CIDR is ready",
+        "lastTransitionTime": BEGIN,
+    }]});
+    let ready = server.update_subresource(kind, "", NAME, "status", range);
+    match (created.code, ready.code) {
+        (201, 200) => Ok(()),
+        _ => Err(format!("the ServiceCIDR is not created: {:?}", ready.body)),
+    }
 }
 
 /// Completes the clean-up of deleted definitions, if that is possible.

@@ -348,6 +348,9 @@ impl ApiServer {
         } else if &*self.resource(kind).group == admission::GROUP {
             #[cfg(feature = "cel")]
             return self.rules().conditions(object, old);
+        } else if &*self.resource(kind).group == "resource.k8s.io" && part == Part::Whole {
+            #[cfg(feature = "cel")]
+            return self.rules().device_selectors(object, old);
         }
         Vec::new()
     }

@@ -53,6 +53,8 @@ enum Names {
     Label,
     /// A label that begins with a letter.
     Label1035,
+    /// An IP address.
+    Address,
     PathSegment,
 }
 
@@ -92,6 +94,10 @@ impl KindRules {
                     false => Names::Label1035,
                 },
                 wholes: usize::from(!version.has(once::OTHERS_ARE_VALIDATED_ONCE)),
+                ..usual
+            },
+            ("networking.k8s.io", "ipaddresses") => Self {
+                names: Names::Address,
                 ..usual
             },
             ("policy", "poddisruptionbudgets") => Self {
@@ -530,6 +536,7 @@ fn name_problems(version: KubernetesVersion, rule: Names, name: &str) -> Vec<Str
         Names::PathSegment => formats::path_segment(name),
         Names::Label => formats::label(version, name),
         Names::Label1035 => formats::dns_1035_label(name),
+        Names::Address => formats::canonical_ip(name),
         Names::Subdomain => formats::subdomain(version, name),
     }
 }

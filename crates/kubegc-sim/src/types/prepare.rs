@@ -25,7 +25,7 @@ const ANY_SOURCE_IS_KEPT: Behavior = Behavior::since(24, 0, "the feature gate An
 const VOLUMES_SHOW_PHASE_TIMES: Behavior = Behavior::since(29, 0, "PersistentVolumeLastPhaseTransitionTime");
 
 /// The resources whose objects begin with generation 1, with the first minor version that does so.
-const COUNTED: [(&str, u16); 24] = [
+const COUNTED: [(&str, u16); 25] = [
     ("CronJob", 21),
     ("DaemonSet", 0),
     ("Deployment", 0),
@@ -46,6 +46,7 @@ const COUNTED: [(&str, u16); 24] = [
     ("PriorityLevelConfiguration", 0),
     ("ReplicaSet", 0),
     ("ReplicationController", 0),
+    ("ResourceSlice", 0),
     ("StatefulSet", 0),
     ("ValidatingWebhookConfiguration", 0),
     ("ValidatingAdmissionPolicy", 0),

@@ -8,6 +8,7 @@ mod autoscaling;
 mod cluster;
 mod config;
 mod container;
+mod devices;
 pub(crate) mod go_syntax;
 mod handlers;
 mod job_policies;
@@ -156,6 +157,12 @@ fn whole(resource: &ApiResource, object: &StoredObject, body: &Object, old: Opti
         "Ingress" => networking::ingress(body, old, is_beta, c),
         "IngressClass" => networking::ingress_class(body, c),
         "NetworkPolicy" => networking::network_policy(body, c),
+        "IPAddress" => networking::address(body, c),
+        "ServiceCIDR" => networking::service_ranges(body, c),
+        "DeviceClass" => devices::class(body, c),
+        "ResourceClaim" if old.is_none() => devices::claim(body, c),
+        "ResourceClaimTemplate" if old.is_none() => devices::claim_template(body, c),
+        "ResourceSlice" => devices::slice(body, old, c),
         "PodDisruptionBudget" => access::disruption_budget(body, c),
         "Role" => access::role(body, true, c),
         "ClusterRole" => access::role(body, false, c),
@@ -199,6 +206,11 @@ fn changed(resource: &ApiResource, body: &Object, old: &Object, c: &mut Check) {
         }
         "Job" => jobs::job_updated(body, old, c),
         "IngressClass" => networking::ingress_class_updated(body, old, c),
+        "IPAddress" => networking::address_updated(body, old, c),
+        "ServiceCIDR" => networking::service_ranges_updated(body, old, c),
+        "ResourceClaim" | "ResourceClaimTemplate" => {
+            devices::spec_updated(body, old, devices::spec_type(&resource.kind), c);
+        }
         "RoleBinding" | "ClusterRoleBinding" => access::binding_updated(body, old, c),
         "StorageClass" => storage::class_updated(body, old, c),
         "CSIDriver" => storage::driver_updated(body, old, c),
@@ -215,6 +227,7 @@ fn status(resource: &ApiResource, new: &StoredObject, body: &Object, old: &Objec
         "Pod" => pod_changes::status_updated(body, old, c),
         "Namespace" => cluster::namespace_status(new, body, c),
         "ResourceQuota" => cluster::quota_status(body, c),
+        "ResourceClaim" => devices::claim_status(body, old, new.meta.is_deleting(), c),
         "Node" => {
             cluster::node_updated(body, old, c);
             cluster::node(body, false, c);

@@ -353,11 +353,50 @@ fn policy_peer(at: &At<'_>, c: &mut Check) {
     }
 }
 
-const fn not_cidr(c: &Check) -> &'static str {
-    match c.since(31) {
-        true => "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)",
-        false => "not a valid CIDR",
+/// What is wrong with a range of addresses. Leading zeros and further bits are refused in new fields, and in
+/// older ones since `StrictIPCIDRValidation`.
+///
+/// # Upstream
+/// `IsValidCIDR` and `IsValidCIDRForLegacyField`.
+fn cidr_problem(text: &str, is_strict: bool) -> Option<String> {
+    let (address, digits) = text.split_once('/').unwrap_or((text, ""));
+    let Some((network, length)) = parse_cidr(text) else {
+        return Some("must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)".to_owned());
+    };
+    if !is_strict {
+        return None;
     }
+    let problem = match address.parse::<IpAddr>() {
+        Ok(_) if digits.len() > 1 && digits.starts_with('0') => {
+            "must not have leading 0s in IP or prefix length"
+        }
+        Err(_) => "must not have leading 0s in IP or prefix length",
+        Ok(IpAddr::V6(ip)) if ip.to_ipv4_mapped().is_some() => "must not have an IPv4-mapped IPv6 address",
+        Ok(ip) if ip != network => "must not have bits set beyond the prefix length",
+        Ok(_) => {
+            let canonical = format!("{network}/{length}");
+            let quoted = crate::status::quoted(&canonical);
+            return (canonical != text).then(|| format!("must be in canonical form ({quoted})"));
+        }
+    };
+    Some(problem.to_owned())
+}
+
+/// A range of addresses of a field that is older than the strict rules.
+fn legacy_cidr(at: &At<'_>, c: &mut Check) -> Option<(IpAddr, u8)> {
+    if !c.since(31) {
+        let range = parse_cidr(at.text());
+        if range.is_none() {
+            at.invalid(c, "not a valid CIDR");
+        }
+        return range;
+    }
+    let problem = cidr_problem(at.text(), c.version.has(formats::ZEROS_ARE_REFUSED));
+    // Other forms than the canonical one stay allowed.
+    if let Some(problem) = problem.filter(|problem| !problem.starts_with("must be in canonical form")) {
+        at.invalid(c, &problem);
+    }
+    parse_cidr(at.text())
 }
 
 fn ip_block(at: &At<'_>, c: &mut Check) {
@@ -366,19 +405,90 @@ fn ip_block(at: &At<'_>, c: &mut Check) {
         cidr.required(c, "");
         return;
     }
-    let Some((network, length)) = parse_cidr(cidr.text()) else {
-        let problem = not_cidr(c);
-        cidr.invalid(c, problem);
+    let Some((network, length)) = legacy_cidr(&cidr, c) else {
         return;
     };
     for except in at.get("except").items() {
-        let Some((inner, inner_length)) = parse_cidr(except.text()) else {
-            let problem = not_cidr(c);
-            except.invalid(c, problem);
+        let Some((inner, inner_length)) = legacy_cidr(&except, c) else {
             return;
         };
         if masked(inner, length) != masked(network, length) || length >= inner_length {
             except.invalid(c, "must be a strict subset of `cidr`");
+        }
+    }
+}
+
+/// `ValidateIPAddress`, except the name.
+pub(super) fn address(body: &Object, c: &mut Check) {
+    let parent = At::root(body, "spec").get("parentRef");
+    if !parent.is_set() {
+        parent.required(c, "");
+        return;
+    }
+    if !parent.get("group").text().is_empty() {
+        parent.get("group").subdomain(c);
+    }
+    for (key, is_required) in [("resource", true), ("name", true), ("namespace", false)] {
+        let text = parent.get(key);
+        if !text.text().is_empty() {
+            text.problems(c, formats::path_segment(text.text()));
+        } else if is_required {
+            text.required(c, "");
+        }
+    }
+}
+
+/// `ValidateIPAddressUpdate`.
+pub(super) fn address_updated(body: &Object, old: &Object, c: &mut Check) {
+    let (spec, old) = (At::root(body, "spec"), At::root(old, "spec"));
+    pinned(&spec, &old, "parentRef", "*networking.ParentReference", c);
+}
+
+/// `ValidateServiceCIDR`.
+pub(super) fn service_ranges(body: &Object, c: &mut Check) {
+    let ranges = At::root(body, "spec").get("cidrs");
+    if ranges.is_empty() {
+        ranges.required(c, "at least one CIDR required");
+        return;
+    }
+    if ranges.len() > 2 {
+        ranges.invalid_typed(c, "[]string", "may only hold up to 2 values");
+        return;
+    }
+    let parsed: Vec<bool> = ranges
+        .items()
+        .filter_map(|range| parse_cidr(range.text()))
+        .map(|(network, _)| network.is_ipv4())
+        .collect();
+    if let [first, second] = parsed.as_slice()
+        && first == second
+    {
+        let problem =
+            "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64";
+        ranges.invalid_typed(c, "[]string", problem);
+        return;
+    }
+    for range in ranges.items() {
+        if let Some(problem) = cidr_problem(range.text(), true) {
+            range.invalid(c, &problem);
+        }
+    }
+}
+
+/// `ValidateServiceCIDRUpdate`: a second range may be added.
+pub(super) fn service_ranges_updated(body: &Object, old: &Object, c: &mut Check) {
+    let (new, old) = (
+        At::root(body, "spec").get("cidrs"),
+        At::root(old, "spec").get("cidrs"),
+    );
+    let is_extended = (old.len(), new.len()) == (1, 2);
+    if old.len() != new.len() && !is_extended {
+        new.invalid_typed(c, "[]string", "field is immutable");
+        return;
+    }
+    for (range, before) in new.items().zip(old.items()) {
+        if range.text() != before.text() {
+            range.invalid(c, "field is immutable");
         }
     }
 }

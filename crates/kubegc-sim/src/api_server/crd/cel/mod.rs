@@ -14,6 +14,7 @@ mod call_costs;
 mod check;
 mod cost;
 mod definition;
+mod devices;
 mod formats;
 mod library;
 mod macros;

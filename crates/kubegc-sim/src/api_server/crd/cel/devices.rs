@@ -1,0 +1,97 @@
+//! Expressions that select devices, in classes and claims.
+//!
+//! # Upstream
+//! `CompileCELExpression` in
+//! [`compile.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/dynamic-resource-allocation/cel/compile.go).
+//!
+//! # Deviations
+//! Costs are neither estimated nor limited.
+
+use std::sync::LazyLock;
+
+use serde_json::{Value, json};
+
+use super::{Engine, Ty, check, values::text};
+use crate::{
+    StoredObject,
+    status::{Cause, quoted},
+};
+
+const LENGTH_MAX: usize = 10 * 1024;
+
+/// The fields of the variable `device`.
+static DEVICE: LazyLock<Value> = LazyLock::new(|| {
+    let values = json!({
+        "type": "object",
+        "additionalProperties": {
+            "type": "object",
+            "additionalProperties": {"x-kubernetes-int-or-string": true},
+        },
+    });
+    json!({"type": "object", "properties": {
+        "driver": {"type": "string"},
+        "allowMultipleAllocations": {"type": "boolean"},
+        "attributes": values,
+        "capacity": values,
+    }})
+});
+
+impl Engine<'_> {
+    /// The problems of the expressions of an object that is created, or that replaces `old`. Expressions that
+    /// were stored before stay valid.
+    pub(in crate::api_server) fn device_selectors(
+        &self,
+        object: &StoredObject,
+        old: Option<&StoredObject>,
+    ) -> Vec<Cause> {
+        let mut causes = Vec::new();
+        let spec = |object: &StoredObject| object.at(&["spec"]).cloned().unwrap_or_default();
+        let of_new = spec(object);
+        if old.is_some_and(|old| spec(old)["selectors"] == of_new["selectors"]) {
+            return causes;
+        }
+        self.selectors(&of_new["selectors"], "spec.selectors", &mut causes);
+        for (claim, path) in [(&of_new, "spec"), (&of_new["spec"], "spec.spec")] {
+            let requests = claim.pointer("/devices/requests").and_then(Value::as_array);
+            for (index, request) in requests.into_iter().flatten().enumerate() {
+                let path = format!("{path}.devices.requests[{index}]");
+                let exactly = &request["exactly"]["selectors"];
+                self.selectors(exactly, &format!("{path}.exactly.selectors"), &mut causes);
+                let available = request["firstAvailable"].as_array().into_iter().flatten();
+                for (index, available) in available.enumerate() {
+                    let path = format!("{path}.firstAvailable[{index}].selectors");
+                    self.selectors(&available["selectors"], &path, &mut causes);
+                }
+            }
+        }
+        causes
+    }
+
+    fn selectors(&self, selectors: &Value, path: &str, causes: &mut Vec<Cause>) {
+        for (index, selector) in selectors.as_array().into_iter().flatten().enumerate() {
+            let Some(cel) = selector.get("cel").filter(|cel| !cel.is_null()) else {
+                continue;
+            };
+            let (path, expression) = (format!("{path}[{index}].cel.expression"), text(cel, "expression"));
+            if expression.len() > LENGTH_MAX {
+                causes.push(Cause::too_long(self.version, path, LENGTH_MAX));
+            } else if let Some(problem) = self.selector_problem(expression) {
+                causes.push(Cause::invalid(path, &quoted(expression), &problem));
+            }
+        }
+    }
+
+    fn selector_problem(&self, expression: &str) -> Option<String> {
+        let checked = self.programs.get(expression, self.version).and_then(|program| {
+            let variables = vec![("device".to_owned(), Ty::of(&DEVICE, false))];
+            Ok(check(&program, self.version.minor(), variables)?.result)
+        });
+        match checked {
+            Err(problem) => Some(format!("compilation failed: {problem}")),
+            Ok(Ty::Bool | Ty::Dyn) => None,
+            Ok(other) => Some(format!(
+                "must evaluate to bool or the unknown type, not {other}"
+            )),
+        }
+    }
+}
