@@ -426,9 +426,7 @@ fn service(spec: &mut Object, version: KubernetesVersion) {
         }
         _ => {}
     }
-    if matches!(text(spec, "type"), "NodePort" | "LoadBalancer")
-        && text(spec, "externalTrafficPolicy").is_empty()
-    {
+    if is_reached_from_outside(spec, version) && text(spec, "externalTrafficPolicy").is_empty() {
         spec.insert("externalTrafficPolicy".to_owned(), "Cluster".into());
     }
     if version.minor() >= 22 {
@@ -438,6 +436,17 @@ fn service(spec: &mut Object, version: KubernetesVersion) {
         if text(spec, "type") == "LoadBalancer" {
             set_nil(spec, "allocateLoadBalancerNodePorts", true);
         }
+    }
+}
+
+/// Whether a service has a policy for the traffic from outside of the cluster.
+pub(super) fn is_reached_from_outside(spec: &Object, version: KubernetesVersion) -> bool {
+    /// Before, external addresses of services did not count.
+    const EXTERNAL_ADDRESSES_COUNT: Behavior = Behavior::since_about(27, "between 1.20 and 1.36");
+    match text(spec, "type") {
+        "NodePort" | "LoadBalancer" => true,
+        "ClusterIP" => !is_empty(spec, "externalIPs") && version.has(EXTERNAL_ADDRESSES_COUNT),
+        _ => false,
     }
 }
 

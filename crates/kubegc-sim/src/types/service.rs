@@ -14,7 +14,7 @@ use kubegc_core::{Behavior, KubernetesVersion};
 use serde_json::{Map, Value, json};
 
 use super::{
-    defaults::{is_nil, text},
+    defaults::{is_nil, is_reached_from_outside, text},
     validate::go_syntax,
 };
 use crate::{StoredObject, status::Cause};
@@ -35,6 +35,9 @@ const DRY_RUN_PORT: i64 = 32_769;
 
 /// Services show the IP families of their cluster addresses.
 const FAMILIES_ARE_SHOWN: Behavior = Behavior::since(21, 0, "the feature gate IPv6DualStack is on");
+
+/// Policies for traffic are validated with the service, not after the allocation of its addresses.
+pub(super) const POLICIES_ARE_VALIDATED_FIRST: Behavior = Behavior::since_about(27, "between 1.20 and 1.36");
 
 fn spec(object: &StoredObject) -> Option<&Object> {
     object.at(&["spec"])?.as_object()
@@ -179,6 +182,10 @@ fn clean(new: &mut StoredObject, old: Option<&StoredObject>, version: Kubernetes
     if needs_health_check(old) && !needs_health_check(spec) {
         drop_same(spec, "healthCheckNodePort");
     }
+    let has_policy = |spec: &Object| is_reached_from_outside(spec, version);
+    if version.has(POLICIES_ARE_VALIDATED_FIRST) && has_policy(old) && !has_policy(spec) {
+        drop_same(spec, "externalTrafficPolicy");
+    }
     if text(old, "type") == "LoadBalancer" && text(spec, "type") != "LoadBalancer" {
         drop_same(spec, "allocateLoadBalancerNodePorts");
         drop_same(spec, "loadBalancerClass");
@@ -322,7 +329,7 @@ pub(crate) fn allocate(
     {
         spec.insert("healthCheckNodePort".to_owned(), free.into());
     }
-    let has_policy = |spec: &Object| matches!(text(spec, "type"), "NodePort" | "LoadBalancer");
+    let has_policy = |spec: &Object| is_reached_from_outside(spec, version);
     if old.is_some_and(has_policy) && !has_policy(spec) {
         spec.remove("externalTrafficPolicy");
     }

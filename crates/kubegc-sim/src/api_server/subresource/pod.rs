@@ -208,6 +208,12 @@ impl ApiServer {
                 "pod {name} is already assigned to node {}",
                 status::quoted(assigned)
             ))
+        } else if existing
+            .at(&["spec", "schedulingGates"])
+            .and_then(Value::as_array)
+            .is_some_and(|gates| !gates.is_empty())
+        {
+            Some(format!("pod {name} has non-empty .spec.schedulingGates"))
         } else {
             None
         };

@@ -125,6 +125,57 @@ pub(super) fn containers(at: &At<'_>, are_init: bool, pod: &Pod<'_>, c: &mut Che
     }
 }
 
+/// `validateEphemeralContainers`.
+pub(super) fn ephemeral_containers(at: &At<'_>, pod: &Pod<'_>, c: &mut Check) {
+    /// What these containers cannot have, in the order of the fields.
+    const FORBIDDEN: [&str; 9] = [
+        "ports",
+        "resources",
+        "resizePolicy",
+        "restartPolicy",
+        "restartPolicyRules",
+        "livenessProbe",
+        "readinessProbe",
+        "startupProbe",
+        "lifecycle",
+    ];
+    const PROBLEM: &str = "cannot be set for an Ephemeral Container";
+    let others: BTreeSet<&str> = ["containers", "initContainers"]
+        .iter()
+        .flat_map(|list| pod.spec.get(list).items())
+        .map(|other| other.get("name").text())
+        .collect();
+    let mut names = others.clone();
+    for container in at.items() {
+        common(&container, pod, c);
+        let image = container.get("image");
+        if image.text().trim() != image.text() {
+            image.invalid(c, "must not have leading or trailing whitespace");
+        }
+        let (name, target) = (container.get("name"), container.get("targetContainerName"));
+        if !names.insert(name.text()) {
+            name.duplicate(c);
+        }
+        if !target.text().is_empty() && !others.contains(target.text()) {
+            target.not_found(c);
+        }
+        for key in FORBIDDEN {
+            let field = container.get(key);
+            let is_empty = field.value.as_object().is_some_and(serde_json::Map::is_empty);
+            if field.is_set() && !is_empty {
+                field.forbidden(c, PROBLEM);
+            }
+        }
+        for mount in container.get("volumeMounts").items() {
+            for key in ["subPath", "subPathExpr"] {
+                if !mount.get(key).text().is_empty() {
+                    mount.get(key).forbidden(c, PROBLEM);
+                }
+            }
+        }
+    }
+}
+
 /// `validateContainerCommon`.
 fn common(container: &At<'_>, pod: &Pod<'_>, c: &mut Check) {
     name(container, c);
@@ -426,6 +477,7 @@ fn mounts(container: &At<'_>, volumes: &Volumes<'_>, c: &mut Check) {
                 "must not already exist as a path in volumeDevices",
             );
         }
+        recursive_read_only(&mount, &at, c);
         // Upstream omits the index.
         let (sub, expression) = (mount.get("subPath"), mount.get("subPathExpr"));
         let without_position = |field: &At<'_>, key: &str, c: &mut Check| {
@@ -465,6 +517,34 @@ fn mounts(container: &At<'_>, volumes: &Volumes<'_>, c: &mut Check) {
     }
 }
 
+/// `validateMountRecursiveReadOnly`.
+fn recursive_read_only(mount: &At<'_>, mounts: &At<'_>, c: &mut Check) {
+    let (mode, propagation) = (
+        mount.get("recursiveReadOnly"),
+        mount.get("mountPropagation").text(),
+    );
+    let named = At {
+        value: mode.value,
+        path: mounts.get("recursiveReadOnly").path,
+    };
+    match mode.text() {
+        "" if !mode.is_set() => {}
+        "Disabled" => {}
+        "Enabled" | "IfPossible" => {
+            if !mount.get("readOnly").flag() {
+                named.forbidden(c, "may only be specified when readOnly is true");
+            }
+            if !matches!(propagation, "" | "None") {
+                named.forbidden(
+                    c,
+                    "may only be specified when mountPropagation is None or not specified",
+                );
+            }
+        }
+        _ => named.unsupported(c, &["Disabled", "IfPossible", "Enabled"]),
+    }
+}
+
 fn name_not_found(name: &At<'_>, c: &mut Check) {
     if name.is_set() {
         name.not_found(c);
@@ -489,11 +569,16 @@ fn devices(container: &At<'_>, volumes: &Volumes<'_>, c: &mut Check) {
         }
         match volumes.iter().find(|(known, _)| *known == name.text()) {
             None => name_not_found(&name, c),
-            Some((_, volume)) if !volume.get("persistentVolumeClaim").is_set() => {
-                name.invalid(
-                    c,
-                    "can only use volume source type of PersistentVolumeClaim for block mode",
-                );
+            Some((_, volume))
+                if !volume.get("persistentVolumeClaim").is_set() && !volume.get("ephemeral").is_set() =>
+            {
+                let or = match c.since(21) {
+                    true => " or Ephemeral",
+                    false => "",
+                };
+                let problem =
+                    format!("can only use volume source type of PersistentVolumeClaim{or} for block mode");
+                name.invalid(c, &problem);
             }
             Some(_) => {}
         }

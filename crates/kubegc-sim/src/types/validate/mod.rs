@@ -30,7 +30,10 @@ mod workloads;
 use kubegc_core::{ApiResource, Behavior, KubernetesVersion, version::behavior::VALUES_ARE_JSON};
 use serde_json::{Map, Value};
 
-use super::field::{At, Check};
+use super::{
+    field::{At, Check},
+    qos,
+};
 use crate::{
     StoredObject,
     status::{Cause, quoted},
@@ -92,6 +95,8 @@ pub(crate) fn updated(
         "scale" => whole(resource, new, &body, Some(&old_body), &mut c),
         "finalize" => cluster::namespace(&body, true, &mut c),
         "status" => status(resource, new, &body, &old_body, &mut c),
+        "ephemeralcontainers" => pod_changes::ephemeral_updated(&body, &old_body, &mut c),
+        "resize" => pod_changes::resized(&body, &old_body, [new, old].map(qos::class), &mut c),
         _ => {}
     }
     c.causes

@@ -382,21 +382,23 @@ fn cidr_problem(text: &str, is_strict: bool) -> Option<String> {
     Some(problem.to_owned())
 }
 
-/// A range of addresses of a field that is older than the strict rules.
+/// What is wrong with a range of a field that is older than the strict rules. Other forms than the canonical
+/// one stay allowed.
+pub(super) fn legacy_cidr_problem(text: &str, c: &Check) -> Option<String> {
+    let problem = cidr_problem(text, c.version.has(formats::ZEROS_ARE_REFUSED));
+    problem.filter(|problem| !problem.starts_with("must be in canonical form"))
+}
+
 fn legacy_cidr(at: &At<'_>, c: &mut Check) -> Option<(IpAddr, u8)> {
+    let range = parse_cidr(at.text());
     if !c.since(31) {
-        let range = parse_cidr(at.text());
         if range.is_none() {
             at.invalid(c, "not a valid CIDR");
         }
-        return range;
-    }
-    let problem = cidr_problem(at.text(), c.version.has(formats::ZEROS_ARE_REFUSED));
-    // Other forms than the canonical one stay allowed.
-    if let Some(problem) = problem.filter(|problem| !problem.starts_with("must be in canonical form")) {
+    } else if let Some(problem) = legacy_cidr_problem(at.text(), c) {
         at.invalid(c, &problem);
     }
-    parse_cidr(at.text())
+    range
 }
 
 fn ip_block(at: &At<'_>, c: &mut Check) {

@@ -159,6 +159,7 @@ fn pod_spec(spec: &At<'_>, is_pod: bool, c: &mut Check) {
     resource_claims(&spec.get("resourceClaims"), c);
     containers(&spec.get("containers"), false, &pod, c);
     container::init_containers(&spec.get("initContainers"), &pod, c);
+    container::ephemeral_containers(&spec.get("ephemeralContainers"), &pod, c);
     resources(spec, c);
     security::host_ports(spec, is_pod, c);
     spec.get("restartPolicy")

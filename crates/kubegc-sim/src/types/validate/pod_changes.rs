@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 
+use kubegc_core::{Behavior, Quantity};
 use serde_json::{Map, Value, json};
 
 use super::super::{
@@ -204,6 +205,119 @@ fn added_tolerations(new: &At<'_>, old: &At<'_>, c: &mut Check) {
         return;
     }
     tolerations(new, c);
+}
+
+/// `ValidatePodEphemeralContainersUpdate`.
+pub(super) fn ephemeral_updated(body: &Map<String, Value>, old: &Map<String, Value>, c: &mut Check) {
+    const MIRROR: &str = "kubernetes.io/config.mirror";
+    if At::root(old, "metadata").get("annotations").key(MIRROR).is_set() {
+        At::root(body, "").forbidden(c, "static pods do not support ephemeral containers");
+        return;
+    }
+    whole(body, c);
+    let [new, old] = [body, old].map(|body| At::root(body, "spec").get("ephemeralContainers"));
+    for before in old.items() {
+        let name = before.get("name");
+        let after = new.items().find(|one| one.get("name").text() == name.text());
+        let shown = quoted(name.text());
+        match after {
+            None => {
+                let problem = format!("existing ephemeral containers {shown} may not be removed\n");
+                new.forbidden(c, &problem);
+            }
+            Some(after) if after.value != before.value => {
+                let problem = format!("existing ephemeral containers {shown} may not be changed\n");
+                new.forbidden(c, &problem);
+            }
+            Some(_) => {}
+        }
+    }
+}
+
+/// The limits of the memory of a running container may shrink.
+const MEMORY_MAY_SHRINK: Behavior = Behavior::since(34, 0, "the changelog of 1.34");
+
+/// `ValidatePodResize`. `classes` are the qualities of service of the new and of the old pod.
+pub(super) fn resized(
+    body: &Map<String, Value>,
+    old: &Map<String, Value>,
+    classes: [&str; 2],
+    c: &mut Check,
+) {
+    let (spec, old_spec) = (At::root(body, "spec"), At::root(old, "spec"));
+    if old_spec.get("os").get("name").text() == "windows" {
+        At::root(body, "").forbidden(c, "windows pods cannot be resized");
+        return;
+    }
+    whole(body, c);
+    let [class, old_class] = classes;
+    if class != old_class {
+        let problem = "Pod QOS Class may not change as a result of resizing";
+        let shown = quoted(At::root(body, "status").get("qosClass").text());
+        spec.invalid_as(c, &shown, problem);
+    }
+    for list in ["initContainers", "containers"] {
+        for (container, before) in spec.get(list).items().zip(old_spec.get(list).items()) {
+            let is_sidecar = before.get("restartPolicy").text() == "Always";
+            if list == "containers" || is_sidecar {
+                container_resized(&spec, &container, &before, is_sidecar && list != "containers", c);
+            } else if container.value != before.value {
+                spec.forbidden(c, "resources for non-sidecar init containers are immutable");
+            }
+        }
+    }
+}
+
+/// `validateContainerResize`.
+fn container_resized(spec: &At<'_>, new: &At<'_>, old: &At<'_>, is_sidecar: bool, c: &mut Check) {
+    let (resources, before) = (new.get("resources"), old.get("resources"));
+    for (key, problem) in [
+        ("requests", "resource requests cannot be removed"),
+        ("limits", "resource limits cannot be removed"),
+    ] {
+        let amounts = resources.get(key);
+        if before
+            .get(key)
+            .entries()
+            .any(|(name, _)| !amounts.key(name).is_set())
+        {
+            amounts.forbidden(c, problem);
+        }
+    }
+    let restarts = new.get("resizePolicy").items().any(|policy| {
+        policy.get("resourceName").text() == "memory"
+            && policy.get("restartPolicy").text() == "RestartContainer"
+    });
+    let memory = resources.get("limits").key("memory");
+    let old_memory = before.get("limits").key("memory");
+    if memory.is_set() && !restarts && !c.version.has(MEMORY_MAY_SHRINK) {
+        let amount = |at: &At<'_>| Quantity::parse(at.text()).unwrap_or_default();
+        if !old_memory.is_set() {
+            memory.forbidden(
+                c,
+                "memory limits cannot be added unless resizePolicy is RestartContainer",
+            );
+        } else if amount(&memory) < amount(&old_memory) {
+            memory.forbidden(
+                c,
+                "memory limits cannot be decreased unless resizePolicy is RestartContainer",
+            );
+        }
+    }
+    let others = |resources: &At<'_>| {
+        ["requests", "limits"].map(|key| {
+            let mut amounts = resources.get(key).value.as_object().cloned().unwrap_or_default();
+            amounts.retain(|name, _| name != "cpu" && name != "memory");
+            amounts
+        })
+    };
+    if others(&resources) != others(&before) {
+        let problem = match is_sidecar {
+            true => "only cpu and memory resources for sidecar containers are mutable",
+            false => "only cpu and memory resources are mutable",
+        };
+        spec.forbidden(c, problem);
+    }
 }
 
 /// `ValidatePodStatusUpdate`.

@@ -86,11 +86,15 @@ pub(super) fn resource_field(at: &At<'_>, is_volume: bool, c: &mut Check) {
         "1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei",
     ];
     let resource = at.get("resource");
+    let has_pages = resource
+        .text()
+        .split_once('.')
+        .is_some_and(|(kind, of)| matches!(kind, "limits" | "requests") && of.starts_with("hugepages-"));
     if is_volume && at.get("containerName").text().is_empty() {
         at.get("containerName").required(c, "");
     } else if resource.text().is_empty() {
         resource.required(c, "");
-    } else if !SUPPORTED.contains(&resource.text()) {
+    } else if !SUPPORTED.contains(&resource.text()) && !(has_pages && c.since(22)) {
         resource.unsupported(c, &SUPPORTED);
     }
     let divisor = at.get("divisor");
@@ -102,6 +106,7 @@ pub(super) fn resource_field(at: &At<'_>, is_volume: bool, c: &mut Check) {
         "cpu" => (&["1m", "1"][..], "cpu"),
         "memory" => (&UNITS[..], "memory"),
         "ephemeral-storage" => (&UNITS[..], "local ephemeral storage"),
+        _ if has_pages => (&UNITS[..], "hugepages"),
         _ => return,
     };
     if !units.contains(&divisor.text()) {

@@ -6,10 +6,20 @@
 
 use std::net::IpAddr;
 
+use kubegc_core::Behavior;
 use serde_json::{Map, Value};
 
-use super::super::field::{At, Check};
-use super::{go_syntax, handlers, networking::parse_cidr, selector::labels, workloads::pinned};
+use super::super::{
+    defaults::is_reached_from_outside,
+    field::{At, Check},
+    service::POLICIES_ARE_VALIDATED_FIRST,
+};
+use super::{
+    go_syntax, handlers,
+    networking::{self, parse_cidr},
+    selector::labels,
+    workloads::pinned,
+};
 use crate::{formats, status::quoted};
 
 type Object = Map<String, Value>;
@@ -25,9 +35,18 @@ fn is_headless(spec: &At<'_>, c: &Check) -> bool {
     }
 }
 
+/// Load balancers may have the port that the kubelet uses.
+const PORTS_OF_THE_KUBELET_ARE_EXPOSED: Behavior = Behavior::since_about(25, "between 1.20 and 1.36");
+/// Each range of source addresses is refused for itself.
+const RANGES_ARE_REFUSED_EACH: Behavior = Behavior::since_about(31, "between 1.20 and 1.36");
+/// Traffic may be distributed to the same node or zone.
+const TRAFFIC_STAYS_ON_NODES: Behavior =
+    Behavior::since(34, 0, "the feature gate PreferSameTrafficDistribution is on");
+
 /// `ValidateService`.
 pub(super) fn service(body: &Object, c: &mut Check) {
     let spec = At::root(body, "spec");
+    topology_annotations(body, c);
     let (kind, ports) = (spec.get("type"), spec.get("ports"));
     let headless = is_headless(&spec, c);
     if ports.is_empty() && !headless && kind.text() != "ExternalName" {
@@ -44,8 +63,9 @@ pub(super) fn service(body: &Object, c: &mut Check) {
     match kind.text() {
         "LoadBalancer" => {
             const KUBELET: i64 = 10_250;
+            let is_refused = !c.version.has(PORTS_OF_THE_KUBELET_ARE_EXPOSED);
             for port in ports.items() {
-                if port.get("port").number() == KUBELET {
+                if is_refused && port.get("port").number() == KUBELET {
                     let problem =
                         format!("may not expose port {KUBELET} externally since it is used by kubelet");
                     port.invalid_as(c, &KUBELET.to_string(), &problem);
@@ -90,6 +110,51 @@ pub(super) fn service(body: &Object, c: &mut Check) {
     kind.one_of(c, &["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"]);
     unique_ports(&spec, c);
     source_ranges(body, &spec, c);
+    let is_balanced = kind.text() == "LoadBalancer";
+    if !c.version.has(POLICIES_ARE_VALIDATED_FIRST) {
+        former_policies(&spec, c);
+    }
+    let allocate = spec.get("allocateLoadBalancerNodePorts");
+    if allocate.is_set() && !is_balanced {
+        allocate.forbidden(c, "may only be used when `type` is 'LoadBalancer'");
+    }
+    let class = spec.get("loadBalancerClass");
+    if class.is_set() {
+        if is_balanced {
+            class.qualified_name(c);
+        } else {
+            class.forbidden(c, "may only be used when `type` is 'LoadBalancer'");
+        }
+    }
+    if c.version.has(POLICIES_ARE_VALIDATED_FIRST) {
+        external_policy(&spec, c);
+        internal_policy(&spec, c);
+    }
+    let distribution = spec.get("trafficDistribution");
+    let supported: &[&str] = match c.version.has(TRAFFIC_STAYS_ON_NODES) {
+        true => &["PreferClose", "PreferSameZone", "PreferSameNode"],
+        false => &["PreferClose"],
+    };
+    if distribution.is_set() && !supported.contains(&distribution.text()) {
+        distribution.unsupported(c, supported);
+    }
+}
+
+/// The annotations that ask for traffic within a zone agree.
+fn topology_annotations(body: &Object, c: &mut Check) {
+    const HINTS: &str = "service.kubernetes.io/topology-aware-hints";
+    let annotations = At::root(body, "metadata").get("annotations");
+    let (mode, hints) = (
+        annotations.key("service.kubernetes.io/topology-mode"),
+        annotations.key(HINTS),
+    );
+    if c.since(27) && mode.is_set() && hints.is_set() && mode.text() != hints.text() {
+        let problem = format!("must match annotations[{HINTS}] when both are specified");
+        mode.invalid(c, &problem);
+    }
+}
+
+fn former_policies(spec: &At<'_>, c: &mut Check) {
     let policy = spec.get("externalTrafficPolicy");
     if !matches!(policy.text(), "" | "Cluster" | "Local") {
         policy.invalid(c, "ExternalTrafficPolicy must be empty, Cluster or Local");
@@ -98,21 +163,33 @@ pub(super) fn service(body: &Object, c: &mut Check) {
     if health.number() < 0 {
         health.invalid(c, "HealthCheckNodePort must be not less than 0");
     }
+    internal_policy(spec, c);
+}
+
+fn internal_policy(spec: &At<'_>, c: &mut Check) {
     let internal = spec.get("internalTrafficPolicy");
     if internal.is_set() && !matches!(internal.text(), "Cluster" | "Local") {
         internal.unsupported(c, &["Cluster", "Local"]);
     }
-    let allocate = spec.get("allocateLoadBalancerNodePorts");
-    if allocate.is_set() && kind.text() != "LoadBalancer" {
-        allocate.forbidden(c, "may only be used when `type` is 'LoadBalancer'");
-    }
-    let class = spec.get("loadBalancerClass");
-    if class.is_set() {
-        if kind.text() == "LoadBalancer" {
-            class.qualified_name(c);
-        } else {
-            class.forbidden(c, "may only be used when `type` is 'LoadBalancer'");
+}
+
+/// `validateServiceExternalTrafficPolicy`.
+fn external_policy(spec: &At<'_>, c: &mut Check) {
+    let fields = spec.value.as_object();
+    let (policy, health) = (spec.get("externalTrafficPolicy"), spec.get("healthCheckNodePort"));
+    if !fields.is_some_and(|fields| is_reached_from_outside(fields, c.version)) {
+        if !policy.text().is_empty() {
+            policy.invalid(c, "may only be set for externally-accessible services");
         }
+    } else {
+        policy.one_of(c, &["Cluster", "Local"]);
+    }
+    let needs_health = spec.get("type").text() == "LoadBalancer" && policy.text() == "Local";
+    if !needs_health && health.number() != 0 {
+        let problem = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'";
+        health.invalid(c, problem);
+    } else if health.number() != 0 {
+        health.problems(c, formats::port_number(health.number()));
     }
 }
 
@@ -274,7 +351,16 @@ fn source_ranges(body: &Object, spec: &At<'_>, c: &mut Check) {
     if spec.get("type").text() != "LoadBalancer" {
         at.forbidden(c, "may only be used when `type` is 'LoadBalancer'");
     }
-    if values.iter().any(|range| parse_cidr(range.trim()).is_none()) {
+    if c.version.has(RANGES_ARE_REFUSED_EACH) {
+        for (index, range) in values.iter().enumerate() {
+            let Some(problem) = networking::legacy_cidr_problem(range.trim(), c) else {
+                continue;
+            };
+            let each = spec.get(&format!("LoadBalancerSourceRanges[{index}]"));
+            let at = if ranges.is_empty() { &at } else { &each };
+            at.invalid_as(c, &quoted(range.trim()), &problem);
+        }
+    } else if values.iter().any(|range| parse_cidr(range.trim()).is_none()) {
         let problem = "must be a list of IP ranges. For example, 10.240.0.0/24,10.250.0.0/24 ";
         at.invalid_as(c, &quoted(&shown), problem);
     }
@@ -283,18 +369,38 @@ fn source_ranges(body: &Object, spec: &At<'_>, c: &mut Check) {
 /// `ValidateServiceUpdate`, except `ValidateService`.
 pub(super) fn service_updated(body: &Object, old: &Object, c: &mut Check) {
     let (spec, old) = (At::root(body, "spec"), At::root(old, "spec"));
+    addresses_updated(&spec, &old, c);
+    let is_balanced = |spec: &At<'_>| spec.get("type").text() == "LoadBalancer";
+    let (class, old_class) = (spec.get("loadBalancerClass"), old.get("loadBalancerClass"));
+    if c.since(22) && is_balanced(&spec) && is_balanced(&old) && class.value != old_class.value {
+        class.invalid(c, "may not change once set");
+    }
+    let checks_health =
+        |spec: &At<'_>| is_balanced(spec) && spec.get("externalTrafficPolicy").text() == "Local";
+    let health = spec.get("healthCheckNodePort");
+    if c.version.has(POLICIES_ARE_VALIDATED_FIRST)
+        && checks_health(&spec)
+        && checks_health(&old)
+        && health.number() != old.get("healthCheckNodePort").number()
+    {
+        health.forbidden(c, "field is immutable");
+    }
+}
+
+/// `validateUpgradeDowngradeClusterIPs`.
+fn addresses_updated(spec: &At<'_>, old: &At<'_>, c: &mut Check) {
     let is_external = |spec: &At<'_>| spec.get("type").text() == "ExternalName";
-    if is_external(&spec) || is_external(&old) {
+    if is_external(spec) || is_external(old) {
         return;
     }
     if !c.since(20) {
         let address = old.get("clusterIP");
         if !address.text().is_empty() {
-            pinned(&spec, &old, "clusterIP", "string", c);
+            pinned(spec, old, "clusterIP", "string", c);
         }
         return;
     }
-    if is_headless(&spec, c) && is_headless(&old, c) {
+    if is_headless(spec, c) && is_headless(old, c) {
         return;
     }
     let (new, old) = (spec.get("clusterIPs"), old.get("clusterIPs"));
@@ -322,6 +428,9 @@ pub(super) fn service_updated(body: &Object, old: &Object, c: &mut Check) {
 
 /// `ValidateServiceExternalTrafficFieldsCombination`, after the service is otherwise valid.
 pub(super) fn traffic_fields(body: &Object, c: &mut Check) {
+    if c.version.has(POLICIES_ARE_VALIDATED_FIRST) {
+        return;
+    }
     let spec = At::root(body, "spec");
     let (kind, policy) = (spec.get("type").text(), spec.get("externalTrafficPolicy"));
     if !matches!(kind, "LoadBalancer" | "NodePort") && !policy.text().is_empty() {
