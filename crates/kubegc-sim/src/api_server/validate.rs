@@ -23,9 +23,6 @@ use crate::{
 /// Messages about empty fields of owner references do not repeat the name of the field.
 const FIELDS_ARE_NOT_REPEATED: Behavior = Behavior::since(34, 0, "kubernetes #132513");
 
-/// The names of services may begin with digits.
-const SERVICES_MAY_BEGIN_WITH_DIGITS: Behavior = Behavior::since(36, 0, "kubernetes #136389");
-
 /// The message about two controllers has their kinds.
 const CONTROLLERS_HAVE_KINDS: Behavior = Behavior::since(26, 0, "kubernetes #112223");
 
@@ -89,7 +86,7 @@ impl KindRules {
                 ..usual
             },
             ("", "services") => Self {
-                names: match version.has(SERVICES_MAY_BEGIN_WITH_DIGITS) {
+                names: match version.has(formats::SERVICES_MAY_BEGIN_WITH_DIGITS) {
                     true => Names::Label,
                     false => Names::Label1035,
                 },

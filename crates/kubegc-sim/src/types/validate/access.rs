@@ -134,6 +134,10 @@ pub(super) fn disruption_budget(body: &Object, c: &mut Check) {
         at_most_all(&amount, c);
     }
     label_selector(&spec.get("selector"), c);
+    let policy = spec.get("unhealthyPodEvictionPolicy");
+    if policy.is_set() && !matches!(policy.text(), "AlwaysAllow" | "IfHealthyBudget") {
+        policy.unsupported(c, &["AlwaysAllow", "IfHealthyBudget"]);
+    }
 }
 
 /// `ValidatePriorityClass`.

@@ -252,8 +252,8 @@ fn status(resource: &ApiResource, new: &StoredObject, body: &Object, old: &Objec
             }
         }
         "PodDisruptionBudget" if c.since(21) && &*resource.version == "v1" => {
-            workloads::status(&resource.kind, body, old, c);
             conditions(&At::root(body, "status").get("conditions"), c);
+            workloads::status(&resource.kind, body, old, c);
         }
         kind => workloads::status(kind, body, old, c),
     }

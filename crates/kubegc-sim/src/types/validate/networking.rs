@@ -5,6 +5,7 @@
 
 use std::net::IpAddr;
 
+use kubegc_core::Behavior;
 use serde_json::{Map, Value};
 
 use super::super::field::{At, Check};
@@ -159,7 +160,11 @@ fn ingress_backend(at: &At<'_>, is_beta: bool, c: &mut Check) {
             if name.text().is_empty() {
                 named.required(c, "");
             } else {
-                for problem in formats::dns_1035_label(name.text()) {
+                let problems = match c.version.has(formats::SERVICES_MAY_BEGIN_WITH_DIGITS) {
+                    true => formats::label(c.version, name.text()),
+                    false => formats::dns_1035_label(name.text()),
+                };
+                for problem in problems {
                     named.invalid_as(c, &shown, &problem);
                 }
             }
@@ -183,6 +188,9 @@ fn ingress_backend(at: &At<'_>, is_beta: bool, c: &mut Check) {
     }
 }
 
+/// Messages about empty fields of references do not repeat the name of the field.
+const FIELDS_OF_REFERENCES_ARE_NOT_REPEATED: Behavior = Behavior::since_about(34, "between 1.20 and 1.36");
+
 fn typed_reference(at: &At<'_>, c: &mut Check) {
     let group = at.get("apiGroup");
     if group.is_set() {
@@ -191,7 +199,11 @@ fn typed_reference(at: &At<'_>, c: &mut Check) {
     for key in ["kind", "name"] {
         let text = at.get(key);
         if text.text().is_empty() {
-            text.required(c, &format!("{key} is required"));
+            let problem = match c.version.has(FIELDS_OF_REFERENCES_ARE_NOT_REPEATED) {
+                true => String::new(),
+                false => format!("{key} is required"),
+            };
+            text.required(c, &problem);
         } else {
             text.problems(c, formats::path_segment(text.text()));
         }

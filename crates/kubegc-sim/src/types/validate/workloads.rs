@@ -4,7 +4,10 @@
 //! `pkg/apis/apps/validation`, and `ValidateReplicationController` of core,
 //! 1.20.2.
 
-use serde_json::{Map, Value};
+use std::collections::BTreeSet;
+
+use kubegc_core::Behavior;
+use serde_json::{Map, Value, json};
 
 use super::super::field::{At, Check};
 use super::{
@@ -65,6 +68,9 @@ fn restarts_always(template: &At<'_>, kind: &str, c: &mut Check) {
 
 /// `ValidateReadOnlyPersistentDisks`.
 fn read_only_disks(template: &At<'_>, c: &mut Check) {
+    if c.version.has(DISKS_ARE_NOT_VALIDATED) {
+        return;
+    }
     for volume in template.get("spec").get("volumes").items() {
         let disk = volume.get("gcePersistentDisk");
         if disk.is_set() && !disk.get("readOnly").flag() {
@@ -198,21 +204,78 @@ pub(super) fn replica_set(body: &Object, c: &mut Check) {
     replica_set_template(&spec, c);
 }
 
-/// `ValidateStatefulSetSpec`.
+/// The templates of pods and claims of StatefulSets are validated.
+const TEMPLATES_ARE_VALIDATED: Behavior = Behavior::since_about(34, "kubernetes #131790 and #132212");
+/// Updates of StatefulSets are validated like new ones, not only as changes.
+const UPDATES_ARE_VALIDATED: Behavior = Behavior::since_about(27, "kubernetes #114172");
+/// Disks that only one node can write may be in the templates of many pods.
+const DISKS_ARE_NOT_VALIDATED: Behavior = Behavior::since_about(30, "between 1.20 and 1.36");
+
+/// What the validation of a StatefulSet leaves out.
+#[derive(Clone, Copy, Default)]
+struct Skipped {
+    /// Fields that updates cannot change.
+    immutable: bool,
+    template: bool,
+}
+
+/// `ValidateStatefulSet`.
 pub(super) fn stateful_set(body: &Object, c: &mut Check) {
-    let spec = At::root(body, "spec");
-    if c.since(33) {
-        for template in spec.get("volumeClaimTemplates").items() {
-            super::storage::claim_spec(&template.get("spec"), c);
-        }
-    }
+    stateful_set_spec(&At::root(body, "spec"), Skipped::default(), c);
+}
+
+/// `ValidateStatefulSetSpec`.
+fn stateful_set_spec(spec: &At<'_>, skipped: Skipped, c: &mut Check) {
     let policy = spec.get("podManagementPolicy");
     match policy.text() {
         "OrderedReady" | "Parallel" => {}
         "" => policy.required(c, ""),
         _ => policy.invalid(c, "must be 'OrderedReady' or 'Parallel'"),
     }
-    let strategy = spec.get("updateStrategy");
+    stateful_set_strategy(&spec.get("updateStrategy"), c);
+    let retention = spec.get("persistentVolumeClaimRetentionPolicy");
+    for key in ["whenDeleted", "whenScaled"] {
+        let policy = retention.get(key);
+        if retention.is_set() && !matches!(policy.text(), "Retain" | "Delete") {
+            policy.unsupported(c, &["Retain", "Delete"]);
+        }
+    }
+    let checks_fixed = !skipped.immutable && c.version.has(TEMPLATES_ARE_VALIDATED);
+    if checks_fixed {
+        for claim in spec.get("volumeClaimTemplates").items() {
+            super::storage::claim_spec(&claim.get("spec"), c);
+        }
+    }
+    spec.get("replicas").not_negative(c);
+    if c.since(23) {
+        spec.get("minReadySeconds").not_negative(c);
+    }
+    spec.get("ordinals").get("start").not_negative(c);
+    let service = spec.get("serviceName");
+    if checks_fixed && !service.text().is_empty() {
+        service.label(c);
+    }
+    required_selector(spec, "statefulset", c);
+    let selector = spec.get("selector");
+    let template = spec.get("template");
+    match selects_template(spec) {
+        None => selector.invalid_typed(c, SELECTOR, ""),
+        Some(selects) => {
+            if !selects && (!is_empty_selector(&selector) || !selector.is_set()) {
+                not_selected(spec, c);
+            }
+            if c.version.has(TEMPLATES_ARE_VALIDATED) && !skipped.template {
+                let value = template_of_pods(spec);
+                let path = template.path.clone();
+                self::template(&At { value: &value, path }, c);
+            }
+            template_metadata(&template, c);
+        }
+    }
+    restarts_always(&template, "StatefulSet", c);
+}
+
+fn stateful_set_strategy(strategy: &At<'_>, c: &mut Check) {
     let rolling = strategy.get("rollingUpdate");
     match strategy.get("type").text() {
         "" => strategy.required(c, ""),
@@ -223,29 +286,54 @@ pub(super) fn stateful_set(body: &Object, c: &mut Check) {
                 rolling.invalid_as(c, &shown, "only allowed for updateStrategy 'RollingUpdate'");
             }
         }
-        "RollingUpdate" => rolling.get("partition").not_negative(c),
+        "RollingUpdate" => {
+            rolling.get("partition").not_negative(c);
+            let unavailable = rolling.get("maxUnavailable");
+            if unavailable.is_set() {
+                int_or_percent(&unavailable, c);
+                if amount(&unavailable) == 0 {
+                    invalid_amount(&unavailable, "cannot be 0", c);
+                }
+                at_most_all(&unavailable, c);
+            }
+        }
         _ => {
             let shown = go_syntax::value(c.version, strategy.value, "apps.StatefulSetUpdateStrategy");
             strategy.invalid_as(c, &shown, "must be 'RollingUpdate' or 'OnDelete'");
         }
     }
-    spec.get("replicas").not_negative(c);
-    if c.since(23) {
-        spec.get("minReadySeconds").not_negative(c);
+}
+
+/// The template of a StatefulSet with the volumes of claims that the controller adds, and without the names
+/// that it overwrites.
+fn template_of_pods(spec: &At<'_>) -> Value {
+    let mut template = spec.get("template").value.clone();
+    let Some(fields) = template.get_mut("spec").and_then(Value::as_object_mut) else {
+        return template;
+    };
+    fields.remove("hostname");
+    fields.remove("subdomain");
+    let claims: BTreeSet<&str> = spec
+        .get("volumeClaimTemplates")
+        .items()
+        .map(|claim| claim.get("metadata").get("name").text())
+        .collect();
+    if claims.is_empty() {
+        return template;
     }
-    required_selector(&spec, "statefulset", c);
-    let selector = spec.get("selector");
-    let template = spec.get("template");
-    match selects_template(&spec) {
-        None => selector.invalid_typed(c, SELECTOR, ""),
-        Some(selects) => {
-            if !selects && (!is_empty_selector(&selector) || !selector.is_set()) {
-                not_selected(&spec, c);
-            }
-            template_metadata(&template, c);
-        }
+    let mut volumes: Vec<Value> = claims
+        .iter()
+        .map(|name| json!({"name": name, "persistentVolumeClaim": {"claimName": name}}))
+        .collect();
+    if let Some(Value::Array(own)) = fields.remove("volumes") {
+        let is_replaced = |volume: &Value| {
+            let name = volume.get("name").and_then(Value::as_str);
+            name.is_some_and(|name| claims.contains(name))
+        };
+        volumes.extend(own.into_iter().filter(|volume| !is_replaced(volume)));
     }
-    restarts_always(&template, "StatefulSet", c);
+    fields.insert("volumes".to_owned(), volumes.into());
+    template
 }
 
 /// `ValidateStatefulSetUpdate`.
@@ -261,6 +349,17 @@ pub(super) fn stateful_set_updated(body: &Object, old: &Object, c: &mut Check) {
         mutable.push("revisionHistoryLimit");
     }
     let spec = At::root(body, "spec");
+    if c.version.has(UPDATES_ARE_VALIDATED) {
+        let mut skipped = Skipped {
+            immutable: true,
+            template: false,
+        };
+        // Templates that were invalid before may stay so.
+        let mut before = Check::new(c.version, None);
+        stateful_set_spec(&At::root(old, "spec"), skipped, &mut before);
+        skipped.template = !before.causes.is_empty();
+        stateful_set_spec(&spec, skipped, c);
+    }
     let pinned = |body: &Object| {
         let mut spec = body
             .get("spec")
@@ -288,7 +387,9 @@ pub(super) fn stateful_set_updated(body: &Object, old: &Object, c: &mut Check) {
         let problem = format!("updates to statefulset spec for fields other than {fields} are forbidden");
         spec.forbidden(c, &problem);
     }
-    spec.get("replicas").not_negative(c);
+    if !c.version.has(UPDATES_ARE_VALIDATED) {
+        spec.get("replicas").not_negative(c);
+    }
 }
 
 /// `ValidateDaemonSetSpec`.
@@ -401,6 +502,7 @@ pub(super) fn status(kind: &str, body: &Object, old: &Object, c: &mut Check) {
             "readyReplicas",
             "availableReplicas",
             "unavailableReplicas",
+            "terminatingReplicas",
             "collisionCount",
         ],
         "ReplicaSet" | "ReplicationController" => &[
@@ -409,6 +511,7 @@ pub(super) fn status(kind: &str, body: &Object, old: &Object, c: &mut Check) {
             "readyReplicas",
             "availableReplicas",
             "observedGeneration",
+            "terminatingReplicas",
         ],
         "StatefulSet" => &[
             "replicas",
@@ -431,6 +534,12 @@ pub(super) fn status(kind: &str, body: &Object, old: &Object, c: &mut Check) {
             "collisionCount",
         ],
         "Job" => &["active", "succeeded", "failed"],
+        "PodDisruptionBudget" => &[
+            "disruptionsAllowed",
+            "currentHealthy",
+            "desiredHealthy",
+            "expectedPods",
+        ],
         "HorizontalPodAutoscaler" => &["currentReplicas", "desiredReplicas"],
         _ => &[],
     };
@@ -473,12 +582,11 @@ pub(super) fn status(kind: &str, body: &Object, old: &Object, c: &mut Check) {
     }
     if shares.contains(&"availableReplicas") {
         let ready = status.get("readyReplicas").number();
-        exceeds(
-            "availableReplicas",
-            ready,
-            "cannot be greater than readyReplicas",
-            c,
-        );
+        let problem = match kind {
+            "StatefulSet" => "cannot be greater than status.readyReplicas",
+            _ => "cannot be greater than readyReplicas",
+        };
+        exceeds("availableReplicas", ready, problem, c);
     }
     if numbers.contains(&"collisionCount") {
         let (new, old) = (
