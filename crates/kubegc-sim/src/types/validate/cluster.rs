@@ -5,15 +5,16 @@
 
 use std::collections::BTreeSet;
 
-use kubegc_core::Quantity;
+use kubegc_core::{Behavior, Quantity};
 use serde_json::{Map, Value};
 
 use super::super::field::{At, Check};
 use super::{
-    container::{STANDARD_RESOURCES, quantity, resource_name},
+    container::{STANDARD_RESOURCES, container_resource, quantity, resource_name},
     go_syntax,
     networking::parse_cidr,
-    scheduling::taint_effect,
+    scheduling::{taint_effect, tolerations},
+    selector::labels,
 };
 use crate::{StoredObject, formats, status::quoted};
 
@@ -138,7 +139,7 @@ pub(super) fn namespace_status(namespace: &StoredObject, body: &Object, c: &mut 
 
 fn limit_resource(kind: &str, name: &str, at: &At<'_>, c: &mut Check) {
     if matches!(kind, "Pod" | "Container") {
-        super::container::container_resource(name, at, c);
+        container_resource(name, at, c);
     } else {
         resource_name(name, at, c);
     }
@@ -227,25 +228,35 @@ fn limit_amounts(limit: &At<'_>, kind: &str, name: &str, c: &mut Check) {
             invalid(list, shown.1, problem, c);
         }
     }
-    let (min, max) = (min.1, max.1);
-    let Some(ratio) = amount("maxLimitRequestRatio") else {
-        return;
-    };
-    if ratio < Quantity::decimal_si(1) {
-        invalid(
-            "maxLimitRequestRatio",
-            Some(ratio),
-            format!("ratio {ratio} is less than 1"),
-            c,
-        );
-    }
-    if let (Some(min), Some(max)) = (min, max) {
-        let bound = max.as_f64() / min.as_f64();
-        if ratio.as_f64() > bound {
-            let problem = format!("ratio {ratio} is greater than max/min = {bound:.6}");
+    let bounds = min.1.zip(max.1);
+    if let Some(ratio) = amount("maxLimitRequestRatio") {
+        if ratio < Quantity::decimal_si(1) {
+            let problem = format!("ratio {ratio} is less than 1");
             invalid("maxLimitRequestRatio", Some(ratio), problem, c);
         }
+        if let Some((min, max)) = bounds {
+            let bound = max.as_f64() / min.as_f64();
+            if ratio.as_f64() > bound {
+                let problem = format!("ratio {ratio} is greater than max/min = {bound:.6}");
+                invalid("maxLimitRequestRatio", Some(ratio), problem, c);
+            }
+        }
     }
+    let (_, request) = request;
+    if let Some((default, request)) = default.zip(request)
+        && default != request
+        && !may_be_overcommitted(name)
+    {
+        let problem =
+            format!("default value {default} must equal to defaultRequest value {request} in {name}");
+        invalid("defaultRequest", Some(request), problem, c);
+    }
+}
+
+/// Whether containers may request less of a resource than their limit.
+fn may_be_overcommitted(name: &str) -> bool {
+    let is_native = !name.contains('/') || name.contains("kubernetes.io/");
+    is_native && !name.starts_with("hugepages-")
 }
 
 /// Whether quotas support a resource.
@@ -551,6 +562,41 @@ pub(super) fn strict_event_updated(body: &Object, old: &Object, c: &mut Check) {
             "\"null\"".to_owned()
         };
         related.invalid_as(c, &shown, "field is immutable");
+    }
+}
+
+/// Classes of runtimes without a handler are told so.
+const HANDLERS_ARE_REQUIRED: Behavior = Behavior::since_about(36, "between 1.20 and 1.36");
+
+/// `ValidateRuntimeClass`.
+pub(super) fn runtime_class(body: &Object, c: &mut Check) {
+    let handler = At::root(body, "handler");
+    if handler.text().is_empty() && c.version.has(HANDLERS_ARE_REQUIRED) {
+        handler.required(c, "");
+    } else {
+        handler.label(c);
+    }
+    let overhead = At::root(body, "overhead");
+    for (name, amount) in overhead.get("podFixed").entries() {
+        let limits = overhead.get("limits");
+        let amount = At {
+            value: amount.value,
+            path: limits.key(name).path,
+        };
+        container_resource(name, &amount, c);
+        quantity(name, &amount, c);
+    }
+    let scheduling = At::root(body, "scheduling");
+    labels(&scheduling.get("nodeSelector"), c);
+    let list = scheduling.get("tolerations");
+    tolerations(&list, c);
+    let mut seen: Vec<[&str; 4]> = Vec::new();
+    for toleration in list.items() {
+        let own = ["key", "operator", "value", "effect"].map(|key| toleration.get(key).text());
+        if seen.contains(&own) {
+            toleration.duplicate_typed(c, "core.Toleration");
+        }
+        seen.push(own);
     }
 }
 

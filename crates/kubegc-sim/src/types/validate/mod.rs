@@ -4,11 +4,13 @@
 //! `Validate` and `ValidateUpdate` of the strategies in `pkg/registry`, and `pkg/apis/*/validation`, 1.20.2.
 
 mod access;
+mod admission_policies;
 mod autoscaling;
 mod cluster;
 mod config;
 mod container;
 mod devices;
+mod flow_control;
 pub(crate) mod go_syntax;
 mod handlers;
 mod job_policies;
@@ -180,6 +182,13 @@ fn whole(resource: &ApiResource, object: &StoredObject, body: &Object, old: Opti
         "VolumeAttributesClass" if old.is_none() => storage::attributes_class(body, c),
         "PriorityClass" if old.is_none() => access::priority_class(object, body, c),
         "Lease" => cluster::lease(body, c),
+        "RuntimeClass" if old.is_none() => cluster::runtime_class(body, c),
+        "FlowSchema" => flow_control::schema(object, body, c),
+        "PriorityLevelConfiguration" => flow_control::level(object, body, &resource.version, c),
+        "ValidatingAdmissionPolicy" => admission_policies::validating(object, body, old, c),
+        "ValidatingAdmissionPolicyBinding" => admission_policies::binding(body, false, c),
+        "MutatingAdmissionPolicy" => admission_policies::mutating(body, old, c),
+        "MutatingAdmissionPolicyBinding" => admission_policies::binding(body, true, c),
         "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration" => {
             webhooks::configuration(body, old, is_beta, c);
         }
@@ -222,6 +231,9 @@ fn changed(resource: &ApiResource, body: &Object, old: &Object, c: &mut Check) {
         "VolumeAttachment" => storage::attachment_updated(body, old, c),
         "VolumeAttributesClass" => storage::attributes_class_updated(body, old, c),
         "PriorityClass" => access::priority_class_updated(body, old, c),
+        "RuntimeClass" if body.get("handler") != old.get("handler") => {
+            At::root(body, "handler").invalid(c, "field is immutable");
+        }
         _ => {}
     }
 }

@@ -12,6 +12,9 @@ use crate::{formats, status::quoted};
 type Object = Map<String, Value>;
 
 const VERSIONS: [&str; 2] = ["v1", "v1beta1"];
+pub(super) const FAILURE_POLICIES: [&str; 2] = ["Fail", "Ignore"];
+pub(super) const MATCH_POLICIES: [&str; 2] = ["Equivalent", "Exact"];
+pub(super) const REINVOCATION_POLICIES: [&str; 2] = ["IfNeeded", "Never"];
 const NO_SIDE_EFFECTS: [&str; 2] = ["None", "NoneOnDryRun"];
 
 /// `ValidateValidatingWebhookConfiguration` and `ValidateMutatingWebhookConfiguration`: stricter checks are
@@ -62,9 +65,9 @@ fn webhook(hook: &At<'_>, no_side_effects: bool, c: &mut Check) {
         self::rule(&rule, c);
     }
     for (key, supported) in [
-        ("failurePolicy", &["Fail", "Ignore"][..]),
-        ("matchPolicy", &["Equivalent", "Exact"]),
-        ("reinvocationPolicy", &["IfNeeded", "Never"]),
+        ("failurePolicy", &FAILURE_POLICIES),
+        ("matchPolicy", &MATCH_POLICIES),
+        ("reinvocationPolicy", &REINVOCATION_POLICIES),
     ] {
         let policy = hook.get(key);
         if policy.is_set() && !supported.contains(&policy.text()) {
@@ -101,7 +104,7 @@ fn webhook(hook: &At<'_>, no_side_effects: bool, c: &mut Check) {
 }
 
 /// `validateMatchConditions`, 1.30; the API server compiles the expressions.
-fn match_conditions(conditions: &At<'_>, c: &mut Check) {
+pub(super) fn match_conditions(conditions: &At<'_>, c: &mut Check) {
     const CONDITIONS_MAX: usize = 64;
     if conditions.len() > CONDITIONS_MAX {
         conditions.too_many(c, conditions.len(), CONDITIONS_MAX);
@@ -124,7 +127,7 @@ fn match_conditions(conditions: &At<'_>, c: &mut Check) {
     }
 }
 
-fn rule(rule: &At<'_>, c: &mut Check) {
+pub(super) fn rule(rule: &At<'_>, c: &mut Check) {
     const OPERATIONS: [&str; 5] = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
     let has_wildcard = |at: &At<'_>| at.len() > 1 && at.items().any(|item| item.text() == "*");
     let operations = rule.get("operations");
