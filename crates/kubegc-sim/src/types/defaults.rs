@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 use super::{
     qos,
     schema::{Field, StructId, Type},
+    service::{ADDRESSES_HAVE_MODES, default_modes},
 };
 
 type Object = Map<String, Value>;
@@ -264,6 +265,7 @@ fn dependent(object: &mut Object, name: &str, variant: &str, version: Kubernetes
             };
             object.insert("imagePullPolicy".to_owned(), policy.into());
         }
+        "Service" if version.has(ADDRESSES_HAVE_MODES) => default_modes(object),
         "ServiceSpec" => service(object, version),
         "ServicePort" => {
             let unset = |value: &Value| value.as_i64() == Some(0) || value.as_str() == Some("");

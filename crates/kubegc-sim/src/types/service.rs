@@ -39,6 +39,26 @@ const FAMILIES_ARE_SHOWN: Behavior = Behavior::since(21, 0, "the feature gate IP
 /// Policies for traffic are validated with the service, not after the allocation of its addresses.
 pub(super) const POLICIES_ARE_VALIDATED_FIRST: Behavior = Behavior::since_about(27, "between 1.20 and 1.36");
 
+/// Addresses of load balancers say how traffic arrives.
+pub(super) const ADDRESSES_HAVE_MODES: Behavior =
+    Behavior::since(30, 0, "the feature gate LoadBalancerIPMode is on");
+
+/// The part of `SetDefaults_Service` for the addresses of a load balancer.
+pub(super) fn default_modes(service: &mut Object) {
+    let kind = service.get("spec").and_then(|spec| spec.get("type"));
+    if kind.and_then(Value::as_str) != Some("LoadBalancer") {
+        return;
+    }
+    let addresses = service
+        .get_mut("status")
+        .and_then(|status| status.get_mut("loadBalancer")?.get_mut("ingress")?.as_array_mut());
+    for address in addresses.into_iter().flatten().filter_map(Value::as_object_mut) {
+        if !text(address, "ip").is_empty() && is_nil(address, "ipMode") {
+            address.insert("ipMode".to_owned(), "VIP".into());
+        }
+    }
+}
+
 fn spec(object: &StoredObject) -> Option<&Object> {
     object.at(&["spec"])?.as_object()
 }

@@ -180,7 +180,7 @@ pub(super) fn priority_class(class: &StoredObject, body: &Object, c: &mut Check)
 /// `ValidatePriorityClassUpdate`.
 pub(super) fn priority_class_updated(body: &Object, old: &Object, c: &mut Check) {
     if body.get("value") != old.get("value") {
-        let name = if c.since(33) { "value" } else { "Value" };
+        let name = if c.since(25) { "value" } else { "Value" };
         At::root(body, name).forbidden(c, "may not be changed in an update.");
     }
     if body.get("preemptionPolicy") != old.get("preemptionPolicy") {

@@ -12,7 +12,7 @@ use super::super::field::{At, Check};
 use super::{
     container::{STANDARD_RESOURCES, container_resource, quantity, resource_name},
     go_syntax,
-    networking::parse_cidr,
+    networking::{legacy_cidr_problem, parse_cidr},
     scheduling::{taint_effect, tolerations},
     selector::labels,
 };
@@ -61,11 +61,32 @@ pub(super) fn node(body: &Object, is_new: bool, c: &mut Check) {
     }
     let ranges = spec.get("podCIDRs");
     if is_new {
-        for range in ranges.items() {
-            if parse_cidr(range.text()).is_none() {
-                let all: Vec<&str> = ranges.items().map(|range| range.text()).collect();
-                range.invalid_as(c, &super::go_strings(c.version, &all), "must be valid CIDR");
+        pod_ranges(&ranges, c);
+    }
+}
+
+fn pod_ranges(ranges: &At<'_>, c: &mut Check) {
+    let all: Vec<&str> = ranges.items().map(|range| range.text()).collect();
+    let shown = super::go_strings(c.version, &all);
+    let mut families: Vec<bool> = Vec::new();
+    for range in ranges.items() {
+        let parsed = parse_cidr(range.text());
+        families.extend(parsed.map(|(address, _)| address.is_ipv6()));
+        if !c.since(30) {
+            if parsed.is_none() {
+                range.invalid_as(c, &shown, "must be valid CIDR");
             }
+        } else if let Some(problem) = legacy_cidr_problem(range.text(), c) {
+            range.invalid(c, &problem);
+        }
+    }
+    if all.len() > 2 || matches!(families[..], [first, second] if first == second) {
+        ranges.invalid_as(c, &shown, "may specify no more than one CIDR for each IP family");
+    }
+    for (index, range) in ranges.items().enumerate() {
+        // Since 1.33, the message about families covers duplicates.
+        if !c.since(33) && all[..index].contains(&range.text()) {
+            range.duplicate(c);
         }
     }
 }
@@ -362,9 +383,13 @@ pub(super) fn quota(body: &Object, c: &mut Check) {
                            ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort \
                            or ResourceQuotaScopeCrossNamespacePodAffinity";
             }
+            let problem = match c.since(31) {
+                true => problem.replacen("'Exist'", "'Exists'", 1),
+                false => problem.to_owned(),
+            };
             expressions
                 .get("operator")
-                .invalid_as(c, &quoted(operator), problem);
+                .invalid_as(c, &quoted(operator), &problem);
         }
         let values = expression.get("values");
         match operator {
@@ -451,7 +476,7 @@ pub(super) fn event(event: &StoredObject, body: &Object, is_strict: bool, c: &mu
         }
         let controller = text("reportingComponent");
         // The internal name of the field.
-        let name = if c.since(33) {
+        let name = if c.since(25) {
             "reportingComponent"
         } else {
             "reportingController"
@@ -566,7 +591,7 @@ pub(super) fn strict_event_updated(body: &Object, old: &Object, c: &mut Check) {
 }
 
 /// Classes of runtimes without a handler are told so.
-const HANDLERS_ARE_REQUIRED: Behavior = Behavior::since_about(36, "between 1.20 and 1.36");
+const HANDLERS_ARE_REQUIRED: Behavior = Behavior::since(36, 0, "ValidateRuntimeClass of 1.36");
 
 /// `ValidateRuntimeClass`.
 pub(super) fn runtime_class(body: &Object, c: &mut Check) {
@@ -608,7 +633,7 @@ pub(super) fn lease(body: &Object, c: &mut Check) {
         duration.invalid(c, "must be greater than 0");
     }
     if transitions.number() < 0 {
-        let problem = match c.since(31) {
+        let problem = match c.since(24) {
             true => "must be greater than or equal to 0",
             false => "must to greater or equal than 0",
         };

@@ -25,7 +25,7 @@ pub(super) struct Pod<'v> {
 
 /// The common part of a container is validated before its probes and hooks, which are validated only where
 /// it may have them.
-const COMMON_PART_IS_FIRST: Behavior = Behavior::since_about(25, "between 1.20 and 1.36");
+const COMMON_PART_IS_FIRST: Behavior = Behavior::since(25, 0, "validateContainers of 1.25");
 /// Init containers may run beside the others.
 const SIDECARS: Behavior = Behavior::since(29, 0, "the feature gate SidecarContainers is on");
 /// Each container may have a policy and rules for its restarts.
@@ -69,12 +69,13 @@ pub(super) fn init_containers(at: &At<'_>, pod: &Pod<'_>, c: &mut Check) {
             if !field.is_set() {
                 continue;
             }
-            match c.version.has(SIDECARS) {
-                true => field.forbidden(
+            match c.version.minor() {
+                28.. => field.forbidden(
                     c,
                     "may not be set for init containers without restartPolicy=Always",
                 ),
-                false => field.invalid_typed(c, shown, "must not be set for init containers"),
+                25..28 => field.forbidden(c, "may not be set for init containers"),
+                _ => field.invalid_typed(c, shown, "must not be set for init containers"),
             }
         }
     }
@@ -303,8 +304,9 @@ fn resize_policy(at: &At<'_>, spec: &At<'_>, c: &mut Check) {
             field.one_of(c, &supported);
         }
         if spec.get("restartPolicy").text() == "Never" && policy.text() != "NotRequired" {
-            let problem = "must be 'NotRequired' when `restartPolicy` is 'Never'";
-            at.invalid_as(c, &quoted(policy.text()), problem);
+            let of = if c.since(36) { "pod " } else { "" };
+            let problem = format!("must be 'NotRequired' when {of}`restartPolicy` is 'Never'");
+            at.invalid_as(c, &quoted(policy.text()), &problem);
         }
     }
 }
@@ -369,6 +371,9 @@ fn ports(at: &At<'_>, c: &mut Check) {
     }
 }
 
+/// Variables may be read from files.
+const VARIABLES_ARE_READ_FROM_FILES: Behavior = Behavior::since(35, 0, "the feature gate EnvFiles is on");
+
 fn variables(at: &At<'_>, c: &mut Check) {
     const FIELDS: [&str; 9] = [
         "metadata.name",
@@ -394,7 +399,14 @@ fn variables(at: &At<'_>, c: &mut Check) {
             continue;
         }
         let mut count = 0;
-        for key in ["fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef"] {
+        let sources = [
+            "fieldRef",
+            "resourceFieldRef",
+            "configMapKeyRef",
+            "secretKeyRef",
+            "fileKeyRef",
+        ];
+        for key in sources {
             let source = from.get(key);
             if !source.is_set() {
                 continue;
@@ -403,10 +415,13 @@ fn variables(at: &At<'_>, c: &mut Check) {
             match key {
                 "fieldRef" => references::object_field(&source, &fields, c),
                 "resourceFieldRef" => references::resource_field(&source, false, c),
+                "fileKeyRef" => references::file_key(&source, c),
                 _ => references::key_selector(&source, c),
             }
         }
-        let problem = if count == 0 {
+        let problem = if count == 0 && c.version.has(VARIABLES_ARE_READ_FROM_FILES) {
+            "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
+        } else if count == 0 {
             "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`"
         } else if !variable.get("value").text().is_empty() {
             "may not be specified when `value` is not empty"
@@ -572,7 +587,7 @@ fn devices(container: &At<'_>, volumes: &Volumes<'_>, c: &mut Check) {
             Some((_, volume))
                 if !volume.get("persistentVolumeClaim").is_set() && !volume.get("ephemeral").is_set() =>
             {
-                let or = match c.since(21) {
+                let or = match c.since(22) {
                     true => " or Ephemeral",
                     false => "",
                 };

@@ -251,7 +251,7 @@ fn status(resource: &ApiResource, new: &StoredObject, body: &Object, old: &Objec
         }
         "Service" | "Ingress" => {
             let balancer = At::root(body, "status").get("loadBalancer");
-            networking::load_balancer(&balancer, c);
+            networking::load_balancer(&balancer, &*resource.kind == "Service", c);
             // The feature gate `AllowServiceLBStatusOnNonLB` is off since 1.29.
             let ingress = balancer.get("ingress");
             if c.since(29)

@@ -189,7 +189,8 @@ fn ingress_backend(at: &At<'_>, is_beta: bool, c: &mut Check) {
 }
 
 /// Messages about empty fields of references do not repeat the name of the field.
-const FIELDS_OF_REFERENCES_ARE_NOT_REPEATED: Behavior = Behavior::since_about(34, "between 1.20 and 1.36");
+const FIELDS_OF_REFERENCES_ARE_NOT_REPEATED: Behavior =
+    Behavior::since(34, 0, "validateIngressTypedLocalObjectReference of 1.34");
 
 fn typed_reference(at: &At<'_>, c: &mut Check) {
     let group = at.get("apiGroup");
@@ -403,7 +404,7 @@ pub(super) fn legacy_cidr_problem(text: &str, c: &Check) -> Option<String> {
 
 fn legacy_cidr(at: &At<'_>, c: &mut Check) -> Option<(IpAddr, u8)> {
     let range = parse_cidr(at.text());
-    if !c.since(31) {
+    if !c.since(30) {
         if range.is_none() {
             at.invalid(c, "not a valid CIDR");
         }
@@ -535,11 +536,21 @@ fn masked(address: IpAddr, length: u8) -> Option<IpAddr> {
 }
 
 /// `ValidateLoadBalancerStatus`.
-pub(super) fn load_balancer(at: &At<'_>, c: &mut Check) {
+pub(super) fn load_balancer(at: &At<'_>, is_service: bool, c: &mut Check) {
     for ingress in at.get("ingress").items() {
         let (ip, host) = (ingress.get("ip"), ingress.get("hostname"));
-        if !ip.text().is_empty() && formats::parse_ip(ip.text()).is_none() {
+        if !ip.text().is_empty() && c.since(30) {
+            ip.problems(c, formats::ip(c.version, ip.text()));
+        } else if !ip.text().is_empty() && formats::parse_ip(ip.text()).is_none() {
             ip.invalid(c, "must be a valid IP address");
+        }
+        let mode = ingress.get("ipMode");
+        if is_service && mode.is_set() {
+            if ip.text().is_empty() {
+                mode.forbidden(c, "may not be specified when `ip` is not set");
+            } else if !matches!(mode.text(), "Proxy" | "VIP") {
+                mode.unsupported(c, &["Proxy", "VIP"]);
+            }
         }
         if !host.text().is_empty() {
             host.subdomain(c);

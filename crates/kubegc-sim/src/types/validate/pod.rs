@@ -21,7 +21,7 @@ use super::{
 use crate::{formats, status::quoted};
 
 /// Each address of a name server and each search path is shown where it is.
-const ADDRESSES_ARE_VALIDATED_ALIKE: Behavior = Behavior::since_about(31, "kubernetes #122550");
+const ADDRESSES_ARE_VALIDATED_ALIKE: Behavior = Behavior::since(30, 0, "kubernetes #122550");
 /// Search paths may have underscores, and one may be a dot.
 const SEARCH_PATHS_ARE_RELAXED: Behavior =
     Behavior::since(33, 0, "the feature gate RelaxedDNSSearchValidation is on");

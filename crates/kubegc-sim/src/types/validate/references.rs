@@ -7,6 +7,7 @@
 use kubegc_core::Quantity;
 
 use super::super::field::{At, Check};
+use super::volumes::no_backsteps;
 use crate::formats;
 
 /// `validateObjectFieldSelector`.
@@ -69,6 +70,20 @@ pub(super) fn object_field(at: &At<'_>, supported: &[&str], c: &mut Check) {
         );
     } else if !supported.contains(&text) {
         path.unsupported(c, supported);
+    }
+}
+
+/// `validateFileKeySelector`.
+pub(super) fn file_key(at: &At<'_>, c: &mut Check) {
+    let (key, volume, path) = (at.get("key"), at.get("volumeName"), at.get("path"));
+    if key.present(c) {
+        key.problems(c, formats::variable_name(c.version, key.text()));
+    }
+    if volume.present(c) {
+        volume.label(c);
+    }
+    if path.present(c) {
+        no_backsteps(&path, c);
     }
 }
 

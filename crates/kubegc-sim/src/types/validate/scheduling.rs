@@ -43,7 +43,7 @@ pub(super) fn affinity(at: &At<'_>, c: &mut Check) {
     }
     for term in node.get(PREFERRED).items() {
         weight(&term, c);
-        node_selector_term(&term.get("preference"), c);
+        node_selector_term(&term.get("preference"), false, c);
     }
     for key in ["podAffinity", "podAntiAffinity"] {
         let pods = at.get(key);
@@ -160,9 +160,10 @@ fn newer_spread_fields(constraint: &At<'_>, c: &mut Check) {
 }
 
 /// The label selectors of spread constraints are validated.
-const SPREAD_SELECTORS_ARE_VALIDATED: Behavior = Behavior::since_about(27, "between 1.20 and 1.36");
+const SPREAD_SELECTORS_ARE_VALIDATED: Behavior =
+    Behavior::since(27, 0, "validateTopologySpreadConstraints of 1.27");
 /// A toleration with a superfluous value is refused for the value, before for the whole toleration.
-const VALUES_OF_TOLERATIONS_ARE_SHOWN: Behavior = Behavior::since_about(33, "between 1.20 and 1.36");
+const VALUES_OF_TOLERATIONS_ARE_SHOWN: Behavior = Behavior::since(32, 0, "ValidateTolerations of 1.32");
 
 /// `ValidateTolerations`.
 pub(super) fn tolerations(at: &At<'_>, c: &mut Check) {

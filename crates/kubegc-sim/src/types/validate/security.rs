@@ -22,7 +22,7 @@ const HOST_PORTS_ARE_REFUSED: Behavior = Behavior::since(
 /// Sysctls may have slashes.
 const SYSCTLS_MAY_HAVE_SLASHES: Behavior = Behavior::since_about(23, "kubernetes #102393");
 /// Pods in a namespace of the host set none of its sysctls.
-const SYSCTLS_OF_THE_HOST_ARE_REFUSED: Behavior = Behavior::since_about(29, "between 1.20 and 1.36");
+const SYSCTLS_OF_THE_HOST_ARE_REFUSED: Behavior = Behavior::since(29, 0, "ValidateHostSysctl of 1.29");
 
 /// `validatePodHostNetworkDeps`.
 pub(super) fn host_ports(spec: &At<'_>, is_pod: bool, c: &mut Check) {
@@ -97,7 +97,11 @@ pub(super) fn host_users(spec: &At<'_>, c: &mut Check) {
         ("hostIPC", "HostIPC"),
     ] {
         if spec.get(key).flag() {
-            spec.get(shown).forbidden(c, "when `pod.Spec.HostUsers` is false");
+            let name = match c.since(34) {
+                true => "hostUsers",
+                false => "pod.Spec.HostUsers",
+            };
+            spec.get(shown).forbidden(c, &format!("when `{name}` is false"));
         }
     }
 }
@@ -196,6 +200,7 @@ pub(super) fn operating_system(spec: &At<'_>, c: &mut Check) {
     }
     let name = os.get("name");
     match name.text() {
+        "" if c.since(34) => name.required(c, ""),
         "" => name.required(c, "cannot be empty"),
         "linux" => linux(spec, c),
         "windows" => windows(spec, c),

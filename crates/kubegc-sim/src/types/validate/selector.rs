@@ -67,12 +67,12 @@ pub(super) fn node_selector(at: &At<'_>, c: &mut Check) {
         terms.required(c, "must have at least one node selector term");
     }
     for term in terms.items() {
-        node_selector_term(&term, c);
+        node_selector_term(&term, true, c);
     }
 }
 
 /// `ValidateNodeSelectorTerm`.
-pub(super) fn node_selector_term(term: &At<'_>, c: &mut Check) {
+pub(super) fn node_selector_term(term: &At<'_>, is_required: bool, c: &mut Check) {
     for requirement in term.get("matchExpressions").items() {
         let (operator, values) = (requirement.get("operator"), requirement.get("values"));
         match operator.text() {
@@ -88,6 +88,11 @@ pub(super) fn node_selector_term(term: &At<'_>, c: &mut Check) {
             _ => operator.invalid(c, "not a valid selector operator"),
         }
         requirement.get("key").qualified_name(c);
+        if is_required && c.since(32) {
+            for value in values.items() {
+                value.problems(c, formats::label_value(c.version, value.text()));
+            }
+        }
     }
     for requirement in term.get("matchFields").items() {
         let (operator, values) = (requirement.get("operator"), requirement.get("values"));

@@ -36,9 +36,9 @@ fn is_headless(spec: &At<'_>, c: &Check) -> bool {
 }
 
 /// Load balancers may have the port that the kubelet uses.
-const PORTS_OF_THE_KUBELET_ARE_EXPOSED: Behavior = Behavior::since_about(25, "between 1.20 and 1.36");
+const PORTS_OF_THE_KUBELET_ARE_EXPOSED: Behavior = Behavior::since(33, 0, "ValidateService of 1.33");
 /// Each range of source addresses is refused for itself.
-const RANGES_ARE_REFUSED_EACH: Behavior = Behavior::since_about(31, "between 1.20 and 1.36");
+const RANGES_ARE_REFUSED_EACH: Behavior = Behavior::since(30, 0, "ValidateService of 1.30");
 /// Traffic may be distributed to the same node or zone.
 const TRAFFIC_STAYS_ON_NODES: Behavior =
     Behavior::since(34, 0, "the feature gate PreferSameTrafficDistribution is on");

@@ -211,7 +211,8 @@ fn own_source(spec: &At<'_>, field: &str, source: &At<'_>, c: &mut Check) {
 }
 
 /// Each secret that a driver gets is validated in the same way.
-const SECRETS_OF_DRIVERS_ARE_VALIDATED_ALIKE: Behavior = Behavior::since_about(25, "between 1.20 and 1.36");
+const SECRETS_OF_DRIVERS_ARE_VALIDATED_ALIKE: Behavior =
+    Behavior::since(25, 0, "validateCSIPersistentVolumeSource of 1.25");
 /// A claim without a class may get one.
 const CLAIMS_GET_CLASSES: Behavior =
     Behavior::since(26, 0, "the feature gate RetroactiveDefaultStorageClass is on");
@@ -409,7 +410,11 @@ pub(super) fn claim_spec(spec: &At<'_>, c: &mut Check) {
             let kind = source.get("kind");
             let group = source.get("apiGroup");
             if group.text().is_empty() && kind.text() != "PersistentVolumeClaim" {
-                source.invalid_as(c, &quoted(kind.text()), "");
+                let problem = match c.since(26) {
+                    true => "must be 'PersistentVolumeClaim' when referencing the default apiGroup",
+                    false => "",
+                };
+                source.invalid_as(c, &quoted(kind.text()), problem);
             }
             if !group.text().is_empty() && c.version.has(GROUPS_OF_SOURCES_ARE_VALIDATED) {
                 group.subdomain(c);
@@ -420,7 +425,7 @@ pub(super) fn claim_spec(spec: &At<'_>, c: &mut Check) {
 }
 
 /// The API group of a data source is a subdomain.
-const GROUPS_OF_SOURCES_ARE_VALIDATED: Behavior = Behavior::since_about(31, "between 1.20 and 1.36");
+const GROUPS_OF_SOURCES_ARE_VALIDATED: Behavior = Behavior::since(29, 0, "validateDataSource of 1.29");
 
 /// `ValidatePersistentVolumeClaimUpdate`, except `ValidatePersistentVolumeClaim`.
 pub(super) fn claim_updated(body: &Object, old: &Object, c: &mut Check) {

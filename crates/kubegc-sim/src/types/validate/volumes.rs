@@ -484,7 +484,8 @@ fn projected(source: &At<'_>, c: &mut Check) {
             }
         }
         if count > 1 {
-            part.forbidden(c, "may not specify more than 1 volume type");
+            let per = if c.since(31) { " per source" } else { "" };
+            part.forbidden(c, &format!("may not specify more than 1 volume type{per}"));
         }
     }
 }

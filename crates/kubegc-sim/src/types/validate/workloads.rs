@@ -205,11 +205,12 @@ pub(super) fn replica_set(body: &Object, c: &mut Check) {
 }
 
 /// The templates of pods and claims of StatefulSets are validated.
-const TEMPLATES_ARE_VALIDATED: Behavior = Behavior::since_about(34, "kubernetes #131790 and #132212");
+const TEMPLATES_ARE_VALIDATED: Behavior = Behavior::since(34, 0, "kubernetes #131790 and #132212");
 /// Updates of StatefulSets are validated like new ones, not only as changes.
-const UPDATES_ARE_VALIDATED: Behavior = Behavior::since_about(27, "kubernetes #114172");
+const UPDATES_ARE_VALIDATED: Behavior = Behavior::since(27, 0, "kubernetes #114172");
 /// Disks that only one node can write may be in the templates of many pods.
-const DISKS_ARE_NOT_VALIDATED: Behavior = Behavior::since_about(30, "between 1.20 and 1.36");
+const DISKS_ARE_NOT_VALIDATED: Behavior =
+    Behavior::since(31, 0, "ValidatePodTemplateSpecForReplicaSet of 1.31");
 
 /// What the validation of a StatefulSet leaves out.
 #[derive(Clone, Copy, Default)]
@@ -240,8 +241,7 @@ fn stateful_set_spec(spec: &At<'_>, skipped: Skipped, c: &mut Check) {
             policy.unsupported(c, &["Retain", "Delete"]);
         }
     }
-    let checks_fixed = !skipped.immutable && c.version.has(TEMPLATES_ARE_VALIDATED);
-    if checks_fixed {
+    if !skipped.immutable && c.version.has(TEMPLATES_ARE_VALIDATED) {
         for claim in spec.get("volumeClaimTemplates").items() {
             super::storage::claim_spec(&claim.get("spec"), c);
         }
@@ -252,7 +252,7 @@ fn stateful_set_spec(spec: &At<'_>, skipped: Skipped, c: &mut Check) {
     }
     spec.get("ordinals").get("start").not_negative(c);
     let service = spec.get("serviceName");
-    if checks_fixed && !service.text().is_empty() {
+    if !skipped.immutable && c.since(33) && !service.text().is_empty() {
         service.label(c);
     }
     required_selector(spec, "statefulset", c);
@@ -345,7 +345,7 @@ pub(super) fn stateful_set_updated(body: &Object, old: &Object, c: &mut Check) {
     if c.since(27) {
         mutable.extend(["persistentVolumeClaimRetentionPolicy", "ordinals"]);
     }
-    if c.since(32) {
+    if c.since(33) {
         mutable.push("revisionHistoryLimit");
     }
     let spec = At::root(body, "spec");
@@ -376,7 +376,7 @@ pub(super) fn stateful_set_updated(body: &Object, old: &Object, c: &mut Check) {
             23..26 => {
                 "'replicas', 'template', 'updateStrategy', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds'"
             }
-            26..32 => {
+            26..33 => {
                 "'replicas', 'ordinals', 'template', 'updateStrategy', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds'"
             }
             _ => {
@@ -583,7 +583,7 @@ pub(super) fn status(kind: &str, body: &Object, old: &Object, c: &mut Check) {
     if shares.contains(&"availableReplicas") {
         let ready = status.get("readyReplicas").number();
         let problem = match kind {
-            "StatefulSet" => "cannot be greater than status.readyReplicas",
+            "StatefulSet" if c.since(25) => "cannot be greater than status.readyReplicas",
             _ => "cannot be greater than readyReplicas",
         };
         exceeds("availableReplicas", ready, problem, c);
