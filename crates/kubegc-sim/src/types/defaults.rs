@@ -444,7 +444,7 @@ fn service(spec: &mut Object, version: KubernetesVersion) {
 /// Whether a service has a policy for the traffic from outside of the cluster.
 pub(super) fn is_reached_from_outside(spec: &Object, version: KubernetesVersion) -> bool {
     /// Before, external addresses of services did not count.
-    const EXTERNAL_ADDRESSES_COUNT: Behavior = Behavior::since_about(27, "between 1.20 and 1.36");
+    const EXTERNAL_ADDRESSES_COUNT: Behavior = Behavior::since(29, 0, "SetDefaults_Service of 1.29");
     match text(spec, "type") {
         "NodePort" | "LoadBalancer" => true,
         "ClusterIP" => !is_empty(spec, "externalIPs") && version.has(EXTERNAL_ADDRESSES_COUNT),

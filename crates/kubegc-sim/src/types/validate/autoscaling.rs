@@ -21,11 +21,15 @@ pub(super) fn autoscaler(body: &Object, old: Option<&Object>, c: &mut Check) {
     if min.is_set() && min.number() < bound {
         min.invalid(c, &format!("must be greater than or equal to {bound}"));
     }
-    let says_required = c.since(33) && max.number() == 0;
+    let says_required = c.since(36) && max.number() == 0;
     if says_required {
         max.required(c, "must be set and greater than 0");
     } else if max.number() < 1 {
-        max.invalid_as(c, &max.number().to_string(), "must be greater than 0");
+        let problem = match c.since(36) {
+            true => "must be greater than or equal to 1",
+            false => "must be greater than 0",
+        };
+        max.invalid_as(c, &max.number().to_string(), problem);
     }
     if min.is_set() && max.number() < min.number() {
         max.invalid_as(
@@ -45,7 +49,7 @@ pub(super) fn autoscaler(body: &Object, old: Option<&Object>, c: &mut Check) {
     });
     let version = target.get("apiVersion");
     // Only Services have no group, and they cannot be scaled.
-    if c.since(33) && !version.text().contains('/') && before.as_deref() != Some(version.text()) {
+    if c.since(34) && !version.text().contains('/') && before.as_deref() != Some(version.text()) {
         version.invalid_as(
             c,
             &crate::status::quoted(version.text()),

@@ -396,7 +396,11 @@ pub(super) fn finished_job(new: &At<'_>, old: &At<'_>, c: &mut Check) {
     }
     let is_before = start.is_set() && completion.is_set() && completion.text() < start.text();
     if (differs("startTime") || differs("completionTime")) && is_before {
-        completion.invalid(c, "completionTime cannot be set before startTime");
+        let problem = match c.since(34) {
+            true => "must be equal to or after `startTime`",
+            false => "completionTime cannot be set before startTime",
+        };
+        completion.invalid(c, problem);
     }
     if (failed != had_failed || to_fail != was_to_fail) && failed && !to_fail {
         let problem = "cannot set Failed=True condition without the FailureTarget=true condition";
@@ -412,6 +416,14 @@ pub(super) fn finished_job(new: &At<'_>, old: &At<'_>, c: &mut Check) {
     }
     if (ended != had_ended || differs("startTime")) && ended && !start.is_set() {
         start.required(c, "startTime is required for finished job");
+    }
+    let (active, ready) = (new.get("active").number(), new.get("ready"));
+    if ended && !had_ended && new.get("terminating").number() > 0 {
+        let terminating = new.get("terminating");
+        terminating.invalid(c, "terminating>0 is invalid for finished job");
+    }
+    if (differs("ready") || differs("active")) && ready.is_set() && ready.number() > active {
+        ready.invalid(c, "cannot set more ready pods than active");
     }
     if to_complete && failed {
         let problem = "cannot set SuccessCriteriaMet=True and Failed=true conditions";
@@ -429,6 +441,38 @@ pub(super) fn finished_job(new: &At<'_>, old: &At<'_>, c: &mut Check) {
         if was && !is {
             let problem = format!("cannot disable the terminal {kind}=True condition");
             conditions.invalid_as(c, "", &problem);
+        }
+    }
+}
+
+/// Counts and times of the status of a job that do not go back.
+pub(super) fn status_updated(spec: &At<'_>, new: &At<'_>, old: &At<'_>, c: &mut Check) {
+    // Jobs that may be scaled down lose successes.
+    let is_elastic = spec.get("completionMode").text() == "Indexed"
+        && spec.get("completions").value == spec.get("parallelism").value;
+    for (key, problem) in [
+        ("failed", "cannot decrease the failed counter"),
+        ("succeeded", "cannot decrease the succeeded counter"),
+    ] {
+        let count = new.get(key);
+        let may_decrease = key == "succeeded" && is_elastic;
+        if count.number() < old.get(key).number() && !may_decrease {
+            count.invalid_as(c, &count.number().to_string(), problem);
+        }
+    }
+    let (completion, completed) = (new.get("completionTime"), old.get("completionTime"));
+    if completion.is_set() && completed.is_set() && completion.value != completed.value {
+        let problem = match c.since(34) {
+            true => "field is immutable",
+            false => "completionTime cannot be mutated",
+        };
+        completion.invalid(c, problem);
+    }
+    let (start, started) = (new.get("startTime"), old.get("startTime"));
+    if started.is_set() && start.value != started.value && !spec.get("suspend").flag() {
+        match c.since(36) {
+            true => start.invalid(c, "field is immutable for unsuspended job once set"),
+            false => start.required(c, "startTime cannot be removed for unsuspended job"),
         }
     }
 }

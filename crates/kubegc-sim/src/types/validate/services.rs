@@ -179,7 +179,11 @@ fn external_policy(spec: &At<'_>, c: &mut Check) {
     let (policy, health) = (spec.get("externalTrafficPolicy"), spec.get("healthCheckNodePort"));
     if !fields.is_some_and(|fields| is_reached_from_outside(fields, c.version)) {
         if !policy.text().is_empty() {
-            policy.invalid(c, "may only be set for externally-accessible services");
+            let problem = match c.since(29) {
+                true => "may only be set for externally-accessible services",
+                false => "may only be set when `type` is 'NodePort' or 'LoadBalancer'",
+            };
+            policy.invalid(c, problem);
         }
     } else {
         policy.one_of(c, &["Cluster", "Local"]);

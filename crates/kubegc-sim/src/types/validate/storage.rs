@@ -515,7 +515,7 @@ pub(super) fn class(body: &Object, c: &mut Check) {
     } else {
         let name = provisioner.text().to_lowercase();
         let problems = formats::qualified_name(c.version, &name);
-        let shown = if c.since(33) { &name } else { provisioner.text() };
+        let shown = if c.since(23) { &name } else { provisioner.text() };
         for problem in problems {
             provisioner.invalid_as(c, &quoted(shown), &problem);
         }
@@ -615,7 +615,7 @@ pub(super) fn class_updated(body: &Object, old: &Object, c: &mut Check) {
     for key in ["parameters", "provisioner", "reclaimPolicy"] {
         if body.get(key) != old.get(key) {
             let field = At::root(body, key);
-            match c.since(34) {
+            match c.since(36) {
                 true => field.invalid(c, "field is immutable"),
                 false => field.forbidden(c, &format!("updates to {key} are forbidden.")),
             }
@@ -683,20 +683,20 @@ pub(super) fn driver_updated(body: &Object, old: &Object, c: &mut Check) {
         }
         return;
     }
-    for (key, shown, since) in [
-        ("attachRequired", "attachedRequired", 0),
-        ("fsGroupPolicy", "fsGroupPolicy", 0),
-        // Mutable since 1.29.
-        (
-            "podInfoOnMount",
-            "podInfoOnMount",
-            if c.since(29) { u16::MAX } else { 0 },
-        ),
-        ("volumeLifecycleModes", "volumeLifecycleModes", 0),
-        ("storageCapacity", "storageCapacity", 0),
+    for (key, shown) in [
+        ("attachRequired", "attachedRequired"),
+        ("fsGroupPolicy", "fsGroupPolicy"),
+        ("podInfoOnMount", "podInfoOnMount"),
+        ("volumeLifecycleModes", "volumeLifecycleModes"),
+        ("storageCapacity", "storageCapacity"),
     ] {
+        let may_change = match key {
+            "fsGroupPolicy" | "podInfoOnMount" => c.since(30),
+            "storageCapacity" => c.since(23),
+            _ => false,
+        };
         let (new, old) = (spec.get(key), old.get(key));
-        if c.since(since) && new.value != old.value {
+        if !may_change && new.value != old.value {
             let shown_value = match key {
                 "volumeLifecycleModes" => {
                     go_syntax::value(c.version, new.value, "[]storage.VolumeLifecycleMode")

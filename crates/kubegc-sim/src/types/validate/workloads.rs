@@ -546,15 +546,9 @@ pub(super) fn status(kind: &str, body: &Object, old: &Object, c: &mut Check) {
     for key in numbers {
         status.get(key).not_negative(c);
     }
-    if kind == "Job" && c.since(31) {
-        let (start, before) = (status.get("startTime"), At::root(old, "status").get("startTime"));
-        let is_suspended = At::root(body, "spec").get("suspend").flag();
-        if before.is_set() && start.value != before.value && !is_suspended {
-            start.invalid(c, "field is immutable for unsuspended job once set");
-        }
-    }
     if kind == "Job" && c.since(32) {
         jobs::finished_job(&status, &At::root(old, "status"), c);
+        jobs::status_updated(&At::root(body, "spec"), &status, &At::root(old, "status"), c);
     }
     let shares: &[&str] = match kind {
         "Deployment" => &["updatedReplicas", "readyReplicas", "availableReplicas"],
@@ -607,8 +601,14 @@ pub(super) fn pod_template(body: &Object, c: &mut Check) {
 /// `ValidateControllerRevision`.
 pub(super) fn controller_revision(body: &Object, c: &mut Check) {
     let data = At::root(body, "data");
+    let revision = At::root(body, "revision");
+    if c.since(31) {
+        revision.not_negative(c);
+    }
     if !data.is_set() {
         data.required(c, "data is mandatory");
     }
-    At::root(body, "revision").not_negative(c);
+    if !c.since(31) {
+        revision.not_negative(c);
+    }
 }
