@@ -91,14 +91,15 @@ pub(super) fn secret(body: &Object, c: &mut Check) {
         "kubernetes.io/dockercfg" => docker_config(&data, ".dockercfg", c),
         "kubernetes.io/dockerconfigjson" => docker_config(&data, ".dockerconfigjson", c),
         "kubernetes.io/basic-auth" => {
-            let named = At::root(body, "data[%s]");
+            let named = At::root(body, if c.since(24) { "data" } else { "data[%s]" });
             if !data.key("username").is_set() && !data.key("password").is_set() {
                 named.key("username").required(c, "");
                 named.key("password").required(c, "");
             }
         }
         "kubernetes.io/ssh-auth" if data.key("ssh-privatekey").text().is_empty() => {
-            At::root(body, "data[%s]").key("ssh-privatekey").required(c, "");
+            let named = At::root(body, if c.since(24) { "data" } else { "data[%s]" });
+            named.key("ssh-privatekey").required(c, "");
         }
         "kubernetes.io/tls" => {
             required("tls.crt", c);

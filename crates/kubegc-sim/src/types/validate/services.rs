@@ -262,7 +262,11 @@ fn cluster_addresses(spec: &At<'_>, c: &mut Check) {
     }
     if single.text().is_empty() {
         if !all.is_empty() {
-            all.invalid_typed(c, "[]string", "must be empty when clusterIP is empty");
+            let problem = match c.since(23) {
+                true => "must be empty when `clusterIP` is not specified",
+                false => "must be empty when clusterIP is empty",
+            };
+            all.invalid_typed(c, "[]string", problem);
         }
     } else if all.is_empty() {
         all.required(c, "");
@@ -271,7 +275,14 @@ fn cluster_addresses(spec: &At<'_>, c: &mut Check) {
         .next()
         .is_none_or(|first| first.text() != single.text())
     {
-        all.invalid_typed(c, "[]string", "element [0] must match clusterIP");
+        let problem = match c.since(23) {
+            true => "first value must match `clusterIP`",
+            false => "element [0] must match clusterIP",
+        };
+        all.invalid_typed(c, "[]string", problem);
+    }
+    if c.since(21) {
+        families(spec, c);
     }
     let mut has_invalid = false;
     for (index, address) in all.items().enumerate() {
@@ -303,6 +314,24 @@ fn cluster_addresses(spec: &At<'_>, c: &mut Check) {
             "[]string",
             "may specify no more than one IP for each IP family",
         );
+    }
+}
+
+fn families(spec: &At<'_>, c: &mut Check) {
+    const POLICIES: [&str; 3] = ["PreferDualStack", "RequireDualStack", "SingleStack"];
+    let mut seen: Vec<&str> = Vec::new();
+    for family in spec.get("ipFamilies").items() {
+        if !matches!(family.text(), "IPv4" | "IPv6") {
+            family.unsupported(c, &["IPv4", "IPv6"]);
+        }
+        if seen.contains(&family.text()) {
+            family.duplicate(c);
+        }
+        seen.push(family.text());
+    }
+    let policy = spec.get("ipFamilyPolicy");
+    if policy.is_set() && !POLICIES.contains(&policy.text()) {
+        policy.unsupported(c, &POLICIES);
     }
 }
 
@@ -425,8 +454,14 @@ fn addresses_updated(spec: &At<'_>, old: &At<'_>, c: &mut Check) {
         path(0).invalid_as(c, &shown, CHANGED);
     }
     if old.len() > 1 && new.len() == 1 && spec.get("ipFamilyPolicy").text() != "SingleStack" {
-        let problem = "`ipFamilyPolicy` must be set to 'SingleStack' when releasing the secondary clusterIP";
-        path(0).invalid_as(c, &shown, problem);
+        if c.since(23) {
+            let problem = "must be set to 'SingleStack' when releasing the secondary clusterIP";
+            spec.get("ipFamilyPolicy").invalid(c, problem);
+        } else {
+            let problem =
+                "`ipFamilyPolicy` must be set to 'SingleStack' when releasing the secondary clusterIP";
+            path(0).invalid_as(c, &shown, problem);
+        }
     }
 }
 
@@ -459,7 +494,7 @@ fn ordinary_ip(at: &At<'_>, c: &mut Check) {
         return;
     };
     let both = |ipv4: &str, ipv6: &str, c: &Check| {
-        if c.since(21) {
+        if c.since(23) {
             format!("{ipv4}, {ipv6}")
         } else {
             ipv4.to_owned()
@@ -473,7 +508,7 @@ fn ordinary_ip(at: &At<'_>, c: &mut Check) {
         ),
     };
     if ip.is_unspecified() {
-        let text = if c.since(21) { at.text() } else { "0.0.0.0" };
+        let text = if c.since(23) { at.text() } else { "0.0.0.0" };
         at.invalid(c, &format!("may not be unspecified ({text})"));
     }
     if ip.is_loopback() {
