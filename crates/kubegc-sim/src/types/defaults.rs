@@ -265,6 +265,14 @@ fn dependent(object: &mut Object, name: &str, variant: &str, version: Kubernetes
             };
             object.insert("imagePullPolicy".to_owned(), policy.into());
         }
+        "ImageVolumeSource" if text(object, "pullPolicy").is_empty() => {
+            let reference = text(object, "reference");
+            let policy = match !reference.is_empty() && is_latest(reference) {
+                true => "Always",
+                false => "IfNotPresent",
+            };
+            object.insert("pullPolicy".to_owned(), policy.into());
+        }
         "Service" if version.has(ADDRESSES_HAVE_MODES) => default_modes(object),
         "ServiceSpec" => service(object, version),
         "ServicePort" => {

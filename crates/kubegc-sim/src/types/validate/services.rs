@@ -138,6 +138,41 @@ pub(super) fn service(body: &Object, c: &mut Check) {
     if distribution.is_set() && !supported.contains(&distribution.text()) {
         distribution.unsupported(c, supported);
     }
+    if c.causes.is_empty() && c.since(23) && kind.text() != "ExternalName" {
+        stacks(&spec, c);
+    }
+}
+
+/// What a cluster with IPv4 only cannot give to a service.
+///
+/// # Upstream
+/// `initIPFamilyFields` in
+/// [`alloc.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/registry/core/service/storage/alloc.go).
+fn stacks(spec: &At<'_>, c: &mut Check) {
+    let (policy, families) = (spec.get("ipFamilyPolicy"), spec.get("ipFamilies"));
+    if policy.text() == "SingleStack" {
+        for (list, items) in [
+            (spec.get("clusterIPs"), "cluster IPs"),
+            (families.clone(), "IP families"),
+        ] {
+            if list.len() == 2 {
+                let problem = format!(
+                    "must be 'RequireDualStack' or 'PreferDualStack' when multiple {items} are specified"
+                );
+                policy.invalid(c, &problem);
+            }
+        }
+    }
+    let may_have_any = is_headless(spec, c) && spec.get("selector").is_empty();
+    if may_have_any || !c.causes.is_empty() {
+        return;
+    }
+    if policy.text() == "RequireDualStack" {
+        policy.invalid(c, "this cluster is not configured for dual-stack services");
+    }
+    for family in families.items().filter(|family| family.text() != "IPv4") {
+        family.invalid(c, "not configured on this cluster");
+    }
 }
 
 /// The annotations that ask for traffic within a zone agree.

@@ -7,12 +7,12 @@ use kubegc_core::Quantity;
 use serde_json::Value;
 
 use super::super::field::{At, Check};
-use super::references;
+use super::{references, storage::claim_spec};
 
 /// The sources, in the order of their validation: the field, the name in paths, the name where there are
 /// several, and the required fields.
 type Source = (&'static str, &'static str, &'static str, &'static [&'static str]);
-const SOURCES: [Source; 28] = [
+const SOURCES: [Source; 30] = [
     ("emptyDir", "emptyDir", "emptyDir", &[]),
     ("hostPath", "hostPath", "hostPath", &["path"]),
     ("gitRepo", "gitRepo", "gitRepo", &["repository"]),
@@ -76,6 +76,8 @@ const SOURCES: [Source; 28] = [
         &["gateway", "system", "volumeName"],
     ),
     ("csi", "csi", "csi", &[]),
+    ("ephemeral", "ephemeral", "ephemeral", &["volumeClaimTemplate"]),
+    ("image", "image", "image", &["reference"]),
 ];
 
 /// The valid volumes of a pod, by name.
@@ -180,6 +182,15 @@ fn specific(volume: &At<'_>, field: &str, source: &At<'_>, c: &mut Check) {
         "azureDisk" => azure_disk(source, c),
         "projected" => projected(source, c),
         "csi" => csi(source, c),
+        "ephemeral" => {
+            let template = source.get("volumeClaimTemplate");
+            if template.is_set() {
+                claim_spec(&template.get("spec"), c);
+            }
+        }
+        "image" => source
+            .get("pullPolicy")
+            .one_of(c, &["Always", "IfNotPresent", "Never"]),
         _ => {}
     }
 }
