@@ -8,7 +8,6 @@ mod apply_lists;
 mod apply_properties;
 mod apply_tracking;
 mod beta_definitions;
-#[cfg(feature = "cel")]
 mod cel;
 mod crd;
 mod create;
@@ -17,6 +16,7 @@ mod delete_pods;
 mod faults;
 mod fields;
 mod hooks;
+mod kinds_releases;
 mod namespaces;
 mod patch;
 mod policies;
@@ -31,3 +31,4 @@ mod update;
 mod versions;
 mod watch;
 mod world;
+#[cfg(feature = "cel")]

@@ -498,12 +498,12 @@ pub(super) fn claim_updated(body: &Object, old: &Object, c: &mut Check) {
     pinned_at(&spec, &old_spec, "volumeMode", body, "string", c);
     let name = spec.get("volumeAttributesClassName");
     let applied = At::root(old, "status").get("currentVolumeAttributesClassName");
-    let is_unset = !name.is_set() && old_spec.get("volumeAttributesClassName").is_set();
-    if changes_attributes && applied.is_set() && is_unset {
-        name.forbidden(
-            c,
-            "update to nil is forbidden when status.currentVolumeAttributesClassName is not nil",
-        );
+    let differs = name.value != old_spec.get("volumeAttributesClassName").value;
+    if changes_attributes && applied.is_set() && differs && name.text().is_empty() {
+        let to = if name.is_set() { "empty string" } else { "nil" };
+        let problem =
+            format!("update to {to} is forbidden when status.currentVolumeAttributesClassName is not nil");
+        name.forbidden(c, &problem);
     }
 }
 
