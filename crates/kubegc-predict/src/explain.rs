@@ -184,9 +184,8 @@ impl Forecast {
         };
         // The removal of a finalizer only ends a deletion.
         let began = self.timeline.iter().position(|step| {
-            let affects = |change: &Change| {
-                change.object.uid == object.uid && change.outcome != Outcome::Changed
-            };
+            let affects =
+                |change: &Change| change.object.uid == object.uid && change.outcome != Outcome::Changed;
             step.is_delete() && step.changes.iter().any(affects)
         });
         began

@@ -45,7 +45,8 @@ impl Failures {
         let counts = counts(job, ended);
         let [succeeded, failed] = [0, 1].map(|at| counts[at].saturating_sub(self.counted[at]));
         self.counted = counts;
-        let (successes, failures): (Vec<_>, Vec<_>) = ended.iter().copied().partition(|pod| has_succeeded(pod));
+        let (successes, failures): (Vec<_>, Vec<_>) =
+            ended.iter().copied().partition(|pod| has_succeeded(pod));
         let mut added = u32::try_from(failed).unwrap_or(u32::MAX);
         if succeeded > 0 {
             (self.number, self.last) = (0, None);

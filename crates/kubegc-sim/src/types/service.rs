@@ -37,7 +37,8 @@ const DRY_RUN_PORT: i64 = 32_769;
 const FAMILIES_ARE_SHOWN: Behavior = Behavior::since(21, 0, "the feature gate IPv6DualStack is on");
 
 /// Policies for traffic are validated with the service, not after the allocation of its addresses.
-pub(super) const POLICIES_ARE_VALIDATED_FIRST: Behavior = Behavior::since_about(23, "ValidateService of 1.23");
+pub(super) const POLICIES_ARE_VALIDATED_FIRST: Behavior =
+    Behavior::since_about(23, "ValidateService of 1.23");
 
 /// Addresses of load balancers say how traffic arrives.
 pub(super) const ADDRESSES_HAVE_MODES: Behavior =

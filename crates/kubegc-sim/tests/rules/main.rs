@@ -8,6 +8,7 @@ mod apply_lists;
 mod apply_properties;
 mod apply_tracking;
 mod beta_definitions;
+#[cfg(feature = "cel")]
 mod cel;
 mod crd;
 mod create;
@@ -31,4 +32,3 @@ mod update;
 mod versions;
 mod watch;
 mod world;
-#[cfg(feature = "cel")]

@@ -252,7 +252,8 @@ fn references(list: &At<'_>, names: &BTreeSet<String>, c: &mut Check) {
     for name in list.items() {
         let segments: Vec<&str> = name.text().split('/').collect();
         if segments.len() <= 2 {
-            for problem in segments.iter().flat_map(|part| formats::label(c.version, part)) {
+            let version = c.version;
+            for problem in segments.iter().flat_map(|part| formats::label(version, part)) {
                 name.invalid_as(c, &name.shown(), &problem);
             }
         }

@@ -89,9 +89,7 @@ impl Engine<'_> {
         match checked {
             Err(problem) => Some(format!("compilation failed: {problem}")),
             Ok(Ty::Bool | Ty::Dyn) => None,
-            Ok(other) => Some(format!(
-                "must evaluate to bool or the unknown type, not {other}"
-            )),
+            Ok(other) => Some(format!("must evaluate to bool or the unknown type, not {other}")),
         }
     }
 }
