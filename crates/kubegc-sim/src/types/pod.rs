@@ -15,7 +15,7 @@ type Object = Map<String, Value>;
 /// The profiles of AppArmor are fields; the annotations that they replace are copied.
 const PROFILES_ARE_FIELDS: Behavior = Behavior::since(30, 0, "the feature gate AppArmorFields is on");
 /// Fields with profiles are no longer copied to annotations.
-const PROFILES_ARE_ONLY_FIELDS: Behavior = Behavior::since_about(34, "between 1.30 and 1.36");
+const PROFILES_ARE_ONLY_FIELDS: Behavior = Behavior::since(34, 0, "podStrategy of 1.34");
 /// The labels that an affinity names by their keys become a part of its selector.
 const AFFINITIES_NAME_LABELS: Behavior =
     Behavior::since(31, 0, "the feature gate MatchLabelKeysInPodAffinity is on");
@@ -26,7 +26,7 @@ const CONSTRAINTS_NAME_LABELS: Behavior = Behavior::since(
     "the feature gate MatchLabelKeysInPodTopologySpreadSelectorMerge is on",
 );
 /// The quality of service of a pod never changes.
-pub(super) const QUALITY_IS_PINNED: Behavior = Behavior::since_about(32, "between 1.20 and 1.36");
+pub(super) const QUALITY_IS_PINNED: Behavior = Behavior::since(32, 0, "ValidatePodStatusUpdate of 1.32");
 
 fn spec_mut(pod: &mut StoredObject) -> Option<&mut Object> {
     object_mut(pod.body_mut(), "spec")

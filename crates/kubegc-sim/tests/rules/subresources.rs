@@ -17,9 +17,9 @@ fn a_kind_has_the_subresources_that_discovery_shows() {
         ("1.20.2", "ConfigMap", ""),
         ("1.22.0", "Pod", "binding eviction status"),
         ("1.23.0", "Pod", "binding ephemeralcontainers eviction status"),
-        ("1.31.0", "Pod", "binding ephemeralcontainers eviction status"),
+        ("1.32.0", "Pod", "binding ephemeralcontainers eviction status"),
         (
-            "1.32.0",
+            "1.33.0",
             "Pod",
             "binding ephemeralcontainers eviction resize status",
         ),

@@ -15,7 +15,7 @@ use crate::{
 /// Ephemeral containers are written as a part of the pod.
 const EPHEMERAL_CONTAINERS: Behavior = Behavior::since(23, 0, "kubernetes #101034");
 /// Pods are resized through a subresource.
-const RESIZE: Behavior = Behavior::since(32, 0, "kubernetes #128266");
+const RESIZE: Behavior = Behavior::since(33, 0, "the feature gate InPlacePodVerticalScaling is on");
 /// `policy/v1` has evictions.
 const EVICTIONS_ARE_STABLE: Behavior = Behavior::since(22, 0, "kubernetes #100724");
 

@@ -145,7 +145,7 @@ fn count_of_indexes(text: &str, completions: i64) -> Result<i64, String> {
     if text.is_empty() {
         return Ok(0);
     }
-    let (mut total, mut last) = (0, None);
+    let (mut total, mut last): (i64, Option<i64>) = (0, None);
     for part in text.split(',') {
         let limits: Vec<&str> = part.split('-').collect();
         let numbers = match limits.as_slice() {

@@ -90,7 +90,7 @@ pub(crate) fn updated(
             changed(resource, &body, &old_body, &mut c);
             whole(resource, new, &body, Some(&old_body), &mut c);
             let twice = CHECKED_TWICE.iter().find(|(kind, _)| *kind == &*resource.kind);
-            if twice.is_some_and(|(_, once)| !version.has(*once)) {
+            if twice.is_some_and(|(_, once)| once.is_none_or(|once| !version.has(once))) {
                 whole(resource, new, &body, Some(&old_body), &mut c);
             }
         }
@@ -105,21 +105,23 @@ pub(crate) fn updated(
 }
 
 /// The kinds whose strategies and update validation both validate the whole object, so that problems are
-/// reported twice, and since when they do not.
-const CHECKED_TWICE: [(&str, Behavior); 12] = [
-    ("CSINode", behavior::STORAGE_IS_VALIDATED_ONCE),
-    ("ClusterRole", behavior::ROLES_ARE_VALIDATED_ONCE),
-    ("ClusterRoleBinding", behavior::ROLES_ARE_VALIDATED_ONCE),
-    ("DaemonSet", behavior::DAEMON_SETS_ARE_VALIDATED_ONCE),
-    ("NetworkPolicy", behavior::OTHERS_ARE_VALIDATED_ONCE),
-    ("PersistentVolume", behavior::STORAGE_IS_VALIDATED_ONCE),
-    ("PersistentVolumeClaim", behavior::STORAGE_IS_VALIDATED_ONCE),
-    ("ReplicaSet", behavior::OTHERS_ARE_VALIDATED_ONCE),
-    ("ReplicationController", behavior::OTHERS_ARE_VALIDATED_ONCE),
-    ("Role", behavior::ROLES_ARE_VALIDATED_ONCE),
-    ("RoleBinding", behavior::ROLES_ARE_VALIDATED_ONCE),
-    ("VolumeAttachment", behavior::STORAGE_IS_VALIDATED_ONCE),
+/// reported twice, and since when they do not, if ever.
+const CHECKED_TWICE: [(&str, Option<Behavior>); 12] = [
+    ("CSINode", Some(POLICIES_ARE_VALIDATED_ONCE)),
+    ("ClusterRole", Some(behavior::ROLES_ARE_VALIDATED_ONCE)),
+    ("ClusterRoleBinding", Some(behavior::ROLES_ARE_VALIDATED_ONCE)),
+    ("DaemonSet", Some(behavior::DAEMON_SETS_ARE_VALIDATED_ONCE)),
+    ("NetworkPolicy", Some(POLICIES_ARE_VALIDATED_ONCE)),
+    ("PersistentVolume", None),
+    ("PersistentVolumeClaim", Some(behavior::STORAGE_IS_VALIDATED_ONCE)),
+    ("ReplicaSet", Some(behavior::DAEMON_SETS_ARE_VALIDATED_ONCE)),
+    ("ReplicationController", Some(behavior::STORAGE_IS_VALIDATED_ONCE)),
+    ("Role", Some(behavior::ROLES_ARE_VALIDATED_ONCE)),
+    ("RoleBinding", Some(behavior::ROLES_ARE_VALIDATED_ONCE)),
+    ("VolumeAttachment", Some(behavior::STORAGE_IS_VALIDATED_ONCE)),
 ];
+/// Updates of NetworkPolicies and CSINodes are validated once.
+const POLICIES_ARE_VALIDATED_ONCE: Behavior = Behavior::since(36, 0, "their strategies of 1.36");
 
 /// When the double validation of updates ended.
 pub(crate) mod behavior {
@@ -154,7 +156,6 @@ fn whole(resource: &ApiResource, object: &StoredObject, body: &Object, old: Opti
         "ResourceQuota" => cluster::quota(body, c),
         "Deployment" => workloads::deployment(body, c),
         "ReplicaSet" => workloads::replica_set(body, c),
-        // An update is validated only as a change.
         "StatefulSet" if old.is_none() => workloads::stateful_set(body, c),
         "DaemonSet" => workloads::daemon_set(body, c),
         "ControllerRevision" => workloads::controller_revision(body, c),
@@ -175,14 +176,14 @@ fn whole(resource: &ApiResource, object: &StoredObject, body: &Object, old: Opti
         "ClusterRole" => access::role(body, false, c),
         "RoleBinding" => access::binding(body, true, c),
         "ClusterRoleBinding" => access::binding(body, false, c),
-        "StorageClass" if old.is_none() => storage::class(body, c),
+        "StorageClass" => storage::class(body, c),
         "CSIDriver" if old.is_none() => storage::driver(body, c),
         "CSINode" => storage::node(body, c),
         "VolumeAttachment" => storage::attachment(body, c),
         "VolumeAttributesClass" if old.is_none() => storage::attributes_class(body, c),
         "PriorityClass" if old.is_none() => access::priority_class(object, body, c),
         "Lease" => cluster::lease(body, c),
-        "RuntimeClass" if old.is_none() => cluster::runtime_class(body, c),
+        "RuntimeClass" => cluster::runtime_class(body, c),
         "FlowSchema" => flow_control::schema(object, body, c),
         "PriorityLevelConfiguration" => flow_control::level(object, body, &resource.version, c),
         "ValidatingAdmissionPolicy" => admission_policies::validating(object, body, old, c),

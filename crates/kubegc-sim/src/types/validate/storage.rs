@@ -653,6 +653,10 @@ pub(super) fn driver(body: &Object, c: &mut Check) {
             mode.unsupported(c, &["Persistent", "Ephemeral"]);
         }
     }
+    let period = spec.get("nodeAllocatableUpdatePeriodSeconds");
+    if period.is_set() && period.number() < 10 {
+        period.invalid(c, "must be greater than or equal to 10 seconds");
+    }
 }
 
 fn tokens(at: &At<'_>, c: &mut Check) {
@@ -683,6 +687,9 @@ pub(super) fn driver_updated(body: &Object, old: &Object, c: &mut Check) {
         }
         return;
     }
+    if c.since(23) {
+        driver(body, c);
+    }
     for (key, shown) in [
         ("attachRequired", "attachedRequired"),
         ("fsGroupPolicy", "fsGroupPolicy"),
@@ -706,7 +713,9 @@ pub(super) fn driver_updated(body: &Object, old: &Object, c: &mut Check) {
             spec.get(shown).invalid_as(c, &shown_value, "field is immutable");
         }
     }
-    tokens(&spec.get("tokenRequests"), c);
+    if !c.since(30) {
+        tokens(&spec.get("tokenRequests"), c);
+    }
 }
 
 /// `ValidateCSINode`.

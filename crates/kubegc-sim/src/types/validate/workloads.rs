@@ -206,8 +206,6 @@ pub(super) fn replica_set(body: &Object, c: &mut Check) {
 
 /// The templates of pods and claims of StatefulSets are validated.
 const TEMPLATES_ARE_VALIDATED: Behavior = Behavior::since(34, 0, "kubernetes #131790 and #132212");
-/// Updates of StatefulSets are validated like new ones, not only as changes.
-const UPDATES_ARE_VALIDATED: Behavior = Behavior::since(27, 0, "kubernetes #114172");
 /// Disks that only one node can write may be in the templates of many pods.
 const DISKS_ARE_NOT_VALIDATED: Behavior =
     Behavior::since(31, 0, "ValidatePodTemplateSpecForReplicaSet of 1.31");
@@ -349,17 +347,15 @@ pub(super) fn stateful_set_updated(body: &Object, old: &Object, c: &mut Check) {
         mutable.push("revisionHistoryLimit");
     }
     let spec = At::root(body, "spec");
-    if c.version.has(UPDATES_ARE_VALIDATED) {
-        let mut skipped = Skipped {
-            immutable: true,
-            template: false,
-        };
-        // Templates that were invalid before may stay so.
-        let mut before = Check::new(c.version, None);
-        stateful_set_spec(&At::root(old, "spec"), skipped, &mut before);
-        skipped.template = !before.causes.is_empty();
-        stateful_set_spec(&spec, skipped, c);
-    }
+    let mut skipped = Skipped {
+        immutable: true,
+        template: false,
+    };
+    // Templates that were invalid before may stay so.
+    let mut before = Check::new(c.version, None);
+    stateful_set_spec(&At::root(old, "spec"), skipped, &mut before);
+    skipped.template = !before.causes.is_empty();
+    stateful_set_spec(&spec, skipped, c);
     let pinned = |body: &Object| {
         let mut spec = body
             .get("spec")
@@ -387,7 +383,7 @@ pub(super) fn stateful_set_updated(body: &Object, old: &Object, c: &mut Check) {
         let problem = format!("updates to statefulset spec for fields other than {fields} are forbidden");
         spec.forbidden(c, &problem);
     }
-    if !c.version.has(UPDATES_ARE_VALIDATED) {
+    if !c.since(25) {
         spec.get("replicas").not_negative(c);
     }
 }
