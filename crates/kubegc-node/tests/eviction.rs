@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kubegc_core::{FieldError, Kept, KubernetesVersion, Planner, Timestamp, node_facts::FileSystem};
+use kubegc_core::{FieldError, Kept, KubernetesVersion, Planner, node_facts::FileSystem};
 use kubegc_node::{
     EventKind, GoDuration, PolicySpec, Semantics,
     eviction::{
@@ -12,6 +12,8 @@ use kubegc_node::{
     },
 };
 use proptest::prelude::*;
+
+use crate::world::at;
 
 mod laws;
 mod run;
@@ -29,10 +31,6 @@ fn semantics(minor: u16) -> Semantics {
 fn with_gate(minor: u16, on: bool) -> Semantics {
     let version = KubernetesVersion::new(minor, 0).expect("a version that is known");
     Semantics::with_gates(version, &[("KubeletSeparateDiskGC".to_owned(), on)].into())
-}
-
-fn at(seconds: i64) -> Timestamp {
-    Timestamp::from_secs(seconds)
 }
 
 fn texts(entries: &[(&str, &str)]) -> BTreeMap<String, String> {

@@ -54,24 +54,13 @@ fn n2_40_an_unreadable_directory_stops_links_too_unless_it_need_not_be_read() {
 #[test]
 fn n2_40_the_text_of_an_unreadable_directory_per_version() {
     let error = RuntimeError::refused("denied");
-    for (version, text) in [
-        (
-            "1.20.2",
-            "failed to read podLogsRootDirectory \"/var/log/pods\": denied",
-        ),
-        (
-            "1.29.9",
-            "failed to read podLogsRootDirectory \"/var/log/pods\": denied",
-        ),
-        (
-            "1.30.0",
-            "failed to read podLogsDirectory \"/var/log/pods\": denied",
-        ),
-        (
-            "1.36.0",
-            "failed to read podLogsDirectory \"/var/log/pods\": denied",
-        ),
+    for (version, name) in [
+        ("1.20.2", "podLogsRootDirectory"),
+        ("1.29.9", "podLogsRootDirectory"),
+        ("1.30.0", "podLogsDirectory"),
+        ("1.36.0", "podLogsDirectory"),
     ] {
+        let text = format!("failed to read {name} \"/var/log/pods\": denied");
         assert_eq!(policy(version).unreadable_text("/var/log/pods", &error), text);
     }
 }
@@ -127,27 +116,28 @@ fn n2_47_the_status_decides_about_a_dangling_link() {
         ("1.29.9", Reason::NotExited(ContainerState::Created)),
         ("1.30.0", Reason::EmptyStatus),
     ] {
-        for (status, outcome) in [
-            (Err(RuntimeError::NotFound), Ok(LinkRemoval::NoStatus)),
-            (Err(RuntimeError::refused("busy")), Ok(LinkRemoval::NoStatus)),
-            (Err(RuntimeError::unknown("lost")), Ok(LinkRemoval::NoStatus)),
-            (Ok(None), Err(empty)),
-            (
-                status(ContainerState::Created),
-                Err(Reason::NotExited(ContainerState::Created)),
-            ),
-            (
-                status(ContainerState::Running),
-                Err(Reason::NotExited(ContainerState::Running)),
-            ),
-            (
-                status(ContainerState::Unknown),
-                Err(Reason::NotExited(ContainerState::Unknown)),
-            ),
-            (status(ContainerState::Exited), Ok(LinkRemoval::Exited)),
+        let policy = policy(version);
+        for error in [
+            RuntimeError::NotFound,
+            RuntimeError::refused("busy"),
+            RuntimeError::unknown("lost"),
         ] {
-            assert_eq!(policy(version).link(&status), outcome, "{version} {status:?}");
+            assert_eq!(policy.link(&Err(error)), Ok(LinkRemoval::NoStatus), "{version}");
         }
+        assert_eq!(policy.link(&Ok(None)), Err(empty), "{version}");
+        for state in [
+            ContainerState::Created,
+            ContainerState::Running,
+            ContainerState::Unknown,
+        ] {
+            assert_eq!(
+                policy.link(&status(state)),
+                Err(Reason::NotExited(state)),
+                "{version}"
+            );
+        }
+        let exited = policy.link(&status(ContainerState::Exited));
+        assert_eq!(exited, Ok(LinkRemoval::Exited), "{version}");
     }
 }
 
@@ -170,24 +160,15 @@ fn n2_49_links_are_named_as_the_kubelet_writes_them() {
     long.pod.name = "ä".repeat(150).into();
     let path = link_path(&long).expect("a path");
     assert_eq!(path, format!("/var/log/containers/{}.log", "ä".repeat(125)));
-    for broken in [
-        Container {
-            name: None,
-            ..web.clone()
-        },
-        Container {
-            name: Some("".into()),
-            ..web.clone()
-        },
-        Container {
-            name: Some("../x".into()),
-            ..web.clone()
-        },
-        Container {
-            pod: PodIdentity::default(),
-            ..web
-        },
-    ] {
+    let named = |name: Option<&str>| Container {
+        name: name.map(Into::into),
+        ..web.clone()
+    };
+    let nowhere = Container {
+        pod: PodIdentity::default(),
+        ..web.clone()
+    };
+    for broken in [named(None), named(Some("")), named(Some("../x")), nowhere] {
         assert_eq!(link_path(&broken), None);
     }
 }

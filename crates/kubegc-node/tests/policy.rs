@@ -5,15 +5,13 @@
 
 use kubegc_core::{KubernetesVersion, node_facts::FileSystem};
 use kubegc_fixtures::check_transcript;
-use kubegc_node::{GoDuration, Policy, PolicySpec, Semantics, container, image, schedule::Loop};
+use kubegc_node::{Policy, PolicySpec, Semantics, container, image, schedule::Loop};
 use proptest::prelude::*;
+
+use crate::world::seconds;
 
 fn version(minor: u16) -> KubernetesVersion {
     KubernetesVersion::new(minor, 0).expect("a version that is known")
-}
-
-fn seconds(seconds: i64) -> GoDuration {
-    GoDuration::from_secs(seconds)
 }
 
 /// Settings with these differences from upstream's defaults.

@@ -1,4 +1,4 @@
-//! Sandbox plans: missing listings, missing uids, and texts. The recordings contain the rules.
+//! Sandbox plans: missing listings, labels, and texts. The recordings contain the rules.
 
 use kubegc_core::{
     PlanOf, Planner, RuntimeError,
@@ -46,28 +46,19 @@ fn removed(plan: &PlanOf<EvictSandboxes>) -> Vec<&str> {
 
 #[test]
 fn n2_30_without_either_listing_nothing_is_removed() {
-    let failed = || Unlisted::Failed(RuntimeError::refused("no socket"));
     let whole = node(None, &[("a", NotReady, 1)], &[]);
-    for (broken, text) in [
-        (
-            Inventory {
-                containers: Err(failed()),
-                ..whole.clone()
-            },
-            "no socket",
-        ),
-        (
-            Inventory {
-                sandboxes: Err(failed()),
-                ..whole.clone()
-            },
-            "no socket",
-        ),
-    ] {
+    type Change = fn(&mut Inventory, Unlisted);
+    let changes: [Change; 2] = [
+        |node, failed| node.containers = Err(failed),
+        |node, failed| node.sandboxes = Err(failed),
+    ];
+    for change in changes {
+        let mut broken = whole.clone();
+        change(&mut broken, Unlisted::Failed(RuntimeError::refused("no socket")));
         let plan = policy().with_mode(Mode::Forced).plan(&broken, at(9));
         assert!(plan.actions.is_empty() && plan.kept.is_empty());
         assert_eq!(plan.findings.len(), 1);
-        assert_eq!(plan.findings[0].reason, Reason::Unlisted(text.into()));
+        assert_eq!(plan.findings[0].reason, Reason::Unlisted("no socket".into()));
     }
     assert_eq!(removed(&policy().plan(&whole, at(9))), ["a"]);
 }
@@ -91,53 +82,25 @@ fn n2_32_groups_have_the_uid_of_the_metadata() {
 }
 
 #[test]
-fn n2_38_sandboxes_without_a_uid_are_one_group_and_reported() {
-    let mut node = Inventory {
-        sandboxes: listed([sandbox("a", "", NotReady, 1), sandbox("b", "", NotReady, 2)]),
-        ..empty()
-    };
-    for (synced, expected) in [(true, &["a", "b"][..]), (false, &["a"])] {
-        node.pods.synced = synced;
-        let plan = policy().plan(&node, at(9));
-        assert_eq!(removed(&plan), expected);
-        let findings: Vec<_> = plan
-            .findings
-            .iter()
-            .map(|finding| finding.reason.to_string())
-            .collect();
-        assert_eq!(findings, ["its metadata has no pod uid"; 2]);
-    }
-}
-
-#[test]
 fn removal_reasons_have_texts_and_names() {
-    for (state, text) in [
+    for (state, name, text) in [
         (
             Some(PodState::DELETED),
-            "its pod is deleted and terminated, and it has no containers",
+            "PodEnded",
+            "its pod is deleted and terminated",
         ),
         (
             Some(PodState::ACTIVE),
-            "its pod has a newer sandbox, and it has no containers",
+            "Superseded",
+            "its pod has a newer sandbox",
         ),
-        (
-            None,
-            "its pod is unknown to the kubelet, and it has no containers",
-        ),
+        (None, "PodEnded", "its pod is unknown to the kubelet"),
     ] {
-        let plan = policy().plan(
-            &node(state, &[("a", NotReady, 1), ("b", NotReady, 2)], &[]),
-            at(9),
-        );
+        let sandboxes = [("a", NotReady, 1), ("b", NotReady, 2)];
+        let plan = policy().plan(&node(state, &sandboxes, &[]), at(9));
         let Action::Remove { reason, .. } = &plan.actions[0];
-        assert_eq!(reason.to_string(), text);
-        assert_eq!(
-            reason.as_str(),
-            if state == Some(PodState::ACTIVE) {
-                "Superseded"
-            } else {
-                "PodEnded"
-            }
-        );
+        assert_eq!(reason.to_string(), format!("{text}, and it has no containers"));
+        assert_eq!(reason.as_str(), name);
     }
+    assert_eq!(Reason::NoPod.to_string(), "its metadata has no pod uid");
 }

@@ -131,16 +131,4 @@ mod tests {
         }
         assert_eq!(policy(85, 80).collects_below_bytes(0), None);
     }
-
-    #[test]
-    fn products_beyond_64_bits_are_a_finding_and_free_nothing_unless_wrapping_is_set() {
-        let huge = file_system(1 << 62, 1 << 60);
-        let checked = usage(&policy(0, 0), &huge);
-        assert_eq!(
-            checked.map(|usage| (usage.overflow, usage.to_free_bytes)),
-            Ok((true, None))
-        );
-        let wrapping = usage(&policy(0, 0).with_arithmetic(Arithmetic::Upstream), &huge);
-        assert!(wrapping.is_ok_and(|usage| usage.overflow && usage.to_free_bytes.is_some()));
-    }
 }

@@ -2,55 +2,6 @@
 
 use super::*;
 
-#[test]
-fn after_a_failure_of_the_runtime_the_next_run_completes_the_collection() {
-    let whole = {
-        let busy = busy();
-        let mut node = Node::new(world(&busy.node, &busy.clock), settings("1.36.0"));
-        now(node.collect_containers(Mode::Periodic));
-        now(node.delete_unused_images());
-        left(&busy.node)
-    };
-    for operation in [
-        Operation::Containers,
-        Operation::Sandboxes,
-        Operation::StopContainer,
-        Operation::RemoveContainer,
-        Operation::RemoveSandbox,
-        Operation::ContainerStatus,
-        Operation::Images,
-        Operation::RemoveImage,
-    ] {
-        for skip in 0..3 {
-            let busy = busy();
-            let rule = Rule {
-                skip,
-                times: 1,
-                ..Rule::always(operation, Fault::Die)
-            };
-            let runtime = faulty(&busy.node, vec![rule]);
-            let mut node = Node::new(world(&runtime, &busy.clock), settings("1.36.0"));
-            let containers = now(node.collect_containers(Mode::Periodic));
-            let images = now(node.delete_unused_images());
-            if runtime.is_dead() {
-                let failed = containers.error().is_some() || images.error().is_some();
-                assert!(failed, "{operation:?} {skip}");
-            }
-            assert_eq!(busy.node.violations(), [], "{operation:?} {skip}");
-            let records = node.records().clone();
-            let mut node = Node::with_records(world(&busy.node, &busy.clock), settings("1.36.0"), records);
-            now(node.collect_containers(Mode::Periodic));
-            assert_eq!(
-                now(node.delete_unused_images()).error(),
-                None,
-                "{operation:?} {skip}"
-            );
-            assert_eq!(left(&busy.node), whole, "{operation:?} {skip}");
-            assert_eq!(busy.node.violations(), [], "{operation:?} {skip}");
-        }
-    }
-}
-
 /// Polls a future `times` times; `None` if it has no result by then.
 fn poll_times<T>(future: impl Future<Output = T>, times: usize) -> Option<T> {
     let mut future = pin!(future);

@@ -18,70 +18,38 @@ fn container(uid: &str, sandbox_id: &str, state: ContainerState) -> Container {
 fn a_pod_is_known_while_a_sandbox_or_container_of_it_runs() {
     use ContainerState::{Created, Exited, Running, Unknown};
     use SandboxState::{NotReady, Ready};
-    type Case = (
-        &'static str,
-        Vec<Sandbox>,
-        Vec<Container>,
-        &'static [&'static str],
-    );
+    type Case = (Vec<Sandbox>, Vec<Container>, &'static [&'static str]);
     let cases: [Case; 10] = [
+        (vec![sandbox("s", "a", Ready, 0)], vec![], &["a"]),
+        (vec![sandbox("s", "a", NotReady, 0)], vec![], &[]),
+        (vec![], vec![container("a", "s", Running)], &["a"]),
+        (vec![], vec![container("a", "s", Created)], &["a"]),
+        (vec![], vec![container("a", "s", Unknown)], &["a"]),
+        (vec![], vec![container("a", "s", Exited)], &[]),
+        // Containers without labels, in a ready and in an ended sandbox.
         (
-            "a ready sandbox",
-            vec![sandbox("s", "a", Ready, 0)],
-            vec![],
-            &["a"],
-        ),
-        (
-            "an ended sandbox",
-            vec![sandbox("s", "a", NotReady, 0)],
-            vec![],
-            &[],
-        ),
-        (
-            "a running container",
-            vec![],
-            vec![container("a", "s", Running)],
-            &["a"],
-        ),
-        (
-            "a created container",
-            vec![],
-            vec![container("a", "s", Created)],
-            &["a"],
-        ),
-        (
-            "one of unknown state",
-            vec![],
-            vec![container("a", "s", Unknown)],
-            &["a"],
-        ),
-        ("a dead container", vec![], vec![container("a", "s", Exited)], &[]),
-        (
-            "a dead container without labels in a ready sandbox",
             vec![sandbox("s", "a", Ready, 0)],
             vec![container("", "s", Exited)],
             &["", "a"],
         ),
         (
-            "a running container without labels in an ended sandbox",
             vec![sandbox("s", "a", NotReady, 0)],
             vec![container("", "s", Running), container("b", "s", Exited)],
             &["", "a", "b"],
         ),
+        // Containers that name no sandbox do not protect each other.
         (
-            "containers that name no sandbox do not protect each other",
             vec![],
             vec![container("a", "", Running), container("b", "", Exited)],
             &["a"],
         ),
         (
-            "two pods",
             vec![sandbox("s1", "a", Ready, 0), sandbox("s2", "b", NotReady, 0)],
             vec![container("a", "s1", Exited), container("b", "s2", Exited)],
             &["a"],
         ),
     ];
-    for (name, sandboxes, containers, expected) in cases {
+    for (sandboxes, containers, expected) in cases {
         let mut known = Pods::default();
         let containers: Vec<_> = containers.into_iter().map(Arc::new).collect();
         let sandboxes: Vec<_> = sandboxes.into_iter().map(Arc::new).collect();
@@ -91,7 +59,7 @@ fn a_pod_is_known_while_a_sandbox_or_container_of_it_runs() {
             known: living.collect(),
             ..Pods::default()
         };
-        assert_eq!(known, expected, "{name}");
+        assert_eq!(known, expected, "{sandboxes:?} {containers:?}");
     }
 }
 

@@ -4,42 +4,19 @@ use super::*;
 
 #[test]
 fn n4_7_the_first_threshold_has_an_event() {
-    for (signal, free, layout, event, actions) in [
-        (
-            Signal::NodeFsAvailable,
-            0,
-            Layout::Single,
-            "ephemeral-storage",
-            &[C, I][..],
-        ),
-        (Signal::NodeFsInodesFree, 0, Layout::Single, "inodes", &[C, I][..]),
-        (
-            Signal::ImageFsAvailable,
-            0,
-            Layout::DedicatedImages,
-            "ephemeral-storage",
-            &[C, I][..],
-        ),
-        (Signal::ImageFsInodesFree, 0, Layout::Split, "inodes", &[I][..]),
-        (
-            Signal::NodeFsAvailable,
-            0,
-            Layout::Split,
-            "ephemeral-storage",
-            &[C][..],
-        ),
-        (Signal::MemoryAvailable, 0, Layout::Single, "memory", &[][..]),
-        (Signal::PidAvailable, 0, Layout::Single, "pids", &[][..]),
-        (
-            Signal::NodeFsAvailable,
-            0,
-            Layout::DedicatedImages,
-            "ephemeral-storage",
-            &[][..],
-        ),
+    use {Layout::*, Signal::*};
+    for (signal, layout, event, actions) in [
+        (NodeFsAvailable, Single, "ephemeral-storage", &[C, I][..]),
+        (NodeFsInodesFree, Single, "inodes", &[C, I]),
+        (ImageFsAvailable, DedicatedImages, "ephemeral-storage", &[C, I]),
+        (ImageFsInodesFree, Split, "inodes", &[I]),
+        (NodeFsAvailable, Split, "ephemeral-storage", &[C]),
+        (MemoryAvailable, Single, "memory", &[]),
+        (PidAvailable, Single, "pids", &[]),
+        (NodeFsAvailable, DedicatedImages, "ephemeral-storage", &[]),
     ] {
         let thresholds = hard(&[(signal.as_str(), "5%")]).on(36);
-        let plan = thresholds.plan(&pressure(layout, measured(&[(signal, free)], 1)), at(1));
+        let plan = thresholds.plan(&pressure(layout, measured(&[(signal, 0)], 1)), at(1));
         let ran: Vec<Function> = plan.actions.iter().map(|action| action.function).collect();
         assert_eq!(ran, actions, "{signal}, {layout}");
         assert!(plan.actions.iter().all(|action| action.signal == signal));
@@ -320,22 +297,11 @@ fn file_systems_are_inserted_if_both_numbers_are_known() {
         inodes: None,
         ..whole
     };
+    use {FileSystemRole::*, Signal::*};
     for (role, bytes, inodes) in [
-        (
-            FileSystemRole::Node,
-            Signal::NodeFsAvailable,
-            Signal::NodeFsInodesFree,
-        ),
-        (
-            FileSystemRole::Images,
-            Signal::ImageFsAvailable,
-            Signal::ImageFsInodesFree,
-        ),
-        (
-            FileSystemRole::Containers,
-            Signal::ContainerFsAvailable,
-            Signal::ContainerFsInodesFree,
-        ),
+        (Node, NodeFsAvailable, NodeFsInodesFree),
+        (Images, ImageFsAvailable, ImageFsInodesFree),
+        (Containers, ContainerFsAvailable, ContainerFsInodesFree),
     ] {
         let mut observations = Observations::default();
         observations.insert_file_system(role, &partial, None);

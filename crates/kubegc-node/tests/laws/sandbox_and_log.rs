@@ -10,7 +10,7 @@ use kubegc_node::{
     Inventory, Order,
     container::Mode,
     log,
-    sandbox::{Action, EvictSandboxes, Subject},
+    sandbox::{Action, EvictSandboxes, Reason, Subject},
 };
 use proptest::prelude::*;
 
@@ -151,6 +151,9 @@ proptest! {
         let mut all: Vec<_> = case.node.sandboxes.iter().flatten().map(|sandbox| &*sandbox.id).collect();
         all.sort_unstable();
         prop_assert_eq!(reported, all);
+        let without_uid = case.node.sandboxes.iter().flatten().filter(|sandbox| sandbox.pod.uid.is_empty());
+        let found = plan.findings.iter().filter(|found| found.reason == Reason::NoPod);
+        prop_assert_eq!(found.count(), without_uid.count());
     }
 
     #[test]
