@@ -7,7 +7,7 @@ use crate::{
     calls::small,
     server::{Fault, Rule, Server},
     sim::Simulated,
-    world::{Through, busy, collect, left},
+    world::{busy, collect, left},
 };
 
 #[tokio::test]
@@ -98,10 +98,6 @@ async fn no_action_of_a_plan_is_sent_to_another_runtime_that_takes_over_the_sock
         let (sim, clock) = busy();
         let mut server = Server::start(Simulated(sim.clone()));
         let runtime = server.connect().await;
-        let through = Through {
-            runtime: &runtime,
-            sim: &sim,
-        };
         // With the same containers, so that all that is planned could be done to it as well.
         let (other_sim, _) = busy();
         let mut other = Server::start(Simulated(other_sim.clone()));
@@ -114,7 +110,7 @@ async fn no_action_of_a_plan_is_sent_to_another_runtime_that_takes_over_the_sock
             server.clear();
             other.listen_at(&server.path());
         };
-        let (reports, ()) = tokio::join!(collect(&through, &sim, &clock, "1.36.0"), taking);
+        let (reports, ()) = tokio::join!(collect(&runtime, &sim, &clock, "1.36.0"), taking);
         // It receives writes only for objects that it has listed before, in the same stage.
         let calls = other.take_methods();
         let position = |name: &str| calls.iter().position(|call| *call == name);

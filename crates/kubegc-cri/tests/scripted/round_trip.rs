@@ -22,7 +22,7 @@ use crate::{
     sim::Simulated,
     tables::{Reported, Tables},
     wire,
-    world::{Through, busy, collect, left},
+    world::{busy, collect, left},
 };
 
 #[tokio::test]
@@ -32,12 +32,8 @@ async fn a_node_collected_through_the_socket_ends_like_its_copy() {
         let copy = sim.fork(clock.clone());
         let server = Server::start(Simulated(sim.clone()));
         let runtime = server.connect().await;
-        let through = Through {
-            runtime: &runtime,
-            sim: &sim,
-        };
         for run in 0..2 {
-            let reports = collect(&through, &sim, &clock, release).await;
+            let reports = collect(&runtime, &sim, &clock, release).await;
             let direct = collect(&copy, &copy, &clock, release).await;
             assert_eq!(reports, direct, "{release}, run {run}");
             assert_eq!(sim.take_calls(), copy.take_calls(), "{release}, run {run}");

@@ -55,19 +55,9 @@ impl Backend for Simulated {
         Ok(status.map(|status| convert::status(id, &status)))
     }
 
-    /// The directory exists on no machine: the simulation holds the facts of the file system.
+    /// No run measures a file system.
     async fn file_systems(&self) -> Result<wire::ImageFsInfoResponse, Status> {
-        let used = self.0.file_system().used_bytes;
-        Ok(wire::ImageFsInfoResponse {
-            image_filesystems: vec![wire::FilesystemUsage {
-                fs_id: Some(wire::FilesystemIdentifier {
-                    mountpoint: "/nowhere/simulated".to_owned(),
-                }),
-                used_bytes: used.map(|value| wire::UInt64Value { value }),
-                ..wire::FilesystemUsage::default()
-            }],
-            container_filesystems: Vec::new(),
-        })
+        Ok(wire::ImageFsInfoResponse::default())
     }
 
     async fn stop_container(&self, id: &str, seconds: i64) -> Result<(), Status> {

@@ -2,18 +2,15 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use async_trait::async_trait;
 use kubegc_core::{
-    Runtime, RuntimeError, Timestamp, Uid,
-    node_facts::{
-        Container, ContainerState, ContainerStatus, FileSystem, Image, LogTarget, Sandbox, annotation,
-    },
+    Runtime, Timestamp, Uid,
+    node_facts::{ContainerState, LogTarget, annotation},
 };
-use kubegc_cri::CriRuntime;
 use kubegc_node::{
     Environment, GoDuration, Node, Policy, PolicySpec,
     container::Mode,
     driver::{ContainersReport, ImagesReport, Settings},
+    image::Task,
 };
 use kubegc_sim::{ContainerSpec, ImageSpec, NodeSettings, PodSpec, SimClock, SimNode};
 
@@ -81,12 +78,9 @@ pub(crate) fn busy() -> (SimNode, SimClock) {
     (node, clock)
 }
 
-/// Images are removed while more than 40 % is used: removing both unused images is enough, removing one of
-/// them is not.
-pub(crate) fn settings(release: &str) -> Settings {
+/// Images of any age can be removed.
+fn settings(release: &str) -> Settings {
     let spec = PolicySpec {
-        image_gc_high_threshold_percent: 41,
-        image_gc_low_threshold_percent: 40,
         image_minimum_gc_age: GoDuration::ZERO,
         ..PolicySpec::default()
     };
@@ -101,7 +95,8 @@ pub(crate) struct Reports {
     pub(crate) images: ImagesReport,
 }
 
-/// Collects once: containers, sandboxes and logs, then images. Logs and pods are the simulated node's own.
+/// Collects once: containers, sandboxes and logs, then so many images that removing both unused ones is enough
+/// and removing one of them is not. Logs and pods are the simulated node's own.
 pub(crate) async fn collect(
     runtime: &dyn Runtime,
     sim: &SimNode,
@@ -117,66 +112,7 @@ pub(crate) async fn collect(
     let mut node = Node::new(world, settings(release));
     Reports {
         containers: node.collect_containers(Mode::Periodic).await,
-        images: node.collect_images().await,
-    }
-}
-
-/// The client of a simulated node. The simulation reports the file system, because it has no directory on
-/// this machine.
-pub(crate) struct Through<'a> {
-    pub(crate) runtime: &'a CriRuntime,
-    pub(crate) sim: &'a SimNode,
-}
-
-#[async_trait]
-impl Runtime for Through<'_> {
-    async fn containers(&self) -> Result<Vec<Arc<Container>>, RuntimeError> {
-        self.runtime.containers().await
-    }
-
-    async fn sandboxes(&self) -> Result<Vec<Arc<Sandbox>>, RuntimeError> {
-        self.runtime.sandboxes().await
-    }
-
-    async fn images(&self) -> Result<Vec<Arc<Image>>, RuntimeError> {
-        self.runtime.images().await
-    }
-
-    async fn image_file_system(&self) -> Result<FileSystem, RuntimeError> {
-        let reported = self.runtime.image_file_system().await?;
-        let known = self.sim.image_file_system().await?;
-        Ok(FileSystem {
-            used_bytes: reported.used_bytes,
-            ..known
-        })
-    }
-
-    async fn container_status(&self, id: &str) -> Result<Option<ContainerStatus>, RuntimeError> {
-        self.runtime.container_status(id).await
-    }
-
-    async fn image_id(&self, reference: &str) -> Result<Option<Arc<str>>, RuntimeError> {
-        self.runtime.image_id(reference).await
-    }
-
-    async fn stop_container(&self, id: &str, grace_seconds: u32) -> Result<(), RuntimeError> {
-        self.runtime.stop_container(id, grace_seconds).await
-    }
-
-    async fn remove_container(&self, id: &str) -> Result<(), RuntimeError> {
-        self.runtime.remove_container(id).await
-    }
-
-    async fn stop_sandbox(&self, id: &str) -> Result<(), RuntimeError> {
-        self.runtime.stop_sandbox(id).await
-    }
-
-    async fn remove_sandbox(&self, id: &str) -> Result<(), RuntimeError> {
-        self.runtime.remove_sandbox(id).await
-    }
-
-    async fn remove_image(&self, id: &str, runtime_handler: &str) -> Result<(), RuntimeError> {
-        self.runtime.remove_image(id, runtime_handler).await
+        images: node.images(Task::Free { bytes: 1_500 }).await,
     }
 }
 
