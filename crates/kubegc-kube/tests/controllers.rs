@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use k8s_openapi::api::{
     batch::v1::Job,
     core::v1::{ConfigMap, Event, Namespace, PersistentVolumeClaim, Pod},
-    rbac::v1::{ClusterRole, PolicyRule, Role},
+    rbac::v1::PolicyRule,
 };
 use kube::{Api, Resource, ResourceExt, api::DeleteParams};
 use kubegc_controllers::{
@@ -16,11 +16,14 @@ use kubegc_core::{
     DeleteOptions, KubernetesVersion,
     record::{ObjectId, Record, Resource as Kind},
 };
-use kubegc_kube::{ControllerManager, ControllersSummary, Error, rbac};
+use kubegc_kube::{ControllerManager, rbac};
 use kubegc_testkit::{Cluster, Entry, Fault, Rule, http::Verb};
-use tokio::{sync::watch, task::JoinHandle, time::sleep};
+use tokio::{sync::watch, time::sleep};
 
-use crate::common::{Script, logs::Logs};
+use crate::{
+    common::{Running, Script, logs::Logs, set},
+    rbac::roles,
+};
 
 /// Deletes ConfigMaps named `scratch`.
 #[derive(Debug)]
@@ -156,27 +159,6 @@ fn manager(cluster: &Cluster) -> ControllerManager {
         .clock(Arc::new(cluster.clock()))
 }
 
-/// Controllers that run until `end`.
-struct Running {
-    stop: watch::Sender<bool>,
-    task: JoinHandle<Result<ControllersSummary, Error>>,
-}
-
-impl Running {
-    fn start(manager: ControllerManager) -> Self {
-        let (stop, mut stopped) = watch::channel(false);
-        let task = tokio::spawn(manager.run(async move {
-            let _stopped = stopped.wait_for(|&stop| stop).await;
-        }));
-        Self { stop, task }
-    }
-
-    async fn end(self) -> ControllersSummary {
-        self.stop.send_replace(true);
-        self.task.await.expect("no panic").expect("a summary")
-    }
-}
-
 /// `Kind/name` of objects of a kind.
 fn named<K>(objects: Vec<K>) -> impl Iterator<Item = String>
 where
@@ -202,10 +184,6 @@ fn remaining(cluster: &Cluster) -> BTreeSet<String> {
         .chain(named(namespaces))
         .chain(named(cluster.find_all::<ConfigMap>()))
         .collect()
-}
-
-fn set(names: &[&str]) -> BTreeSet<String> {
-    names.iter().map(|name| (*name).to_owned()).collect()
 }
 
 const EVERYTHING: [&str; 11] = [
@@ -259,15 +237,7 @@ fn is_allowed(entry: &Entry, rules: &[PolicyRule]) -> bool {
 }
 
 fn rules(yaml: &str) -> Vec<PolicyRule> {
-    let rules = yaml.split("---\n").flat_map(|text| {
-        let rules = if text.contains("kind: ClusterRole") {
-            serde_saphyr::from_str::<ClusterRole>(text).map(|role| role.rules)
-        } else {
-            serde_saphyr::from_str::<Role>(text).map(|role| role.rules)
-        };
-        rules.expect("a role").expect("rules")
-    });
-    rules.collect()
+    roles(yaml).into_iter().flat_map(|(_, rules)| rules).collect()
 }
 
 #[tokio::test(start_paused = true)]
@@ -275,7 +245,7 @@ async fn selected_controllers_run_with_a_custom_one_and_the_generated_rules() {
     let cluster = cluster().await;
     assert_eq!(remaining(&cluster), set(&EVERYTHING));
     let (logs, _guard) = Logs::capture();
-    let running = Running::start(manager(&cluster));
+    let running = Running::start(|stop| manager(&cluster).run(stop));
     sleep(Duration::from_secs(20)).await;
     // The Job expires after 30 s, and podgc waits 40 s.
     assert!(remaining(&cluster).is_superset(&set(&["Job/report", "Pod/lost"])));
@@ -338,7 +308,7 @@ async fn a_forbidden_resource_stops_only_the_controllers_that_need_it() {
         .client("kubegc");
     cluster.faults().add(rule.always());
     let (logs, _guard) = Logs::capture();
-    let running = Running::start(manager(&cluster));
+    let running = Running::start(|stop| manager(&cluster).run(stop));
     sleep(Duration::from_secs(120)).await;
     let mut expected = set(&REMAINING_AT_THE_END);
     // Without nodes it is unknown whether a node is missing, and which taints it has.
@@ -365,7 +335,7 @@ async fn a_guard_protects_objects() {
             Some(object) if is_protected(cache, object) => Err(Reason::new("Guarded", "it is protected")),
             _ => Ok(()),
         });
-    let running = Running::start(manager);
+    let running = Running::start(|stop| manager.run(stop));
     sleep(Duration::from_secs(10)).await;
     assert!(cluster.find::<ConfigMap>("default", "scratch").is_some());
     assert_eq!(cluster.find_all::<ConfigMap>().len(), 1);
@@ -418,7 +388,8 @@ async fn one_of_two_replicas_leads_and_the_other_takes_over() {
         election.duration_seconds = 2;
         election.grace_seconds = 1;
         let manager = ControllerManager::new(cluster.client_as(name)).controllers([""; 0]);
-        Running::start(manager.controller(Scratch).leader_election(election))
+        let manager = manager.controller(Scratch).leader_election(election);
+        Running::start(|stop| manager.run(stop))
     };
     let works = |name: &str| !cluster.audit().by(name).resource("configmaps").is_empty();
     let wait_for = async |name: &str| {

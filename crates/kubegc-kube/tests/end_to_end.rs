@@ -11,23 +11,14 @@ use kube::{
     Api, Client, Resource, ResourceExt,
     api::{DeleteParams, PostParams},
 };
-use kubegc_kube::{Error, GarbageCollector, SnapshotOptions, Summary, snapshot};
+use kubegc_kube::{GarbageCollector, SnapshotOptions, snapshot};
 use kubegc_testkit::{Cluster, Fault, Rule, http::Verb};
 use serde::{Serialize, de::DeserializeOwned};
-use tokio::{sync::watch, task::JoinHandle, time::sleep};
+use tokio::{sync::watch, time::sleep};
+
+use crate::common::{Running, cluster, set};
 
 const POLICIES: [&str; 3] = ["Background", "Foreground", "Orphan"];
-
-fn cluster(version: &str) -> Cluster {
-    let version = version.parse().expect("known");
-    Cluster::builder()
-        .version(version)
-        .namespace("shop")
-        .namespace("yard")
-        .without_collector()
-        .build()
-        .expect("valid")
-}
 
 fn owner<K: Resource<DynamicType = ()>>(of: &K) -> OwnerReference {
     OwnerReference {
@@ -84,33 +75,6 @@ fn names(cluster: &Cluster) -> BTreeSet<String> {
     maps.chain(secrets).collect()
 }
 
-fn set(names: &[&str]) -> BTreeSet<String> {
-    names.iter().map(|name| (*name).to_owned()).collect()
-}
-
-/// A collector in a task of its own.
-struct Collecting {
-    stop: watch::Sender<bool>,
-    task: JoinHandle<Result<Summary, Error>>,
-}
-
-impl Collecting {
-    fn start(collector: GarbageCollector) -> Self {
-        let (stop, mut stopped) = watch::channel(false);
-        let stopped = async move {
-            // A test that fails drops the sender.
-            let _stopped = stopped.wait_for(|&stop| stop).await;
-        };
-        let task = tokio::spawn(collector.run(stopped));
-        Self { stop, task }
-    }
-
-    async fn end(self) -> Summary {
-        self.stop.send_replace(true);
-        self.task.await.expect("no panic").expect("a summary")
-    }
-}
-
 fn collector(cluster: &Cluster) -> GarbageCollector {
     GarbageCollector::new(cluster.client_as("kubegc"))
 }
@@ -122,7 +86,7 @@ async fn a_cascade_completes_under_all_three_policies() {
             let cluster = cluster(version);
             let client = cluster.client();
             family(&client).await;
-            let collecting = Collecting::start(collector(&cluster));
+            let collecting = Running::start(|stop| collector(&cluster).run(stop));
             sleep(Duration::from_secs(5)).await;
             delete_root(&client, policy).await;
             sleep(Duration::from_secs(20)).await;
@@ -161,11 +125,7 @@ async fn a_former_leader_starts_no_write_and_loses_no_response() {
             .always(),
     );
     let (leads, leading) = watch::channel(false);
-    let (stop, mut stopped) = watch::channel(false);
-    let run = collector(&cluster).run_while_leading(leading, async move {
-        let _stopped = stopped.wait_for(|&stop| stop).await;
-    });
-    let task = tokio::spawn(run);
+    let running = Running::start(|stop| collector(&cluster).run_while_leading(leading, stop));
     sleep(Duration::from_secs(60)).await;
     assert!(
         cluster
@@ -190,9 +150,7 @@ async fn a_former_leader_starts_no_write_and_loses_no_response() {
     leads.send_replace(true);
     sleep(Duration::from_secs(30)).await;
     assert_eq!(names(&cluster), BTreeSet::new());
-    stop.send_replace(true);
-    let summary = task.await.expect("no panic").expect("a summary");
-    assert_eq!(summary.terms, 2);
+    assert_eq!(running.end().await.terms, 2);
 }
 
 #[tokio::test(start_paused = true)]
@@ -200,7 +158,7 @@ async fn a_reference_into_another_namespace_is_an_event() {
     let cluster = cluster("1.36.0");
     let client = cluster.client();
     let root: ConfigMap = create(&client, "shop", "root", Vec::new()).await;
-    let collecting = Collecting::start(collector(&cluster));
+    let collecting = Running::start(|stop| collector(&cluster).run(stop));
     sleep(Duration::from_secs(5)).await;
     create::<Secret>(&client, "yard", "stray", vec![owner(&root)]).await;
     sleep(Duration::from_secs(20)).await;

@@ -1,8 +1,10 @@
 //! The RBAC rules are valid YAML and contain the verbs of each function.
 
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, Role};
+use kubegc_kube::rbac::YAML;
 
-fn documents() -> Vec<(String, Vec<PolicyRule>)> {
+/// The names and the rules of the roles in a manifest.
+pub(crate) fn roles(yaml: &str) -> Vec<(String, Vec<PolicyRule>)> {
     let parse = |text: &str| -> (String, Vec<PolicyRule>) {
         if text.contains("kind: ClusterRole") {
             let role: ClusterRole = serde_saphyr::from_str(text).expect("a ClusterRole");
@@ -13,12 +15,12 @@ fn documents() -> Vec<(String, Vec<PolicyRule>)> {
             (role.metadata.name.expect("named"), role.rules.expect("rules"))
         }
     };
-    kubegc_kube::rbac::YAML.split("---\n").map(parse).collect()
+    yaml.split("---\n").map(parse).collect()
 }
 
 #[test]
 fn each_role_has_only_the_verbs_of_its_function() {
-    let verbs: Vec<(String, Vec<String>)> = documents()
+    let verbs: Vec<(String, Vec<String>)> = roles(YAML)
         .into_iter()
         .map(|(name, rules)| {
             let on_resources = rules.iter().filter(|rule| rule.non_resource_urls.is_none());
@@ -44,7 +46,7 @@ fn each_role_has_only_the_verbs_of_its_function() {
 
 #[test]
 fn roles_for_collection_and_snapshots_can_read_discovery_and_the_version() {
-    for (name, rules) in documents().into_iter().take(2) {
+    for (name, rules) in roles(YAML).into_iter().take(2) {
         let urls: Vec<String> = rules
             .into_iter()
             .filter_map(|rule| rule.non_resource_urls)
@@ -60,7 +62,7 @@ fn roles_for_collection_and_snapshots_can_read_discovery_and_the_version() {
 #[test]
 fn the_role_for_leader_election_names_the_default_lease() {
     let election = kubegc_kube::LeaderElection::new("me");
-    let (_, rules) = documents().pop().expect("the last one");
+    let (_, rules) = roles(YAML).pop().expect("the last one");
     let named: Vec<String> = rules
         .into_iter()
         .filter_map(|rule| rule.resource_names)

@@ -6,19 +6,11 @@ use std::{
 };
 
 use kubegc_kube::GarbageCollector;
-use kubegc_testkit::{Cluster, Fault, Rule, http::Verb};
+use kubegc_testkit::{Fault, Rule, http::Verb};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use crate::common::{Script, logs::Logs, respond};
-
-fn cluster(version: &str) -> Cluster {
-    Cluster::builder()
-        .version(version.parse().expect("known"))
-        .without_collector()
-        .build()
-        .expect("valid")
-}
+use crate::common::{Running, Script, cluster, logs::Logs, respond};
 
 #[tokio::test(start_paused = true)]
 async fn a_start_waits_for_an_api_server_that_is_down() {
@@ -61,10 +53,7 @@ async fn a_start_that_waits_for_a_forbidden_resource_is_logged_once_a_minute() {
     cluster.faults().add(rule.always());
     let (logs, _guard) = Logs::capture();
     let collector = GarbageCollector::new(cluster.client_as("kubegc"));
-    let (stop, mut stopped) = tokio::sync::watch::channel(false);
-    let running = tokio::spawn(collector.run(async move {
-        let _stopped = stopped.wait_for(|&stop| stop).await;
-    }));
+    let running = Running::start(|stop| collector.run(stop));
     sleep(Duration::from_secs(600)).await;
     let waiting =
         "WARN garbage collection has not started: waiting for the initial list of secrets (refused with 403";
@@ -76,8 +65,7 @@ async fn a_start_that_waits_for_a_forbidden_resource_is_logged_once_a_minute() {
     cluster.faults().clear();
     sleep(Duration::from_secs(60)).await;
     assert_eq!(logs.count("INFO garbage collection has started"), 1);
-    stop.send_replace(true);
-    running.await.expect("no panic").expect("a summary");
+    running.end().await;
 }
 
 /// From 1.32 on collection starts after 30 s, without the resources that cannot be listed.

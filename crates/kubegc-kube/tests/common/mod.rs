@@ -1,22 +1,67 @@
-//! A client over scripted responses, which records its requests.
+//! Runs in the background, and a client over scripted responses, which records its requests.
 
 pub(crate) mod logs;
 
 use std::{
+    collections::BTreeSet,
     pin::Pin,
     sync::{Arc, Mutex},
     task::{Context, Poll},
 };
 
 use bytes::Bytes;
-use futures_util::FutureExt as _;
+use futures_util::{FutureExt as _, future::BoxFuture};
 use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
 use kube::{Client, client::Body};
 use kubegc_core::{ApiResource, KubernetesVersion, Scope, store::Address};
-use kubegc_kube::KubeStore;
+use kubegc_kube::{Error, KubeStore};
+use kubegc_testkit::Cluster;
 use serde_json::{Value, json};
+use tokio::{sync::watch, task::JoinHandle};
 use tower_service::Service;
+
+/// A simulated cluster of a version without a collector of its own.
+pub(crate) fn cluster(version: &str) -> Cluster {
+    Cluster::builder()
+        .version(version.parse().expect("known"))
+        .namespace("shop")
+        .namespace("yard")
+        .without_collector()
+        .build()
+        .expect("valid")
+}
+
+pub(crate) fn set(names: &[&str]) -> BTreeSet<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+/// A run in a task of its own, which ends with a summary.
+pub(crate) struct Running<T> {
+    stop: watch::Sender<bool>,
+    task: JoinHandle<Result<T, Error>>,
+}
+
+impl<T: Send + 'static> Running<T> {
+    /// Starts a run that gets the future of its stop.
+    pub(crate) fn start<F>(run: impl FnOnce(BoxFuture<'static, ()>) -> F) -> Self
+    where
+        F: Future<Output = Result<T, Error>> + Send + 'static,
+    {
+        let (stop, mut stopped) = watch::channel(false);
+        let stopped = async move {
+            // A test that fails drops the sender.
+            let _stopped = stopped.wait_for(|&stop| stop).await;
+        };
+        let task = tokio::spawn(run(stopped.boxed()));
+        Self { stop, task }
+    }
+
+    pub(crate) async fn end(self) -> T {
+        self.stop.send_replace(true);
+        self.task.await.expect("no panic").expect("a summary")
+    }
+}
 
 /// A recorded request.
 #[derive(Clone, Debug, PartialEq, Eq)]
