@@ -151,12 +151,6 @@ impl Equivalent<Key> for Wanted<'_> {
     }
 }
 
-/// A key and the borrowed form that finds it must have equal hashes.
-#[cfg(test)]
-fn hash_of(value: &impl Hash) -> u64 {
-    std::hash::BuildHasher::hash_one(&FixedState::default(), value)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -211,16 +205,5 @@ mod tests {
                 assert_eq!(absent.iter().cloned().collect::<Vec<_>>(), expected);
             }
         }
-    }
-
-    #[test]
-    fn keys_and_borrowed_keys_have_equal_hashes() {
-        let (a, reference) = owner("a", "x");
-        let wanted = Wanted {
-            reference: Some(&reference),
-            uid: &reference.uid,
-            namespace: "x",
-        };
-        assert_eq!(hash_of(&wanted), hash_of(&Key(a)));
     }
 }

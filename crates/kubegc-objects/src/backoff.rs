@@ -77,27 +77,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn w2_delays_double_up_to_a_thousand_seconds() {
-        let mut limiter = Limiter::default();
-        let mut now = Timestamp::EPOCH;
-        for failures in 0..40u32 {
-            let expected = if failures >= 18 {
-                DELAY_MAX
-            } else {
-                BASE * (1 << failures)
-            };
-            assert_eq!(
-                limiter.when(NodeId(7), now),
-                expected,
-                "after {failures} failures"
-            );
-            now = now.saturating_add(Duration::from_secs(1));
-        }
-        limiter.forget(NodeId(7));
-        assert_eq!(limiter.when(NodeId(7), now), BASE);
-    }
-
-    #[test]
     fn w2_the_bucket_has_a_burst_of_a_hundred_and_refills_ten_a_second() {
         let mut limiter = Limiter::default();
         let delays: Vec<_> = (0..102)

@@ -81,37 +81,10 @@ fn recheck(release: &str, hardening: Hardening) -> World {
 }
 
 #[test]
-fn a12_a_conflict_is_an_error_before_1_34_and_rechecked_after() {
-    for (release, rechecks) in [("1.33", false), ("1.34", true)] {
-        let mut world = World::of_with(release, &[&orphaned_item()], |settings| {
-            settings.hardening = Hardening::AsUpstream
-        });
-        assert!(world.run_to(|request| request.reason.name() == "NoOwnerLeft"));
-        let live = orphaned_item().live(&world.server).expect("it exists");
-        let request = world.open_calls[0].request.clone();
-        let Operation::Delete { wire, .. } = request.operation else {
-            panic!("{request:?}");
-        };
-        let sent = (wire.uid, wire.resource_version);
-        let version = rechecks.then_some(live.resource_version);
-        assert_eq!(sent, (Some("u-item".into()), version), "{release}");
-        world.respond_with(Response::Conflict);
-        if rechecks {
-            assert!(world.run_to(|request| request.reason == Reason::RecheckAfterConflict));
-        } else {
-            assert_eq!(failure(&world, "u-item"), ("deleted", Response::Conflict));
-        }
-    }
-}
-
-#[test]
 fn a12_the_second_delete_can_fail_as_well() {
     use Hardening::{AsUpstream, Strict};
     for (release, hardening, response, fails) in [
-        ("1.34", AsUpstream, Response::NotFound, true),
-        ("1.34", AsUpstream, Response::Conflict, true),
         ("1.35", AsUpstream, Response::NotFound, true),
-        ("1.36", AsUpstream, Response::NotFound, false),
         ("1.36", Strict, Response::NotFound, false),
         ("1.36", Strict, Response::Conflict, true),
         ("1.36", Strict, Response::Applied(None), false),
@@ -194,12 +167,6 @@ fn o2_and_o3_dependents_that_cannot_be_patched_keep_the_owner() {
         panic!("{first:?}");
     };
     assert_eq!((*operation, response), ("patched", &Response::Unknown));
-    world.settle();
-    assert_eq!(owner.live(&world.server), None);
-    for dependent in &dependents {
-        let live = dependent.live(&world.server).expect("it is orphaned");
-        assert!(live.owner_references.is_empty());
-    }
 }
 
 #[test]
@@ -298,26 +265,6 @@ fn success_resets_the_delay_from_1_23_on() {
         let delay = retry_delay(&mut world);
         assert_eq!(delay, Duration::from_millis(expected), "{release}");
     }
-}
-
-#[test]
-fn w2_a_node_waits_for_one_retry_at_a_time() {
-    let (mut world, block) = blocked("1.36");
-    // The owner is queued again while it waits for its retry.
-    for _ in 0..4 {
-        for blocks in [true, false] {
-            block(&mut world, blocks);
-            world.deliver_all();
-        }
-        assert!(world.run_to(verifies_owner));
-        fail(&mut world, 0, Fault::Unknown);
-        world.respond(0);
-    }
-    assert_eq!(retry_delay(&mut world), Duration::from_millis(5), "the earliest");
-    let since = world.trace.len();
-    world.settle();
-    let calls = world.calls(since).into_iter();
-    assert_eq!(calls.filter(|(request, _)| verifies_owner(request)).count(), 1);
 }
 
 #[test]

@@ -9,8 +9,7 @@ use proptest::{prelude::*, strategy::ValueTree};
 use crate::common::{
     cluster::{ClientWrite, Cluster, Features, well_formed},
     config, latest,
-    oracle::{Remains, fixpoint},
-    remains,
+    oracle::{Remains, fixpoint, remains},
     schedule::{FAULTS, RunEnd, Schedule},
     world::World,
 };
@@ -58,7 +57,7 @@ fn world(cluster: &Cluster, began_before: bool) -> World {
 pub(crate) fn calm(cluster: &Cluster) -> Remains {
     let mut world = world(cluster, true);
     assert_eq!(world.settle().until, None, "something is retried forever");
-    remains(cluster, &world)
+    remains(&cluster.objects, &world.server)
 }
 
 proptest! {
@@ -69,7 +68,7 @@ proptest! {
         let mut world = world(&cluster, began_before);
         let end = Schedule::new(seed).run(&mut world, &cluster);
         prop_assert_eq!(end, RunEnd::Quiet);
-        prop_assert_eq!(remains(&cluster, &world), calm(&cluster));
+        prop_assert_eq!(remains(&cluster.objects, &world.server), calm(&cluster));
     }
 
     #[test]
@@ -78,7 +77,7 @@ proptest! {
         let mut schedule = Schedule::new(seed);
         (schedule.restarts_left, schedule.relists_left) = (3, 2);
         prop_assert_eq!(schedule.run(&mut world, &cluster), RunEnd::Quiet);
-        prop_assert_eq!(remains(&cluster, &world), calm(&cluster));
+        prop_assert_eq!(remains(&cluster.objects, &world.server), calm(&cluster));
     }
 
     #[test]
@@ -86,7 +85,7 @@ proptest! {
         let mut world = world(&cluster, began_before);
         let mut schedule = Schedule::new(seed).with_faults(&FAULTS, 30);
         prop_assert_eq!(schedule.run(&mut world, &cluster), RunEnd::Quiet, "calls continue forever");
-        let end = remains(&cluster, &world);
+        let end = remains(&cluster.objects, &world.server);
         prop_assert_eq!(&end, &calm(&cluster));
         // No remaining object is garbage.
         let left: Vec<_> = cluster.objects.iter().filter_map(|object| {
@@ -120,7 +119,7 @@ proptest! {
         let expected = fixpoint(&cluster.objects, *target);
         let mut world = world(&cluster, began_before);
         Schedule::new(seed).run(&mut world, &cluster);
-        prop_assert_eq!(remains(&cluster, &world), expected);
+        prop_assert_eq!(remains(&cluster.objects, &world.server), expected);
     }
 }
 

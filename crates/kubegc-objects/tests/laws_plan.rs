@@ -16,7 +16,7 @@ use proptest::prelude::*;
 
 use crate::{
     common::{
-        cluster::{CONFIG_MAP, ClientWrite, Cluster, HOLD, Object, SECRET, WIDGET, id, ill_formed},
+        cluster::{CONFIG_MAP, ClientWrite, Cluster, HOLD, Object, SECRET, WIDGET, ill_formed},
         config,
         executor::block_on,
         latest, oracle,
@@ -43,18 +43,13 @@ fn performed(cluster: &Cluster, actions: &[Action]) -> (Remains, Vec<Performed>)
         dry_run: false,
     };
     let report = block_on(&clock, executor.execute(actions)).expect("discovery works");
-    let live = |object_kind, meta: &kubegc_core::ObjectMeta| {
-        server.with(|server| {
-            let stored = server.object(id(server, object_kind), &meta.namespace, &meta.name)?;
-            (stored.meta.uid == meta.uid).then(|| stored.meta.clone().into())
-        })
-    };
     let results = report
         .actions
         .into_iter()
         .map(|(_, performed)| performed)
         .collect();
-    (oracle::remains(&cluster.objects, live), results)
+    let remains = server.with(|server| oracle::remains(&cluster.objects, server));
+    (remains, results)
 }
 
 /// The deletion of a cluster's client as a planner, if it names a policy.

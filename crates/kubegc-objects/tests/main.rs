@@ -14,6 +14,5 @@ mod laws_exceptions;
 mod laws_outcome;
 mod laws_plan;
 mod laws_safety;
-mod lists;
 mod oracle_fixpoint;
 mod releases;

@@ -33,12 +33,7 @@ fn every_graph_of_four_objects_ends_as_the_oracle_predicts() {
                 delete(&mut server, &objects[0], Some(Background));
                 let mut world = World::new(latest(), server);
                 world.settle();
-                let end = oracle::remains(&objects, |_, meta| {
-                    objects
-                        .iter()
-                        .find(|object| object.meta.uid == meta.uid)?
-                        .live(&world.server)
-                });
+                let end = oracle::remains(&objects, &world.server);
                 assert_eq!(end, fixpoint(&objects, 0), "{objects:#?}");
             }
         }

@@ -225,17 +225,27 @@ mod tests {
 
     use super::*;
     use crate::{
-        graph::{DeletionState, Effect, Event, Observed},
+        graph::{DeletionState, Effect, Event, Listed, Observed},
         settings::Semantics,
     };
 
-    const KINDS: [(&str, &str); 3] = [("v1", "Node"), ("v1", "Widget"), ("v1beta1", "Widget")];
-    const NAMESPACES: [&str; 2] = ["", "shop"];
+    const KINDS: [(&str, &str); 3] = [
+        ("v1", "Secret"),
+        ("apps/v1", "ReplicaSet"),
+        ("apps/v1beta1", "ReplicaSet"),
+    ];
+    /// Names and namespaces; the empty namespace is that of cluster-scoped objects.
+    const NAMES: [&str; 3] = [
+        "",
+        "red",
+        "a-name-that-is-longer-than-a-cache-line-of-sixty-four-bytes-is-long",
+    ];
     const UIDS: u8 = 6;
 
+    /// UUIDs and other uids.
     fn uid(at: u8) -> Uid {
-        if at == 0 {
-            "text".into()
+        if at.is_multiple_of(3) {
+            Uid::new(&format!("text-{at}"))
         } else {
             Uid::from_uuid([at; 16])
         }
@@ -251,35 +261,39 @@ mod tests {
         Shrink,
     }
 
-    /// Few uids, and descriptions of them that differ. An object can own itself.
-    fn object() -> impl Strategy<Value = (usize, ObjectMeta)> {
-        let owners = vec((0..KINDS.len(), 0..UIDS, any::<Option<bool>>()), 0..4);
-        let identity = (0..KINDS.len(), 0..NAMESPACES.len(), 0..UIDS);
-        (identity, owners, 0_u8..6).prop_map(|((kind, namespace, at), owners, deletion)| {
-            let reference = |(kind, step, block_owner_deletion): (usize, u8, _)| OwnerReference {
-                api_version: KINDS[kind].0.into(),
-                kind: KINDS[kind].1.into(),
-                name: "name".into(),
-                uid: uid((at + step) % UIDS),
-                controller: None,
-                block_owner_deletion,
-            };
-            let mut meta = ObjectMeta::new(NAMESPACES[namespace], "name", "");
-            meta.uid = uid(at);
-            meta.owner_references = owners.into_iter().map(reference).collect();
-            if deletion < 2 {
-                meta.deletion_timestamp = Some(Timestamp::EPOCH);
-                meta.finalizers
-                    .push(["orphan", "foregroundDeletion"][usize::from(deletion)].into());
-            }
-            (kind, meta)
-        })
+    /// Few uids, kinds and names, so that objects have uids in common, own themselves, and disagree with
+    /// references about owners, or no object has the uid of a reference.
+    fn object(uids: u8) -> impl Strategy<Value = (usize, ObjectMeta)> {
+        let reference = (0..KINDS.len(), 0..NAMES.len(), 0..uids, any::<Option<bool>>());
+        let identity = (0..KINDS.len(), 0..NAMES.len(), 0..NAMES.len(), 0..uids);
+        (identity, vec(reference, 0..4), 0_u8..8).prop_map(
+            |((kind, namespace, name, at), owners, deletion)| {
+                let reference =
+                    |(kind, name, at, block_owner_deletion): (usize, usize, u8, _)| OwnerReference {
+                        api_version: KINDS[kind].0.into(),
+                        kind: KINDS[kind].1.into(),
+                        name: NAMES[name].into(),
+                        uid: uid(at),
+                        controller: None,
+                        block_owner_deletion,
+                    };
+                let mut meta = ObjectMeta::new(NAMES[namespace], NAMES[name], "");
+                meta.uid = uid(at);
+                meta.owner_references = owners.into_iter().map(reference).collect();
+                if deletion < 2 {
+                    meta.deletion_timestamp = Some(Timestamp::EPOCH);
+                    meta.finalizers
+                        .push(["orphan", "foregroundDeletion"][usize::from(deletion)].into());
+                }
+                (kind, meta)
+            },
+        )
     }
 
     fn step() -> impl Strategy<Value = Step> {
         prop_oneof![
-            4 => object().prop_map(|(kind, meta)| Step::Apply(kind, meta)),
-            2 => object().prop_map(|(kind, meta)| Step::Delete(kind, meta)),
+            4 => object(UIDS).prop_map(|(kind, meta)| Step::Apply(kind, meta)),
+            2 => object(UIDS).prop_map(|(kind, meta)| Step::Delete(kind, meta)),
             1 => (0..UIDS).prop_map(Step::Absent),
             2 => any::<Index>().prop_map(Step::Release),
             1 => Just(Step::Shrink),
@@ -348,6 +362,24 @@ mod tests {
         }
     }
 
+    /// Descriptions of all nodes of a graph.
+    fn nodes(graph: &Graph) -> Vec<String> {
+        let describe = |node: NodeId| {
+            let flags = (
+                graph.is_virtual(node),
+                graph.is_being_deleted(node),
+                graph.is_deleting_dependents(node),
+            );
+            let owners: Vec<_> = graph.owners(node).collect();
+            let identity = graph.identity(node);
+            format!(
+                "{node:?} {identity:?} {flags:?} {owners:?} {:?}",
+                graph.dependents(node)
+            )
+        };
+        graph.nodes().map(describe).collect()
+    }
+
     proptest! {
         #[test]
         fn a_stale_node_stays_as_it_was_and_all_memory_is_free_in_the_end(
@@ -394,6 +426,62 @@ mod tests {
             prop_assert_eq!(case.graph.records.in_use(), 0);
             prop_assert_eq!(case.graph.owner_lists.in_use(), 0);
             prop_assert_eq!(case.graph.dependent_sets.in_use(), 0);
+        }
+
+        /// A list gives the same graph as its objects one by one.
+        #[test]
+        fn a_list_and_its_objects_one_by_one_give_the_same_graph(
+            objects in vec(object(40), 0..120),
+            changes in vec((any::<Index>(), any::<bool>()), 0..20),
+            release in prop::sample::select(vec!["1.13", "1.20.2", "1.28", "1.33", "1.36"]),
+        ) {
+            let semantics = Semantics::of(release.parse().expect("a version"));
+            let (mut one_by_one, mut at_once) = (Graph::new(semantics), Graph::new(semantics));
+            let kinds = KINDS.map(|(api_version, kind)| one_by_one.kind(api_version, kind));
+            prop_assert_eq!(kinds, KINDS.map(|(api_version, kind)| at_once.kind(api_version, kind)));
+            let list: Vec<_> = objects
+                .iter()
+                .map(|(kind, meta)| {
+                    // Some were known before, in another state.
+                    let old = (meta.name.len() == 3).then(DeletionState::default);
+                    Listed { kind: kinds[*kind], meta, old }
+                })
+                .collect();
+            let (mut expected, mut effects) = (Vec::<Effect>::new(), Vec::new());
+            for &Listed { kind, meta, old } in &list {
+                let object = Observed::of(kind, meta);
+                one_by_one.apply(&Event::Applied { object, old }, &mut expected);
+            }
+            at_once.apply_list(list.iter().copied(), &mut effects);
+            prop_assert_eq!(&effects, &expected);
+            prop_assert_eq!(nodes(&at_once), nodes(&one_by_one));
+
+            // Later deletions and updates, and the same list again, also give the same graph.
+            for graph in [&mut one_by_one, &mut at_once] {
+                let mut effects = Vec::new();
+                for (at, is_deleted) in &changes {
+                    if list.is_empty() {
+                        break;
+                    }
+                    let Listed { kind, meta, .. } = *at.get(&list);
+                    let object = Observed::of(kind, meta);
+                    let event = if *is_deleted {
+                        Event::Deleted { object }
+                    } else {
+                        Event::Applied { object, old: Some(DeletionState::default()) }
+                    };
+                    graph.apply(&event, &mut effects);
+                }
+            }
+            prop_assert_eq!(nodes(&at_once), nodes(&one_by_one));
+            let (mut expected, mut effects) = (Vec::new(), Vec::new());
+            for &Listed { kind, meta, old } in &list {
+                let object = Observed::of(kind, meta);
+                one_by_one.apply(&Event::Applied { object, old }, &mut expected);
+            }
+            at_once.apply_list(list, &mut effects);
+            prop_assert_eq!(effects, expected);
+            prop_assert_eq!(nodes(&at_once), nodes(&one_by_one));
         }
     }
 }

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use kubegc_core::ObjectMeta;
+use kubegc_sim::ApiServer;
 
-use super::cluster::{Kind, Object};
+use super::cluster::Object;
 
 /// The remaining objects by uid, with their state.
 pub(crate) type Remains = BTreeMap<String, Remnant>;
@@ -66,9 +66,9 @@ fn delete(objects: &[Object], there: &mut BTreeMap<usize, bool>, at: usize) {
 }
 
 /// The same for the objects of a server.
-pub(crate) fn remains(objects: &[Object], live: impl Fn(Kind, &ObjectMeta) -> Option<ObjectMeta>) -> Remains {
+pub(crate) fn remains(objects: &[Object], server: &ApiServer) -> Remains {
     let remnant = |object: &Object| {
-        let meta = live(object.kind, &object.meta)?;
+        let meta = object.live(server)?;
         let owners = meta
             .owner_references
             .iter()
