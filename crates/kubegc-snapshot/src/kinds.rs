@@ -221,33 +221,11 @@ mod tests {
 
     #[test]
     fn versions_rank_as_upstream_ranks_them() {
-        let mut names = [
-            "foo10",
-            "v1",
-            "v10",
-            "v11alpha2",
-            "v12alpha1",
-            "v10beta3",
-            "v11beta2",
-            "v3beta1",
-            "foo1",
-            "v2",
-            "v3",
-        ];
+        let ranked = "v10 v3 v2 v1 v11beta2 v10beta3 v3beta1 v12alpha1 v11alpha2 foo1 foo10";
+        let expected: Vec<&str> = ranked.split(' ').collect();
+        let mut names = expected.clone();
+        names.sort_unstable();
         names.sort_by_key(|name| Reverse(Priority::of(name)));
-        let expected = [
-            "v10",
-            "v3",
-            "v2",
-            "v1",
-            "v11beta2",
-            "v10beta3",
-            "v3beta1",
-            "v12alpha1",
-            "v11alpha2",
-            "foo1",
-            "foo10",
-        ];
         assert_eq!(names, expected);
     }
 }

@@ -104,37 +104,18 @@ fn lenient_reading_leaves_the_facts_of_an_unread_document_unknown() {
 
 #[test]
 fn errors_about_named_documents_name_the_missing_fields() {
-    for (document, finding) in [
-        (
-            NodeDocument::Containers,
-            "MissingField: f, document 1: containers: missing",
-        ),
-        (
-            NodeDocument::Sandboxes,
-            "MissingField: f, document 1: items: missing",
-        ),
-        (
-            NodeDocument::Images,
-            "MissingField: f, document 1: images: missing",
-        ),
-        (
-            NodeDocument::ContainerStatus,
-            "MissingField: f, document 1: status: missing, or no map",
-        ),
-        (
-            NodeDocument::StatsSummary,
-            "BadField: f, document 1: node: expected a map, found nothing",
-        ),
-        (
-            NodeDocument::Configz,
-            "MissingField: f, document 1: kubeletconfig: missing, or no map",
-        ),
-        (NodeDocument::Pods, "MissingField: f, document 1: items: missing"),
-        (
-            NodeDocument::Records,
-            "MissingField: f, document 1: records: missing",
-        ),
+    use NodeDocument::*;
+    for (document, problem, field) in [
+        (Containers, "MissingField", "containers: missing"),
+        (Sandboxes, "MissingField", "items: missing"),
+        (Images, "MissingField", "images: missing"),
+        (ContainerStatus, "MissingField", "status: missing, or no map"),
+        (StatsSummary, "BadField", "node: expected a map, found nothing"),
+        (Configz, "MissingField", "kubeletconfig: missing, or no map"),
+        (Pods, "MissingField", "items: missing"),
+        (Records, "MissingField", "records: missing"),
     ] {
+        let finding = format!("{problem}: f, document 1: {field}");
         let mut reader = NodeReader::new();
         reader.read_as(document, "f", &b"{}"[..]).expect("JSON");
         let node = reader.finish().expect("read");

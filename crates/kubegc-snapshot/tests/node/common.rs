@@ -146,3 +146,16 @@ pub(crate) fn pods(entries: &[String]) -> String {
 pub(crate) fn images(entries: &[String]) -> String {
     format!(r#"{{"images":[{}]}}"#, entries.join(","))
 }
+
+/// A pod of the API whose name is its uid, with these members of its metadata and its status.
+pub(crate) fn api_pod(uid: &str, meta: &str, status: &str) -> String {
+    format!(
+        r#"{{"kind":"Pod","metadata":{{"namespace":"shop","name":"{uid}","uid":"{uid}"{meta}}},"status":{{{status}}}}}"#
+    )
+}
+
+/// A list of pods as kubectl prints it.
+pub(crate) fn api_list(pods: &[String]) -> String {
+    let pods = pods.join(",");
+    format!(r#"{{"apiVersion":"v1","kind":"List","items":[{pods}],"metadata":{{}}}}"#)
+}

@@ -4,21 +4,7 @@ use kubegc_core::{Timestamp, Uid, node_facts::PodState};
 use kubegc_node::image::{Record, Records};
 use kubegc_snapshot::{NodeReader, write_records};
 
-use crate::common::{findings, now, read};
-
-/// A pod of the API with these members and its uid.
-fn pod(uid: &str, meta: &str, status: &str) -> String {
-    format!(
-        r#"{{"kind":"Pod","metadata":{{"namespace":"shop","name":"p","uid":"{uid}"{meta}}},"status":{{{status}}}}}"#
-    )
-}
-
-fn list(pods: &[String]) -> String {
-    format!(
-        r#"{{"apiVersion":"v1","kind":"List","items":[{}],"metadata":{{}}}}"#,
-        pods.join(",")
-    )
-}
+use crate::common::{api_list, api_pod, findings, now, read};
 
 const DELETED: &str = r#","deletionTimestamp":"2026-03-01T11:00:00Z""#;
 
@@ -77,7 +63,10 @@ fn deleting_a_mirror_pod_does_not_delete_the_static_pod() {
                 // A kubelet's own list has the pod itself.
                 ("hash", &[("hash", copy)]),
             ] {
-                let node = read(NodeReader::new(), &[&list(&[pod(uid, &metadata, status)])]);
+                let node = read(
+                    NodeReader::new(),
+                    &[&api_list(&[api_pod(uid, &metadata, status)])],
+                );
                 let expected = expected.iter().map(|&(uid, state)| (Uid::new(uid), state));
                 assert_eq!(
                     node.inventory.pods.known,

@@ -7,12 +7,12 @@ use kubegc_core::{
     node_facts::{ContainerState, PodState},
 };
 use kubegc_fixtures::check_transcript;
-use kubegc_sim::{SimNode, runtime::Operation};
+use kubegc_sim::SimNode;
 use kubegc_snapshot::PodManifests;
 
 use crate::{
     escapes::unescaped,
-    pods_file::{LISTED, collect, failing, now, operations, run, sim},
+    pods_file::{LISTED, now, operations, run, sim},
 };
 
 fn yaml(name: &str, more: &str) -> String {
@@ -273,55 +273,4 @@ fn the_newest_uid_is_known_and_older_ones_while_something_of_them_runs() {
         all(&["a2", "a3"]),
         "both may be the newest"
     );
-}
-
-#[test]
-fn a_run_keeps_static_pods_between_two_sandboxes_and_removes_their_predecessors() {
-    let directory = tempfile::tempdir().expect("a directory");
-    fs::write(directory.path().join("web.yaml"), yaml("web", "")).expect("written");
-    fs::write(
-        directory.path().join("etcd.json"),
-        r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"etcd","uid":"e"},"spec":{"containers":[{}]}}"#,
-    )
-    .expect("written");
-    let node = sim();
-    let name = "web-node-1";
-    for (pod, uid) in [
-        (name, "before"),
-        (name, "w"),
-        ("etcd-node-1", "e"),
-        ("api", "api"),
-    ] {
-        let pod = run(&node, "default", pod, uid);
-        node.end_sandbox(&pod.sandbox_id).expect("there is one");
-    }
-    run(&node, "default", "other", "other");
-    let source = source(directory.path(), &node);
-    assert_eq!(
-        collect(&node, &source),
-        [
-            "container of api",
-            "container of before",
-            "logs default_api_api",
-            "logs default_web-node-1_before",
-            "sandbox of api",
-            "sandbox of before",
-        ]
-    );
-    assert_eq!(collect(&node, &source), [""; 0]);
-}
-
-#[test]
-fn without_a_listing_of_the_runtime_the_pods_are_unknown() {
-    let directory = tempfile::tempdir().expect("a directory");
-    fs::write(directory.path().join("web.yaml"), yaml("web", "  uid: w\n")).expect("written");
-    for operation in [Operation::Containers, Operation::Sandboxes] {
-        let runtime = Arc::new(failing(&sim(), operation));
-        let source = PodManifests::new(directory.path(), "node-1", runtime);
-        assert_eq!(
-            now(source.pods()),
-            Err(RuntimeError::refused("device busy")),
-            "{operation:?}"
-        );
-    }
 }

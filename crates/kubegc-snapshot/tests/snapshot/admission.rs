@@ -5,11 +5,7 @@ use kubegc_snapshot::{Details, Problem, Snapshot};
 use serde_json::{Value, json};
 
 fn object(api_version: &str, kind: &str, fields: Value) -> Snapshot {
-    let mut object = json!({
-        "apiVersion": api_version, "kind": kind, "metadata": { "name": "a", "uid": "u1", "resourceVersion": "1" },
-    });
-    let fields = fields.as_object().expect("a map").clone();
-    object.as_object_mut().expect("a map").extend(fields);
+    let object = kubegc_fixtures::object(api_version, kind, "", "a", fields);
     crate::common::read("f", object.to_string().as_bytes()).expect("an object")
 }
 

@@ -5,12 +5,13 @@
 use crate::{
     common::{findings, read, reader, render},
     escapes::unescaped,
-    pack::{gzip, tar},
+    pack::{gzip, tar, zip},
 };
 use kubegc_fixtures::check_transcript;
 use kubegc_snapshot::{Problem, Snapshot};
 
-/// The same members as an archive and as a directory; both must give the same.
+/// The same members as an archive, as a file whose name does not show its format, and as a directory; all must
+/// give the same.
 pub(crate) fn both(members: &[(&str, &str)]) -> Snapshot {
     let packed: Vec<(&str, &[u8])> = members
         .iter()
@@ -18,19 +19,22 @@ pub(crate) fn both(members: &[(&str, &str)]) -> Snapshot {
         .collect();
     let of_archive =
         read("dump.tar.gz", &gzip(&tar(&packed))).unwrap_or_else(|error| panic!("{}", error.full_text()));
-    let directory = tempfile::tempdir().expect("a directory");
+    let root = tempfile::tempdir().expect("a directory");
+    let (directory, file) = (root.path().join("directory"), root.path().join("file"));
     for (path, text) in members {
-        let path = directory.path().join(path);
+        let path = directory.join(path);
         std::fs::create_dir_all(path.parent().expect("in the directory")).expect("a directory");
         std::fs::write(path, text).expect("a file");
     }
-    let mut of_directory = reader();
-    of_directory
-        .read_path(directory.path())
-        .unwrap_or_else(|error| panic!("{}", error.full_text()));
-    let of_directory = of_directory.finish().expect("read");
-    assert_eq!(render(&of_archive), render(&of_directory));
-    assert_eq!(of_archive.finding_counts, of_directory.finding_counts);
+    std::fs::write(&file, zip(&packed)).expect("a file");
+    for path in [directory, file] {
+        let mut reader = reader();
+        let read = reader.read_path(&path);
+        read.unwrap_or_else(|error| panic!("{}", error.full_text()));
+        let of_path = reader.finish().expect("read");
+        assert_eq!(render(&of_archive), render(&of_path), "{path:?}");
+        assert_eq!(of_archive.finding_counts, of_path.finding_counts, "{path:?}");
+    }
     of_archive
 }
 

@@ -1,6 +1,6 @@
 //! A snapshot as text, and the paths of fixtures: common to the tests.
 
-use std::{fmt::Write, path::PathBuf, sync::Arc};
+use std::{path::PathBuf, sync::Arc};
 
 use kubegc_core::{
     KubernetesVersion,
@@ -47,102 +47,70 @@ pub(crate) fn path(object: &SnapshotObject) -> String {
 
 fn line(object: &SnapshotObject) -> String {
     let meta = &object.meta;
-    let mut text = format!("{} uid={} rv={}", path(object), meta.uid, meta.resource_version);
-    let mut part = |name: &str, value: String| {
-        if !value.is_empty() {
-            // Writing to a String cannot fail.
-            let _written = write!(text, " {name}={value}");
+    let list = |texts: Vec<String>| Some(texts.join(",")).filter(|text| !text.is_empty());
+    let owners = meta.owner_references.iter().map(|owner| {
+        let flags = (owner.controller, owner.block_owner_deletion);
+        format!("{}:{}:{:?}:{:?}", owner.kind, owner.name, flags.0, flags.1)
+    });
+    let labels = meta.labels.iter().map(|(key, value)| format!("{key}:{value}"));
+    let parts = [
+        ("gen", (meta.generation != 0).then(|| meta.generation.to_string())),
+        ("deleting", meta.deletion_timestamp.map(|date| date.to_string())),
+        (
+            "grace",
+            meta.deletion_grace_period_seconds.map(|grace| grace.to_string()),
+        ),
+        (
+            "finalizers",
+            list(meta.finalizers.iter().map(ToString::to_string).collect()),
+        ),
+        ("owners", list(owners.collect())),
+        ("labels", list(labels.collect())),
+        ("details", details(object)),
+        ("resolved", object.kind_id.is_none().then(|| "no".to_owned())),
+        ("flawed", object.flawed.then(|| "yes".to_owned())),
+    ];
+    let parts = parts
+        .into_iter()
+        .filter_map(|(name, value)| Some(format!(" {name}={}", value?)));
+    let parts: String = parts.collect();
+    format!(
+        "{} uid={} rv={}{parts}\n",
+        path(object),
+        meta.uid,
+        meta.resource_version
+    )
+}
+
+/// Some fields of a pod, a namespace or a definition.
+fn details(object: &SnapshotObject) -> Option<String> {
+    let details = object.details.as_deref()?;
+    match &*details.body() {
+        Body::Pod(pod) => {
+            let text = |text: &Field<Arc<str>>| match text.known() {
+                Some(text) if !text.is_empty() => text.to_string(),
+                Some(_) => "-".to_owned(),
+                None => "?".to_owned(),
+            };
+            let grace = pod.termination_grace_period_seconds.known();
+            let grace = grace.map_or("?".to_owned(), |grace| format!("{grace:?}"));
+            Some(format!("{}/{}/{grace}", text(&pod.node_name), text(&pod.phase)))
         }
-    };
-    part(
-        "gen",
-        if meta.generation == 0 {
-            String::new()
-        } else {
-            meta.generation.to_string()
-        },
-    );
-    part(
-        "deleting",
-        meta.deletion_timestamp
-            .map_or_else(String::new, |date| date.to_string()),
-    );
-    part(
-        "grace",
-        meta.deletion_grace_period_seconds
-            .map_or_else(String::new, |grace| grace.to_string()),
-    );
-    part("finalizers", meta.finalizers.join(","));
-    let owners: Vec<String> = meta
-        .owner_references
-        .iter()
-        .map(|owner| {
-            format!(
-                "{}:{}:{:?}:{:?}",
-                owner.kind, owner.name, owner.controller, owner.block_owner_deletion
-            )
-        })
-        .collect();
-    part("owners", owners.join(","));
-    let labels: Vec<String> = meta
-        .labels
-        .iter()
-        .map(|(key, value)| format!("{key}:{value}"))
-        .collect();
-    part("labels", labels.join(","));
-    let details = object.details.as_deref();
-    let body = details.map(Details::body);
-    part(
-        "details",
-        match (body.as_deref(), details) {
-            (Some(Body::Pod(pod)), _) => {
-                let text = |text: &Field<Arc<str>>| match text.known() {
-                    Some(text) if !text.is_empty() => text.to_string(),
-                    Some(_) => "-".to_owned(),
-                    None => "?".to_owned(),
-                };
-                let grace = pod.termination_grace_period_seconds.known();
-                let grace = grace.map_or("?".to_owned(), |grace| format!("{grace:?}"));
-                format!("{}/{}/{grace}", text(&pod.node_name), text(&pod.phase))
-            }
-            (Some(Body::Namespace(namespace)), _) => {
-                let finalizers = namespace.finalizers.known();
-                let phase = namespace.phase.known().map_or("?", |phase| phase);
-                format!(
-                    "{phase}/{}",
-                    finalizers.map_or("?".to_owned(), |names| names.join(","))
-                )
-            }
-            (_, Some(Details::CustomResourceDefinition(definition))) => {
-                let versions: Vec<&str> = definition.versions.iter().map(|version| &*version.name).collect();
-                format!(
-                    "{}/{}/{}",
-                    definition.kind,
-                    versions.join(","),
-                    definition.stored_versions.join(",")
-                )
-            }
-            _ => String::new(),
-        },
-    );
-    part(
-        "resolved",
-        if object.kind_id.is_some() {
-            String::new()
-        } else {
-            "no".to_owned()
-        },
-    );
-    part(
-        "flawed",
-        if object.flawed {
-            "yes".to_owned()
-        } else {
-            String::new()
-        },
-    );
-    text.push('\n');
-    text
+        Body::Namespace(namespace) => {
+            let finalizers = namespace.finalizers.known();
+            let finalizers = finalizers.map_or("?".to_owned(), |names| names.join(","));
+            let phase = namespace.phase.known().map_or("?", |phase| phase);
+            Some(format!("{phase}/{finalizers}"))
+        }
+        _ => {
+            let Details::CustomResourceDefinition(definition) = details else {
+                return None;
+            };
+            let versions: Vec<&str> = definition.versions.iter().map(|version| &*version.name).collect();
+            let stored = definition.stored_versions.join(",");
+            Some(format!("{}/{}/{stored}", definition.kind, versions.join(",")))
+        }
+    }
 }
 
 /// The listed findings, a line each, with their files cut to the last name.

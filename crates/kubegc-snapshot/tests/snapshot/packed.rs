@@ -6,8 +6,8 @@ use kubegc_snapshot::Problem;
 use lzma_rust2::{XzOptions, XzWriter};
 
 use crate::{
-    common::{bytes, data, findings, read, reader, render},
-    pack::{gzip, parts, tar, zip},
+    common::{bytes, findings, read, reader, render},
+    pack::{gzip, tar, zip},
 };
 
 fn xz(bytes: &[u8]) -> Vec<u8> {
@@ -25,29 +25,6 @@ fn utf16(text: &[u8], to_bytes: fn(u16) -> [u8; 2]) -> Vec<u8> {
     let text = std::str::from_utf8(text).expect("text");
     let units = std::iter::once(0xfeff).chain(text.encode_utf16());
     units.flat_map(to_bytes).collect()
-}
-
-/// All files of a fixture's directory, as members of an archive.
-fn members(directory: &str) -> Vec<(String, Vec<u8>)> {
-    let root = data(directory);
-    let mut directories = vec![root.clone()];
-    let mut members = Vec::new();
-    while let Some(directory) = directories.pop() {
-        for entry in std::fs::read_dir(directory).expect("a directory") {
-            let path = entry.expect("an entry").path();
-            if path.is_dir() {
-                directories.push(path);
-            } else {
-                let name = path
-                    .strip_prefix(&root)
-                    .expect("in the directory")
-                    .display()
-                    .to_string();
-                members.push((name, std::fs::read(path).expect("a file")));
-            }
-        }
-    }
-    members
 }
 
 #[test]
@@ -120,33 +97,6 @@ fn members_are_named_by_their_archive_and_path() {
         let snapshot = read("dump.archive", &archive).expect("an archive");
         let pod = snapshot.object(0).expect("a pod");
         assert_eq!(&*pod.place.file, format!("dump.archive:{path}"));
-    }
-}
-
-#[test]
-fn an_archive_is_read_as_its_directory() {
-    for directory in ["must-gather", "cluster-info"] {
-        let mut of_directory = reader();
-        of_directory.read_path(&data(directory)).expect(directory);
-        let of_directory = of_directory.finish().expect(directory);
-        let members = members(directory);
-        let members = parts(&members);
-        for (name, archive) in [("tgz", gzip(&tar(&members))), ("zip", zip(&members))] {
-            // From a file whose name does not show the format.
-            let directory_of_test = tempfile::tempdir().expect("a directory");
-            let path = directory_of_test.path().join("dump");
-            std::fs::write(&path, &archive).expect("a file");
-            let mut of_archive = reader();
-            of_archive
-                .read_path(&path)
-                .unwrap_or_else(|error| panic!("{name}: {}", error.full_text()));
-            let of_archive = of_archive.finish().expect(name);
-            assert_eq!(render(&of_archive), render(&of_directory), "{directory} {name}");
-            assert_eq!(
-                of_archive.finding_counts, of_directory.finding_counts,
-                "{directory} {name}"
-            );
-        }
     }
 }
 

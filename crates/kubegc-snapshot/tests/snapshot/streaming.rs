@@ -1,6 +1,9 @@
 //! Large inputs with small limits: one object is in memory at a time, and limits cause clear errors.
 
-use std::io::{self, Read};
+use std::{
+    io::{self, Read},
+    iter,
+};
 
 use kubegc_snapshot::{Reader, Snapshot, SnapshotError};
 
@@ -8,25 +11,19 @@ use crate::common::{reader, render};
 
 /// A stream made while it is read: a head, `count` times the middle, a tail. It counts the requested bytes.
 struct Made<'a> {
-    head: &'a str,
-    middle: fn(u64) -> String,
-    count: u64,
-    tail: &'a str,
-    made: u64,
-    stage: u8,
+    texts: Box<dyn Iterator<Item = String> + 'a>,
     left: Vec<u8>,
     given: &'a mut u64,
 }
 
 impl<'a> Made<'a> {
     fn new(head: &'a str, middle: fn(u64) -> String, count: u64, tail: &'a str, given: &'a mut u64) -> Self {
+        let middles = (0..count).map(middle);
+        let texts = iter::once(head.to_owned())
+            .chain(middles)
+            .chain(iter::once(tail.to_owned()));
         Made {
-            head,
-            middle,
-            count,
-            tail,
-            made: 0,
-            stage: 0,
+            texts: Box::new(texts),
             left: Vec::new(),
             given,
         }
@@ -35,19 +32,11 @@ impl<'a> Made<'a> {
 
 impl Read for Made<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.left.is_empty() {
-            let next = match self.stage {
-                0 => self.head.to_owned(),
-                1 if self.made < self.count => (self.middle)(self.made),
-                1 => {
-                    self.stage = 2;
-                    self.tail.to_owned()
-                }
-                _ => return Ok(0),
+        while self.left.is_empty() {
+            let Some(text) = self.texts.next() else {
+                return Ok(0);
             };
-            self.made += u64::from(self.stage == 1);
-            self.stage = self.stage.max(1);
-            self.left = next.into_bytes();
+            self.left = text.into_bytes();
         }
         let count = self.left.len().min(buffer.len());
         buffer[..count].copy_from_slice(&self.left[..count]);
