@@ -59,19 +59,6 @@ fn every_action_of_an_approved_plan_is_performed_and_later_garbage_is_kept() {
 }
 
 #[test]
-fn without_approval_nothing_reaches_the_runtime() {
-    let busy = busy();
-    let performed = perform_approved(&busy, &[]);
-    assert!(performed.len() > 5, "{performed:?}");
-    assert!(
-        performed
-            .iter()
-            .all(|performed| performed.outcome == Outcome::NotApproved)
-    );
-    assert_eq!(busy.node.changes(), []);
-}
-
-#[test]
 fn every_stage_requires_approval() {
     let busy = busy();
     let mut approved = planned(&busy);

@@ -309,25 +309,5 @@ fn the_generator_reaches_every_step_and_reason() {
         names.extend(ties.then(|| "tie".to_owned()));
         names
     };
-    assert_reached(
-        &reached(&a_case(), 1_000, names),
-        &[
-            "PodEnded",
-            "UnitLimit",
-            "EvenShare",
-            "NodeLimit",
-            "kept Running",
-            "kept TooYoung",
-            "kept CreatedInFuture",
-            "kept WithinLimits",
-            "kept SourcesNotReady",
-            "kept NoMetadata",
-            "found NoMetadata",
-            "found NoPod",
-            "found CreatedInFuture",
-            "found LimitsConflict",
-            "found RemovesMoreThanNeeded",
-            "tie",
-        ],
-    );
+    assert_reached(&reached(&a_case(), 1_000, names), 16);
 }

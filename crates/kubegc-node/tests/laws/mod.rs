@@ -4,7 +4,7 @@ mod container;
 mod image;
 mod sandbox_and_log;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use kubegc_core::{
     Uid,
@@ -90,16 +90,8 @@ fn variant(value: &impl std::fmt::Debug) -> String {
     text[..end].to_owned()
 }
 
-/// Asserts that all these names were reached, often enough to mean something.
-fn assert_reached(reached: &BTreeMap<String, u32>, names: &[&str]) {
-    let missing: Vec<_> = names
-        .iter()
-        .filter(|name| reached.get(**name).is_none_or(|count| *count < 5))
-        .collect();
-    assert!(missing.is_empty(), "not reached: {missing:?} of {reached:?}");
-    let unknown: BTreeSet<_> = reached
-        .keys()
-        .filter(|name| !names.contains(&name.as_str()))
-        .collect();
-    assert!(unknown.is_empty(), "not expected: {unknown:?}");
+/// Asserts that so many names were reached, each often enough to mean something.
+fn assert_reached(reached: &BTreeMap<String, u32>, names: usize) {
+    let rare = reached.values().filter(|count| **count < 5).count();
+    assert_eq!((reached.len(), rare), (names, 0), "{reached:?}");
 }
