@@ -501,3 +501,25 @@ fn an_object_that_owns_itself_fails_the_old_dump_only() {
         }
     }
 }
+
+#[test]
+fn d5_the_description_of_a_missing_owner_does_not_depend_on_the_order_of_events() {
+    let owner = Object::new(CONFIG_MAP, "red", "owner");
+    let dependents = [("d1", "Widget"), ("d2", "Gadget")].map(|(name, kind)| {
+        let reference = OwnerReference {
+            kind: kind.into(),
+            ..owner.reference()
+        };
+        Object::new(SECRET, "red", name).with(reference)
+    });
+    let [first, second] = [[0, 1], [1, 0]].map(|order| {
+        let mut case = Case::new("1.36");
+        for at in order {
+            case.apply(&dependents[at]);
+        }
+        case.delete(&owner);
+        case.graph.dot(&DotFilter::All).expect("sorted dumps draw all")
+    });
+    assert!(first.contains("\n    kind=\"Gadget\"\n"), "{first}");
+    assert_eq!(first, second);
+}
