@@ -51,80 +51,52 @@ impl<R> Pausing<R> {
     }
 }
 
-#[async_trait]
-impl<R: Runtime> Runtime for Pausing<R> {
-    async fn containers(&self) -> Result<Vec<Arc<Container>>, RuntimeError> {
-        self.clock.advance(self.listing_takes);
-        self.around(self.inner.containers()).await
-    }
+/// Implements a trait. The methods after its own body call `inner` with the same texts.
+macro_rules! pausing {
+    ($implemented:ident { $($own:tt)* } $($method:ident($($text:ident),*) -> $ok:ty;)*) => {
+        #[async_trait]
+        impl<R: $implemented> $implemented for Pausing<R> {
+            $($own)*
 
-    async fn sandboxes(&self) -> Result<Vec<Arc<Sandbox>>, RuntimeError> {
-        self.around(self.inner.sandboxes()).await
-    }
-
-    async fn images(&self) -> Result<Vec<Arc<Image>>, RuntimeError> {
-        self.around(self.inner.images()).await
-    }
-
-    async fn image_file_system(&self) -> Result<FileSystem, RuntimeError> {
-        self.around(self.inner.image_file_system()).await
-    }
-
-    async fn container_status(&self, id: &str) -> Result<Option<ContainerStatus>, RuntimeError> {
-        self.around(self.inner.container_status(id)).await
-    }
-
-    async fn image_id(&self, reference: &str) -> Result<Option<Arc<str>>, RuntimeError> {
-        self.around(self.inner.image_id(reference)).await
-    }
-
-    async fn stop_container(&self, id: &str, grace_seconds: u32) -> Result<(), RuntimeError> {
-        self.around(self.inner.stop_container(id, grace_seconds)).await
-    }
-
-    async fn remove_container(&self, id: &str) -> Result<(), RuntimeError> {
-        self.around(self.inner.remove_container(id)).await
-    }
-
-    async fn stop_sandbox(&self, id: &str) -> Result<(), RuntimeError> {
-        self.around(self.inner.stop_sandbox(id)).await
-    }
-
-    async fn remove_sandbox(&self, id: &str) -> Result<(), RuntimeError> {
-        self.around(self.inner.remove_sandbox(id)).await
-    }
-
-    async fn remove_image(&self, id: &str, runtime_handler: &str) -> Result<(), RuntimeError> {
-        self.around(self.inner.remove_image(id, runtime_handler)).await
-    }
+            $(async fn $method(&self, $($text: &str),*) -> Result<$ok, RuntimeError> {
+                self.around(self.inner.$method($($text),*)).await
+            })*
+        }
+    };
 }
 
-#[async_trait]
-impl<R: LogDirectory> LogDirectory for Pausing<R> {
-    async fn pod_entries(&self) -> Result<Vec<Arc<str>>, RuntimeError> {
-        self.around(self.inner.pod_entries()).await
-    }
+pausing! {
+    Runtime {
+        async fn containers(&self) -> Result<Vec<Arc<Container>>, RuntimeError> {
+            self.clock.advance(self.listing_takes);
+            self.around(self.inner.containers()).await
+        }
 
-    async fn container_links(&self) -> Result<Vec<LogLink>, RuntimeError> {
-        self.around(self.inner.container_links()).await
+        async fn stop_container(&self, id: &str, grace_seconds: u32) -> Result<(), RuntimeError> {
+            self.around(self.inner.stop_container(id, grace_seconds)).await
+        }
     }
-
-    async fn remove_pod_entry(&self, entry: &str) -> Result<(), RuntimeError> {
-        self.around(self.inner.remove_pod_entry(entry)).await
-    }
-
-    async fn remove_container_link(&self, path: &str) -> Result<(), RuntimeError> {
-        self.around(self.inner.remove_container_link(path)).await
-    }
-
-    async fn remove_container_logs(&self, log_path: &str) -> Result<(), RuntimeError> {
-        self.around(self.inner.remove_container_logs(log_path)).await
-    }
+    sandboxes() -> Vec<Arc<Sandbox>>;
+    images() -> Vec<Arc<Image>>;
+    image_file_system() -> FileSystem;
+    container_status(id) -> Option<ContainerStatus>;
+    image_id(reference) -> Option<Arc<str>>;
+    remove_container(id) -> ();
+    stop_sandbox(id) -> ();
+    remove_sandbox(id) -> ();
+    remove_image(id, runtime_handler) -> ();
 }
 
-#[async_trait]
-impl<R: PodSource> PodSource for Pausing<R> {
-    async fn pods(&self) -> Result<Pods, RuntimeError> {
-        self.around(self.inner.pods()).await
-    }
+pausing! {
+    LogDirectory {}
+    pod_entries() -> Vec<Arc<str>>;
+    container_links() -> Vec<LogLink>;
+    remove_pod_entry(entry) -> ();
+    remove_container_link(path) -> ();
+    remove_container_logs(log_path) -> ();
+}
+
+pausing! {
+    PodSource {}
+    pods() -> Pods;
 }
