@@ -40,7 +40,7 @@ const WRITES: [&str; 5] = [
 ];
 
 /// Performs one of [`WRITES`] on the objects of [`small`].
-async fn write(runtime: &CriRuntime, method: &str) -> Result<(), RuntimeError> {
+pub(crate) async fn write(runtime: &CriRuntime, method: &str) -> Result<(), RuntimeError> {
     let [container, sandbox, image] = ["c", "s", "i"];
     match method {
         "StopPodSandbox" | "RemovePodSandbox" => write_to(runtime, method, sandbox).await,
@@ -84,7 +84,7 @@ const READS: [&str; 7] = [
 ];
 
 /// Performs one of [`READS`] and returns its error.
-async fn read(runtime: &CriRuntime, method: &str) -> Option<RuntimeError> {
+pub(crate) async fn read(runtime: &CriRuntime, method: &str) -> Option<RuntimeError> {
     match method {
         "ListContainers" => runtime.containers().await.err(),
         "ListPodSandbox" => runtime.sandboxes().await.err(),
