@@ -1,9 +1,9 @@
 //! A node's documents in archives and compressed files.
 
-use kubegc_snapshot::{NodeProblem, NodeReader, NodeSnapshot, SnapshotError};
+use kubegc_snapshot::{NodeProblem, NodeSnapshot, SnapshotError};
 
 use crate::{
-    common::{bundled, now},
+    common::{bundled, reader},
     pack::{gzip, parts, tar, zip},
 };
 
@@ -19,10 +19,6 @@ fn members() -> Vec<(String, Vec<u8>)> {
         .collect();
     members.sort();
     members
-}
-
-fn reader() -> NodeReader {
-    NodeReader::new().now(now()).pods_are_whole().no_image_volumes()
 }
 
 fn stream(bytes: &[u8]) -> Result<NodeSnapshot, SnapshotError> {

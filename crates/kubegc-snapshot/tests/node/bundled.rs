@@ -3,10 +3,10 @@
 use kubegc_node::GoDuration;
 use kubegc_snapshot::{NodeReader, NodeSnapshot};
 
-use crate::common::{bundled, bundled_text, findings, now};
+use crate::common::{NAMES, bundled, bundled_text, findings, reader};
 
 fn node() -> NodeSnapshot {
-    let mut reader = NodeReader::new().now(now()).pods_are_whole().no_image_volumes();
+    let mut reader = reader();
     reader
         .read_path(&bundled())
         .unwrap_or_else(|error| panic!("{}", error.full_text()));
@@ -46,19 +46,8 @@ fn the_bundled_policy_is_the_same_from_the_file_and_from_configz() {
 
 #[test]
 fn the_order_of_files_changes_nothing() {
-    let names = [
-        "stats-summary.json",
-        "records.json",
-        "ps.json",
-        "pods.json",
-        "kubelet.yaml",
-        "kubectl-pods.json",
-        "images.json",
-        "imagefsinfo.json",
-        "configz.json",
-    ];
-    let mut reader = NodeReader::new().now(now()).pods_are_whole().no_image_volumes();
-    for name in names {
+    let mut reader = reader();
+    for name in NAMES.iter().rev() {
         reader
             .read(name, bundled_text(name).as_bytes())
             .expect("a document");

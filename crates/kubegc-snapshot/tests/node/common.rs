@@ -11,6 +11,19 @@ pub(crate) fn bundled() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../examples/data/node")
 }
 
+/// The documents of the bundled node, in the order of their names.
+pub(crate) const NAMES: [&str; 9] = [
+    "configz.json",
+    "imagefsinfo.json",
+    "images.json",
+    "kubectl-pods.json",
+    "kubelet.yaml",
+    "pods.json",
+    "ps.json",
+    "records.json",
+    "stats-summary.json",
+];
+
 /// Text of a document of the bundled node.
 pub(crate) fn bundled_text(name: &str) -> String {
     std::fs::read_to_string(bundled().join(name)).expect("the document is in the repository")
@@ -19,6 +32,11 @@ pub(crate) fn bundled_text(name: &str) -> String {
 /// The time of the bundled node's documents.
 pub(crate) fn now() -> Timestamp {
     Timestamp::parse("2026-03-01T12:00:00Z").expect("a date")
+}
+
+/// A reader of the bundled node.
+pub(crate) fn reader() -> NodeReader {
+    NodeReader::new().now(now()).pods_are_whole().no_image_volumes()
 }
 
 /// Reads documents in turn; each is called `f`, its number, and all must be accepted.

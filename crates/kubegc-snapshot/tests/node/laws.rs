@@ -9,19 +9,8 @@ use kubegc_snapshot::{NodeDocument, NodeReader, NodeSnapshot};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-use crate::common::{bundled_text, now};
+use crate::common::{NAMES, bundled_text, now};
 
-const NAMES: [&str; 9] = [
-    "ps.json",
-    "pods.json",
-    "images.json",
-    "imagefsinfo.json",
-    "stats-summary.json",
-    "kubelet.yaml",
-    "configz.json",
-    "kubectl-pods.json",
-    "records.json",
-];
 const KINDS: [NodeDocument; 10] = [
     NodeDocument::Containers,
     NodeDocument::Sandboxes,
