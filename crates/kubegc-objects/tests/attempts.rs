@@ -10,18 +10,10 @@ use kubegc_objects::{
 };
 
 use crate::common::{
-    cluster::{CONFIG_MAP, HOLD, Object, SECRET, WIDGET, delete},
+    cluster::{CONFIG_MAP, HOLD, Object, SECRET, WIDGET, delete, orphaned_item},
     schedule::{Fault, fail},
     world::World,
 };
-
-fn gone() -> Object {
-    Object::new(CONFIG_MAP, "red", "gone")
-}
-
-fn orphaned_item() -> Object {
-    Object::new(SECRET, "red", "item").owned_by(&gone())
-}
 
 /// The operation and the response with which the last attempt at an object failed.
 fn failure(world: &World, uid: &str) -> (&'static str, Response) {

@@ -9,17 +9,9 @@ use kubegc_objects::{
 };
 
 use crate::common::{
-    cluster::{CONFIG_MAP, HOLD, KINDS, Object, SECRET, delete, server, version},
+    cluster::{CONFIG_MAP, HOLD, KINDS, Object, SECRET, delete, gone, orphaned_item, server, version},
     world::World,
 };
-
-fn gone() -> Object {
-    Object::new(CONFIG_MAP, "red", "gone")
-}
-
-fn orphaned_item() -> Object {
-    Object::new(SECRET, "red", "item").owned_by(&gone())
-}
 
 #[test]
 fn an_invalid_input_is_refused_and_changes_nothing() {

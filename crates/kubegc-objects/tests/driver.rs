@@ -27,7 +27,7 @@ use kubegc_sim::{
 };
 
 use crate::common::{
-    cluster::{CONFIG_MAP, KINDS, Object, SECRET, WIDGET, delete, server, version},
+    cluster::{CONFIG_MAP, KINDS, Object, SECRET, WIDGET, delete, orphaned_item, server, version},
     executor::block_on,
     store::{Store, Watches, down},
 };
@@ -159,41 +159,6 @@ fn a_cascade_completes() {
 }
 
 #[test]
-fn a_watch_at_an_expired_version_relists() {
-    let family = family();
-    let bench = Bench::new("1.36", &[&family[0], &family[1], &family[2]]);
-    let store = Faulty::new(
-        bench.shared.clone(),
-        failing(Call::Watch, Some("configmaps"), 2, StoreError::Expired),
-    );
-    let (_, reports) = bench.run(&store, 30_000, 5_000, |shared| {
-        shared.with(|server| delete(server, &family[0], Some(Background)));
-    });
-    assert_eq!(store.injected(), 2);
-    assert!(
-        watch_failures(&reports).is_empty(),
-        "an expired watch is not a failure"
-    );
-    assert!(family.iter().all(|object| !bench.there(object)));
-}
-
-#[test]
-fn a_list_that_fails_is_retried_with_delays_that_double_up_to_half_a_minute() {
-    let family = family();
-    let bench = Bench::new("1.36", &[&family[0], &family[1], &family[2]]);
-    let store = Faulty::new(
-        bench.shared.clone(),
-        failing(Call::List, Some("secrets"), 8, down()),
-    );
-    let (_, reports) = bench.run(&store, 140_000, 5_000, |shared| {
-        shared.with(|server| delete(server, &family[0], Some(Foreground)));
-    });
-    let seconds = [0, 1, 3, 7, 15, 31, 61, 91];
-    assert_eq!(watch_failures(&reports), seconds.map(|at| at * 1_000));
-    assert!(family.iter().all(|object| !bench.there(object)));
-}
-
-#[test]
 fn one_kind_that_cannot_be_listed_stops_the_others_up_to_1_31_only() {
     for (release, collects) in [("1.20.2", false), ("1.31", false), ("1.32", true), ("1.36", true)] {
         let family = family();
@@ -229,7 +194,9 @@ fn sync_reports(reports: &[(u64, Report)]) -> Vec<String> {
 }
 
 #[test]
-fn a_start_that_waits_for_a_list_is_reported_with_the_resource_and_the_failure() {
+fn a_list_that_fails_is_retried_and_a_start_that_waits_for_it_is_reported() {
+    // The delays double up to half a minute.
+    let seconds = [0, 1, 3, 7, 15, 31, 61, 91];
     for (release, why, expected) in [
         (
             "1.20.2",
@@ -248,6 +215,11 @@ fn a_start_that_waits_for_a_list_is_reported_with_the_resource_and_the_failure()
             failing(Call::List, Some("tenants"), 8, down()),
         );
         let (_, reports) = bench.run(&store, 200_000, 0, |_| {});
+        assert_eq!(
+            watch_failures(&reports),
+            seconds.map(|at| at * 1_000),
+            "{release}"
+        );
         let waiting = format!(
             "garbage collection has not started: waiting for the initial list of tenants.example.com \
              (unknown outcome: the conversion webhook is down); {why}"
@@ -258,7 +230,7 @@ fn a_start_that_waits_for_a_list_is_reported_with_the_resource_and_the_failure()
 }
 
 #[test]
-fn a_start_that_waits_for_discovery_is_reported() {
+fn a_discovery_that_fails_is_retried_and_a_start_that_waits_for_it_is_reported() {
     let bench = Bench::new("1.36", &[]);
     let store = Faulty::new(bench.shared.clone(), failing(Call::Discover, None, 4, down()));
     let (_, reports) = bench.run(&store, 20_000, 0, |_| {});
@@ -267,6 +239,9 @@ fn a_start_that_waits_for_discovery_is_reported() {
         "15000 started without []",
     ];
     assert_eq!(sync_reports(&reports), expected);
+    let failed = |(at, report): &(u64, Report)| matches!(report, Report::DiscoveryFailed(_)).then_some(*at);
+    let failures: Vec<u64> = reports.iter().filter_map(failed).collect();
+    assert_eq!(failures, [0, 1_000, 3_000, 7_000]);
 }
 
 #[test]
@@ -283,19 +258,6 @@ fn a_pause_for_a_new_resource_that_cannot_be_listed_is_reported() {
         "91000 started without []",
     ];
     assert_eq!(sync_reports(&reports), expected);
-}
-
-#[test]
-fn a_discovery_that_fails_is_retried() {
-    let item = Object::new(SECRET, "red", "item").owned_by(&Object::new(CONFIG_MAP, "red", "gone"));
-    let bench = Bench::new("1.36", &[&item]);
-    let store = Faulty::new(bench.shared.clone(), failing(Call::Discover, None, 2, down()));
-    let (_, reports) = bench.run(&store, 20_000, 0, |_| {});
-    let failed = reports
-        .iter()
-        .filter(|(_, report)| matches!(report, Report::DiscoveryFailed(_)));
-    assert_eq!(failed.map(|(at, _)| *at).collect::<Vec<_>>(), [0, 1_000]);
-    assert!(!bench.there(&item));
 }
 
 #[test]
@@ -460,7 +422,7 @@ fn a_resource_that_is_no_longer_served_is_no_longer_watched() {
 
 #[test]
 fn a_run_that_is_already_stopped_starts_nothing() {
-    let item = Object::new(SECRET, "red", "item").owned_by(&Object::new(CONFIG_MAP, "red", "gone"));
+    let item = orphaned_item();
     let bench = Bench::new("1.36", &[&item]);
     let store = bench.store(Watches::Ending(0));
     let driver = run(&store, &bench.clock, bench.settings.clone(), ready(()), |_| {});
@@ -470,7 +432,7 @@ fn a_run_that_is_already_stopped_starts_nothing() {
 
 #[test]
 fn attempts_and_waits_are_reported() {
-    let item = Object::new(SECRET, "red", "item").owned_by(&Object::new(CONFIG_MAP, "red", "gone"));
+    let item = orphaned_item();
     let mut bench = Bench::new("1.36", &[&item]);
     bench.settings.record_conclusions = true;
     let (_, reports) = bench.run(&bench.shared, 10_000, 0, |_| {});
@@ -491,7 +453,7 @@ fn attempts_and_waits_are_reported() {
 
 #[test]
 fn a_delete_has_its_propagation_and_its_preconditions() {
-    let item = Object::new(SECRET, "red", "item").owned_by(&Object::new(CONFIG_MAP, "red", "gone"));
+    let item = orphaned_item();
     let bench = Bench::new("1.36", &[&item]);
     let store = bench.store(Watches::given([]));
     let read_at = bench

@@ -171,6 +171,15 @@ impl Object {
     }
 }
 
+/// An owner that no cluster has.
+pub(crate) fn gone() -> Object {
+    Object::new(CONFIG_MAP, "red", "gone")
+}
+
+pub(crate) fn orphaned_item() -> Object {
+    Object::new(SECRET, "red", "item").owned_by(&gone())
+}
+
 /// A write of a client.
 #[derive(Clone, Debug)]
 pub(crate) enum ClientWrite {
