@@ -1,4 +1,4 @@
-//! Objects of clusters as JSON, and cases in text files, for the tests of this workspace.
+//! Objects of clusters as JSON, cases in text files, and captured logs, for the tests of this workspace.
 //!
 //! Every object has the metadata that an API server sets, so that a test writes only what it is about. Uids
 //! are derived from kind and name, so that owner references need no lookup.
@@ -14,11 +14,12 @@
 //! assert_eq!(shop.list()["items"][1]["metadata"]["ownerReferences"][0]["uid"], "replicaset-web");
 //! ```
 
+mod logs;
 mod transcript;
 
 use serde_json::{Value, json};
 
-pub use self::transcript::check_transcript;
+pub use self::{logs::Logs, transcript::check_transcript};
 
 /// The creation time of every object, unless a test sets another one.
 pub const CREATED: &str = "2026-05-01T00:00:00Z";

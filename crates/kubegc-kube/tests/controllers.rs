@@ -16,12 +16,13 @@ use kubegc_core::{
     DeleteOptions, KubernetesVersion,
     record::{ObjectId, Record, Resource as Kind},
 };
+use kubegc_fixtures::Logs;
 use kubegc_kube::{ControllerManager, rbac};
 use kubegc_testkit::{Cluster, Entry, Fault, Rule, http::Verb};
 use tokio::{sync::watch, time::sleep};
 
 use crate::{
-    common::{Running, Script, logs::Logs, set},
+    common::{Running, Script, set},
     rbac::roles,
 };
 

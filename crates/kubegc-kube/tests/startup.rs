@@ -5,12 +5,13 @@ use std::{
     time::Duration,
 };
 
+use kubegc_fixtures::Logs;
 use kubegc_kube::GarbageCollector;
 use kubegc_testkit::{Fault, Rule, http::Verb};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use crate::common::{Running, Script, cluster, logs::Logs, respond};
+use crate::common::{Running, Script, cluster, respond};
 
 #[tokio::test(start_paused = true)]
 async fn a_start_waits_for_an_api_server_that_is_down() {

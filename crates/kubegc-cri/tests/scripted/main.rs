@@ -13,7 +13,6 @@ mod server;
 mod sim;
 mod statuses;
 mod tables;
-mod warnings;
 #[path = "../wire.rs"]
 mod wire;
 mod world;

@@ -7,12 +7,12 @@ use kubegc_core::{
     node_facts::{ContainerState, SandboxState},
 };
 use kubegc_cri::{CriRuntime, Options};
+use kubegc_fixtures::Logs;
 
 use crate::{
     convert::spec,
     server::Server,
     tables::{Reported, Tables, container, image, sandbox},
-    warnings::Warnings,
     wire,
 };
 
@@ -68,8 +68,7 @@ async fn unknown_states_are_findings_and_remove_nothing() {
         .statuses
         .insert("c17".to_owned(), Some(status));
     let runtime = server.connect().await;
-    let warnings = Warnings::default();
-    let _here = warnings.collect();
+    let (logs, _guard) = Logs::capture();
     let containers = runtime.containers().await.expect("listed");
     assert_eq!(
         containers
@@ -97,12 +96,12 @@ async fn unknown_states_are_findings_and_remove_nothing() {
         .expect("a response");
     assert_eq!(status.state, ContainerState::Unknown);
     assert_eq!(
-        warnings.take(),
+        logs.lines(),
         [
-            "not a container state of CRI; treated as unknown entry=container web (c17) state=17",
-            "not a container state of CRI; treated as unknown entry=container web (c-1) state=-1",
-            "not a sandbox state of CRI; treated as ready entry=sandbox web-0 (s9) state=9",
-            "not a container state of CRI; treated as unknown entry=container ? state=17",
+            "WARN not a container state of CRI; treated as unknown entry=container web (c17) state=17",
+            "WARN not a container state of CRI; treated as unknown entry=container web (c-1) state=-1",
+            "WARN not a sandbox state of CRI; treated as ready entry=sandbox web-0 (s9) state=9",
+            "WARN not a container state of CRI; treated as unknown entry=container ? state=17",
         ]
     );
 }

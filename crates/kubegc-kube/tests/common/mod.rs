@@ -1,7 +1,5 @@
 //! Runs in the background, and a client over scripted responses, which records its requests.
 
-pub(crate) mod logs;
-
 use std::{
     collections::BTreeSet,
     pin::Pin,
