@@ -364,16 +364,37 @@ fn relations(release: &str) -> Case {
     case
 }
 
-/// The attributes of D-6: those up to the name, and the flags `missing`, `beingDeleted`,
-/// `deletingDependents` and `virtual`.
-fn vertex(id: &str, label: &str, texts: [&str; 5], flags: [bool; 4]) -> String {
-    let [group, version, kind, namespace, name] = texts;
-    let [missing, being_deleted, deleting_dependents, is_virtual] = flags;
-    format!(
-        "  {id} [
+/// The vertices of [`relations`] in the order of their uids, with the attributes of D-6, in the form of releases
+/// before 1.26 or of later ones.
+fn vertices(is_numbered: bool) -> [String; 5] {
+    let mut numbers = 0..5;
+    [
+        ["Secret", "", "red", "a", ""],
+        ["ConfigMap", "", "", "gone", r"missingFromGraph\n"],
+        ["ConfigMap", "", "red", "guess", r"virtual\n"],
+        ["Widget", "example.com", "red", "lost", ""],
+        [
+            "Tenant",
+            "example.com",
+            "",
+            "root",
+            r"beingDeleted,deletingDependents\n",
+        ],
+    ]
+    .map(|[kind, group, namespace, name, words]| {
+        let dot = if group.is_empty() { "" } else { "." };
+        let label = format!(r"uid=u-{name}\nnamespace={namespace}\n{kind}.v1{dot}{group}/{name}\n{words}");
+        let (id, label) = match numbers.next() {
+            Some(number) if is_numbered => (number.to_string(), format!(r#"\"{label}\""#)),
+            _ => (format!("\"u-{name}\""), label),
+        };
+        let [missing, being_deleted, deleting_dependents, is_virtual] =
+            ["missing", "beingDeleted", "deletingDependents", "virtual"].map(|word| words.contains(word));
+        format!(
+            "  {id} [
     label=\"{label}\"
     group=\"{group}\"
-    version=\"{version}\"
+    version=\"v1\"
     kind=\"{kind}\"
     namespace=\"{namespace}\"
     name=\"{name}\"
@@ -384,50 +405,7 @@ fn vertex(id: &str, label: &str, texts: [&str; 5], flags: [bool; 4]) -> String {
     virtual=\"{is_virtual}\"
   ];
 "
-    )
-}
-
-/// The vertices of [`relations`] in the order of their uids, in the form of releases before 1.26 or of later
-/// ones.
-fn vertices(is_numbered: bool) -> [String; 5] {
-    let none = [false; 4];
-    [
-        (
-            ["", "v1", "Secret", "red", "a"],
-            r"uid=u-a\nnamespace=red\nSecret.v1/a\n",
-            none,
-        ),
-        (
-            ["", "v1", "ConfigMap", "", "gone"],
-            r"uid=u-gone\nnamespace=\nConfigMap.v1/gone\nmissingFromGraph\n",
-            [true, false, false, false],
-        ),
-        (
-            ["", "v1", "ConfigMap", "red", "guess"],
-            r"uid=u-guess\nnamespace=red\nConfigMap.v1/guess\nvirtual\n",
-            [false, false, false, true],
-        ),
-        (
-            ["example.com", "v1", "Widget", "red", "lost"],
-            r"uid=u-lost\nnamespace=red\nWidget.v1.example.com/lost\n",
-            none,
-        ),
-        (
-            ["example.com", "v1", "Tenant", "", "root"],
-            r"uid=u-root\nnamespace=\nTenant.v1.example.com/root\nbeingDeleted,deletingDependents\n",
-            [false, true, true, false],
-        ),
-    ]
-    .map(|(texts, label, flags)| {
-        if is_numbered {
-            let number = ["a", "gone", "guess", "lost", "root"]
-                .iter()
-                .position(|name| *name == texts[4]);
-            let id = number.expect("one of these").to_string();
-            vertex(&id, &format!(r#"\"{label}\""#), texts, flags)
-        } else {
-            vertex(&format!("\"u-{}\"", texts[4]), label, texts, flags)
-        }
+        )
     })
 }
 

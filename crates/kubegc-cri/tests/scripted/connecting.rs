@@ -3,11 +3,11 @@
 use std::{
     fs,
     os::unix::net::{UnixDatagram, UnixListener as StdListener},
-    path::{Path, PathBuf},
+    path::PathBuf,
     time::Duration,
 };
 
-use kubegc_core::{Runtime, RuntimeError};
+use kubegc_core::Runtime;
 use kubegc_cri::{ConnectError, CriRuntime, Endpoint, Options};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -39,45 +39,27 @@ async fn a_socket_that_cannot_be_opened_is_an_error_with_its_path_and_advice() {
     let _datagrams = UnixDatagram::bind(at("datagrams")).expect("free");
     std::os::unix::fs::symlink(at("gone"), at("dangling")).expect("writable");
 
-    let no_socket = |path: &Path| ConnectError::NoSocket { path: path.into() };
-    let not_a_socket = |path: &Path| ConnectError::NotASocket { path: path.into() };
-    let refused = |path: &Path| ConnectError::NoListener { path: path.into() };
-    let failed = |message: &str| {
-        let message = message.to_owned();
-        move |path: &Path| ConnectError::Failed {
-            path: path.into(),
-            message: message.clone(),
-        }
-    };
-    type Expected<'a> = &'a dyn Fn(&Path) -> ConnectError;
-    let wrong_type = failed("Protocol wrong type for socket (os error 91)");
-    let too_long = failed("path must be shorter than SUN_LEN");
     let long = "x".repeat(200);
     let start = ": no such file: start the runtime, or name the socket that it listens on";
     let name = ": not a socket: name the socket that the runtime listens on";
     let listen = ": connection refused: no process listens on the socket; start the runtime";
     let datagrams = ": cannot be opened: Protocol wrong type for socket (os error 91)";
-    let cases: [(&str, Expected<'_>, &str); 8] = [
-        ("missing", &no_socket, start),
-        ("missing/runtime.sock", &no_socket, start),
-        ("file/runtime.sock", &no_socket, start),
-        ("dangling", &no_socket, start),
-        ("file", &not_a_socket, name),
-        ("directory", &not_a_socket, name),
-        ("left", &refused, listen),
-        ("datagrams", &wrong_type, datagrams),
-    ];
-    for (name, expected, text) in cases {
+    let too_long = ": cannot be opened: path must be shorter than SUN_LEN";
+    for (name, text) in [
+        ("missing", start),
+        ("missing/runtime.sock", start),
+        ("file/runtime.sock", start),
+        ("dangling", start),
+        ("file", name),
+        ("directory", name),
+        ("left", listen),
+        ("datagrams", datagrams),
+        (&*long, too_long),
+    ] {
         let path = at(name);
         let error = failure(&Endpoint::unix(&path), Options::default()).await;
-        assert_eq!(error, expected(&path), "{name}");
         assert_eq!(error.to_string(), format!("{}{text}", path.display()));
     }
-    let path = at(&long);
-    assert_eq!(
-        failure(&Endpoint::unix(&path), Options::default()).await,
-        too_long(&path)
-    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -90,13 +72,6 @@ async fn a_listener_that_sends_no_response_is_abandoned_after_the_connect_timeou
     options.connect_timeout = Duration::from_secs(7);
     let error = failure(&Endpoint::unix(&path), options).await;
     let waited = Duration::from_secs(7);
-    assert_eq!(
-        error,
-        ConnectError::Timeout {
-            path: path.clone(),
-            waited
-        }
-    );
     assert_eq!(
         error.to_string(),
         format!(
@@ -125,26 +100,12 @@ async fn another_protocol_is_an_error_of_its_own() {
         }
     });
     let error = failure(&Endpoint::unix(&path), Options::default()).await;
-    let ConnectError::Handshake {
-        path: reported,
-        operation: "Version",
-        message,
-    } = &error
-    else {
-        panic!("{error:?}");
-    };
-    assert_eq!(reported, &path);
-    assert!(
-        message.starts_with("rpc error: code = Unavailable desc = connection lost: "),
-        "{message}"
+    let start = format!(
+        "{}: Version failed; check whether a container runtime listens on the socket and is healthy: \
+         rpc error: code = Unavailable desc = connection lost: ",
+        path.display()
     );
-    assert_eq!(
-        error.to_string(),
-        format!(
-            "{}: Version failed; check whether a container runtime listens on the socket and is healthy: {message}",
-            path.display()
-        )
-    );
+    assert!(error.to_string().starts_with(&start), "{error}");
     serving.abort();
 }
 
@@ -227,7 +188,6 @@ async fn versions_of_cri_other_than_v1_are_refused_and_those_of_docker_are_not()
         let connected = CriRuntime::connect(&server.endpoint(), Options::default()).await;
         assert_eq!(connected.is_ok(), speaks, "{api}");
         if let Err(error) = connected {
-            assert!(matches!(error, ConnectError::WrongVersion { .. }), "{error:?}");
             assert_eq!(
                 error.to_string(),
                 format!(
@@ -249,14 +209,6 @@ async fn a_missing_service_is_named() {
         Fault::Fail(Code::Unimplemented, "unknown service runtime.v1.RuntimeService"),
     )]);
     let error = failure(&server.endpoint(), Options::default()).await;
-    assert_eq!(
-        error,
-        ConnectError::WrongApi {
-            path: server.path(),
-            service: "runtime.v1.RuntimeService",
-            message: "unknown service runtime.v1.RuntimeService".to_owned(),
-        }
-    );
     assert_eq!(
         error.to_string(),
         format!(
@@ -292,12 +244,6 @@ async fn an_image_service_with_an_error_is_one_and_one_that_stops_is_an_error_wh
     ]);
     let runtime = server.connect().await;
     let error = runtime.images().await.expect_err("not served any more");
-    assert_eq!(
-        error,
-        RuntimeError::NotSupported {
-            operation: "ListImages"
-        }
-    );
     assert_eq!(error.to_string(), "ListImages is not supported by this runtime");
 }
 
