@@ -5,7 +5,10 @@ use std::{fmt, sync::Arc};
 use kubegc_core::{
     ApiResource, DeleteOptions, ObjectMeta, OwnerReference, PatchType, Preconditions, ResourceVersion,
     SharedMeta, StoreError, Uid,
-    record::{Body, Condition, Consumer, Field, Job, JobCounts, ObjectId, Pod, Record, Resource, Taint},
+    record::{
+        Body, Condition, Consumer, Field, Job, JobCounts, ObjectId, Pod, Record, Resource, Taint,
+        VolumeAnnotations,
+    },
     store::Discovered,
 };
 
@@ -361,12 +364,15 @@ impl FieldChange {
             (
                 Self::Condition(condition),
                 Body::Pod(Pod { conditions, .. }) | Body::Job(Job { conditions, .. }),
-            ) => set_condition(conditions, condition),
+            ) => change(conditions, |all| {
+                let same = |known: &Condition| known.condition_type == condition.condition_type;
+                put(all, condition, same);
+            }),
             (Self::JobCounts(counts), Body::Job(job)) => job.counts = (**counts).clone().into(),
             (Self::RemoveSecretReference(name), Body::ServiceAccount(account)) => {
-                let mut secrets = account.secrets.known().cloned().unwrap_or_default();
-                secrets.retain(|secret| secret != name);
-                account.secrets = secrets.into();
+                change(&mut account.secrets, |secrets| {
+                    secrets.retain(|secret| secret != name)
+                });
             }
             (Self::ReservedFor(consumers), Body::ResourceClaim(claim)) => {
                 claim.reserved_for = consumers.clone().into();
@@ -380,63 +386,57 @@ impl FieldChange {
                 namespace.finalizers = finalizers.clone().into();
             }
             (Self::Annotation { key, value }, Body::PersistentVolume(volume)) => {
-                let mut annotations = volume.annotations.known().cloned().unwrap_or_default();
-                match *key {
-                    "pv.kubernetes.io/provisioned-by" => {
-                        annotations.provisioned_by = Some(value.as_str().into());
-                    }
-                    "pv.kubernetes.io/migrated-to" => annotations.migrated_to = Some(value.as_str().into()),
-                    "pv.kubernetes.io/bound-by-controller" => annotations.bound_by_controller = true,
-                    _ => {}
-                }
-                volume.annotations = annotations.into();
+                change(&mut volume.annotations, |all| annotate(all, key, Some(value)));
             }
             (Self::RemoveAnnotation(key), Body::PersistentVolume(volume)) => {
-                let mut annotations = volume.annotations.known().cloned().unwrap_or_default();
-                match *key {
-                    "pv.kubernetes.io/provisioned-by" => annotations.provisioned_by = None,
-                    "pv.kubernetes.io/migrated-to" => annotations.migrated_to = None,
-                    "pv.kubernetes.io/bound-by-controller" => annotations.bound_by_controller = false,
-                    _ => {}
-                }
-                volume.annotations = annotations.into();
+                change(&mut volume.annotations, |all| annotate(all, key, None));
             }
             (Self::RemoveClaimRef, Body::PersistentVolume(volume)) => volume.claim_ref = None.into(),
             (Self::RemoveClaimRefUid, Body::PersistentVolume(volume)) => {
-                let claim_ref = volume.claim_ref.known().cloned().flatten();
-                let reserved = claim_ref.map(|claim| kubegc_core::record::ClaimRef {
-                    uid: Uid::default(),
-                    ..claim
+                change(&mut volume.claim_ref, |claim_ref| {
+                    if let Some(claim) = claim_ref {
+                        claim.uid = Uid::default();
+                    }
                 });
-                volume.claim_ref = reserved.into();
             }
             (Self::AddTaint(taint), Body::Node(node)) => {
-                let mut taints = node.taints.known().cloned().unwrap_or_default();
-                match taints.iter_mut().find(|known| known.matches(taint)) {
-                    Some(known) => *known = taint.clone(),
-                    None => taints.push(taint.clone()),
-                }
-                node.taints = taints.into();
+                change(&mut node.taints, |taints| {
+                    put(taints, taint, |known| known.matches(taint))
+                });
             }
             (Self::RemoveTaint(taint), Body::Node(node)) => {
-                let mut taints = node.taints.known().cloned().unwrap_or_default();
-                taints.retain(|known| !known.matches(taint));
-                node.taints = taints.into();
+                change(&mut node.taints, |taints| {
+                    taints.retain(|known| !known.matches(taint))
+                });
             }
             _ => {}
         }
     }
 }
 
-/// Sets the condition of its type.
-fn set_condition(conditions: &mut Field<Vec<Condition>>, condition: &Condition) {
-    let mut all = conditions.known().cloned().unwrap_or_default();
-    let same = |known: &&mut Condition| known.condition_type == condition.condition_type;
-    match all.iter_mut().find(same) {
-        Some(known) => *known = condition.clone(),
-        None => all.push(condition.clone()),
+/// Changes the value of a field. One that was not read becomes the default first.
+fn change<T: Clone + Default>(field: &mut Field<T>, change: impl FnOnce(&mut T)) {
+    let mut value = field.known().cloned().unwrap_or_default();
+    change(&mut value);
+    *field = value.into();
+}
+
+/// Replaces the same entry of a list, or appends it.
+fn put<T: Clone>(all: &mut Vec<T>, entry: &T, same: impl Fn(&T) -> bool) {
+    match all.iter_mut().find(|known| same(known)) {
+        Some(known) => known.clone_from(entry),
+        None => all.push(entry.clone()),
     }
-    *conditions = all.into();
+}
+
+fn annotate(annotations: &mut VolumeAnnotations, key: &str, value: Option<&String>) {
+    let text = value.map(|value| value.as_str().into());
+    match key {
+        "pv.kubernetes.io/provisioned-by" => annotations.provisioned_by = text,
+        "pv.kubernetes.io/migrated-to" => annotations.migrated_to = text,
+        "pv.kubernetes.io/bound-by-controller" => annotations.bound_by_controller = value.is_some(),
+        _ => {}
+    }
 }
 
 /// An Event to be recorded about an object.
