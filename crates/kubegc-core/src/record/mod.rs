@@ -30,7 +30,7 @@ pub use field::Field;
 pub use network::{Endpoints, IpAddress, ParentRef, Service, ServiceCidr};
 pub use node::{Lease, Namespace, Node, Taint};
 pub use pod::{Pod, PodVolume, Toleration, VolumeSource};
-pub use resource::Resource;
+pub use resource::{Body, Resource};
 pub use security::{Certificate, CertificateSigningRequest, ConfigMap, Secret, ServiceAccount};
 pub use storage::{
     ClaimRef, PersistentVolume, PersistentVolumeClaim, PersistentVolumeSource, VolumeAnnotations,
@@ -133,82 +133,6 @@ impl Body {
         static UNREAD: LazyLock<Arc<Body>> = LazyLock::new(Arc::default);
         Arc::clone(&UNREAD)
     }
-}
-
-/// Declares [`Body`] with an accessor for each kind.
-macro_rules! bodies {
-    ($($(#[$doc:meta])* $kind:ident => $accessor:ident,)*) => {
-        /// The fields of one object other than its metadata.
-        #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-        pub enum Body {
-            /// Nothing was read, or the kind has no fields that a controller reads.
-            #[default]
-            Unread,
-            $($(#[$doc])* $kind($kind),)*
-        }
-
-        impl Record {
-            $(
-                #[doc = concat!("The fields of a ", stringify!($kind), "; `None` where they were not read.")]
-                #[must_use]
-                pub fn $accessor(&self) -> Option<&$kind> {
-                    match &*self.body {
-                        Body::$kind(body) => Some(body),
-                        _ => None,
-                    }
-                }
-            )*
-        }
-    };
-}
-
-bodies! {
-    /// Of a CertificateSigningRequest.
-    CertificateSigningRequest => certificate_signing_request,
-    /// Of a ConfigMap.
-    ConfigMap => config_map,
-    /// Of a ControllerRevision.
-    ControllerRevision => controller_revision,
-    /// Of a CronJob.
-    CronJob => cron_job,
-    /// Of a DaemonSet.
-    DaemonSet => daemon_set,
-    /// Of a Deployment.
-    Deployment => deployment,
-    /// Of an Endpoints.
-    Endpoints => endpoints,
-    /// Of an IPAddress.
-    IpAddress => ip_address,
-    /// Of a Job.
-    Job => job,
-    /// Of a Lease.
-    Lease => lease,
-    /// Of a Namespace.
-    Namespace => namespace,
-    /// Of a Node.
-    Node => node,
-    /// Of a PersistentVolume.
-    PersistentVolume => persistent_volume,
-    /// Of a PersistentVolumeClaim.
-    PersistentVolumeClaim => persistent_volume_claim,
-    /// Of a Pod.
-    Pod => pod,
-    /// Of a ReplicaSet.
-    ReplicaSet => replica_set,
-    /// Of a ResourceClaim.
-    ResourceClaim => resource_claim,
-    /// Of a Secret.
-    Secret => secret,
-    /// Of a Service.
-    Service => service,
-    /// Of a ServiceAccount.
-    ServiceAccount => service_account,
-    /// Of a ServiceCIDR.
-    ServiceCidr => service_cidr,
-    /// Of a StatefulSet.
-    StatefulSet => stateful_set,
-    /// Of a VolumeAttachment.
-    VolumeAttachment => volume_attachment,
 }
 
 /// An entry of `status.conditions`.
