@@ -1,707 +1,580 @@
-//! The fields of an object other than its metadata, as they are in the document: those of all kinds that have
-//! [`Details`](crate::Details).
+//! The fields of an object other than its typed metadata, as they are in the document: those of all kinds
+//! that have [`Details`](crate::Details).
 //!
 //! The kind of an object may follow its contents, or be known from its list only. So the fields of all kinds
-//! are read, and whether one of them is of the wrong type is judged when the kind is known: fields of the
+//! are kept, and whether one of them is of the wrong type is judged when the kind is known: fields of the
 //! same name in other kinds do not matter.
 
-use std::borrow::Cow;
+mod raw;
 
-use kubegc_core::json::{AnyMap, Expected, Labels, Soft, Text};
-use kubegc_core::record::IntOrPercent;
+use std::{borrow::Cow, fmt};
+
+use kubegc_core::json::{DUPLICATE, Expected, Labels, Text};
 use serde::{
-    Deserialize, Serialize, Serializer,
-    de::{MapAccess, value::MapAccessDeserializer},
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{self, DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor},
 };
 
-use crate::template::PodTemplate;
-
-/// A list whose entries may each be of the wrong type.
-pub type List<T> = Vec<Soft<T>>;
-
-/// Declares a map of which some fields are read, each under its name in the API.
-macro_rules! part {
-    ($(#[$doc:meta])* $name:ident<'a> { $($fields:tt)* }) => {
-        part! { @ [$(#[$doc])*] $name [<'a>] ["'de: 'a"] ['de: 'a, 'a] { $($fields)* } }
-    };
-    ($(#[$doc:meta])* $name:ident { $($fields:tt)* }) => {
-        part! { @ [$(#[$doc])*] $name [] [""] ['de] { $($fields)* } }
-    };
-    (@ [$($doc:tt)*] $name:ident [$($of_text:tt)*] [$bound:literal] [$($lifetimes:tt)*] {
-        $($field:ident: $of:ty = $key:literal,)*
-    }) => {
-        $($doc)*
-        #[derive(Clone, Debug, Default, Deserialize, Serialize)]
-        #[serde(default, bound(deserialize = $bound))]
-        pub struct $name $($of_text)* {
-            $(
-                #[serde(rename = $key, skip_serializing_if = "Soft::is_absent")]
-                pub $field: Soft<$of>,
-            )*
-        }
-
-        impl<$($lifetimes)*> Expected<'de> for $name $($of_text)* {
-            const WORDS: &'static str = "a map";
-
-            fn of_map<A: MapAccess<'de>>(map: A) -> Result<Option<Self>, A::Error> {
-                Self::deserialize(MapAccessDeserializer::new(map)).map(Some)
-            }
-        }
-    };
-}
-
-mod maps;
-
-pub use self::maps::{
-    ANNOTATION_ACCOUNT_NAME, ANNOTATION_ACCOUNT_UID, ANNOTATION_BOUND_BY_CONTROLLER,
-    ANNOTATION_COMPLETION_INDEX, ANNOTATION_DELETION_COST, ANNOTATION_INDEX_FAILURES,
-    ANNOTATION_JOB_TRACKING, ANNOTATION_LEADER, ANNOTATION_MIGRATED_TO, ANNOTATION_PROVISIONED_BY,
-    ANNOTATION_REVISION, Annotations, Data, SECRET_TYPE_BOOTSTRAP_TOKEN, Selector,
+pub use self::raw::Raw;
+use crate::{
+    secrets::{self, Names},
+    template,
 };
 
-part! {
-    /// All fields that are read, except the typed metadata.
-    Body<'a> {
-        metadata: BodyMeta<'a> = "metadata",
-        spec: Spec<'a> = "spec",
-        status: Status<'a> = "status",
-        object_type: Text<'a> = "type",
-        data: Data<'a> = "data",
-        string_data: Data<'a> = "stringData",
-        secrets: List<Named<'a>> = "secrets",
-        revision: i64 = "revision",
-        webhooks: List<Webhook<'a>> = "webhooks",
-        subsets: List<Subset> = "subsets",
-        endpoints: List<Endpoint> = "endpoints",
+/// All fields that are kept, except the typed metadata.
+#[derive(Clone, Debug)]
+pub struct Body<'a>(Raw<'a>);
+
+impl Default for Body<'_> {
+    fn default() -> Self {
+        Self(Raw::Map(Vec::new()))
     }
 }
 
-part! {
-    /// One of `subsets` of an Endpoints.
-    Subset {
-        addresses: List<AnyMap> = "addresses",
+impl<'a> Body<'a> {
+    /// The fields, as a map.
+    pub const fn fields(&self) -> &Raw<'a> {
+        &self.0
     }
-}
 
-part! {
-    /// One of `endpoints` of an EndpointSlice.
-    Endpoint {
-        conditions: EndpointConditions = "conditions",
+    /// A field of the object.
+    pub fn at(&self, key: &str) -> &Raw<'a> {
+        self.0.get(key)
     }
-}
 
-part! {
-    /// `conditions` of an endpoint.
-    EndpointConditions {
-        ready: bool = "ready",
+    /// Adds a field.
+    pub(crate) fn put(&mut self, key: &'static str, value: Raw<'a>) {
+        if let Raw::Map(fields) = &mut self.0 {
+            fields.push(Raw::entry(key, value));
+        }
     }
-}
 
-part! {
-    /// `metadata`, as far as it belongs to a body.
-    BodyMeta<'a> {
-        annotations: Annotations<'a> = "annotations",
-    }
-}
-
-part! {
-    /// `spec`.
-    Spec<'a> {
-        // Of pods.
-        node_name: Text<'a> = "nodeName",
-        termination_grace_period_seconds: i64 = "terminationGracePeriodSeconds",
-        volumes: List<Volume<'a>> = "volumes",
-        image_pull_secrets: List<Named<'a>> = "imagePullSecrets",
-        containers: List<Container<'a>> = "containers",
-        init_containers: List<Container<'a>> = "initContainers",
-        ephemeral_containers: List<Container<'a>> = "ephemeralContainers",
-        tolerations: List<Toleration<'a>> = "tolerations",
-        scheduling_group: SchedulingGroup<'a> = "schedulingGroup",
-        // Of namespaces.
-        finalizers: List<Text<'a>> = "finalizers",
-        // Of definitions.
-        group: Text<'a> = "group",
-        scope: Text<'a> = "scope",
-        names: Names<'a> = "names",
-        version: Text<'a> = "version",
-        versions: List<Version<'a>> = "versions",
-        conversion: Conversion<'a> = "conversion",
-        // Of jobs and cron jobs.
-        ttl_seconds_after_finished: i64 = "ttlSecondsAfterFinished",
-        successful_jobs_history_limit: i64 = "successfulJobsHistoryLimit",
-        failed_jobs_history_limit: i64 = "failedJobsHistoryLimit",
-        job_template: Template<'a> = "jobTemplate",
-        parallelism: i64 = "parallelism",
-        completions: i64 = "completions",
-        completion_mode: Text<'a> = "completionMode",
-        suspend: bool = "suspend",
-        active_deadline_seconds: i64 = "activeDeadlineSeconds",
-        backoff_limit: i64 = "backoffLimit",
-        backoff_limit_per_index: i64 = "backoffLimitPerIndex",
-        max_failed_indexes: i64 = "maxFailedIndexes",
-        pod_failure_policy: AnyMap = "podFailurePolicy",
-        success_policy: AnyMap = "successPolicy",
-        pod_replacement_policy: Text<'a> = "podReplacementPolicy",
-        managed_by: Text<'a> = "managedBy",
-        // Of Jobs, Deployments and ReplicaSets.
-        template: PodTemplate<'a> = "template",
-        // Of nodes.
-        taints: List<Taint<'a>> = "taints",
-        provider_id: Text<'a> = "providerID",
-        // Of leases.
-        renew_time: Text<'a> = "renewTime",
-        lease_duration_seconds: i64 = "leaseDurationSeconds",
-        // Of APIServices.
-        service: ServiceReference<'a> = "service",
-        // Of volumes and claims.
-        persistent_volume_reclaim_policy: Text<'a> = "persistentVolumeReclaimPolicy",
-        claim_ref: ClaimRef<'a> = "claimRef",
-        volume_mode: Text<'a> = "volumeMode",
-        volume_name: Text<'a> = "volumeName",
-        volume_attributes_class_name: Text<'a> = "volumeAttributesClassName",
-        csi: CsiVolume<'a> = "csi",
-        host_path: HostPathVolume<'a> = "hostPath",
-        aws_elastic_block_store: AnyMap = "awsElasticBlockStore",
-        azure_disk: AnyMap = "azureDisk",
-        azure_file: AnyMap = "azureFile",
-        cephfs: AnyMap = "cephfs",
-        cinder: AnyMap = "cinder",
-        fc: AnyMap = "fc",
-        flex_volume: AnyMap = "flexVolume",
-        flocker: AnyMap = "flocker",
-        gce_persistent_disk: AnyMap = "gcePersistentDisk",
-        glusterfs: AnyMap = "glusterfs",
-        iscsi: AnyMap = "iscsi",
-        local: AnyMap = "local",
-        nfs: AnyMap = "nfs",
-        photon_persistent_disk: AnyMap = "photonPersistentDisk",
-        portworx_volume: AnyMap = "portworxVolume",
-        quobyte: AnyMap = "quobyte",
-        rbd: AnyMap = "rbd",
-        scale_io: AnyMap = "scaleIO",
-        storageos: AnyMap = "storageos",
-        vsphere_volume: AnyMap = "vsphereVolume",
-        // Of Deployments, ReplicaSets, DaemonSets and StatefulSets.
-        replicas: i64 = "replicas",
-        revision_history_limit: i64 = "revisionHistoryLimit",
-        paused: bool = "paused",
-        strategy: Strategy<'a> = "strategy",
-        // Of workloads and services.
-        selector: Selector<'a> = "selector",
-        // Of services.
-        cluster_ips: List<Text<'a>> = "clusterIPs",
-        // Of IP addresses.
-        parent_ref: ParentReference<'a> = "parentRef",
-        // Of service CIDRs.
-        cidrs: List<Text<'a>> = "cidrs",
-        // Of resource claims.
-        allocation_mode: Text<'a> = "allocationMode",
-        // Of volume attachments.
-        source: AttachmentSource<'a> = "source",
-        // Of stateful sets.
-        ordinals: Ordinals = "ordinals",
-        retention_policy: RetentionPolicy<'a> = "persistentVolumeClaimRetentionPolicy",
-        volume_claim_templates: List<Template<'a>> = "volumeClaimTemplates",
-        // Of admission policies.
-        failure_policy: Text<'a> = "failurePolicy",
-        match_constraints: MatchResources<'a> = "matchConstraints",
-        match_conditions: List<PolicyExpression<'a>> = "matchConditions",
-        param_kind: ParamKind<'a> = "paramKind",
-        variables: List<PolicyExpression<'a>> = "variables",
-        validations: List<PolicyExpression<'a>> = "validations",
-        // Of bindings of admission policies.
-        policy_name: Text<'a> = "policyName",
-        param_ref: ParamRef<'a> = "paramRef",
-        match_resources: MatchResources<'a> = "matchResources",
-        validation_actions: List<Text<'a>> = "validationActions",
-    }
-}
-
-part! {
-    /// `status.nodeInfo` of a node.
-    NodeInfo<'a> {
-        kubelet_version: Text<'a> = "kubeletVersion",
-    }
-}
-
-impl Body<'_> {
     /// The version of a node's kubelet.
     pub fn kubelet_version(&self) -> Option<&str> {
-        match &self.status {
-            Soft::Is(Status {
-                node_info:
-                    Soft::Is(NodeInfo {
-                        kubelet_version: Soft::Is(version),
-                    }),
-                ..
-            }) => Some(version.as_str()),
+        let info = self.at("status").get("nodeInfo");
+        info.get("kubeletVersion").as_str()
+    }
+}
+
+impl Serialize for Body<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Body<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Kept::Map(object).deserialize(deserializer).map(Self)
+    }
+}
+
+/// The annotations that facts are read from. Few objects have any of them.
+#[derive(Clone, Debug, Default)]
+pub struct Annotations<'a>(pub(crate) Raw<'a>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Annotations<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Kept::Annotations.deserialize(deserializer).map(Self)
+    }
+}
+
+/// The parts of a value that are kept. Of a value of another type only the type is kept.
+#[derive(Clone, Copy)]
+pub(crate) enum Kept {
+    /// A text, a number, a boolean, or whether there is a map.
+    Leaf,
+    /// A list of such values.
+    Leaves,
+    /// A map of such values under these names.
+    Fields(&'static [&'static str]),
+    /// A list of such maps.
+    ListOf(&'static [&'static str]),
+    /// A map of the fields for which the function returns a value.
+    Map(fn(&str) -> Option<Self>),
+    /// A list of such maps.
+    Maps(fn(&str) -> Option<Self>),
+    /// A map of fields that name Secrets.
+    Naming(&'static [Names]),
+    /// A list of such maps.
+    ListNaming(&'static [Names]),
+    /// A map from any key to texts.
+    Labels,
+    /// Annotations.
+    Annotations,
+    /// The data of a Secret or a ConfigMap.
+    Data,
+    /// A pod template.
+    Template,
+}
+
+impl Kept {
+    /// What is kept of an entry of a list.
+    const fn of_entries(self) -> Option<Self> {
+        match self {
+            Self::Leaves => Some(Self::Leaf),
+            Self::ListOf(fields) => Some(Self::Fields(fields)),
+            Self::Maps(fields) => Some(Self::Map(fields)),
+            Self::ListNaming(names) => Some(Self::Naming(names)),
             _ => None,
         }
     }
 }
 
-part! {
-    /// `status`.
-    Status<'a> {
-        node_info: NodeInfo<'a> = "nodeInfo",
-        phase: Text<'a> = "phase",
-        reason: Text<'a> = "reason",
-        start_time: Text<'a> = "startTime",
-        certificate: Text<'a> = "certificate",
-        stored_versions: List<Text<'a>> = "storedVersions",
-        conditions: List<Condition<'a>> = "conditions",
-        // Of pods.
-        container_statuses: List<ContainerStatus> = "containerStatuses",
-        init_container_statuses: List<ContainerStatus> = "initContainerStatuses",
-        // Of Jobs.
-        succeeded: i64 = "succeeded",
-        failed: i64 = "failed",
-        uncounted_terminated_pods: UncountedPods<'a> = "uncountedTerminatedPods",
-        completed_indexes: Text<'a> = "completedIndexes",
-        failed_indexes: Text<'a> = "failedIndexes",
-        // Of Deployments, ReplicaSets, DaemonSets and StatefulSets.
-        replicas: i64 = "replicas",
-        updated_replicas: i64 = "updatedReplicas",
-        available_replicas: i64 = "availableReplicas",
-        observed_generation: i64 = "observedGeneration",
-        current_revision: Text<'a> = "currentRevision",
-        update_revision: Text<'a> = "updateRevision",
-        // Of resource claims.
-        reserved_for: List<Consumer<'a>> = "reservedFor",
-        allocation: AnyMap = "allocation",
-        // Of claims.
-        current_attributes_class: Text<'a> = "currentVolumeAttributesClassName",
-        modify_volume_status: ModifyVolumeStatus<'a> = "modifyVolumeStatus",
-        // Of nodes.
-        volumes_in_use: List<Text<'a>> = "volumesInUse",
+impl<'de> DeserializeSeed<'de> for Kept {
+    type Value = Raw<'de>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Raw<'de>, D::Error> {
+        deserializer.deserialize_any(self)
     }
 }
 
-part! {
-    /// An entry of `status.containerStatuses` or `status.initContainerStatuses` of a pod.
-    ContainerStatus {
-        state: ContainerState = "state",
-        restart_count: i64 = "restartCount",
-    }
-}
+impl<'de> Visitor<'de> for Kept {
+    type Value = Raw<'de>;
 
-part! {
-    /// `spec.schedulingGroup` of a pod.
-    SchedulingGroup<'a> {
-        pod_group_name: Text<'a> = "podGroupName",
-    }
-}
-
-part! {
-    /// `spec.parentRef` of an IPAddress.
-    ParentReference<'a> {
-        group: Text<'a> = "group",
-        resource: Text<'a> = "resource",
-        namespace: Text<'a> = "namespace",
-        name: Text<'a> = "name",
-    }
-}
-
-part! {
-    /// `status.uncountedTerminatedPods` of a Job.
-    UncountedPods<'a> {
-        succeeded: List<Text<'a>> = "succeeded",
-        failed: List<Text<'a>> = "failed",
-    }
-}
-
-part! {
-    /// An entry of `status.reservedFor` of a ResourceClaim.
-    Consumer<'a> {
-        api_group: Text<'a> = "apiGroup",
-        resource: Text<'a> = "resource",
-        name: Text<'a> = "name",
-        uid: Text<'a> = "uid",
-    }
-}
-
-part! {
-    /// `status.modifyVolumeStatus` of a PersistentVolumeClaim.
-    ModifyVolumeStatus<'a> {
-        target_attributes_class: Text<'a> = "targetVolumeAttributesClassName",
-    }
-}
-
-part! {
-    /// `spec.csi` of a PersistentVolume.
-    CsiVolume<'a> {
-        driver: Text<'a> = "driver",
-        volume_handle: Text<'a> = "volumeHandle",
-    }
-}
-
-part! {
-    /// `spec.hostPath` of a PersistentVolume.
-    HostPathVolume<'a> {
-        path: Text<'a> = "path",
-    }
-}
-
-part! {
-    /// `spec.source` of a VolumeAttachment.
-    AttachmentSource<'a> {
-        persistent_volume_name: Text<'a> = "persistentVolumeName",
-    }
-}
-
-part! {
-    /// The state of a container.
-    ContainerState {
-        waiting: AnyMap = "waiting",
-        terminated: AnyMap = "terminated",
-    }
-}
-
-part! {
-    /// One condition.
-    Condition<'a> {
-        condition_type: Text<'a> = "type",
-        status: Text<'a> = "status",
-        reason: Text<'a> = "reason",
-        message: Text<'a> = "message",
-        last_transition_time: Text<'a> = "lastTransitionTime",
-        last_update_time: Text<'a> = "lastUpdateTime",
-        observed_generation: i64 = "observedGeneration",
-    }
-}
-
-part! {
-    /// Anything that has a name, and references by name.
-    Named<'a> {
-        name: Text<'a> = "name",
-    }
-}
-
-part! {
-    /// `spec.names` of a definition.
-    Names<'a> {
-        plural: Text<'a> = "plural",
-        kind: Text<'a> = "kind",
-        short_names: List<Text<'a>> = "shortNames",
-        categories: List<Text<'a>> = "categories",
-    }
-}
-
-part! {
-    /// One of `spec.versions` of a definition.
-    Version<'a> {
-        name: Text<'a> = "name",
-        served: bool = "served",
-        storage: bool = "storage",
-    }
-}
-
-part! {
-    /// A template of an object.
-    Template<'a> {
-        metadata: TemplateMeta<'a> = "metadata",
-    }
-}
-
-part! {
-    /// The metadata of a template.
-    TemplateMeta<'a> {
-        name: Text<'a> = "name",
-        labels: Labels<'a> = "labels",
-    }
-}
-
-part! {
-    /// An entry of `spec.taints`.
-    Taint<'a> {
-        key: Text<'a> = "key",
-        effect: Text<'a> = "effect",
-        value: Text<'a> = "value",
-        time_added: Text<'a> = "timeAdded",
-    }
-}
-
-part! {
-    /// An entry of `spec.tolerations`.
-    Toleration<'a> {
-        key: Text<'a> = "key",
-        operator: Text<'a> = "operator",
-        value: Text<'a> = "value",
-        effect: Text<'a> = "effect",
-        toleration_seconds: i64 = "tolerationSeconds",
-    }
-}
-
-part! {
-    /// `spec.claimRef`.
-    ClaimRef<'a> {
-        namespace: Text<'a> = "namespace",
-        name: Text<'a> = "name",
-        uid: Text<'a> = "uid",
-    }
-}
-
-part! {
-    /// `spec.strategy` of a Deployment.
-    Strategy<'a> {
-        strategy_type: Text<'a> = "type",
-        rolling_update: RollingUpdate = "rollingUpdate",
-    }
-}
-
-part! {
-    /// `spec.strategy.rollingUpdate` of a Deployment.
-    RollingUpdate {
-        max_unavailable: Share = "maxUnavailable",
-        max_surge: Share = "maxSurge",
-    }
-}
-
-/// A whole number or a percentage.
-#[derive(Clone, Copy, Debug)]
-pub struct Share(pub IntOrPercent);
-
-impl Expected<'_> for Share {
-    const WORDS: &'static str = "a whole number or a percentage";
-
-    fn of_text(text: Cow<'_, str>) -> Option<Self> {
-        let percent = text.strip_suffix('%')?.parse();
-        percent.ok().map(IntOrPercent::Percent).map(Self)
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any value")
     }
 
-    fn of_number(number: i64) -> Option<Self> {
-        i32::try_from(number).ok().map(IntOrPercent::Int).map(Self)
+    fn visit_unit<E: de::Error>(self) -> Result<Raw<'de>, E> {
+        Ok(Raw::Null)
     }
-}
 
-impl Serialize for Share {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self.0 {
-            IntOrPercent::Int(number) => serializer.serialize_i32(number),
-            IntOrPercent::Percent(percent) => serializer.collect_str(&format_args!("{percent}%")),
+    fn visit_none<E: de::Error>(self) -> Result<Raw<'de>, E> {
+        Ok(Raw::Null)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Raw<'de>, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+
+    fn visit_bool<E: de::Error>(self, flag: bool) -> Result<Raw<'de>, E> {
+        Ok(Raw::Flag(flag))
+    }
+
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<Raw<'de>, E> {
+        Ok(Raw::Number(number))
+    }
+
+    fn visit_u64<E: de::Error>(self, number: u64) -> Result<Raw<'de>, E> {
+        Ok(i64::try_from(number).map_or(Raw::OtherNumber, Raw::Number))
+    }
+
+    fn visit_i128<E: de::Error>(self, _number: i128) -> Result<Raw<'de>, E> {
+        Ok(Raw::OtherNumber)
+    }
+
+    fn visit_u128<E: de::Error>(self, _number: u128) -> Result<Raw<'de>, E> {
+        Ok(Raw::OtherNumber)
+    }
+
+    fn visit_f64<E: de::Error>(self, _number: f64) -> Result<Raw<'de>, E> {
+        Ok(Raw::OtherNumber)
+    }
+
+    fn visit_borrowed_str<E: de::Error>(self, text: &'de str) -> Result<Raw<'de>, E> {
+        Ok(Raw::Text(Text(Cow::Borrowed(text))))
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Raw<'de>, E> {
+        self.visit_string(text.to_owned())
+    }
+
+    fn visit_string<E: de::Error>(self, text: String) -> Result<Raw<'de>, E> {
+        Ok(Raw::Text(Text(Cow::Owned(text))))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Raw<'de>, A::Error> {
+        let mut entries = Vec::new();
+        match self.of_entries() {
+            Some(kept) => {
+                while let Some(entry) = list.next_element_seed(kept)? {
+                    entries.push(entry);
+                }
+            }
+            None => while list.next_element::<IgnoredAny>()?.is_some() {},
+        }
+        Ok(Raw::List(entries))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Raw<'de>, A::Error> {
+        match self {
+            Self::Map(kept) => fields(map, kept),
+            Self::Naming(names) => fields(map, |key| naming(names, key)),
+            Self::Fields(names) => fields(map, |key| names.contains(&key).then_some(Self::Leaf)),
+            Self::Labels => {
+                let labels = Labels::of_map(map)?.unwrap_or_default().0.into_iter();
+                let labels = labels.map(|(key, value)| (key, Raw::of_soft(value, Raw::Text)));
+                Ok(Raw::Map(labels.collect()))
+            }
+            Self::Annotations => annotations(map),
+            Self::Data => data(map),
+            Self::Template => template::read(map),
+            Self::Leaf | Self::Leaves | Self::ListOf(_) | Self::Maps(_) | Self::ListNaming(_) => {
+                while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+                Ok(Raw::Map(Vec::new()))
+            }
         }
     }
 }
 
-part! {
-    /// `spec.ordinals`.
-    Ordinals {
-        start: i64 = "start",
+/// Reads the fields of a map for which `kept` returns a value.
+fn fields<'de, A: MapAccess<'de>>(
+    mut map: A,
+    kept: impl Fn(&str) -> Option<Kept>,
+) -> Result<Raw<'de>, A::Error> {
+    let mut fields: Vec<(Text<'de>, Raw<'de>)> = Vec::new();
+    while let Some(key) = map.next_key::<Text<'de>>()? {
+        let Some(kept) = kept(key.as_str()) else {
+            map.next_value::<IgnoredAny>()?;
+            continue;
+        };
+        if fields.iter().any(|(known, _)| *known == key) {
+            // The tree has the last one, and the key is reported.
+            return Err(de::Error::custom(DUPLICATE));
+        }
+        if fields.is_empty() {
+            // Conditions and containers have no more.
+            fields.reserve(8);
+        }
+        fields.push((key, map.next_value_seed(kept)?));
+    }
+    Ok(Raw::Map(fields))
+}
+
+/// The parts that are kept of a field that may name a Secret.
+fn naming(names: &[Names], key: &str) -> Option<Kept> {
+    names.iter().find_map(|names| match names {
+        Names::Text(field) => (*field == key).then_some(Kept::Leaf),
+        Names::Map(field, names) => (*field == key).then_some(Kept::Naming(names)),
+        Names::List(field, names) => (*field == key).then_some(Kept::ListNaming(names)),
+    })
+}
+
+fn annotations<'de, A: MapAccess<'de>>(mut map: A) -> Result<Raw<'de>, A::Error> {
+    let mut annotations = Vec::new();
+    while let Some(key) = map.next_key::<Text<'de>>()? {
+        if ANNOTATIONS.contains(&key.as_str()) {
+            let value = map.next_value_seed(Kept::Leaf)?;
+            if !value.is_null() {
+                annotations.push((key, value));
+            }
+        } else {
+            map.next_value::<IgnoredAny>()?;
+        }
+    }
+    Ok(Raw::Map(annotations))
+}
+
+/// Nothing but these keys is ever kept of the data of a Secret.
+fn data<'de, A: MapAccess<'de>>(mut map: A) -> Result<Raw<'de>, A::Error> {
+    let mut data: Vec<(Text<'de>, Raw<'de>)> = Vec::new();
+    let mut has_others = false;
+    while let Some(key) = map.next_key::<Text<'de>>()? {
+        if matches!(key.as_str(), "since" | "expiration") {
+            data.retain(|(known, _)| *known != key);
+            data.push((key, map.next_value_seed(Kept::Leaf)?));
+        } else {
+            has_others = true;
+            map.next_value::<IgnoredAny>()?;
+        }
+    }
+    if has_others {
+        data.push(Raw::entry("other", Raw::Text(Text::default())));
+    }
+    Ok(Raw::Map(data))
+}
+
+/// The provisioner of a volume.
+pub(crate) const ANNOTATION_PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
+/// Set if a controller, and no user, bound the volume.
+pub(crate) const ANNOTATION_BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
+/// The CSI driver that an in-tree volume was migrated to.
+pub(crate) const ANNOTATION_MIGRATED_TO: &str = "pv.kubernetes.io/migrated-to";
+/// The name of the service account that a secret holds a token of.
+pub(crate) const ANNOTATION_ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";
+/// The uid of that service account.
+pub(crate) const ANNOTATION_ACCOUNT_UID: &str = "kubernetes.io/service-account.uid";
+/// Set on Jobs whose finished pods are counted with finalizers.
+pub(crate) const ANNOTATION_JOB_TRACKING: &str = "batch.kubernetes.io/job-tracking";
+/// The index of a pod of an Indexed Job.
+pub(crate) const ANNOTATION_COMPLETION_INDEX: &str = "batch.kubernetes.io/job-completion-index";
+/// The number of earlier failures of the index of a pod.
+pub(crate) const ANNOTATION_INDEX_FAILURES: &str = "batch.kubernetes.io/job-index-failure-count";
+/// The cost of deleting a pod that is surplus.
+pub(crate) const ANNOTATION_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+/// The revision of its Deployment that a ReplicaSet has.
+pub(crate) const ANNOTATION_REVISION: &str = "deployment.kubernetes.io/revision";
+/// Set on Endpoints that serve as a lock.
+pub(crate) const ANNOTATION_LEADER: &str = "control-plane.alpha.kubernetes.io/leader";
+
+/// The annotations that are kept.
+const ANNOTATIONS: [&str; 11] = [
+    ANNOTATION_PROVISIONED_BY,
+    ANNOTATION_BOUND_BY_CONTROLLER,
+    ANNOTATION_MIGRATED_TO,
+    ANNOTATION_ACCOUNT_NAME,
+    ANNOTATION_ACCOUNT_UID,
+    ANNOTATION_JOB_TRACKING,
+    ANNOTATION_COMPLETION_INDEX,
+    ANNOTATION_INDEX_FAILURES,
+    ANNOTATION_DELETION_COST,
+    ANNOTATION_REVISION,
+    ANNOTATION_LEADER,
+];
+
+/// Declares functions that return the parts that are kept of each field of a map, by its name in the API.
+macro_rules! maps {
+    ($($(#[$doc:meta])* $map:ident { $($($key:literal)|+ => $kept:expr,)* })*) => {
+        $(
+            $(#[$doc])*
+            fn $map(key: &str) -> Option<Kept> {
+                Some(match key {
+                    $($($key)|+ => $kept,)*
+                    _ => return None,
+                })
+            }
+        )*
+    };
+}
+
+maps! {
+    /// `metadata`, apart from the typed metadata.
+    metadata {
+        "annotations" => Kept::Annotations,
+    }
+    /// `spec`, apart from the fields of a pod that name Secrets.
+    spec_without_secrets {
+        "nodeName" | "terminationGracePeriodSeconds" => Kept::Leaf,
+        "volumes" => Kept::Maps(volume),
+        "tolerations" => Kept::ListOf(&["key", "operator", "value", "effect", "tolerationSeconds"]),
+        "schedulingGroup" => Kept::Fields(&["podGroupName"]),
+        // Of workloads. A Service has a map of labels as its selector.
+        "selector" => Kept::Map(selector),
+        "replicas" | "revisionHistoryLimit" | "paused" => Kept::Leaf,
+        "template" => Kept::Template,
+        "strategy" => Kept::Map(strategy),
+        "ordinals" => Kept::Fields(&["start"]),
+        "persistentVolumeClaimRetentionPolicy" => Kept::Fields(&["whenDeleted", "whenScaled"]),
+        "volumeClaimTemplates" => Kept::Maps(template),
+        "ttlSecondsAfterFinished" | "parallelism" | "completions" | "completionMode" | "suspend"
+        | "activeDeadlineSeconds" | "backoffLimit" | "backoffLimitPerIndex" | "maxFailedIndexes"
+        | "podFailurePolicy" | "successPolicy" | "podReplacementPolicy" | "managedBy" => Kept::Leaf,
+        "successfulJobsHistoryLimit" | "failedJobsHistoryLimit" => Kept::Leaf,
+        "jobTemplate" => Kept::Map(template),
+        // Of volumes, claims and attachments.
+        "persistentVolumeReclaimPolicy" | "volumeMode" | "volumeName" => Kept::Leaf,
+        "volumeAttributesClassName" => Kept::Leaf,
+        "claimRef" => Kept::Fields(&["namespace", "name", "uid"]),
+        "csi" => Kept::Fields(&["driver", "volumeHandle"]),
+        "hostPath" => Kept::Fields(&["path"]),
+        "awsElasticBlockStore" | "azureDisk" | "azureFile" | "cephfs" | "cinder" | "fc" | "flexVolume"
+        | "flocker" | "gcePersistentDisk" | "glusterfs" | "iscsi" | "local" | "nfs" | "photonPersistentDisk"
+        | "portworxVolume" | "quobyte" | "rbd" | "scaleIO" | "storageos" | "vsphereVolume" => Kept::Leaf,
+        "source" => Kept::Fields(&["persistentVolumeName"]),
+        // Of nodes, leases and namespaces.
+        "taints" => Kept::ListOf(&["key", "effect", "value", "timeAdded"]),
+        "providerID" | "renewTime" | "leaseDurationSeconds" => Kept::Leaf,
+        "finalizers" => Kept::Leaves,
+        // Of Services, IP addresses, service CIDRs and resource claims.
+        "clusterIPs" | "cidrs" => Kept::Leaves,
+        "parentRef" => Kept::Fields(&["group", "resource", "namespace", "name"]),
+        "allocationMode" => Kept::Leaf,
+        // Of CustomResourceDefinitions and APIServices.
+        "group" | "scope" | "version" => Kept::Leaf,
+        "names" => Kept::Map(names),
+        "versions" => Kept::ListOf(&["name", "served", "storage"]),
+        "conversion" => Kept::Map(conversion),
+        "service" => Kept::Fields(SERVICE),
+        // Of admission policies and their bindings.
+        "failurePolicy" | "policyName" => Kept::Leaf,
+        "matchConstraints" | "matchResources" => Kept::Map(match_resources),
+        "matchConditions" | "variables" | "validations" => Kept::ListOf(EXPRESSION),
+        "paramKind" => Kept::Fields(&["apiVersion", "kind"]),
+        "paramRef" => Kept::Map(parameter_reference),
+        "validationActions" => Kept::Leaves,
+    }
+    status {
+        "phase" | "reason" | "startTime" | "certificate" => Kept::Leaf,
+        "conditions" => Kept::ListOf(CONDITION),
+        "containerStatuses" | "initContainerStatuses" => Kept::Maps(container_status),
+        "succeeded" | "failed" | "completedIndexes" | "failedIndexes" => Kept::Leaf,
+        "uncountedTerminatedPods" => Kept::Map(uncounted_pods),
+        "replicas" | "updatedReplicas" | "availableReplicas" | "observedGeneration" | "currentRevision"
+        | "updateRevision" => Kept::Leaf,
+        "nodeInfo" => Kept::Fields(&["kubeletVersion"]),
+        "volumesInUse" | "storedVersions" => Kept::Leaves,
+        "allocation" | "currentVolumeAttributesClassName" => Kept::Leaf,
+        "reservedFor" => Kept::ListOf(&["apiGroup", "resource", "name", "uid"]),
+        "modifyVolumeStatus" => Kept::Fields(&["targetVolumeAttributesClassName"]),
+    }
+    container_status {
+        "state" => Kept::Fields(&["waiting", "terminated"]),
+        "restartCount" => Kept::Leaf,
+    }
+    uncounted_pods {
+        "succeeded" | "failed" => Kept::Leaves,
+    }
+    strategy {
+        "type" => Kept::Leaf,
+        "rollingUpdate" => Kept::Fields(&["maxUnavailable", "maxSurge"]),
+    }
+    /// A template of an object other than a pod.
+    template {
+        "metadata" => Kept::Map(template_metadata),
+    }
+    template_metadata {
+        "name" => Kept::Leaf,
+        "labels" => Kept::Labels,
+    }
+    label_selector {
+        "matchLabels" => Kept::Labels,
+        "matchExpressions" => Kept::Maps(requirement),
+    }
+    requirement {
+        "key" | "operator" => Kept::Leaf,
+        "values" => Kept::Leaves,
+    }
+    names {
+        "plural" | "kind" => Kept::Leaf,
+        "shortNames" | "categories" => Kept::Leaves,
+    }
+    /// The first beta form has the client configuration beside the strategy.
+    conversion {
+        "strategy" => Kept::Leaf,
+        "webhook" => Kept::Map(conversion_webhook),
+        "webhookClientConfig" => Kept::Map(client_config),
+    }
+    conversion_webhook {
+        "clientConfig" => Kept::Map(client_config),
+    }
+    client_config {
+        "service" => Kept::Fields(SERVICE),
+        "url" => Kept::Leaf,
+    }
+    webhook {
+        "name" | "failurePolicy" | "matchPolicy" => Kept::Leaf,
+        "clientConfig" => Kept::Map(client_config),
+        "rules" => Kept::Maps(rule),
+        "namespaceSelector" | "objectSelector" => Kept::Map(label_selector),
+        "matchConditions" => Kept::Leaves,
+    }
+    /// A rule of a webhook, or of a policy, which may name objects.
+    rule {
+        "operations" | "apiGroups" | "apiVersions" | "resources" | "resourceNames" => Kept::Leaves,
+        "scope" => Kept::Leaf,
+    }
+    match_resources {
+        "resourceRules" | "excludeResourceRules" => Kept::Maps(rule),
+        "matchPolicy" => Kept::Leaf,
+        "namespaceSelector" | "objectSelector" => Kept::Map(label_selector),
+    }
+    parameter_reference {
+        "name" | "namespace" | "parameterNotFoundAction" => Kept::Leaf,
+        "selector" => Kept::Map(label_selector),
+    }
+    /// Of an Endpoints. Of the addresses only their number is read.
+    subset {
+        "addresses" => Kept::Leaves,
+    }
+    /// Of an EndpointSlice.
+    endpoint {
+        "conditions" => Kept::Fields(&["ready"]),
     }
 }
 
-part! {
-    /// `spec.persistentVolumeClaimRetentionPolicy`.
-    RetentionPolicy<'a> {
-        when_deleted: Text<'a> = "whenDeleted",
-        when_scaled: Text<'a> = "whenScaled",
+fn spec(key: &str) -> Option<Kept> {
+    spec_without_secrets(key).or_else(|| naming(secrets::OF_SPEC, key))
+}
+
+/// All keys but those of a label selector are labels.
+fn selector(key: &str) -> Option<Kept> {
+    label_selector(key).or(Some(Kept::Leaf))
+}
+
+fn volume(key: &str) -> Option<Kept> {
+    match key {
+        "name" | "ephemeral" => Some(Kept::Leaf),
+        "persistentVolumeClaim" => Some(Kept::Fields(&["claimName"])),
+        _ => naming(secrets::OF_VOLUME, key),
     }
 }
 
-part! {
-    /// One container.
-    Container<'a> {
-        env: List<EnvVar<'a>> = "env",
-        env_from: List<EnvFrom<'a>> = "envFrom",
-    }
+const NAMED: &[&str] = &["name"];
+const SERVICE: &[&str] = &["namespace", "name", "path", "port"];
+const EXPRESSION: &[&str] = &["name", "expression", "message", "messageExpression", "reason"];
+const CONDITION: &[&str] = &[
+    "type",
+    "status",
+    "reason",
+    "message",
+    "lastTransitionTime",
+    "lastUpdateTime",
+    "observedGeneration",
+];
+
+/// The parts that are kept of a field of an object.
+pub(crate) fn object(key: &str) -> Option<Kept> {
+    Some(match key {
+        "metadata" => Kept::Map(metadata),
+        "spec" => Kept::Map(spec),
+        "status" => Kept::Map(status),
+        "type" | "revision" => Kept::Leaf,
+        "data" | "stringData" => Kept::Data,
+        "secrets" => Kept::ListOf(NAMED),
+        "webhooks" => Kept::Maps(webhook),
+        "subsets" => Kept::Maps(subset),
+        "endpoints" => Kept::Maps(endpoint),
+        _ => return None,
+    })
 }
 
-part! {
-    /// One variable of an environment.
-    EnvVar<'a> {
-        value_from: ValueFrom<'a> = "valueFrom",
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-part! {
-    /// The source of a variable's value.
-    ValueFrom<'a> {
-        secret_key_ref: Named<'a> = "secretKeyRef",
+    fn read(text: &str) -> Body<'_> {
+        serde_json::from_str(text).expect("an object")
     }
-}
 
-part! {
-    /// The source of a part of an environment.
-    EnvFrom<'a> {
-        secret_ref: Named<'a> = "secretRef",
+    #[test]
+    fn a_written_body_reads_alike() {
+        let body = read(
+            r#"{"metadata": {"annotations": {"kubernetes.io/service-account.name": "a", "x": "y"}},
+                "spec": {"nodeName": 7, "replicas": 1.5, "tolerations": {"a": 1}, "paused": [true],
+                    "volumes": [null, {"name": "a", "secret": {"secretName": [1]}}], "x": {},
+                    "template": {"metadata": {}, "spec": {"restartPolicy": "Never", "x": 1}}},
+                "status": {"conditions": [{"type": true}, {"type": "\u0041"}]},
+                "data": {"since": "a", "password": "b"}}"#,
+        );
+        let written = serde_json::to_string(&body).expect("it can be written");
+        assert_eq!(format!("{:?}", read(&written)), format!("{body:?}"));
+        assert!(!written.contains("password"), "{written}");
+        let volume = r#"[null,{"name":"a","secret":{"secretName":[]}}]"#;
+        assert!(written.contains(volume), "{written}");
     }
-}
 
-part! {
-    /// One volume of a pod.
-    Volume<'a> {
-        name: Text<'a> = "name",
-        persistent_volume_claim: ClaimSource<'a> = "persistentVolumeClaim",
-        ephemeral: AnyMap = "ephemeral",
-        secret: NamesSecret<'a> = "secret",
-        azure_file: NamesSecret<'a> = "azureFile",
-        projected: Projected<'a> = "projected",
-        csi: PublishesSecret<'a> = "csi",
-        cephfs: RefersToSecret<'a> = "cephfs",
-        cinder: RefersToSecret<'a> = "cinder",
-        flex_volume: RefersToSecret<'a> = "flexVolume",
-        iscsi: RefersToSecret<'a> = "iscsi",
-        rbd: RefersToSecret<'a> = "rbd",
-        scale_io: RefersToSecret<'a> = "scaleIO",
-        storageos: RefersToSecret<'a> = "storageos",
-    }
-}
-
-part! {
-    /// A claim as the source of a volume.
-    ClaimSource<'a> {
-        claim_name: Text<'a> = "claimName",
-    }
-}
-
-part! {
-    /// A source that names a secret.
-    NamesSecret<'a> {
-        secret_name: Text<'a> = "secretName",
-    }
-}
-
-part! {
-    /// A source that refers to a secret.
-    RefersToSecret<'a> {
-        secret_ref: Named<'a> = "secretRef",
-    }
-}
-
-part! {
-    /// A CSI driver as a source.
-    PublishesSecret<'a> {
-        node_publish_secret_ref: Named<'a> = "nodePublishSecretRef",
-    }
-}
-
-part! {
-    /// Several sources in one volume.
-    Projected<'a> {
-        sources: List<ProjectedSource<'a>> = "sources",
-    }
-}
-
-part! {
-    /// One of several sources.
-    ProjectedSource<'a> {
-        secret: Named<'a> = "secret",
-    }
-}
-
-part! {
-    /// One of `webhooks` of a webhook configuration.
-    Webhook<'a> {
-        name: Text<'a> = "name",
-        client_config: ClientConfig<'a> = "clientConfig",
-        rules: List<WebhookRule<'a>> = "rules",
-        failure_policy: Text<'a> = "failurePolicy",
-        match_policy: Text<'a> = "matchPolicy",
-        namespace_selector: LabelSelector<'a> = "namespaceSelector",
-        object_selector: LabelSelector<'a> = "objectSelector",
-        match_conditions: List<AnyMap> = "matchConditions",
-    }
-}
-
-part! {
-    /// `spec.conversion` of a definition. The first beta form has the client configuration in the strategy.
-    Conversion<'a> {
-        strategy: Text<'a> = "strategy",
-        webhook: ConversionWebhook<'a> = "webhook",
-        webhook_client_config: ClientConfig<'a> = "webhookClientConfig",
-    }
-}
-
-part! {
-    /// The webhook that converts custom resources.
-    ConversionWebhook<'a> {
-        client_config: ClientConfig<'a> = "clientConfig",
-    }
-}
-
-part! {
-    /// The endpoint of a webhook.
-    ClientConfig<'a> {
-        service: ServiceReference<'a> = "service",
-        url: Text<'a> = "url",
-    }
-}
-
-part! {
-    /// A Service that a webhook or an APIService names.
-    ServiceReference<'a> {
-        namespace: Text<'a> = "namespace",
-        name: Text<'a> = "name",
-        path: Text<'a> = "path",
-        port: i64 = "port",
-    }
-}
-
-part! {
-    /// One of `rules` of a webhook, or of `resourceRules` of a policy, which may name objects.
-    WebhookRule<'a> {
-        operations: List<Text<'a>> = "operations",
-        api_groups: List<Text<'a>> = "apiGroups",
-        api_versions: List<Text<'a>> = "apiVersions",
-        resources: List<Text<'a>> = "resources",
-        resource_names: List<Text<'a>> = "resourceNames",
-        scope: Text<'a> = "scope",
-    }
-}
-
-part! {
-    /// `matchConstraints` of an admission policy, and `matchResources` of its bindings.
-    MatchResources<'a> {
-        resource_rules: List<WebhookRule<'a>> = "resourceRules",
-        exclude_resource_rules: List<WebhookRule<'a>> = "excludeResourceRules",
-        match_policy: Text<'a> = "matchPolicy",
-        namespace_selector: LabelSelector<'a> = "namespaceSelector",
-        object_selector: LabelSelector<'a> = "objectSelector",
-    }
-}
-
-part! {
-    /// One of `validations`, `variables` or `matchConditions` of an admission policy.
-    PolicyExpression<'a> {
-        name: Text<'a> = "name",
-        expression: Text<'a> = "expression",
-        message: Text<'a> = "message",
-        message_expression: Text<'a> = "messageExpression",
-        reason: Text<'a> = "reason",
-    }
-}
-
-part! {
-    /// `paramKind` of an admission policy.
-    ParamKind<'a> {
-        api_version: Text<'a> = "apiVersion",
-        kind: Text<'a> = "kind",
-    }
-}
-
-part! {
-    /// `paramRef` of a binding.
-    ParamRef<'a> {
-        name: Text<'a> = "name",
-        namespace: Text<'a> = "namespace",
-        selector: LabelSelector<'a> = "selector",
-        parameter_not_found_action: Text<'a> = "parameterNotFoundAction",
-    }
-}
-
-part! {
-    /// A label selector.
-    LabelSelector<'a> {
-        match_labels: Labels<'a> = "matchLabels",
-        match_expressions: List<LabelRequirement<'a>> = "matchExpressions",
-    }
-}
-
-part! {
-    /// One of `matchExpressions` of a label selector.
-    LabelRequirement<'a> {
-        key: Text<'a> = "key",
-        operator: Text<'a> = "operator",
-        values: List<Text<'a>> = "values",
+    #[test]
+    fn a_repeated_key_that_is_read_fails() {
+        for (text, fails) in [
+            (r#"{"spec": {"nodeName": "a", "nodeName": null}}"#, true),
+            (r#"{"spec": {"volumes": [{"name": "a", "name": "a"}]}}"#, true),
+            (r#"{"spec": {"selector": {"a": "b", "a": "b"}}}"#, true),
+            (
+                r#"{"spec": {"template": {"spec": {}}, "selector": {"matchLabels": {"a": "b", "a": "b"}}}}"#,
+                true,
+            ),
+            (
+                r#"{"spec": {"x": "a", "x": "b", "parallelism": {"a": 1, "a": 2}}}"#,
+                false,
+            ),
+        ] {
+            assert_eq!(serde_json::from_str::<Body<'_>>(text).is_err(), fails, "{text}");
+        }
+        let key = ANNOTATION_DELETION_COST;
+        let text =
+            format!(r#"{{"metadata": {{"annotations": {{"{key}": "1", "{key}": "2", "{key}": null}}}}}}"#);
+        let body = read(&text);
+        let cost = body.at("metadata").get("annotations").get(key);
+        assert_eq!(cost.as_str(), Some("2"));
     }
 }

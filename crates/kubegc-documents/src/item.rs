@@ -13,12 +13,12 @@ use serde::{
 
 use crate::{
     ObjectName,
-    body::{Annotations, Body, BodyMeta},
-    details::{self, Part},
+    body::{self, Annotations, Body, Kept, Raw},
+    details,
 };
 
 /// `metadata`, as far as it is kept.
-pub type Meta<'a> = MetaFields<'a, Soft<Annotations<'a>>>;
+pub type Meta<'a> = MetaFields<'a, Annotations<'a>>;
 
 /// One object.
 #[derive(Debug, Default)]
@@ -59,12 +59,12 @@ impl Item<'_> {
         self.name().map(|name| name.to_string().into())
     }
 
-    /// Whether a part of the body is read, as far as the kind is known by now.
-    fn may_have(&mut self, part: Part, hint: Option<(&str, &str)>) -> bool {
+    /// What the body keeps of a field, as far as the kind is known by now.
+    fn kept(&mut self, field: &str, hint: Option<(&str, &str)>) -> Option<Kept> {
         let (api_version, kind) = self.assumed_type(hint);
-        let may_have = details::may_read(api_version, kind, part);
+        let may_read = details::may_read(api_version, kind, field);
         self.depends_on_hint |= hint.is_some() && self.has_no_type();
-        may_have
+        body::object(field).filter(|_| may_read)
     }
 
     fn has_no_type(&self) -> bool {
@@ -78,13 +78,17 @@ impl Item<'_> {
     }
 
     /// Makes the annotations a part of the body.
-    pub fn take_annotations(&mut self) {
-        if let Soft::Is(meta) = &mut self.meta
-            && !meta.annotations.is_absent()
-        {
-            self.body.metadata = Soft::Is(BodyMeta {
-                annotations: std::mem::take(&mut meta.annotations),
-            });
+    fn take_annotations(&mut self) {
+        let Soft::Is(meta) = &mut self.meta else { return };
+        let Annotations(annotations) = std::mem::take(&mut meta.annotations);
+        let is_empty = match &annotations {
+            Raw::Null => true,
+            Raw::Map(kept) => kept.is_empty(),
+            _ => false,
+        };
+        if !is_empty {
+            let metadata = Raw::Map(vec![Raw::entry("annotations", annotations)]);
+            self.body.put("metadata", metadata);
         }
     }
 
@@ -113,45 +117,23 @@ impl Item<'_> {
     }
 }
 
-#[derive(Clone, Copy, Deserialize, PartialEq, Eq)]
-#[serde(field_identifier, rename_all = "camelCase")]
-enum Field {
-    ApiVersion,
-    Kind,
-    Metadata,
-    Spec,
-    Status,
-    Type,
-    Data,
-    StringData,
-    Secrets,
-    Revision,
-    Webhooks,
-    Subsets,
-    Endpoints,
-    Items,
-    #[serde(other)]
-    Other,
-}
-
-impl Field {
-    /// The part of the body that the field is.
-    fn part(self) -> Option<Part> {
-        match self {
-            Self::Spec => Some(Part::Spec),
-            Self::Status => Some(Part::Status),
-            Self::Type => Some(Part::Type),
-            Self::Data => Some(Part::Data),
-            Self::StringData => Some(Part::StringData),
-            Self::Secrets => Some(Part::Secrets),
-            Self::Revision => Some(Part::Revision),
-            Self::Webhooks => Some(Part::Webhooks),
-            Self::Subsets => Some(Part::Subsets),
-            Self::Endpoints => Some(Part::Endpoints),
-            Self::ApiVersion | Self::Kind | Self::Metadata | Self::Items | Self::Other => None,
-        }
-    }
-}
+/// The fields of an object that are read.
+const FIELDS: [&str; 14] = [
+    "apiVersion",
+    "kind",
+    "metadata",
+    "spec",
+    "status",
+    "type",
+    "data",
+    "stringData",
+    "secrets",
+    "revision",
+    "webhooks",
+    "subsets",
+    "endpoints",
+    "items",
+];
 
 /// Reads an object into an item. The item keeps the fields before the end of a truncated text, so that the
 /// error can name the object.
@@ -171,32 +153,30 @@ impl<'de> Visitor<'de> for ItemSeed<'_, 'de> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let Self { item, hint } = self;
         let mut seen = 0_u32;
-        while let Some(field) = map.next_key::<Field>()? {
-            let bit = 1 << field as u32;
-            if seen & bit != 0 && field != Field::Other {
+        while let Some(Text(key)) = map.next_key()? {
+            let Some(at) = FIELDS.iter().position(|field| *field == key) else {
+                map.next_value::<IgnoredAny>()?;
+                continue;
+            };
+            if seen & (1 << at) != 0 {
                 // The tree has the last one, and the key is reported.
                 return Err(de::Error::custom(DUPLICATE));
             }
-            seen |= bit;
-            let part = field.part().filter(|&part| item.may_have(part, hint));
-            match (field, part) {
-                (Field::ApiVersion, _) => item.api_version = map.next_value()?,
-                (Field::Kind, _) => item.kind = map.next_value()?,
-                (Field::Metadata, _) => item.meta = map.next_value()?,
-                (_, Some(Part::Spec)) => item.body.spec = map.next_value()?,
-                (_, Some(Part::Status)) => item.body.status = map.next_value()?,
-                (_, Some(Part::Type)) => item.body.object_type = map.next_value()?,
-                (_, Some(Part::Data)) => item.body.data = map.next_value()?,
-                (_, Some(Part::StringData)) => item.body.string_data = map.next_value()?,
-                (_, Some(Part::Secrets)) => item.body.secrets = map.next_value()?,
-                (_, Some(Part::Revision)) => item.body.revision = map.next_value()?,
-                (_, Some(Part::Webhooks)) => item.body.webhooks = map.next_value()?,
-                (_, Some(Part::Subsets)) => item.body.subsets = map.next_value()?,
-                (_, Some(Part::Endpoints)) => item.body.endpoints = map.next_value()?,
-                (_, None) => {
-                    item.has_items |= matches!(field, Field::Items);
+            seen |= 1 << at;
+            match FIELDS[at] {
+                "apiVersion" => item.api_version = map.next_value()?,
+                "kind" => item.kind = map.next_value()?,
+                "metadata" => item.meta = map.next_value()?,
+                "items" => {
+                    item.has_items = true;
                     map.next_value::<IgnoredAny>()?;
                 }
+                field => match item.kept(field, hint) {
+                    Some(kept) => item.body.put(field, map.next_value_seed(kept)?),
+                    None => {
+                        map.next_value::<IgnoredAny>()?;
+                    }
+                },
             }
         }
         item.take_annotations();

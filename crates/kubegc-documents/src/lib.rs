@@ -31,10 +31,10 @@ pub mod metadata;
 mod name;
 #[doc(hidden)]
 pub mod object;
+mod secrets;
 #[doc(hidden)]
 pub mod store;
-#[doc(hidden)]
-pub mod template;
+mod template;
 #[doc(hidden)]
 pub mod texts;
 #[doc(hidden)]

@@ -11,92 +11,74 @@ use std::{
 use foldhash::fast::FixedState;
 use kubegc_core::json::{Expected, Soft, Text};
 use serde::{
-    Deserializer, Serialize, Serializer,
+    Deserializer,
     de::{self, DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor},
-    ser::SerializeMap,
 };
 
-/// The key of the digest, for a template of which only the digest is known.
-pub const DIGEST: &str = "digest";
+use crate::body::Raw;
+
+/// The key of the digest in a template of which only the digest is known.
+pub(crate) const DIGEST: &str = "digest";
 
 /// The label by which ReplicaSets of one Deployment differ.
 const POD_TEMPLATE_HASH: &str = "pod-template-hash";
 
-/// `spec.template` of a workload.
-#[derive(Clone, Debug, Default)]
-pub struct PodTemplate<'a> {
-    pub digest: u64,
-    pub spec: Soft<TemplateSpec<'a>>,
+/// Reads `spec.template` of a workload: the digest, and `spec` with the restart policy only.
+pub(crate) fn read<'de, A: MapAccess<'de>>(mut map: A) -> Result<Raw<'de>, A::Error> {
+    let (mut digest, mut known_digest, mut kept_spec) = (EMPTY, None, Raw::Null);
+    while let Some(key) = map.next_key::<Text<'de>>()? {
+        let of_value = match key.as_str() {
+            "spec" => {
+                let spec: Soft<TemplateSpec<'de>> = map.next_value()?;
+                let of_value = of_soft(&spec, |spec| of_map(spec.digest));
+                kept_spec = Raw::of_soft(spec, |spec| {
+                    let restart_policy = Raw::of_soft(spec.restart_policy, Raw::Text);
+                    Raw::Map(vec![Raw::entry(RESTART_POLICY, restart_policy)])
+                });
+                of_value
+            }
+            DIGEST => {
+                let known: Soft<Text<'de>> = map.next_value()?;
+                known_digest = known.as_str().parse().ok();
+                EMPTY
+            }
+            "metadata" => map.next_value_seed(At::Metadata)?,
+            _ => map.next_value_seed(At::Other)?,
+        };
+        digest = with_entry(digest, key.as_str(), of_value);
+    }
+    let digest: u64 = known_digest.unwrap_or(digest);
+    let digest = Raw::Text(Text(digest.to_string().into()));
+    Ok(Raw::Map(vec![
+        Raw::entry(DIGEST, digest),
+        Raw::entry("spec", kept_spec),
+    ]))
 }
 
 /// `spec.template.spec`.
-#[derive(Clone, Debug, Default)]
-pub struct TemplateSpec<'a> {
-    pub restart_policy: Soft<Text<'a>>,
+struct TemplateSpec<'a> {
+    restart_policy: Soft<Text<'a>>,
     digest: u64,
-}
-
-impl<'de: 'a, 'a> Expected<'de> for PodTemplate<'a> {
-    const WORDS: &'static str = "a map";
-
-    fn of_map<A: MapAccess<'de>>(mut map: A) -> Result<Option<Self>, A::Error> {
-        let mut template = Self::default();
-        let mut known: Soft<Text<'_>> = Soft::Absent;
-        while let Some(Text(key)) = map.next_key()? {
-            let digest = match &*key {
-                "spec" => {
-                    template.spec = map.next_value()?;
-                    of_soft(&template.spec, |spec| of_map(spec.digest))
-                }
-                DIGEST => {
-                    known = map.next_value()?;
-                    0
-                }
-                "metadata" => map.next_value_seed(At::Metadata)?,
-                _ => map.next_value_seed(At::Other)?,
-            };
-            template.digest = with_entry(template.digest, &key, digest);
-        }
-        if let Soft::Is(Text(known)) = known
-            && let Ok(digest) = known.parse()
-        {
-            template.digest = digest;
-        }
-        Ok(Some(template))
-    }
-}
-
-impl Serialize for PodTemplate<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(2))?;
-        map.serialize_entry(DIGEST, &self.digest.to_string())?;
-        map.serialize_entry("spec", &self.spec)?;
-        map.end()
-    }
 }
 
 impl<'de: 'a, 'a> Expected<'de> for TemplateSpec<'a> {
     const WORDS: &'static str = "a map";
 
     fn of_map<A: MapAccess<'de>>(mut map: A) -> Result<Option<Self>, A::Error> {
-        let mut spec = Self::default();
-        while let Some(Text(key)) = map.next_key()? {
-            let digest = if key == RESTART_POLICY {
-                spec.restart_policy = map.next_value()?;
-                of_soft(&spec.restart_policy, |policy| of_text(policy.as_str()))
+        let (mut restart_policy, mut entries) = (Soft::<Text<'de>>::Absent, EMPTY);
+        while let Some(key) = map.next_key::<Text<'de>>()? {
+            let digest = if key.as_str() == RESTART_POLICY {
+                restart_policy = map.next_value()?;
+                of_soft(&restart_policy, |policy| of_text(policy.as_str()))
             } else {
                 map.next_value_seed(At::Other)?
             };
-            spec.digest = with_entry(spec.digest, &key, digest);
+            entries = with_entry(entries, key.as_str(), digest);
         }
-        Ok(Some(spec))
-    }
-}
-
-impl Serialize for TemplateSpec<'_> {
-    /// Without the digest, which is a part of the template's.
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map([(RESTART_POLICY, &self.restart_policy)])
+        Ok(Some(Self {
+            restart_policy,
+            digest: entries,
+        }))
     }
 }
 
@@ -143,7 +125,7 @@ fn of_soft<T>(value: &Soft<T>, digest: impl FnOnce(&T) -> u64) -> u64 {
     match value {
         Soft::Absent => EMPTY,
         Soft::Is(value) => digest(value),
-        Soft::Wrong(shape) => hash((4_u8, shape.name())),
+        Soft::Wrong(found) => hash((4_u8, found.name())),
     }
 }
 

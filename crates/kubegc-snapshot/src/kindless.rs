@@ -4,7 +4,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use kubegc_core::{ApiResource, Catalog, KubernetesVersion, json::Soft};
+use kubegc_core::{ApiResource, Catalog, KubernetesVersion};
 
 use crate::{body::Body, ingest::TypeName, layout};
 
@@ -21,40 +21,34 @@ pub(crate) fn infer(body: &Body<'_>, file: &str) -> Option<TypeName> {
 
 /// The apiVersion and kind of the objects with these fields, if only one built-in kind has them.
 fn of_fields(body: &Body<'_>) -> Option<(&'static str, &'static str)> {
-    let is_node = matches!(&body.status, Soft::Is(status) if !status.node_info.is_absent());
-    let Some(spec) = body.spec.get() else {
-        return is_node.then_some(("v1", "Node"));
-    };
-    let has_template = !spec.template.is_absent();
-    let rolls_out = matches!(&spec.strategy, Soft::Is(strategy)
-        if !strategy.strategy_type.is_absent() || !strategy.rolling_update.is_absent());
+    let [spec, status] = ["spec", "status"].map(|part| body.at(part));
+    let has = |field: &str| !spec.get(field).is_null();
+    let has_template = has("template");
+    let strategy = spec.get("strategy");
+    let rolls_out = !(strategy.get("type").is_null() && strategy.get("rollingUpdate").is_null());
     let known = [
-        (is_node, "v1", "Node"),
-        (!spec.containers.is_absent(), "v1", "Pod"),
-        (!spec.job_template.is_absent(), "batch/v1", "CronJob"),
+        (!status.get("nodeInfo").is_null(), "v1", "Node"),
+        (has("containers"), "v1", "Pod"),
+        (has("jobTemplate"), "batch/v1", "CronJob"),
         (
-            has_template && !(spec.completion_mode.is_absent() && spec.backoff_limit.is_absent()),
+            has_template && (has("completionMode") || has("backoffLimit")),
             "batch/v1",
             "Job",
         ),
         (
-            has_template && !spec.volume_claim_templates.is_absent(),
+            has_template && has("volumeClaimTemplates"),
             "apps/v1",
             "StatefulSet",
         ),
         (has_template && rolls_out, "apps/v1", "Deployment"),
+        (has("persistentVolumeReclaimPolicy"), "v1", "PersistentVolume"),
         (
-            !spec.persistent_volume_reclaim_policy.is_absent(),
-            "v1",
-            "PersistentVolume",
-        ),
-        (
-            !spec.volume_mode.is_absent() && spec.claim_ref.is_absent(),
+            has("volumeMode") && !has("claimRef"),
             "v1",
             "PersistentVolumeClaim",
         ),
-        (!spec.cluster_ips.is_absent(), "v1", "Service"),
-        (!spec.finalizers.is_absent(), "v1", "Namespace"),
+        (has("clusterIPs"), "v1", "Service"),
+        (has("finalizers"), "v1", "Namespace"),
     ];
     let found = known.into_iter().find(|(fits, ..)| *fits)?;
     Some((found.1, found.2))

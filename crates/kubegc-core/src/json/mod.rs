@@ -35,7 +35,7 @@ pub use self::{
     duplicates::duplicate_fields,
     metadata::{MetaFields, OwnerFields, WrongType},
     patch::MetadataPatch,
-    soft::{AnyMap, DUPLICATE, Expected, Labels, Soft},
+    soft::{DUPLICATE, Expected, Labels, Soft},
 };
 
 /// A text, borrowed if it occurs verbatim in the input.

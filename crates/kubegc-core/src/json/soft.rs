@@ -4,7 +4,7 @@
 use std::{borrow::Cow, collections::BTreeSet, fmt, marker::PhantomData};
 
 use serde::{
-    Deserialize, Deserializer, Serialize, Serializer,
+    Deserialize, Deserializer,
     de::{self, IgnoredAny, MapAccess, SeqAccess, Visitor},
 };
 
@@ -40,16 +40,6 @@ impl<T> Soft<T> {
     #[must_use]
     pub const fn is_absent(&self) -> bool {
         matches!(self, Self::Absent)
-    }
-
-    /// Changes the value, if it has the expected type.
-    #[must_use]
-    pub fn map<R>(self, of: impl FnOnce(T) -> R) -> Soft<R> {
-        match self {
-            Self::Absent => Soft::Absent,
-            Self::Is(value) => Soft::Is(of(value)),
-            Self::Wrong(found) => Soft::Wrong(found),
-        }
     }
 }
 
@@ -139,20 +129,6 @@ impl<'de, T: Expected<'de>> Expected<'de> for Vec<Soft<T>> {
     }
 }
 
-/// A map that holds anything.
-#[expect(clippy::exhaustive_structs, reason = "it has no fields")]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct AnyMap {}
-
-impl<'de> Expected<'de> for AnyMap {
-    const WORDS: &'static str = "a map";
-
-    fn of_map<A: MapAccess<'de>>(mut map: A) -> Result<Option<Self>, A::Error> {
-        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        Ok(Some(Self {}))
-    }
-}
-
 /// Beginning of serde's errors about repeated keys, here and in derived code.
 pub const DUPLICATE: &str = "duplicate field";
 
@@ -186,12 +162,6 @@ impl<'de: 'a, 'a> Expected<'de> for Labels<'a> {
             true => Err(de::Error::custom(DUPLICATE)),
             false => Ok(Some(labels)),
         }
-    }
-}
-
-impl Serialize for Labels<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.0.iter().map(|(key, value)| (key, value)))
     }
 }
 
@@ -271,20 +241,5 @@ impl<'de, T: Expected<'de>> Visitor<'de> for SoftVisitor<T> {
 impl<'de, T: Expected<'de>> Deserialize<'de> for Soft<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(SoftVisitor(PhantomData))
-    }
-}
-
-impl<T: Serialize> Serialize for Soft<T> {
-    /// An invalid value stays invalid: it becomes a value of the same type.
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Is(value) => value.serialize(serializer),
-            Self::Absent | Self::Wrong(JsonType::Null) => serializer.serialize_unit(),
-            Self::Wrong(JsonType::Boolean) => serializer.serialize_bool(false),
-            Self::Wrong(JsonType::Number) => serializer.serialize_f64(0.5),
-            Self::Wrong(JsonType::String) => serializer.serialize_str("?"),
-            Self::Wrong(JsonType::List) => serializer.collect_seq([(); 0]),
-            Self::Wrong(JsonType::Map) => AnyMap {}.serialize(serializer),
-        }
     }
 }

@@ -4,10 +4,10 @@ use std::borrow::Cow;
 
 use kubegc_core::{
     ObjectMeta, OwnerReference, Timestamp, Uid,
-    json::{AnyMap, JsonType, Labels, MetaFields, Soft, Text, WrongType},
+    json::{JsonType, Labels, MetaFields, Soft, Text, WrongType},
 };
 use serde::{
-    Deserialize, Deserializer, Serialize,
+    Deserialize, Deserializer,
     de::{
         IntoDeserializer, Visitor,
         value::{
@@ -48,11 +48,11 @@ fn a_value_has_the_type_or_names_its_own() {
             assert_eq!(read::<Soft<Text<'_>>>(text), Soft::Wrong(found), "{text}");
         }
         let map = if found == Map {
-            Soft::Is(AnyMap {})
+            Soft::Is(Labels(vec![(Text("a".into()), Soft::Wrong(Number))]))
         } else {
             Soft::Wrong(found)
         };
-        assert_eq!(read::<Soft<AnyMap>>(text), map, "{text}");
+        assert_eq!(read::<Soft<Labels<'_>>>(text), map, "{text}");
         if found != List {
             assert_eq!(read::<Soft<Vec<Soft<i64>>>>(text), Soft::Wrong(found), "{text}");
         }
@@ -149,22 +149,16 @@ fn texts_are_borrowed_unless_they_have_escapes() {
     assert!(serde_json::from_str::<Text<'_>>("7").is_err());
     let soft = read::<Soft<Text<'_>>>("\"web\"");
     assert_eq!(soft.as_str(), "web");
-    assert_eq!(soft.map(|text| text.0.len()), Soft::Is(3));
     let wrong = read::<Soft<Text<'_>>>("7");
     assert_eq!(
         (wrong.as_str(), wrong.is_absent(), wrong.get()),
         ("", false, None)
     );
     assert!(Soft::<Text<'_>>::Absent.is_absent());
-    assert_eq!(Soft::<i64>::Absent.map(|number| number + 1), Soft::Absent);
-    let wrong = Soft::<i64>::Wrong(JsonType::List);
-    assert_eq!(wrong.map(|number| number + 1), Soft::Wrong(JsonType::List));
     let meta = read::<Soft<MetaFields<'_>>>(r#"{"name": "web"}"#);
     assert_eq!(meta.get().map(|meta| meta.name.as_str()), Some("web"));
-    assert_eq!(
-        read::<Soft<MetaFields<'_>>>("[]").map(|_| ()),
-        Soft::Wrong(JsonType::List)
-    );
+    let wrong = read::<Soft<MetaFields<'_>>>("[]");
+    assert!(matches!(wrong, Soft::Wrong(JsonType::List)));
 }
 
 #[test]
@@ -192,22 +186,6 @@ fn labels_have_their_order_and_no_key_twice() {
             );
         }
     }
-}
-
-fn written(value: &impl Serialize) -> String {
-    serde_json::to_string(value).expect("it can be written")
-}
-
-#[test]
-fn a_wrong_value_is_written_as_one() {
-    use JsonType::{Boolean, List, Map, Null, Number, String};
-    let texts = [Null, Boolean, Number, String, List, Map].map(|found| written(&Soft::<i64>::Wrong(found)));
-    assert_eq!(texts, ["null", "false", "0.5", "\"?\"", "[]", "{}"]);
-    assert_eq!(
-        (written(&Soft::Is(7)), written(&Soft::<i64>::Absent)),
-        ("7".into(), "null".into())
-    );
-    assert_eq!(written(&Text("a".into())), "\"a\"");
 }
 
 #[test]
@@ -267,7 +245,7 @@ struct HasAnnotations(bool);
 
 impl<'de> Deserialize<'de> for HasAnnotations {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Soft::<AnyMap>::deserialize(deserializer).map(|map| Self(map.get().is_some()))
+        Soft::<Labels<'de>>::deserialize(deserializer).map(|map| Self(map.get().is_some()))
     }
 }
 

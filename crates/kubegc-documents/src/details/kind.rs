@@ -1,99 +1,121 @@
-//! The kinds with details, and the parts of an object from which each kind's details are read.
+//! The kinds with details, and the fields of an object from which each kind's details are read.
+//!
+//! A new kind with facts is a struct and a row of the resources in `kubegc_core::record`, a row here, a table
+//! with `facts!`, and the fields that [`body`](crate::body) keeps.
 
-use kubegc_core::identity::split_api_version;
+use kubegc_core::{identity::split_api_version, record::Body};
+use serde_json::json;
 
-/// A kind that has details.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    AdmissionPolicy,
-    AdmissionPolicyBinding,
-    ApiService,
-    CertificateSigningRequest,
-    ConfigMap,
-    ControllerRevision,
-    CronJob,
-    CustomResourceDefinition,
-    DaemonSet,
-    Deployment,
-    EndpointSlice,
-    Endpoints,
-    IpAddress,
-    Job,
-    Lease,
-    Namespace,
-    Node,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    Pod,
-    ReplicaSet,
-    ResourceClaim,
-    Secret,
-    Service,
-    ServiceAccount,
-    ServiceCidr,
-    StatefulSet,
-    VolumeAttachment,
-    WebhookConfiguration,
-    /// Of `v1beta1`, which has other defaults.
-    BetaWebhookConfiguration,
+use super::{
+    facts::{Facts, Object, object},
+    reading::{At, Reading},
+};
+
+/// Declares [`Kind`]: variant, name and group in the API, and the fields of an object that are read. The
+/// facts of the first ones are in records.
+macro_rules! kinds {
+    (
+        records { $($record:ident: $record_name:literal in $record_group:literal has $record_fields:expr;)* }
+        others { $($other:ident: $($other_name:literal)|+ in $other_group:literal has $other_fields:expr;)* }
+    ) => {
+        /// A kind that has details.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Kind {
+            $($record,)*
+            $($other,)*
+            /// Of `v1beta1`, which has other defaults.
+            BetaWebhookConfiguration,
+        }
+
+        impl Kind {
+            /// The kind of this name, and its group.
+            fn named(kind: &str) -> Option<(Self, &'static str)> {
+                Some(match kind {
+                    $($record_name => (Self::$record, $record_group),)*
+                    $($($other_name)|+ => (Self::$other, $other_group),)*
+                    _ => return None,
+                })
+            }
+
+            /// Whether details are read from a field of the object.
+            pub(super) fn has(self, field: &str) -> bool {
+                let fields: &[&str] = match self {
+                    $(Self::$record => &$record_fields,)*
+                    $(Self::$other => &$other_fields,)*
+                    Self::BetaWebhookConfiguration => &["webhooks"],
+                };
+                fields.contains(&field)
+            }
+
+            /// The facts of a record.
+            pub(super) fn facts(self, reading: &mut Reading<'_>, object: At<'_, '_>) -> Body {
+                match self {
+                    $(Self::$record => Body::$record(Facts::read(reading, object)),)*
+                    $(Self::$other => Body::Unread,)*
+                    Self::BetaWebhookConfiguration => Body::Unread,
+                }
+            }
+        }
+
+        /// The JSON of a record's facts. An unread fact becomes a value of a wrong type.
+        pub(crate) fn write(body: &Body) -> Object {
+            match body {
+                Body::Unread => object([
+                    ("metadata", json!({ "annotations": false })),
+                    ("spec", false.into()),
+                    ("status", false.into()),
+                    ("type", false.into()),
+                    ("data", false.into()),
+                    ("secrets", false.into()),
+                    ("revision", false.into()),
+                    ("subsets", false.into()),
+                ]),
+                $(Body::$record(facts) => facts.write(),)*
+            }
+        }
+    };
 }
 
-/// A field of an object that details are read from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
-    Spec,
-    Status,
-    Type,
-    Data,
-    StringData,
-    Secrets,
-    Revision,
-    Webhooks,
-    Subsets,
-    Endpoints,
+kinds! {
+    records {
+        CertificateSigningRequest: "CertificateSigningRequest" in "certificates.k8s.io" has ["status"];
+        ConfigMap: "ConfigMap" in "" has ["data"];
+        ControllerRevision: "ControllerRevision" in "apps" has ["revision"];
+        CronJob: "CronJob" in "batch" has ["spec"];
+        DaemonSet: "DaemonSet" in "apps" has ["spec", "status"];
+        Deployment: "Deployment" in "apps" has ["spec", "status"];
+        Endpoints: "Endpoints" in "" has ["subsets"];
+        IpAddress: "IPAddress" in "networking.k8s.io" has ["spec"];
+        Job: "Job" in "batch" has ["spec", "status"];
+        Lease: "Lease" in "coordination.k8s.io" has ["spec"];
+        Namespace: "Namespace" in "" has ["spec", "status"];
+        Node: "Node" in "" has ["spec", "status"];
+        PersistentVolume: "PersistentVolume" in "" has ["spec", "status"];
+        PersistentVolumeClaim: "PersistentVolumeClaim" in "" has ["spec", "status"];
+        Pod: "Pod" in "" has ["spec", "status"];
+        ReplicaSet: "ReplicaSet" in "apps" has ["spec", "status"];
+        ResourceClaim: "ResourceClaim" in "resource.k8s.io" has ["spec", "status"];
+        Secret: "Secret" in "" has ["type", "data", "stringData"];
+        Service: "Service" in "" has ["spec"];
+        ServiceAccount: "ServiceAccount" in "" has ["secrets"];
+        ServiceCidr: "ServiceCIDR" in "networking.k8s.io" has ["spec"];
+        StatefulSet: "StatefulSet" in "apps" has ["spec", "status"];
+        VolumeAttachment: "VolumeAttachment" in "storage.k8s.io" has ["spec"];
+    }
+    others {
+        AdmissionPolicy: "ValidatingAdmissionPolicy" in "admissionregistration.k8s.io" has ["spec"];
+        AdmissionPolicyBinding:
+            "ValidatingAdmissionPolicyBinding" in "admissionregistration.k8s.io" has ["spec"];
+        ApiService: "APIService" in "apiregistration.k8s.io" has ["spec", "status"];
+        CustomResourceDefinition:
+            "CustomResourceDefinition" in "apiextensions.k8s.io" has ["spec", "status"];
+        EndpointSlice: "EndpointSlice" in "discovery.k8s.io" has ["endpoints"];
+        WebhookConfiguration: "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration"
+            in "admissionregistration.k8s.io" has ["webhooks"];
+    }
 }
 
 impl Kind {
-    /// The kind of this name, and its group.
-    fn named(kind: &str) -> Option<(Self, &'static str)> {
-        Some(match kind {
-            "APIService" => (Self::ApiService, "apiregistration.k8s.io"),
-            "CertificateSigningRequest" => (Self::CertificateSigningRequest, "certificates.k8s.io"),
-            "ConfigMap" => (Self::ConfigMap, ""),
-            "ControllerRevision" => (Self::ControllerRevision, "apps"),
-            "CronJob" => (Self::CronJob, "batch"),
-            "CustomResourceDefinition" => (Self::CustomResourceDefinition, "apiextensions.k8s.io"),
-            "DaemonSet" => (Self::DaemonSet, "apps"),
-            "Deployment" => (Self::Deployment, "apps"),
-            "EndpointSlice" => (Self::EndpointSlice, "discovery.k8s.io"),
-            "Endpoints" => (Self::Endpoints, ""),
-            "IPAddress" => (Self::IpAddress, "networking.k8s.io"),
-            "Job" => (Self::Job, "batch"),
-            "Lease" => (Self::Lease, "coordination.k8s.io"),
-            "Namespace" => (Self::Namespace, ""),
-            "Node" => (Self::Node, ""),
-            "PersistentVolume" => (Self::PersistentVolume, ""),
-            "PersistentVolumeClaim" => (Self::PersistentVolumeClaim, ""),
-            "Pod" => (Self::Pod, ""),
-            "ReplicaSet" => (Self::ReplicaSet, "apps"),
-            "ResourceClaim" => (Self::ResourceClaim, "resource.k8s.io"),
-            "Secret" => (Self::Secret, ""),
-            "Service" => (Self::Service, ""),
-            "ServiceAccount" => (Self::ServiceAccount, ""),
-            "ServiceCIDR" => (Self::ServiceCidr, "networking.k8s.io"),
-            "StatefulSet" => (Self::StatefulSet, "apps"),
-            "ValidatingAdmissionPolicy" => (Self::AdmissionPolicy, "admissionregistration.k8s.io"),
-            "ValidatingAdmissionPolicyBinding" => {
-                (Self::AdmissionPolicyBinding, "admissionregistration.k8s.io")
-            }
-            "VolumeAttachment" => (Self::VolumeAttachment, "storage.k8s.io"),
-            "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration" => {
-                (Self::WebhookConfiguration, "admissionregistration.k8s.io")
-            }
-            _ => return None,
-        })
-    }
-
     /// The kind, in any version of its group.
     pub fn of(api_version: &str, kind: &str) -> Option<Self> {
         let (group, version) = split_api_version(api_version);
@@ -107,57 +129,14 @@ impl Kind {
         let (found, of) = Self::named(kind)?;
         (group == of).then_some(found)
     }
-
-    pub(super) fn has(self, part: Part) -> bool {
-        match part {
-            Part::Spec => !matches!(
-                self,
-                Self::CertificateSigningRequest
-                    | Self::ConfigMap
-                    | Self::ControllerRevision
-                    | Self::EndpointSlice
-                    | Self::Endpoints
-                    | Self::Secret
-                    | Self::ServiceAccount
-                    | Self::WebhookConfiguration
-                    | Self::BetaWebhookConfiguration
-            ),
-            Part::Status => !matches!(
-                self,
-                Self::AdmissionPolicy
-                    | Self::AdmissionPolicyBinding
-                    | Self::ConfigMap
-                    | Self::ControllerRevision
-                    | Self::CronJob
-                    | Self::EndpointSlice
-                    | Self::Endpoints
-                    | Self::IpAddress
-                    | Self::Lease
-                    | Self::Secret
-                    | Self::Service
-                    | Self::ServiceAccount
-                    | Self::ServiceCidr
-                    | Self::VolumeAttachment
-                    | Self::WebhookConfiguration
-                    | Self::BetaWebhookConfiguration
-            ),
-            Part::Type | Part::StringData => self == Self::Secret,
-            Part::Data => matches!(self, Self::ConfigMap | Self::Secret),
-            Part::Secrets => self == Self::ServiceAccount,
-            Part::Revision => self == Self::ControllerRevision,
-            Part::Webhooks => matches!(self, Self::WebhookConfiguration | Self::BetaWebhookConfiguration),
-            Part::Subsets => self == Self::Endpoints,
-            Part::Endpoints => self == Self::EndpointSlice,
-        }
-    }
 }
 
-/// Whether a part holds facts that are kept, judged by the kind as far as it has been read. An empty text may
-/// still become any kind.
-pub fn may_read(api_version: &str, kind: &str, part: Part) -> bool {
+/// Whether a field holds facts that are kept, judged by the kind as far as it has been read. An empty text
+/// may still become any kind.
+pub(crate) fn may_read(api_version: &str, kind: &str, field: &str) -> bool {
     let group = split_api_version(api_version).0;
     match Kind::named(kind) {
-        Some((kind, of)) => (api_version.is_empty() || group == of) && kind.has(part),
+        Some((kind, of)) => (api_version.is_empty() || group == of) && kind.has(field),
         None if !kind.is_empty() => false,
         None => matches!(
             group,

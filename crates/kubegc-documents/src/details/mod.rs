@@ -1,57 +1,40 @@
 //! The fields outside the metadata that controllers and predictions read, by kind.
 
-macro_rules! path {
-    (spec) => {
-        SPEC
-    };
-    (status) => {
-        STATUS
-    };
-}
-
-/// Reads a field of `spec` or `status`, by its name in the API, with a function of [`Reading`].
-macro_rules! field {
-    ($reading:ident, $part:ident.$field:ident => $read:ident($key:literal)) => {
-        $reading.field($part, |reading, part| {
-            reading.$read(&part.$field, path!($part).field($key))
-        })
-    };
-}
+#[macro_use]
+mod facts;
 
 mod admission;
 mod apps;
-mod claim;
 mod definition;
 mod kind;
 mod network;
 mod node;
 mod pod;
-pub mod reading;
-mod request;
+mod reading;
+mod security;
 mod selector;
 mod storage;
-mod token;
 mod workload;
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
-use kubegc_core::json::{Soft, Text};
 use kubegc_core::{
     Scope, Timestamp,
     admission::{Policy, PolicyBinding, Webhook},
     record::{self, Field, Pod},
 };
 
-use crate::{
-    body::{Annotations, Body, Spec, Status},
-    texts::Texts,
+use self::reading::{At, Reading};
+pub(crate) use self::{
+    facts::Object,
+    kind::{may_read, write},
+    node::{with_condition, with_taint},
 };
-
-use self::reading::Found;
 pub use self::{
-    kind::{Kind, Part, may_read},
-    reading::{DetailFlaw, Origin, Path, Reading},
+    kind::Kind,
+    reading::{DetailFlaw, Origin},
 };
+use crate::{body::Body, texts::Texts};
 
 /// Fields of one object other than its metadata. Kinds without fields of interest have no details.
 #[non_exhaustive]
@@ -177,11 +160,6 @@ impl ApiServiceDetails {
     }
 }
 
-pub static SPEC: Path<'static> = Path::of("spec");
-pub static STATUS: Path<'static> = Path::of("status");
-static METADATA: Path<'static> = Path::of("metadata");
-static ANNOTATIONS: Path<'static> = METADATA.field("annotations");
-
 /// Reads the details of a kind; `None` if the kind has none.
 ///
 /// A field that cannot be read is unread, and a flaw. What an absent field means depends on the origin. In
@@ -198,158 +176,44 @@ pub fn read(
     let origin = if lacks_status { Origin::Manifest } else { origin };
     let mut reading = Reading { texts, flaws, origin };
     let reading = &mut reading;
+    let object = At::object(body.fields());
     if lacks_status {
-        reading.assumed(STATUS, "that of a new object");
+        reading.assumed(object.field("status"), "that of a new object");
     }
     match kind {
         Kind::CustomResourceDefinition => {
-            return definition::read(reading, body).map(Details::CustomResourceDefinition);
+            return definition::read(reading, object).map(Details::CustomResourceDefinition);
         }
-        Kind::ApiService => return admission::api_service(reading, body).map(Details::ApiService),
+        Kind::ApiService => return admission::api_service(reading, object).map(Details::ApiService),
         Kind::EndpointSlice => {
-            let has_ready = network::slice(reading, body);
+            let has_ready = network::slice(reading, object);
             return has_ready.map(|has_ready| Details::EndpointSlice { has_ready });
         }
         Kind::AdmissionPolicy => {
-            let policy = admission::policy(reading, body);
+            let policy = admission::policy(reading, object);
             return policy.map(|policy| Details::AdmissionPolicy(policy.into()));
         }
         Kind::AdmissionPolicyBinding => {
-            let binding = admission::binding(reading, body);
+            let binding = admission::binding(reading, object);
             return binding.map(|binding| Details::AdmissionBinding(binding.into()));
         }
         Kind::WebhookConfiguration | Kind::BetaWebhookConfiguration => {
             let is_beta = kind == Kind::BetaWebhookConfiguration;
-            return admission::webhooks(reading, body, is_beta).map(Details::Webhooks);
+            return admission::webhooks(reading, object, is_beta).map(Details::Webhooks);
         }
         _ => {}
     }
-    let fields = record_body(reading, kind, body);
+    let facts = kind.facts(reading, object);
     // Whether a part that the kind does not use was read depends on the order of the document.
-    let [has_spec, has_status] = [Part::Spec, Part::Status].map(|part| kind.has(part));
-    let is_stripped = (!has_spec || body.spec.is_absent()) && (!has_status || body.status.is_absent());
-    if origin == Origin::Dump && is_stripped && (has_spec || has_status) {
+    let mut parts = ["spec", "status"]
+        .into_iter()
+        .filter(|part| kind.has(part))
+        .peekable();
+    let has_parts = parts.peek().is_some();
+    if origin == Origin::Dump && has_parts && parts.all(|part| body.at(part).is_null()) {
         return None;
     }
-    Some(Details::Body(fields.into()))
-}
-
-fn record_body(reading: &mut Reading<'_>, kind: Kind, body: &Body<'_>) -> record::Body {
-    use record::Body as Is;
-    match kind {
-        Kind::CertificateSigningRequest => Is::CertificateSigningRequest(request::request(reading, body)),
-        Kind::ConfigMap => Is::ConfigMap(token::config_map(reading, body)),
-        Kind::ControllerRevision => Is::ControllerRevision(apps::controller_revision(reading, body)),
-        Kind::CronJob => Is::CronJob(workload::cron_job(reading, body)),
-        Kind::AdmissionPolicy
-        | Kind::AdmissionPolicyBinding
-        | Kind::ApiService
-        | Kind::CustomResourceDefinition
-        | Kind::EndpointSlice
-        | Kind::WebhookConfiguration
-        | Kind::BetaWebhookConfiguration => Is::Unread,
-        Kind::DaemonSet => Is::DaemonSet(apps::daemon_set(reading, body)),
-        Kind::Deployment => Is::Deployment(apps::deployment(reading, body)),
-        Kind::Endpoints => Is::Endpoints(network::endpoints(reading, body)),
-        Kind::IpAddress => Is::IpAddress(network::ip_address(reading, body)),
-        Kind::Job => Is::Job(workload::job(reading, body)),
-        Kind::Lease => Is::Lease(node::lease(reading, body)),
-        Kind::Namespace => Is::Namespace(node::namespace(reading, body)),
-        Kind::Node => Is::Node(node::node(reading, body)),
-        Kind::PersistentVolume => Is::PersistentVolume(storage::volume(reading, body)),
-        Kind::PersistentVolumeClaim => Is::PersistentVolumeClaim(storage::claim(reading, body)),
-        Kind::Pod => Is::Pod(pod::read(reading, body)),
-        Kind::ReplicaSet => Is::ReplicaSet(apps::replica_set(reading, body)),
-        Kind::ResourceClaim => Is::ResourceClaim(claim::resource_claim(reading, body)),
-        Kind::Secret => Is::Secret(token::secret(reading, body)),
-        Kind::Service => Is::Service(network::service(reading, body)),
-        Kind::ServiceAccount => Is::ServiceAccount(token::service_account(reading, body)),
-        Kind::ServiceCidr => Is::ServiceCidr(network::service_cidr(reading, body)),
-        Kind::StatefulSet => Is::StatefulSet(apps::stateful_set(reading, body)),
-        Kind::VolumeAttachment => Is::VolumeAttachment(storage::attachment(reading, body)),
-    }
-}
-
-static NO_SPEC: LazyLock<Spec<'static>> = LazyLock::new(Spec::default);
-static NO_STATUS: LazyLock<Status<'static>> = LazyLock::new(Status::default);
-
-/// The spec; `None` if it was not read.
-fn spec_of<'b, 'a>(reading: &mut Reading<'_>, body: &'b Body<'a>) -> Option<&'b Spec<'a>> {
-    let spec = reading.part(&body.spec, SPEC)?;
-    Some(spec.unwrap_or(&NO_SPEC))
-}
-
-/// The status; `None` if it was not read.
-fn status_of<'b, 'a>(reading: &mut Reading<'_>, body: &'b Body<'a>) -> Option<&'b Status<'a>> {
-    Some(reading.part(&body.status, STATUS)?.unwrap_or(&NO_STATUS))
-}
-
-/// Whether a condition is true; `None` if the status lacks it.
-fn condition_is_true(
-    reading: &mut Reading<'_>,
-    status: &Status<'_>,
-    path: Path<'_>,
-    condition_type: &str,
-) -> Option<bool> {
-    let (conditions, _) = reading.entries(&status.conditions, path, |reading, condition, path| {
-        let kind = reading.value(&condition.condition_type, path.field("type"));
-        let status = reading.value(&condition.status, path.field("status"));
-        let is =
-            |text: Found<&Text<'_>>, expected| matches!(text, Ok(Some(text)) if text.as_str() == expected);
-        Ok((is(kind, condition_type), is(status, "True")))
-    });
-    let found = conditions.into_iter().find(|(is_it, _)| *is_it);
-    found.map(|(_, is_true)| is_true)
-}
-
-/// The annotations, if there are any.
-fn annotations_of<'b, 'a>(reading: &mut Reading<'_>, body: &'b Body<'a>) -> Found<&'b Annotations<'a>> {
-    match &body.metadata {
-        Soft::Is(meta) => reading.value(&meta.annotations, ANNOTATIONS),
-        // Metadata of another shape has no name either, so the object is not read.
-        Soft::Absent | Soft::Wrong(_) => Ok(None),
-    }
-}
-
-/// An annotation, if it exists.
-fn annotation(reading: &mut Reading<'_>, body: &Body<'_>, key: &str) -> Found<Arc<str>> {
-    match annotations_of(reading, body)? {
-        Some(annotations) => reading.text(annotations.at(key), ANNOTATIONS.key(key)),
-        None => Ok(None),
-    }
-}
-
-/// Whether an annotation is set, with any value.
-fn has_annotation(reading: &mut Reading<'_>, body: &Body<'_>, key: &str) -> Field<bool> {
-    reading.field(Some(body), |reading, body| {
-        Ok(annotation(reading, body, key)?.is_some())
-    })
-}
-
-/// `status.phase`. The API server always fills it, first with the initial phase.
-fn phase_or_initial(
-    reading: &mut Reading<'_>,
-    body: &Body<'_>,
-    status: Option<&Status<'_>>,
-    initial: &str,
-) -> Field<Arc<str>> {
-    let path = STATUS.field("phase");
-    if body.status.is_absent() && reading.origin == Origin::Dump {
-        reading.missing(path);
-    }
-    reading.field(status, |reading, status| {
-        let phase = reading.text(&status.phase, path)?;
-        Ok(match phase {
-            Some(phase) => phase,
-            None if reading.origin == Origin::Whole => Arc::default(),
-            None => {
-                if reading.origin == Origin::Dump {
-                    reading.assumed(path, initial);
-                }
-                reading.texts.share(initial)
-            }
-        })
-    })
+    Some(Details::Body(facts.into()))
 }
 
 /// Whether the object lacks the status that the API server gives each new one, and has all other fields: it
@@ -360,5 +224,5 @@ fn lacks_first_status(kind: Kind, body: &Body<'_>) -> bool {
         Kind::Pod => false,
         _ => return false,
     };
-    body.status.is_absent() && (may_lack_spec || !body.spec.is_absent())
+    body.at("status").is_null() && (may_lack_spec || !body.at("spec").is_null())
 }

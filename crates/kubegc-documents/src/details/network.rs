@@ -1,78 +1,95 @@
-//! Fields of services, endpoints, IP addresses and service CIDRs.
+//! Facts of Services, Endpoints, EndpointSlices, IP addresses, service CIDRs and resource claims.
 
-use kubegc_core::record::{Endpoints, IpAddress, ParentRef, Service, ServiceCidr};
+use kubegc_core::{
+    json::JsonType,
+    record::{Consumer, Endpoints, IpAddress, ParentRef, ResourceClaim, Service, ServiceCidr},
+};
+use serde_json::{Value, json};
 
 use super::{
-    SPEC, has_annotation,
-    reading::{Path, Reading},
-    spec_of,
+    facts::{
+        Codec, Fact, Facts, Filled, In, Object, Plain, Present, Set, object, put, put_part, unless_empty,
+        written,
+    },
+    reading::{At, Reading, Unreadable},
 };
-use crate::body::{ANNOTATION_LEADER, Body};
+use crate::body::ANNOTATION_LEADER;
 
-pub(super) fn service(reading: &mut Reading<'_>, body: &Body<'_>) -> Service {
-    let spec = spec_of(reading, body);
+facts! {
     Service {
-        selector: reading.field(spec, |reading, spec| {
-            let path = SPEC.field("selector");
-            match reading.value(&spec.selector, path)? {
-                Some(selector) => reading.labels(&selector.of_service, path).map(Some),
-                None => Ok(None),
-            }
-        }),
-        cluster_ips: field!(reading, spec.cluster_ips => all_texts("clusterIPs")),
+        spec {
+            selector: "selector" => Plain,
+            cluster_ips: "clusterIPs" => Filled,
+        }
     }
-}
-
-pub(super) fn ip_address(reading: &mut Reading<'_>, body: &Body<'_>) -> IpAddress {
-    let spec = spec_of(reading, body);
-    IpAddress {
-        parent: reading.field(spec, |reading, spec| {
-            let path = SPEC.field("parentRef");
-            let Some(parent) = reading.value(&spec.parent_ref, path)? else {
-                return Ok(ParentRef::default());
-            };
-            Ok(ParentRef {
-                group: reading.text_or_empty(&parent.group, path.field("group"))?,
-                resource: reading.text_or_empty(&parent.resource, path.field("resource"))?,
-                namespace: reading.text_or_empty(&parent.namespace, path.field("namespace"))?,
-                name: reading.text_or_empty(&parent.name, path.field("name"))?,
-            })
-        }),
-    }
-}
-
-pub(super) fn endpoints(reading: &mut Reading<'_>, body: &Body<'_>) -> Endpoints {
     Endpoints {
-        has_leader_annotation: has_annotation(reading, body, ANNOTATION_LEADER),
-        has_ready_address: reading.field(Some(body), |reading, body| {
-            let path = Path::of("subsets");
-            let subsets = reading.list(&body.subsets, path, |reading, subset, path| {
-                let addresses = reading.value(&subset.addresses, path.field("addresses"))?;
-                Ok(addresses.is_some_and(|addresses| !addresses.is_empty()))
-            })?;
-            Ok(subsets.contains(&true))
-        }),
+        metadata {
+            has_leader_annotation: "annotations" => In(ANNOTATION_LEADER, Set),
+        }
+        object {
+            has_ready_address: "subsets" => ReadyAddress,
+        }
+    }
+    IpAddress {
+        spec {
+            parent: "parentRef" => Plain,
+        }
+    }
+    ServiceCidr {
+        spec {
+            cidrs: "cidrs" => Plain,
+        }
+    }
+    ResourceClaim {
+        spec {
+            allocation_mode: "allocationMode" => Plain,
+        }
+        status {
+            reserved_for: "reservedFor" => Plain,
+            is_allocated: "allocation" => Present,
+        }
+    }
+}
+
+map_of_facts! {
+    ParentRef {
+        group: "group",
+        resource: "resource",
+        namespace: "namespace",
+        name: "name",
+    }
+    Consumer {
+        api_group: "apiGroup",
+        resource: "resource",
+        name: "name",
+        uid: "uid",
+    }
+}
+
+/// Whether a subset has addresses.
+struct ReadyAddress;
+
+impl Codec<bool> for ReadyAddress {
+    fn read(&self, reading: &mut Reading<'_>, at: At<'_, '_>) -> Result<bool, Unreadable> {
+        let subsets = reading.list(at, JsonType::Map, |reading, subset| {
+            let addresses = reading.values(subset.field("addresses"))?;
+            Ok(!addresses.is_empty())
+        })?;
+        Ok(subsets.contains(&true))
+    }
+
+    fn write(&self, value: &bool) -> Value {
+        value.then(|| json!([{ "addresses": [{}] }])).into()
     }
 }
 
 /// Whether an EndpointSlice has a ready endpoint; `None` if its endpoints cannot be read. One that does not
 /// say whether it is ready counts as ready.
-pub(super) fn slice(reading: &mut Reading<'_>, body: &Body<'_>) -> Option<bool> {
-    let path = Path::of("endpoints");
-    let endpoints = reading.list(&body.endpoints, path, |reading, endpoint, path| {
-        let path = path.field("conditions");
-        let ready = match reading.value(&endpoint.conditions, path)? {
-            Some(conditions) => reading.value(&conditions.ready, path.field("ready"))?,
-            None => None,
-        };
-        Ok(ready.copied().unwrap_or(true))
+pub(super) fn slice(reading: &mut Reading<'_>, object: At<'_, '_>) -> Option<bool> {
+    let endpoints = reading.list(object.field("endpoints"), JsonType::Map, |reading, endpoint| {
+        let conditions = endpoint.field("conditions");
+        reading.map(conditions)?;
+        Ok(reading.flag(conditions.field("ready"))?.unwrap_or(true))
     });
     Some(endpoints.ok()?.contains(&true))
-}
-
-pub(super) fn service_cidr(reading: &mut Reading<'_>, body: &Body<'_>) -> ServiceCidr {
-    let spec = spec_of(reading, body);
-    ServiceCidr {
-        cidrs: field!(reading, spec.cidrs => all_texts("cidrs")),
-    }
 }

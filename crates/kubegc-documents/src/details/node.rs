@@ -1,101 +1,175 @@
-//! Fields of nodes, leases and namespaces; and conditions, which several kinds have.
+//! Facts of Nodes, Leases and Namespaces; and conditions, which several kinds have.
 
-use kubegc_core::json::Text;
-use kubegc_core::record::{Condition, Lease, Namespace, Node, Taint};
+use std::sync::Arc;
+
+use kubegc_core::{
+    Timestamp,
+    json::JsonType,
+    record::{Condition, Lease, Namespace, Node, Taint},
+};
+use serde_json::Value;
 
 use super::{
-    NO_SPEC, SPEC, STATUS, phase_or_initial,
-    reading::{Origin, Reading, Unreadable},
-    spec_of, status_of,
+    facts::{By, Codec, Fact, Facts, Object, Plain, object, put, put_part, unless_empty, written},
+    reading::{At, Origin, Reading, Unreadable},
 };
-use crate::body::{Body, Status};
 
-pub(super) fn node(reading: &mut Reading<'_>, body: &Body<'_>) -> Node {
-    // All fields of the spec are optional.
-    let spec = match body.spec.is_absent() {
-        true => Some(&*NO_SPEC),
-        false => spec_of(reading, body),
-    };
-    let status = status_of(reading, body);
-    Node {
-        taints: reading.field(spec, |reading, spec| {
-            reading.list(&spec.taints, SPEC.field("taints"), |reading, taint, path| {
-                let key = reading.text_or_empty(&taint.key, path.field("key"));
-                let effect = reading.text_or_empty(&taint.effect, path.field("effect"));
-                let value = reading.text_or_empty(&taint.value, path.field("value"));
-                let time_added = reading.time(&taint.time_added, path.field("timeAdded"));
-                Ok(Taint {
-                    key: key?,
-                    effect: effect?,
-                    value: value?,
-                    time_added: time_added?,
-                })
-            })
-        }),
-        provider_id: field!(reading, spec.provider_id => text_or_empty("providerID")),
-        conditions: reading.field(status, |reading, status| {
-            conditions(reading, status, |condition_type| condition_type == "Ready")
-        }),
-        volumes_in_use: field!(reading, status.volumes_in_use => all_texts("volumesInUse")),
-    }
-}
-
-pub(super) fn lease(reading: &mut Reading<'_>, body: &Body<'_>) -> Lease {
-    let spec = spec_of(reading, body);
+facts! {
     Lease {
-        renew_time: field!(reading, spec.renew_time => time("renewTime")),
-        lease_duration_seconds: field!(
-            reading, spec.lease_duration_seconds => number("leaseDurationSeconds")
-        ),
-    }
-}
-
-pub(super) fn namespace(reading: &mut Reading<'_>, body: &Body<'_>) -> Namespace {
-    let spec = spec_of(reading, body);
-    let status = status_of(reading, body);
-    Namespace {
-        phase: phase_or_initial(reading, body, status, "Active"),
-        finalizers: reading.field(spec, |reading, spec| {
-            let finalizers = reading.all_texts(&spec.finalizers, SPEC.field("finalizers"))?;
-            Ok(match reading.origin {
-                Origin::Manifest => vec!["kubernetes".into()],
-                Origin::Whole | Origin::Dump => finalizers,
-            })
-        }),
-        conditions: reading.field(status, |reading, status| conditions(reading, status, |_| true)),
-    }
-}
-
-/// The conditions of these types, in stored order. Of the others only the type is read.
-pub(super) fn conditions(
-    reading: &mut Reading<'_>,
-    status: &Status<'_>,
-    is_kept: impl Fn(&str) -> bool,
-) -> Result<Vec<Condition>, Unreadable> {
-    let path = STATUS.field("conditions");
-    let conditions = reading.list(&status.conditions, path, |reading, condition, path| {
-        let condition_type = reading.value(&condition.condition_type, path.field("type"))?;
-        let condition_type = condition_type.map_or("", Text::as_str);
-        if !is_kept(condition_type) {
-            return Ok(None);
+        spec {
+            renew_time: "renewTime" => Plain,
+            lease_duration_seconds: "leaseDurationSeconds" => Plain,
         }
-        let condition_type = reading.texts.share(condition_type);
-        let status = reading.text_or_empty(&condition.status, path.field("status"));
-        let reason = reading.text_or_empty(&condition.reason, path.field("reason"));
-        let message = reading.text_or_empty(&condition.message, path.field("message"));
-        let path_of = |field| path.field(field);
-        let transition = reading.time(&condition.last_transition_time, path_of("lastTransitionTime"));
-        let update = reading.time(&condition.last_update_time, path_of("lastUpdateTime"));
-        let generation = reading.value(&condition.observed_generation, path_of("observedGeneration"));
-        Ok(Some(Condition {
-            condition_type,
+    }
+    Namespace {
+        spec {
+            finalizers: "finalizers" => By(finalizers),
+        }
+        status {
+            phase: "phase" => By(namespace_phase),
+            conditions: "conditions" => Conditions(&[]),
+        }
+    }
+}
+
+map_of_facts! {
+    Taint {
+        key: "key",
+        effect: "effect",
+        value: "value",
+        time_added: "timeAdded",
+    }
+}
+
+impl Facts for Node {
+    fn read(reading: &mut Reading<'_>, object: At<'_, '_>) -> Self {
+        // All fields of the spec are optional.
+        let spec = object.field("spec");
+        let spec = reading.map(spec).ok().map(|_| spec);
+        let status = reading.part(&object, "status");
+        Self {
+            taints: reading.fact(spec, "taints", &Plain),
+            provider_id: reading.fact(spec, "providerID", &Plain),
+            conditions: reading.fact(status, "conditions", &Conditions(&["Ready"])),
+            volumes_in_use: reading.fact(status, "volumesInUse", &Plain),
+        }
+    }
+
+    fn write(&self) -> Object {
+        let spec = object([
+            ("taints", written(&Plain, &self.taints)),
+            ("providerID", written(&Plain, &self.provider_id)),
+        ]);
+        let status = object([
+            ("conditions", written(&Conditions(&[]), &self.conditions)),
+            ("volumesInUse", written(&Plain, &self.volumes_in_use)),
+        ]);
+        object([("spec", spec.into()), ("status", status.into())])
+    }
+}
+
+fn finalizers(reading: &mut Reading<'_>, at: At<'_, '_>) -> Result<Vec<Arc<str>>, Unreadable> {
+    let finalizers = reading.all_texts(at)?;
+    Ok(match reading.origin {
+        Origin::Manifest => vec!["kubernetes".into()],
+        Origin::Whole | Origin::Dump => finalizers,
+    })
+}
+
+fn namespace_phase(reading: &mut Reading<'_>, at: At<'_, '_>) -> Result<Arc<str>, Unreadable> {
+    reading.phase_or_initial(at, "Active")
+}
+
+/// The conditions of these types, or all if there are none, in stored order. Of the others only the type is
+/// read.
+pub(super) struct Conditions(pub(super) &'static [&'static str]);
+
+impl Codec<Vec<Condition>> for Conditions {
+    fn read(&self, reading: &mut Reading<'_>, at: At<'_, '_>) -> Result<Vec<Condition>, Unreadable> {
+        let mut conditions = Vec::new();
+        reading.list(at, JsonType::Map, |reading, condition| {
+            let condition_type = reading.str(condition.field("type"))?.unwrap_or_default();
+            if self.0.is_empty() || self.0.contains(&condition_type) {
+                conditions.push(Condition::read(reading, condition)?);
+            }
+            Ok(())
+        })?;
+        Ok(conditions)
+    }
+}
+
+impl Fact for Condition {
+    const TYPE: JsonType = JsonType::Map;
+
+    fn read(reading: &mut Reading<'_>, at: At<'_, '_>) -> Result<Self, Unreadable> {
+        let condition_type = reading.text_or_empty(at.field("type"));
+        let status = reading.text_or_empty(at.field("status"));
+        let reason = reading.text_or_empty(at.field("reason"));
+        let message = reading.text_or_empty(at.field("message"));
+        let last_transition_time = reading.time(at.field("lastTransitionTime"));
+        let last_update_time = reading.time(at.field("lastUpdateTime"));
+        let observed_generation = i64::read(reading, at.field("observedGeneration"));
+        Ok(Self {
+            condition_type: condition_type?,
             status: status?,
             reason: reason?,
             message: message?,
-            last_transition_time: transition?,
-            last_update_time: update?,
-            observed_generation: generation?.copied().unwrap_or(0),
-        }))
-    })?;
-    Ok(conditions.into_iter().flatten().collect())
+            last_transition_time: last_transition_time?,
+            last_update_time: last_update_time?,
+            observed_generation: observed_generation?,
+        })
+    }
+
+    fn write(&self) -> Value {
+        with_condition(&Value::Null, self)
+    }
+}
+
+/// An entry of `status.conditions` with the fields of a condition in place of its own.
+pub(crate) fn with_condition(entry: &Value, condition: &Condition) -> Value {
+    with_fields(
+        entry,
+        [
+            ("type", condition.condition_type.write()),
+            ("status", condition.status.write()),
+            ("reason", condition.reason.write()),
+            ("message", condition.message.write()),
+            ("lastTransitionTime", seconds(condition.last_transition_time)),
+            ("lastUpdateTime", seconds(condition.last_update_time)),
+            // Upstream writes a whole new condition, and never sets it.
+            ("lastProbeTime", Value::Null),
+            ("observedGeneration", condition.observed_generation.into()),
+        ],
+    )
+}
+
+/// An entry of `spec.taints` with the fields of a taint in place of its own.
+pub(crate) fn with_taint(entry: &Value, taint: &Taint) -> Value {
+    with_fields(
+        entry,
+        [
+            ("key", taint.key.write()),
+            ("value", taint.value.write()),
+            ("effect", taint.effect.write()),
+            ("timeAdded", seconds(taint.time_added)),
+        ],
+    )
+}
+
+/// An entry with these fields in place of its own. Empty ones are removed, and other fields stay.
+fn with_fields<const N: usize>(entry: &Value, fields: [(&str, Value); N]) -> Value {
+    let mut entry = entry.as_object().cloned().unwrap_or_default();
+    for (field, value) in fields {
+        if value.is_null() || value == "" || value == 0 {
+            entry.remove(field);
+        } else {
+            entry.insert(field.to_owned(), value);
+        }
+    }
+    entry.into()
+}
+
+/// As Kubernetes writes `metav1.Time`: whole seconds.
+fn seconds(time: Option<Timestamp>) -> Value {
+    time.map(Timestamp::truncate_to_secs).write()
 }

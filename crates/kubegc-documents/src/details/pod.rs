@@ -1,116 +1,184 @@
-//! Fields of pods: their node, their phase, the volumes with claims, and the name of every secret that they
+//! Facts of pods: their node, their phase, the volumes with claims, and the name of every Secret that they
 //! reference.
 
 use std::sync::Arc;
 
-use kubegc_core::json::{Expected, Soft, Text};
 use kubegc_core::{
     Timestamp,
+    json::JsonType,
     record::{Field, Pod, PodVolume, Toleration, VolumeSource},
 };
+use serde_json::{Value, json};
 
 use super::{
-    SPEC, STATUS, annotation,
-    node::conditions,
-    phase_or_initial,
-    reading::{Found, Path, Reading, Unreadable},
-    spec_of, status_of,
+    facts::{Each, Fact, Facts, Filled, In, Object, Plain, object, unless_empty, written},
+    node::Conditions,
+    reading::{At, Found, Origin, Reading, Unreadable},
 };
-use crate::body::{
-    ANNOTATION_COMPLETION_INDEX, ANNOTATION_DELETION_COST, ANNOTATION_INDEX_FAILURES, Body, Container, List,
-    Named, Spec, Status, Volume,
+use crate::{
+    body::{ANNOTATION_COMPLETION_INDEX, ANNOTATION_DELETION_COST, ANNOTATION_INDEX_FAILURES},
+    secrets::{self, Names},
 };
 
-/// The condition of pods that is kept whole.
-const CONDITION_DISRUPTION_TARGET: &str = "DisruptionTarget";
+/// The conditions of pods that are kept whole.
+const KEPT_CONDITIONS: &[&str] = &["DisruptionTarget"];
 
-pub(super) fn read(reading: &mut Reading<'_>, body: &Body<'_>) -> Pod {
-    let spec = spec_of(reading, body);
-    let (volumes, secrets) = match spec {
-        Some(spec) => contents(reading, spec),
-        None => (Field::Unread, Field::Unread),
-    };
-    let status = status_of(reading, body);
-    let conditions = reading.field(status, |reading, status| {
-        conditions(reading, status, |found| found == CONDITION_DISRUPTION_TARGET)
-    });
-    let flaws = reading.flaws.len();
-    let ready_at = reading.field(status, ready_at);
-    // A problem with the list of conditions is reported once.
-    let found = reading.flaws.split_off(flaws);
-    let new = found.into_iter().filter(|flaw| !reading.flaws.contains(flaw));
-    let new: Vec<_> = new.collect();
-    reading.flaws.extend(new);
-    let restarts = reading.field(status, restarts);
-    Pod {
-        node_name: field!(reading, spec.node_name => text_or_empty("nodeName")),
-        phase: phase_or_initial(reading, body, status, "Pending"),
-        reason: field!(reading, status.reason => text_or_empty("reason")),
-        containers_stopped: reading.field(status, containers_stopped),
-        conditions,
-        volumes,
-        secrets,
-        termination_grace_period_seconds: reading.field(spec, |reading, spec| {
-            let path = SPEC.field("terminationGracePeriodSeconds");
-            Ok(reading
-                .value(&spec.termination_grace_period_seconds, path)?
-                .copied())
-        }),
-        tolerations: reading.field(spec, |reading, spec| {
-            reading.list(
-                &spec.tolerations,
-                SPEC.field("tolerations"),
-                |reading, entry, path| {
-                    let key = reading.text_or_empty(&entry.key, path.field("key"));
-                    let operator = reading.text_or_empty(&entry.operator, path.field("operator"));
-                    let value = reading.text_or_empty(&entry.value, path.field("value"));
-                    let effect = reading.text_or_empty(&entry.effect, path.field("effect"));
-                    let seconds = reading.value(&entry.toleration_seconds, path.field("tolerationSeconds"));
-                    Ok(Toleration {
-                        key: key?,
-                        operator: operator?,
-                        value: value?,
-                        effect: effect?,
-                        toleration_seconds: seconds?.copied(),
-                    })
-                },
-            )
-        }),
-        completion_index: reading.field(Some(body), |reading, body| {
-            let index = annotation(reading, body, ANNOTATION_COMPLETION_INDEX)?;
-            Ok(index.and_then(|index| index.parse().ok()))
-        }),
-        index_failure_count: reading.field(Some(body), |reading, body| {
-            let count = annotation(reading, body, ANNOTATION_INDEX_FAILURES)?;
-            Ok(count.and_then(|count| count.parse().ok()).unwrap_or(0))
-        }),
-        restart_count: restarts.map(|(sum, _)| sum),
-        restart_count_max: restarts.map(|(_, most)| most),
-        ready_at,
-        deletion_cost: reading.field(Some(body), |reading, body| {
-            let cost = annotation(reading, body, ANNOTATION_DELETION_COST)?;
-            Ok(cost.map_or(0, |cost| deletion_cost(&cost)))
-        }),
-        pod_group: reading.field(spec, |reading, spec| {
-            let path = SPEC.field("schedulingGroup");
-            match reading.value(&spec.scheduling_group, path)? {
-                Some(group) => reading.text_or_empty(&group.pod_group_name, path.field("podGroupName")),
-                None => Ok(Arc::default()),
-            }
-        }),
+map_of_facts! {
+    Toleration {
+        key: "key",
+        operator: "operator",
+        value: "value",
+        effect: "effect",
+        toleration_seconds: "tolerationSeconds",
     }
 }
 
+impl Facts for Pod {
+    fn read(reading: &mut Reading<'_>, object: At<'_, '_>) -> Self {
+        let spec = reading.part(&object, "spec");
+        let (volumes, secrets) = match spec {
+            Some(spec) => contents(reading, spec),
+            None => (Field::Unread, Field::Unread),
+        };
+        let status = reading.part(&object, "status");
+        let conditions = reading.fact(status, "conditions", &Conditions(KEPT_CONDITIONS));
+        let flaws = reading.flaws.len();
+        let ready_at = reading.field(status, ready_at);
+        // A problem with the list of conditions is reported once.
+        let found = reading.flaws.split_off(flaws);
+        let new = found.into_iter().filter(|flaw| !reading.flaws.contains(flaw));
+        let new: Vec<_> = new.collect();
+        reading.flaws.extend(new);
+        let restarts = reading.field(status, restarts);
+        let status_at = object.field("status");
+        if status_at.is_absent() && reading.origin == Origin::Dump {
+            reading.missing(status_at.field("phase"));
+        }
+        Self {
+            node_name: reading.fact(spec, "nodeName", &Plain),
+            phase: reading.field(status, |reading, status| {
+                reading.phase_or_initial(status.field("phase"), "Pending")
+            }),
+            reason: reading.fact(status, "reason", &Filled),
+            containers_stopped: reading.field(status, containers_stopped),
+            conditions,
+            volumes,
+            secrets,
+            termination_grace_period_seconds: reading.fact(spec, "terminationGracePeriodSeconds", &Plain),
+            tolerations: reading.fact(spec, "tolerations", &Filled),
+            completion_index: reading.field(Some(object), |reading, object| {
+                let index = annotation(reading, object, ANNOTATION_COMPLETION_INDEX)?;
+                Ok(index.and_then(|index| index.parse().ok()))
+            }),
+            index_failure_count: reading.field(Some(object), |reading, object| {
+                let count = annotation(reading, object, ANNOTATION_INDEX_FAILURES)?;
+                Ok(count.and_then(|count| count.parse().ok()).unwrap_or(0))
+            }),
+            restart_count: restarts.map(|(sum, _)| sum),
+            restart_count_max: restarts.map(|(_, most)| most),
+            ready_at,
+            deletion_cost: reading.field(Some(object), |reading, object| {
+                let cost = annotation(reading, object, ANNOTATION_DELETION_COST)?;
+                Ok(cost.map_or(0, |cost| deletion_cost(&cost)))
+            }),
+            pod_group: reading.fact(spec, "schedulingGroup", &In("podGroupName", Filled)),
+        }
+    }
+
+    fn write(&self) -> Object {
+        let volumes = match self.volumes.known() {
+            Some(volumes) => unless_empty(volumes.iter().map(written_volume).collect()),
+            // A list that is not a list would make the secrets unread too.
+            None => json!([{ "persistentVolumeClaim": false }]),
+        };
+        let secrets = written(&Each(In("name", Plain)), &self.secrets);
+        let spec = object([
+            ("nodeName", written(&Plain, &self.node_name)),
+            ("volumes", volumes),
+            ("imagePullSecrets", unless_empty(secrets)),
+            (
+                "terminationGracePeriodSeconds",
+                written(&Plain, &self.termination_grace_period_seconds),
+            ),
+            ("tolerations", written(&Filled, &self.tolerations)),
+            (
+                "schedulingGroup",
+                written(&In("podGroupName", Filled), &self.pod_group),
+            ),
+        ]);
+        // A value of a wrong type stands for a field that was not read.
+        let mut conditions = match written(&Conditions(KEPT_CONDITIONS), &self.conditions) {
+            Value::Array(known) => known,
+            _ => vec![json!({ "type": "DisruptionTarget", "status": false })],
+        };
+        conditions.extend(match self.ready_at.known() {
+            Some(None) => None,
+            Some(Some(at)) => {
+                Some(json!({ "type": "Ready", "status": "True", "lastTransitionTime": at.to_string() }))
+            }
+            None => Some(json!({ "type": "Ready", "status": false })),
+        });
+        let state = match self.containers_stopped.known() {
+            Some(true) => json!({ "terminated": {} }),
+            Some(false) => json!({ "running": {} }),
+            None => "deletionTimestamp".into(),
+        };
+        let most = written(&Plain, &self.restart_count_max);
+        let container_statuses = json!([{ "state": state, "restartCount": most }]);
+        // The sum is that of all containers.
+        let most = self.restart_count_max.known().copied().unwrap_or(0);
+        let init_container_statuses = match self.restart_count.known().map(|sum| sum.saturating_sub(most)) {
+            Some(0) => Value::Null,
+            Some(count) => json!([{ "restartCount": count }]),
+            None => "restartCount".into(),
+        };
+        let status = object([
+            ("phase", written(&Plain, &self.phase)),
+            ("reason", written(&Filled, &self.reason)),
+            ("conditions", conditions.into()),
+            ("containerStatuses", container_statuses),
+            ("initContainerStatuses", init_container_statuses),
+        ]);
+        let unless_zero = |number: &Field<i32>| match number.known() {
+            Some(0) => Value::Null,
+            Some(number) => number.to_string().into(),
+            None => Value::Bool(false),
+        };
+        let completion_index: Value = match self.completion_index.known() {
+            Some(index) => index.map(|index| index.to_string()).into(),
+            None => Value::Bool(false),
+        };
+        let annotations = object([
+            (ANNOTATION_COMPLETION_INDEX, completion_index),
+            (ANNOTATION_INDEX_FAILURES, unless_zero(&self.index_failure_count)),
+            (ANNOTATION_DELETION_COST, unless_zero(&self.deletion_cost)),
+        ]);
+        let metadata = match annotations.is_empty() {
+            true => Value::Null,
+            false => json!({ "annotations": annotations }),
+        };
+        object([
+            ("metadata", metadata),
+            ("spec", spec.into()),
+            ("status", status.into()),
+        ])
+    }
+}
+
+/// An annotation, if it exists.
+fn annotation(reading: &mut Reading<'_>, object: At<'_, '_>, key: &str) -> Found<Arc<str>> {
+    let metadata = object.field("metadata");
+    let annotations = metadata.field("annotations");
+    reading.map(annotations)?;
+    reading.text(annotations.field(key))
+}
+
 /// The sum of the containers' restarts, and the largest restart count in `containerStatuses`.
-fn restarts(reading: &mut Reading<'_>, status: &Status<'_>) -> Result<(i64, i64), Unreadable> {
-    let lists = [
-        (&status.init_container_statuses, "initContainerStatuses"),
-        (&status.container_statuses, "containerStatuses"),
-    ];
+fn restarts(reading: &mut Reading<'_>, status: At<'_, '_>) -> Result<(i64, i64), Unreadable> {
     let (mut sum, mut most) = (0_i64, 0);
-    for (list, field) in lists {
-        let counts = reading.list(list, STATUS.field(field), |reading, entry, path| {
-            reading.copy_or_zero(&entry.restart_count, path.field("restartCount"))
+    for field in ["initContainerStatuses", "containerStatuses"] {
+        let counts = reading.list(status.field(field), JsonType::Map, |reading, entry| {
+            i64::read(reading, entry.field("restartCount"))
         })?;
         most = counts.iter().copied().max().unwrap_or(0);
         sum = counts.into_iter().fold(sum, i64::saturating_add);
@@ -119,17 +187,15 @@ fn restarts(reading: &mut Reading<'_>, status: &Status<'_>) -> Result<(i64, i64)
 }
 
 /// The time at which the first condition `Ready` became true, if it is true.
-fn ready_at(reading: &mut Reading<'_>, status: &Status<'_>) -> Found<Timestamp> {
-    let path = STATUS.field("conditions");
+fn ready_at(reading: &mut Reading<'_>, status: At<'_, '_>) -> Found<Timestamp> {
     let mut found = None;
-    reading.list(&status.conditions, path, |reading, condition, path| {
-        let condition_type = reading.value(&condition.condition_type, path.field("type"))?;
-        if found.is_some() || condition_type.is_none_or(|name| name.as_str() != "Ready") {
+    reading.list(status.field("conditions"), JsonType::Map, |reading, condition| {
+        let condition_type = reading.str(condition.field("type"))?;
+        if found.is_some() || condition_type != Some("Ready") {
             return Ok(());
         }
-        let status = reading.value(&condition.status, path.field("status"))?;
-        let at = reading.time(&condition.last_transition_time, path.field("lastTransitionTime"))?;
-        let is_true = status.is_some_and(|status| status.as_str() == "True");
+        let is_true = reading.str(condition.field("status"))? == Some("True");
+        let at = reading.time(condition.field("lastTransitionTime"))?;
         found = Some(is_true.then(|| at.unwrap_or(Timestamp::EPOCH)));
         Ok(())
     })?;
@@ -144,217 +210,113 @@ fn deletion_cost(text: &str) -> i32 {
 }
 
 /// Whether every container waits or has terminated.
-fn containers_stopped(reading: &mut Reading<'_>, status: &Status<'_>) -> Result<bool, Unreadable> {
-    let path = STATUS.field("containerStatuses");
-    let stopped = reading.list(&status.container_statuses, path, |reading, entry, path| {
-        let path = path.field("state");
-        let Some(state) = reading.value(&entry.state, path)? else {
-            return Ok(false);
-        };
-        let waiting = reading.value(&state.waiting, path.field("waiting"))?;
-        let terminated = reading.value(&state.terminated, path.field("terminated"))?;
-        Ok(waiting.is_some() || terminated.is_some())
-    })?;
+fn containers_stopped(reading: &mut Reading<'_>, status: At<'_, '_>) -> Result<bool, Unreadable> {
+    let stopped = reading.list(
+        status.field("containerStatuses"),
+        JsonType::Map,
+        |reading, entry| {
+            let state = entry.field("state");
+            reading.map(state)?;
+            let waiting = reading.map(state.field("waiting"))?;
+            let terminated = reading.map(state.field("terminated"))?;
+            Ok(waiting.is_some() || terminated.is_some())
+        },
+    )?;
     Ok(stopped.into_iter().all(|is_stopped| is_stopped))
 }
 
 type Contents = (Field<Vec<PodVolume>>, Field<Vec<Arc<str>>>);
 
-/// The volumes with claims, and the names of all secrets.
-fn contents(reading: &mut Reading<'_>, spec: &Spec<'_>) -> Contents {
-    let mut secrets = Secrets::default();
+/// The volumes with claims, and the names of all Secrets.
+fn contents(reading: &mut Reading<'_>, spec: At<'_, '_>) -> Contents {
+    let mut secrets = Secrets {
+        names: Vec::new(),
+        is_readable: true,
+    };
     let mut volumes = Vec::new();
     let mut is_readable = true;
-    let path = SPEC.field("volumes");
-    let (_, all) = reading.entries(&spec.volumes, path, |reading, volume, path| {
-        match claim(reading, volume, path) {
+    let (_, all) = reading.entries(spec.field("volumes"), JsonType::Map, |reading, volume| {
+        match claim(reading, volume) {
             Ok(claim) => volumes.extend(claim),
             Err(Unreadable) => is_readable = false,
         }
-        secrets.of_volume(reading, volume, path);
+        secrets.find(reading, volume, secrets::OF_VOLUME);
         Ok(())
     });
     is_readable &= all;
     secrets.is_readable &= all;
-    let path = SPEC.field("imagePullSecrets");
-    secrets.each(
-        reading,
-        &spec.image_pull_secrets,
-        path,
-        |secrets, reading, reference, path| {
-            secrets.name(reading, &reference.name, path.field("name"));
-        },
-    );
-    let all_containers = [
-        (&spec.containers, "containers"),
-        (&spec.init_containers, "initContainers"),
-        (&spec.ephemeral_containers, "ephemeralContainers"),
-    ];
-    for (containers, field) in all_containers {
-        secrets.of_containers(reading, containers, SPEC.field(field));
-    }
+    secrets.find(reading, spec, secrets::OF_SPEC);
     let Secrets {
         mut names,
         is_readable: are_secrets_readable,
     } = secrets;
     names.sort_unstable();
     names.dedup();
-    let volumes = if is_readable {
-        volumes.into()
-    } else {
-        Field::Unread
-    };
-    let names = if are_secrets_readable {
-        names.into()
-    } else {
-        Field::Unread
-    };
-    (volumes, names)
+    let volumes = is_readable.then_some(volumes).map_or(Field::Unread, Field::Known);
+    let names = are_secrets_readable.then_some(names);
+    (volumes, names.map_or(Field::Unread, Field::Known))
 }
 
 /// A volume with a claim. Others are not kept: no controller reads them, and many of their names are random.
-fn claim(reading: &mut Reading<'_>, volume: &Volume<'_>, path: Path<'_>) -> Found<PodVolume> {
-    let claim_path = path.field("persistentVolumeClaim");
-    let claim = reading.value(&volume.persistent_volume_claim, claim_path);
-    let claim = claim.and_then(|claim| match claim {
-        Some(claim) => {
-            let name = reading.text_or_empty(&claim.claim_name, claim_path.field("claimName"));
+fn claim(reading: &mut Reading<'_>, volume: At<'_, '_>) -> Found<PodVolume> {
+    let claim = match reading.map(volume.field("persistentVolumeClaim")) {
+        Ok(Some(claim)) => {
+            let name = reading.text_or_empty(claim.field("claimName"));
             name.map(VolumeSource::Claim).map(Some)
         }
-        None => Ok(None),
-    });
-    let ephemeral = reading.value(&volume.ephemeral, path.field("ephemeral"));
+        Ok(None) => Ok(None),
+        Err(Unreadable) => Err(Unreadable),
+    };
+    let ephemeral = reading.map(volume.field("ephemeral"));
     let ephemeral = ephemeral.map(|source| source.map(|_| VolumeSource::Ephemeral));
-    let name = reading.value(&volume.name, path.field("name"));
+    let name = reading.str(volume.field("name"));
     let (claim, ephemeral, name) = (claim?, ephemeral?, name?);
     Ok(claim.or(ephemeral).map(|source| PodVolume {
-        name: reading.texts.share(name.map_or("", Text::as_str)),
+        name: reading.texts.share(name.unwrap_or_default()),
         source,
     }))
 }
 
-/// The names of secrets, as far as they were found.
+fn written_volume(volume: &PodVolume) -> Value {
+    let name = &volume.name;
+    match &volume.source {
+        VolumeSource::Claim(claim) => {
+            json!({ "name": name, "persistentVolumeClaim": { "claimName": claim } })
+        }
+        VolumeSource::Ephemeral => json!({ "name": name, "ephemeral": {} }),
+        VolumeSource::Other => json!({ "name": name }),
+    }
+}
+
+/// The names of Secrets, as far as they were found.
 struct Secrets {
     names: Vec<Arc<str>>,
     /// Whether every field that may name one could be read.
     is_readable: bool,
 }
 
-impl Default for Secrets {
-    fn default() -> Self {
-        Self {
-            names: Vec::new(),
-            is_readable: true,
-        }
-    }
-}
-
 impl Secrets {
-    /// Adds a name, unless it is empty.
-    fn name(&mut self, reading: &mut Reading<'_>, name: &Soft<Text<'_>>, path: Path<'_>) {
-        match reading.text_unless_empty(name, path) {
-            Ok(name) => self.names.extend(name),
-            Err(Unreadable) => self.is_readable = false,
-        }
-    }
-
-    /// The value of a field that may name a secret in one of its own fields.
-    fn within<'v, 'de, T: Expected<'de>>(
-        &mut self,
-        reading: &mut Reading<'_>,
-        value: &'v Soft<T>,
-        path: Path<'_>,
-    ) -> Option<&'v T> {
-        let value = reading.value(value, path);
-        self.is_readable &= value.is_ok();
-        value.ok().flatten()
-    }
-
-    /// Reads each entry of a list that may name a secret.
-    fn each<'v, 'de, T: Expected<'de>>(
-        &mut self,
-        reading: &mut Reading<'_>,
-        list: &'v Soft<List<T>>,
-        path: Path<'_>,
-        mut visit: impl FnMut(&mut Self, &mut Reading<'_>, &'v T, Path<'_>),
-    ) {
-        let (_, all) = reading.entries(list, path, |reading, entry, path| {
-            visit(self, reading, entry, path);
-            Ok(())
-        });
-        self.is_readable &= all;
-    }
-
-    /// Adds the name of a reference.
-    fn reference(&mut self, reading: &mut Reading<'_>, reference: &Soft<Named<'_>>, path: Path<'_>) {
-        if let Some(reference) = self.within(reading, reference, path) {
-            self.name(reading, &reference.name, path.field("name"));
-        }
-    }
-
-    fn of_containers(&mut self, reading: &mut Reading<'_>, list: &Soft<List<Container<'_>>>, path: Path<'_>) {
-        self.each(reading, list, path, |secrets, reading, container, path| {
-            let env = path.field("env");
-            secrets.each(
-                reading,
-                &container.env,
-                env,
-                |secrets, reading, variable, path| {
-                    let path = path.field("valueFrom");
-                    if let Some(from) = secrets.within(reading, &variable.value_from, path) {
-                        secrets.reference(reading, &from.secret_key_ref, path.field("secretKeyRef"));
-                    }
+    /// Adds the names in these fields of a map; empty ones name nothing.
+    fn find(&mut self, reading: &mut Reading<'_>, at: At<'_, '_>, names: &[Names]) {
+        for names in names {
+            match names {
+                Names::Text(field) => match reading.text_unless_empty(at.field(field)) {
+                    Ok(name) => self.names.extend(name),
+                    Err(Unreadable) => self.is_readable = false,
                 },
-            );
-            let env_from = path.field("envFrom");
-            secrets.each(
-                reading,
-                &container.env_from,
-                env_from,
-                |secrets, reading, from, path| {
-                    secrets.reference(reading, &from.secret_ref, path.field("secretRef"));
+                Names::Map(field, names) => match reading.map(at.field(field)) {
+                    Ok(Some(map)) => self.find(reading, map, names),
+                    Ok(None) => {}
+                    Err(Unreadable) => self.is_readable = false,
                 },
-            );
-        });
-    }
-
-    fn of_volume(&mut self, reading: &mut Reading<'_>, volume: &Volume<'_>, path: Path<'_>) {
-        for (source, field) in [(&volume.secret, "secret"), (&volume.azure_file, "azureFile")] {
-            let path = path.field(field);
-            if let Some(source) = self.within(reading, source, path) {
-                self.name(reading, &source.secret_name, path.field("secretName"));
+                Names::List(field, names) => {
+                    let (_, all) = reading.entries(at.field(field), JsonType::Map, |reading, entry| {
+                        self.find(reading, entry, names);
+                        Ok(())
+                    });
+                    self.is_readable &= all;
+                }
             }
-        }
-        for (source, field) in [
-            (&volume.cephfs, "cephfs"),
-            (&volume.cinder, "cinder"),
-            (&volume.flex_volume, "flexVolume"),
-            (&volume.iscsi, "iscsi"),
-            (&volume.rbd, "rbd"),
-            (&volume.scale_io, "scaleIO"),
-            (&volume.storageos, "storageos"),
-        ] {
-            let path = path.field(field);
-            if let Some(source) = self.within(reading, source, path) {
-                self.reference(reading, &source.secret_ref, path.field("secretRef"));
-            }
-        }
-        let csi = path.field("csi");
-        if let Some(driver) = self.within(reading, &volume.csi, csi) {
-            let path = csi.field("nodePublishSecretRef");
-            self.reference(reading, &driver.node_publish_secret_ref, path);
-        }
-        let projected = path.field("projected");
-        if let Some(projection) = self.within(reading, &volume.projected, projected) {
-            let sources = projected.field("sources");
-            self.each(
-                reading,
-                &projection.sources,
-                sources,
-                |secrets, reading, source, path| {
-                    secrets.reference(reading, &source.secret, path.field("secret"));
-                },
-            );
         }
     }
 }

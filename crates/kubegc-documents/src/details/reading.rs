@@ -3,66 +3,73 @@
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
-use kubegc_core::json::{Expected, JsonType, Labels, Soft, Text};
-use kubegc_core::{Timestamp, Uid, record::Field};
+use kubegc_core::{Timestamp, json::JsonType, record::Field};
 
-use crate::{body::List, flaw::Flaw, texts::Texts};
+use crate::{body::Raw, flaw::Flaw, texts::Texts};
 
 /// A field that details miss or cannot use: the kind of the problem, the path, and the problem.
 pub type DetailFlaw = (Flaw, String, String);
 
 /// A value that cannot be read. It is named by then.
 #[derive(Clone, Copy, Debug)]
-pub struct Unreadable;
+pub(super) struct Unreadable;
 
 /// The value of a field, if any.
-pub type Found<T> = Result<Option<T>, Unreadable>;
+pub(super) type Found<T> = Result<Option<T>, Unreadable>;
+
+/// A value of an object, and its path.
+#[derive(Clone, Copy)]
+pub(super) struct At<'p, 'a> {
+    pub(super) value: &'p Raw<'a>,
+    path: Path<'p>,
+}
+
+impl<'p, 'a> At<'p, 'a> {
+    /// The whole object.
+    pub(super) const fn object(value: &'p Raw<'a>) -> Self {
+        let path = Path {
+            within: None,
+            step: Step::Object,
+        };
+        Self { value, path }
+    }
+
+    /// A field of the map there, or an annotation.
+    pub(super) fn field(&'p self, field: &'p str) -> Self {
+        Self {
+            value: self.value.get(field),
+            path: self.path.then(Step::Field(field)),
+        }
+    }
+
+    /// Whether there is no value.
+    pub(super) const fn is_absent(&self) -> bool {
+        self.value.is_null()
+    }
+}
 
 /// The path of a value: a chain of names and list positions.
 #[derive(Clone, Copy)]
-pub struct Path<'p> {
+struct Path<'p> {
     within: Option<&'p Self>,
     step: Step<'p>,
 }
 
 #[derive(Clone, Copy)]
 enum Step<'p> {
+    Object,
     Field(&'p str),
     Entry(usize),
     Key(&'p str),
 }
 
 impl<'p> Path<'p> {
-    /// From the root of the object.
-    pub const fn of(field: &'p str) -> Self {
-        Self {
-            within: None,
-            step: Step::Field(field),
-        }
-    }
-
-    /// A field of the map there.
-    pub const fn field(&'p self, field: &'p str) -> Self {
-        Self {
-            within: Some(self),
-            step: Step::Field(field),
-        }
-    }
-
-    /// An entry of the list there.
-    const fn entry(&'p self, at: usize) -> Self {
-        Self {
-            within: Some(self),
-            step: Step::Entry(at),
-        }
-    }
-
-    /// An entry of the map there, whose keys are data.
-    pub const fn key(&'p self, key: &'p str) -> Self {
-        Self {
-            within: Some(self),
-            step: Step::Key(key),
-        }
+    const fn then(&'p self, step: Step<'p>) -> Self {
+        let within = match self.step {
+            Step::Object => None,
+            _ => Some(self),
+        };
+        Self { within, step }
     }
 }
 
@@ -73,6 +80,9 @@ impl fmt::Display for Path<'_> {
             within.fmt(f)?;
         }
         match self.step {
+            Step::Object => Ok(()),
+            // No field of the API has a slash: this is the key of an annotation.
+            Step::Field(field) if field.contains('/') => write!(f, "[{field}]"),
             Step::Field(field) if self.within.is_some() => write!(f, ".{field}"),
             Step::Field(field) => f.write_str(field),
             Step::Entry(at) => write!(f, "[{at}]"),
@@ -82,11 +92,11 @@ impl fmt::Display for Path<'_> {
 }
 
 /// The reading of one object.
-pub struct Reading<'r> {
-    pub texts: &'r mut Texts,
-    pub flaws: &'r mut Vec<DetailFlaw>,
+pub(super) struct Reading<'r> {
+    pub(super) texts: &'r mut Texts,
+    pub(super) flaws: &'r mut Vec<DetailFlaw>,
     /// The source of the object.
-    pub origin: Origin,
+    pub(super) origin: Origin,
 }
 
 /// The source of an object. It determines the meaning of an absent field.
@@ -102,53 +112,124 @@ pub enum Origin {
 
 impl Reading<'_> {
     /// Names a value that cannot be read.
-    pub fn bad(&mut self, path: Path<'_>, problem: impl Into<String>) -> Unreadable {
-        self.flaws
-            .push((Flaw::BadField, path.to_string(), problem.into()));
+    pub(super) fn bad(&mut self, at: At<'_, '_>, problem: impl Into<String>) -> Unreadable {
+        let flaw = (Flaw::BadField, at.path.to_string(), problem.into());
+        self.flaws.push(flaw);
         Unreadable
     }
 
     /// Names a field that is not there and should be.
-    pub fn missing(&mut self, path: Path<'_>) {
-        let flaw = (Flaw::MissingField, path.to_string(), "missing".to_owned());
+    pub(super) fn missing(&mut self, at: At<'_, '_>) {
+        let flaw = (Flaw::MissingField, at.path.to_string(), "missing".to_owned());
         self.flaws.push(flaw);
     }
 
     /// Reports that a field is absent, and the value that is assumed.
-    pub fn assumed(&mut self, path: Path<'_>, value: &str) {
+    pub(super) fn assumed(&mut self, at: At<'_, '_>, value: &str) {
         let detail = format!("missing: {value} is assumed");
-        self.flaws.push((Flaw::Assumed, path.to_string(), detail));
+        self.flaws.push((Flaw::Assumed, at.path.to_string(), detail));
     }
 
-    fn wrong(&mut self, path: Path<'_>, expected: &str, found: JsonType) -> Unreadable {
-        let found = found.name();
-        self.bad(path, format!("expected {expected}, found {found}"))
+    /// Names a value of a wrong type.
+    pub(super) fn wrong(&mut self, at: At<'_, '_>, expected: &str) -> Unreadable {
+        let found = at.value.json_type().name();
+        self.bad(at, format!("expected {expected}, found {found}"))
     }
 
-    /// A value of the expected type.
-    pub fn value<'v, 'de, T: Expected<'de>>(&mut self, value: &'v Soft<T>, path: Path<'_>) -> Found<&'v T> {
-        match value {
-            Soft::Absent => Ok(None),
-            Soft::Is(value) => Ok(Some(value)),
-            Soft::Wrong(found) => Err(self.wrong(path, T::WORDS, *found)),
+    /// A map.
+    pub(super) fn map<'p, 'a>(&mut self, at: At<'p, 'a>) -> Found<At<'p, 'a>> {
+        match at.value {
+            Raw::Null => Ok(None),
+            Raw::Map(_) => Ok(Some(at)),
+            _ => Err(self.wrong(at, "a map")),
         }
     }
 
-    /// `spec` or `status`: `None` if it was not read, `Some(None)` if it is absent from a whole object.
-    pub fn part<'v, 'de, T: Expected<'de>>(
-        &mut self,
-        part: &'v Soft<T>,
-        path: Path<'_>,
-    ) -> Option<Option<&'v T>> {
-        let part = self.value(part, path).ok()?;
-        (part.is_some() || self.origin != Origin::Dump).then_some(part)
+    /// A text that is not shared.
+    pub(super) fn str<'p>(&mut self, at: At<'p, '_>) -> Found<&'p str> {
+        match at.value {
+            Raw::Null => Ok(None),
+            Raw::Text(text) => Ok(Some(text.as_str())),
+            _ => Err(self.wrong(at, "a string")),
+        }
     }
 
-    /// A field of a part.
-    pub fn field<P, T>(
+    /// A text, shared with all others like it.
+    pub(super) fn text(&mut self, at: At<'_, '_>) -> Found<Arc<str>> {
+        let text = self.str(at)?;
+        Ok(text.map(|text| self.texts.share(text)))
+    }
+
+    /// A text; empty if absent, as in Go.
+    pub(super) fn text_or_empty(&mut self, at: At<'_, '_>) -> Result<Arc<str>, Unreadable> {
+        let text = self.str(at)?;
+        Ok(self.texts.share(text.unwrap_or_default()))
+    }
+
+    /// A text; an empty one counts as absent, because Go does not distinguish the two.
+    pub(super) fn text_unless_empty(&mut self, at: At<'_, '_>) -> Found<Arc<str>> {
+        Ok(self.text(at)?.filter(|text| !text.is_empty()))
+    }
+
+    /// A boolean.
+    pub(super) fn flag(&mut self, at: At<'_, '_>) -> Found<bool> {
+        match at.value {
+            Raw::Null => Ok(None),
+            Raw::Flag(flag) => Ok(Some(*flag)),
+            _ => Err(self.wrong(at, "true or false")),
+        }
+    }
+
+    /// A number of 64 bits.
+    pub(super) fn whole(&mut self, at: At<'_, '_>) -> Found<i64> {
+        match at.value {
+            Raw::Null => Ok(None),
+            Raw::Number(number) => Ok(Some(*number)),
+            _ => Err(self.wrong(at, "a whole number")),
+        }
+    }
+
+    /// A number of 32 bits.
+    pub(super) fn number(&mut self, at: At<'_, '_>) -> Found<i32> {
+        let Some(number) = self.whole(at)? else {
+            return Ok(None);
+        };
+        match i32::try_from(number) {
+            Ok(number) => Ok(Some(number)),
+            Err(_) => Err(self.bad(at, format!("{number} has more than 32 bits"))),
+        }
+    }
+
+    /// A date.
+    pub(super) fn time(&mut self, at: At<'_, '_>) -> Found<Timestamp> {
+        let Some(text) = self.str(at)? else {
+            return Ok(None);
+        };
+        match Timestamp::parse(text) {
+            Ok(time) => Ok(Some(time)),
+            Err(_) => Err(self.bad(at, format!("{text:?} is not a date"))),
+        }
+    }
+
+    /// A part of an object: `spec`, `status`, or another field or the object itself, which are always read.
+    /// `None` if `spec` or `status` was not read.
+    pub(super) fn part<'p, 'a>(&mut self, object: &'p At<'p, 'a>, part: &'static str) -> Option<At<'p, 'a>> {
+        match part {
+            "object" => Some(*object),
+            "spec" | "status" => {
+                let part = object.field(part);
+                let found = self.map(part).ok()?;
+                (found.is_some() || self.origin != Origin::Dump).then_some(part)
+            }
+            _ => Some(object.field(part)),
+        }
+    }
+
+    /// A fact of a part.
+    pub(super) fn field<T>(
         &mut self,
-        part: Option<P>,
-        read: impl FnOnce(&mut Self, P) -> Result<T, Unreadable>,
+        part: Option<At<'_, '_>>,
+        read: impl FnOnce(&mut Self, At<'_, '_>) -> Result<T, Unreadable>,
     ) -> Field<T> {
         match part.map(|part| read(self, part)) {
             Some(Ok(value)) => Field::Known(value),
@@ -156,58 +237,71 @@ impl Reading<'_> {
         }
     }
 
-    /// A field that every object has: where it is absent from an object that may not be whole, it is unknown.
-    pub fn unless_stripped<T: Default>(&self, found: Found<T>) -> Result<T, Unreadable> {
-        match found? {
-            Some(value) => Ok(value),
-            None if self.origin == Origin::Whole => Ok(T::default()),
-            None => Err(Unreadable),
+    /// An absent field that every object has: in an object that may not be whole, it is unknown.
+    pub(super) fn stripped<T: Default>(&self) -> Result<T, Unreadable> {
+        match self.origin {
+            Origin::Whole => Ok(T::default()),
+            Origin::Dump | Origin::Manifest => Err(Unreadable),
         }
     }
 
-    /// A field that the API server fills with a default.
-    pub fn or_default<T: Default>(
-        &self,
-        found: Found<T>,
-        default: impl FnOnce() -> T,
-    ) -> Result<T, Unreadable> {
+    /// An absent field that the API server fills with a default.
+    pub(super) fn or_default<T: Default>(&self, default: T) -> Result<T, Unreadable> {
         match self.origin {
-            Origin::Manifest => Ok(found?.unwrap_or_else(default)),
-            Origin::Whole | Origin::Dump => self.unless_stripped(found),
+            Origin::Manifest => Ok(default),
+            Origin::Whole | Origin::Dump => self.stripped(),
         }
     }
 
     /// The same, and a stripped field is a flaw.
-    pub fn always_filled<T: Default>(
-        &mut self,
-        found: Found<T>,
-        path: Path<'_>,
-        default: impl FnOnce() -> T,
-    ) -> Result<T, Unreadable> {
-        if self.origin == Origin::Dump && matches!(found, Ok(None)) {
-            self.missing(path);
+    pub(super) fn always_filled<T: Default>(&mut self, at: At<'_, '_>, default: T) -> Result<T, Unreadable> {
+        if self.origin == Origin::Dump {
+            self.missing(at);
         }
-        self.or_default(found, default)
+        self.or_default(default)
+    }
+
+    /// A phase, which the API server always fills, first with the initial one.
+    pub(super) fn phase_or_initial(&mut self, at: At<'_, '_>, initial: &str) -> Result<Arc<str>, Unreadable> {
+        Ok(match self.text(at)? {
+            Some(phase) => phase,
+            None if self.origin == Origin::Whole => Arc::default(),
+            None => {
+                if self.origin == Origin::Dump {
+                    self.assumed(at, initial);
+                }
+                self.texts.share(initial)
+            }
+        })
+    }
+
+    /// The values of a list; one that is absent has none.
+    pub(super) fn values<'p, 'a>(&mut self, at: At<'p, 'a>) -> Result<&'p [Raw<'a>], Unreadable> {
+        match at.value {
+            Raw::Null => Ok(&[]),
+            Raw::List(values) => Ok(values),
+            _ => Err(self.wrong(at, "a list")),
+        }
     }
 
     /// The entries of a list that can be read; one that is absent has none. The second is whether all could
-    /// be.
-    pub fn entries<'v, 'de, T: Expected<'de>, R>(
+    /// be. Each must have the type.
+    pub(super) fn entries<R>(
         &mut self,
-        list: &'v Soft<List<T>>,
-        path: Path<'_>,
-        mut read: impl FnMut(&mut Self, &'v T, Path<'_>) -> Result<R, Unreadable>,
+        at: At<'_, '_>,
+        of: JsonType,
+        mut read: impl FnMut(&mut Self, At<'_, '_>) -> Result<R, Unreadable>,
     ) -> (Vec<R>, bool) {
-        let Ok(list) = self.value(list, path) else {
+        let Ok(values) = self.values(at) else {
             return (Vec::new(), false);
         };
-        let (mut entries, mut all) = (Vec::new(), true);
-        for (at, entry) in list.into_iter().flatten().enumerate() {
-            let path = path.entry(at);
-            let read = match entry {
-                Soft::Is(entry) => read(self, entry, path),
-                Soft::Absent => Err(self.wrong(path, T::WORDS, JsonType::Null)),
-                Soft::Wrong(found) => Err(self.wrong(path, T::WORDS, *found)),
+        let (mut entries, mut all) = (Vec::with_capacity(values.len()), true);
+        for (index, value) in values.iter().enumerate() {
+            let path = at.path.then(Step::Entry(index));
+            let entry = At { value, path };
+            let read = match value.json_type() == of {
+                true => read(self, entry),
+                false => Err(self.wrong(entry, of.name())),
             };
             match read {
                 Ok(read) => entries.push(read),
@@ -218,121 +312,48 @@ impl Reading<'_> {
     }
 
     /// All entries of a list, or none of them.
-    pub fn list<'v, 'de, T: Expected<'de>, R>(
+    pub(super) fn list<R>(
         &mut self,
-        list: &'v Soft<List<T>>,
-        path: Path<'_>,
-        read: impl FnMut(&mut Self, &'v T, Path<'_>) -> Result<R, Unreadable>,
+        at: At<'_, '_>,
+        of: JsonType,
+        read: impl FnMut(&mut Self, At<'_, '_>) -> Result<R, Unreadable>,
     ) -> Result<Vec<R>, Unreadable> {
-        match self.entries(list, path, read) {
+        match self.entries(at, of, read) {
             (entries, true) => Ok(entries),
             (_, false) => Err(Unreadable),
         }
     }
 
     /// The texts of a list that can be read.
-    pub fn texts_of(&mut self, list: &Soft<List<Text<'_>>>, path: Path<'_>) -> Vec<Arc<str>> {
-        let read = |reading: &mut Self, text: &Text<'_>, _: Path<'_>| Ok(reading.texts.share(text.as_str()));
-        self.entries(list, path, read).0
-    }
-
-    /// A text, shared with all others like it.
-    pub fn text(&mut self, value: &Soft<Text<'_>>, path: Path<'_>) -> Found<Arc<str>> {
-        let text = self.value(value, path)?;
-        Ok(text.map(|text| self.texts.share(text.as_str())))
-    }
-
-    /// A text; empty if absent, as in Go.
-    pub fn text_or_empty(&mut self, value: &Soft<Text<'_>>, path: Path<'_>) -> Result<Arc<str>, Unreadable> {
-        let text = self.value(value, path)?;
-        Ok(self.texts.share(text.map_or("", Text::as_str)))
-    }
-
-    /// A text; an empty one counts as absent, because Go does not distinguish the two.
-    pub fn text_unless_empty(&mut self, value: &Soft<Text<'_>>, path: Path<'_>) -> Found<Arc<str>> {
-        Ok(self.text(value, path)?.filter(|text| !text.is_empty()))
-    }
-
-    /// A number of 32 bits.
-    pub fn number(&mut self, value: &Soft<i64>, path: Path<'_>) -> Found<i32> {
-        let Some(&number) = self.value(value, path)? else {
-            return Ok(None);
-        };
-        match i32::try_from(number) {
-            Ok(number) => Ok(Some(number)),
-            Err(_) => Err(self.bad(path, format!("{number} has more than 32 bits"))),
-        }
-    }
-
-    /// A number of 32 bits in a part, or the default of an absent one.
-    pub fn number_or(&mut self, value: &Soft<i64>, path: Path<'_>, default: i32) -> Result<i32, Unreadable> {
-        Ok(self.number(value, path)?.unwrap_or(default))
-    }
-
-    /// A copy of a value, or Go's zero value if it is absent.
-    pub fn copy_or_zero<'de, T: Expected<'de> + Copy + Default>(
-        &mut self,
-        value: &Soft<T>,
-        path: Path<'_>,
-    ) -> Result<T, Unreadable> {
-        Ok(self.value(value, path)?.copied().unwrap_or_default())
-    }
-
-    /// Whether the field has a value of the expected type.
-    pub fn is_there<'de, T: Expected<'de>>(
-        &mut self,
-        value: &Soft<T>,
-        path: Path<'_>,
-    ) -> Result<bool, Unreadable> {
-        Ok(self.value(value, path)?.is_some())
-    }
-
-    /// All entries of a map to texts, or none of them.
-    pub fn labels(
-        &mut self,
-        labels: &Soft<Labels<'_>>,
-        path: Path<'_>,
-    ) -> Result<BTreeMap<Arc<str>, Arc<str>>, Unreadable> {
-        let mut read = Ok(BTreeMap::new());
-        let pairs = self.value(labels, path)?;
-        for (key, value) in pairs.into_iter().flat_map(|pairs| &pairs.0) {
-            let value = self.text_or_empty(value, path.key(key.as_str()));
-            match (&mut read, value) {
-                (Ok(read), Ok(value)) => {
-                    read.insert(self.texts.share(key.as_str()), value);
-                }
-                (read, Err(unreadable)) => *read = Err(unreadable),
-                (Err(Unreadable), Ok(_)) => {}
-            }
-        }
-        read
+    pub(super) fn texts_of(&mut self, at: At<'_, '_>) -> Vec<Arc<str>> {
+        self.entries(at, JsonType::String, Self::text_or_empty).0
     }
 
     /// All texts of a list, or none of them.
-    pub fn all_texts(
-        &mut self,
-        list: &Soft<List<Text<'_>>>,
-        path: Path<'_>,
-    ) -> Result<Vec<Arc<str>>, Unreadable> {
-        self.list(list, path, |reading, text, _| {
-            Ok(reading.texts.share(text.as_str()))
-        })
+    pub(super) fn all_texts(&mut self, at: At<'_, '_>) -> Result<Vec<Arc<str>>, Unreadable> {
+        self.list(at, JsonType::String, Self::text_or_empty)
     }
 
-    /// The same as uids, which are not shared.
-    pub fn uids(&mut self, list: &Soft<List<Text<'_>>>, path: Path<'_>) -> Result<Vec<Uid>, Unreadable> {
-        self.list(list, path, |_, text, _| Ok(Uid::new(text.as_str())))
-    }
-
-    /// A date.
-    pub fn time(&mut self, value: &Soft<Text<'_>>, path: Path<'_>) -> Found<Timestamp> {
-        let Some(text) = self.value(value, path)? else {
-            return Ok(None);
+    /// All entries of a map to texts, or none of them.
+    pub(super) fn labels(&mut self, at: At<'_, '_>) -> Result<BTreeMap<Arc<str>, Arc<str>>, Unreadable> {
+        let mut labels = BTreeMap::new();
+        let Some(At {
+            value: Raw::Map(pairs),
+            ..
+        }) = self.map(at)?
+        else {
+            return Ok(labels);
         };
-        let text = text.as_str();
-        match Timestamp::parse(text) {
-            Ok(time) => Ok(Some(time)),
-            Err(_) => Err(self.bad(path, format!("{text:?} is not a date"))),
+        let mut all = true;
+        for (key, value) in pairs {
+            let path = at.path.then(Step::Key(key.as_str()));
+            match self.text_or_empty(At { value, path }) {
+                Ok(value) => {
+                    labels.insert(self.texts.share(key.as_str()), value);
+                }
+                Err(Unreadable) => all = false,
+            }
         }
+        if all { Ok(labels) } else { Err(Unreadable) }
     }
 }

@@ -1,59 +1,42 @@
 //! Label selectors.
 
-use kubegc_core::json::Soft;
-use kubegc_core::{LabelRequirement, LabelSelector};
+use kubegc_core::{LabelRequirement, LabelSelector, json::JsonType};
+use serde_json::{Value, json};
 
-use super::reading::{Path, Reading, Unreadable};
-use crate::body;
+use super::{
+    facts::Fact,
+    reading::{At, Reading, Unreadable},
+};
 
-/// A selector; one that is absent is empty.
-pub(super) fn selector(
-    reading: &mut Reading<'_>,
-    selector: &Soft<body::LabelSelector<'_>>,
-    path: Path<'_>,
-) -> Result<LabelSelector, Unreadable> {
-    match reading.value(selector, path)? {
-        Some(selector) => requirements(reading, selector, path),
-        None => Ok(LabelSelector::default()),
+impl Fact for LabelSelector {
+    const TYPE: JsonType = JsonType::Map;
+
+    /// One that is absent is empty.
+    fn read(reading: &mut Reading<'_>, at: At<'_, '_>) -> Result<Self, Unreadable> {
+        reading.map(at)?;
+        Ok(Self {
+            match_labels: reading.labels(at.field("matchLabels"))?,
+            match_expressions: Fact::read(reading, at.field("matchExpressions"))?,
+        })
+    }
+
+    fn write(&self) -> Value {
+        json!({ "matchLabels": self.match_labels, "matchExpressions": self.match_expressions.write() })
     }
 }
 
-/// `spec.selector` of a workload; one that is absent is empty.
-pub(super) fn of_workload(
-    reading: &mut Reading<'_>,
-    selector: &Soft<body::Selector<'_>>,
-    path: Path<'_>,
-) -> Result<LabelSelector, Unreadable> {
-    match reading.value(selector, path)? {
-        Some(selector) => requirements(reading, &selector.of_workload, path),
-        None => Ok(LabelSelector::default()),
+impl Fact for LabelRequirement {
+    const TYPE: JsonType = JsonType::Map;
+
+    fn read(reading: &mut Reading<'_>, at: At<'_, '_>) -> Result<Self, Unreadable> {
+        let key = reading.text_or_empty(at.field("key"))?;
+        let values = reading.all_texts(at.field("values"))?;
+        let operator = reading.text_or_empty(at.field("operator"))?;
+        Self::new(key, &operator, values)
+            .ok_or_else(|| reading.bad(at.field("operator"), "not an operator of label selectors"))
     }
-}
 
-fn requirements(
-    reading: &mut Reading<'_>,
-    selector: &body::LabelSelector<'_>,
-    path: Path<'_>,
-) -> Result<LabelSelector, Unreadable> {
-    Ok(LabelSelector {
-        match_labels: reading.labels(&selector.match_labels, path.field("matchLabels"))?,
-        match_expressions: reading.list(
-            &selector.match_expressions,
-            path.field("matchExpressions"),
-            requirement,
-        )?,
-    })
-}
-
-fn requirement(
-    reading: &mut Reading<'_>,
-    requirement: &body::LabelRequirement<'_>,
-    path: Path<'_>,
-) -> Result<LabelRequirement, Unreadable> {
-    let key = reading.text_or_empty(&requirement.key, path.field("key"))?;
-    let values = reading.all_texts(&requirement.values, path.field("values"))?;
-    let operator_path = path.field("operator");
-    let operator = reading.text_or_empty(&requirement.operator, operator_path)?;
-    LabelRequirement::new(key, &operator, values)
-        .ok_or_else(|| reading.bad(operator_path, "not an operator of label selectors"))
+    fn write(&self) -> Value {
+        json!({ "key": self.key, "operator": self.operator(), "values": self.values })
+    }
 }

@@ -1,80 +1,127 @@
-//! Fields of persistent volumes, claims and volume attachments.
+//! Facts of persistent volumes, claims and volume attachments.
 
 use std::sync::Arc;
 
-use kubegc_core::json::Text;
 use kubegc_core::{
-    Uid,
+    json::JsonType,
     record::{
         ClaimRef, Field, PersistentVolume, PersistentVolumeClaim, PersistentVolumeSource, VolumeAnnotations,
         VolumeAttachment,
     },
 };
+use serde_json::{Value, json};
 
 use super::{
-    ANNOTATIONS, SPEC, STATUS, annotations_of,
-    reading::{Found, Origin, Reading, Unreadable},
-    spec_of, status_of,
+    facts::{By, Fact, Facts, In, Object, Plain, object, put, put_part, unless_empty, written},
+    reading::{At, Origin, Reading, Unreadable},
 };
-use crate::body::{
-    ANNOTATION_BOUND_BY_CONTROLLER, ANNOTATION_MIGRATED_TO, ANNOTATION_PROVISIONED_BY, Body, Spec, Status,
-};
+use crate::body::{ANNOTATION_BOUND_BY_CONTROLLER, ANNOTATION_MIGRATED_TO, ANNOTATION_PROVISIONED_BY};
 
-pub(super) fn volume(reading: &mut Reading<'_>, body: &Body<'_>) -> PersistentVolume {
-    let status = status_of(reading, body);
-    let phase = phase(reading, body, status);
-    let annotations = reading.field(Some(body), annotations);
-    let spec = spec_of(reading, body);
-    PersistentVolume {
-        phase,
-        annotations,
-        reclaim_policy: reading.field(spec, |reading, spec| {
-            let path = SPEC.field("persistentVolumeReclaimPolicy");
-            let policy = reading.text(&spec.persistent_volume_reclaim_policy, path);
-            reading.or_default(policy, || "Retain".into())
-        }),
-        volume_mode: field!(reading, spec.volume_mode => text("volumeMode")),
-        claim_ref: reading.field(spec, claim_ref),
-        attributes_class: reading.field(spec, attributes_class),
-        source: reading.field(spec, |reading, spec| {
-            let source = source(reading, spec);
-            reading.unless_stripped(source)
-        }),
+facts! {
+    VolumeAttachment {
+        spec {
+            node_name: "nodeName" => Plain,
+            volume_name: "source" => In("persistentVolumeName", Plain),
+        }
+    }
+}
+
+map_of_facts! {
+    ClaimRef {
+        namespace: "namespace",
+        name: "name",
+        uid: "uid",
+    }
+}
+
+impl Facts for PersistentVolume {
+    fn read(reading: &mut Reading<'_>, object: At<'_, '_>) -> Self {
+        let status = reading.part(&object, "status");
+        let phase = phase(reading, object, status);
+        let annotations = reading.field(Some(object), annotations);
+        let spec = reading.part(&object, "spec");
+        Self {
+            phase,
+            annotations,
+            reclaim_policy: reading.fact(spec, "persistentVolumeReclaimPolicy", &By(reclaim_policy)),
+            volume_mode: reading.fact(spec, "volumeMode", &Plain),
+            claim_ref: reading.fact(spec, "claimRef", &Plain),
+            attributes_class: reading.fact(spec, "volumeAttributesClassName", &Plain),
+            source: reading.field(spec, source),
+        }
+    }
+
+    fn write(&self) -> Object {
+        let source = self.source.known().map_or("csi", PersistentVolumeSource::field);
+        let of_source = match self.source.known() {
+            None => Value::Bool(false),
+            Some(PersistentVolumeSource::None) => Value::Null,
+            Some(PersistentVolumeSource::Csi { driver, handle }) => {
+                json!({ "driver": driver, "volumeHandle": handle })
+            }
+            Some(PersistentVolumeSource::HostPath { path }) => json!({ "path": path }),
+            Some(PersistentVolumeSource::Other(_)) => json!({}),
+        };
+        let spec = object([
+            ("claimRef", written(&Plain, &self.claim_ref)),
+            (
+                "persistentVolumeReclaimPolicy",
+                written(&Plain, &self.reclaim_policy),
+            ),
+            ("volumeMode", written(&Plain, &self.volume_mode)),
+            (
+                "volumeAttributesClassName",
+                written(&Plain, &self.attributes_class),
+            ),
+            (source, of_source),
+        ]);
+        let status = object([("phase", written(&Plain, &self.phase))]);
+        let annotations = match self.annotations.known() {
+            Some(annotations) => Value::Object(object([
+                (ANNOTATION_PROVISIONED_BY, annotations.provisioned_by.write()),
+                (
+                    ANNOTATION_BOUND_BY_CONTROLLER,
+                    json!(annotations.bound_by_controller.then_some("yes")),
+                ),
+                (ANNOTATION_MIGRATED_TO, annotations.migrated_to.write()),
+            ])),
+            None => Value::Bool(false),
+        };
+        object([
+            ("metadata", json!({ "annotations": annotations })),
+            ("spec", spec.into()),
+            ("status", status.into()),
+        ])
     }
 }
 
 /// `status.phase`. No phase is assumed if it is absent, because released volumes may be deleted.
-fn phase(reading: &mut Reading<'_>, body: &Body<'_>, status: Option<&Status<'_>>) -> Field<Arc<str>> {
-    let path = STATUS.field("phase");
-    if body.status.is_absent() && reading.origin == Origin::Dump {
-        reading.missing(path);
+fn phase(reading: &mut Reading<'_>, object: At<'_, '_>, status: Option<At<'_, '_>>) -> Field<Arc<str>> {
+    let status_at = object.field("status");
+    if status_at.is_absent() && reading.origin == Origin::Dump {
+        reading.missing(status_at.field("phase"));
     }
     reading.field(status, |reading, status| {
-        let phase = reading.text(&status.phase, path);
-        reading.always_filled(phase, path, || "Pending".into())
+        let at = status.field("phase");
+        match reading.text(at)? {
+            Some(phase) => Ok(phase),
+            None => reading.always_filled(at, "Pending".into()),
+        }
     })
 }
 
-fn claim_ref(reading: &mut Reading<'_>, spec: &Spec<'_>) -> Found<ClaimRef> {
-    let path = SPEC.field("claimRef");
-    let Some(claim) = reading.value(&spec.claim_ref, path)? else {
-        return Ok(None);
-    };
-    let namespace = reading.text_or_empty(&claim.namespace, path.field("namespace"));
-    let name = reading.text_or_empty(&claim.name, path.field("name"));
-    let uid = reading.value(&claim.uid, path.field("uid"));
-    Ok(Some(ClaimRef {
-        namespace: namespace?,
-        name: name?,
-        uid: Uid::new(uid?.map_or("", Text::as_str)),
-    }))
+fn reclaim_policy(reading: &mut Reading<'_>, at: At<'_, '_>) -> Result<Arc<str>, Unreadable> {
+    match reading.text(at)? {
+        Some(policy) => Ok(policy),
+        None => reading.or_default("Retain".into()),
+    }
 }
 
-fn annotations(reading: &mut Reading<'_>, body: &Body<'_>) -> Result<VolumeAnnotations, Unreadable> {
-    let Some(annotations) = annotations_of(reading, body)? else {
-        return Ok(VolumeAnnotations::default());
-    };
-    let mut text = |key| reading.text(annotations.at(key), ANNOTATIONS.key(key));
+fn annotations(reading: &mut Reading<'_>, object: At<'_, '_>) -> Result<VolumeAnnotations, Unreadable> {
+    let metadata = object.field("metadata");
+    let annotations = metadata.field("annotations");
+    reading.map(annotations)?;
+    let mut text = |key: &'static str| reading.text(annotations.field(key));
     let provisioned_by = text(ANNOTATION_PROVISIONED_BY);
     let bound = text(ANNOTATION_BOUND_BY_CONTROLLER);
     let migrated_to = text(ANNOTATION_MIGRATED_TO);
@@ -85,106 +132,103 @@ fn annotations(reading: &mut Reading<'_>, body: &Body<'_>) -> Result<VolumeAnnot
     })
 }
 
-pub(super) fn claim(reading: &mut Reading<'_>, body: &Body<'_>) -> PersistentVolumeClaim {
-    let spec = spec_of(reading, body);
-    let status = status_of(reading, body);
-    PersistentVolumeClaim {
-        volume_name: field!(reading, spec.volume_name => text_or_empty("volumeName")),
-        volume_mode: field!(reading, spec.volume_mode => text("volumeMode")),
-        attributes_classes: reading.field(spec.zip(status), |reading, (spec, status)| {
-            attributes_classes(reading, spec, status)
-        }),
-    }
-}
+/// The sources without facts of their own.
+const OTHER_SOURCES: [&str; 20] = [
+    "awsElasticBlockStore",
+    "azureDisk",
+    "azureFile",
+    "cephfs",
+    "cinder",
+    "fc",
+    "flexVolume",
+    "flocker",
+    "gcePersistentDisk",
+    "glusterfs",
+    "iscsi",
+    "local",
+    "nfs",
+    "photonPersistentDisk",
+    "portworxVolume",
+    "quobyte",
+    "rbd",
+    "scaleIO",
+    "storageos",
+    "vsphereVolume",
+];
 
-fn attributes_class(reading: &mut Reading<'_>, spec: &Spec<'_>) -> Result<Arc<str>, Unreadable> {
-    let path = SPEC.field("volumeAttributesClassName");
-    reading.text_or_empty(&spec.volume_attributes_class_name, path)
-}
-
-/// The volume source of a volume.
-fn source(reading: &mut Reading<'_>, spec: &Spec<'_>) -> Found<PersistentVolumeSource> {
-    let path = SPEC.field("csi");
-    if let Some(volume) = reading.value(&spec.csi, path)? {
-        let driver = reading.text_or_empty(&volume.driver, path.field("driver"));
-        let handle = reading.value(&volume.volume_handle, path.field("volumeHandle"));
-        return Ok(Some(PersistentVolumeSource::Csi {
+/// The volume source of a volume. Every volume has one: an absent one was stripped.
+fn source(reading: &mut Reading<'_>, spec: At<'_, '_>) -> Result<PersistentVolumeSource, Unreadable> {
+    if let Some(volume) = reading.map(spec.field("csi"))? {
+        let driver = reading.text_or_empty(volume.field("driver"));
+        let handle = reading.str(volume.field("volumeHandle"));
+        return Ok(PersistentVolumeSource::Csi {
             driver: driver?,
-            handle: handle?.map_or("", Text::as_str).into(),
-        }));
+            handle: handle?.unwrap_or_default().into(),
+        });
     }
-    let path = SPEC.field("hostPath");
-    if let Some(volume) = reading.value(&spec.host_path, path)? {
-        let path = reading.text_or_empty(&volume.path, path.field("path"))?;
-        return Ok(Some(PersistentVolumeSource::HostPath { path }));
+    if let Some(volume) = reading.map(spec.field("hostPath"))? {
+        let path = reading.text_or_empty(volume.field("path"))?;
+        return Ok(PersistentVolumeSource::HostPath { path });
     }
-    let others = [
-        ("awsElasticBlockStore", &spec.aws_elastic_block_store),
-        ("azureDisk", &spec.azure_disk),
-        ("azureFile", &spec.azure_file),
-        ("cephfs", &spec.cephfs),
-        ("cinder", &spec.cinder),
-        ("fc", &spec.fc),
-        ("flexVolume", &spec.flex_volume),
-        ("flocker", &spec.flocker),
-        ("gcePersistentDisk", &spec.gce_persistent_disk),
-        ("glusterfs", &spec.glusterfs),
-        ("iscsi", &spec.iscsi),
-        ("local", &spec.local),
-        ("nfs", &spec.nfs),
-        ("photonPersistentDisk", &spec.photon_persistent_disk),
-        ("portworxVolume", &spec.portworx_volume),
-        ("quobyte", &spec.quobyte),
-        ("rbd", &spec.rbd),
-        ("scaleIO", &spec.scale_io),
-        ("storageos", &spec.storageos),
-        ("vsphereVolume", &spec.vsphere_volume),
-    ];
-    for (field, value) in others {
-        if reading.is_there(value, SPEC.field(field))? {
-            return Ok(Some(PersistentVolumeSource::Other(field)));
+    for field in OTHER_SOURCES {
+        if reading.map(spec.field(field))?.is_some() {
+            return Ok(PersistentVolumeSource::Other(field));
         }
     }
-    Ok(None)
+    reading.stripped()
+}
+
+impl Facts for PersistentVolumeClaim {
+    fn read(reading: &mut Reading<'_>, object: At<'_, '_>) -> Self {
+        let spec = reading.part(&object, "spec");
+        let status = reading.part(&object, "status");
+        Self {
+            volume_name: reading.fact(spec, "volumeName", &Plain),
+            volume_mode: reading.fact(spec, "volumeMode", &Plain),
+            attributes_classes: match status {
+                Some(status) => {
+                    reading.field(spec, |reading, spec| attributes_classes(reading, spec, status))
+                }
+                None => Field::Unread,
+            },
+        }
+    }
+
+    fn write(&self) -> Object {
+        let [wanted, current, target] = match self.attributes_classes.known() {
+            Some(classes) => [0, 1, 2].map(|at| json!(classes.get(at))),
+            None => [false.into(), Value::Null, Value::Null],
+        };
+        let spec = object([
+            ("volumeName", written(&Plain, &self.volume_name)),
+            ("volumeMode", written(&Plain, &self.volume_mode)),
+            ("volumeAttributesClassName", wanted),
+        ]);
+        let status = object([
+            ("currentVolumeAttributesClassName", current),
+            (
+                "modifyVolumeStatus",
+                json!({ "targetVolumeAttributesClassName": target }),
+            ),
+        ]);
+        object([("spec", spec.into()), ("status", status.into())])
+    }
 }
 
 /// The classes that a claim names anywhere.
 fn attributes_classes(
     reading: &mut Reading<'_>,
-    spec: &Spec<'_>,
-    status: &Status<'_>,
+    spec: At<'_, '_>,
+    status: At<'_, '_>,
 ) -> Result<Vec<Arc<str>>, Unreadable> {
-    let wanted = attributes_class(reading, spec);
-    let path = STATUS.field("currentVolumeAttributesClassName");
-    let current = reading.text_or_empty(&status.current_attributes_class, path);
-    let path = STATUS.field("modifyVolumeStatus");
-    let target = match reading.value(&status.modify_volume_status, path)? {
-        Some(modify) => {
-            let path = path.field("targetVolumeAttributesClassName");
-            reading.text_or_empty(&modify.target_attributes_class, path)
-        }
-        None => Ok(Arc::default()),
-    };
+    let wanted = reading.text_or_empty(spec.field("volumeAttributesClassName"));
+    let current = reading.text_or_empty(status.field("currentVolumeAttributesClassName"));
+    let modify = status.field("modifyVolumeStatus");
+    reading.map(modify)?;
+    let target = reading.text_or_empty(modify.field("targetVolumeAttributesClassName"));
     let mut classes = vec![wanted?, current?, target?];
     classes.retain(|class| !class.is_empty());
     classes.sort_unstable();
     classes.dedup();
     Ok(classes)
-}
-
-pub(super) fn attachment(reading: &mut Reading<'_>, body: &Body<'_>) -> VolumeAttachment {
-    let spec = spec_of(reading, body);
-    VolumeAttachment {
-        node_name: field!(reading, spec.node_name => text_or_empty("nodeName")),
-        volume_name: reading.field(spec, |reading, spec| {
-            let path = SPEC.field("source");
-            match reading.value(&spec.source, path)? {
-                Some(source) => {
-                    let path = path.field("persistentVolumeName");
-                    reading.text_or_empty(&source.persistent_volume_name, path)
-                }
-                None => Ok(Arc::default()),
-            }
-        }),
-    }
 }

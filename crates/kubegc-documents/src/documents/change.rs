@@ -2,13 +2,12 @@
 
 use kubegc_controllers::{DocumentError, FieldChange};
 use kubegc_core::{
-    OwnerReference, Timestamp, Uid,
-    record::{Condition, Consumer, JobCounts, Taint},
+    OwnerReference, Uid,
+    record::{Consumer, JobCounts, Taint},
 };
-use serde_json::{Map, Value};
+use serde_json::{Value, json};
 
-/// A map of a JSON tree.
-pub(super) type Object = Map<String, Value>;
+use crate::details::{Object, with_condition, with_taint};
 
 /// The path of a field.
 pub(super) type FieldPath = Vec<&'static str>;
@@ -234,60 +233,12 @@ fn is_taint(entry: &Value, taint: &Taint) -> bool {
     text_at(entry, "key") == &*taint.key && text_at(entry, "effect") == &*taint.effect
 }
 
-/// An entry with these fields in place of its own. Empty ones are removed, and other fields stay.
-fn with_fields<const N: usize>(entry: &Value, fields: [(&str, Value); N]) -> Value {
-    let mut entry = entry.as_object().cloned().unwrap_or_default();
-    for (key, value) in fields {
-        if value == "" || value == 0 {
-            entry.remove(key);
-        } else {
-            entry.insert(key.to_owned(), value);
-        }
-    }
-    entry.into()
-}
-
-/// As Kubernetes writes `metav1.Time`: whole seconds.
-fn time(time: Option<Timestamp>) -> Value {
-    time.map_or_else(String::new, |time| time.truncate_to_secs().to_string())
-        .into()
-}
-
-pub(super) fn with_taint(entry: &Value, taint: &Taint) -> Value {
-    with_fields(
-        entry,
-        [
-            ("key", (&*taint.key).into()),
-            ("value", (&*taint.value).into()),
-            ("effect", (&*taint.effect).into()),
-            ("timeAdded", time(taint.time_added)),
-        ],
-    )
-}
-
-pub(super) fn with_condition(entry: &Value, condition: &Condition) -> Value {
-    with_fields(
-        entry,
-        [
-            ("type", (&*condition.condition_type).into()),
-            ("status", (&*condition.status).into()),
-            ("reason", (&*condition.reason).into()),
-            ("message", (&*condition.message).into()),
-            ("lastTransitionTime", time(condition.last_transition_time)),
-            ("lastUpdateTime", time(condition.last_update_time)),
-            // Upstream writes a whole new condition, and never sets it.
-            ("lastProbeTime", "".into()),
-            ("observedGeneration", condition.observed_generation.into()),
-        ],
-    )
-}
-
 /// Replaces a list by these references. One that is in the list already keeps its other fields.
 fn put_owner_references(list: &mut Vec<Value>, references: &[OwnerReference]) {
     let before = std::mem::take(list);
     let entries = references.iter().map(|reference| {
         let known = before.iter().find(|entry| is_reference(entry, reference));
-        known.cloned().unwrap_or_else(|| owner_reference(reference))
+        known.cloned().unwrap_or_else(|| json!(reference))
     });
     *list = entries.collect();
 }
@@ -301,23 +252,4 @@ fn is_reference(entry: &Value, reference: &OwnerReference) -> bool {
         && has_uid(entry, &reference.uid)
         && flag("controller") == reference.controller
         && flag("blockOwnerDeletion") == reference.block_owner_deletion
-}
-
-fn owner_reference(reference: &OwnerReference) -> Value {
-    let mut entry = Object::new();
-    for (key, text) in [
-        ("apiVersion", &reference.api_version),
-        ("kind", &reference.kind),
-        ("name", &reference.name),
-    ] {
-        entry.insert(key.to_owned(), (&**text).into());
-    }
-    entry.insert("uid".to_owned(), reference.uid.to_string().into());
-    for (key, flag) in [
-        ("controller", reference.controller),
-        ("blockOwnerDeletion", reference.block_owner_deletion),
-    ] {
-        entry.extend(flag.map(|flag| (key.to_owned(), flag.into())));
-    }
-    entry.into()
 }

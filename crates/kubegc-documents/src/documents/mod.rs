@@ -2,7 +2,6 @@
 
 mod change;
 mod patch;
-mod write;
 
 use std::{
     str,
@@ -84,12 +83,11 @@ impl JsonDocuments {
     /// The JSON of a record's body, without its typed metadata: `spec`, `status`, `data`, and annotations
     /// under `metadata`.
     ///
-    /// [`read`](Documents::read) returns the same body again. Unread fields become `false`, which is not a
-    /// valid value of any of the fields. A certificate becomes a placeholder with the same expiry, to the
-    /// second.
+    /// [`read`](Documents::read) returns the same body again. Unread fields become `false`, and unread flags
+    /// 0: neither is valid there. A certificate becomes a placeholder with the same expiry, to the second.
     #[must_use]
     pub fn fields(body: &Body) -> Map<String, Value> {
-        write::body(body)
+        details::write(body)
     }
 
     /// The record body of an object, from the top-level fields of its JSON. Fields that cannot be read are

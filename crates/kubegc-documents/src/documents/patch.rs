@@ -13,9 +13,10 @@ use kubegc_core::{PatchType, Preconditions, Uid};
 use serde_json::{Value, json};
 
 use super::{
-    change::{self, FieldPath, Object, put},
+    change::{self, FieldPath, put},
     object_of,
 };
+use crate::details::Object;
 
 /// The patch that makes the changes of a write; `None` if they change nothing.
 ///
