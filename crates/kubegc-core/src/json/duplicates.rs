@@ -7,11 +7,11 @@ use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 /// Fields that are named of one document.
 const FIELDS_MAX: usize = 100;
 
-/// The paths of the fields that occur more than once in an object, such as `spec.replicas`: the first 100, each
-/// once, in the order of the document. Readers of Go and `serde_json` use the last value.
+/// The paths of the fields that occur more than once in an object, such as `spec.replicas`: the first 100,
+/// each once, in the order of the document. Readers of Go and `serde_json` use the last value.
 ///
-/// A document that cannot be read has those before its error. The deserializer bounds the depth. O(n log n) in
-/// the size of the document.
+/// A document that cannot be read has those before its error. The deserializer bounds the depth.
+/// O(n log n) in the size of the document.
 ///
 /// # Examples
 /// ```

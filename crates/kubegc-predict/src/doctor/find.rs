@@ -26,7 +26,8 @@ use super::{
     cause::{NAMED_MAX, STORAGE_DELETERS},
 };
 use crate::{
-    BlockedBy, BrokenExtension, Cluster, Extension, Fate, Finding, Missing, ObjectFate, Step, Wait,
+    BlockedBy, BrokenExtension, Cluster, Extension, Fate, Finding, Missing, NotRemoved, ObjectFate, Step,
+    Wait,
     cluster::{DELETING, HAS_CONTENT, Relation},
     evidence::LONG_OVERDUE,
     report::{sentence, span},
@@ -359,8 +360,7 @@ impl<'c> Finder<'c> {
         let Fate::Undetermined { missing, .. } = &fate.fate else {
             return None;
         };
-        let is_overdue = self.now.since(meta.deletion_timestamp?) > OVERDUE;
-        let mut missing = missing.iter().filter(|_| is_overdue);
+        let mut missing = missing.iter().filter(|_| self.is_overdue(fate));
         missing.find_map(|missing| match missing {
             Missing::Content { object, resources } if *object == *fate.object => Some(Cause::UnseenContent {
                 object: object.clone(),
@@ -368,6 +368,12 @@ impl<'c> Finder<'c> {
             }),
             _ => None,
         })
+    }
+
+    /// Whether an object has been terminating for longer than the components of a cluster need.
+    fn is_overdue(&self, fate: &ObjectFate) -> bool {
+        let deleted_at = fate.before().meta().deletion_timestamp;
+        deleted_at.is_some_and(|at| self.now.since(at) > OVERDUE)
     }
 
     /// Adds the terminating objects that none of the causes keeps, those that wait for others last.
@@ -380,6 +386,17 @@ impl<'c> Finder<'c> {
                 };
                 let is_other = |wait: &Wait| matches!(wait, Wait::Dependents { .. } | Wait::Content { .. });
                 if waits_for.iter().any(is_other) != is_last || reached.contains(&fate.position) {
+                    continue;
+                }
+                // The controller acts soon, if nothing keeps it from doing so that the dump does not show.
+                let is_undecided = |wait: &Wait| {
+                    let reason = match wait {
+                        Wait::Finalizer { reason, .. } => reason.as_ref(),
+                        _ => None,
+                    };
+                    matches!(reason, Some(NotRemoved::Unknown(_)))
+                };
+                if waits_for.iter().any(is_undecided) && !self.is_overdue(fate) {
                     continue;
                 }
                 let is_unseen =
@@ -410,9 +427,7 @@ impl<'c> Finder<'c> {
             let Fate::Undetermined { missing, .. } = &fate.fate else {
                 continue;
             };
-            let deleted_at = fate.before().meta().deletion_timestamp;
-            let is_overdue = deleted_at.is_some_and(|at| self.now.since(at) > OVERDUE);
-            let Some(missing) = missing.first().filter(|_| is_overdue) else {
+            let Some(missing) = missing.first().filter(|_| self.is_overdue(fate)) else {
                 continue;
             };
             if reached.contains(&fate.position) {

@@ -371,8 +371,8 @@ fn an_object_that_has_been_terminating_for_long_is_not_healthy() {
         let causes: Vec<String> = causes.collect();
         let is_named = |cause: &String| {
             cause.starts_with(
-                "persistentvolumeclaim/data -n shop is terminating, and the dump does not show why; ",
-            ) && cause.contains("`kubectl get pods -A -o json`")
+                "persistentvolumeclaim/data -n shop is waiting for finalizer kubernetes.io/pvc-protection",
+            ) && cause.ends_with("the list of pods is not complete: not listed")
         };
         assert_eq!(causes.len(), usize::from(!is_healthy), "{now}: {causes:?}");
         assert!(causes.iter().all(is_named), "{causes:?}");

@@ -30,12 +30,12 @@ spec: {replicas: 1, selector: {matchLabels: {app: web}}, template: {metadata: {l
 const CLAIM: &str = r#"
 apiVersion: v1
 kind: PersistentVolumeClaim
-metadata: {name: data, namespace: shop, uid: v1, deletionTimestamp: "2026-01-02TDELETEDZ", finalizers: [kubernetes.io/pvc-protection]}
+metadata: {name: data, namespace: shop, uid: v1, resourceVersion: "7", deletionTimestamp: "2026-01-02TDELETEDZ", finalizers: [kubernetes.io/pvc-protection]}
 "#;
 const JOB: &str = r#"
 apiVersion: batch/v1
 kind: Job
-metadata: {name: calc, namespace: shop, uid: j1, creationTimestamp: "2026-01-02T08:00:00Z"}
+metadata: {name: calc, namespace: shop, uid: j1, resourceVersion: "8", creationTimestamp: "2026-01-02T08:00:00Z"}
 spec: {ttlSecondsAfterFinished: 60}
 status: {conditions: [{type: Complete, status: "True", lastTransitionTime: "2026-01-02TENDEDZ"}]}
 "#;

@@ -1,7 +1,7 @@
 //! Fates and reasons in dumps like those of real clusters.
 
 use kubegc_core::{DeleteOptions, PropagationPolicy};
-use kubegc_fixtures::{merge, object, owned_by};
+use kubegc_fixtures::{CREATED, merge, object, owned_by};
 use kubegc_predict::{
     Assumptions, Cluster, Detail, Fate, Finding, Forecast, Intent, Missing, Question, Wait,
 };
@@ -126,7 +126,8 @@ fn pods_of_a_lost_node_stay_terminating() {
 #[test]
 fn pending_work_and_a_forecast_with_a_horizon_agree() {
     let rest = json!({ "metadata": { "finalizers": ["kubernetes.io/pvc-protection"] }, "spec": {} });
-    let claim = terminating(object("v1", "PersistentVolumeClaim", "shop", "free", rest));
+    let mut claim = terminating(object("v1", "PersistentVolumeClaim", "shop", "free", rest));
+    claim["metadata"]["deletionTimestamp"] = CREATED.into();
     let held = json!({ "metadata": { "finalizers": ["example.com/hold"] } });
     let held = terminating(object("v1", "ConfigMap", "shop", "held", held));
     let orphan = object(

@@ -4,7 +4,7 @@ use kubegc_snapshot::{NodeProblem, NodeSnapshot, SnapshotError};
 
 use crate::{
     common::{bundled, reader},
-    pack::{gzip, parts, tar, zip},
+    pack::{gzip, tar, zip},
 };
 
 /// The files of the bundled node, in the order of their names.
@@ -115,4 +115,9 @@ fn bad_archives_are_refused() {
             assert!(node.inventory.containers.is_err(), "{name}");
         }
     }
+}
+
+/// The same members as `tar` and `zip` take them.
+fn parts(members: &[(String, Vec<u8>)]) -> Vec<(&str, &[u8])> {
+    members.iter().map(|(path, bytes)| (&**path, &**bytes)).collect()
 }

@@ -31,8 +31,3 @@ pub(crate) fn zip(members: &[(&str, &[u8])]) -> Vec<u8> {
     }
     archive.finish().expect("memory").into_inner()
 }
-
-/// The same members as `tar` and `zip` take them.
-pub(crate) fn parts(members: &[(String, Vec<u8>)]) -> Vec<(&str, &[u8])> {
-    members.iter().map(|(path, bytes)| (&**path, &**bytes)).collect()
-}

@@ -247,7 +247,6 @@ pub(super) fn problems(
 }
 
 /// The schemas of a definition with their paths; a schema that all versions share is returned once.
-#[cfg(feature = "cel")]
 pub(super) fn schemas(object: &StoredObject) -> Vec<(String, &Value)> {
     let definition = Definition::of(object);
     let shared = definition

@@ -590,7 +590,7 @@ pub(super) fn strict_event_updated(body: &Object, old: &Object, c: &mut Check) {
     }
 }
 
-/// Classes of runtimes without a handler are told so.
+/// Classes of runtimes need a handler.
 const HANDLERS_ARE_REQUIRED: Behavior = Behavior::since(36, 0, "ValidateRuntimeClass of 1.36");
 
 /// `ValidateRuntimeClass`.

@@ -1,8 +1,10 @@
-//! Where pods are scheduled: affinity, spreading, tolerations, gates.
+//! Validation of the scheduling of pods: affinity, spreading, tolerations, gates.
 //!
 //! # Upstream
-//! `validateAffinity`, `validateTopologySpreadConstraints`, `ValidateTolerations` and `validateSchedulingGates`
-//! in `pkg/apis/core/validation/validation.go`, 1.20.2 and newer.
+//! `validateAffinity`, `validateTopologySpreadConstraints`, `ValidateTolerations` and
+//! `validateSchedulingGates` in
+//! [`validation.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/apis/core/validation/validation.go),
+//! 1.20.2 and newer.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! What calls cost, without their operands.
+//! Costs of calls, without their operands.
 //!
 //! # Upstream
 //! `functionCost` in [`cost.go`](https://github.com/google/cel-go/blob/v0.26.0/checker/cost.go), and
