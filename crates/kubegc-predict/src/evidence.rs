@@ -174,11 +174,15 @@ const fn owner_of(actor: Actor) -> Option<Owner> {
 
 /// The object that has waited for a step, since when, and the time after which that shows something.
 fn waited(cluster: &Cluster, step: &Step) -> Option<(ObjectRef, Timestamp, Duration)> {
+    let is_expiry =
+        step.actor == Actor::Controller(TTL_AFTER_FINISHED) && matches!(step.act, Act::Delete { .. });
     let (object, limit) = match (&step.why, step.act) {
         // Dependents are released before their owner is removed, and content before its namespace.
         (Why::Collector(Reason::OwnerOrphans(owner)), _) => (ObjectRef::clone(owner), OVERDUE),
         (Why::Collector(Reason::DependentsReleased), _) => (ObjectRef::clone(&step.object), OVERDUE),
         (_, Act::DeleteCollection) => (ObjectRef::clone(&step.object), LONG_OVERDUE),
+        // The Job waits for its pods first.
+        _ if is_expiry => (ObjectRef::clone(&step.object), LONG_OVERDUE),
         _ => {
             let mut removed = step.changes.iter().filter(|one| one.outcome == Outcome::Removed);
             (ObjectRef::clone(&removed.next()?.object), LONG_OVERDUE)
@@ -186,9 +190,7 @@ fn waited(cluster: &Cluster, step: &Step) -> Option<(ObjectRef, Timestamp, Durat
     };
     let position = cluster.positions_of(&object.uid).next()?;
     let record = cluster.snapshot.record_at(position as usize)?;
-    let is_expired =
-        step.actor == Actor::Controller(TTL_AFTER_FINISHED) && matches!(step.act, Act::Delete { .. });
-    if is_expired && !record.meta.is_deleting() {
+    if is_expiry && !record.meta.is_deleting() {
         return Some((object, expiry(&record)?, LONG_OVERDUE));
     }
     // The namespace controller has seen content, or has failed, and says so.
