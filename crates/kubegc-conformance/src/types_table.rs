@@ -223,14 +223,15 @@ impl Field {
 
     /// The struct in its type.
     fn structure(&self) -> Option<&str> {
-        let inner = self.ty.trim_matches(['*', '[', ']', '{', '}']);
+        let inner = self.ty.trim_start_matches(['*', '[', '{']);
+        let inner = inner.split(['|', ']', '}']).next().unwrap_or_default();
         inner
             .starts_with(|char: char| char.is_ascii_uppercase())
             .then_some(inner)
     }
 }
 
-/// The schemas of definitions: any value to the table.
+/// The schemas of definitions, which contain schemas.
 const SCHEMA: &str = "JSONSchemaProps";
 
 /// The structs whose fields the server itself reads, and those that are no structs in the table.
@@ -455,7 +456,7 @@ impl<'a> Merge<'a> {
             "Duration" => return "d".to_owned(),
             "Quantity" => return "q".to_owned(),
             "IntOrString" => return "o".to_owned(),
-            "RawExtension" | "FieldsV1" | "JSON" | SCHEMA => return "a".to_owned(),
+            "RawExtension" | "FieldsV1" | "JSON" => return "a".to_owned(),
             _ if KEPT.contains(&plain) => return plain.to_owned(),
             _ => {}
         }

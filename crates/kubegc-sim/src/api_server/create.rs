@@ -13,7 +13,7 @@ use super::{
 use crate::{
     Manifest, StoredObject, rng,
     status::{self, Cause, Refusal},
-    types,
+    types::{self, facts::Facts},
 };
 
 /// A generated name that is taken is generated again.
@@ -115,10 +115,7 @@ impl ApiServer {
 
     /// Whether objects of a kind are decoded by their schema or type.
     pub(super) fn is_decoded(&self, kind: KindId) -> bool {
-        self.is_decoded_by_schema(kind)
-            || self.schema(kind).is_some()
-            || (self.settings.types
-                && self.shape.kinds[kind.index()].special == Special::CustomResourceDefinition)
+        self.is_decoded_by_schema(kind) || self.schema(kind).is_some()
     }
 
     /// Decodes an object whose version and kind match.
@@ -132,7 +129,6 @@ impl ApiServer {
         let resource = self.resource(kind);
         let (object, differs) = match self.schema(kind) {
             Some(id) => types::decode(object, resource, id, self.version)?,
-            None if self.is_decoded(kind) => return self.decode_definition(kind, object),
             None => (object, false),
         };
         let manifest = Manifest::read(object).map_err(|error| error.to_string())?;
@@ -204,7 +200,7 @@ impl ApiServer {
                 let is_dropped = match known.special {
                     Special::CustomResourceDefinition => true,
                     _ if resource.custom => known.status_subresource,
-                    _ => types::prepare::owns_no_status(&resource.kind, self.version),
+                    _ => types::prepare::owns_no_status(resource, self.version),
                 };
                 object.managers =
                     if is_dropped && !self.tracks_sent_fields() && object.at(&["status"]).is_some() {
@@ -241,7 +237,11 @@ impl ApiServer {
         meta.deletion_timestamp = None;
         meta.deletion_grace_period_seconds = None;
         meta.creation_timestamp = Some(self.now.truncate_to_secs());
-        if known.counts_generations && !typed {
+        let resource = self.resource(kind);
+        // Without types, pods have no generation: the forecasts of all releases are the same.
+        let is_counted = resource.custom
+            || known.special != Special::Pod && Facts::of(resource).has("generation", self.version);
+        if !typed && is_counted {
             meta.generation = 1;
         }
         if known.status_subresource && self.resource(kind).custom && object.at(&["status"]).is_some() {

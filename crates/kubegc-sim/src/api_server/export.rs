@@ -70,7 +70,7 @@ impl ApiServer {
         match &*resource.kind {
             "LimitRange" | "PodTemplate" => return Ok(()),
             "Service" => export_service(object, exact),
-            other => prepare::create(object, other, self.version, self.now),
+            _ => prepare::create(object, resource, self.version, self.now),
         }
         match &*resource.kind {
             "CertificateSigningRequest" | "Node" if exact => {}

@@ -1,69 +1,22 @@
 //! Field selectors: the selectable fields of each kind and their values.
 
-use kubegc_core::{ApiResource, KindId};
+use kubegc_core::{ApiResource, KindId, KubernetesVersion};
 use serde_json::Value;
 
 use super::{ApiServer, Response, crd};
 use crate::{
     Filter, StoredObject,
     status::{self, Refusal},
+    types::facts::Facts,
 };
 
 const NAME: &str = "metadata.name";
 const NAMESPACE: &str = "metadata.namespace";
 
 /// The selectable fields of a built-in resource other than name and namespace.
-///
-/// # Upstream
-/// `AddFieldLabelConversionFunc` in `pkg/apis/*/v1/conversion.go`, 1.30.
-fn built_in(resource: &ApiResource) -> &'static [&'static str] {
-    match (&*resource.group, &*resource.resource) {
-        ("", "pods") => &[
-            "spec.host",
-            "spec.hostNetwork",
-            "spec.nodeName",
-            "spec.restartPolicy",
-            "spec.schedulerName",
-            "spec.serviceAccountName",
-            "status.nominatedNodeName",
-            "status.phase",
-            "status.podIP",
-            "status.podIPs",
-        ],
-        ("events.k8s.io", "events") => &[
-            "reason",
-            "regarding.apiVersion",
-            "regarding.fieldPath",
-            "regarding.kind",
-            "regarding.name",
-            "regarding.namespace",
-            "regarding.resourceVersion",
-            "regarding.uid",
-            "reportingController",
-            "source",
-            "type",
-        ],
-        ("", "events") => &[
-            "involvedObject.apiVersion",
-            "involvedObject.fieldPath",
-            "involvedObject.kind",
-            "involvedObject.name",
-            "involvedObject.namespace",
-            "involvedObject.resourceVersion",
-            "involvedObject.uid",
-            "reason",
-            "reportingComponent",
-            "source",
-            "type",
-        ],
-        ("", "secrets") => &["type"],
-        ("", "namespaces") => &["status.phase"],
-        ("", "nodes") => &["spec.unschedulable"],
-        ("", "replicationcontrollers") | ("apps" | "extensions", "replicasets") => &["status.replicas"],
-        ("batch", "jobs") => &["status.successful"],
-        ("certificates.k8s.io", "certificatesigningrequests") => &["spec.signerName"],
-        _ => &[],
-    }
+fn built_in(resource: &ApiResource, version: KubernetesVersion) -> Vec<&'static str> {
+    let fields = Facts::of(resource).value("select", version);
+    fields.into_iter().flat_map(|fields| fields.split('|')).collect()
 }
 
 impl ApiServer {
@@ -85,10 +38,10 @@ impl ApiServer {
                 label == NAME || (label == NAMESPACE && (resource.is_namespaced() || !resource.custom));
             let own = || match self.definition(kind) {
                 Some(definition) => crd::is_selectable(definition, &resource.version, label),
-                None => built_in(resource).contains(&label),
+                None => built_in(resource, self.version).contains(&label),
             };
             if !common && !own() {
-                return Err(status::bad_request(unsupported(resource, label)));
+                return Err(status::bad_request(unsupported(resource, label, self.version)));
             }
         }
         Ok(())
@@ -104,11 +57,11 @@ impl ApiServer {
     }
 }
 
-fn unsupported(resource: &ApiResource, label: &str) -> String {
+fn unsupported(resource: &ApiResource, label: &str, version: KubernetesVersion) -> String {
     let quoted = status::quoted(label);
     match (&*resource.group, &*resource.resource) {
         ("batch", "jobs") => format!("field label {quoted} not supported for Job"),
-        _ if resource.custom || !built_in(resource).is_empty() => {
+        _ if resource.custom || !built_in(resource, version).is_empty() => {
             format!("field label not supported: {label}")
         }
         _ => {

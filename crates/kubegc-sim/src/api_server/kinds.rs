@@ -32,8 +32,6 @@ pub(super) struct Kind {
     pub(super) special: Special,
     /// Whether `status` is a subresource that plain writes do not change.
     pub(super) status_subresource: bool,
-    /// Whether objects are created with generation 1.
-    pub(super) counts_generations: bool,
     /// The struct of its objects, if they are typed.
     pub(super) schema: Option<StructId>,
     /// The name of its definition; empty for a built-in kind.
@@ -71,13 +69,11 @@ impl Shape {
         let (custom, preferred) = (resource.custom, resource.preferred);
         let binds_policies = *resource.group == *super::admission::GROUP
             && &*resource.resource == "validatingadmissionpolicybindings";
-        // Definitions are decoded by code of their own.
-        let schema = StructId::of(&resource).filter(|_| special != Special::CustomResourceDefinition);
+        let schema = StructId::of(&resource);
         let definition = match custom {
             true => format!("{}.{}", resource.resource, resource.group),
             false => String::new(),
         };
-        let counts_generations = custom || COUNTS_GENERATIONS.contains(&&*resource.resource);
         let kind = self.catalog.add(resource).ok()?;
         // There are fewer tables than kinds, and fewer than u32::MAX kinds in the catalog.
         let next = u32::try_from(self.tables.len()).ok()?;
@@ -108,36 +104,9 @@ impl Shape {
             terminating: false,
             special,
             status_subresource: !custom,
-            counts_generations,
             schema,
             definition: definition.into(),
         });
         Some(kind)
     }
 }
-
-/// The built-in resources whose objects begin with generation 1.
-///
-/// # Upstream
-/// `PrepareForCreate` of the strategies in `pkg/registry`, 1.20.2.
-const COUNTS_GENERATIONS: [&str; 19] = [
-    "customresourcedefinitions",
-    "daemonsets",
-    "deployments",
-    "flowschemas",
-    "ingresses",
-    "jobs",
-    "mutatingwebhookconfigurations",
-    "networkpolicies",
-    "poddisruptionbudgets",
-    "podsecuritypolicies",
-    "priorityclasses",
-    "prioritylevelconfigurations",
-    "replicasets",
-    "replicationcontrollers",
-    "statefulsets",
-    "validatingadmissionpolicies",
-    "validatingadmissionpolicybindings",
-    "validatingwebhookconfigurations",
-    "ingressclasses",
-];

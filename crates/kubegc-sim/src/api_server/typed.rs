@@ -29,7 +29,7 @@ impl ApiServer {
     /// Prepares an object that is created for validation.
     pub(super) fn prepare_created(&self, kind: KindId, object: &mut StoredObject) -> Result<(), Refusal> {
         let resource = self.resource(kind);
-        prepare::create(object, &resource.kind, self.version, self.now);
+        prepare::create(object, resource, self.version, self.now);
         if &*resource.kind == "Service" {
             service::prepare(object, None, self.version);
         }
@@ -66,7 +66,7 @@ impl ApiServer {
         }
         self.normalized(kind, new)?;
         if part.can_increment_generation() {
-            prepare::count(new, old, &resource.kind, self.version);
+            prepare::count(new, old, resource, self.version);
         }
         Ok(())
     }

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use kubegc_core::{
-    ApiResource, Behavior, KindId, KubernetesVersion, ObjectMeta, ResourceVersion, Timestamp, Uid,
-    version::behavior,
+    Behavior, KindId, KubernetesVersion, ObjectMeta, ResourceVersion, Timestamp, Uid, version::behavior,
 };
 use serde_json::Value;
 
@@ -15,7 +14,7 @@ use super::{
 use crate::{
     Body, StoredObject,
     status::{self, Cause, Refusal},
-    types,
+    types::{self, facts::Facts},
 };
 
 /// The part of an object that a write changes.
@@ -157,7 +156,7 @@ impl ApiServer {
                 let why = self.other_uid(kind, &namespace, name, &object.meta.uid, "");
                 return Err(status::conflict(self.resource(kind), name, &why));
             }
-            Err(_) if part == Part::Whole && creates_on_update(self.resource(kind), self.version) => {
+            Err(_) if part == Part::Whole && Facts::of(self.resource(kind)).has("creates", self.version) => {
                 return self.try_create(kind, &namespace, object, None, Author::Writer);
             }
             existing => existing?,
@@ -221,7 +220,7 @@ impl ApiServer {
         let resource = self.resource(kind);
         let (name, old) = (&existing.meta.name, &existing.meta);
         if is_unset(&new.meta.resource_version) {
-            if !allows_unconditional_update(&resource.resource, resource.custom) {
+            if resource.custom || Facts::of(resource).has("guarded", self.version) {
                 let shown = if self.version.has(behavior::VALUES_ARE_JSON) {
                     "0"
                 } else {
@@ -521,20 +520,6 @@ const NAMESPACES_ARE_COMPARED_FIRST: Behavior = Behavior::since(24, 0, "kubernet
 /// Services are stored as other objects are.
 const SERVICES_ARE_PLAIN: Behavior = Behavior::since(23, 0, "kubernetes #96684");
 
-/// Whether a PUT of an object that does not exist creates it.
-///
-/// # Upstream
-/// `AllowCreateOnUpdate` of the strategies in `pkg/registry`, 1.20.2.
-fn creates_on_update(resource: &ApiResource, version: KubernetesVersion) -> bool {
-    match &*resource.group {
-        "" if &*resource.resource == "services" => version.has(SERVICES_ARE_PLAIN),
-        "" => matches!(&*resource.resource, "endpoints" | "events" | "limitranges"),
-        "coordination.k8s.io" => &*resource.resource == "leases",
-        "events.k8s.io" | "rbac.authorization.k8s.io" => !resource.custom,
-        _ => false,
-    }
-}
-
 /// The reason why a resourceVersion is invalid, in the words of Go's `strconv`.
 fn unreadable(version: &ResourceVersion) -> Option<String> {
     let text = version.as_str();
@@ -548,27 +533,6 @@ fn unreadable(version: &ResourceVersion) -> Option<String> {
 
 fn is_unset(version: &ResourceVersion) -> bool {
     matches!(version.as_str(), "" | "0")
-}
-
-/// Whether a PUT may omit the resourceVersion.
-///
-/// # Upstream
-/// `AllowUnconditionalUpdate` of the strategies, 1.20.2: true except for custom resources and a few others.
-fn allows_unconditional_update(resource: &str, custom: bool) -> bool {
-    const NEVER: [&str; 11] = [
-        "apiservices",
-        "csidrivers",
-        "csinodes",
-        "customresourcedefinitions",
-        "leases",
-        "mutatingwebhookconfigurations",
-        "poddisruptionbudgets",
-        "runtimeclasses",
-        "storageversions",
-        "validatingwebhookconfigurations",
-        "volumeattachments",
-    ];
-    !custom && !NEVER.contains(&resource)
 }
 
 /// Whether a write increments the generation: any change other than of metadata and, if it is a subresource,

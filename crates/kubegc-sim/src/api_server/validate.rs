@@ -12,12 +12,12 @@ use kubegc_core::{
     version::behavior::VALUES_ARE_JSON,
 };
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     StoredObject, formats,
-    status::{Cause, POINTER, quoted},
-    types::validate::behavior as once,
+    status::{Cause, quoted},
+    types::{facts::Facts, validate::go_syntax},
 };
 
 /// Messages about empty fields of owner references do not repeat the name of the field.
@@ -26,24 +26,7 @@ const FIELDS_ARE_NOT_REPEATED: Behavior = Behavior::since(34, 0, "kubernetes #13
 /// The message about two controllers has their kinds.
 const CONTROLLERS_HAVE_KINDS: Behavior = Behavior::since(26, 0, "kubernetes #112223");
 
-/// A kind's own validation of metadata, in addition to the generic one.
-///
-/// # Upstream
-/// `Validate` and `ValidateUpdate` of the strategies in `pkg/registry`, and their callees in
-/// `pkg/apis/*/validation`, 1.20.2.
-struct KindRules {
-    /// The format of names. `PathSegment` for kinds that rely on the generic validation.
-    names: Names,
-    /// The number of validations of a new object.
-    on_create: usize,
-    /// The number of validations of an update as a change.
-    changes: usize,
-    /// The number of validations of an update as a new object.
-    wholes: usize,
-    /// Whether finalizers must be qualified or known.
-    qualifies_finalizers: bool,
-}
-
+/// The format of the names of a kind. `PathSegment` for kinds that rely on the generic validation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Names {
     Subdomain,
@@ -55,118 +38,14 @@ enum Names {
     PathSegment,
 }
 
-impl KindRules {
-    fn of(resource: &ApiResource, version: KubernetesVersion) -> Self {
-        let usual = Self {
-            names: Names::Subdomain,
-            on_create: 1,
-            changes: 1,
-            wholes: 1,
-            qualifies_finalizers: true,
-        };
-        if resource.custom {
-            return Self {
-                wholes: 0,
-                qualifies_finalizers: false,
-                ..usual
-            };
-        }
-        match (&*resource.group, &*resource.resource) {
-            ("rbac.authorization.k8s.io", _) => Self {
-                names: Names::PathSegment,
-                wholes: if version.has(once::ROLES_ARE_VALIDATED_ONCE) {
-                    1
-                } else {
-                    2
-                },
-                ..usual
-            },
-            ("", "namespaces") => Self {
-                names: Names::Label,
-                ..usual
-            },
-            ("", "services") => Self {
-                names: match version.has(formats::SERVICES_MAY_BEGIN_WITH_DIGITS) {
-                    true => Names::Label,
-                    false => Names::Label1035,
-                },
-                wholes: usize::from(!version.has(once::OTHERS_ARE_VALIDATED_ONCE)),
-                ..usual
-            },
-            ("networking.k8s.io", "ipaddresses") => Self {
-                names: Names::Address,
-                ..usual
-            },
-            ("policy", "poddisruptionbudgets") => Self {
-                names: Names::PathSegment,
-                on_create: 0,
-                changes: 0,
-                wholes: 0,
-                qualifies_finalizers: false,
-            },
-            ("storage.k8s.io", "csidrivers") => Self {
-                on_create: if version.has(once::STORAGE_IS_VALIDATED_ONCE) {
-                    1
-                } else {
-                    2
-                },
-                wholes: 0,
-                ..usual
-            },
-            ("", "persistentvolumeclaims") => Self {
-                wholes: if version.has(once::STORAGE_IS_VALIDATED_ONCE) {
-                    1
-                } else {
-                    2
-                },
-                ..usual
-            },
-            ("apps", "daemonsets") if version.has(once::DAEMON_SETS_ARE_VALIDATED_ONCE) => {
-                Self { wholes: 0, ..usual }
-            }
-            ("apps", "deployments" | "replicasets" | "statefulsets")
-            | ("", "replicationcontrollers" | "resourcequotas")
-            | ("networking.k8s.io", "networkpolicies")
-                if version.has(once::OTHERS_ARE_VALIDATED_ONCE) =>
-            {
-                Self { wholes: 0, ..usual }
-            }
-            ("", "persistentvolumes") => Self {
-                changes: 0,
-                wholes: 2,
-                ..usual
-            },
-            ("events.k8s.io", "events")
-                if &*resource.version == "v1" && version.has(once::OTHERS_ARE_VALIDATED_ONCE) =>
-            {
-                Self { wholes: 0, ..usual }
-            }
-            ("", "events" | "limitranges")
-            | ("events.k8s.io", "events")
-            | ("discovery.k8s.io", "endpointslices") => Self { changes: 0, ..usual },
-            ("", "podtemplates")
-            | ("autoscaling", "horizontalpodautoscalers")
-            | ("batch", "cronjobs")
-            | ("coordination.k8s.io", "leases")
-            | ("node.k8s.io", "runtimeclasses")
-            | ("policy", "podsecuritypolicies")
-            | ("scheduling.k8s.io", "priorityclasses")
-            | ("storage.k8s.io", "csinodes") => Self { wholes: 0, ..usual },
-            ("admissionregistration.k8s.io", _) => Self {
-                changes: 0,
-                qualifies_finalizers: false,
-                ..usual
-            },
-            ("apiextensions.k8s.io", _) => Self {
-                wholes: 0,
-                qualifies_finalizers: false,
-                ..usual
-            },
-            ("apiregistration.k8s.io", _) => Self {
-                qualifies_finalizers: false,
-                ..usual
-            },
-            _ => usual,
+impl Names {
+    fn of(facts: Facts, version: KubernetesVersion) -> Self {
+        match facts.value("names", version) {
+            Some("label") => Self::Label,
+            Some("label1035") => Self::Label1035,
+            Some("path") => Self::PathSegment,
+            Some("address") => Self::Address,
+            _ => Self::Subdomain,
         }
     }
 }
@@ -177,10 +56,12 @@ pub(super) fn created(
     resource: &ApiResource,
     object: &StoredObject,
 ) -> Vec<Cause> {
-    let rules = KindRules::of(resource, version);
+    let facts = Facts::of(resource);
+    let times = facts.value("created", version);
+    let times = times.and_then(|times| times.parse().ok()).unwrap_or(1);
     let mut causes = Vec::new();
-    for _ in 0..rules.on_create {
-        name(version, rules.names, object, &mut causes);
+    for _ in 0..times {
+        name(version, Names::of(facts, version), object, &mut causes);
         if (&*resource.group, &*resource.resource) == ("", "replicationcontrollers")
             && version.has(formats::LENGTHS_ARE_BYTES)
         {
@@ -190,7 +71,7 @@ pub(super) fn created(
             }
         }
         whole(version, resource, object, &mut causes);
-        qualified_finalizers(&rules, &object.meta, &mut causes);
+        qualified_finalizers(version, resource, &object.meta, &mut causes);
     }
     causes
 }
@@ -225,14 +106,17 @@ pub(super) fn updated(
     if is_plainly_valid(new, old) {
         return causes;
     }
-    let rules = KindRules::of(resource, version);
+    let facts = Facts::of(resource);
     whole(version, resource, new, &mut causes);
-    for _ in 0..=rules.changes {
-        change(version, new, &old.meta, &mut causes);
-    }
-    for _ in 0..rules.wholes {
-        whole(version, resource, new, &mut causes);
-        qualified_finalizers(&rules, &new.meta, &mut causes);
+    change(version, new, &old.meta, &mut causes);
+    let usual = if resource.custom { "c" } else { "cw" };
+    for step in facts.value("updated", version).unwrap_or(usual).chars() {
+        if step == 'c' {
+            change(version, new, &old.meta, &mut causes);
+        } else {
+            whole(version, resource, new, &mut causes);
+            qualified_finalizers(version, resource, &new.meta, &mut causes);
+        }
     }
     causes
 }
@@ -377,11 +261,7 @@ fn owner_references(version: KubernetesVersion, references: &[OwnerReference], c
         }
         if group_version == Some(("", "v1")) && &*reference.kind == "Event" {
             let problem = "/v1, Kind=Event is disallowed from being an owner";
-            let shown = if version.has(VALUES_ARE_JSON) {
-                json_reference(reference)
-            } else {
-                go_reference(reference)
-            };
+            let shown = go_syntax::value(version, &json_reference(reference), "v1.OwnerReference");
             causes.push(Cause::invalid(FIELD, &shown, problem));
         }
         if reference.controller == Some(true) {
@@ -395,13 +275,8 @@ fn owner_references(version: KubernetesVersion, references: &[OwnerReference], c
                     "Only one reference can have Controller set to true. \
                      Found \"true\" in references for {first} and {name}"
                 );
-                let all =
-                    |shown: fn(&OwnerReference) -> String| references.iter().map(shown).collect::<Vec<_>>();
-                let shown = if version.has(VALUES_ARE_JSON) {
-                    format!("[{}]", all(json_reference).join(","))
-                } else {
-                    format!("[]v1.OwnerReference{{{}}}", all(go_reference).join(", "))
-                };
+                let all: Value = references.iter().map(json_reference).collect();
+                let shown = go_syntax::value(version, &all, "[]v1.OwnerReference");
                 causes.push(Cause::invalid(FIELD, &shown, &problem));
             } else {
                 controller = Some(name);
@@ -430,11 +305,8 @@ fn finalizers(version: KubernetesVersion, meta: &ObjectMeta, causes: &mut Vec<Ca
         );
     }
     if meta.has_finalizer(FINALIZER_ORPHAN) && meta.has_finalizer(FINALIZER_FOREGROUND) {
-        let shown = if version.has(VALUES_ARE_JSON) {
-            go_json(&meta.finalizers)
-        } else {
-            go_strings(meta.finalizers.iter().map(|finalizer| &**finalizer))
-        };
+        let all: Value = meta.finalizers.iter().map(|finalizer| &**finalizer).collect();
+        let shown = go_syntax::value(version, &all, "[]string");
         let problem = format!("finalizer {FINALIZER_ORPHAN} and {FINALIZER_FOREGROUND} cannot be both set");
         causes.push(Cause::invalid(FIELD, &shown, &problem));
     }
@@ -444,8 +316,13 @@ fn finalizers(version: KubernetesVersion, meta: &ObjectMeta, causes: &mut Vec<Ca
 ///
 /// # Upstream
 /// `validateKubeFinalizerName` in `pkg/apis/core/validation/validation.go`, 1.20.2.
-fn qualified_finalizers(rules: &KindRules, meta: &ObjectMeta, causes: &mut Vec<Cause>) {
-    if !rules.qualifies_finalizers {
+fn qualified_finalizers(
+    version: KubernetesVersion,
+    resource: &ApiResource,
+    meta: &ObjectMeta,
+    causes: &mut Vec<Cause>,
+) {
+    if resource.custom || Facts::of(resource).has("unqualified", version) {
         return;
     }
     for (index, finalizer) in meta.finalizers.iter().enumerate() {
@@ -554,45 +431,22 @@ fn go_strings<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
     format!("[]string{{{}}}", texts.join(", "))
 }
 
-/// A value as Go's encoder prints it.
-fn go_json(value: &impl serde::Serialize) -> String {
-    // Texts and flags can always be written.
-    let text = serde_json::to_string(value).unwrap_or_default();
-    text.replace('<', "\\u003c")
-        .replace('>', "\\u003e")
-        .replace('&', "\\u0026")
-}
-
-/// A reference as Go's encoder prints it.
-fn json_reference(reference: &OwnerReference) -> String {
-    let text = |key: &str, text: &str| format!("{}:{}", quoted(key), go_json(&text));
-    let mut fields = vec![
-        text("apiVersion", &reference.api_version),
-        text("kind", &reference.kind),
-        text("name", &reference.name),
-        text("uid", &reference.uid.text()),
-    ];
+fn json_reference(reference: &OwnerReference) -> Value {
+    let mut shown = json!({
+        "apiVersion": &*reference.api_version,
+        "kind": &*reference.kind,
+        "name": &*reference.name,
+        "uid": &*reference.uid.text(),
+    });
     for (key, flag) in [
         ("controller", reference.controller),
         ("blockOwnerDeletion", reference.block_owner_deletion),
     ] {
-        fields.extend(flag.map(|flag| format!("{}:{flag}", quoted(key))));
+        if let Some(flag) = flag {
+            shown[key] = flag.into();
+        }
     }
-    format!("{{{}}}", fields.join(","))
-}
-
-/// A reference as Go's `%#v` prints it; addresses are printed as `<ptr>`.
-fn go_reference(reference: &OwnerReference) -> String {
-    let flag = |flag: Option<bool>| flag.map_or("nil", |_| POINTER);
-    format!(
-        "v1.OwnerReference{{APIVersion:{}, Kind:{}, Name:{}, UID:{}, Controller:(*bool)({}), BlockOwnerDeletion:(*bool)({})}}",
-        quoted(&reference.api_version),
-        quoted(&reference.kind),
-        quoted(&reference.name),
-        quoted(&reference.uid.text()),
-        flag(reference.controller),
-        flag(reference.block_owner_deletion),
-    )
+    shown
 }
 
 /// A timestamp as Go prints a `time.Time` in UTC.

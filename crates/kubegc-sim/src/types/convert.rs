@@ -59,8 +59,8 @@ fn shape(resource: &ApiResource) -> Option<Shape> {
 /// Converts an object of this version, with defaults, to the stored shape.
 pub(crate) fn to_stored(resource: &ApiResource, object: &mut Object, version: KubernetesVersion) {
     match shape(resource) {
-        // Definitions are decoded elsewhere.
-        None | Some(Shape::DefinitionV1beta1) => {}
+        None => {}
+        Some(Shape::DefinitionV1beta1) => beta::to_v1(object),
         Some(Shape::EventsEvent) => rename(object, EVENT.map(|(stored, shown)| (shown, stored))),
         Some(Shape::HpaV1) => hpa::from_v1(object),
         Some(Shape::HpaV2beta1) => {

@@ -23,9 +23,6 @@ const ONLY_PODS_GET_HOST_PORTS: Behavior = Behavior::since(
     0,
     "the feature gate DefaultHostNetworkHostPortsInPodTemplates is off",
 );
-/// StatefulSets say what becomes of their claims.
-const CLAIMS_ARE_RETAINED: Behavior =
-    Behavior::since(27, 0, "the feature gate StatefulSetAutoDeletePVC is on");
 /// Jobs say when a pod is replaced.
 const REPLACEMENT_IS_SET: Behavior = Behavior::since(29, 0, "the feature gate JobPodReplacementPolicy is on");
 /// The defaults of Jobs include `manualSelector`.
@@ -244,16 +241,6 @@ fn dependent(object: &mut Object, name: &str, variant: &str, version: Kubernetes
                 host_ports(object);
             }
         }
-        "StatefulSetSpec" if version.has(CLAIMS_ARE_RETAINED) => {
-            set_nil(object, "persistentVolumeClaimRetentionPolicy", json!({}));
-            if let Some(policy) = object_mut(object, "persistentVolumeClaimRetentionPolicy") {
-                for key in ["whenDeleted", "whenScaled"] {
-                    if text(policy, key).is_empty() {
-                        policy.insert(key.to_owned(), "Retain".into());
-                    }
-                }
-            }
-        }
         "Volume" if object.keys().all(|key| key == "name") => {
             object.insert("emptyDir".to_owned(), json!({}));
         }
@@ -316,15 +303,26 @@ fn dependent(object: &mut Object, name: &str, variant: &str, version: Kubernetes
             }
         }
         "LimitRangeItem" if text(object, "type") == "Container" => limits(object),
-        "HorizontalPodAutoscalerSpec" => metrics(object, variant),
-        "CertificateSigningRequestSpec" if variant == "certificates.v1beta1" => {
-            set_nil(object, "usages", json!(["digital signature", "key encipherment"]));
-            set_nil(object, "signerName", "kubernetes.io/legacy-unknown");
+        "HorizontalPodAutoscalerBehavior" => scaling_policies(object),
+        "CustomResourceDefinition" => {
+            let versions = object
+                .get("spec")
+                .and_then(|spec| spec.get("versions")?.as_array());
+            let mut versions = versions.into_iter().flatten();
+            let stored = versions.find(|version| version.get("storage") == Some(&true.into()));
+            let stored = stored.and_then(|version| version.get("name")).cloned();
+            if let (Some(stored), Some(status)) = (stored, object_mut(object, "status")) {
+                set_empty(status, "storedVersions", json!([stored]));
+            }
         }
-        "CertificateSigningRequestCondition"
-            if variant == "certificates.v1beta1" && text(object, "status").is_empty() =>
-        {
-            object.insert("status".to_owned(), "True".into());
+        "CustomResourceDefinitionSpec" => {
+            if let Some(names) = object_mut(object, "names") {
+                let kind = text(names, "kind").to_owned();
+                if !kind.is_empty() {
+                    set_nil(names, "singular", kind.to_lowercase());
+                    set_nil(names, "listKind", kind + "List");
+                }
+            }
         }
         _ => {}
     }
@@ -472,36 +470,16 @@ fn limits(item: &mut Object) {
     }
 }
 
-/// The metric of a HorizontalPodAutoscaler that has none, and the missing parts of its behaviour.
-fn metrics(spec: &mut Object, variant: &str) {
-    const CPU_PERCENT: i32 = 80;
-    let resource = match variant {
-        "autoscaling.v1" => return,
-        "autoscaling.v2beta1" => json!({"name": "cpu", "targetAverageUtilization": CPU_PERCENT}),
-        _ => json!({"name": "cpu", "target": {"type": "Utilization", "averageUtilization": CPU_PERCENT}}),
-    };
-    set_empty(
-        spec,
-        "metrics",
-        json!([{"type": "Resource", "resource": resource}]),
-    );
-    let Some(behavior) = object_mut(spec, "behavior") else {
-        return;
-    };
+/// The missing parts of the behaviour of a HorizontalPodAutoscaler.
+fn scaling_policies(behavior: &mut Object) {
     let percent = json!({"type": "Percent", "value": 100, "periodSeconds": 15});
     let pods = json!({"type": "Pods", "value": 4, "periodSeconds": 15});
-    for (direction, policies) in [
-        ("scaleUp", json!([pods, percent])),
-        ("scaleDown", json!([percent])),
-    ] {
-        set_nil(behavior, direction, json!({}));
-        if let Some(rules) = object_mut(behavior, direction) {
-            if direction == "scaleUp" {
-                set_nil(rules, "stabilizationWindowSeconds", 0);
-            }
-            set_nil(rules, "selectPolicy", "Max");
-            set_nil(rules, "policies", policies);
-        }
+    if let Some(rules) = object_mut(behavior, "scaleUp") {
+        set_nil(rules, "stabilizationWindowSeconds", 0);
+        set_nil(rules, "policies", json!([pods, percent]));
+    }
+    if let Some(rules) = object_mut(behavior, "scaleDown") {
+        set_nil(rules, "policies", json!([percent]));
     }
 }
 

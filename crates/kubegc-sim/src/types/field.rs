@@ -97,6 +97,14 @@ impl<'v> At<'v> {
         }
     }
 
+    /// A value whose path is not its place in the object.
+    pub(crate) fn at(value: Option<&'v Value>, path: &str) -> Self {
+        Self {
+            value: value.unwrap_or(&NULL),
+            path: Path::default().with(Step::Field(path.into())),
+        }
+    }
+
     pub(crate) fn get(&self, name: &str) -> Self {
         Self {
             value: self.value.get(name).unwrap_or(&NULL),
@@ -106,9 +114,14 @@ impl<'v> At<'v> {
 
     /// The same value under another path: for fields that upstream names differently.
     pub(crate) fn named(&self, name: &str) -> Self {
+        self.under(self, name)
+    }
+
+    /// The same value as a field of another one: for fields that upstream keeps elsewhere.
+    pub(crate) fn under(&self, other: &Self, name: &str) -> Self {
         Self {
             value: self.value,
-            path: self.path.with(Step::Field(name.into())),
+            path: other.path.with(Step::Field(name.into())),
         }
     }
 
@@ -224,16 +237,8 @@ impl<'v> At<'v> {
     }
 
     pub(crate) fn unsupported_as(&self, c: &mut Check, shown: &str, supported: &[&str]) {
-        let supported: Vec<String> = supported.iter().map(|value| quoted(value)).collect();
-        let list = match supported.is_empty() {
-            true => String::new(),
-            false => format!(": supported values: {}", supported.join(", ")),
-        };
-        c.causes.push(Cause {
-            reason: "FieldValueNotSupported",
-            field: self.path.to_string(),
-            message: format!("Unsupported value: {shown}{list}"),
-        });
+        c.causes
+            .push(Cause::not_supported(self.path.to_string(), shown, supported));
     }
 
     pub(crate) fn duplicate(&self, c: &mut Check) {
@@ -247,11 +252,7 @@ impl<'v> At<'v> {
     }
 
     pub(crate) fn duplicate_as(&self, c: &mut Check, shown: &str) {
-        c.causes.push(Cause {
-            reason: "FieldValueDuplicate",
-            field: self.path.to_string(),
-            message: format!("Duplicate value: {shown}"),
-        });
+        c.causes.push(Cause::duplicate(self.path.to_string(), shown));
     }
 
     pub(crate) fn not_found(&self, c: &mut Check) {

@@ -6,7 +6,11 @@
 
 use serde_json::{Map, Value, json};
 
-use super::defaults::object_mut;
+use super::{
+    defaults::object_mut,
+    schema::StructId,
+    validate::go_syntax::{go_name, ordered},
+};
 
 type Object = Map<String, Value>;
 
@@ -46,7 +50,7 @@ fn from_v1_fields(object: &mut Object, annotations: &mut Object) {
         }
         spec.insert("metrics".to_owned(), metrics.into());
         if let Some(behavior) = decode(annotations, BEHAVIOR) {
-            spec.insert("behavior".to_owned(), with_json_names(behavior));
+            spec.insert("behavior".to_owned(), renamed(behavior, json_name));
         }
     }
     if let Some(status) = object_mut(object, "status") {
@@ -116,11 +120,11 @@ pub(super) fn to_v1(object: &mut Object) {
             let mut others: Vec<Value> = others.collect();
             if !others.is_empty() {
                 others.iter_mut().for_each(metric_to_v2beta1);
-                found.push((METRICS, ordered(&others.into())));
+                found.push((METRICS, list_of(&others.into(), "MetricSpec.autoscaling.v2beta1")));
             }
         }
         if let Some(behavior) = spec.remove("behavior") {
-            found.push((BEHAVIOR, ordered(&with_go_names(behavior))));
+            found.push((BEHAVIOR, internal_behavior(behavior)));
         }
     }
     if let Some(status) = object_mut(object, "status") {
@@ -135,13 +139,19 @@ pub(super) fn to_v1(object: &mut Object) {
                 status.insert("currentCPUUtilizationPercentage".to_owned(), percent.clone());
             }
             metrics.iter_mut().for_each(metric_to_v2beta1);
-            found.push((CURRENT_METRICS, ordered(&metrics.into())));
+            found.push((
+                CURRENT_METRICS,
+                list_of(&metrics.into(), "MetricStatus.autoscaling.v2beta1"),
+            ));
         }
         if let Some(conditions) = status
             .remove("conditions")
             .filter(|conditions| !conditions.is_null())
         {
-            found.push((CONDITIONS, ordered(&conditions)));
+            found.push((
+                CONDITIONS,
+                list_of(&conditions, "HorizontalPodAutoscalerCondition"),
+            ));
         }
     }
     annotate(object, found);
@@ -163,7 +173,7 @@ pub(super) fn from_v2beta1(object: &mut Object) {
         && let Ok(behavior) = serde_json::from_str(&behavior)
         && let Some(spec) = object_mut(object, "spec")
     {
-        spec.insert("behavior".to_owned(), with_json_names(behavior));
+        spec.insert("behavior".to_owned(), renamed(behavior, json_name));
     }
     for key in [METRICS, CURRENT_METRICS, CONDITIONS] {
         annotations.remove(key);
@@ -182,7 +192,7 @@ pub(super) fn to_v2beta1(object: &mut Object) {
             metrics.iter_mut().for_each(metric_to_v2beta1);
         }
         if let Some(behavior) = part.remove("behavior") {
-            found.push((BEHAVIOR, ordered(&with_go_names(behavior))));
+            found.push((BEHAVIOR, internal_behavior(behavior)));
         }
     }
     annotate(object, found);
@@ -365,118 +375,39 @@ fn metric_to_v2beta1(metric: &mut Value) {
     }
 }
 
-/// The fields of a behaviour in the annotation, and in JSON.
-const BEHAVIOR_NAMES: [(&str, &str); 9] = [
-    ("ScaleUp", "scaleUp"),
-    ("ScaleDown", "scaleDown"),
-    ("StabilizationWindowSeconds", "stabilizationWindowSeconds"),
-    ("SelectPolicy", "selectPolicy"),
-    ("Policies", "policies"),
-    ("Type", "type"),
-    ("Value", "value"),
-    ("PeriodSeconds", "periodSeconds"),
-    ("Tolerance", "tolerance"),
-];
-
-fn with_json_names(value: Value) -> Value {
-    renamed(value, &|key| {
-        let found = BEHAVIOR_NAMES.iter().find(|(go, _)| *go == key);
-        found.map(|(_, json)| *json)
-    })
-}
-
-/// Pointers that are nil are written as null.
-fn with_go_names(behavior: Value) -> Value {
-    let mut named = renamed(behavior, &|key| {
-        let found = BEHAVIOR_NAMES.iter().find(|(_, json)| *json == key);
-        found.map(|(go, _)| *go)
-    });
-    for direction in ["ScaleUp", "ScaleDown"] {
-        if let Some(rules) = named.get_mut(direction).and_then(Value::as_object_mut) {
-            rules.entry("StabilizationWindowSeconds").or_insert(Value::Null);
-        }
-    }
-    named
-}
-
-/// A behaviour with other names. Depth is bounded by the type.
-fn renamed(value: Value, name: &dyn Fn(&str) -> Option<&'static str>) -> Value {
+/// A behaviour whose fields have other names. Depth is bounded by the parser that read the annotation.
+fn renamed(value: Value, name: fn(&str) -> String) -> Value {
     match value {
         Value::Object(fields) => fields
             .into_iter()
-            .map(|(key, value)| (name(&key).map_or(key, str::to_owned), renamed(value, name)))
+            .map(|(key, value)| (name(&key), renamed(value, name)))
             .collect(),
         Value::Array(items) => items.into_iter().map(|item| renamed(item, name)).collect(),
         other => other,
     }
 }
 
-/// JSON with the keys in the order of the Go structs.
-fn ordered(value: &Value) -> String {
-    const ORDER: [&str; 43] = [
-        "ScaleUp",
-        "ScaleDown",
-        "StabilizationWindowSeconds",
-        "SelectPolicy",
-        "Policies",
-        "Type",
-        "Value",
-        "PeriodSeconds",
-        "Tolerance",
-        "type",
-        "status",
-        "lastTransitionTime",
-        "reason",
-        "message",
-        "object",
-        "pods",
-        "resource",
-        "containerResource",
-        "external",
-        "target",
-        "kind",
-        "name",
-        "apiVersion",
-        "metricName",
-        "metricSelector",
-        "targetAverageUtilization",
-        "targetValue",
-        "targetAverageValue",
-        "currentAverageUtilization",
-        "currentValue",
-        "currentAverageValue",
-        "selector",
-        "averageValue",
-        "container",
-        "matchLabels",
-        "matchExpressions",
-        "key",
-        "operator",
-        "values",
-        "value",
-        "averageUtilization",
-        "metric",
-        "describedObject",
-    ];
-    match value {
-        Value::Object(fields) => {
-            let place = |key: &str| {
-                ORDER
-                    .iter()
-                    .position(|known| *known == key)
-                    .unwrap_or(ORDER.len())
-            };
-            let mut fields: Vec<_> = fields.iter().collect();
-            fields.sort_by_key(|(key, _)| place(key));
-            let fields = fields
-                .into_iter()
-                .map(|(key, value)| format!("{}:{}", Value::from(key.as_str()), ordered(value)));
-            format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
-        }
-        Value::Array(items) => {
-            let items: Vec<String> = items.iter().map(ordered).collect();
-            format!("[{}]", items.join(","))
-        }
-        other => other.to_string(),
+/// The name in JSON of a field of a behaviour.
+fn json_name(go: &str) -> String {
+    let mut name = go.to_owned();
+    if let Some(first) = name.get_mut(..1) {
+        first.make_ascii_lowercase();
     }
+    name
+}
+
+/// A behaviour in its internal form: a pointer that is nil is written as null.
+fn internal_behavior(mut behavior: Value) -> String {
+    for direction in ["scaleUp", "scaleDown"] {
+        if let Some(rules) = behavior.get_mut(direction).and_then(Value::as_object_mut) {
+            rules.entry("stabilizationWindowSeconds").or_insert(Value::Null);
+        }
+    }
+    let of = StructId::named("HorizontalPodAutoscalerBehavior");
+    ordered(&behavior, of, go_name)
+}
+
+/// An annotation with a list of these structs.
+fn list_of(items: &Value, name: &str) -> String {
+    ordered(items, StructId::named(name), str::to_owned)
 }

@@ -4,15 +4,18 @@
 //! An object is decoded by its version, gets that version's defaults and is converted to the one stored
 //! shape. Strategies prepare and validate it in that shape. Responses show it in the requested version.
 //!
-//! - [`schema`]: the structs, from a table; [`value`]: decoding.
-//! - [`defaults`], [`convert`].
+//! - [`schema`]: the structs, from a table; [`node`]: positions in objects of built-in kinds and of custom
+//!   resources, with what is known there; [`facts`]: facts about resources, from a table.
+//! - [`value`]: decoding; [`defaults`], [`convert`].
 
 pub(crate) mod admission;
 pub(crate) mod convert;
 mod defaults;
-mod field;
+pub(crate) mod facts;
+pub(crate) mod field;
 mod hpa;
 mod limits;
+pub(crate) mod node;
 pub(crate) mod pod;
 pub(crate) mod prepare;
 mod qos;
@@ -48,17 +51,21 @@ pub(crate) fn decode(
     };
     let named = |error: Mismatch| error.text(&resource.kind);
     let metadata = sent.remove("metadata").unwrap_or_default();
-    let metadata_type = StructId::named("ObjectMeta").map(schema::Type::Struct);
-    let metadata = match metadata_type {
-        Some(ty) => value::normalized(metadata, &ty, &Form::normal(version)).map_err(named)?,
-        None => metadata,
-    };
+    let metadata = value::metadata(metadata, version).map_err(named)?;
     let form = Form::decoded(version);
     let mut object = value::fields(sent, id, &form).map_err(named)?;
     object.insert("metadata".to_owned(), metadata);
     defaults::fill(&mut object, id, version);
     convert::to_stored(resource, &mut object, version);
     Ok((Value::Object(object), form.differs()))
+}
+
+/// Decodes the metadata of a custom resource.
+///
+/// # Errors
+/// The decoder's message for a value of the wrong type.
+pub(crate) fn decoded_metadata(sent: Value, version: KubernetesVersion) -> Result<Value, String> {
+    value::metadata(sent, version).map_err(|error| error.text("ObjectMeta"))
 }
 
 /// Whether the objects of a built-in kind have a type here. With [`Settings::types`](crate::Settings::types)

@@ -4,12 +4,13 @@
 //! # Upstream
 //! `PrepareForCreate` and `PrepareForUpdate` in `pkg/registry/*/*/strategy.go`, 1.20.2.
 
-use kubegc_core::{Behavior, KubernetesVersion, Timestamp};
+use kubegc_core::{ApiResource, Behavior, KubernetesVersion, Timestamp};
 use serde_json::{Map, Value, json};
 
 use super::{
     annotations,
     defaults::{is_nil, text},
+    facts::Facts,
     qos,
 };
 use crate::StoredObject;
@@ -24,83 +25,28 @@ const ANY_SOURCE_IS_KEPT: Behavior = Behavior::since(24, 0, "the feature gate An
 /// The status of a volume has the time of its last change of phase.
 const VOLUMES_SHOW_PHASE_TIMES: Behavior = Behavior::since(29, 0, "PersistentVolumeLastPhaseTransitionTime");
 
-/// The resources whose objects begin with generation 1, with the first minor version that does so.
-const COUNTED: [(&str, u16); 25] = [
-    ("CronJob", 21),
-    ("DaemonSet", 0),
-    ("Deployment", 0),
-    ("DeviceClass", 0),
-    ("EndpointSlice", 0),
-    ("FlowSchema", 0),
-    ("Ingress", 0),
-    ("IngressClass", 0),
-    ("Job", 22),
-    ("MutatingAdmissionPolicy", 0),
-    ("MutatingAdmissionPolicyBinding", 0),
-    ("MutatingWebhookConfiguration", 0),
-    ("NetworkPolicy", 0),
-    ("Pod", 33),
-    ("PodDisruptionBudget", 0),
-    ("PodTemplate", 22),
-    ("PriorityClass", 0),
-    ("PriorityLevelConfiguration", 0),
-    ("ReplicaSet", 0),
-    ("ReplicationController", 0),
-    ("ResourceSlice", 0),
-    ("StatefulSet", 0),
-    ("ValidatingWebhookConfiguration", 0),
-    ("ValidatingAdmissionPolicy", 0),
-    ("ValidatingAdmissionPolicyBinding", 0),
-];
-
-/// The kinds whose status clients cannot set when they create an object.
-const WITHOUT_STATUS: [&str; 22] = [
-    "APIService",
-    "CertificateSigningRequest",
-    "CronJob",
-    "DaemonSet",
-    "Deployment",
-    "FlowSchema",
-    "HorizontalPodAutoscaler",
-    "Ingress",
-    "Job",
-    "PersistentVolume",
-    "PersistentVolumeClaim",
-    "PodDisruptionBudget",
-    "PriorityLevelConfiguration",
-    "ReplicaSet",
-    "ReplicationController",
-    "ResourceClaim",
-    "ResourceQuota",
-    "Service",
-    "ServiceCIDR",
-    "StatefulSet",
-    "ValidatingAdmissionPolicy",
-    "VolumeAttachment",
-];
-
 /// The manager of a new object does not own fields that the server drops.
 const DROPPED_FIELDS_ARE_NOT_OWNED: Behavior = Behavior::since(22, 0, "kubernetes #99661");
 
 /// Whether the manager of a new object owns no status.
-pub(crate) fn owns_no_status(kind: &str, version: KubernetesVersion) -> bool {
-    version.has(DROPPED_FIELDS_ARE_NOT_OWNED) && WITHOUT_STATUS.contains(&kind)
+pub(crate) fn owns_no_status(resource: &ApiResource, version: KubernetesVersion) -> bool {
+    version.has(DROPPED_FIELDS_ARE_NOT_OWNED) && Facts::of(resource).has("reset", version)
 }
 
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
-fn is_counted(kind: &str, version: KubernetesVersion) -> bool {
-    COUNTED
-        .iter()
-        .any(|(counted, since)| *counted == kind && version.minor() >= *since)
-}
-
 /// Prepares an object that is to be created. Its uid is set already.
-pub(crate) fn create(object: &mut StoredObject, kind: &str, version: KubernetesVersion, now: Timestamp) {
-    if is_counted(kind, version) {
+pub(crate) fn create(
+    object: &mut StoredObject,
+    resource: &ApiResource,
+    version: KubernetesVersion,
+    now: Timestamp,
+) {
+    let (kind, facts) = (&*resource.kind, Facts::of(resource));
+    if facts.has("generation", version) {
         object.meta.generation = 1;
     }
-    if WITHOUT_STATUS.contains(&kind) {
+    if facts.has("reset", version) {
         object.body_mut().remove("status");
     }
     drop_system_metadata(object, version);
@@ -208,16 +154,16 @@ pub(crate) fn without_topology(new: &mut StoredObject, old: Option<&StoredObject
 }
 
 /// Sets the generation of an object in its normal form that is to replace `old`.
-pub(crate) fn count(new: &mut StoredObject, old: &StoredObject, kind: &str, version: KubernetesVersion) {
+pub(crate) fn count(
+    new: &mut StoredObject,
+    old: &StoredObject,
+    resource: &ApiResource,
+    version: KubernetesVersion,
+) {
+    let facts = Facts::of(resource);
     let differs = |key: &str| new.at(&[key]) != old.at(&[key]);
-    let changed = match kind {
-        "Deployment" => differs("spec") || annotations(new) != annotations(old),
-        "EndpointSlice" => {
-            ["addressType", "endpoints", "ports"].into_iter().any(differs)
-                || version.has(SLICES_COUNT_LABELS) && new.meta.labels != old.meta.labels
-        }
-        "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration" => differs("webhooks"),
-        "PodTemplate" => differs("template"),
+    let fields = facts.value("counts", version).unwrap_or("spec");
+    let changed = match &*resource.kind {
         "CSIDriver" => [
             "tokenRequests",
             "requiresRepublish",
@@ -226,10 +172,11 @@ pub(crate) fn count(new: &mut StoredObject, old: &StoredObject, kind: &str, vers
         ]
         .into_iter()
         .any(|key| new.at(&["spec", key]) != old.at(&["spec", key])),
-        "PriorityClass" => false,
-        _ => differs("spec"),
+        "Deployment" if annotations(new) != annotations(old) => true,
+        "EndpointSlice" if version.has(SLICES_COUNT_LABELS) && new.meta.labels != old.meta.labels => true,
+        _ => fields.split('|').any(differs),
     };
-    let counts = is_counted(kind, version) || kind == "CSIDriver" && version.minor() >= 21;
+    let counts = facts.has("generation", version) || &*resource.kind == "CSIDriver" && version.minor() >= 21;
     new.meta.generation = old.meta.generation + i64::from(counts && changed);
 }
 

@@ -46,6 +46,8 @@ pub(crate) struct Struct {
 pub(crate) struct Field {
     /// Its name in JSON.
     pub(crate) name: &'static str,
+    /// Its position in the struct.
+    pub(crate) position: usize,
     pub(crate) ty: Type,
     /// Whether it is omitted when empty.
     pub(crate) omit_empty: bool,
@@ -59,7 +61,7 @@ pub(crate) struct Field {
     /// The patch strategy of the list in strategic merge patches.
     pub(crate) patch: PatchStrategy,
     /// The list type in server-side apply.
-    pub(crate) list: ListKind,
+    pub(crate) list: ListKind<'static>,
     /// Whether the value is atomic in server-side apply.
     pub(crate) is_atomic: bool,
     /// The server's default for an empty field.
@@ -74,12 +76,15 @@ pub(crate) enum PatchStrategy {
     Merge(&'static str),
 }
 
-/// The list type in server-side apply.
+/// The list type in server-side apply: the identity of the items.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum ListKind {
+pub(crate) enum ListKind<'a> {
+    /// Items have no identity: the list is atomic.
     Atomic,
+    /// The value of the item.
     Set,
-    Map(Vec<&'static str>),
+    /// The values of these keys.
+    Map(Vec<&'a str>),
 }
 
 /// The type of a value.
@@ -102,6 +107,8 @@ pub(crate) enum Type {
     Pointer(Box<Self>),
     List(Box<Self>),
     Map(Box<Self>),
+    /// The first type for an object or null, the second one for any other value.
+    Either(Box<Self>, Box<Self>),
 }
 
 impl Schema {
@@ -180,7 +187,9 @@ impl StructId {
     pub(crate) fn fields(self) -> &'static [Field] {
         let entry = self.entry();
         let parsed = entry.parsed.get_or_init(|| {
-            let mut fields: Vec<Field> = entry.fields.split(' ').filter_map(parse_field).collect();
+            let words = entry.fields.split(' ').enumerate();
+            let fields = words.filter_map(|(position, text)| parse_field(position, text));
+            let mut fields: Vec<Field> = fields.collect();
             fields.sort_by_key(|field| field.name);
             Struct { fields }
         });
@@ -212,10 +221,10 @@ impl Field {
 }
 
 impl Type {
-    /// The type behind pointers.
+    /// The type behind pointers, and the type of objects where other values are possible.
     pub(crate) fn target(&self) -> &Self {
         match self {
-            Self::Pointer(target) => target,
+            Self::Pointer(target) | Self::Either(target, _) => target.target(),
             other => other,
         }
     }
@@ -230,65 +239,12 @@ impl Type {
     }
 }
 
-/// A position in an object, as far as the table knows its type.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Place {
-    /// The object itself.
-    Kind(StructId),
-    /// A value of this type.
-    Value(&'static Type),
-    /// A value that the table does not know.
-    Unknown,
-}
-
-impl Place {
-    /// An object of a kind. Metadata is known for all.
-    pub(crate) fn of(resource: &ApiResource) -> Self {
-        StructId::of(resource).map_or_else(Self::any_kind, Self::Kind)
-    }
-
-    /// An object whose metadata only is known.
-    pub(crate) fn any_kind() -> Self {
-        StructId::named("UnknownKind").map_or(Self::Unknown, Self::Kind)
-    }
-
-    /// The field of this name, if a struct is at this position.
-    pub(crate) fn field(self, name: &str) -> Option<&'static Field> {
-        match self {
-            Self::Kind(_) if name == "metadata" => StructId::named("Metadata")?.field(name),
-            Self::Kind(id) => id.field(name),
-            Self::Value(ty) => match ty.target() {
-                Type::Struct(id) => id.field(name),
-                _ => None,
-            },
-            Self::Unknown => None,
-        }
-    }
-
-    /// The value of a field, or of an entry of a map.
-    pub(crate) fn child(self, name: &str) -> Self {
-        match self {
-            Self::Value(Type::Map(of)) => Self::Value(of),
-            _ => self
-                .field(name)
-                .map_or(Self::Unknown, |field| Self::Value(&field.ty)),
-        }
-    }
-
-    /// The items of the list at this position.
-    pub(crate) fn item(self) -> Self {
-        match self {
-            Self::Value(Type::List(item)) => Self::Value(item),
-            _ => Self::Unknown,
-        }
-    }
-}
-
-fn parse_field(text: &'static str) -> Option<Field> {
+fn parse_field(position: usize, text: &'static str) -> Option<Field> {
     let (name, rest) = text.split_once(':')?;
     let (ty, mut rest) = parse_type(rest)?;
     let mut field = Field {
         name,
+        position,
         ty,
         omit_empty: true,
         since: 0,
@@ -343,6 +299,17 @@ fn parse_field(text: &'static str) -> Option<Field> {
 
 /// Reads a type; returns it and the rest of the text.
 fn parse_type(text: &'static str) -> Option<(Type, &'static str)> {
+    let (ty, rest) = parse_single_type(text)?;
+    match rest.strip_prefix('|') {
+        Some(other) => {
+            let (other, rest) = parse_type(other)?;
+            Some((Type::Either(Box::new(ty), Box::new(other)), rest))
+        }
+        None => Some((ty, rest)),
+    }
+}
+
+fn parse_single_type(text: &'static str) -> Option<(Type, &'static str)> {
     let first = text.chars().next()?;
     let rest = &text[first.len_utf8()..];
     let closed = |rest: &'static str, end: char| {

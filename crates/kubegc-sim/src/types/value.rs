@@ -112,6 +112,17 @@ pub(crate) fn fields(
     Ok(normal)
 }
 
+/// Metadata in its normal form.
+///
+/// # Errors
+/// The first value of the wrong type.
+pub(crate) fn metadata(sent: Value, version: KubernetesVersion) -> Result<Value, Mismatch> {
+    match StructId::named("ObjectMeta") {
+        Some(id) => normalized(sent, &Type::Struct(id), &Form::normal(version)),
+        None => Ok(sent),
+    }
+}
+
 /// Whether a normal value is omitted from a field that omits empty values.
 fn is_empty(value: &Value, ty: &Type) -> bool {
     match ty {
@@ -132,6 +143,10 @@ pub(crate) fn normalized(value: Value, ty: &Type, form: &Form) -> Result<Value, 
     };
     Ok(match (ty, value) {
         (Type::Any, value) => value,
+        (Type::Either(object, _), value @ (Value::Object(_) | Value::Null)) => {
+            normalized(value, object, form)?
+        }
+        (Type::Either(_, other), value) => normalized(value, other, form)?,
         (Type::Pointer(target), value) => match value {
             Value::Null => Value::Null,
             value => normalized(value, target, form)?,

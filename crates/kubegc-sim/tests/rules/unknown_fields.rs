@@ -88,3 +88,45 @@ fn fields_of_custom_resources_are_those_of_their_schemas() {
         ["spec.list[1].b", "spec.map.x.b", "spec.template.spec.a", "status"]
     );
 }
+
+#[test]
+fn definitions_have_the_fields_of_their_version() {
+    let version: KubernetesVersion = "1.21".parse().unwrap();
+    let settings = Settings {
+        types: true,
+        ..Settings::default()
+    };
+    let server = ApiServer::new(version, Catalog::builtin(version)).with_settings(settings);
+    let schema = json!({"type": "object", "properties": {
+        "spec": {"type": "object", "additionalProperties": {"tpye": "string"}},
+        "open": {"type": "object", "additionalProperties": true, "propertys": {}},
+    }});
+    let stable = json!({"spec": {
+        "group": "x.dev", "scop": "Namespaced", "names": {"kind": "Widget", "plural": "widgets"},
+        "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}],
+    }});
+    let of = |version: &str| {
+        server
+            .resolve("apiextensions.k8s.io", version, "customresourcedefinitions")
+            .unwrap()
+    };
+    let schema = "spec.versions[0].schema.openAPIV3Schema.properties";
+    assert_eq!(
+        server.unknown_fields(of("v1"), &stable, false),
+        [
+            "spec.scop".to_owned(),
+            format!("{schema}.open.propertys"),
+            format!("{schema}.spec.additionalProperties.tpye"),
+        ]
+    );
+    let beta = json!({"spec": {"version": "v1", "validation": {"openAPIV3Schema": {}}, "subresource": {}}});
+    assert_eq!(
+        server.unknown_fields(of("v1beta1"), &beta, false),
+        ["spec.subresource"]
+    );
+    // The stable version has no fields for all versions.
+    assert_eq!(
+        server.unknown_fields(of("v1"), &beta, false),
+        ["spec.subresource", "spec.validation", "spec.version"]
+    );
+}

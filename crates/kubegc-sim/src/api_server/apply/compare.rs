@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::{
+    dialect::Dialect,
     field_set::{Element, FieldSet, shown},
-    list_types::{Dialect, ListType, Types},
 };
+use crate::types::{node::Node, schema::ListKind};
 
 /// A value, as far as the walk descends into it.
 enum Form<'v> {
@@ -16,10 +17,10 @@ enum Form<'v> {
     Items(&'v [Value]),
 }
 
-fn form<'v>(value: &'v Value, types: Types<'_>, dialect: Dialect) -> Form<'v> {
+fn form<'v>(value: &'v Value, types: Node<'_>, dialect: Dialect) -> Form<'v> {
     match value {
         Value::Object(fields) if !types.is_atomic_map(dialect) => Form::Fields(fields),
-        Value::Array(items) if types.list() != ListType::Atomic => Form::Items(items),
+        Value::Array(items) if types.list_in(dialect) != ListKind::Atomic => Form::Items(items),
         Value::Null if types.is_granular(dialect) => Form::Items(&[]),
         _ => Form::Piece,
     }
@@ -32,14 +33,14 @@ fn form<'v>(value: &'v Value, types: Types<'_>, dialect: Dialect) -> Form<'v> {
 ///
 /// # Upstream
 /// `toFieldSetWalker` in `structured-merge-diff/v4/typed/tofieldset.go`, v4.0.2 and v4.4.
-pub(super) fn set_of(value: &Value, types: Types<'_>, dialect: Dialect) -> Result<FieldSet, String> {
+pub(super) fn set_of(value: &Value, types: Node<'_>, dialect: Dialect) -> Result<FieldSet, String> {
     below(value, types, dialect, &mut Vec::new()).map(Option::unwrap_or_default)
 }
 
 /// The fields below a position; `None` where the value is atomic.
 fn below(
     value: &Value,
-    types: Types<'_>,
+    types: Node<'_>,
     dialect: Dialect,
     path: &mut Vec<Element>,
 ) -> Result<Option<FieldSet>, String> {
@@ -91,7 +92,7 @@ pub(super) struct Comparison {
 ///
 /// # Upstream
 /// `TypedValue.Compare` in `structured-merge-diff/v4/typed/typed.go`, v4.0.2 and v4.4.
-pub(super) fn compare<'v>(old: &'v Value, new: &'v Value, types: Types<'v>, dialect: Dialect) -> Comparison {
+pub(super) fn compare<'v>(old: &'v Value, new: &'v Value, types: Node<'v>, dialect: Dialect) -> Comparison {
     let mut comparison = Comparison::default();
     let walk = Walk { dialect };
     walk.below(&mut comparison, &mut Vec::new(), Some(old), Some(new), types);
@@ -124,7 +125,7 @@ impl Walk {
         path: &mut Vec<Element>,
         old: Option<&'v Value>,
         new: Option<&'v Value>,
-        types: Types<'v>,
+        types: Node<'v>,
     ) {
         if old.is_some() && old == new {
             return;
@@ -133,8 +134,9 @@ impl Walk {
         let (old, new) = (old.filter(counts), new.filter(counts));
         let is_map =
             |value: Option<&Value>| value.is_some_and(Value::is_object) && !types.is_atomic_map(self.dialect);
-        let is_list =
-            |value: Option<&Value>| value.is_some_and(Value::is_array) && types.list() != ListType::Atomic;
+        let is_list = |value: Option<&Value>| {
+            value.is_some_and(Value::is_array) && types.list_in(self.dialect) != ListKind::Atomic
+        };
         let is_other =
             |value: Option<&Value>, fits: bool| value.is_some_and(|value| !value.is_null()) && !fits;
         match (is_map(old) || is_map(new), is_list(old) || is_list(new)) {
@@ -195,7 +197,7 @@ impl Walk {
         path: &mut Vec<Element>,
         old: &BTreeMap<Element, Vec<&'v Value>>,
         new: &BTreeMap<Element, Vec<&'v Value>>,
-        types: Types<'v>,
+        types: Node<'v>,
     ) {
         let mut elements: Vec<&Element> = old.keys().chain(new.keys()).collect();
         elements.sort_unstable();
@@ -228,7 +230,7 @@ impl Walk {
     fn by_element<'v>(
         &self,
         items: &'v [Value],
-        types: Types<'_>,
+        types: Node<'_>,
     ) -> Option<BTreeMap<Element, Vec<&'v Value>>> {
         let elements = types.elements(items, self.dialect).ok()?;
         let mut map: BTreeMap<Element, Vec<&Value>> = BTreeMap::new();

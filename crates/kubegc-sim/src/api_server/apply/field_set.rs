@@ -7,8 +7,8 @@ use std::{
 
 use serde_json::{Map, Value};
 
-use super::list_types::{Dialect, Ownership, Types};
-use crate::status::quoted;
+use super::dialect::{Dialect, Ownership};
+use crate::{status::quoted, types::node::Node};
 
 /// One step of a path into an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -173,7 +173,7 @@ impl FieldSet {
         &'s self,
         path: &mut Vec<&'s Element>,
         parts: &dyn Fn() -> &'p Self,
-        types: Types<'s>,
+        types: Node<'s>,
         dialect: Dialect,
     ) -> Option<Self> {
         let mut changed: Option<Self> = None;

@@ -7,9 +7,10 @@ use serde_json::{Map, Value, json};
 use super::{
     compare::{Comparison, set_of},
     conflict::Conflict,
+    dialect::Dialect,
     field_set::{Element, FieldSet},
-    list_types::{Dialect, Types},
 };
+use crate::types::node::Node;
 
 /// The operation by which a manager got its fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -134,7 +135,7 @@ impl Managers {
     ///
     /// # Upstream
     /// [`ReconcileFieldSetWithSchema`](https://github.com/kubernetes-sigs/structured-merge-diff/blob/v4.0.2/typed/reconcile_schema.go).
-    pub(super) fn follow_schema(&mut self, live: &Value, types: Types<'_>, dialect: Dialect) {
+    pub(super) fn follow_schema(&mut self, live: &Value, types: Node<'_>, dialect: Dialect) {
         let version = live.get("apiVersion").and_then(Value::as_str);
         let (Some(version), true) = (version, dialect.follows_schema) else {
             return;

@@ -9,14 +9,15 @@ use serde_json::{Map, Value};
 
 use super::{
     compare::set_of,
+    dialect::Dialect,
     field_set::{Element, FieldSet},
-    list_types::{Dialect, ListType, Types},
 };
+use crate::types::{node::Node, schema::ListKind};
 
 /// The live object merged with the applied one: objects are merged, atomic values are replaced. A merged
 /// object or list that is applied as null is retained unchanged. Any other value that is applied as null
 /// becomes null or is removed.
-pub(super) fn merge(live: Value, applied: &Value, types: Types<'_>, dialect: Dialect) -> Value {
+pub(super) fn merge(live: Value, applied: &Value, types: Node<'_>, dialect: Dialect) -> Value {
     match applied {
         Value::Object(applied) if !types.is_atomic_map(dialect) => {
             let mut merged = match live {
@@ -36,7 +37,7 @@ pub(super) fn merge(live: Value, applied: &Value, types: Types<'_>, dialect: Dia
             }
             Value::Object(merged)
         }
-        Value::Array(applied) if types.list() != ListType::Atomic => {
+        Value::Array(applied) if types.list_in(dialect) != ListKind::Atomic => {
             let live = match live {
                 Value::Array(live) => live,
                 _ => Vec::new(),
@@ -48,10 +49,10 @@ pub(super) fn merge(live: Value, applied: &Value, types: Types<'_>, dialect: Dia
 }
 
 /// Whether a value is merged field by field, rather than atomic.
-pub(super) fn is_merged(value: &Value, types: Types<'_>, dialect: Dialect) -> bool {
+pub(super) fn is_merged(value: &Value, types: Node<'_>, dialect: Dialect) -> bool {
     match value {
         Value::Object(_) => !types.is_atomic_map(dialect),
-        Value::Array(_) => types.list() != ListType::Atomic,
+        Value::Array(_) => types.list_in(dialect) != ListKind::Atomic,
         _ => false,
     }
 }
@@ -61,7 +62,7 @@ pub(super) fn is_merged(value: &Value, types: Types<'_>, dialect: Dialect) -> bo
 ///
 /// # Upstream
 /// `mergingWalker.visitListItems` in `structured-merge-diff/v4/typed/merge.go`, v4.4.
-fn merge_lists(live: Vec<Value>, applied: &[Value], types: Types<'_>, dialect: Dialect) -> Vec<Value> {
+fn merge_lists(live: Vec<Value>, applied: &[Value], types: Node<'_>, dialect: Dialect) -> Vec<Value> {
     let elements = |items: &[Value]| types.elements(items, dialect);
     let (Ok(live_elements), Ok(applied_elements)) = (elements(&live), elements(applied)) else {
         return applied.to_vec();
@@ -124,7 +125,7 @@ fn merge_lists(live: Vec<Value>, applied: &[Value], types: Types<'_>, dialect: D
 /// so are unowned fields next to them.
 pub(super) fn prune(
     value: &mut Value,
-    types: Types<'_>,
+    types: Node<'_>,
     to_remove: &FieldSet,
     kept: &FieldSet,
     dialect: Dialect,
@@ -149,7 +150,7 @@ pub(super) fn prune(
             );
             kept.has(&element) || !is_empty_collection(value)
         }),
-        Value::Array(list) if types.list() != ListType::Atomic => {
+        Value::Array(list) if types.list_in(dialect) != ListKind::Atomic => {
             let Ok(elements) = types.elements(list, dialect) else {
                 return;
             };
@@ -188,7 +189,7 @@ fn is_empty_collection(value: &Value) -> bool {
 /// `Updater.prune` in `structured-merge-diff/v4/merge/update.go`, v4.0.2.
 pub(super) fn prune_by_sets(
     merged: &Value,
-    types: Types<'_>,
+    types: Node<'_>,
     last: &FieldSet,
     owned: &FieldSet,
     dialect: Dialect,
@@ -208,7 +209,7 @@ pub(super) fn prune_by_sets(
 ///
 /// # Upstream
 /// `removingWalker` in `structured-merge-diff/v4/typed/remove.go`, v4.0.2.
-fn removed(value: &Value, types: Types<'_>, to_remove: &FieldSet, dialect: Dialect) -> Value {
+fn removed(value: &Value, types: Node<'_>, to_remove: &FieldSet, dialect: Dialect) -> Value {
     match value {
         Value::Object(fields) if !types.is_atomic_map(dialect) => {
             let mut left = Map::new();
@@ -229,7 +230,7 @@ fn removed(value: &Value, types: Types<'_>, to_remove: &FieldSet, dialect: Diale
                 Value::Object(left)
             }
         }
-        Value::Array(items) if types.list() != ListType::Atomic => {
+        Value::Array(items) if types.list_in(dialect) != ListKind::Atomic => {
             let Ok(elements) = types.elements(items, dialect) else {
                 return value.clone();
             };

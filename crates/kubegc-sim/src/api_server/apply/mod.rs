@@ -12,8 +12,8 @@
 mod compare;
 mod config;
 mod conflict;
+mod dialect;
 mod field_set;
-mod list_types;
 mod managed;
 mod merge;
 mod track;
@@ -22,17 +22,18 @@ use kubegc_core::{ApiResource, Behavior, KindId, KubernetesVersion, Timestamp};
 use serde_json::{Map, Value, json};
 
 use super::{
-    ApiServer, Response,
+    ApiServer, Response, Special, crd,
     patch::{APPLY_IS_SERVED, accepted, keep_precision},
     update::{Author, Moment, Part, check_names, without_equal_references},
 };
 use crate::{
     StoredObject,
     status::{self, Refusal},
+    types::node::{Node, Sent, undeclared},
 };
 use compare::{compare, set_of};
 use config::validate;
-use list_types::{Dialect, Types};
+use dialect::Dialect;
 use managed::{Manager, Managers, Operation};
 pub(crate) use track::ManagedFields;
 use track::{strip_all, take_managers};
@@ -222,11 +223,12 @@ impl ApiServer {
         Dialect::of(self.version, self.settings.types)
     }
 
-    /// The type information for a kind.
-    fn types(&self, kind: KindId) -> Types<'_> {
-        let special = self.shape.kinds[kind.index()].special;
-        let definition = self.definition(kind).map(std::sync::Arc::as_ref);
-        Types::of(self.resource(kind), special, definition, self.dialect())
+    /// The objects of a kind in the graph of types.
+    fn types(&self, kind: KindId) -> Node<'_> {
+        crd::node(
+            self.resource(kind),
+            self.definition(kind).map(std::sync::Arc::as_ref),
+        )
     }
 }
 
@@ -249,13 +251,17 @@ impl ApiServer {
     }
 
     /// Refuses a configuration with fields that the schema does not declare.
-    fn check_types(&self, kind: KindId, applied: &Value, types: Types<'_>) -> Result<(), Refusal> {
-        if !self.settings.types {
+    fn check_types(&self, kind: KindId, applied: &Value, types: Node<'_>) -> Result<(), Refusal> {
+        let is_definition = self.shape.kinds[kind.index()].special == Special::CustomResourceDefinition;
+        if !self.settings.types || is_definition && !self.dialect().definitions_have_schemas {
             return Ok(());
         }
-        let mut errors = Vec::new();
-        list_types::undeclared(applied, types, "", &mut errors);
-        let problem = match errors.as_slice() {
+        let mut found = Vec::new();
+        undeclared(applied, types, Sent::Applied, "", &mut found);
+        for path in &mut found {
+            path.push_str(": field not declared in schema");
+        }
+        let problem = match found.as_slice() {
             [] => return Ok(()),
             [only] => only.clone(),
             several => format!("errors:\n  {}", several.join("\n  ")),
@@ -356,7 +362,7 @@ impl Problem {
 fn merged(
     live: &Value,
     applied: &Value,
-    types: Types<'_>,
+    types: Node<'_>,
     mut managers: Managers,
     dialect: Dialect,
     request: &Request,
@@ -391,7 +397,7 @@ fn merged(
 }
 
 /// The single manager of all existing fields.
-fn before_first_apply(live: &Value, types: Types<'_>, dialect: Dialect, request: &Request) -> Managers {
+fn before_first_apply(live: &Value, types: Node<'_>, dialect: Dialect, request: &Request) -> Managers {
     let nothing = Value::Object(Map::new());
     let mut fields = compare(&nothing, live, types, dialect).added;
     managed::strip(&mut fields);

@@ -11,12 +11,12 @@ use serde_json::Value;
 
 use super::{
     compare::{Comparison, compare},
-    list_types::{Dialect, Types},
+    dialect::Dialect,
     managed::{self, Manager, Managers, Operation},
 };
 use crate::{
     StoredObject,
-    api_server::{ApiServer, kinds::Shape, update::Part},
+    api_server::{ApiServer, crd, kinds::Shape, update::Part},
 };
 
 /// Fields of every object have managers from its creation on.
@@ -213,8 +213,7 @@ impl Write {
             None => return Value::Null,
         };
         let resource = &self.shape.catalog[self.kind];
-        let special = self.shape.kinds[self.kind.index()].special;
-        let types = Types::of(resource, special, self.definition.as_deref(), self.dialect);
+        let types = crd::node(resource, self.definition.as_deref());
         let json = |object: &StoredObject| object.to_json_without_managers(resource);
         let before = existing.map_or_else(|| serde_json::json!({}), json);
         if existing.is_some() {

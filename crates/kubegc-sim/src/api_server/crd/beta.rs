@@ -21,13 +21,11 @@ pub(crate) fn is_beta(resource: &ApiResource) -> bool {
         && &*resource.version == "v1beta1"
 }
 
-/// Converts the fields of a definition to those of `v1`, with the defaults of `v1beta1`.
-pub(super) fn to_v1(body: &mut Map<String, Value>) {
+/// Converts the fields of a definition to those of `v1`.
+pub(crate) fn to_v1(body: &mut Map<String, Value>) {
     let Some(Value::Object(spec)) = body.get_mut("spec") else {
         return;
     };
-    spec.entry("preserveUnknownFields").or_insert_with(|| true.into());
-    spec.entry("scope").or_insert_with(|| "Namespaced".into());
     let version = spec.remove("version").filter(Value::is_string);
     let mut versions = match spec.remove("versions") {
         Some(Value::Array(versions)) if !versions.is_empty() => versions,

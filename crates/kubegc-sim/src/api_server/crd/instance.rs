@@ -8,32 +8,102 @@
 use kubegc_core::{KubernetesVersion, version::behavior};
 use serde_json::{Map, Value};
 
+pub(super) use crate::types::node::is_embedded;
 use crate::{
     go,
-    object::{TYPED, take_meta},
     status::{Cause, quoted},
+    types::{
+        self,
+        node::{self, META, Node},
+    },
 };
-
-/// The fields of an object that a schema need not name.
-const META: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
 /// Removes fields that the schema does not name, and nulls that are neither nullable nor have a default.
 /// `object` has no metadata of its own.
-pub(super) fn prune(object: &mut Map<String, Value>, schema: &Value) {
-    prune_fields(object, schema, true);
-    prune_nulls(object, schema);
+pub(super) fn prune(object: &mut Value, schema: &Value) {
+    node::prune(object, Node::Custom(Some(schema)));
+    change(object, schema, &|value, schema| {
+        if let Value::Object(fields) = value {
+            fields.retain(|key, value| {
+                let is_kept = |schema: &Value| is_nullable(schema) || schema.get("default").is_some();
+                !value.is_null() || of_field(schema, key).is_none_or(is_kept)
+            });
+        }
+    });
 }
 
-/// Sets defaults.
-pub(super) fn fill(object: &mut Map<String, Value>, schema: &Value) {
-    default_fields(object, schema);
+/// Sets defaults, also for nulls that are not nullable.
+pub(super) fn fill(object: &mut Value, schema: &Value) {
+    change(object, schema, &|value, schema| match value {
+        Value::Object(fields) => {
+            let properties = schema.get("properties").and_then(Value::as_object);
+            for (key, property) in properties.into_iter().flatten() {
+                if let Some(default) = property.get("default")
+                    && !fields.contains_key(key)
+                {
+                    fields.insert(key.clone(), default.clone());
+                }
+            }
+            for (key, value) in fields {
+                if let Some(schema) = of_field(schema, key) {
+                    default_null(value, schema);
+                }
+            }
+        }
+        Value::Array(items) => {
+            if let Some(schema) = schema.get("items") {
+                for item in items {
+                    default_null(item, schema);
+                }
+            }
+        }
+        _ => {}
+    });
+}
+
+/// Replaces a null that is not nullable by its default.
+fn default_null(value: &mut Value, schema: &Value) {
+    if value.is_null()
+        && !is_nullable(schema)
+        && let Some(default) = schema.get("default")
+    {
+        *value = default.clone();
+    }
+}
+
+/// Applies a change to a value and to all values below it that have a schema, from the outside to the inside.
+/// Depth is bounded by the parser that read the value, here and in all following functions.
+fn change(value: &mut Value, schema: &Value, apply: &dyn Fn(&mut Value, &Value)) {
+    apply(value, schema);
+    match value {
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                if let Some(schema) = of_field(schema, key) {
+                    change(value, schema, apply);
+                }
+            }
+        }
+        Value::Array(items) => {
+            if let Some(schema) = schema.get("items") {
+                for item in items {
+                    change(item, schema, apply);
+                }
+            }
+        }
+        _ => {}
+    }
 }
 
 /// Converts the metadata of embedded objects to its type.
 ///
 /// # Errors
 /// Names the field with a value of the wrong type.
-pub(super) fn coerce(value: &mut Value, schema: &Value, path: &str) -> Result<(), String> {
+pub(super) fn coerce(
+    value: &mut Value,
+    schema: &Value,
+    path: &str,
+    version: KubernetesVersion,
+) -> Result<(), String> {
     match value {
         Value::Object(fields) => {
             let embedded = is_embedded(schema);
@@ -41,7 +111,7 @@ pub(super) fn coerce(value: &mut Value, schema: &Value, path: &str) -> Result<()
                 let below = child(path, key);
                 if embedded && key == "metadata" {
                     let shown = go::shown(value);
-                    coerce_metadata(value)
+                    coerce_metadata(value, version)
                         .map_err(|problem| format!("{below}: Invalid value: {shown}: {problem}"))?;
                 } else if embedded && META.contains(&key.as_str()) && !value.is_string() {
                     return Err(format!(
@@ -50,14 +120,14 @@ pub(super) fn coerce(value: &mut Value, schema: &Value, path: &str) -> Result<()
                     ));
                 }
                 if let Some(schema) = of_field(schema, key) {
-                    coerce(value, schema, &below)?;
+                    coerce(value, schema, &below, version)?;
                 }
             }
         }
         Value::Array(items) => {
             if let Some(schema) = schema.get("items") {
                 for (index, item) in items.iter_mut().enumerate() {
-                    coerce(item, schema, &format!("{path}[{index}]"))?;
+                    coerce(item, schema, &format!("{path}[{index}]"), version)?;
                 }
             }
         }
@@ -66,99 +136,60 @@ pub(super) fn coerce(value: &mut Value, schema: &Value, path: &str) -> Result<()
     Ok(())
 }
 
-/// The fields of metadata other than the typed ones.
-const OTHER_METADATA: [&str; 5] = [
-    "annotations",
-    "clusterName",
-    "generateName",
-    "managedFields",
-    "selfLink",
-];
-
-/// Reads metadata by its type: drops unknown and empty fields.
-///
-/// # Errors
-/// Names the field with a value of the wrong type.
-pub(super) fn coerce_rest(rest: &mut Map<String, Value>) -> Result<(), String> {
-    rest.retain(|key, value| OTHER_METADATA.contains(&key.as_str()) && !is_empty(value));
-    let wrong = |key: &str, expected: &str, value: &Value| {
-        Err(format!(
-            "v1.ObjectMeta.{key}: expects {expected}, but found {value}, error found in #10 byte of ...|{value}|..."
-        ))
-    };
-    for (key, value) in rest.iter() {
-        match (key.as_str(), value) {
-            ("annotations", Value::Object(annotations)) => {
-                if let Some(value) = annotations
-                    .values()
-                    .find(|value| !value.is_string() && !value.is_null())
-                {
-                    return wrong(key, "\" or n", value);
-                }
-            }
-            ("managedFields", Value::Array(_))
-            | ("clusterName" | "generateName" | "selfLink", Value::String(_)) => {}
-            _ => return wrong(key, "another type", value),
-        }
-    }
-    Ok(())
-}
-
-fn is_empty(value: &Value) -> bool {
-    match value {
-        Value::Null => true,
-        Value::String(text) => text.is_empty(),
-        Value::Array(items) => items.is_empty(),
-        Value::Object(fields) => fields.is_empty(),
-        Value::Bool(_) | Value::Number(_) => false,
-    }
-}
-
-fn coerce_metadata(value: &mut Value) -> Result<(), String> {
-    let Value::Object(fields) = value else {
+fn coerce_metadata(value: &mut Value, version: KubernetesVersion) -> Result<(), String> {
+    if !value.is_object() {
         return Err("the metadata must be an object".to_owned());
-    };
-    let mut typed = fields.clone();
-    take_meta(&mut typed).map_err(|problem| {
-        format!(
-            "v1.ObjectMeta: {problem}, error found in #10 byte of ...|{}|...",
-            Value::Object(fields.clone())
-        )
-    })?;
-    let mut rest = fields.clone();
-    rest.retain(|key, _| !TYPED.contains(&key.as_str()));
-    coerce_rest(&mut rest)?;
-    fields.retain(|key, value| (rest.contains_key(key) || TYPED.contains(&key.as_str())) && !is_empty(value));
+    }
+    let sent = value.clone();
+    *value = types::decoded_metadata(value.take(), version)
+        .map_err(|problem| format!("{problem}, error found in #10 byte of ...|{sent}|..."))?;
+    if let Value::Object(fields) = value {
+        fields.retain(|_, value| !value.is_null());
+    }
     Ok(())
 }
 
-/// The problems of embedded objects: their `apiVersion`, `kind` and metadata.
-pub(super) fn embedded_problems(value: &Value, schema: &Value, path: &str, causes: &mut Vec<Cause>) {
+/// Visits a value and all values below it that have a schema, each with its path.
+fn visit<'v>(
+    value: &'v Value,
+    schema: &'v Value,
+    path: &str,
+    see: &mut dyn FnMut(&'v Value, &'v Value, &str),
+) {
+    see(value, schema, path);
     match value {
         Value::Object(fields) => {
-            if is_embedded(schema) {
-                embedded(fields, path, causes);
-            }
             for (key, value) in fields {
-                if let Some(schema) = schema
+                let property = schema
                     .get("properties")
-                    .and_then(|properties| properties.get(key))
-                {
-                    embedded_problems(value, schema, &child(path, key), causes);
-                } else if let Some(schema) = schema.get("additionalProperties") {
-                    embedded_problems(value, schema, &format!("{path}[{key}]"), causes);
+                    .and_then(|properties| properties.get(key));
+                if let Some(schema) = property {
+                    visit(value, schema, &child(path, key), see);
+                } else if let Some(schema) = of_field(schema, key) {
+                    visit(value, schema, &format!("{path}[{key}]"), see);
                 }
             }
         }
         Value::Array(items) => {
             if let Some(schema) = schema.get("items") {
                 for (index, item) in items.iter().enumerate() {
-                    embedded_problems(item, schema, &format!("{path}[{index}]"), causes);
+                    visit(item, schema, &format!("{path}[{index}]"), see);
                 }
             }
         }
         _ => {}
     }
+}
+
+/// The problems of embedded objects: their `apiVersion`, `kind` and metadata.
+pub(super) fn embedded_problems(value: &Value, schema: &Value, path: &str, causes: &mut Vec<Cause>) {
+    visit(value, schema, path, &mut |value, schema, path| {
+        if let Value::Object(fields) = value
+            && is_embedded(schema)
+        {
+            embedded(fields, path, causes);
+        }
+    });
 }
 
 fn embedded(fields: &Map<String, Value>, path: &str, causes: &mut Vec<Cause>) {
@@ -190,54 +221,29 @@ fn embedded(fields: &Map<String, Value>, path: &str, causes: &mut Vec<Cause>) {
 }
 
 /// The duplicate items of sets and maps.
-pub(super) fn duplicates(
-    value: &Value,
-    schema: &Value,
-    path: &str,
-    version: KubernetesVersion,
-    causes: &mut Vec<Cause>,
-) {
-    match value {
-        Value::Object(fields) => {
-            for (key, value) in fields {
-                let properties = schema.get("properties").and_then(Value::as_object);
-                if let Some(schema) = properties.and_then(|properties| properties.get(key)) {
-                    duplicates(value, schema, &child(path, key), version, causes);
-                }
-                if let Some(schema @ Value::Object(_)) = schema.get("additionalProperties") {
-                    duplicates(value, schema, &format!("{path}[{key}]"), version, causes);
+pub(super) fn duplicates(value: &Value, schema: &Value, version: KubernetesVersion) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    visit(value, schema, "", &mut |value, schema, path| {
+        let list_type = schema.get("x-kubernetes-list-type").and_then(Value::as_str);
+        match (value, list_type) {
+            (Value::Array(items), Some("set")) => {
+                repeated(items, Value::clone, path, version, &mut causes);
+            }
+            (Value::Array(items), Some("map")) => {
+                let odd = items.iter().position(|item| !item.is_object() && !item.is_null());
+                if let Some(index) = odd {
+                    let problem = "must be an object for an array of list-type map";
+                    let shown = go::shown(&items[index]);
+                    causes.push(Cause::invalid(format!("{path}[{index}]"), &shown, problem));
+                } else {
+                    let keys = |item: &Value| Value::Object(keys_of(item, schema));
+                    repeated(items, keys, path, version, &mut causes);
                 }
             }
+            _ => {}
         }
-        Value::Array(items) => {
-            match schema.get("x-kubernetes-list-type").and_then(Value::as_str) {
-                Some("set") => repeated(items, |item| item.clone(), path, version, causes),
-                Some("map") => {
-                    let odd = items.iter().position(|item| !item.is_object() && !item.is_null());
-                    if let Some(index) = odd {
-                        let problem = "must be an object for an array of list-type map";
-                        let shown = go::shown(&items[index]);
-                        causes.push(Cause::invalid(format!("{path}[{index}]"), &shown, problem));
-                    } else {
-                        repeated(
-                            items,
-                            |item| Value::Object(keys_of(item, schema)),
-                            path,
-                            version,
-                            causes,
-                        );
-                    }
-                }
-                _ => {}
-            }
-            if let Some(schema) = schema.get("items") {
-                for (index, item) in items.iter().enumerate() {
-                    duplicates(item, schema, &format!("{path}[{index}]"), version, causes);
-                }
-            }
-        }
-        _ => {}
-    }
+    });
+    causes
 }
 
 /// The key fields of an item of a map.
@@ -287,129 +293,8 @@ fn of_field<'a>(schema: &'a Value, key: &str) -> Option<&'a Value> {
     })
 }
 
-/// Whether the schema allows fields that have no schema.
-fn allows_any(schema: &Value) -> bool {
-    schema.get("additionalProperties").is_some()
-}
-
-pub(in crate::api_server) fn is_embedded(schema: &Value) -> bool {
-    schema.get("x-kubernetes-embedded-resource") == Some(&Value::Bool(true))
-}
-
-pub(super) fn preserves(schema: &Value) -> bool {
-    schema.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(true))
-}
-
-/// Removes fields that a schema does not name. `is_root`: whether the fields are those of the object itself.
-pub(super) fn prune_fields(fields: &mut Map<String, Value>, schema: &Value, is_root: bool) {
-    let (keeps, embedded) = (preserves(schema), is_root || is_embedded(schema));
-    fields.retain(|key, value| {
-        if embedded && META.contains(&key.as_str()) {
-            return true;
-        }
-        match of_field(schema, key) {
-            Some(schema) => prune_value(value, Some(schema)),
-            None if keeps => {}
-            None if allows_any(schema) => prune_value(value, None),
-            None => return false,
-        }
-        true
-    });
-}
-
-fn prune_value(value: &mut Value, schema: Option<&Value>) {
-    match (value, schema) {
-        (Value::Object(fields), Some(schema)) => prune_fields(fields, schema, false),
-        (Value::Object(fields), None) => fields.clear(),
-        (Value::Array(items), schema) => {
-            let keeps = schema.is_some_and(preserves);
-            let of_items = schema.and_then(|schema| schema.get("items"));
-            if keeps && of_items.is_none() {
-                return;
-            }
-            for item in items {
-                prune_value(item, of_items);
-            }
-        }
-        _ => {}
-    }
-}
-
 fn is_nullable(schema: &Value) -> bool {
     schema.get("nullable") == Some(&Value::Bool(true))
-}
-
-fn prune_nulls(fields: &mut Map<String, Value>, schema: &Value) {
-    fields.retain(|key, value| match of_field(schema, key) {
-        Some(schema) if value.is_null() && !is_nullable(schema) && schema.get("default").is_none() => false,
-        Some(schema) => {
-            prune_nulls_below(value, schema);
-            true
-        }
-        None => true,
-    });
-}
-
-fn prune_nulls_below(value: &mut Value, schema: &Value) {
-    match value {
-        Value::Object(fields) => prune_nulls(fields, schema),
-        Value::Array(items) => {
-            if let Some(schema) = schema.get("items") {
-                for item in items {
-                    prune_nulls_below(item, schema);
-                }
-            }
-        }
-        _ => {}
-    }
-}
-
-fn default_fields(fields: &mut Map<String, Value>, schema: &Value) {
-    let properties = schema.get("properties").and_then(Value::as_object);
-    for (key, property) in properties.into_iter().flatten() {
-        let Some(default) = property.get("default") else {
-            continue;
-        };
-        match fields.get(key) {
-            None => {}
-            Some(Value::Null) if !is_nullable(property) => {}
-            Some(_) => continue,
-        }
-        fields.insert(key.clone(), default.clone());
-    }
-    for (key, value) in fields {
-        if let Some(property) = properties.and_then(|properties| properties.get(key)) {
-            default_value(value, property);
-        } else if let Some(schema @ Value::Object(_)) = schema.get("additionalProperties") {
-            default_null(value, schema);
-            default_value(value, schema);
-        }
-    }
-}
-
-/// Replaces a null that is not nullable by its default.
-fn default_null(value: &mut Value, schema: &Value) {
-    if value.is_null()
-        && !is_nullable(schema)
-        && let Some(default) = schema.get("default")
-    {
-        *value = default.clone();
-    }
-}
-
-fn default_value(value: &mut Value, schema: &Value) {
-    match value {
-        Value::Object(fields) => default_fields(fields, schema),
-        Value::Array(items) => {
-            if let Some(schema) = schema.get("items") {
-                for item in items {
-                    default_null(item, schema);
-                    default_value(item, schema);
-                }
-            }
-        }
-        _ => {}
-    }
 }
 
 /// The path of a field.

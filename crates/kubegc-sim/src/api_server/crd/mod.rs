@@ -5,7 +5,6 @@ pub(crate) mod beta;
 pub(super) mod cel;
 mod cleaner;
 pub(super) mod convert;
-mod decode;
 mod instance;
 mod openapi;
 mod registration;
@@ -25,7 +24,6 @@ use serde_json::{Value, json};
 
 pub use cleaner::{CrdCleaner, CrdStep};
 pub use convert::Converter;
-pub(super) use instance::is_embedded;
 pub use registration::{CrdRegistration, RegistrationStep};
 
 use super::{
@@ -35,6 +33,7 @@ use super::{
 use crate::{
     StoredObject,
     status::{self, Refusal},
+    types::node::Node,
 };
 
 /// The finalizer that keeps a deleted CustomResourceDefinition until its custom resources are removed.
@@ -354,6 +353,14 @@ const NAMES_ARE_FORMATS: Behavior = Behavior::since(35, 0, "k8s-short-name, k8s-
 pub(super) fn is_known_format(version: KubernetesVersion, format: &str) -> bool {
     string_formats::is_known(format)
         || version.has(NAMES_ARE_FORMATS) && matches!(format, "k8s-short-name" | "k8s-long-name")
+}
+
+/// The objects of a kind in the graph of types. `definition`: that of a custom kind.
+pub(super) fn node<'a>(resource: &ApiResource, definition: Option<&'a StoredObject>) -> Node<'a> {
+    if resource.custom {
+        return Node::Custom(definition.and_then(|definition| schema(definition, &resource.version)));
+    }
+    Node::of(resource)
 }
 
 /// Whether instances can be selected by a field, such as `spec.color`.

@@ -26,65 +26,16 @@ pub(super) struct Rules {
 
 /// The problems of a value under a schema. `path` is the field of the value; empty for the complete object.
 pub(super) fn problems(path: &str, value: &Value, schema: &Value, rules: Rules) -> Vec<Cause> {
-    let outcome = Validator { rules }.value("", value, schema);
-    outcome
-        .problems
-        .into_iter()
-        .map(|problem| problem.cause(path))
-        .collect()
+    let validator = Validator { root: path, rules };
+    let problems = validator.value("", value, schema).problems;
+    problems.into_iter().map(|problem| problem.cause).collect()
 }
 
-/// One problem, with the strings that identify it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// One problem, with the text that identifies it.
+#[derive(Clone, Debug)]
 struct Problem {
-    /// The path below the value that is validated.
-    name: String,
     text: String,
-    sort: Sort,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Sort {
-    Required,
-    /// The value and the allowed values, as messages print them.
-    Enum(String, Vec<String>),
-    /// The value as messages print it.
-    Invalid(String),
-    /// The type of the value.
-    Type(String),
-    /// The number of items or entries, and the greatest allowed one.
-    TooMany(i64, i64),
-    /// The greatest length, and the release.
-    TooLong(usize, KubernetesVersion),
-    /// Several schemas contradict each other; no path is named.
-    Composite,
-}
-
-impl Problem {
-    fn cause(self, path: &str) -> Cause {
-        let name = self.name.strip_prefix('.').unwrap_or(&self.name);
-        let field = match (path, name) {
-            (path, "") => path.to_owned(),
-            ("", name) => name.to_owned(),
-            (path, name) => format!("{path}.{name}"),
-        };
-        match self.sort {
-            Sort::Required => Cause::required(field, ""),
-            Sort::Enum(shown, allowed) => Cause::not_supported(field, &shown, &allowed),
-            Sort::Invalid(shown) => Cause::invalid(nowhere(field), &shown, &self.text),
-            Sort::Type(shown) => Cause {
-                reason: "FieldValueTypeInvalid",
-                ..Cause::invalid(nowhere(field), &shown, &self.text)
-            },
-            Sort::TooMany(count, max) => Cause::new(
-                "FieldValueTooMany",
-                nowhere(field),
-                format!("Too many: {count}: must have at most {max} items"),
-            ),
-            Sort::TooLong(max, version) => Cause::too_long(version, nowhere(field), max),
-            Sort::Composite => Cause::invalid(nowhere(path.to_owned()), "\"\"", &self.text),
-        }
-    }
+    cause: Cause,
 }
 
 /// A missing path as Go prints it.
@@ -127,18 +78,49 @@ impl Outcome {
     }
 }
 
-struct Validator {
+struct Validator<'a> {
+    /// The field of the value that is validated.
+    root: &'a str,
     rules: Rules,
 }
 
-impl Validator {
+impl Validator<'_> {
+    /// The field with this path below the value that is validated.
+    fn field(&self, name: &str) -> String {
+        let name = name.strip_prefix('.').unwrap_or(name);
+        match (self.root, name) {
+            (root, "") => root.to_owned(),
+            ("", name) => name.to_owned(),
+            (root, name) => format!("{root}.{name}"),
+        }
+    }
+
+    /// An invalid value, as messages print it.
+    fn invalid(&self, path: &str, words: &str, shown: &str) -> Problem {
+        let text = format!("{path} in body {words}");
+        Problem {
+            cause: Cause::invalid(nowhere(self.field(path)), shown, &text),
+            text,
+        }
+    }
+
+    /// More items or entries than are allowed.
+    fn too_many(&self, path: &str, words: &str, (count, max): (i64, i64), shown: i64) -> Problem {
+        let mut problem = self.invalid(path, words, &shown.to_string());
+        if self.rules.types_are_reasons {
+            let message = format!("Too many: {count}: must have at most {max} items");
+            problem.cause = Cause::new("FieldValueTooMany", nowhere(self.field(path)), message);
+        }
+        problem
+    }
+
     /// Depth is bounded by that of the value and of the schema, which the parser bounds.
     fn value(&self, path: &str, value: &Value, schema: &Value) -> Outcome {
         let mut outcome = Outcome::default();
         let types = types(schema);
         if value.is_null() {
             outcome.merge(self.types(path, value, schema, &types));
-            outcome.merge(enumeration(path, value, schema));
+            outcome.merge(self.enumeration(path, value, schema));
             return outcome;
         }
         let mut step = |result: Outcome| {
@@ -151,16 +133,16 @@ impl Validator {
         step(self.logic(path, value, schema));
         match value {
             Value::String(text) => {
-                step(string(path, text, schema, self.rules));
+                step(self.string(path, text, schema));
                 if string_formats::is_known(format_of(schema)) {
-                    step(format(path, text, schema));
+                    step(self.format(path, text, schema));
                 }
             }
-            Value::Number(number) => step(numeric(path, number, schema)),
+            Value::Number(number) => step(self.numeric(path, number, schema)),
             Value::Array(items) => step(self.array(path, items, schema)),
             _ => {}
         }
-        step(enumeration(path, value, schema));
+        step(self.enumeration(path, value, schema));
         if let Value::Object(fields) = value {
             step(self.object(path, fields, schema));
         }
@@ -169,20 +151,17 @@ impl Validator {
     }
 
     fn types(&self, path: &str, value: &Value, schema: &Value, types: &[&str]) -> Outcome {
-        let mut outcome = Outcome {
+        let outcome = Outcome {
             checks: 1,
             ..Outcome::default()
         };
         let wrong = |expected: &str, found: &str| {
-            let text = format!("{path} in body must be of type {expected}: {}", quoted(found));
-            Outcome::of(Problem {
-                name: path.to_owned(),
-                text,
-                sort: match self.rules.types_are_reasons {
-                    true => Sort::Type(quoted(found)),
-                    false => Sort::Invalid(quoted(found)),
-                },
-            })
+            let shown = quoted(found);
+            let mut problem = self.invalid(path, &format!("must be of type {expected}: {shown}"), &shown);
+            if self.rules.types_are_reasons {
+                problem.cause.reason = "FieldValueTypeInvalid";
+            }
+            Outcome::of(problem)
         };
         let is_null = value.is_null() || (self.rules.empty_strings_are_null && value.as_str() == Some(""));
         if is_null {
@@ -214,7 +193,6 @@ impl Validator {
             return outcome;
         }
         if fits {
-            outcome.checks += 0;
             outcome
         } else {
             wrong(&types.join(","), found)
@@ -224,10 +202,13 @@ impl Validator {
     /// `allOf`, `anyOf`, `oneOf` and `not`.
     fn logic(&self, path: &str, value: &Value, schema: &Value) -> Outcome {
         let mut main = Outcome::default();
-        let composite = |text: String| Problem {
-            name: String::new(),
-            text: format!("{} {text}", quoted(path)),
-            sort: Sort::Composite,
+        // Several schemas contradict each other; no path is named.
+        let composite = |text: String| {
+            let text = format!("{} {text}", quoted(path));
+            Problem {
+                cause: Cause::invalid(nowhere(self.root.to_owned()), "\"\"", &text),
+                text,
+            }
         };
         let results = |key: &str| -> Vec<Outcome> {
             let schemas = schema.get(key).and_then(Value::as_array).into_iter().flatten();
@@ -297,23 +278,13 @@ impl Validator {
             }
         }
         let size = items.len() as i64;
-        let too_many = |max: i64| match self.rules.types_are_reasons {
-            true => Problem {
-                sort: Sort::TooMany(size, max),
-                ..invalid(path, "", String::new())
-            },
-            false => invalid(
-                path,
-                &format!("should have at most {max} items"),
-                size.to_string(),
-            ),
-        };
-        let wrong = |words: String| invalid(path, &words, size.to_string());
         if let Some(min) = whole(schema, "minItems").filter(|min| size < *min) {
-            outcome.add(wrong(format!("should have at least {min} items")));
+            let words = format!("should have at least {min} items");
+            outcome.add(self.invalid(path, &words, &size.to_string()));
         }
         if let Some(max) = whole(schema, "maxItems").filter(|max| size > *max) {
-            outcome.add(too_many(max));
+            let words = format!("should have at most {max} items");
+            outcome.add(self.too_many(path, &words, (size, max), size));
         }
         outcome.checks += 1;
         outcome
@@ -324,15 +295,11 @@ impl Validator {
         if let Some(min) = whole(schema, "minProperties").filter(|min| size < *min) {
             let words = format!("should have at least {min} properties");
             let shown = if self.rules.types_are_reasons { size } else { min };
-            return Outcome::of(invalid(path, &words, shown.to_string()));
+            return Outcome::of(self.invalid(path, &words, &shown.to_string()));
         }
         if let Some(max) = whole(schema, "maxProperties").filter(|max| size > *max) {
             let words = format!("should have at most {max} properties");
-            let mut problem = invalid(path, &words, max.to_string());
-            if self.rules.types_are_reasons {
-                problem.sort = Sort::TooMany(size, max);
-            }
-            return Outcome::of(problem);
+            return Outcome::of(self.too_many(path, &words, (size, max), max));
         }
         let mut outcome = Outcome::default();
         let properties = schema.get("properties").and_then(Value::as_object);
@@ -340,11 +307,11 @@ impl Validator {
         let additional = schema.get("additionalProperties");
         for (key, value) in fields {
             match (property(key), additional) {
-                (None, Some(Value::Bool(false))) => outcome.add(Problem {
-                    name: path.to_owned(),
-                    text: format!("{path}.{key} in body is a forbidden property"),
-                    sort: Sort::Invalid(quoted(key)),
-                }),
+                (None, Some(Value::Bool(false))) => {
+                    let text = format!("{path}.{key} in body is a forbidden property");
+                    let cause = Cause::invalid(nowhere(self.field(path)), &quoted(key), &text);
+                    outcome.add(Problem { text, cause });
+                }
                 (None, Some(schema @ Value::Object(_))) => {
                     outcome.merge(self.value(&format!("{path}.{key}"), value, schema));
                 }
@@ -365,12 +332,114 @@ impl Validator {
                 let name = format!("{path}.{key}");
                 outcome.add(Problem {
                     text: format!("{name} in body is required"),
-                    name,
-                    sort: Sort::Required,
+                    cause: Cause::required(self.field(&name), ""),
                 });
             }
         }
         outcome
+    }
+
+    fn string(&self, path: &str, text: &str, schema: &Value) -> Outcome {
+        let length = text.chars().count() as i64;
+        let wrong = |words: &str| Outcome::of(self.invalid(path, words, &quoted(text)));
+        if let Some(max) = whole(schema, "maxLength").filter(|max| length > *max) {
+            let words = format!("should be at most {max} chars long");
+            let mut problem = self.invalid(path, &words, &quoted(text));
+            if self.rules.types_are_reasons {
+                let max = usize::try_from(max).unwrap_or(0);
+                problem.cause = Cause::too_long(self.rules.version, nowhere(self.field(path)), max);
+            }
+            return Outcome::of(problem);
+        }
+        if let Some(min) = whole(schema, "minLength").filter(|min| length < *min) {
+            return wrong(&format!("should be at least {min} chars long"));
+        }
+        let pattern = schema.get("pattern").and_then(Value::as_str).unwrap_or_default();
+        if !pattern.is_empty() && Regex::new(pattern).is_ok_and(|regex| !regex.is_match(text)) {
+            return wrong(&format!("should match '{pattern}'"));
+        }
+        Outcome::default()
+    }
+
+    fn format(&self, path: &str, text: &str, schema: &Value) -> Outcome {
+        let format = format_of(schema);
+        if string_formats::fits(format, text) {
+            return Outcome::default();
+        }
+        let shown = quoted(text);
+        Outcome::of(self.invalid(path, &format!("must be of type {format}: {shown}"), &shown))
+    }
+
+    fn numeric(&self, path: &str, number: &Number, schema: &Value) -> Outcome {
+        let mut outcome = Outcome::default();
+        let limit = |key: &str| schema.get(key).and_then(Value::as_f64);
+        let shown = go::number(number);
+        let value = number.as_f64().unwrap_or_default();
+        // Limits of integers are truncated to integers.
+        let as_limit = |limit: f64| if number.is_f64() { limit } else { limit.trunc() };
+        if let Some(factor) = limit("multipleOf").map(as_limit).filter(|factor| *factor > 0.0) {
+            let quotient = if factor < 1.0 {
+                1.0 / factor * value
+            } else {
+                value / factor
+            };
+            let is_multiple = match (number.as_i64(), factor as i64) {
+                (Some(whole), factor @ 1..) => whole % factor == 0,
+                _ => quotient.fract() == 0.0,
+            };
+            if !is_multiple {
+                let words = format!("should be a multiple of {}", go::float(factor));
+                outcome.add(self.invalid(path, &words, &shown));
+            }
+        }
+        for (key, exclusive, words, is_outside) in [
+            (
+                "minimum",
+                "exclusiveMinimum",
+                "greater than",
+                f64::lt as fn(&f64, &f64) -> bool,
+            ),
+            ("maximum", "exclusiveMaximum", "less than", f64::gt),
+        ] {
+            let Some(limit) = limit(key).map(as_limit) else {
+                continue;
+            };
+            let or_equal = match flag(schema, exclusive) {
+                true => "",
+                false => " or equal to",
+            };
+            if is_outside(&value, &limit) || or_equal.is_empty() && !is_outside(&limit, &value) {
+                let words = format!("should be {words}{or_equal} {}", go::float(limit));
+                outcome.add(self.invalid(path, &words, &shown));
+            }
+        }
+        outcome.checks += 1;
+        outcome
+    }
+
+    fn enumeration(&self, path: &str, value: &Value, schema: &Value) -> Outcome {
+        let Some(Value::Array(allowed)) = schema.get("enum") else {
+            return Outcome::default();
+        };
+        let same = |one: &Value| match (one, value) {
+            (Value::Number(a), Value::Number(b)) => a.as_f64() == b.as_f64(),
+            (one, value) => !one.is_null() && one == value,
+        };
+        if allowed.is_empty() || allowed.iter().any(same) {
+            return Outcome::default();
+        }
+        let shown = |one: &Value| match one {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        let allowed_texts: Vec<String> = allowed.iter().map(shown).collect();
+        Outcome::of(Problem {
+            text: format!(
+                "{path} in body should be one of {}",
+                go::printed(&Value::Array(allowed.clone()))
+            ),
+            cause: Cause::not_supported(self.field(path), &go::shown(value), &allowed_texts),
+        })
     }
 }
 
@@ -383,127 +452,6 @@ fn best(results: &[Outcome]) -> Outcome {
         }
     }
     best.cloned().unwrap_or_default()
-}
-
-fn invalid(path: &str, words: &str, shown: String) -> Problem {
-    Problem {
-        name: path.to_owned(),
-        text: format!("{path} in body {words}"),
-        sort: Sort::Invalid(shown),
-    }
-}
-
-fn string(path: &str, text: &str, schema: &Value, rules: Rules) -> Outcome {
-    let length = text.chars().count() as i64;
-    let wrong = |words: &str| Outcome::of(invalid(path, words, quoted(text)));
-    if let Some(max) = whole(schema, "maxLength").filter(|max| length > *max) {
-        let mut problem = invalid(path, &format!("should be at most {max} chars long"), quoted(text));
-        if rules.types_are_reasons {
-            problem.sort = Sort::TooLong(usize::try_from(max).unwrap_or(0), rules.version);
-        }
-        return Outcome::of(problem);
-    }
-    if let Some(min) = whole(schema, "minLength").filter(|min| length < *min) {
-        return wrong(&format!("should be at least {min} chars long"));
-    }
-    let pattern = schema.get("pattern").and_then(Value::as_str).unwrap_or_default();
-    if !pattern.is_empty() && Regex::new(pattern).is_ok_and(|regex| !regex.is_match(text)) {
-        return wrong(&format!("should match '{pattern}'"));
-    }
-    Outcome::default()
-}
-
-fn format(path: &str, text: &str, schema: &Value) -> Outcome {
-    let format = format_of(schema);
-    if string_formats::fits(format, text) {
-        return Outcome::default();
-    }
-    Outcome::of(Problem {
-        name: path.to_owned(),
-        text: format!("{path} in body must be of type {format}: {}", quoted(text)),
-        sort: Sort::Invalid(quoted(text)),
-    })
-}
-
-fn numeric(path: &str, number: &Number, schema: &Value) -> Outcome {
-    let mut outcome = Outcome::default();
-    let limit = |key: &str| schema.get(key).and_then(Value::as_f64);
-    let shown = go::number(number);
-    let value = number.as_f64().unwrap_or_default();
-    // Limits of integers are truncated to integers.
-    let as_limit = |limit: f64| if number.is_f64() { limit } else { limit.trunc() };
-    if let Some(factor) = limit("multipleOf").map(as_limit).filter(|factor| *factor > 0.0) {
-        let quotient = if factor < 1.0 {
-            1.0 / factor * value
-        } else {
-            value / factor
-        };
-        let is_multiple = match (number.as_i64(), factor as i64) {
-            (Some(whole), factor @ 1..) => whole % factor == 0,
-            _ => quotient.fract() == 0.0,
-        };
-        if !is_multiple {
-            let words = format!("should be a multiple of {}", go::float(factor));
-            outcome.add(invalid(path, &words, shown.clone()));
-        }
-    }
-    if let Some(min) = limit("minimum").map(as_limit) {
-        let exclusive = flag(schema, "exclusiveMinimum");
-        if value < min || (exclusive && value <= min) {
-            let words = if exclusive {
-                "greater than"
-            } else {
-                "greater than or equal to"
-            };
-            outcome.add(invalid(
-                path,
-                &format!("should be {words} {}", go::float(min)),
-                shown.clone(),
-            ));
-        }
-    }
-    if let Some(max) = limit("maximum").map(as_limit) {
-        let exclusive = flag(schema, "exclusiveMaximum");
-        if value > max || (exclusive && value >= max) {
-            let words = if exclusive {
-                "less than"
-            } else {
-                "less than or equal to"
-            };
-            outcome.add(invalid(
-                path,
-                &format!("should be {words} {}", go::float(max)),
-                shown,
-            ));
-        }
-    }
-    outcome.checks += 1;
-    outcome
-}
-
-fn enumeration(path: &str, value: &Value, schema: &Value) -> Outcome {
-    let Some(Value::Array(allowed)) = schema.get("enum") else {
-        return Outcome::default();
-    };
-    let same = |one: &Value| match (one, value) {
-        (Value::Number(a), Value::Number(b)) => a.as_f64() == b.as_f64(),
-        (one, value) => !one.is_null() && one == value,
-    };
-    if allowed.is_empty() || allowed.iter().any(same) {
-        return Outcome::default();
-    }
-    let shown = |one: &Value| match one {
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    };
-    Outcome::of(Problem {
-        name: path.to_owned(),
-        text: format!(
-            "{path} in body should be one of {}",
-            go::printed(&Value::Array(allowed.clone()))
-        ),
-        sort: Sort::Enum(go::shown(value), allowed.iter().map(shown).collect()),
-    })
 }
 
 /// The types that a schema allows.

@@ -12,12 +12,13 @@ use serde_json::Value;
 
 #[cfg(feature = "cel")]
 use super::cel;
-use super::{beta, decode, instance, openapi, scale, schema, set_condition, storage_version, validation};
+use super::{beta, instance, openapi, scale, schema, set_condition, storage_version, validation};
 use crate::{
     Manifest, StoredObject,
     api_server::{ApiServer, EventType, update::Part},
     go,
     status::{self, Cause, Refusal, Status},
+    types,
 };
 
 /// An empty string in a custom resource is a string, not null.
@@ -58,28 +59,20 @@ impl ApiServer {
         mut object: Value,
     ) -> Result<StoredObject, String> {
         whole_numbers(&mut object);
-        let mut manifest = Manifest::read(object)
-            .map_err(|error| format!("v1.ObjectMeta: {error}, error found in #10 byte of ...|metadata|..."))?
-            .object;
+        if let Some(metadata) = object.get_mut("metadata") {
+            *metadata = types::decoded_metadata(metadata.take(), self.version)?;
+        }
+        let mut object = Manifest::read(object).map_err(|error| error.to_string())?.object;
         if let Some(schema) = self.schema_of(kind, &self.resource(kind).version) {
-            let body = manifest.body_mut();
-            let metadata = body.remove("metadata");
-            instance::prune(body, schema);
-            let mut whole = Value::Object(std::mem::take(body));
-            instance::coerce(&mut whole, schema, "")?;
-            if let Value::Object(fields) = whole {
-                *manifest.body_mut() = fields;
-            }
-            instance::fill(manifest.body_mut(), schema);
-            if let Some(metadata) = metadata {
-                manifest.body_mut().insert("metadata".to_owned(), metadata);
-            }
+            change_fields(&mut object, |fields| {
+                instance::prune(fields, schema);
+                instance::coerce(fields, schema, "", self.version)?;
+                instance::fill(fields, schema);
+                Ok::<_, String>(())
+            })?;
         }
-        if manifest.at(&["metadata"]).is_some() {
-            instance::coerce_rest(manifest.rest_of_metadata_mut())?;
-        }
-        manifest.tidy();
-        Ok(manifest)
+        object.tidy();
+        Ok(object)
     }
 
     /// Decodes a custom resource without pruning, and sets its defaults.
@@ -93,11 +86,7 @@ impl ApiServer {
     ) -> Result<StoredObject, String> {
         let mut object = Manifest::read(object).map_err(|error| error.to_string())?.object;
         if let Some(schema) = self.schema_of(kind, &self.resource(kind).version) {
-            let metadata = object.body_mut().remove("metadata");
-            instance::fill(object.body_mut(), schema);
-            if let Some(metadata) = metadata {
-                object.body_mut().insert("metadata".to_owned(), metadata);
-            }
+            change_fields(&mut object, |fields| instance::fill(fields, schema));
         }
         object.tidy();
         Ok(object)
@@ -159,13 +148,10 @@ impl ApiServer {
                     "Required value".clone_into(&mut cause.message);
                 }
             }
-            let (mut repeated, mut before) = (Vec::new(), Vec::new());
-            instance::duplicates(&whole, schema, "", self.version, &mut repeated);
-            if let Some(old) = old.filter(|_| !repeated.is_empty()) {
-                instance::duplicates(&old_whole(old), schema, "", self.version, &mut before);
-            }
+            let repeated = instance::duplicates(&whole, schema, self.version);
+            let before = old.filter(|_| !repeated.is_empty()).map(old_whole);
             // Existing duplicates may remain.
-            if before.is_empty() {
+            if before.is_none_or(|before| instance::duplicates(&before, schema, self.version).is_empty()) {
                 causes.extend(repeated);
             }
         }
@@ -206,7 +192,7 @@ impl ApiServer {
             self.convert_custom(kind, definition, object, sent, stored)?;
         }
         if let Some(schema) = self.schema_of(kind, stored) {
-            pruned(object, schema);
+            change_fields(object, |fields| instance::prune(fields, schema));
         }
         Ok(())
     }
@@ -232,17 +218,15 @@ impl ApiServer {
         }
         let mut shown = StoredObject::clone(object);
         if let Some(schema) = self.schema_of(kind, stored) {
-            pruned(&mut shown, schema);
-            let metadata = shown.body_mut().remove("metadata");
-            instance::fill(shown.body_mut(), schema);
-            if let Some(metadata) = metadata {
-                shown.body_mut().insert("metadata".to_owned(), metadata);
-            }
+            change_fields(&mut shown, |fields| {
+                instance::prune(fields, schema);
+                instance::fill(fields, schema);
+            });
         }
         if stored != version {
             self.convert_custom(kind, definition, &mut shown, stored, version)?;
             if let Some(schema) = self.schema_of(kind, version) {
-                pruned(&mut shown, schema);
+                change_fields(&mut shown, |fields| instance::prune(fields, schema));
             }
         }
         shown.tidy();
@@ -251,23 +235,6 @@ impl ApiServer {
         } else {
             Arc::new(shown)
         })
-    }
-
-    /// Decodes a definition, if definitions have types.
-    ///
-    /// # Errors
-    /// Names the field with a value of the wrong type.
-    pub(in crate::api_server) fn decode_definition(
-        &self,
-        kind: KindId,
-        object: Value,
-    ) -> Result<StoredObject, String> {
-        let mut manifest = Manifest::read(object).map_err(|error| error.to_string())?.object;
-        if beta::is_beta(self.resource(kind)) {
-            beta::to_v1(manifest.body_mut());
-        }
-        decode::read(manifest.body_mut(), self.version)?;
-        Ok(manifest)
     }
 
     /// The problems of a definition that is created, or that is to replace `old`, except those of metadata.
@@ -370,13 +337,17 @@ fn has_effect(schema: &Value) -> bool {
     !fields.is_some_and(|fields| fields.keys().all(is_plain) && fields.get(PRESERVES) == Some(&true.into()))
 }
 
-fn pruned(object: &mut StoredObject, schema: &Value) {
+/// Changes the fields of an object other than its metadata.
+fn change_fields<T>(object: &mut StoredObject, change: impl FnOnce(&mut Value) -> T) -> T {
     let body = object.body_mut();
     let metadata = body.remove("metadata");
-    instance::prune(body, schema);
-    if let Some(metadata) = metadata {
-        body.insert("metadata".to_owned(), metadata);
+    let mut fields = Value::Object(std::mem::take(body));
+    let result = change(&mut fields);
+    if let Value::Object(fields) = fields {
+        *body = fields;
     }
+    body.extend(metadata.map(|metadata| ("metadata".to_owned(), metadata)));
+    result
 }
 
 /// Stores numbers without a fractional part as integers.

@@ -6,7 +6,7 @@ use kubegc_core::Behavior;
 use serde_json::Value;
 
 use super::validation::Definition;
-use crate::status::{Cause, quoted};
+use crate::types::field::{At, Check};
 
 /// Fields of custom resources can be selected by.
 pub(super) const FIELDS_ARE_SELECTABLE: Behavior =
@@ -17,58 +17,46 @@ pub(super) const FIELDS_ARE_SELECTABLE: Behavior =
 /// # Upstream
 /// `ValidateCustomResourceSelectableFields` in
 /// [`validation.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go).
-pub(super) fn selectable(definition: &Definition<'_>, causes: &mut Vec<Cause>) {
+pub(super) fn selectable(definition: &Definition<'_>, c: &mut Check) {
     const FIELDS_MAX: usize = 8;
-    let lists: Vec<&Value> = definition
+    let lists: Vec<At<'_>> = definition
         .versions
         .iter()
-        .map(|version| version.get("selectableFields").unwrap_or(&Value::Null))
+        .map(|version| version.get("selectableFields"))
         .collect();
     // Fields that all versions share are validated once.
-    let is_shared = lists.iter().all(|list| *list == lists[0]);
-    for (index, version) in definition.versions.iter().enumerate() {
-        if is_shared && index > 0 {
-            break;
-        }
-        let path = match is_shared {
-            true => "spec.selectableFields".to_owned(),
-            false => format!("spec.versions[{index}].selectableFields"),
+    let is_shared = lists.iter().all(|list| list.value == lists[0].value);
+    for (own, version) in lists.iter().zip(&definition.versions) {
+        let list = match is_shared {
+            true => own.under(&definition.spec, "selectableFields"),
+            false => own.clone(),
         };
-        let schema = version.pointer("/schema/openAPIV3Schema").unwrap_or(&Value::Null);
-        let fields = lists[index].as_array().map_or(&[][..], Vec::as_slice);
+        let schema = version.get("schema").get("openAPIV3Schema").value;
         let mut seen = BTreeSet::new();
-        for (position, field) in fields.iter().enumerate() {
-            let at = format!("{path}[{position}].jsonPath");
-            let text = field.get("jsonPath").and_then(Value::as_str).unwrap_or_default();
-            let shown = quoted(text);
-            if text.is_empty() {
-                causes.push(Cause::required(at, ""));
+        for field in list.items() {
+            let path = field.get("jsonPath");
+            if path.text().is_empty() {
+                path.required(c, "");
                 continue;
             }
-            match selected(text, schema) {
-                Err(problem) => causes.push(Cause::invalid(
-                    at.clone(),
-                    &shown,
-                    &format!("is an invalid path: {problem}"),
-                )),
-                Ok(of_type) if !matches!(of_type, "string" | "boolean" | "integer") => {
-                    causes.push(Cause::invalid(
-                        at.clone(),
-                        &shown,
-                        "must point to a field of type string, boolean or integer. Enum string fields and strings \
-                         with formats are allowed.",
-                    ));
-                }
-                Ok(_) => {}
+            match selected(path.text(), schema) {
+                Err(problem) => path.invalid(c, &format!("is an invalid path: {problem}")),
+                Ok("string" | "boolean" | "integer") => {}
+                Ok(_) => path.invalid(
+                    c,
+                    "must point to a field of type string, boolean or integer. Enum string fields and strings \
+                     with formats are allowed.",
+                ),
             }
-            if !seen.insert(text) {
-                causes.push(Cause::duplicate(at, &shown));
+            if !seen.insert(path.text()) {
+                path.duplicate(c);
             }
         }
         if seen.len() > FIELDS_MAX {
-            let count = seen.len();
-            let message = format!("Too many: {count}: must have at most {FIELDS_MAX} items");
-            causes.push(Cause::new("FieldValueTooMany", path, message));
+            list.too_many(c, seen.len(), FIELDS_MAX);
+        }
+        if is_shared {
+            break;
         }
     }
 }

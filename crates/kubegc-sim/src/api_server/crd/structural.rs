@@ -9,32 +9,40 @@
 use std::collections::BTreeSet;
 
 use regex::Regex;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::{
-    instance::{self, child, is_embedded, preserves},
+    instance::{self, is_embedded},
     openapi::{self, Rules},
 };
 use crate::{
     go,
-    status::{Cause, quoted},
+    status::quoted,
+    types::{
+        field::{At, Check},
+        node::{Node, preserves, prune},
+        validate::go_syntax::{self, go_name},
+    },
 };
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
+const LIST_TYPE: &str = "x-kubernetes-list-type";
+const MAP_TYPE: &str = "x-kubernetes-map-type";
+const KEYS: &str = "x-kubernetes-list-map-keys";
+const PRESERVES: &str = "x-kubernetes-preserve-unknown-fields";
+const EMBEDDED: &str = "x-kubernetes-embedded-resource";
 
 /// The problems of the schema of one or all versions.
-pub(super) fn problems(schema: &Value, path: &str, has_status: bool, rules: Rules, causes: &mut Vec<Cause>) {
-    let before = causes.len();
+pub(super) fn problems(schema: &At<'_>, has_status: bool, rules: Rules, c: &mut Check) {
+    let before = c.causes.len();
     if has_status {
-        root_of_status(schema, path, causes);
+        root_of_status(schema, c);
     }
-    if flag(schema, "nullable") {
-        causes.push(Cause::forbidden(
-            format!("{path}.nullable"),
-            "nullable cannot be true at the root",
-        ));
+    let nullable = schema.get("nullable");
+    if nullable.flag() {
+        nullable.forbidden(c, "nullable cannot be true at the root");
     }
-    standard(schema, path, Place::ROOT, causes);
+    standard(schema, Place::ROOT, c);
     let unsupported = [
         "id",
         "$schema",
@@ -45,31 +53,27 @@ pub(super) fn problems(schema: &Value, path: &str, has_status: bool, rules: Rule
         "definitions",
     ];
     let is_convertible = !any(schema, &|schema| {
-        unsupported.iter().any(|key| schema.get(*key).is_some())
-            || schema.get("items").is_some_and(Value::is_array)
-            || schema.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(false))
+        unsupported.iter().any(|key| schema.get(key).is_set())
+            || schema.get("items").value.is_array()
+            || *schema.get(PRESERVES).value == false
     });
     if !is_convertible {
         // Reported above.
-        if causes.len() == before {
-            causes.push(Cause::invalid(
-                path,
-                "\"\"",
-                "OpenAPIV3Schema '$schema' is not supported",
-            ));
+        if c.causes.len() == before {
+            schema.invalid_as(c, "\"\"", "OpenAPIV3Schema '$schema' is not supported");
         }
         return;
     }
-    let found = causes.len();
-    invariants(schema, Level::Root, path, causes);
-    complete(schema, Some(schema), path, path, causes);
-    if causes.len() == found {
-        defaults(schema, path, true, false, rules, causes);
+    let found = c.causes.len();
+    invariants(schema, Level::Root, c);
+    complete(schema, schema, c);
+    if c.causes.len() == found {
+        defaults(schema, true, false, rules, c);
     }
 }
 
 /// At the root of a schema with a status of its own, only some fields have an effect.
-fn root_of_status(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
+fn root_of_status(schema: &At<'_>, c: &mut Check) {
     const ALLOWED: [&str; 21] = [
         "Description",
         "Type",
@@ -93,36 +97,28 @@ fn root_of_status(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
         "Example",
         "XPreserveUnknownFields",
     ];
-    let go_name = |key: &str| match key.strip_prefix("x-kubernetes-") {
-        Some(rest) => rest
-            .split('-')
-            .fold("X".to_owned(), |name, part| name + &capitalized(part)),
-        None => capitalized(key),
-    };
-    let kind = text(schema, "type");
-    if !kind.is_empty() && kind != "object" {
-        let problem = "only \"object\" is allowed as the type at the root of the schema if the status subresource is enabled";
-        causes.push(Cause::invalid(format!("{path}.type"), &quoted(kind), problem));
+    let kind = schema.get("type");
+    if !kind.text().is_empty() && kind.text() != "object" {
+        kind.invalid(
+            c,
+            "only \"object\" is allowed as the type at the root of the schema if the status subresource is enabled",
+        );
         return;
     }
-    let fields = schema.as_object().into_iter().flatten();
-    if fields
-        .map(|(key, _)| go_name(key))
-        // Rules were added after the releases of this list.
-        .any(|name| !ALLOWED.contains(&name.as_str()) && name != "XValidations")
-    {
+    let mut names = schema
+        .value
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(key, _)| go_name(key));
+    // Rules were added after the releases of this list.
+    if names.any(|name| !ALLOWED.contains(&name.as_str()) && name != "XValidations") {
         let problem = format!(
             "only [{}] fields are allowed at the root of the schema if the status subresource is enabled",
             ALLOWED.join(" ")
         );
-        causes.push(Cause::invalid(path, &go::syntax(schema), &problem));
+        schema.invalid_as(c, &go::syntax(schema.value), &problem);
     }
-}
-
-fn capitalized(word: &str) -> String {
-    let mut chars = word.chars();
-    let first = chars.next().map(|first| first.to_ascii_uppercase());
-    first.into_iter().chain(chars).collect()
 }
 
 /// The position of a schema in a resource.
@@ -151,17 +147,14 @@ impl Place {
 
 /// Validates the rules for every schema. Depth is bounded by the parser that read it, here and in all
 /// following functions.
-fn standard(schema: &Value, path: &str, place: Place, causes: &mut Vec<Cause>) {
-    let at = |key: &str| format!("{path}.{key}");
-    let kind = text(schema, "type");
-    if !kind.is_empty() && !TYPES.contains(&kind) {
-        causes.push(Cause::not_supported(at("type"), &quoted(kind), &TYPES));
+fn standard(schema: &At<'_>, place: Place, c: &mut Check) {
+    let kind = schema.get("type");
+    if !kind.text().is_empty() && !TYPES.contains(&kind.text()) {
+        kind.unsupported(c, &TYPES);
     }
-    if let (Some(reason), Some(_)) = (place.no_defaults, schema.get("default")) {
-        causes.push(Cause::forbidden(
-            at("default"),
-            &format!("must not be set {reason}"),
-        ));
+    let default = schema.get("default");
+    if let Some(reason) = place.no_defaults.filter(|_| default.is_set()) {
+        default.forbidden(c, &format!("must not be set {reason}"));
     }
     for key in [
         "id",
@@ -171,47 +164,46 @@ fn standard(schema: &Value, path: &str, place: Place, causes: &mut Vec<Cause>) {
         "dependencies",
         "$ref",
     ] {
-        if schema.get(key).is_some() {
-            causes.push(Cause::forbidden(at(key), &format!("{key} is not supported")));
+        if schema.get(key).is_set() {
+            schema.get(key).forbidden(c, &format!("{key} is not supported"));
         }
     }
-    if kind == "null" {
-        let problem = "type cannot be set to null, use nullable as an alternative";
-        causes.push(Cause::forbidden(at("type"), problem));
+    if kind.text() == "null" {
+        kind.forbidden(c, "type cannot be set to null, use nullable as an alternative");
     }
     let items = schema.get("items");
-    if items.is_some_and(Value::is_array) {
-        causes.push(Cause::forbidden(
-            at("items"),
-            "items must be a schema object and not an array",
-        ));
+    if items.value.is_array() {
+        items.forbidden(c, "items must be a schema object and not an array");
     }
-    if place.in_meta && is_embedded(schema) {
-        let problem = "must not be used inside of resource meta";
-        causes.push(Cause::forbidden(at("x-kubernetes-embedded-resource"), problem));
+    if place.in_meta && is_embedded(schema.value) {
+        schema
+            .get(EMBEDDED)
+            .forbidden(c, "must not be used inside of resource meta");
     }
-    if flag(schema, "uniqueItems") {
-        let problem = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
-        causes.push(Cause::forbidden(at("uniqueItems"), problem));
+    let unique = schema.get("uniqueItems");
+    if unique.flag() {
+        unique.forbidden(
+            c,
+            "uniqueItems cannot be set to true since the runtime complexity becomes quadratic",
+        );
     }
-    let properties = schema.get("properties").and_then(Value::as_object);
-    if let Some(additional) = schema.get("additionalProperties") {
-        if properties.is_some() && *additional != Value::Bool(true) {
-            let problem = "additionalProperties and properties are mutual exclusive";
-            causes.push(Cause::forbidden(at("additionalProperties"), problem));
+    let (properties, additional) = (schema.get("properties"), schema.get("additionalProperties"));
+    if additional.is_set() {
+        if properties.is_set() && *additional.value != true {
+            additional.forbidden(c, "additionalProperties and properties are mutual exclusive");
         }
         let mut below = place.below();
         if place.in_meta {
             below.no_defaults = Some("inside additionalProperties applying to object metadata");
         }
-        if additional.is_object() {
-            standard(additional, &at("additionalProperties"), below, causes);
+        if additional.value.is_object() {
+            standard(&additional, below, c);
         }
     }
-    for (key, property) in properties.into_iter().flatten() {
+    for (key, property) in properties.entries() {
         let mut below = place.below();
-        if place.is_root || is_embedded(schema) {
-            let reason = match key.as_str() {
+        if place.is_root || is_embedded(schema.value) {
+            let reason = match key {
                 "apiVersion" => Some("in top-level apiVersion"),
                 "kind" => Some("in top-level kind"),
                 "metadata" => Some("in top-level metadata"),
@@ -224,199 +216,153 @@ fn standard(schema: &Value, path: &str, place: Place, causes: &mut Vec<Cause>) {
                 }
             }
         }
-        standard(property, &format!("{path}.properties[{key}]"), below, causes);
+        standard(&property, below, c);
     }
-    for (path, nested) in nested(schema, path) {
-        standard(nested, &path, place.below(), causes);
+    for (_, nested) in nested(schema) {
+        standard(&nested, place.below(), c);
     }
-    if let Some(items) = items.filter(|items| items.is_object()) {
-        standard(items, &at("items"), place.below(), causes);
+    if items.value.is_object() {
+        standard(&items, place.below(), c);
     }
-    extensions(schema, path, causes);
+    extensions(schema, c);
 }
 
-/// The schemas of `not`, `allOf`, `oneOf` and `anyOf`, with their paths.
-fn nested<'a>(schema: &'a Value, path: &str) -> Vec<(String, &'a Value)> {
-    let mut found = Vec::new();
-    if let Some(not) = schema.get("not") {
-        found.push((format!("{path}.not"), not));
-    }
+/// The schemas of `not`, `allOf`, `oneOf` and `anyOf`, with the name of the list.
+fn nested<'a>(schema: &At<'a>) -> Vec<(&'static str, At<'a>)> {
+    let not = Some(schema.get("not")).filter(At::is_set);
+    let mut found: Vec<(&str, At<'a>)> = not.into_iter().map(|not| ("not", not)).collect();
     for key in ["allOf", "oneOf", "anyOf"] {
-        let list = schema.get(key).and_then(Value::as_array).into_iter().flatten();
-        found.extend(
-            list.enumerate()
-                .map(|(index, nested)| (format!("{path}.{key}[{index}]"), nested)),
-        );
+        found.extend(schema.get(key).items().map(|nested| (key, nested)));
     }
     found
 }
 
 /// Validates the list and map extensions of a schema.
-fn extensions(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
-    const LIST_TYPE: &str = "x-kubernetes-list-type";
-    const MAP_TYPE: &str = "x-kubernetes-map-type";
-    const KEYS: &str = "x-kubernetes-list-map-keys";
-    let at = |key: &str| format!("{path}.{key}");
-    let kind = text(schema, "type");
-    let given = |key: &str| schema.get(key).and_then(Value::as_str);
-    let (list_type, map_type) = (given(LIST_TYPE), given(MAP_TYPE));
-    let items = schema.get("items");
-    let mut of_type = |given: Option<&str>, expected: &str, key: &str| {
-        if given.is_none() || kind == expected {
-            return false;
+fn extensions(schema: &At<'_>, c: &mut Check) {
+    let (list_type, map_type) = (schema.get(LIST_TYPE), schema.get(MAP_TYPE));
+    let (kind, items) = (schema.get("type"), schema.get("items"));
+    let of_type = |given: &At<'_>, expected: &str, key: &str, c: &mut Check| {
+        let is_other = given.is_set() && kind.text() != expected;
+        if is_other {
+            typed(&kind, &format!("must be {expected} if {key} is specified"), c);
         }
-        let problem = format!("must be {expected} if {key} is specified");
-        causes.push(if kind.is_empty() {
-            Cause::required(at("type"), &problem)
-        } else {
-            Cause::invalid(at("type"), &quoted(kind), &problem)
-        });
-        true
+        is_other
     };
-    of_type(map_type, "object", MAP_TYPE);
-    let is_no_list = of_type(list_type, "array", LIST_TYPE);
-    if schema.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(false)) {
-        let field = at("x-kubernetes-preserve-unknown-fields");
-        causes.push(Cause::invalid(field, "false", "must be true or undefined"));
+    of_type(&map_type, "object", MAP_TYPE, c);
+    let is_no_list = of_type(&list_type, "array", LIST_TYPE, c);
+    if *schema.get(PRESERVES).value == false {
+        schema.get(PRESERVES).invalid(c, "must be true or undefined");
     }
-    if let Some(other) = map_type.filter(|one| !matches!(*one, "atomic" | "granular")) {
-        causes.push(Cause::not_supported(
-            at(MAP_TYPE),
-            &quoted(other),
-            &["atomic", "granular"],
-        ));
+    if map_type.is_set() && !matches!(map_type.text(), "atomic" | "granular") {
+        map_type.unsupported(c, &["atomic", "granular"]);
     }
-    if let (false, Some("set"), Some(items)) =
-        (is_no_list, list_type, items.filter(|items| items.is_object()))
-    {
+    if !is_no_list && list_type.text() == "set" && items.value.is_object() {
         let problem = "must be atomic as item of a list with x-kubernetes-list-type=set";
-        let of_items = |key: &str| items.get(key).and_then(Value::as_str);
-        let shown = of_items(LIST_TYPE).map_or_else(|| "\"null\"".to_owned(), quoted);
-        match text(items, "type") {
-            "array" if of_items(LIST_TYPE).is_some_and(|one| one != "atomic") => {
-                causes.push(Cause::invalid(
-                    format!("{}.{LIST_TYPE}", at("items")),
-                    &shown,
-                    problem,
-                ));
+        let (of_list, of_map) = (items.get(LIST_TYPE), items.get(MAP_TYPE));
+        let shown = of_list.shown();
+        match items.get("type").text() {
+            "array" if of_list.is_set() && of_list.text() != "atomic" => {
+                of_list.invalid_as(c, &shown, problem)
             }
-            "object" if of_items(MAP_TYPE) != Some("atomic") => {
-                causes.push(Cause::invalid(
-                    format!("{}.{MAP_TYPE}", at("items")),
-                    &shown,
-                    problem,
-                ));
-            }
+            "object" if of_map.text() != "atomic" => of_map.invalid_as(c, &shown, problem),
             _ => {}
         }
     }
-    if let Some(other) = list_type.filter(|one| !matches!(*one, "atomic" | "set" | "map")) {
-        causes.push(Cause::not_supported(
-            at(LIST_TYPE),
-            &quoted(other),
-            &["atomic", "set", "map"],
-        ));
+    if list_type.is_set() && !matches!(list_type.text(), "atomic" | "set" | "map") {
+        list_type.unsupported(c, &["atomic", "set", "map"]);
     }
-    let keys = schema.get(KEYS).and_then(Value::as_array).into_iter().flatten();
-    let keys: Vec<&str> = keys.filter_map(Value::as_str).collect();
-    if !keys.is_empty() && list_type != Some("map") {
-        let problem = "must be map if x-kubernetes-list-map-keys is non-empty";
-        causes.push(match list_type {
-            None => Cause::required(at(LIST_TYPE), problem),
-            Some(other) => Cause::invalid(at(LIST_TYPE), &quoted(other), problem),
-        });
+    let keys = schema.get(KEYS);
+    let is_map = list_type.text() == "map";
+    if !keys.is_empty() && !is_map {
+        typed(
+            &list_type,
+            "must be map if x-kubernetes-list-map-keys is non-empty",
+            c,
+        );
     }
-    if list_type == Some("map") {
-        map_list(items, &keys, path, causes);
+    if is_map {
+        map_list(&items, &keys, c);
     }
-    if let (Some(list_type @ ("set" | "map")), Some(items)) =
-        (list_type, items.filter(|items| items.is_object()))
-    {
-        if flag(items, "nullable") {
-            let problem = format!("cannot be nullable when x-kubernetes-list-type is {list_type}");
-            causes.push(Cause::forbidden(format!("{path}.items.nullable"), &problem));
+    if matches!(list_type.text(), "set" | "map") && items.value.is_object() {
+        let nullable = items.get("nullable");
+        if nullable.flag() {
+            let list_type = list_type.text();
+            nullable.forbidden(
+                c,
+                &format!("cannot be nullable when x-kubernetes-list-type is {list_type}"),
+            );
         }
-        if list_type == "map" {
-            keys_of_map(items, &keys, path, causes);
+        if is_map {
+            keys_of_map(&items, &keys, c);
         }
     }
 }
 
-fn map_list(items: Option<&Value>, keys: &[&str], path: &str, causes: &mut Vec<Cause>) {
-    const KEYS: &str = "x-kubernetes-list-map-keys";
+/// Requires another type: one that is missing is required, another one invalid.
+fn typed(kind: &At<'_>, problem: &str, c: &mut Check) {
+    if kind.text().is_empty() {
+        kind.required(c, problem);
+    } else {
+        kind.invalid(c, problem);
+    }
+}
+
+fn map_list(items: &At<'_>, keys: &At<'_>, c: &mut Check) {
     if keys.is_empty() {
-        let problem = "must not be empty if x-kubernetes-list-type is map";
-        causes.push(Cause::required(format!("{path}.{KEYS}"), problem));
+        keys.required(c, "must not be empty if x-kubernetes-list-type is map");
     }
-    let Some(items) = items else {
-        let problem = "must have a schema if x-kubernetes-list-type is map";
-        causes.push(Cause::required(format!("{path}.items"), problem));
+    if !items.is_set() {
+        items.required(c, "must have a schema if x-kubernetes-list-type is map");
         return;
-    };
-    if !items.is_object() {
+    }
+    if !items.value.is_object() {
         let problem = "must only have a single schema if x-kubernetes-list-type is map";
-        causes.push(Cause::invalid(
-            format!("{path}.items"),
-            &go::syntax(items),
-            problem,
-        ));
+        items.invalid_as(c, &go::syntax(items.value), problem);
         return;
     }
-    let kind = text(items, "type");
-    if kind != "object" {
+    let kind = items.get("type");
+    if kind.text() != "object" {
         let problem = "must be object if parent array's x-kubernetes-list-type is map";
-        causes.push(Cause::invalid(
-            format!("{path}.items.type"),
-            &quoted(kind),
-            problem,
-        ));
+        kind.invalid_as(c, &quoted(kind.text()), problem);
         return;
     }
-    let shown: Vec<String> = keys.iter().map(|key| quoted(key)).collect();
-    let shown = format!("[]string{{{}}}", shown.join(", "));
+    let shown = go_syntax::value(c.version, keys.value, "[]string");
     let mut seen = BTreeSet::new();
-    for key in keys {
-        match items
-            .get("properties")
-            .and_then(|properties| properties.get(*key))
-        {
-            Some(property) if matches!(text(property, "type"), "array" | "object") => {
-                let problem = "must be a scalar type if parent array's x-kubernetes-list-type is map";
-                let field = format!("{path}.items.properties[{key}].type");
-                causes.push(Cause::invalid(field, &quoted(kind), problem));
-            }
-            Some(_) => {}
-            None => {
-                let problem = "entries must all be names of item properties";
-                causes.push(Cause::invalid(format!("{path}.{KEYS}"), &shown, problem));
-            }
+    for key in keys.items() {
+        let property = items.get("properties").key(key.text());
+        if !property.is_set() {
+            keys.invalid_as(c, &shown, "entries must all be names of item properties");
+        } else if matches!(property.get("type").text(), "array" | "object") {
+            let problem = "must be a scalar type if parent array's x-kubernetes-list-type is map";
+            property.get("type").invalid_as(c, &kind.shown(), problem);
         }
-        if !seen.insert(key) {
-            let problem = "must not contain duplicate entries";
-            causes.push(Cause::invalid(format!("{path}.{KEYS}"), &shown, problem));
+        if !seen.insert(key.text()) {
+            keys.invalid_as(c, &shown, "must not contain duplicate entries");
         }
     }
 }
 
 /// Every item has the keys of a map.
-fn keys_of_map(items: &Value, keys: &[&str], path: &str, causes: &mut Vec<Cause>) {
-    let required = items.get("required").and_then(Value::as_array);
-    for key in keys {
-        let Some(property) = items
-            .get("properties")
-            .and_then(|properties| properties.get(*key))
-        else {
+fn keys_of_map(items: &At<'_>, keys: &At<'_>, c: &mut Check) {
+    for key in keys.items() {
+        let property = items.get("properties").key(key.text());
+        if !property.is_set() {
             continue;
-        };
-        let field = |what: &str| format!("{path}.items.properties[{key}].{what}");
-        let is_required = required.is_some_and(|required| required.iter().any(|one| one == key));
-        if !is_required && property.get("default").is_none() {
-            let problem = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property";
-            causes.push(Cause::required(field("default"), problem));
         }
-        if flag(property, "nullable") {
-            let problem = "this property is in x-kubernetes-list-map-keys, so it cannot be nullable";
-            causes.push(Cause::forbidden(field("nullable"), problem));
+        let default = property.get("default");
+        let is_required = items.get("required").items().any(|one| one.value == key.value);
+        if !is_required && !default.is_set() {
+            default.required(
+                c,
+                "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property",
+            );
+        }
+        let nullable = property.get("nullable");
+        if nullable.flag() {
+            nullable.forbidden(
+                c,
+                "this property is in x-kubernetes-list-map-keys, so it cannot be nullable",
+            );
         }
     }
 }
@@ -429,82 +375,56 @@ enum Level {
 }
 
 /// `validateStructuralInvariants`.
-fn invariants(schema: &Value, level: Level, path: &str, causes: &mut Vec<Cause>) {
-    let at = |key: &str| format!("{path}.{key}");
-    let kind = text(schema, "type");
-    let items = schema.get("items").filter(|items| items.is_object());
-    if kind == "array" && items.is_none() {
-        causes.push(Cause::required(at("items"), "must be specified"));
+fn invariants(schema: &At<'_>, level: Level, c: &mut Check) {
+    let kind = schema.get("type");
+    let items = schema.get("items");
+    if kind.text() == "array" && !items.value.is_object() {
+        items.required(c, "must be specified");
     }
-    if let Some(items) = items {
-        invariants(items, Level::Item, &at("items"), causes);
+    if items.value.is_object() {
+        invariants(&items, Level::Item, c);
     }
-    let properties = schema.get("properties").and_then(Value::as_object);
-    for (key, property) in properties.into_iter().flatten() {
-        invariants(
-            property,
-            Level::Field,
-            &format!("{path}.properties[{key}]"),
-            causes,
-        );
+    let properties = schema.get("properties");
+    for (_, property) in properties.entries() {
+        invariants(&property, Level::Field, c);
     }
     let additional = schema.get("additionalProperties");
-    if additional.is_some() && level == Level::Root {
-        causes.push(Cause::forbidden(
-            at("additionalProperties"),
-            "must not be used at the root",
-        ));
+    if additional.is_set() && level == Level::Root {
+        additional.forbidden(c, "must not be used at the root");
     }
-    if let Some(additional) = additional.filter(|additional| additional.is_object()) {
-        invariants(additional, Level::Field, &at("additionalProperties"), causes);
+    if additional.value.is_object() {
+        invariants(&additional, Level::Field, c);
     }
-    let (int_or_string, embedded) = (flag(schema, "x-kubernetes-int-or-string"), is_embedded(schema));
-    if int_or_string && preserves(schema) {
-        let field = at("x-kubernetes-preserve-unknown-fields");
-        causes.push(Cause::invalid(
-            field,
-            "true",
-            "must be false if x-kubernetes-int-or-string is true",
-        ));
+    let int_or_string = schema.get("x-kubernetes-int-or-string").flag();
+    let (embedded, open) = (is_embedded(schema.value), preserves(schema.value));
+    for (key, is_set) in [(PRESERVES, open), (EMBEDDED, embedded)] {
+        if int_or_string && is_set {
+            let problem = "must be false if x-kubernetes-int-or-string is true";
+            schema.get(key).invalid(c, problem);
+        }
     }
-    if int_or_string && embedded {
-        let field = at("x-kubernetes-embedded-resource");
-        causes.push(Cause::invalid(
-            field,
-            "true",
-            "must be false if x-kubernetes-int-or-string is true",
-        ));
+    let skips_any = is_int_or_string(schema.value.get("anyOf"));
+    let skips_all = is_int_or_string(schema.value.pointer("/allOf/0/anyOf"));
+    value_validation(schema, skips_any, skips_all, c);
+    if embedded && kind.text() != "object" {
+        typed(
+            &kind,
+            "must be object if x-kubernetes-embedded-resource is true",
+            c,
+        );
+    } else if kind.text().is_empty() && !int_or_string && !open {
+        let problem = match level {
+            Level::Root => "must not be empty at the root",
+            Level::Item => "must not be empty for specified array items",
+            Level::Field => "must not be empty for specified object fields",
+        };
+        kind.required(c, problem);
     }
-    let skips_any = is_int_or_string(schema.get("anyOf"));
-    let skips_all = is_int_or_string(schema.pointer("/allOf/0/anyOf"));
-    value_validation(schema, skips_any, skips_all, path, causes);
-    if embedded && kind != "object" {
-        let problem = "must be object if x-kubernetes-embedded-resource is true";
-        causes.push(if kind.is_empty() {
-            Cause::required(at("type"), problem)
-        } else {
-            Cause::invalid(at("type"), &quoted(kind), problem)
-        });
-    } else if kind.is_empty() && !int_or_string && !preserves(schema) {
-        causes.push(Cause::required(
-            at("type"),
-            match level {
-                Level::Root => "must not be empty at the root",
-                Level::Item => "must not be empty for specified array items",
-                Level::Field => "must not be empty for specified object fields",
-            },
-        ));
+    if embedded && additional.is_set() {
+        additional.forbidden(c, "must not be used if x-kubernetes-embedded-resource is set");
     }
-    if embedded && additional.is_some() {
-        let problem = "must not be used if x-kubernetes-embedded-resource is set";
-        causes.push(Cause::forbidden(at("additionalProperties"), problem));
-    }
-    if level == Level::Root && !kind.is_empty() && kind != "object" {
-        causes.push(Cause::invalid(
-            at("type"),
-            &quoted(kind),
-            "must be object at the root",
-        ));
+    if level == Level::Root && !kind.text().is_empty() && kind.text() != "object" {
+        kind.invalid(c, "must be object at the root");
     }
     if level == Level::Root || embedded {
         for (key, expected) in [
@@ -512,26 +432,23 @@ fn invariants(schema: &Value, level: Level, path: &str, causes: &mut Vec<Cause>)
             ("apiVersion", "string"),
             ("metadata", "object"),
         ] {
-            if let Some(property) = properties.and_then(|properties| properties.get(key))
-                && text(property, "type") != expected
-            {
-                let field = format!("{path}.properties[{key}].type");
-                let problem = format!("must be {expected}");
-                causes.push(Cause::invalid(field, &quoted(text(property, "type")), &problem));
+            let property = properties.key(key);
+            let kind = property.get("type");
+            if property.is_set() && kind.text() != expected {
+                let shown = quoted(kind.text());
+                kind.invalid_as(c, &shown, &format!("must be {expected}"));
             }
         }
     }
-    if level == Level::Root
-        && let Some(Value::Object(metadata)) = properties.and_then(|properties| properties.get("metadata"))
-        && says_more_than_names(metadata)
-    {
+    let metadata = properties.key("metadata");
+    if level == Level::Root && metadata.value.as_object().is_some_and(says_more_than_names) {
         let problem = "must not specify anything other than name and generateName, but metadata is implicitly specified";
-        causes.push(Cause::forbidden(format!("{path}.properties[metadata]"), problem));
+        metadata.forbidden(c, problem);
     }
-    if embedded && !preserves(schema) && properties.is_none_or(Map::is_empty) {
+    if embedded && !open && properties.is_empty() {
         let problem = "must not be empty if x-kubernetes-embedded-resource is true without \
                        x-kubernetes-preserve-unknown-fields";
-        causes.push(Cause::required(at("properties"), problem));
+        properties.required(c, problem);
     }
 }
 
@@ -547,9 +464,7 @@ fn says_more_than_names(metadata: &Map<String, Value>) -> bool {
 
 /// Whether these are exactly the two types integer and string.
 fn is_int_or_string(any_of: Option<&Value>) -> bool {
-    let types = |value: &Value, kind: &str| {
-        value.as_object().is_some_and(|fields| fields.len() == 1) && text(value, "type") == kind
-    };
+    let types = |value: &Value, kind: &str| *value == json!({"type": kind});
     matches!(
         any_of.and_then(Value::as_array).map(Vec::as_slice),
         Some([first, second]) if types(first, "integer") && types(second, "string")
@@ -557,28 +472,23 @@ fn is_int_or_string(any_of: Option<&Value>) -> bool {
 }
 
 /// `validateValueValidation`.
-fn value_validation(schema: &Value, skips_any: bool, skips_all: bool, path: &str, causes: &mut Vec<Cause>) {
-    for (at, nested) in nested(schema, path) {
-        let is_any = at.starts_with(&format!("{path}.anyOf["));
-        if is_any && skips_any {
-            continue;
+fn value_validation(schema: &At<'_>, skips_any: bool, skips_all: bool, c: &mut Check) {
+    let mut is_first = true;
+    for (key, nested) in nested(schema) {
+        let skips = skips_all && key == "allOf" && std::mem::take(&mut is_first);
+        if !(key == "anyOf" && skips_any) {
+            nested_validation(&nested, skips, c);
         }
-        let skips = skips_all && at == format!("{path}.allOf[0]");
-        nested_validation(nested, skips, &at, causes);
     }
-    let pattern = text(schema, "pattern");
-    if !pattern.is_empty()
-        && let Err(problem) = Regex::new(pattern)
+    let pattern = schema.get("pattern");
+    if !pattern.text().is_empty()
+        && let Err(problem) = Regex::new(pattern.text())
     {
-        let problem = format!(
-            "must be a valid regular expression, but isn't: error parsing regexp: {}",
-            go_problem(pattern, &problem)
+        let problem = go_problem(pattern.text(), &problem);
+        pattern.invalid(
+            c,
+            &format!("must be a valid regular expression, but isn't: error parsing regexp: {problem}"),
         );
-        causes.push(Cause::invalid(
-            format!("{path}.pattern"),
-            &quoted(pattern),
-            &problem,
-        ));
     }
 }
 
@@ -618,15 +528,14 @@ fn go_problem(pattern: &str, problem: &regex::Error) -> String {
 }
 
 /// `validateNestedValueValidation`.
-fn nested_validation(schema: &Value, skips_any: bool, path: &str, causes: &mut Vec<Cause>) {
-    let at = |key: &str| format!("{path}.{key}");
-    value_validation(schema, skips_any, false, path, causes);
-    if let Some(items) = schema.get("items").filter(|items| items.is_object()) {
-        nested_validation(items, false, &at("items"), causes);
+fn nested_validation(schema: &At<'_>, skips_any: bool, c: &mut Check) {
+    value_validation(schema, skips_any, false, c);
+    let (items, properties) = (schema.get("items"), schema.get("properties"));
+    if items.value.is_object() {
+        nested_validation(&items, false, c);
     }
-    let properties = schema.get("properties").and_then(Value::as_object);
-    for (key, property) in properties.into_iter().flatten() {
-        nested_validation(property, false, &format!("{path}.properties[{key}]"), causes);
+    for (_, property) in properties.entries() {
+        nested_validation(&property, false, c);
     }
     for (key, must) in [
         ("type", "empty"),
@@ -635,145 +544,95 @@ fn nested_validation(schema: &Value, skips_any: bool, path: &str, causes: &mut V
         ("title", "empty"),
         ("description", "empty"),
         ("nullable", "false"),
-        ("x-kubernetes-preserve-unknown-fields", "false"),
-        ("x-kubernetes-embedded-resource", "false"),
+        (PRESERVES, "false"),
+        (EMBEDDED, "false"),
         ("x-kubernetes-int-or-string", "false"),
-        ("x-kubernetes-list-map-keys", "empty"),
-        ("x-kubernetes-list-type", "undefined"),
-        ("x-kubernetes-map-type", "undefined"),
+        (KEYS, "empty"),
+        (LIST_TYPE, "undefined"),
+        (MAP_TYPE, "undefined"),
         ("x-kubernetes-validations", "empty"),
     ] {
-        if schema.get(key).is_some() {
-            causes.push(Cause::forbidden(
-                at(key),
-                &format!("must be {must} to be structural"),
-            ));
+        if schema.get(key).is_set() {
+            schema
+                .get(key)
+                .forbidden(c, &format!("must be {must} to be structural"));
         }
     }
-    if properties.is_some_and(|properties| properties.contains_key("metadata")) {
-        let field = format!("{path}.properties[metadata]");
-        causes.push(Cause::forbidden(
-            field,
-            "must not be specified in a nested context",
-        ));
+    if properties.key("metadata").is_set() {
+        let metadata = properties.key("metadata");
+        metadata.forbidden(c, "must not be specified in a nested context");
     }
 }
 
 /// `validateStructuralCompleteness`: fields of nested schemas are also specified outside of them.
-fn complete(of: &Value, outside: Option<&Value>, outside_path: &str, path: &str, causes: &mut Vec<Cause>) {
-    for (at, nested) in nested(of, path) {
-        complete_nested(nested, outside, outside_path, &at, causes);
+fn complete(of: &At<'_>, outside: &At<'_>, c: &mut Check) {
+    for (_, nested) in nested(of) {
+        complete_nested(&nested, outside, c);
     }
 }
 
-fn complete_nested(
-    of: &Value,
-    outside: Option<&Value>,
-    outside_path: &str,
-    path: &str,
-    causes: &mut Vec<Cause>,
-) {
-    let Some(known) = outside else {
-        causes.push(Cause::required(
-            outside_path,
-            &format!("because it is defined in {path}"),
-        ));
+fn complete_nested(of: &At<'_>, outside: &At<'_>, c: &mut Check) {
+    if !outside.value.is_object() {
+        outside.required(c, &format!("because it is defined in {}", of.path));
         return;
-    };
-    complete(of, outside, outside_path, path, causes);
-    if let Some(items) = of.get("items").filter(|items| items.is_object()) {
-        let known = known.get("items").filter(|items| items.is_object());
-        complete_nested(
-            items,
-            known,
-            &format!("{outside_path}.items"),
-            &format!("{path}.items"),
-            causes,
-        );
     }
-    for (key, property) in of
-        .get("properties")
-        .and_then(Value::as_object)
-        .into_iter()
-        .flatten()
-    {
-        let known = known.get("properties").and_then(|properties| properties.get(key));
-        let below = |path: &str| format!("{path}.properties[{key}]");
-        complete_nested(property, known, &below(outside_path), &below(path), causes);
+    complete(of, outside, c);
+    if of.get("items").value.is_object() {
+        complete_nested(&of.get("items"), &outside.get("items"), c);
+    }
+    for (key, property) in of.get("properties").entries() {
+        complete_nested(&property, &outside.get("properties").key(key), c);
     }
 }
 
 /// `ValidateDefaults`: defaults are pruned and valid under their schema.
-fn defaults(schema: &Value, path: &str, is_root: bool, in_meta: bool, rules: Rules, causes: &mut Vec<Cause>) {
-    let embedded = is_root || is_embedded(schema);
+fn defaults(schema: &At<'_>, is_root: bool, in_meta: bool, rules: Rules, c: &mut Check) {
+    let embedded = is_root || is_embedded(schema.value);
     let in_meta = in_meta && !embedded;
-    if let Some(default) = schema.get("default") {
-        let field = format!("{path}.default");
-        let found = causes.len();
+    let default = schema.get("default");
+    if default.is_set() {
+        let (field, found) = (default.path.to_string(), c.causes.len());
         if !in_meta {
-            let mut pruned = default.clone();
-            if let Value::Object(fields) = &mut pruned {
-                instance::prune_fields(fields, schema, embedded);
+            let mut pruned = default.value.clone();
+            let node = match embedded {
+                true => Node::Custom(Some(schema.value)),
+                false => Node::Schema(schema.value),
+            };
+            if pruned.is_object() {
+                prune(&mut pruned, node);
             }
-            if pruned != *default {
-                causes.push(Cause::invalid(
-                    &*field,
-                    &go::shown(default),
-                    "must not have unknown fields",
-                ));
+            if pruned != *default.value {
+                default.invalid_as(c, &go::shown(default.value), "must not have unknown fields");
             }
-            instance::embedded_problems(default, schema, &field, causes);
+            instance::embedded_problems(default.value, schema.value, &field, &mut c.causes);
         }
-        if causes.len() == found {
-            causes.extend(openapi::problems(&field, default, schema, rules));
+        if c.causes.len() == found {
+            c.causes
+                .extend(openapi::problems(&field, default.value, schema.value, rules));
         }
     }
-    if let Some(items) = schema.get("items").filter(|items| items.is_object()) {
-        defaults(items, &format!("{path}.items"), false, in_meta, rules, causes);
+    let items = schema.get("items");
+    if items.value.is_object() {
+        defaults(&items, false, in_meta, rules, c);
     }
-    for (key, property) in schema
-        .get("properties")
-        .and_then(Value::as_object)
-        .into_iter()
-        .flatten()
-    {
-        let in_meta = in_meta || (embedded && matches!(key.as_str(), "apiVersion" | "kind" | "metadata"));
-        let path = child(path, &format!("properties[{key}]"));
-        defaults(property, &path, false, in_meta, rules, causes);
+    for (key, property) in schema.get("properties").entries() {
+        let in_meta = in_meta || (embedded && matches!(key, "apiVersion" | "kind" | "metadata"));
+        defaults(&property, false, in_meta, rules, c);
     }
 }
 
 /// Whether a predicate holds for a schema or for one below it.
-fn any(schema: &Value, is_such: &dyn Fn(&Value) -> bool) -> bool {
-    let mut pending = vec![schema];
+fn any(schema: &At<'_>, is_such: &dyn Fn(&At<'_>) -> bool) -> bool {
+    let mut pending = vec![schema.clone()];
     // Terminates: each schema is processed once.
     while let Some(schema) = pending.pop() {
-        if is_such(schema) {
+        if is_such(&schema) {
             return true;
         }
-        pending.extend(schema.get("items").into_iter().filter(|items| items.is_object()));
-        pending.extend(
-            schema
-                .get("additionalProperties")
-                .into_iter()
-                .filter(|one| one.is_object()),
-        );
-        pending.extend(
-            schema
-                .get("properties")
-                .and_then(Value::as_object)
-                .into_iter()
-                .flat_map(Map::values),
-        );
-        pending.extend(nested(schema, "").into_iter().map(|(_, nested)| nested));
+        let single = [schema.get("items"), schema.get("additionalProperties")];
+        pending.extend(single.into_iter().filter(|below| below.value.is_object()));
+        pending.extend(schema.get("properties").entries().map(|(_, property)| property));
+        pending.extend(nested(&schema).into_iter().map(|(_, nested)| nested));
     }
     false
-}
-
-fn flag(schema: &Value, key: &str) -> bool {
-    schema.get(key) == Some(&Value::Bool(true))
-}
-
-fn text<'a>(schema: &'a Value, key: &str) -> &'a str {
-    schema.get(key).and_then(Value::as_str).unwrap_or_default()
 }

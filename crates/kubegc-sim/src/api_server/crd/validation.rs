@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use kubegc_core::{Behavior, KubernetesVersion, version::behavior};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{
     openapi::Rules,
@@ -15,13 +15,20 @@ use super::{
     structural,
 };
 use crate::{
-    StoredObject, formats, go,
-    status::{Cause, POINTER, quoted},
-    types::validate::go_syntax,
+    StoredObject, formats,
+    status::{Cause, quoted},
+    types::{
+        field::{At, Check},
+        validate::go_syntax,
+    },
 };
 
-/// The fields of versions that all of them may share.
-const SHARED: [&str; 3] = ["additionalPrinterColumns", "schema", "subresources"];
+/// The fields of versions that all of them may share: here, and for all versions.
+const SHARED: [(&str, &str); 3] = [
+    ("additionalPrinterColumns", "spec.additionalPrinterColumns"),
+    ("schema", "spec.validation"),
+    ("subresources", "spec.subresources"),
+];
 
 pub(super) const NOT_A_LABEL_1035: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', \
      start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', \
@@ -43,124 +50,53 @@ pub(super) fn is_label_1035(text: &str) -> bool {
 
 /// A definition in its internal form: values that all versions share are stored once.
 pub(super) struct Definition<'a> {
-    object: &'a StoredObject,
-    pub(super) versions: Vec<&'a Value>,
-    /// The schema of all versions.
-    schema: Option<&'a Value>,
-    subresources: Option<&'a Value>,
-    columns: Option<&'a Value>,
+    pub(super) spec: At<'a>,
+    pub(super) versions: Vec<At<'a>>,
 }
 
 impl<'a> Definition<'a> {
-    pub(super) fn of(object: &'a StoredObject) -> Self {
-        let versions = object.at(&["spec", "versions"]).and_then(Value::as_array);
-        let versions: Vec<&Value> = versions.into_iter().flatten().collect();
-        let shared = |key: &str| {
-            let first = versions.first()?.get(key);
-            first.filter(|_| versions.iter().all(|version| version.get(key) == first))
-        };
+    fn of(body: &'a Map<String, Value>) -> Self {
+        let spec = At::root(body, "spec");
         Self {
-            schema: shared("schema"),
-            subresources: shared("subresources"),
-            columns: shared("additionalPrinterColumns"),
-            object,
-            versions,
+            versions: spec.get("versions").items().collect(),
+            spec,
         }
     }
 
-    /// A value that belongs to one version only.
-    fn own(&self, version: &'a Value, key: &str) -> Option<&'a Value> {
-        let is_shared = match key {
-            "schema" => self.schema.is_some(),
-            "subresources" => self.subresources.is_some(),
-            _ => self.columns.is_some(),
-        };
-        version.get(key).filter(|_| !is_shared)
+    /// The value that all versions share, at its own path.
+    fn shared(&self, key: &str) -> Option<At<'a>> {
+        let (_, path) = SHARED.iter().find(|(shared, _)| *shared == key)?;
+        let first = self.versions.first()?.get(key).value;
+        let is_shared = !first.is_null()
+            && self
+                .versions
+                .iter()
+                .all(|version| version.get(key).value == first);
+        is_shared.then(|| At::at(Some(first), path))
     }
 
-    fn has_status(&self, version: &Value) -> bool {
-        version.pointer("/subresources/status").is_some()
-    }
-
-    fn text(&self, path: &[&str]) -> &'a str {
-        self.object.text_at(path)
-    }
-
-    /// The versions as errors of a release print them.
-    fn printed(&self, release: KubernetesVersion) -> String {
-        if release.has(behavior::VALUES_ARE_JSON) {
-            let versions = self.versions.iter().map(|version| {
-                let mut shown = Value::clone(version);
-                if let Some(fields) = shown.as_object_mut() {
-                    // What all versions share is no part of one.
-                    fields.retain(|key, _| !SHARED.contains(&&**key) || self.own(version, key).is_some());
-                }
-                shown
-            });
-            let versions = versions.collect();
-            return go_syntax::value(
-                release,
-                &versions,
-                "[]apiextensions.CustomResourceDefinitionVersion",
-            );
+    /// The versions as errors of a release print them: without what all of them share.
+    fn printed(&self, c: &Check) -> String {
+        // An empty list is not nil.
+        let mut versions = self.spec.get("versions").decoded(c).clone();
+        for version in versions.as_array_mut().into_iter().flatten() {
+            self.remove_shared(version);
         }
-        if !self.object.at(&["spec", "versions"]).is_some_and(Value::is_array) {
-            return "[]apiextensions.CustomResourceDefinitionVersion(nil)".to_owned();
-        }
-        let versions: Vec<String> = self
-            .versions
-            .iter()
-            .map(|version| self.printed_version(version))
-            .collect();
-        format!(
-            "[]apiextensions.CustomResourceDefinitionVersion{{{}}}",
-            versions.join(", ")
-        )
+        go_syntax::value(c.version, &versions, &format!("[]{VERSION}"))
     }
 
-    fn printed_version(&self, version: &'a Value) -> String {
-        let flag = |key: &str| version.get(key) == Some(&Value::Bool(true));
-        let pointer = |is_set: bool| if is_set { POINTER } else { "nil" };
-        let text =
-            |value: &Value, key: &str| quoted(value.get(key).and_then(Value::as_str).unwrap_or_default());
-        let columns = self
-            .own(version, "additionalPrinterColumns")
-            .and_then(Value::as_array);
-        let columns = match columns {
-            None => "(nil)".to_owned(),
-            Some(columns) => {
-                let columns: Vec<String> = columns
-                    .iter()
-                    .map(|column| {
-                        format!(
-                            "apiextensions.CustomResourceColumnDefinition{{Name:{}, Type:{}, Format:{}, Description:{}, \
-                             Priority:{}, JSONPath:{}}}",
-                            text(column, "name"),
-                            text(column, "type"),
-                            text(column, "format"),
-                            text(column, "description"),
-                            column.get("priority").and_then(Value::as_i64).unwrap_or(0),
-                            text(column, "jsonPath"),
-                        )
-                    })
-                    .collect();
-                format!("{{{}}}", columns.join(", "))
-            }
-        };
-        format!(
-            "apiextensions.CustomResourceDefinitionVersion{{Name:{}, Served:{}, Storage:{}, Deprecated:{}, \
-             DeprecationWarning:(*string)({}), Schema:(*apiextensions.CustomResourceValidation)({}), \
-             Subresources:(*apiextensions.CustomResourceSubresources)({}), \
-             AdditionalPrinterColumns:[]apiextensions.CustomResourceColumnDefinition{columns}}}",
-            text(version, "name"),
-            flag("served"),
-            flag("storage"),
-            flag("deprecated"),
-            pointer(version.get("deprecationWarning").is_some()),
-            pointer(self.own(version, "schema").is_some()),
-            pointer(self.own(version, "subresources").is_some()),
-        )
+    fn remove_shared(&self, version: &mut Value) {
+        if let Some(fields) = version.as_object_mut() {
+            fields.retain(|key, _| self.shared(key).is_none());
+        }
     }
+}
+
+/// The Go type of a version.
+const VERSION: &str = "apiextensions.CustomResourceDefinitionVersion";
+
+fn has_status(version: &At<'_>) -> bool {
+    version.get("subresources").get("status").is_set()
 }
 
 /// The problems of a definition. `old` is the stored one that it replaces.
@@ -170,69 +106,58 @@ pub(super) fn problems(
     old: Option<&StoredObject>,
     rules: Rules,
 ) -> Vec<Cause> {
-    let definition = Definition::of(object);
-    let mut causes = Vec::new();
-    if old.is_none() {
-        let name = format!(
-            "{}.{}",
-            definition.text(&["spec", "names", "plural"]),
-            definition.text(&["spec", "group"])
-        );
-        if *object.meta.name != *name && !object.meta.name.is_empty() {
-            let problem = "must be spec.names.plural+\".\"+spec.group";
-            causes.push(Cause::invalid(
-                "metadata.name",
-                &quoted(&object.meta.name),
-                problem,
-            ));
-        }
-    }
-    group(version, &definition, &mut causes);
-    one_of(
-        "spec.scope",
-        definition.text(&["spec", "scope"]),
-        &["Cluster", "Namespaced"],
-        &mut causes,
+    let Some(body) = object.body.as_deref() else {
+        return Vec::new();
+    };
+    let definition = Definition::of(body);
+    let (spec, status) = (&definition.spec, At::root(body, "status"));
+    let mut check = Check::new(version, object.decoded.clone());
+    let c = &mut check;
+    let names_of_spec = spec.get("names");
+    let name = format!(
+        "{}.{}",
+        names_of_spec.get("plural").text(),
+        spec.get("group").text()
     );
-    for (index, one) in definition.versions.iter().enumerate() {
-        if one.pointer("/schema/openAPIV3Schema").is_none() {
-            let field = format!("spec.versions[{index}].schema.openAPIV3Schema");
-            let detail = if version.has(DETAILS_ARE_LEFT_OUT) {
-                ""
-            } else {
-                "schemas are required"
-            };
-            causes.push(Cause::required(field, detail));
+    if old.is_none() && *object.meta.name != *name && !object.meta.name.is_empty() {
+        let problem = "must be spec.names.plural+\".\"+spec.group";
+        At::at(None, "metadata.name").invalid_as(c, &quoted(&object.meta.name), problem);
+    }
+    group(&spec.get("group"), c);
+    spec.get("scope").one_of(c, &["Cluster", "Namespaced"]);
+    for one in &definition.versions {
+        let schema = one.get("schema").get("openAPIV3Schema");
+        if !schema.is_set() {
+            let is_explained = !version.has(DETAILS_ARE_LEFT_OUT);
+            schema.required(c, if is_explained { "schemas are required" } else { "" });
         }
     }
-    versions(&definition, rules, &mut causes);
-    names(object, &["spec", "names"], &mut causes);
+    versions(&definition, rules, c);
+    names(&names_of_spec, c);
     for key in ["plural", "singular", "kind", "listKind"] {
-        if definition.text(&["spec", "names", key]).is_empty() {
-            causes.push(Cause::required(format!("spec.names.{key}"), ""));
+        if names_of_spec.get(key).text().is_empty() {
+            names_of_spec.get(key).required(c, "");
         }
     }
-    if let Some(shared) = definition.schema {
-        let status = definition
-            .versions
-            .iter()
-            .any(|version| definition.has_status(version));
-        schema(shared, "spec.validation", status, rules, &mut causes);
+    if let Some(shared) = definition.shared("schema") {
+        let has_status = definition.versions.iter().any(has_status);
+        schema(&shared, has_status, rules, c);
     }
-    if let Some(shared) = definition.subresources {
-        subresources(shared, "spec.subresources", &mut causes);
+    for (key, check) in OF_VERSIONS {
+        if let Some(shared) = definition.shared(key) {
+            check(&shared, c);
+        }
+        if key == "subresources" && version.has(FIELDS_ARE_SELECTABLE) {
+            selectable(&definition, c);
+        }
     }
-    if version.has(FIELDS_ARE_SELECTABLE) {
-        selectable(&definition, &mut causes);
-    }
-    columns(definition.columns, "spec", &mut causes);
-    conversion(object, &mut causes);
+    conversion(&spec.get("conversion"), c);
     if let Some(old) = old {
-        unchanged(object, old, &mut causes);
+        unchanged(spec, old, c);
     }
-    names(object, &["status", "acceptedNames"], &mut causes);
-    stored_versions(&definition, rules.version, &mut causes);
-    approval(object, old, &mut causes);
+    names(&status.get("acceptedNames"), c);
+    stored_versions(&definition, &status.get("storedVersions"), c);
+    approval(object, old, c);
     let preserved =
         |object: &StoredObject| object.at(&["spec", "preserveUnknownFields"]) == Some(&Value::Bool(true));
     if preserved(object) && !old.is_some_and(preserved) {
@@ -241,203 +166,152 @@ pub(super) fn problems(
             false => "x-preserve-unknown-fields",
         };
         let problem = &format!("cannot set to true, set {name} to true in spec.versions[*].schema instead");
-        causes.push(Cause::invalid("spec.preserveUnknownFields", "true", problem));
+        spec.get("preserveUnknownFields").invalid(c, problem);
     }
-    causes
+    check.causes
 }
+
+/// The checks of values that belong to one version or to all.
+const OF_VERSIONS: [(&str, fn(&At<'_>, &mut Check)); 2] = [
+    ("subresources", subresources),
+    ("additionalPrinterColumns", columns),
+];
 
 /// The schemas of a definition with their paths; a schema that all versions share is returned once.
 pub(super) fn schemas(object: &StoredObject) -> Vec<(String, &Value)> {
-    let definition = Definition::of(object);
-    let shared = definition
-        .schema
-        .map(|schema| ("spec.validation".to_owned(), schema));
-    let own = definition
-        .versions
-        .iter()
-        .enumerate()
-        .filter_map(|(index, version)| {
-            let schema = definition.own(version, "schema")?;
-            Some((format!("spec.versions[{index}].schema"), schema))
-        });
-    let schemas = shared.into_iter().chain(own);
+    let Some(body) = object.body.as_deref() else {
+        return Vec::new();
+    };
+    let definition = Definition::of(body);
+    let schemas = match definition.shared("schema") {
+        Some(shared) => vec![shared],
+        None => definition
+            .versions
+            .iter()
+            .map(|version| version.get("schema"))
+            .collect(),
+    };
     schemas
-        .filter_map(|(path, schema)| {
-            Some((format!("{path}.openAPIV3Schema"), schema.get("openAPIV3Schema")?))
-        })
+        .into_iter()
+        .map(|schema| schema.get("openAPIV3Schema"))
+        .filter(At::is_set)
+        .map(|schema| (schema.path.to_string(), schema.value))
         .collect()
 }
 
-fn group(version: KubernetesVersion, definition: &Definition<'_>, causes: &mut Vec<Cause>) {
-    const FIELD: &str = "spec.group";
-    let group = definition.text(&["spec", "group"]);
-    if group.is_empty() {
-        causes.push(Cause::required(FIELD, ""));
-    } else if let problems = formats::subdomain(version, group)
-        && !problems.is_empty()
-    {
-        causes.extend(
-            problems
-                .iter()
-                .map(|problem| Cause::invalid(FIELD, &quoted(group), problem)),
-        );
-    } else if !group.contains('.') {
-        let problem = "should be a domain with at least one dot";
-        causes.push(Cause::invalid(FIELD, &quoted(group), problem));
+fn group(group: &At<'_>, c: &mut Check) {
+    let problems = formats::subdomain(c.version, group.text());
+    if group.text().is_empty() {
+        group.required(c, "");
+    } else if !problems.is_empty() {
+        group.problems(c, problems);
+    } else if !group.text().contains('.') {
+        group.invalid(c, "should be a domain with at least one dot");
     }
 }
 
-/// `validateEnumStrings`.
-fn one_of(field: &str, value: &str, accepted: &[&str], causes: &mut Vec<Cause>) {
-    if value.is_empty() {
-        causes.push(Cause::required(field, ""));
-    } else if !accepted.contains(&value) {
-        causes.push(Cause::not_supported(field, &quoted(value), accepted));
-    }
-}
-
-fn versions(definition: &Definition<'_>, rules: Rules, causes: &mut Vec<Cause>) {
+fn versions(definition: &Definition<'_>, rules: Rules, c: &mut Check) {
     let mut seen = BTreeSet::new();
     let (mut stored, mut unique) = (0, true);
-    for (index, &version) in definition.versions.iter().enumerate() {
-        let path = format!("spec.versions[{index}]");
-        let name = version.get("name").and_then(Value::as_str).unwrap_or_default();
-        stored += usize::from(version.get("storage") == Some(&Value::Bool(true)));
-        unique &= seen.insert(name);
-        if !is_label_1035(name) {
-            causes.push(Cause::invalid(
-                format!("{path}.name"),
-                &quoted(name),
-                NOT_A_LABEL_1035,
-            ));
+    for version in &definition.versions {
+        let name = version.get("name");
+        stored += usize::from(version.get("storage").flag());
+        unique &= seen.insert(name.text());
+        if !is_label_1035(name.text()) {
+            name.invalid(c, NOT_A_LABEL_1035);
         }
-        warning(version, &path, causes);
-        if let Some(own) = definition.own(version, "schema") {
-            let status = definition.has_status(version);
-            schema(own, &format!("{path}.schema"), status, rules, causes);
+        warning(
+            &version.get("deprecationWarning"),
+            version.get("deprecated").flag(),
+            c,
+        );
+        if definition.shared("schema").is_none() {
+            schema(&version.get("schema"), has_status(version), rules, c);
         }
-        if let Some(own) = definition.own(version, "subresources") {
-            subresources(own, &format!("{path}.subresources"), causes);
+        for (key, check) in OF_VERSIONS {
+            if definition.shared(key).is_none() {
+                check(&version.get(key), c);
+            }
         }
-        columns(definition.own(version, "additionalPrinterColumns"), &path, causes);
     }
-    if !unique {
-        causes.push(Cause::invalid(
-            "spec.versions",
-            &definition.printed(rules.version),
-            "must contain unique version names",
-        ));
+    for (is_wrong, problem) in [
+        (!unique, "must contain unique version names"),
+        (
+            stored != 1,
+            "must have exactly one version marked as storage version",
+        ),
+    ] {
+        if is_wrong {
+            let shown = definition.printed(c);
+            definition.spec.get("versions").invalid_as(c, &shown, problem);
+        }
     }
-    if stored != 1 {
-        let problem = "must have exactly one version marked as storage version";
-        causes.push(Cause::invalid(
-            "spec.versions",
-            &definition.printed(rules.version),
-            problem,
-        ));
-    }
-    if let Some(name) = definition
-        .versions
-        .first()
-        .and_then(|version| version.get("name")?.as_str())
-        && !name.is_empty()
-        && !is_label_1035(name)
-    {
-        causes.push(Cause::invalid("spec.version", &quoted(name), NOT_A_LABEL_1035));
+    let first = definition.versions.first().map(|version| version.get("name"));
+    if let Some(name) = first.filter(|name| !name.text().is_empty() && !is_label_1035(name.text())) {
+        At::at(Some(name.value), "spec.version").invalid(c, NOT_A_LABEL_1035);
     }
 }
 
-fn warning(version: &Value, path: &str, causes: &mut Vec<Cause>) {
-    let Some(text) = version.get("deprecationWarning").and_then(Value::as_str) else {
-        return;
-    };
-    let mut wrong = |problem: &str| {
-        causes.push(Cause::invalid(
-            format!("{path}.deprecationWarning"),
-            &quoted(text),
-            problem,
-        ));
-    };
-    if version.get("deprecated") != Some(&Value::Bool(true)) {
-        wrong("can only be set for deprecated versions");
+fn warning(warning: &At<'_>, is_deprecated: bool, c: &mut Check) {
+    if !warning.is_set() {
         return;
     }
-    if text.len() > 256 {
-        wrong("must be <= 256 characters long");
+    if !is_deprecated {
+        warning.invalid(c, "can only be set for deprecated versions");
+        return;
     }
-    if text.is_empty() {
-        wrong("must not be an empty string");
+    if warning.text().len() > 256 {
+        warning.invalid(c, "must be <= 256 characters long");
     }
-    if let Some((index, _)) = text.char_indices().find(|(_, char)| char.is_control()) {
-        wrong(&format!(
+    if warning.text().is_empty() {
+        warning.invalid(c, "must not be an empty string");
+    }
+    if let Some((index, _)) = warning.text().char_indices().find(|(_, char)| char.is_control()) {
+        let problem = format!(
             "must only contain printable UTF-8 characters; non-printable character found at index {index}"
-        ));
+        );
+        warning.invalid(c, &problem);
     }
 }
 
 /// `ValidateCustomResourceDefinitionNames`, of the spec or of the status.
-fn names(object: &StoredObject, path: &[&str; 2], causes: &mut Vec<Cause>) {
-    let names = object.at(path);
-    let text = |key: &str| {
-        names
-            .and_then(|names| names.get(key)?.as_str())
-            .unwrap_or_default()
-    };
-    let mut wrong = |field: String, value: &str, problem: &str| {
-        causes.push(Cause::invalid(
-            format!("{}.{field}", path.join(".")),
-            &quoted(value),
-            problem,
-        ));
-    };
+fn names(names: &At<'_>, c: &mut Check) {
     for key in ["plural", "singular"] {
-        if !text(key).is_empty() && !is_label_1035(text(key)) {
-            wrong(key.to_owned(), text(key), NOT_A_LABEL_1035);
+        let name = names.get(key);
+        if !name.text().is_empty() && !is_label_1035(name.text()) {
+            name.invalid(c, NOT_A_LABEL_1035);
         }
     }
     for key in ["kind", "listKind"] {
-        if !text(key).is_empty() && !is_label_1035(&text(key).to_lowercase()) {
+        let name = names.get(key);
+        if !name.text().is_empty() && !is_label_1035(&name.text().to_lowercase()) {
             let problem = format!("may have mixed case, but should otherwise match: {NOT_A_LABEL_1035}");
-            wrong(key.to_owned(), text(key), &problem);
+            name.invalid(c, &problem);
         }
     }
-    if !text("kind").is_empty() && text("kind") == text("listKind") {
-        wrong(
-            "listKind".to_owned(),
-            text("listKind"),
-            "kind and listKind may not be the same",
-        );
+    let (kind, list) = (names.get("kind"), names.get("listKind"));
+    if !kind.text().is_empty() && kind.text() == list.text() {
+        list.invalid(c, "kind and listKind may not be the same");
     }
     for key in ["shortNames", "categories"] {
-        let list = names
-            .and_then(|names| names.get(key)?.as_array())
-            .into_iter()
-            .flatten();
-        for (index, name) in list.filter_map(Value::as_str).enumerate() {
-            if !is_label_1035(name) {
-                wrong(format!("{key}[{index}]"), name, NOT_A_LABEL_1035);
-            }
+        for name in names.get(key).items().filter(|name| !is_label_1035(name.text())) {
+            name.invalid(c, NOT_A_LABEL_1035);
         }
     }
 }
 
-fn schema(validation: &Value, path: &str, has_status: bool, rules: Rules, causes: &mut Vec<Cause>) {
-    if let Some(schema) = validation.get("openAPIV3Schema") {
-        structural::problems(
-            schema,
-            &format!("{path}.openAPIV3Schema"),
-            has_status,
-            rules,
-            causes,
-        );
+fn schema(validation: &At<'_>, has_status: bool, rules: Rules, c: &mut Check) {
+    let schema = validation.get("openAPIV3Schema");
+    if schema.is_set() {
+        structural::problems(&schema, has_status, rules, c);
     }
 }
 
-fn subresources(subresources: &Value, path: &str, causes: &mut Vec<Cause>) {
-    let Some(scale) = subresources.get("scale") else {
+fn subresources(subresources: &At<'_>, c: &mut Check) {
+    let scale = subresources.get("scale");
+    if !scale.is_set() {
         return;
-    };
-    let text = |key: &str| scale.get(key).and_then(Value::as_str).unwrap_or_default();
+    }
     for (key, parents, words, required) in [
         (
             "specReplicasPath",
@@ -458,21 +332,20 @@ fn subresources(subresources: &Value, path: &str, causes: &mut Vec<Cause>) {
             false,
         ),
     ] {
-        let (field, value) = (format!("{path}.scale.{key}"), text(key));
-        if value.is_empty() {
+        let path = scale.get(key);
+        if path.text().is_empty() {
             if required {
-                causes.push(Cause::required(field, ""));
+                path.required(c, "");
             }
-        } else if !value.starts_with('.') {
-            let problem = "must be a simple json path starting with .";
-            causes.push(Cause::invalid(field, &quoted(value), problem));
-        } else if !parents.iter().any(|parent| value.starts_with(parent)) {
-            causes.push(Cause::invalid(field, &quoted(value), words));
+        } else if !path.text().starts_with('.') {
+            path.invalid(c, "must be a simple json path starting with .");
+        } else if !parents.iter().any(|parent| path.text().starts_with(parent)) {
+            path.invalid(c, words);
         }
     }
 }
 
-fn columns(columns: Option<&Value>, path: &str, causes: &mut Vec<Cause>) {
+fn columns(columns: &At<'_>, c: &mut Check) {
     const TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
     const FORMATS: [&str; 9] = [
         "byte",
@@ -485,192 +358,131 @@ fn columns(columns: Option<&Value>, path: &str, causes: &mut Vec<Cause>) {
         "password",
         "timestamp",
     ];
-    for (index, column) in columns
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .enumerate()
-    {
-        let text = |key: &str| column.get(key).and_then(Value::as_str).unwrap_or_default();
-        let field = |key: &str| format!("{path}.additionalPrinterColumns[{index}].{key}");
-        if text("name").is_empty() {
-            causes.push(Cause::required(field("name"), ""));
+    for column in columns.items() {
+        let (name, kind, format) = (column.get("name"), column.get("type"), column.get("format"));
+        if name.text().is_empty() {
+            name.required(c, "");
         }
         let of_types = format!("must be one of {}", TYPES.join(","));
-        if text("type").is_empty() {
-            causes.push(Cause::required(field("type"), &of_types));
-        } else if !TYPES.contains(&text("type")) {
-            causes.push(Cause::invalid(field("type"), &quoted(text("type")), &of_types));
+        if kind.text().is_empty() {
+            kind.required(c, &of_types);
+        } else if !TYPES.contains(&kind.text()) {
+            kind.invalid(c, &of_types);
         }
-        if !text("format").is_empty() && !FORMATS.contains(&text("format")) {
-            let problem = format!("must be one of {}", FORMATS.join(","));
-            causes.push(Cause::invalid(field("format"), &quoted(text("format")), &problem));
+        if !format.text().is_empty() && !FORMATS.contains(&format.text()) {
+            format.invalid(c, &format!("must be one of {}", FORMATS.join(",")));
         }
-        let path = text("jsonPath");
-        if path.is_empty() {
-            causes.push(Cause::required(field("JSONPath"), ""));
-        } else if !path.starts_with('.') {
-            let problem = "must be a simple json path starting with .";
-            causes.push(Cause::invalid(field("JSONPath"), &quoted(path), problem));
+        let path = column.get("jsonPath").under(&column, "JSONPath");
+        if path.text().is_empty() {
+            path.required(c, "");
+        } else if !path.text().starts_with('.') {
+            path.invalid(c, "must be a simple json path starting with .");
         }
     }
 }
 
-fn conversion(object: &StoredObject, causes: &mut Vec<Cause>) {
-    const PATH: &str = "spec.conversion";
-    let strategy = object.text_at(&["spec", "conversion", "strategy"]);
-    one_of(
-        &format!("{PATH}.strategy"),
-        strategy,
-        &["None", "Webhook"],
-        causes,
-    );
-    let client = object.at(&["spec", "conversion", "webhook", "clientConfig"]);
-    let reviews = object.at(&["spec", "conversion", "webhook", "conversionReviewVersions"]);
-    let reviews: Vec<&str> = reviews
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-        .collect();
-    let (config, versions) = (
-        format!("{PATH}.webhookClientConfig"),
-        format!("{PATH}.conversionReviewVersions"),
-    );
-    if strategy != "Webhook" {
+fn conversion(conversion: &At<'_>, c: &mut Check) {
+    let (strategy, webhook) = (conversion.get("strategy"), conversion.get("webhook"));
+    strategy.one_of(c, &["None", "Webhook"]);
+    let client = webhook
+        .get("clientConfig")
+        .under(conversion, "webhookClientConfig");
+    let reviews = webhook
+        .get("conversionReviewVersions")
+        .under(conversion, "conversionReviewVersions");
+    if strategy.text() != "Webhook" {
         let problem = "should not be set when strategy is not set to Webhook";
-        if client.is_some() {
-            causes.push(Cause::forbidden(config, problem));
+        if client.is_set() {
+            client.forbidden(c, problem);
         }
         if !reviews.is_empty() {
-            causes.push(Cause::forbidden(versions, problem));
+            reviews.forbidden(c, problem);
         }
         return;
     }
-    match client {
-        None => causes.push(Cause::required(
-            config,
-            "required when strategy is set to Webhook",
-        )),
-        Some(client) if client.get("url").is_some() == client.get("service").is_some() => {
-            causes.push(Cause::required(
-                config,
-                "exactly one of url or service is required",
-            ));
-        }
-        Some(client) => {
-            for key in ["name", "namespace"] {
-                let pointer = client
-                    .get("service")
-                    .map(|service| service.get(key).and_then(Value::as_str));
-                if pointer.is_some_and(|text| text.unwrap_or_default().is_empty()) {
-                    causes.push(Cause::required(
-                        format!("{config}.service.{key}"),
-                        &format!("service {key} is required"),
-                    ));
-                }
+    let service = client.get("service");
+    if !client.is_set() {
+        client.required(c, "required when strategy is set to Webhook");
+    } else if client.get("url").is_set() == service.is_set() {
+        client.required(c, "exactly one of url or service is required");
+    } else {
+        for key in ["name", "namespace"] {
+            if service.is_set() && service.get(key).text().is_empty() {
+                service
+                    .get(key)
+                    .required(c, &format!("service {key} is required"));
             }
         }
     }
     if reviews.is_empty() {
-        causes.push(Cause::required(versions, ""));
+        reviews.required(c, "");
         return;
     }
     let mut seen = BTreeSet::new();
-    for (index, review) in reviews.iter().enumerate() {
-        let field = format!("{versions}[{index}]");
-        if !seen.insert(review) {
-            causes.push(Cause::invalid(field, &quoted(review), "duplicate version"));
-        } else if !is_label_1035(review) {
-            causes.push(Cause::invalid(field, &quoted(review), NOT_A_LABEL_1035));
+    for review in reviews.items() {
+        if !seen.insert(review.text()) {
+            review.invalid(c, "duplicate version");
+        } else if !is_label_1035(review.text()) {
+            review.invalid(c, NOT_A_LABEL_1035);
         }
     }
-    if !reviews.iter().any(|review| matches!(*review, "v1" | "v1beta1")) {
-        let shown: Vec<String> = reviews.iter().map(|review| quoted(review)).collect();
-        let shown = format!("[]string{{{}}}", shown.join(", "));
-        causes.push(Cause::invalid(
-            versions,
-            &shown,
-            "must include at least one of v1, v1beta1",
-        ));
+    if !seen.contains("v1") && !seen.contains("v1beta1") {
+        reviews.invalid_typed(c, "[]string", "must include at least one of v1, v1beta1");
     }
 }
 
 /// Checks the immutable fields of a definition.
-fn unchanged(object: &StoredObject, old: &StoredObject, causes: &mut Vec<Cause>) {
+fn unchanged(spec: &At<'_>, old: &StoredObject, c: &mut Check) {
     let established = super::condition(old, "Established") == Some("True");
-    for (path, only_established) in [
-        (&["spec", "scope"][..], true),
-        (&["spec", "names", "kind"], true),
-        (&["spec", "group"], false),
-        (&["spec", "names", "plural"], false),
+    let names = spec.get("names");
+    for (field, path, only_established) in [
+        (spec.get("scope"), &["spec", "scope"][..], true),
+        (names.get("kind"), &["spec", "names", "kind"], true),
+        (spec.get("group"), &["spec", "group"], false),
+        (names.get("plural"), &["spec", "names", "plural"], false),
     ] {
-        let (new, old) = (object.text_at(path), old.text_at(path));
-        if new != old && (established || !only_established) {
-            causes.push(Cause::invalid(path.join("."), &quoted(new), "field is immutable"));
+        if field.text() != old.text_at(path) && (established || !only_established) {
+            field.invalid(c, "field is immutable");
         }
     }
 }
 
-fn stored_versions(definition: &Definition<'_>, release: KubernetesVersion, causes: &mut Vec<Cause>) {
-    const FIELD: &str = "status.storedVersions";
-    let stored = definition
-        .object
-        .at(&["status", "storedVersions"])
-        .and_then(Value::as_array);
-    let mut stored: Vec<(usize, &str)> = stored
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-        .enumerate()
-        .collect();
-    if stored.is_empty() {
-        causes.push(Cause::invalid(
-            FIELD,
-            if release.has(behavior::VALUES_ARE_JSON) {
-                "null"
-            } else {
-                "[]string(nil)"
-            },
-            "must have at least one stored version",
-        ));
+fn stored_versions(definition: &Definition<'_>, all: &At<'_>, c: &mut Check) {
+    if all.is_empty() {
+        all.invalid_typed(c, "[]string", "must have at least one stored version");
         return;
     }
-    let all: Vec<&str> = stored.iter().map(|(_, name)| *name).collect();
-    for &version in &definition.versions {
-        let name = version.get("name").and_then(Value::as_str).unwrap_or_default();
-        let is_stored = stored.iter().any(|(_, stored)| *stored == name);
-        if version.get("storage") == Some(&Value::Bool(true)) && !is_stored {
-            let shown = match release.has(behavior::VALUES_ARE_JSON) {
-                true => Value::from(all.clone()).to_string(),
-                false => definition.printed_version(version),
+    let mut stored: Vec<At<'_>> = all.items().collect();
+    for version in &definition.versions {
+        let name = version.get("name").text();
+        let is_stored = stored.iter().any(|stored| stored.text() == name);
+        if version.get("storage").flag() && !is_stored {
+            let mut own = version.value.clone();
+            definition.remove_shared(&mut own);
+            let shown = match c.version.has(behavior::VALUES_ARE_JSON) {
+                true => all.value.to_string(),
+                false => go_syntax::value(c.version, &own, VERSION),
             };
-            causes.push(Cause::invalid(
-                FIELD,
-                &shown,
-                &format!("must have the storage version {name}"),
-            ));
+            all.invalid_as(c, &shown, &format!("must have the storage version {name}"));
         }
-        stored.retain(|(_, stored)| *stored != name);
+        stored.retain(|stored| stored.text() != name);
     }
-    for (index, name) in stored {
-        causes.push(Cause::invalid(
-            format!("{FIELD}[{index}]"),
-            &quoted(name),
-            &match release.has(MISSING_VERSIONS_ARE_EXPLAINED) {
-                true => format!(
-                    "missing from spec.versions; {name} was previously a storage version, and must remain in \
-                     spec.versions until a storage migration ensures no data remains persisted in {name} and \
-                     removes {name} from status.storedVersions"
-                ),
-                false => "must appear in spec.versions".to_owned(),
-            },
-        ));
+    for removed in stored {
+        let name = removed.text();
+        let problem = match c.version.has(MISSING_VERSIONS_ARE_EXPLAINED) {
+            true => format!(
+                "missing from spec.versions; {name} was previously a storage version, and must remain in \
+                 spec.versions until a storage migration ensures no data remains persisted in {name} and \
+                 removes {name} from status.storedVersions"
+            ),
+            false => "must appear in spec.versions".to_owned(),
+        };
+        removed.invalid(c, &problem);
     }
 }
 
 /// `validateAPIApproval`: groups of the community need an annotation.
-fn approval(object: &StoredObject, old: Option<&StoredObject>, causes: &mut Vec<Cause>) {
+fn approval(object: &StoredObject, old: Option<&StoredObject>, c: &mut Check) {
     let group = object.text_at(&["spec", "group"]);
     let is_protected = ["k8s.io", "kubernetes.io"]
         .iter()
@@ -678,16 +490,8 @@ fn approval(object: &StoredObject, old: Option<&StoredObject>, causes: &mut Vec<
     if !is_protected {
         return;
     }
-    let annotation = |object: &StoredObject| {
-        object
-            .at(&["metadata", "annotations", APPROVAL])
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-            .to_owned()
-    };
-    let field = format!("metadata.annotations[{APPROVAL}]");
-    let value = annotation(object);
-    let state = |value: &str| {
+    let state = |object: &StoredObject| {
+        let value = object.text_at(&["metadata", "annotations", APPROVAL]);
         if value.is_empty() {
             0
         } else if value.starts_with("unapproved") {
@@ -698,24 +502,23 @@ fn approval(object: &StoredObject, old: Option<&StoredObject>, causes: &mut Vec<
             3
         }
     };
-    if old.is_some_and(|old| state(&annotation(old)) == state(&value)) {
+    if old.is_some_and(|old| state(old) == state(object)) {
         return;
     }
-    match state(&value) {
-        0 => {
-            let problem = format!(
-                "protected groups must have approval annotation {}, see https://github.com/kubernetes/enhancements/pull/1111",
-                quoted(APPROVAL)
-            );
-            causes.push(Cause::required(field, &problem));
-        }
+    const SEE: &str = "see https://github.com/kubernetes/enhancements/pull/1111";
+    let annotation = At::at(
+        object.at(&["metadata", "annotations", APPROVAL]),
+        &format!("metadata.annotations[{APPROVAL}]"),
+    );
+    let must = format!(
+        "protected groups must have approval annotation {}",
+        quoted(APPROVAL)
+    );
+    match state(object) {
+        0 => annotation.required(c, &format!("{must}, {SEE}")),
         3 => {
-            let problem = format!(
-                "protected groups must have approval annotation {} with either a URL or a reason starting with \
-                 \"unapproved\", see https://github.com/kubernetes/enhancements/pull/1111",
-                quoted(APPROVAL)
-            );
-            causes.push(Cause::invalid(field, &go::shown(&value.into()), &problem));
+            let with = "with either a URL or a reason starting with \"unapproved\"";
+            annotation.invalid(c, &format!("{must} {with}, {SEE}"));
         }
         _ => {}
     }

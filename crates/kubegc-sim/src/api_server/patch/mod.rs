@@ -17,7 +17,7 @@ pub(super) use json::Operations;
 use crate::{
     StoredObject, go,
     status::{self, Refusal},
-    types::schema::Place,
+    types::node::Node,
 };
 
 /// Server-side apply is served by default.
@@ -143,7 +143,7 @@ impl ApiServer {
         match format {
             PatchType::Merge => merge::apply_to_value(original, patch)
                 .map_err(|problem| status::invalid_patch(str::from_utf8(body).unwrap_or_default(), &problem)),
-            PatchType::Strategic => strategic::apply(original, patch, Place::Unknown, true),
+            PatchType::Strategic => strategic::apply(original, patch, Node::Unknown, true),
             PatchType::Json => Operations::read(patch)?
                 .apply(original)
                 .map_err(|_| status::rejected_patch()),
@@ -193,7 +193,7 @@ impl ApiServer {
             PatchType::Strategic => {
                 let drop_directives = self.version.has(UNMET_DIRECTIVES_ARE_DROPPED);
                 let printed = go::printed(&patch);
-                let patched = strategic::apply(shown(), patch, Place::of(resource), drop_directives)?;
+                let patched = strategic::apply(shown(), patch, Node::of(resource), drop_directives)?;
                 if let Some(problem) = unconvertible(&patched) {
                     return Err(status::invalid_patch(&printed, &problem));
                 }

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use crate::{
     go,
     status::{self, Refusal},
-    types::schema::{PatchStrategy, Place},
+    types::{node::Node, schema::PatchStrategy},
 };
 
 const PATCH: &str = "$patch";
@@ -24,7 +24,7 @@ const ELEMENT_ORDER: &str = "$setElementOrder/";
 pub(super) fn apply(
     original: Value,
     patch: Value,
-    place: Place,
+    place: Node<'_>,
     drop_directives: bool,
 ) -> Result<Value, Refusal> {
     let (mut original, patch) = match (original, patch) {
@@ -43,9 +43,9 @@ pub(super) fn apply(
 }
 
 /// The patch strategy of the list in a field.
-fn strategy(place: Place, field: &str) -> PatchStrategy {
+fn strategy(place: Node<'_>, field: &str) -> PatchStrategy {
     place
-        .field(field)
+        .struct_field(field)
         .map_or(PatchStrategy::Replace, |field| field.patch)
 }
 
@@ -59,7 +59,7 @@ impl Merge {
         &self,
         original: &mut Map<String, Value>,
         mut patch: Map<String, Value>,
-        place: Place,
+        place: Node<'_>,
     ) -> Result<(), Refusal> {
         if let Some(directive) = patch.get(PATCH) {
             match directive.as_str() {
@@ -101,14 +101,14 @@ impl Merge {
                     original.remove(&key);
                 }
                 (Some(Value::Object(stored)), Value::Object(value)) => {
-                    self.objects(stored, value, place.child(&key))?
+                    self.objects(stored, value, place.field(&key))?
                 }
                 (Some(Value::Array(stored)), Value::Array(value)) => {
                     let merged = self.lists(
                         std::mem::take(stored),
                         value,
                         strategy(place, &key),
-                        place.child(&key),
+                        place.field(&key),
                     )?;
                     *stored = merged;
                 }
@@ -132,7 +132,7 @@ impl Merge {
         &self,
         original: &mut Map<String, Value>,
         patch: &mut Map<String, Value>,
-        place: Place,
+        place: Node<'_>,
     ) -> Result<(), Refusal> {
         let directives: Vec<String> = patch
             .keys()
@@ -158,7 +158,7 @@ impl Merge {
                 (None, None) => continue,
                 (Some(stored), None) => stored,
                 (None, Some(patched)) => patched,
-                (Some(stored), Some(patched)) => self.lists(stored, patched, strategy, place.child(list))?,
+                (Some(stored), Some(patched)) => self.lists(stored, patched, strategy, place.field(list))?,
             };
             let merged = in_order(merged, &order, &stored.unwrap_or_default(), strategy)?;
             original.insert(list.to_owned(), Value::Array(merged));
@@ -171,7 +171,7 @@ impl Merge {
         mut original: Vec<Value>,
         patch: Vec<Value>,
         strategy: PatchStrategy,
-        place: Place,
+        place: Node<'_>,
     ) -> Result<Vec<Value>, Refusal> {
         match strategy {
             PatchStrategy::Replace => Ok(patch),

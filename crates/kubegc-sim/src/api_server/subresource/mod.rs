@@ -10,6 +10,7 @@ use super::{ApiServer, Response, Special, crd, hooks, update::Part};
 use crate::{
     Manifest, StoredObject,
     status::{self, Refusal},
+    types::facts::Facts,
 };
 
 /// Ephemeral containers are written as a part of the pod.
@@ -60,48 +61,6 @@ const SCALE: Subresource = Subresource {
     verbs: &["get", "patch", "update"],
 };
 
-/// The built-in resources with a status of their own.
-///
-/// # Upstream
-/// The `storage` maps of the `RESTStorage` providers in `pkg/registry`, 1.30.
-const WITH_STATUS: [&str; 27] = [
-    "apiservices",
-    "certificatesigningrequests",
-    "cronjobs",
-    "customresourcedefinitions",
-    "daemonsets",
-    "deployments",
-    "flowschemas",
-    "horizontalpodautoscalers",
-    "ingresses",
-    "jobs",
-    "namespaces",
-    "nodes",
-    "persistentvolumeclaims",
-    "persistentvolumes",
-    "poddisruptionbudgets",
-    "pods",
-    "prioritylevelconfigurations",
-    "replicasets",
-    "replicationcontrollers",
-    "resourceclaims",
-    "resourcequotas",
-    "servicecidrs",
-    "services",
-    "statefulsets",
-    "storageversions",
-    "validatingadmissionpolicies",
-    "volumeattachments",
-];
-
-/// The built-in resources with a scale.
-const WITH_SCALE: [&str; 4] = [
-    "deployments",
-    "replicasets",
-    "replicationcontrollers",
-    "statefulsets",
-];
-
 impl ApiServer {
     /// The subresources of a kind that this server supports, ordered by name; none for kinds that it does not
     /// serve.
@@ -127,10 +86,11 @@ impl ApiServer {
                 found.push(SCALE);
             }
         } else {
-            if WITH_STATUS.contains(&plural) {
+            let facts = Facts::of(resource);
+            if facts.has("status", self.version) {
                 found.push(Subresource::own("status"));
             }
-            if WITH_SCALE.contains(&plural) {
+            if facts.has("scale", self.version) {
                 found.push(SCALE);
             }
         }

@@ -3,263 +3,113 @@
 use std::collections::BTreeMap;
 
 use kubegc_core::{KubernetesVersion, Quantity, QuantityFormat, version::behavior::VALUES_ARE_JSON};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::{
     status::{POINTER, quoted},
-    types::schema::{StructId, Type},
+    types::schema::{Field, StructId, Type},
 };
 
-/// Structs by their Go name: each field as `jsonName GoName type`.
-const STRUCTS: [(&str, &str); 37] = [
+/// The Go types of fields that the table of types does not tell.
+const TYPES: [(&str, &str, &str); 7] = [
+    ("CSIDriverSpec", "fsGroupPolicy", "*storage.FSGroupPolicy"),
     (
-        "v1.LabelSelector",
-        "matchLabels MatchLabels map[string]string;matchExpressions MatchExpressions []v1.LabelSelectorRequirement",
+        "CSIDriverSpec",
+        "volumeLifecycleModes",
+        "[]storage.VolumeLifecycleMode",
     ),
-    (
-        "v1.LabelSelectorRequirement",
-        "key Key string;operator Operator string;values Values []string",
-    ),
-    (
-        "rbac.RoleRef",
-        "apiGroup APIGroup string;kind Kind string;name Name string",
-    ),
-    (
-        "core.Toleration",
-        "key Key string;operator Operator string;value Value string;effect Effect string;\
-         tolerationSeconds TolerationSeconds *int64",
-    ),
-    (
-        "core.SeccompProfile",
-        "type Type string;localhostProfile LocalhostProfile *string",
-    ),
-    (
-        "core.ServicePort",
-        "name Name string;protocol Protocol string;appProtocol AppProtocol *string;port Port int32;\
-         targetPort TargetPort intstr.IntOrString;nodePort NodePort int32",
-    ),
-    (
-        "core.Lifecycle",
-        "postStart PostStart *core.Handler;preStop PreStop *core.Handler",
-    ),
-    (
-        "core.Handler",
-        "exec Exec *core.ExecAction;httpGet HTTPGet *core.HTTPGetAction;tcpSocket TCPSocket *core.TCPSocketAction",
-    ),
-    (
-        "core.Probe",
-        " Handler core.Handler;initialDelaySeconds InitialDelaySeconds int32;timeoutSeconds TimeoutSeconds int32;\
-         periodSeconds PeriodSeconds int32;successThreshold SuccessThreshold int32;failureThreshold FailureThreshold int32",
-    ),
-    (
-        "core.SecurityContext",
-        "capabilities Capabilities *core.Capabilities;privileged Privileged *bool;seLinuxOptions SELinuxOptions *core.SELinuxOptions;\
-         windowsOptions WindowsOptions *core.WindowsSecurityContextOptions;runAsUser RunAsUser *int64;\
-         runAsGroup RunAsGroup *int64;runAsNonRoot RunAsNonRoot *bool;\
-         readOnlyRootFilesystem ReadOnlyRootFilesystem *bool;allowPrivilegeEscalation AllowPrivilegeEscalation *bool;\
-         procMount ProcMount *core.ProcMountType;seccompProfile SeccompProfile *core.SeccompProfile",
-    ),
-    ("core.LocalObjectReference", "name Name string"),
-    (
-        "apps.StatefulSetUpdateStrategy",
-        "type Type string;rollingUpdate RollingUpdate *apps.RollingUpdateStatefulSetStrategy",
-    ),
-    (
-        "apps.RollingUpdateStatefulSetStrategy",
-        "partition Partition int32",
-    ),
-    (
-        "apps.DeploymentStrategy",
-        "type Type string;rollingUpdate RollingUpdate *apps.RollingUpdateDeployment",
-    ),
-    (
-        "apps.DaemonSetUpdateStrategy",
-        "type Type string;rollingUpdate RollingUpdate *apps.RollingUpdateDaemonSet",
-    ),
-    (
-        "storage.CSIDriverSpec",
-        "attachRequired AttachRequired *bool;fsGroupPolicy FSGroupPolicy *storage.FSGroupPolicy;\
-         podInfoOnMount PodInfoOnMount *bool;volumeLifecycleModes VolumeLifecycleModes []storage.VolumeLifecycleMode;\
-         storageCapacity StorageCapacity *bool;tokenRequests TokenRequests []storage.TokenRequest;\
-         requiresRepublish RequiresRepublish *bool",
-    ),
-    (
-        "storage.TokenRequest",
-        "audience Audience string;expirationSeconds ExpirationSeconds *int64",
-    ),
-    ("networking.IPBlock", "cidr CIDR string;except Except []string"),
-    (
-        "core.NodeSelector",
-        "nodeSelectorTerms NodeSelectorTerms []core.NodeSelectorTerm",
-    ),
-    (
-        "core.PodTemplateSpec",
-        "metadata ObjectMeta v1.ObjectMeta;spec Spec core.PodSpec",
-    ),
-    (
-        "v1.ObjectMeta",
-        "name Name string;generateName GenerateName string;namespace Namespace string;selfLink SelfLink string;\
-         uid UID string;resourceVersion ResourceVersion string;generation Generation int64;\
-         creationTimestamp CreationTimestamp time;deletionTimestamp DeletionTimestamp *time;\
-         deletionGracePeriodSeconds DeletionGracePeriodSeconds *int64;labels Labels map[string]string;\
-         annotations Annotations map[string]string;ownerReferences OwnerReferences []v1.OwnerReference;\
-         finalizers Finalizers []string;clusterName ClusterName string;\
-         managedFields ManagedFields []v1.ManagedFieldsEntry",
-    ),
-    (
-        "v1.OwnerReference",
-        "apiVersion APIVersion string;kind Kind string;name Name string;uid UID string;controller Controller *bool;\
-         blockOwnerDeletion BlockOwnerDeletion *bool",
-    ),
-    (
-        "core.PodSpec",
-        "volumes Volumes []core.Volume;initContainers InitContainers []core.Container;\
-         containers Containers []core.Container;\
-         ephemeralContainers EphemeralContainers []core.EphemeralContainer;restartPolicy RestartPolicy string;\
-         terminationGracePeriodSeconds TerminationGracePeriodSeconds *int64;\
-         activeDeadlineSeconds ActiveDeadlineSeconds *int64;dnsPolicy DNSPolicy string;\
-         nodeSelector NodeSelector map[string]string;serviceAccountName ServiceAccountName string;\
-         automountServiceAccountToken AutomountServiceAccountToken *bool;nodeName NodeName string;\
-         securityContext SecurityContext *core.PodSecurityContext;\
-         imagePullSecrets ImagePullSecrets []core.LocalObjectReference;hostname Hostname string;\
-         subdomain Subdomain string;setHostnameAsFQDN SetHostnameAsFQDN *bool;affinity Affinity *core.Affinity;\
-         schedulerName SchedulerName string;tolerations Tolerations []core.Toleration;\
-         hostAliases HostAliases []core.HostAlias;priorityClassName PriorityClassName string;\
-         priority Priority *int32;preemptionPolicy PreemptionPolicy *core.PreemptionPolicy;\
-         dnsConfig DNSConfig *core.PodDNSConfig;readinessGates ReadinessGates []core.PodReadinessGate;\
-         runtimeClassName RuntimeClassName *string;overhead Overhead core.ResourceList;\
-         enableServiceLinks EnableServiceLinks *bool;\
-         topologySpreadConstraints TopologySpreadConstraints []core.TopologySpreadConstraint",
-    ),
-    ("core.Container", CONTAINER),
-    (
-        "core.EphemeralContainer",
-        " EphemeralContainerCommon core.EphemeralContainerCommon;targetContainerName TargetContainerName string",
-    ),
-    ("core.EphemeralContainerCommon", CONTAINER),
-    (
-        "core.ContainerPort",
-        "name Name string;hostPort HostPort int32;containerPort ContainerPort int32;protocol Protocol string;\
-         hostIP HostIP string",
-    ),
-    (
-        "core.EnvFromSource",
-        "prefix Prefix string;configMapRef ConfigMapRef *core.ConfigMapEnvSource;\
-         secretRef SecretRef *core.SecretEnvSource",
-    ),
-    (
-        "core.EnvVar",
-        "name Name string;value Value string;valueFrom ValueFrom *core.EnvVarSource",
-    ),
-    (
-        "core.ResourceRequirements",
-        "limits Limits core.ResourceList;requests Requests core.ResourceList",
-    ),
-    (
-        "core.VolumeMount",
-        "name Name string;readOnly ReadOnly bool;mountPath MountPath string;subPath SubPath string;\
-         mountPropagation MountPropagation *core.MountPropagationMode;subPathExpr SubPathExpr string",
-    ),
-    (
-        "core.VolumeDevice",
-        "name Name string;devicePath DevicePath string",
-    ),
-    ("core.HostAlias", "ip IP string;hostnames Hostnames []string"),
-    ("core.PodReadinessGate", "conditionType ConditionType string"),
-    (
-        "core.TopologySpreadConstraint",
-        "maxSkew MaxSkew int32;topologyKey TopologyKey string;whenUnsatisfiable WhenUnsatisfiable string;\
-         labelSelector LabelSelector *v1.LabelSelector",
-    ),
-    ("core.Volume", "name Name string; VolumeSource core.VolumeSource"),
-    (
-        "core.VolumeSource",
-        "hostPath HostPath *core.HostPathVolumeSource;emptyDir EmptyDir *core.EmptyDirVolumeSource;\
-         gcePersistentDisk GCEPersistentDisk *core.GCEPersistentDiskVolumeSource;\
-         awsElasticBlockStore AWSElasticBlockStore *core.AWSElasticBlockStoreVolumeSource;\
-         gitRepo GitRepo *core.GitRepoVolumeSource;secret Secret *core.SecretVolumeSource;\
-         nfs NFS *core.NFSVolumeSource;iscsi ISCSI *core.ISCSIVolumeSource;\
-         glusterfs Glusterfs *core.GlusterfsVolumeSource;\
-         persistentVolumeClaim PersistentVolumeClaim *core.PersistentVolumeClaimVolumeSource;\
-         rbd RBD *core.RBDVolumeSource;quobyte Quobyte *core.QuobyteVolumeSource;\
-         flexVolume FlexVolume *core.FlexVolumeSource;cinder Cinder *core.CinderVolumeSource;\
-         cephfs CephFS *core.CephFSVolumeSource;flocker Flocker *core.FlockerVolumeSource;\
-         downwardAPI DownwardAPI *core.DownwardAPIVolumeSource;fc FC *core.FCVolumeSource;\
-         azureFile AzureFile *core.AzureFileVolumeSource;configMap ConfigMap *core.ConfigMapVolumeSource;\
-         vsphereVolume VsphereVolume *core.VsphereVirtualDiskVolumeSource;\
-         azureDisk AzureDisk *core.AzureDiskVolumeSource;\
-         photonPersistentDisk PhotonPersistentDisk *core.PhotonPersistentDiskVolumeSource;\
-         projected Projected *core.ProjectedVolumeSource;portworxVolume PortworxVolume *core.PortworxVolumeSource;\
-         scaleIO ScaleIO *core.ScaleIOVolumeSource;storageos StorageOS *core.StorageOSVolumeSource;\
-         csi CSI *core.CSIVolumeSource;ephemeral Ephemeral *core.EphemeralVolumeSource",
-    ),
+    ("PodSpec", "preemptionPolicy", "*core.PreemptionPolicy"),
+    ("RollingUpdateStatefulSetStrategy", "partition", "int32"),
+    ("SecurityContext", "procMount", "*core.ProcMountType"),
+    ("ValidationRule", "reason", "*apiextensions.FieldValueErrorReason"),
+    ("VolumeMount", "mountPropagation", "*core.MountPropagationMode"),
 ];
-
-/// The fields of a container.
-const CONTAINER: &str = "name Name string;image Image string;command Command []string;args Args []string;\
-     workingDir WorkingDir string;ports Ports []core.ContainerPort;envFrom EnvFrom []core.EnvFromSource;\
-     env Env []core.EnvVar;resources Resources core.ResourceRequirements;\
-     volumeMounts VolumeMounts []core.VolumeMount;volumeDevices VolumeDevices []core.VolumeDevice;\
-     livenessProbe LivenessProbe *core.Probe;readinessProbe ReadinessProbe *core.Probe;\
-     startupProbe StartupProbe *core.Probe;lifecycle Lifecycle *core.Lifecycle;\
-     terminationMessagePath TerminationMessagePath string;\
-     terminationMessagePolicy TerminationMessagePolicy string;imagePullPolicy ImagePullPolicy string;\
-     securityContext SecurityContext *core.SecurityContext;stdin Stdin bool;stdinOnce StdinOnce bool;tty TTY bool";
 
 /// A value of this Go type, as the errors of a release print it.
 pub(crate) fn value(version: KubernetesVersion, value: &Value, ty: &str) -> String {
     if version.has(VALUES_ARE_JSON) {
-        return json(version, value, ty).to_string();
+        return json(version, value, ty);
     }
-    syntax(value, ty)
+    syntax(version, value, ty)
 }
 
 /// A value of this Go type as JSON. The types of `v1` have names for JSON and omit empty values; internal
 /// types have neither: each field is shown, by its Go name.
-fn json(version: KubernetesVersion, value: &Value, ty: &str) -> Value {
-    if let Some(item) = ty.strip_prefix("[]") {
-        return match value {
-            Value::Array(items) => items.iter().map(|value| json(version, value, item)).collect(),
-            other => other.clone(),
-        };
+fn json(version: KubernetesVersion, value: &Value, ty: &str) -> String {
+    if let (Some(item), Value::Array(items)) = (ty.strip_prefix("[]"), value) {
+        return array(items.iter().map(|value| json(version, value, item)));
     }
-    if value.is_null() && (ty.starts_with('*') || ty.starts_with("map[") || ty == "core.ResourceList") {
-        return Value::Null;
+    if value.is_null() && (ty.starts_with(['*', '[']) || ty.starts_with("map[") || ty == "core.ResourceList")
+    {
+        return "null".to_owned();
     }
-    let ty = ty.trim_start_matches('*');
-    match ty.split_once('.') {
-        Some((package, name)) if package != "v1" => match StructId::named(name) {
+    match ty.trim_start_matches('*').split_once('.') {
+        Some(("v1", name)) => ordered(value, StructId::named(name), str::to_owned),
+        Some((_, "IntOrString")) if value.is_null() => "0".to_owned(),
+        Some((_, name)) => match StructId::named(name) {
             Some(id) => internal_struct(version, value, id),
-            None if name == "IntOrString" && value.is_null() => 0.into(),
             // Lists of amounts and strings with a type of their own.
-            None => value.clone(),
+            None => plain(value),
         },
-        _ => value.clone(),
+        None => plain(value),
     }
 }
 
-/// Depth is bounded by that of the types, and by the parser that read the value.
-fn internal(version: KubernetesVersion, value: &Value, ty: &Type) -> Value {
+/// JSON with the fields in the order of their structs. Depth is bounded by the parser that read the value,
+/// here and in all following functions.
+pub(crate) fn ordered(value: &Value, of: Option<StructId>, name: fn(&str) -> String) -> String {
+    match value {
+        Value::Object(fields) => {
+            let known = |key: &str| of.and_then(|of| of.field(key));
+            let mut fields: Vec<_> = fields.iter().collect();
+            fields.sort_by_key(|(key, _)| known(key).map(|field| field.position));
+            object(fields.into_iter().map(|(key, value)| {
+                let below = known(key).and_then(|field| field.ty.structure());
+                (name(key), ordered(value, below, name))
+            }))
+        }
+        Value::Array(items) => array(items.iter().map(|item| ordered(item, of, name))),
+        other => plain(other),
+    }
+}
+
+/// A value as Go's encoder writes it.
+fn plain(value: &Value) -> String {
+    let text = value.to_string();
+    text.replace('<', "\\u003c")
+        .replace('>', "\\u003e")
+        .replace('&', "\\u0026")
+}
+
+fn array(items: impl Iterator<Item = String>) -> String {
+    format!("[{}]", items.collect::<Vec<_>>().join(","))
+}
+
+fn object(fields: impl IntoIterator<Item = (String, String)>) -> String {
+    let fields = fields.into_iter();
+    let fields = fields.map(|(name, value)| format!("{}:{value}", plain(&name.into())));
+    format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
+}
+
+fn internal(version: KubernetesVersion, value: &Value, ty: &Type) -> String {
     match (ty, value) {
-        (Type::Pointer(_), Value::Null) => Value::Null,
+        (Type::Pointer(_), Value::Null) => "null".to_owned(),
         (Type::Pointer(target), value) => internal(version, value, target),
-        (Type::Struct(id), value) if id.name() == "LabelSelector" => value.clone(),
+        (Type::Struct(id), value) if id.name() == "LabelSelector" => ordered(value, Some(*id), str::to_owned),
         (Type::Struct(id), value) => internal_struct(version, value, *id),
         (Type::List(item), Value::Array(items)) => {
-            items.iter().map(|value| internal(version, value, item)).collect()
+            array(items.iter().map(|value| internal(version, value, item)))
         }
         (Type::Map(of), Value::Object(entries)) => {
-            let entries = entries
-                .iter()
-                .map(|(key, value)| (key.clone(), internal(version, value, of)));
-            Value::Object(entries.collect())
+            let entries = entries.iter();
+            object(entries.map(|(key, value)| (key.clone(), internal(version, value, of))))
         }
-        (Type::String, Value::Null) => "".into(),
-        (Type::Bool, Value::Null) => false.into(),
-        (Type::Int32 | Type::Int64 | Type::IntOrString | Type::Double, Value::Null) => 0.into(),
-        (Type::Quantity, Value::Null) => "0".into(),
-        (Type::Quantity, Value::String(text)) => Quantity::canonical(text).unwrap_or_default().into(),
-        (_, value) => value.clone(),
+        (Type::String, Value::Null) => "\"\"".to_owned(),
+        (Type::Bool, Value::Null) => "false".to_owned(),
+        (Type::Int32 | Type::Int64 | Type::IntOrString | Type::Double, Value::Null) => "0".to_owned(),
+        (Type::Quantity, Value::Null) => "\"0\"".to_owned(),
+        (Type::Quantity, Value::String(text)) => quoted(&Quantity::canonical(text).unwrap_or_default()),
+        (_, value) => plain(value),
     }
 }
 
@@ -272,32 +122,57 @@ const OF_SECURITY_CONTEXT: [&str; 5] = [
     "hostUsers",
 ];
 
-fn internal_struct(version: KubernetesVersion, value: &Value, id: StructId) -> Value {
-    let mut shown = Map::new();
-    let is_pod = id.name() == "PodSpec";
-    for field in id.fields().iter().filter(|field| field.exists_in(version)) {
+fn internal_struct(version: KubernetesVersion, value: &Value, id: StructId) -> String {
+    object(internal_entries(version, value, id))
+}
+
+fn internal_entries(version: KubernetesVersion, value: &Value, id: StructId) -> Vec<(String, String)> {
+    let mut shown = Vec::new();
+    for field in internal_fields(version, id) {
         let inner = value.get(field.name).unwrap_or(&Value::Null);
-        if field.name == "metadata" {
+        match (id.name(), field.name, field.ty.structure()) {
             // Embedded, with the names of `v1`.
-            shown.extend(inner.as_object().cloned().unwrap_or_default());
-        } else if !(is_pod && (OF_SECURITY_CONTEXT.contains(&field.name) || field.name == "serviceAccount")) {
-            shown.insert(
+            (_, "metadata", Some(id)) => {
+                let fields = id.fields().iter();
+                let mut fields: Vec<&Field> =
+                    fields.filter(|field| inner.get(field.name).is_some()).collect();
+                fields.sort_by_key(|field| field.position);
+                shown.extend(fields.into_iter().map(|field| {
+                    let below = ordered(&inner[field.name], field.ty.structure(), str::to_owned);
+                    (field.name.to_owned(), below)
+                }));
+            }
+            ("PodSpec", "securityContext", Some(id)) if !inner.is_null() => {
+                let mut context: Vec<_> = OF_SECURITY_CONTEXT
+                    .into_iter()
+                    .map(|name| match (value.get(name), name) {
+                        (Some(value), _) => (go_name(name), plain(value)),
+                        (None, "shareProcessNamespace" | "hostUsers") => (go_name(name), "null".to_owned()),
+                        (None, _) => (go_name(name), "false".to_owned()),
+                    })
+                    .collect();
+                context.extend(internal_entries(version, inner, id));
+                shown.push((go_name(field.name), object(context)));
+            }
+            _ => shown.push((
                 internal_name(id.name(), field.name),
                 internal(version, inner, &field.ty),
-            );
+            )),
         }
     }
-    if is_pod && let Some(context) = shown.get_mut("SecurityContext").and_then(Value::as_object_mut) {
-        for name in OF_SECURITY_CONTEXT {
-            let zero = if name == "shareProcessNamespace" || name == "hostUsers" {
-                Value::Null
-            } else {
-                false.into()
-            };
-            context.insert(go_name(name), value.get(name).cloned().unwrap_or(zero));
-        }
-    }
-    Value::Object(shown)
+    shown
+}
+
+/// The fields of the internal form of a type, in its order.
+fn internal_fields(version: KubernetesVersion, id: StructId) -> Vec<&'static Field> {
+    let is_pod = id.name() == "PodSpec";
+    let is_elsewhere = |name: &str| OF_SECURITY_CONTEXT.contains(&name) || name == "serviceAccount";
+    let fields = id.fields().iter().filter(|field| field.exists_in(version));
+    let mut fields: Vec<&Field> = fields
+        .filter(|field| !(is_pod && is_elsewhere(field.name)))
+        .collect();
+    fields.sort_by_key(|field| field.position);
+    fields
 }
 
 /// The name of a field in the internal form of this type, where it is not that of `v1`.
@@ -310,16 +185,24 @@ fn internal_name(of: &str, json: &str) -> String {
         "chapAuthDiscovery" => "DiscoveryCHAPAuth".to_owned(),
         "chapAuthSession" => "SessionCHAPAuth".to_owned(),
         "diskURI" => "DataDiskURI".to_owned(),
+        "metadata" => "ObjectMeta".to_owned(),
         _ => go_name(json),
     }
 }
 
 /// The Go name of a field: abbreviations at its beginning are upper case.
-fn go_name(json: &str) -> String {
-    const ABBREVIATIONS: [&str; 28] = [
+pub(crate) fn go_name(json: &str) -> String {
+    const ABBREVIATIONS: [&str; 29] = [
         "api", "aws", "cidr", "cpu", "csi", "dns", "fc", "fs", "gce", "gid", "grpc", "http", "id", "io",
-        "ip", "iqn", "iscsi", "nfs", "os", "pd", "pid", "rbd", "se", "ssl", "tcp", "tls", "tty", "uid",
+        "ip", "iqn", "iscsi", "json", "nfs", "os", "pd", "pid", "rbd", "se", "ssl", "tcp", "tls", "tty",
+        "uid",
     ];
+    if let Some(extension) = json.strip_prefix("x-kubernetes-") {
+        return extension
+            .split('-')
+            .fold("X".to_owned(), |name, part| name + &go_name(part));
+    }
+    let json = json.trim_start_matches('$');
     match json {
         "cephfs" => return "CephFS".to_owned(),
         "storageos" => return "StorageOS".to_owned(),
@@ -337,8 +220,9 @@ fn go_name(json: &str) -> String {
     initial.into_iter().chain(letters).chain(rest.chars()).collect()
 }
 
-/// A value of this Go type, as `%#v` prints it.
-fn syntax(value: &Value, ty: &str) -> String {
+/// A value of this Go type, as `%#v` prints it. Depth is bounded by the parser that read the value, and by
+/// the pointers of recursive types.
+fn syntax(version: KubernetesVersion, value: &Value, ty: &str) -> String {
     if ty == "*time" && value.is_null() {
         return "<nil>".to_owned();
     }
@@ -347,12 +231,13 @@ fn syntax(value: &Value, ty: &str) -> String {
         return format!("(*{target})({shown})");
     }
     if ty.starts_with("[]") || ty.starts_with("map[") {
-        return list(value, ty);
+        return list(version, value, ty);
     }
     match ty {
         "bool" => value.as_bool().unwrap_or(false).to_string(),
         "time" | "*time" => time(value.as_str().unwrap_or_default()),
         "core.ResourceList" => amounts(value),
+        "resource.Quantity" => go_quantity(value),
         "int32" | "int64" => value.as_i64().unwrap_or(0).to_string(),
         "intstr.IntOrString" => match value {
             Value::String(text) => format!("intstr.IntOrString{{Type:1, IntVal:0, StrVal:{}}}", quoted(text)),
@@ -361,11 +246,85 @@ fn syntax(value: &Value, ty: &str) -> String {
                 format!("intstr.IntOrString{{Type:0, IntVal:{number}, StrVal:\"\"}}")
             }
         },
-        _ => match STRUCTS.iter().find(|(name, _)| *name == ty) {
-            Some((_, fields)) => structure(value, ty, fields),
-            // Every other type is a string.
-            None => quoted(value.as_str().unwrap_or_default()),
-        },
+        _ => structure(version, value, ty).unwrap_or_else(|| quoted(value.as_str().unwrap_or_default())),
+    }
+}
+
+/// A struct; `None` for other types, which are strings.
+fn structure(version: KubernetesVersion, of: &Value, ty: &str) -> Option<String> {
+    let (package, name) = ty.split_once('.')?;
+    // The embedded struct, and one of the fields that it has.
+    let (embedded, inner): (&str, fn(&str) -> bool) = match name {
+        "Probe" => (
+            if version.minor() >= 23 {
+                "ProbeHandler"
+            } else {
+                "Handler"
+            },
+            |field| matches!(field, "exec" | "httpGet" | "tcpSocket" | "grpc"),
+        ),
+        "Volume" => ("VolumeSource", |field| field != "name"),
+        "EphemeralContainer" => ("EphemeralContainerCommon", |field| field != "targetContainerName"),
+        _ => ("", |_| false),
+    };
+    let (table, is_own): (&str, fn(&str) -> bool) = match name {
+        "VolumeSource" => ("Volume", |field| field != "name"),
+        "EphemeralContainerCommon" => ("Container", |_| true),
+        "Handler" | "ProbeHandler" => ("Handler", |_| true),
+        _ => (name, |_| true),
+    };
+    let fields = internal_fields(version, StructId::named(table)?);
+    let (mut shown, mut is_embedded) = (Vec::new(), false);
+    for field in fields.into_iter().filter(|field| is_own(field.name)) {
+        if inner(field.name) {
+            if !std::mem::replace(&mut is_embedded, true) {
+                let ty = format!("{package}.{embedded}");
+                shown.push(format!("{embedded}:{}", syntax(version, of, &ty)));
+            }
+            continue;
+        }
+        let known = TYPES
+            .iter()
+            .find(|(of, json, _)| *of == name && *json == field.name);
+        let ty = known.map_or_else(
+            || go_type(version, &field.ty, package),
+            |(_, _, ty)| (*ty).to_owned(),
+        );
+        let value = syntax(version, of.get(field.name).unwrap_or(&Value::Null), &ty);
+        shown.push(format!("{}:{value}", internal_name(name, field.name)));
+    }
+    Some(format!("{ty}{{{}}}", shown.join(", ")))
+}
+
+/// The Go type of a field in a struct of this package.
+fn go_type(version: KubernetesVersion, ty: &Type, package: &str) -> String {
+    match ty {
+        Type::Bool => "bool".to_owned(),
+        Type::Int32 => "int32".to_owned(),
+        Type::Int64 => "int64".to_owned(),
+        Type::Quantity => "resource.Quantity".to_owned(),
+        Type::IntOrString => "intstr.IntOrString".to_owned(),
+        Type::Time | Type::MicroTime => "time".to_owned(),
+        Type::Struct(id) => {
+            let name = id.name().split('.').next().unwrap_or_default();
+            let package = match name {
+                "LabelSelector" | "ObjectMeta" | "OwnerReference" | "ManagedFieldsEntry" => "v1",
+                "PodTemplateSpec" => "core",
+                _ => package,
+            };
+            let name = match name {
+                "LifecycleHandler" if version.minor() < 23 => "Handler",
+                name => name,
+            };
+            format!("{package}.{name}")
+        }
+        Type::Pointer(target) => format!("*{}", go_type(version, target, package)),
+        Type::List(item) => format!("[]{}", go_type(version, item, package)),
+        Type::Map(of) if **of == Type::Quantity => "core.ResourceList".to_owned(),
+        Type::Map(of) => format!("map[string]{}", go_type(version, of, package)),
+        Type::String | Type::Bytes | Type::Duration | Type::Double | Type::Any | Type::Either(..) => {
+            "string".to_owned()
+        }
     }
 }
 
@@ -447,36 +406,18 @@ fn time(text: &str) -> String {
     }
 }
 
-fn list(of: &Value, ty: &str) -> String {
+fn list(version: KubernetesVersion, of: &Value, ty: &str) -> String {
     let inner = ty.split_once(']').map_or("", |(_, inner)| inner);
     let shown: Vec<String> = match of {
-        Value::Array(items) => items.iter().map(|item| syntax(item, inner)).collect(),
+        Value::Array(items) => items.iter().map(|item| syntax(version, item, inner)).collect(),
         Value::Object(entries) => entries
             .iter()
             .collect::<BTreeMap<_, _>>()
             .into_iter()
-            .map(|(key, entry)| format!("{}:{}", quoted(key), syntax(entry, inner)))
+            .map(|(key, entry)| format!("{}:{}", quoted(key), syntax(version, entry, inner)))
             .collect(),
         _ => return format!("{ty}(nil)"),
     };
-    format!("{ty}{{{}}}", shown.join(", "))
-}
-
-fn structure(of: &Value, ty: &str, fields: &str) -> String {
-    let shown: Vec<String> = fields
-        .split(';')
-        .filter_map(|field| {
-            let mut words = field.splitn(3, ' ');
-            let (json, name, ty) = (words.next()?, words.next()?, words.next()?);
-            // The fields of an embedded struct are fields of the containing struct.
-            let inner = if json.is_empty() {
-                of
-            } else {
-                of.get(json).unwrap_or(&Value::Null)
-            };
-            Some(format!("{name}:{}", syntax(inner, ty)))
-        })
-        .collect();
     format!("{ty}{{{}}}", shown.join(", "))
 }
 
@@ -491,7 +432,39 @@ mod tests {
         let selector = json!({"matchLabels": {"a": "b"}});
         let expected = "v1.LabelSelector{MatchLabels:map[string]string{\"a\":\"b\"}, \
                         MatchExpressions:[]v1.LabelSelectorRequirement(nil)}";
-        assert_eq!(syntax(&selector, "v1.LabelSelector"), expected);
-        assert_eq!(syntax(&Value::Null, "*bool"), "(*bool)(nil)");
+        let version = "1.20.2".parse().unwrap();
+        assert_eq!(value(version, &selector, "v1.LabelSelector"), expected);
+        assert_eq!(value(version, &Value::Null, "*bool"), "(*bool)(nil)");
+    }
+
+    #[test]
+    fn embedded_structs_are_printed_once() {
+        let version = "1.20.2".parse().unwrap();
+        let probe = json!({"httpGet": {"path": "/"}, "periodSeconds": 10});
+        let shown = value(version, &probe, "core.Probe");
+        assert_eq!(
+            shown,
+            "core.Probe{Handler:core.Handler{Exec:(*core.ExecAction)(nil), \
+             HTTPGet:(*core.HTTPGetAction)(<ptr>), TCPSocket:(*core.TCPSocketAction)(nil)}, \
+             InitialDelaySeconds:0, TimeoutSeconds:0, PeriodSeconds:10, SuccessThreshold:0, \
+             FailureThreshold:0}"
+        );
+    }
+
+    #[test]
+    fn json_has_the_fields_of_the_release_in_the_order_of_the_struct() {
+        let port = json!({"port": 80, "name": "<web>"});
+        let shown = value("1.36.0".parse().unwrap(), &port, "core.ServicePort");
+        assert_eq!(
+            shown,
+            "{\"Name\":\"\\u003cweb\\u003e\",\"Protocol\":\"\",\"AppProtocol\":null,\"Port\":80,\
+             \"TargetPort\":0,\"NodePort\":0}"
+        );
+        let pod = json!({"hostNetwork": true, "securityContext": {}});
+        let shown = value("1.36.0".parse().unwrap(), &pod, "core.PodSpec");
+        assert!(
+            shown.contains("\"SecurityContext\":{\"HostNetwork\":true,\"HostPID\":false,"),
+            "{shown}"
+        );
     }
 }

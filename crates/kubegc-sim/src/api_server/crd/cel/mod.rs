@@ -34,7 +34,7 @@ use std::{
 use cel::{
     Context, Env, ExecutionError, IdedExpr, ParseErrors, Program, Value as Cel, objects::OptionalValue,
 };
-use kubegc_core::{Behavior, KubernetesVersion, version::behavior};
+use kubegc_core::{Behavior, KubernetesVersion};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
@@ -42,6 +42,7 @@ use super::instance::{child, is_embedded};
 use crate::{
     StoredObject,
     status::{Cause, quoted},
+    types::validate::go_syntax,
 };
 use check::{Checked, check, located};
 use macros::Reader;
@@ -235,51 +236,7 @@ impl<'a> Rule<'a> {
 
     /// The rule as errors of a release print it.
     fn go_syntax(&self, version: KubernetesVersion) -> String {
-        if version.has(behavior::VALUES_ARE_JSON) {
-            let or_null = |key: &str| self.0.get(key).cloned().unwrap_or_default();
-            let rule = json!({
-                "Rule": self.text("rule"),
-                "Message": self.text("message"),
-                "MessageExpression": self.text("messageExpression"),
-                "Reason": or_null("reason"),
-                "FieldPath": self.text("fieldPath"),
-                "OptionalOldSelf": or_null("optionalOldSelf"),
-            });
-            return rule.to_string();
-        }
-        let mut out = format!(
-            "apiextensions.ValidationRule{{Rule:{}, Message:{}",
-            quoted(self.text("rule")),
-            quoted(self.text("message"))
-        );
-        if version.has(MESSAGES_ARE_EXPRESSIONS) {
-            out.push_str(&format!(
-                ", MessageExpression:{}",
-                quoted(self.text("messageExpression"))
-            ));
-        }
-        let pointer = |key: &str| {
-            if self.0.get(key).is_some() {
-                crate::status::POINTER
-            } else {
-                "nil"
-            }
-        };
-        if version.has(RULES_HAVE_REASONS) {
-            let reason = pointer("reason");
-            let path = quoted(self.text("fieldPath"));
-            out.push_str(&format!(
-                ", Reason:(*apiextensions.FieldValueErrorReason)({reason}), FieldPath:{path}"
-            ));
-        }
-        if version.has(UNCHANGED_VALUES_MAY_STAY) {
-            out.push_str(&format!(
-                ", OptionalOldSelf:(*bool)({})",
-                pointer("optionalOldSelf")
-            ));
-        }
-        out.push('}');
-        out
+        go_syntax::value(version, self.0, "apiextensions.ValidationRule")
     }
 }
 

@@ -1,0 +1,240 @@
+//! Ownership of fields and list items by their types, in the rules of a release.
+//!
+//! # Upstream
+//! `+listType`, `+listMapKey`, `+structType` and `+mapType` in `k8s.io/api` and `apimachinery`, 1.20 to 1.36;
+//! `x-kubernetes-list-type` and similar extensions in `apiextensions`.
+
+use std::sync::LazyLock;
+
+use kubegc_core::{Behavior, KubernetesVersion};
+use serde_json::{Map, Value};
+
+use super::field_set::{Element, scalar};
+use crate::types::{
+    node::Node,
+    schema::{ListKind, Type},
+};
+
+/// The differences between releases in the rules of structured merges.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Dialect {
+    /// Whether null is a value, rather than equal to a missing field.
+    pub(super) nulls_are_values: bool,
+    /// Whether the field set includes applied objects without fields.
+    pub(super) includes_empty_objects: bool,
+    /// Whether merged lists follow the applied order.
+    pub(super) follows_applied_order: bool,
+    /// Whether removed fields are computed from field sets.
+    pub(super) prunes_by_sets: bool,
+    /// Whether references, selectors and similar structs are atomic.
+    pub(super) references_are_atomic: bool,
+    /// Whether definitions have a schema. Without it, their lists are atomic.
+    pub(super) definitions_have_schemas: bool,
+    /// Whether the ports of services default their protocol.
+    pub(super) services_have_protocols: bool,
+    /// Whether owned fields follow the schema: a map or list that is owned as one value, but is granular by
+    /// its type, is owned with its current fields or items.
+    pub(super) follows_schema: bool,
+    /// Whether a value that is owned as one is owned with its parts if its type is granular.
+    pub(super) splits_owned_values: bool,
+    /// Whether that includes maps without a schema.
+    pub(super) splits_untyped_maps: bool,
+    /// Whether an apply that does not change the object never sets the time of its manager, not even if it
+    /// changes the owned fields.
+    pub(super) keeps_times: bool,
+    /// Whether an apply changes the object if the values differ, rather than the field sets.
+    pub(super) compares_values: bool,
+}
+
+/// The ownership of a map, a list or another value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ownership {
+    /// Each field or item by itself.
+    Granular,
+    /// As one map or list.
+    Atomic,
+    /// As a scalar, or unknown.
+    Scalar,
+}
+
+impl Dialect {
+    pub(super) fn of(version: KubernetesVersion, types: bool) -> Self {
+        let since = |minor: u16, why: &'static str| version.has(Behavior::since(minor, 0, why));
+        Self {
+            nulls_are_values: types,
+            includes_empty_objects: since(21, "structured-merge-diff 4.1.0"),
+            follows_applied_order: since(24, "structured-merge-diff 4.2.1"),
+            prunes_by_sets: types && !since(21, "structured-merge-diff 4.1.0"),
+            keeps_times: since(25, "managedFieldsUpdater.Apply"),
+            compares_values: since(29, "structured-merge-diff 4.3.0"),
+            references_are_atomic: since(22, "kubernetes #97989, #100684"),
+            definitions_have_schemas: since(22, "between 1.20 and 1.36"),
+            services_have_protocols: since(21, "the default is a part of the schema"),
+            follows_schema: types && since(20, "structured-merge-diff 4.0.2"),
+            splits_owned_values: !since(22, "structured-merge-diff 4.2"),
+            splits_untyped_maps: !since(22, "structured-merge-diff 4.1.2"),
+        }
+    }
+}
+
+/// The value of a field that is written even where it is empty.
+fn zero(ty: &Type) -> &'static Value {
+    static EMPTY_TEXT: LazyLock<Value> = LazyLock::new(|| "".into());
+    static ZERO: LazyLock<Value> = LazyLock::new(|| 0.into());
+    static NULL: Value = Value::Null;
+    static NO: Value = Value::Bool(false);
+    match ty {
+        Type::String => &EMPTY_TEXT,
+        Type::Int32 | Type::Int64 | Type::IntOrString | Type::Double => &ZERO,
+        Type::Bool => &NO,
+        _ => &NULL,
+    }
+}
+
+impl<'a> Node<'a> {
+    /// The value that every object has at this position, and that therefore no manager owns.
+    pub(super) fn always(self) -> Option<&'static Value> {
+        static EMPTY_OBJECT: LazyLock<Value> = LazyLock::new(|| Value::Object(Map::new()));
+        match self {
+            Self::Kind(_) | Self::Custom(_) | Self::Value(Type::Struct(_), _) => Some(&EMPTY_OBJECT),
+            // All metadata has a creation timestamp, possibly an empty one.
+            Self::Value(ty, Some(field)) if !field.omit_empty || field.name == "creationTimestamp" => {
+                Some(zero(ty))
+            }
+            Self::Value(..) | Self::Schema(_) | Self::Unknown => None,
+        }
+    }
+
+    /// Whether fields or items of a built-in value at this position can be owned separately.
+    pub(super) fn is_granular(self, dialect: Dialect) -> bool {
+        matches!(self, Self::Kind(_) | Self::Value(..)) && self.ownership(dialect) == Ownership::Granular
+    }
+
+    /// The ownership of values at this position, by their type.
+    pub(super) fn ownership(self, dialect: Dialect) -> Ownership {
+        let is_atomic = match self {
+            Self::Kind(_) | Self::Custom(_) => false,
+            Self::Value(ty, _) => match ty.target() {
+                Type::Struct(_) | Type::Map(_) => self.is_atomic_map(dialect),
+                Type::List(_) => self.list_in(dialect) == ListKind::Atomic,
+                _ => return Ownership::Scalar,
+            },
+            Self::Schema(schema) => match schema.get("type").and_then(Value::as_str) {
+                Some("object") => self.is_atomic_map(dialect),
+                Some("array") => self.list_in(dialect) == ListKind::Atomic,
+                _ => return Ownership::Scalar,
+            },
+            Self::Unknown if dialect.splits_untyped_maps => false,
+            Self::Unknown => return Ownership::Scalar,
+        };
+        match is_atomic {
+            true => Ownership::Atomic,
+            false => Ownership::Granular,
+        }
+    }
+
+    /// The position below a step of a path.
+    pub(super) fn at(self, element: &Element) -> Self {
+        match element {
+            Element::Field(name) => self.field(name),
+            Element::Key(_) | Element::Value(_) => self.item(),
+        }
+    }
+
+    /// Whether an object at this position is atomic.
+    pub(super) fn is_atomic_map(self, dialect: Dialect) -> bool {
+        match self {
+            Self::Value(ty, field) => {
+                let is_marked = field.is_some_and(|field| field.is_atomic);
+                match ty.target() {
+                    Type::Struct(id) => {
+                        (id.is_atomic() && (dialect.references_are_atomic || id.is_always_atomic()))
+                            || is_marked
+                    }
+                    Type::Map(_) => dialect.references_are_atomic && is_marked,
+                    _ => true,
+                }
+            }
+            Self::Schema(schema) => schema.get("x-kubernetes-map-type") == Some(&"atomic".into()),
+            Self::Kind(_) | Self::Custom(_) | Self::Unknown => false,
+        }
+    }
+
+    /// The list type of a list at this position in a release.
+    pub(super) fn list_in(self, dialect: Dialect) -> ListKind<'a> {
+        match self.struct_name() {
+            "CustomResourceDefinitionCondition" if !dialect.definitions_have_schemas => ListKind::Atomic,
+            _ => self.list(),
+        }
+    }
+
+    /// The default of a key of the items at this position.
+    fn default_of_key(self, key: &str, dialect: Dialect) -> Option<Value> {
+        match (self.struct_field(key), self.field(key)) {
+            (Some(_), _)
+                if key == "protocol"
+                    && self.struct_name() == "ServicePort"
+                    && !dialect.services_have_protocols =>
+            {
+                None
+            }
+            (Some(field), _) if key == "protocol" => field.default.clone(),
+            (Some(_), below) => below.always().cloned(),
+            (None, Self::Schema(schema)) => schema.get("default").cloned(),
+            (None, _) => None,
+        }
+    }
+
+    /// The identity of each item of the list at this position, or the index and the problem of an item that
+    /// has none.
+    pub(super) fn elements(self, list: &[Value], dialect: Dialect) -> Result<Vec<Element>, (usize, String)> {
+        let keys = match self.list_in(dialect) {
+            ListKind::Map(keys) => Some(keys),
+            ListKind::Set | ListKind::Atomic => None,
+        };
+        let keys: Option<Vec<_>> = keys.map(|keys| {
+            let default = |key| self.item().default_of_key(key, dialect);
+            keys.into_iter().map(|key| (key, default(key))).collect()
+        });
+        let elements = list.iter().enumerate();
+        elements
+            .map(|(index, item)| element(keys.as_deref(), item).map_err(|problem| (index, problem)))
+            .collect()
+    }
+}
+
+/// The identity of an item of a list with these keys, each with its default, or of a set.
+fn element(keys: Option<&[(&str, Option<Value>)]>, item: &Value) -> Result<Element, String> {
+    match (keys, item) {
+        (Some(_), Value::Null) => Err("associative list with keys may not have a null element".to_owned()),
+        (Some(keys), Value::Object(fields)) => keys
+            .iter()
+            .map(|(key, default)| match fields.get(*key).or(default.as_ref()) {
+                Some(value) => Ok(((*key).to_owned(), value.to_string())),
+                None => Err(missing_key(key)),
+            })
+            .collect::<Result<Vec<_>, _>>()
+            .map(|mut keys| {
+                keys.sort_unstable();
+                Element::Key(keys)
+            }),
+        (Some(_), _) => Err("associative list with keys may not have non-map elements".to_owned()),
+        (_, Value::Object(_)) => {
+            Err("associative list without keys has an element that's a map type".to_owned())
+        }
+        (_, Value::Array(_)) => {
+            Err("associative list without keys has an element that's a list type".to_owned())
+        }
+        (_, Value::Null) => {
+            Err("associative list without keys has an element that's an explicit null".to_owned())
+        }
+        (_, item) => Ok(Element::Value(item.to_string())),
+    }
+}
+
+fn missing_key(key: &str) -> String {
+    let key = scalar(&key.into());
+    format!(
+        "associative list with keys has an element that omits key field {key} (and doesn't have default value)"
+    )
+}
