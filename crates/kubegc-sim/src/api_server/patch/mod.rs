@@ -119,7 +119,7 @@ impl ApiServer {
         if format == PatchType::Strategic {
             let printed = go::printed(&patch);
             let drop_directives = self.version.has(UNMET_DIRECTIVES_ARE_DROPPED);
-            let patched = strategic::apply(shown, patch, Place::of(resource), drop_directives).ok()?;
+            let patched = strategic::apply(shown, patch, Node::of(resource), drop_directives).ok()?;
             return Some((patched, printed));
         }
         let patched = match format {

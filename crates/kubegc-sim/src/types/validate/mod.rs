@@ -130,7 +130,6 @@ pub(crate) mod behavior {
     pub(crate) const DAEMON_SETS_ARE_VALIDATED_ONCE: Behavior = Behavior::since(34, 0, "kubernetes #132548");
     pub(crate) const STORAGE_IS_VALIDATED_ONCE: Behavior = Behavior::since(35, 0, "kubernetes #132549");
     pub(crate) const ROLES_ARE_VALIDATED_ONCE: Behavior = Behavior::since(35, 0, "kubernetes #132550");
-    pub(crate) const OTHERS_ARE_VALIDATED_ONCE: Behavior = Behavior::since_about(34, "kubernetes #131873");
 }
 
 /// Validates new objects and changed ones.
