@@ -84,7 +84,7 @@ pub(super) fn declare(env: &mut Env) -> Result<(), DeclarationError> {
 
     cel::add_overload!(env, fn is_quantity: (CelString) -> CelBool)?;
     cel::add_overload!(env, fn quantity: (CelString) -> Result<Amount>)?;
-    cel::add_member_overload!(env, fn sign: (Amount) -> CelInt)?;
+    cel::add_overload!(env, fn sign: (Amount) -> CelInt)?;
     cel::add_member_overload!(env, fn is_integer: (Amount) -> CelBool)?;
     cel::add_member_overload!(env, fn as_integer: (Amount) -> Result<CelInt>)?;
     cel::add_member_overload!(env, fn as_approximate_float: (Amount) -> CelDouble)?;
