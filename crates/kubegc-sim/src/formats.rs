@@ -122,8 +122,11 @@ pub(crate) fn qualified_name(version: KubernetesVersion, value: &str) -> Vec<Str
             if prefix.is_empty() {
                 problems.push("prefix part must be non-empty".to_owned());
             } else {
+                let (usual, own) = (too_long(SUBDOMAIN_MAX), label_too_long(version, SUBDOMAIN_MAX));
                 let of_prefix = subdomain(version, prefix).into_iter();
-                problems.extend(of_prefix.map(|problem| format!("prefix part {problem}")));
+                problems.extend(
+                    of_prefix.map(|problem| format!("prefix part {}", problem.replace(&usual, &own))),
+                );
             }
             name
         }

@@ -347,12 +347,57 @@ impl ApiServer {
             }
         } else if &*self.resource(kind).group == admission::GROUP {
             #[cfg(feature = "cel")]
-            return self.rules().conditions(object, old);
+            return match &*self.resource(kind).kind {
+                name @ ("MutatingAdmissionPolicy" | "ValidatingAdmissionPolicy") => {
+                    let is_checked = part == Part::Whole && self.schema(kind).is_some();
+                    let is_mutating = name == "MutatingAdmissionPolicy";
+                    match is_checked {
+                        true => self.rules().policy_problems(object, old, is_mutating),
+                        false => Vec::new(),
+                    }
+                }
+                _ => self.rules().conditions(object, old),
+            };
         } else if &*self.resource(kind).group == "resource.k8s.io" && part == Part::Whole {
+            let access = match old {
+                None if self.schema(kind).is_some() => self.admin_access_problem(object),
+                _ => None,
+            };
+            let causes = access.into_iter();
             #[cfg(feature = "cel")]
-            return self.rules().device_selectors(object, old);
+            let causes = causes.chain(self.rules().device_selectors(object, old));
+            return causes.collect();
         }
         Vec::new()
+    }
+
+    /// The problem of a claim or template that requests access to devices as an administrator.
+    ///
+    /// # Upstream
+    /// `AuthorizedForAdmin` in
+    /// [`pkg/registry/resource`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/registry/resource/utils.go).
+    fn admin_access_problem(&self, object: &StoredObject) -> Option<Cause> {
+        const LABEL: &str = "resource.kubernetes.io/admin-access";
+        let requests = [
+            object.at(&["spec", "devices", "requests"]),
+            object.at(&["spec", "spec", "devices", "requests"]),
+        ];
+        let mut requests = requests
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_array)
+            .flatten();
+        let index = requests.position(|request| request["exactly"]["adminAccess"] == true)?;
+        let namespace = self.namespace_object(&object.meta.namespace)?;
+        let is_allowed = namespace
+            .meta
+            .labels
+            .get(LABEL)
+            .is_some_and(|label| **label == *"true");
+        let problem =
+            format!("admin access to devices requires the `{LABEL}: true` label on the containing namespace");
+        let field = format!("spec.devices.requests[{index}].adminAccess");
+        (!is_allowed).then(|| Cause::forbidden(field, &problem))
     }
 
     /// Sets the namespace of the request.
@@ -388,6 +433,12 @@ impl ApiServer {
             return;
         }
         if prefix.is_empty() {
+            return;
+        }
+        let resource = self.resource(kind);
+        if (&*resource.group, &*resource.resource) == ("networking.k8s.io", "ipaddresses") {
+            // Their names are addresses.
+            object.meta.name = prefix.into();
             return;
         }
         let draws = if self.version.has(NAMES_ARE_DRAWN_AGAIN) {

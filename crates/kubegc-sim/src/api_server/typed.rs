@@ -9,7 +9,7 @@ use super::{ApiServer, EventType, update::Part};
 use crate::{
     StoredObject,
     status::{self, Refusal},
-    types::{self, admission, pod, prepare, service, validate},
+    types::{self, admission, certificates, pod, prepare, service, validate},
 };
 
 /// Bytes that are nil are stored as empty ones.
@@ -39,6 +39,9 @@ impl ApiServer {
         if &*resource.kind == "EndpointSlice" && &*resource.version == "v1" {
             prepare::without_topology(object, None);
         }
+        if &*resource.kind == "CertificateSigningRequest" {
+            certificates::prepare(object, self.user());
+        }
         self.normalized(kind, object)
     }
 
@@ -60,6 +63,9 @@ impl ApiServer {
         }
         if &*resource.kind == "Pod" && part == Part::Status {
             pod::prepare_status(new, old, self.version);
+        }
+        if &*resource.kind == "CertificateSigningRequest" {
+            certificates::prepare_updated(new, old, part.subresource(), self.now);
         }
         if &*resource.kind == "EndpointSlice" && &*resource.version == "v1" {
             prepare::without_topology(new, Some(old));

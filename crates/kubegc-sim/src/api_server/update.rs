@@ -152,7 +152,12 @@ impl ApiServer {
         let warnings = without_equal_references(self.version, &mut object.meta, Moment::BeforeAdmission);
         let existing = match self.existing(kind, &namespace, name) {
             Err(refusal) if refusal.code != 404 => return Err(refusal),
-            Err(_) if !object.meta.uid.is_empty() && !self.version.has(ABSENT_IS_NOT_FOUND) => {
+            Err(_)
+                if !object.meta.uid.is_empty()
+                    && (!self.version.has(ABSENT_IS_NOT_FOUND)
+                        || part == Part::Whole
+                            && Facts::of(self.resource(kind)).has("creates", self.version)) =>
+            {
                 let why = self.other_uid(kind, &namespace, name, &object.meta.uid, "");
                 return Err(status::conflict(self.resource(kind), name, &why));
             }
@@ -513,7 +518,8 @@ pub(super) fn check_names(
     Ok(())
 }
 
-/// An update of an object that does not exist is not found, whatever uid it expects.
+/// An update of an object that does not exist is not found, whatever uid it expects, unless it can create the
+/// object.
 const ABSENT_IS_NOT_FOUND: Behavior = Behavior::since(34, 0, "kubernetes #132470");
 /// An update compares the namespaces before it looks at the name.
 const NAMESPACES_ARE_COMPARED_FIRST: Behavior = Behavior::since(24, 0, "kubernetes #94637");

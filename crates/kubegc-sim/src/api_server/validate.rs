@@ -36,6 +36,9 @@ enum Names {
     /// An IP address.
     Address,
     PathSegment,
+    /// The version and the group of the specification.
+    VersionAndGroup,
+    Any,
 }
 
 impl Names {
@@ -45,6 +48,8 @@ impl Names {
             Some("label1035") => Self::Label1035,
             Some("path") => Self::PathSegment,
             Some("address") => Self::Address,
+            Some("versiongroup") => Self::VersionAndGroup,
+            Some("any") => Self::Any,
             _ => Self::Subdomain,
         }
     }
@@ -60,11 +65,17 @@ pub(super) fn created(
     let times = facts.value("created", version);
     let times = times.and_then(|times| times.parse().ok()).unwrap_or(1);
     let mut causes = Vec::new();
+    if is_legacy_event(resource) {
+        return causes;
+    }
     for _ in 0..times {
         name(version, Names::of(facts, version), object, &mut causes);
-        if (&*resource.group, &*resource.resource) == ("", "replicationcontrollers")
-            && version.has(formats::LENGTHS_ARE_BYTES)
-        {
+        let is_declarative = match (&*resource.group, &*resource.resource) {
+            ("", "replicationcontrollers") => version.has(formats::LENGTHS_ARE_BYTES),
+            ("resource.k8s.io", "deviceclasses") => version.has(DEVICE_CLASSES_ARE_DECLARATIVE),
+            _ => false,
+        };
+        if is_declarative {
             // Their names are validated as the values of labels are.
             for cause in &mut causes {
                 cause.message = cause.message.replace("253 characters", "253 bytes");
@@ -74,6 +85,19 @@ pub(super) fn created(
         qualified_finalizers(version, resource, &object.meta, &mut causes);
     }
     causes
+}
+
+/// Names of classes of devices are validated by declared rules.
+const DEVICE_CLASSES_ARE_DECLARATIVE: Behavior = Behavior::since(36, 0, "k8s:alpha of DeviceClass 1.36");
+
+/// Whether an object is an event of the groups and versions without validation of metadata.
+fn is_legacy_event(resource: &ApiResource) -> bool {
+    !resource.custom
+        && match &*resource.group {
+            "" => &*resource.resource == "events",
+            "events.k8s.io" => &*resource.version == "v1beta1",
+            _ => false,
+        }
 }
 
 /// The problems that the generic validation finds in the metadata of an object that is to be created. It runs
@@ -104,6 +128,11 @@ pub(super) fn updated(
 ) -> Vec<Cause> {
     let mut causes = Vec::new();
     if is_plainly_valid(new, old) {
+        return causes;
+    }
+    if is_legacy_event(resource) {
+        whole(version, resource, new, &mut causes);
+        change(version, new, &old.meta, &mut causes);
         return causes;
     }
     let facts = Facts::of(resource);
@@ -378,8 +407,9 @@ fn name(version: KubernetesVersion, rule: Names, object: &StoredObject, causes: 
     let prefix = object.text_at(&["metadata", "generateName"]);
     if !prefix.is_empty() {
         // The generated part begins with a letter or digit, so a dash before it is valid.
+        let is_unmasked = matches!(rule, Names::PathSegment | Names::VersionAndGroup | Names::Address);
         let masked = match prefix.strip_suffix('-') {
-            Some(rest) if !rest.is_empty() && rule != Names::PathSegment => {
+            Some(rest) if !rest.is_empty() && !is_unmasked => {
                 let mut masked = rest.to_owned();
                 masked.pop();
                 masked.push('a');
@@ -387,7 +417,7 @@ fn name(version: KubernetesVersion, rule: Names, object: &StoredObject, causes: 
             }
             _ => prefix.to_owned(),
         };
-        for problem in name_problems(version, rule, &masked) {
+        for problem in name_problems(version, rule, object, &masked) {
             causes.push(Cause::invalid("metadata.generateName", &quoted(prefix), &problem));
         }
     }
@@ -399,14 +429,26 @@ fn name(version: KubernetesVersion, rule: Names, object: &StoredObject, causes: 
         ));
         return;
     }
-    for problem in name_problems(version, rule, name) {
+    for problem in name_problems(version, rule, object, name) {
         causes.push(Cause::invalid("metadata.name", &quoted(name), &problem));
     }
 }
 
 /// The problems of a name.
-fn name_problems(version: KubernetesVersion, rule: Names, name: &str) -> Vec<String> {
+fn name_problems(version: KubernetesVersion, rule: Names, object: &StoredObject, name: &str) -> Vec<String> {
     match rule {
+        Names::Any => Vec::new(),
+        Names::VersionAndGroup => {
+            let part = |key: &str| object.text_at(&["spec", key]);
+            let required = format!("{}.{}", part("version"), part("group"));
+            let mut problems = formats::path_segment(name);
+            // Servers without types accept objects without a specification.
+            if problems.is_empty() && name != required && object.at(&["spec"]).is_some() {
+                let required = quoted(&required);
+                problems.push(format!("must be `spec.version+\".\"+spec.group`: {required}"));
+            }
+            problems
+        }
         Names::PathSegment => formats::path_segment(name),
         Names::Label => formats::label(version, name),
         Names::Label1035 => formats::dns_1035_label(name),

@@ -9,6 +9,7 @@
 //! - [`value`]: decoding; [`defaults`], [`convert`].
 
 pub(crate) mod admission;
+pub(crate) mod certificates;
 pub(crate) mod convert;
 mod defaults;
 pub(crate) mod facts;

@@ -64,6 +64,14 @@ pub(crate) fn create(
             object.body_mut().insert("status".to_owned(), status);
         }
         "Node" => known_networks(object),
+        "APIService" if object.at(&["spec", "service"]).is_none_or(Value::is_null) => {
+            let status = json!({"conditions": [{
+                "type": "Available", "status": "True", "reason": "Local",
+                "message": "Local APIServices are always available",
+                "lastTransitionTime": now.truncate_to_secs().to_string(),
+            }]});
+            object.body_mut().insert("status".to_owned(), status);
+        }
         "Job" => {
             select_job_pods(object, version);
             mark_tracked(object, version);
@@ -174,6 +182,11 @@ pub(crate) fn count(
         .any(|key| new.at(&["spec", key]) != old.at(&["spec", key])),
         "Deployment" if annotations(new) != annotations(old) => true,
         "EndpointSlice" if version.has(SLICES_COUNT_LABELS) && new.meta.labels != old.meta.labels => true,
+        "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration" => {
+            // An empty list differs from none.
+            let sent = new.decoded.as_ref().and_then(|sent| sent.get("webhooks"));
+            differs("webhooks") || sent.is_some_and(Value::is_array) && old.at(&["webhooks"]).is_none()
+        }
         _ => fields.split('|').any(differs),
     };
     let counts = facts.has("generation", version) || &*resource.kind == "CSIDriver" && version.minor() >= 21;
@@ -188,10 +201,13 @@ fn known_networks(node: &mut StoredObject) {
     let Some(spec) = spec_mut(node) else { return };
     let first = spec.get("podCIDR").filter(|first| !first.is_null()).cloned();
     if let Some(first) = first
-        && is_nil(spec, "podCIDRs")
+        && spec.get("podCIDRs").and_then(|ranges| ranges.get(0)) != Some(&first)
         && first != *""
     {
         spec.insert("podCIDRs".to_owned(), json!([first]));
+    }
+    if let Some(first) = spec.get("podCIDRs").and_then(|ranges| ranges.get(0)).cloned() {
+        spec.insert("podCIDR".to_owned(), first);
     }
 }
 

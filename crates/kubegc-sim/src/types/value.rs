@@ -126,7 +126,8 @@ pub(crate) fn metadata(sent: Value, version: KubernetesVersion) -> Result<Value,
 /// Whether a normal value is omitted from a field that omits empty values.
 fn is_empty(value: &Value, ty: &Type) -> bool {
     match ty {
-        Type::Pointer(_) | Type::List(_) | Type::Map(_) | Type::Bytes => value.is_null(),
+        Type::Pointer(_) | Type::List(_) | Type::Map(_) => value.is_null(),
+        Type::Bytes => value.is_null() || value.as_str() == Some(""),
         Type::String => value.as_str() == Some(""),
         Type::Bool => value == &Value::Bool(false),
         Type::Int32 | Type::Int64 | Type::Double => value.as_f64() == Some(0.0),

@@ -17,6 +17,7 @@ mod delete_pods;
 mod faults;
 mod fields;
 mod hooks;
+mod kind_rules;
 mod kinds_releases;
 mod namespaces;
 mod patch;

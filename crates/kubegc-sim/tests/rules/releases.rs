@@ -30,7 +30,7 @@ fn widgets() -> String {
     definition.to_string()
 }
 
-fn server(release: &str) -> ApiServer {
+pub(crate) fn server(release: &str) -> ApiServer {
     let version: KubernetesVersion = release.parse().unwrap();
     let settings = Settings {
         types: true,
@@ -52,7 +52,7 @@ fn kind_of(server: &ApiServer, kind: &str) -> (KindId, &'static str) {
 }
 
 /// Performs a request. Returns the texts of the response, or the requested field.
-fn perform(server: &mut ApiServer, request: &str) -> String {
+pub(crate) fn perform(server: &mut ApiServer, request: &str) -> String {
     let mut words = request.trim().splitn(3, ' ');
     let [verb, kind, rest] = [(); 3].map(|()| words.next().unwrap_or_default());
     let (id, namespace) = kind_of(server, kind);

@@ -3,6 +3,7 @@
 //! # Upstream
 //! `pkg/apis/rbac/validation`, `pkg/apis/policy/validation`, `pkg/apis/scheduling/validation`, 1.20.2.
 
+use kubegc_core::version::behavior::VALUES_ARE_JSON;
 use serde_json::{Map, Value};
 
 use super::super::field::{At, Check};
@@ -32,7 +33,11 @@ pub(super) fn role(body: &Object, is_namespaced: bool, c: &mut Check) {
             let before = c.causes.len();
             label_selector(&selector, c);
             if c.causes.len() > before {
-                selector.invalid_as(c, "\"null\"", "invalid label selector.");
+                let shown = match c.version.has(VALUES_ARE_JSON) {
+                    true => "null",
+                    false => "\"null\"",
+                };
+                selector.invalid_as(c, shown, "invalid label selector.");
             }
         }
     }

@@ -14,7 +14,7 @@ use crate::{StoredObject, formats, status::quoted};
 
 type Object = Map<String, Value>;
 
-/// `ValidateValidatingAdmissionPolicy`, without the compilation of expressions.
+/// `ValidateValidatingAdmissionPolicy`, except the compilation of expressions.
 pub(super) fn validating(policy: &StoredObject, body: &Object, old: Option<&Object>, c: &mut Check) {
     let spec = At::root(body, "spec");
     common(&spec, old, false, c);
@@ -37,6 +37,21 @@ pub(super) fn validating(policy: &StoredObject, body: &Object, old: Option<&Obje
     audit_annotations(&annotations, &policy.meta.name, c);
 }
 
+/// `ValidateValidatingAdmissionPolicyStatusUpdate`, except conditions.
+pub(super) fn status(body: &Object, c: &mut Check) {
+    let warnings = At::root(body, "status")
+        .get("typeChecking")
+        .get("expressionWarnings");
+    for warning in warnings.items() {
+        for key in ["warning", "fieldRef"] {
+            let field = warning.get(key);
+            if field.text().is_empty() {
+                field.required(c, "");
+            }
+        }
+    }
+}
+
 /// `ValidateMutatingAdmissionPolicy`, without the compilation of expressions.
 pub(super) fn mutating(body: &Object, old: Option<&Object>, c: &mut Check) {
     let spec = At::root(body, "spec");
@@ -56,7 +71,7 @@ pub(super) fn mutating(body: &Object, old: Option<&Object>, c: &mut Check) {
 
 /// What both kinds of policies have in common, except for variables.
 fn common(spec: &At<'_>, old: Option<&Object>, is_mutating: bool, c: &mut Check) {
-    spec.get("failurePolicy").one_of(c, &FAILURE_POLICIES);
+    present_one_of(&spec.get("failurePolicy"), &FAILURE_POLICIES, c);
     let param = spec.get("paramKind");
     if param.is_set() {
         param_kind(&param, c);
@@ -78,6 +93,15 @@ fn common(spec: &At<'_>, old: Option<&Object>, is_mutating: bool, c: &mut Check)
     let before = old.map(|old| At::root(old, "spec").get("matchConditions").value);
     if before != Some(conditions.value) {
         match_conditions(&conditions, c);
+    }
+}
+
+/// One of these values; an empty one is not a missing one.
+fn present_one_of(at: &At<'_>, supported: &[&str], c: &mut Check) {
+    if !at.is_set() {
+        at.required(c, "");
+    } else if !supported.contains(&at.text()) {
+        at.unsupported(c, supported);
     }
 }
 
@@ -121,7 +145,7 @@ fn param_kind(at: &At<'_>, c: &mut Check) {
 
 /// `validateMatchResources`.
 fn match_resources(at: &At<'_>, c: &mut Check) {
-    at.get("matchPolicy").one_of(c, &MATCH_POLICIES);
+    present_one_of(&at.get("matchPolicy"), &MATCH_POLICIES, c);
     for key in ["namespaceSelector", "objectSelector"] {
         let selector = at.get(key);
         if selector.is_set() {
@@ -203,6 +227,11 @@ fn validation(at: &At<'_>, c: &mut Check) {
 
 fn audit_annotations(list: &At<'_>, policy: &str, c: &mut Check) {
     const BYTES_MAX: usize = 5 * 1024;
+    const COUNT_MAX: usize = 20;
+    if list.len() > COUNT_MAX {
+        let problem = format!("must not have more than {COUNT_MAX} auditAnnotations");
+        list.invalid_typed(c, "[]admissionregistration.AuditAnnotation", &problem);
+    }
     let mut seen: Vec<&str> = Vec::new();
     for annotation in list.items() {
         let (key, value) = (annotation.get("key"), annotation.get("valueExpression"));

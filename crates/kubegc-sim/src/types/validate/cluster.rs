@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use kubegc_core::{Behavior, Quantity};
+use kubegc_core::{Behavior, Quantity, version::behavior::VALUES_ARE_JSON};
 use serde_json::{Map, Value};
 
 use super::super::field::{At, Check};
@@ -20,11 +20,10 @@ use crate::{StoredObject, formats, status::quoted};
 
 type Object = Map<String, Value>;
 
-/// `ValidateNode`, and the part of `ValidateNodeUpdate` that is the same.
-pub(super) fn node(body: &Object, is_new: bool, c: &mut Check) {
-    let spec = At::root(body, "spec");
+/// `validateNodeTaints`.
+fn taints(body: &Object, c: &mut Check) {
     let taints = At {
-        value: spec.get("taints").value,
+        value: At::root(body, "spec").get("taints").value,
         path: At::root(body, "metadata").get("taints").path,
     };
     let mut seen = BTreeSet::new();
@@ -48,6 +47,17 @@ pub(super) fn node(body: &Object, is_new: bool, c: &mut Check) {
             );
         }
     }
+}
+
+/// `ValidateNode`.
+pub(super) fn node(body: &Object, c: &mut Check) {
+    taints(body, c);
+    resources(body, c);
+    pod_ranges(&At::root(body, "spec").get("podCIDRs"), c);
+}
+
+/// `ValidateNodeResources`.
+fn resources(body: &Object, c: &mut Check) {
     let status = At::root(body, "status");
     for list in ["capacity", "allocatable"] {
         let list = status.get(list);
@@ -58,10 +68,6 @@ pub(super) fn node(body: &Object, is_new: bool, c: &mut Check) {
             };
             quantity(name, &amount, c);
         }
-    }
-    let ranges = spec.get("podCIDRs");
-    if is_new {
-        pod_ranges(&ranges, c);
     }
 }
 
@@ -91,8 +97,9 @@ fn pod_ranges(ranges: &At<'_>, c: &mut Check) {
     }
 }
 
-/// `ValidateNodeUpdate`, except the part that `ValidateNode` shares.
+/// `ValidateNodeUpdate`.
 pub(super) fn node_updated(body: &Object, old: &Object, c: &mut Check) {
+    resources(body, c);
     let (spec, old) = (At::root(body, "spec"), At::root(old, "spec"));
     let addresses = At::root(body, "status").get("addresses");
     let mut seen: Vec<&Value> = Vec::new();
@@ -122,6 +129,7 @@ pub(super) fn node_updated(body: &Object, old: &Object, c: &mut Check) {
         let problem = "node updates may not change providerID except from \"\" to valid";
         spec.get("providerID").forbidden(c, problem);
     }
+    taints(body, c);
     if spec.get("externalID").text() != old.get("externalID").text() {
         spec.get("externalID").forbidden(c, "may not be updated");
     }
@@ -305,8 +313,13 @@ const SCOPES: [&str; 5] = [
     "PriorityClass",
 ];
 
+/// Quotas bound the claims of a class of volume attributes.
+const CLAIMS_HAVE_A_SCOPE: Behavior = Behavior::since_about(34, "the scope VolumeAttributesClass of 1.34");
+
 fn is_scope(scope: &str, c: &Check) -> bool {
-    SCOPES.contains(&scope) || scope == "CrossNamespacePodAffinity" && c.since(22)
+    SCOPES.contains(&scope)
+        || scope == "CrossNamespacePodAffinity" && c.since(22)
+        || scope == "VolumeAttributesClass" && c.version.has(CLAIMS_HAVE_A_SCOPE)
 }
 
 /// Whether a quota of this scope can bound this resource.
@@ -321,6 +334,7 @@ fn fits_scope(scope: &str, name: &str) -> bool {
     ];
     match scope {
         "BestEffort" => name == "pods",
+        "VolumeAttributesClass" => matches!(name, "persistentvolumeclaims" | "requests.storage"),
         "Terminating"
         | "NotTerminating"
         | "NotBestEffort"
@@ -375,7 +389,8 @@ pub(super) fn quota(body: &Object, c: &mut Check) {
                 expressions.invalid_as(c, &shown, "unsupported scope applied to resource");
             }
         }
-        if scope != "PriorityClass" && is_scope(scope, c) && operator != "Exists" {
+        let has_values = matches!(scope, "PriorityClass" | "VolumeAttributesClass");
+        if !has_values && is_scope(scope, c) && operator != "Exists" {
             let mut problem = "must be 'Exist' only operator when scope is any of ResourceQuotaScopeTerminating, \
                            ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort and ResourceQuotaScopeNotBestEffort";
             if c.since(22) {
@@ -452,8 +467,14 @@ pub(super) fn quota_status(body: &Object, c: &mut Check) {
     hard(&status.get("used"), c);
 }
 
-/// `ValidateEventCreate`; requests of `events.k8s.io/v1` are validated more strictly.
-pub(super) fn event(event: &StoredObject, body: &Object, is_strict: bool, c: &mut Check) {
+/// Events of objects without a namespace may be in the namespace `default`.
+const DEFAULT_HAS_EVENTS_OF_THE_CLUSTER: Behavior = Behavior::since_about(21, "kubernetes #100125");
+
+/// The problems of every event, and of a new one that must be valid by the strict rules.
+///
+/// # Upstream
+/// `legacyValidateEvent` and `ValidateEventCreate`.
+pub(super) fn event(event: &StoredObject, body: &Object, is_of_group: bool, is_new: bool, c: &mut Check) {
     let own = &*event.meta.namespace;
     let involved = At::root(body, "involvedObject").get("namespace");
     let mismatch = |c: &mut Check| {
@@ -470,16 +491,19 @@ pub(super) fn event(event: &StoredObject, body: &Object, is_strict: bool, c: &mu
             mismatch(c);
         }
     } else {
-        let namespace_of_cluster_scoped = if c.since(20) { "kube-system" } else { "default" };
-        if involved.text().is_empty() && own != namespace_of_cluster_scoped {
+        let is_of_cluster = match own {
+            "default" => !c.since(20) || c.version.has(DEFAULT_HAS_EVENTS_OF_THE_CLUSTER),
+            "kube-system" => c.since(20),
+            _ => false,
+        };
+        if involved.text().is_empty() && !is_of_cluster {
             mismatch(c);
         }
         let controller = text("reportingComponent");
-        // The internal name of the field.
-        let name = if c.since(25) {
-            "reportingComponent"
-        } else {
-            "reportingController"
+        // The name of the field, which differed from that of `v1` until 1.25.
+        let name = match c.since(25) && !is_of_group {
+            true => "reportingComponent",
+            false => "reportingController",
         };
         let at = At::root(body, name);
         if controller.is_empty() {
@@ -505,7 +529,7 @@ pub(super) fn event(event: &StoredObject, body: &Object, is_strict: bool, c: &mu
     for problem in formats::subdomain(c.version, own) {
         At::root(body, "namespace").invalid_as(c, &quoted(own), &problem);
     }
-    if is_strict {
+    if is_of_group && is_new {
         strict_event(body, c);
     }
 }
@@ -545,48 +569,56 @@ fn event_series(body: &Object, c: &mut Check) {
     }
 }
 
-/// `ValidateEventUpdate` of `events.k8s.io/v1`, except the checks of every event.
+/// A time of an event, as the errors of a release print it.
+fn event_time(time: &At<'_>, c: &Check) -> String {
+    let text = time.text();
+    match (c.version.has(VALUES_ARE_JSON), text) {
+        (true, "") => "null".to_owned(),
+        (true, text) => quoted(text),
+        (false, "") => "0001-01-01 00:00:00 +0000 UTC".to_owned(),
+        (false, text) => {
+            let text = text.trim_end_matches('Z').replacen('T', " ", 1);
+            format!("{text} +0000 UTC")
+        }
+    }
+}
+
+/// `ValidateEventUpdate` of `events.k8s.io/v1`, after the checks of every event.
 pub(super) fn strict_event_updated(body: &Object, old: &Object, c: &mut Check) {
+    const TIME: &str = "time";
+    const REFERENCE: &str = "core.ObjectReference";
     if body.get("series") != old.get("series") {
         event_series(body, c);
     }
-    for (key, shown, ty) in [
-        ("involvedObject", "involvedObject", "core.ObjectReference"),
+    for (key, named, ty) in [
+        ("involvedObject", "involvedObject", REFERENCE),
         ("reason", "reason", "string"),
         ("message", "message", "string"),
         ("source", "source", "core.EventSource"),
+        ("firstTimestamp", "firstTimestamp", TIME),
+        ("lastTimestamp", "lastTimestamp", TIME),
         ("count", "count", "int32"),
         ("reason", "reason", "string"),
         ("type", "type", "string"),
+        ("eventTime", "eventTime", TIME),
         ("action", "action", "string"),
+        ("related", "related", REFERENCE),
         ("reportingComponent", "reportingController", "string"),
         ("reportingInstance", "reportingInstance", "string"),
     ] {
-        if body.get(key) != old.get(key) {
-            let shown_value = go_syntax::value(c.version, body.get(key).unwrap_or(&Value::Null), ty);
-            At::root(body, shown).invalid_as(c, &shown_value, "field is immutable");
+        if body.get(key) == old.get(key) {
+            continue;
         }
-    }
-    for key in ["firstTimestamp", "lastTimestamp", "eventTime"] {
-        if body.get(key) != old.get(key) {
-            let time = At::root(body, key);
-            let shown = time.text().trim_end_matches('Z').replacen('T', " ", 1);
-            let shown = if shown.is_empty() {
-                "\"null\"".to_owned()
-            } else {
-                format!("{shown} +0000 UTC")
-            };
-            time.invalid_as(c, &shown, "field is immutable");
-        }
-    }
-    if body.get("related") != old.get("related") {
-        let related = At::root(body, "related");
-        let shown = if related.is_set() {
-            go_syntax::value(c.version, related.value, "core.ObjectReference")
-        } else {
-            "\"null\"".to_owned()
+        let new = At::root(body, key);
+        let shown = match ty {
+            TIME => event_time(&new, c),
+            REFERENCE if !new.is_set() => match c.version.has(VALUES_ARE_JSON) {
+                true => "null".to_owned(),
+                false => "\"null\"".to_owned(),
+            },
+            _ => go_syntax::value(c.version, new.value, ty),
         };
-        related.invalid_as(c, &shown, "field is immutable");
+        At::root(body, named).invalid_as(c, &shown, "field is immutable");
     }
 }
 

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 
+use kubegc_core::Behavior;
 use serde_json::{Map, Value};
 
 use super::super::field::{At, Check};
@@ -24,21 +25,38 @@ const ITEMS_MAX: usize = 32;
 const SUBREQUESTS_MAX: usize = 8;
 const CONSUMERS_MAX: usize = 256;
 const DEVICES_MAX: usize = 128;
+/// The maximum number of devices of a slice where one of them has taints or consumes counters.
+const ADVANCED_DEVICES_MAX: usize = 64;
+const COUNTER_SETS_MAX: usize = 8;
+const TAINT_EFFECTS: [&str; 3] = ["NoExecute", "NoSchedule", "None"];
 const NO_REQUEST: &str = "must be the name of a request in the claim or the name of a request and a subrequest \
                           separated by '/'";
 const ONE_KIND: &str = "exactly one of `exactly` or `firstAvailable` is required";
 const SPEC: &str = "resource.ResourceClaimSpec";
 
-fn at_most(list: &At<'_>, max: usize, c: &mut Check) {
+/// Duplicates are errors of the item, not of its name.
+const ITEMS_ARE_DUPLICATES: Behavior = Behavior::since_about(36, "validateSet of 1.36");
+/// Empty parts of qualified names are invalid, not missing.
+const PARTS_ARE_INVALID: Behavior = Behavior::since_about(36, "validateQualifiedName of 1.36");
+
+/// The items of a list with a limited length; none of a longer one, which is an error.
+fn at_most<'v>(list: &At<'v>, max: usize, c: &mut Check) -> Vec<At<'v>> {
     if list.len() > max {
         list.too_many(c, list.len(), max);
+        return Vec::new();
     }
+    list.items().collect()
 }
 
-/// A name that no earlier item has.
-fn unique<'v>(key: At<'v>, seen: &mut BTreeSet<&'v str>, c: &mut Check) {
-    if !seen.insert(key.text()) {
-        key.duplicate_as(c, &quoted(key.text()));
+/// An item with a name that no earlier one has.
+fn unique<'v>(item: &At<'v>, key: &str, seen: &mut BTreeSet<&'v str>, c: &mut Check) {
+    let name = item.get(key);
+    if !seen.insert(name.text()) {
+        let at = match c.version.has(ITEMS_ARE_DUPLICATES) {
+            true => item,
+            false => &name,
+        };
+        at.duplicate_as(c, &quoted(name.text()));
     }
 }
 
@@ -46,9 +64,7 @@ fn unique<'v>(key: At<'v>, seen: &mut BTreeSet<&'v str>, c: &mut Check) {
 pub(super) fn class(body: &Object, c: &mut Check) {
     let spec = At::root(body, "spec");
     selectors(&spec.get("selectors"), c);
-    let configurations = spec.get("config");
-    at_most(&configurations, ITEMS_MAX, c);
-    for configuration in configurations.items() {
+    for configuration in at_most(&spec.get("config"), ITEMS_MAX, c) {
         self::configuration(&configuration, c);
     }
     let name = spec.get("extendedResourceName");
@@ -64,8 +80,7 @@ pub(super) fn class(body: &Object, c: &mut Check) {
 }
 
 fn selectors(list: &At<'_>, c: &mut Check) {
-    at_most(list, ITEMS_MAX, c);
-    for selector in list.items() {
+    for selector in at_most(list, ITEMS_MAX, c) {
         if !selector.get("cel").is_set() {
             selector.get("cel").required(c, "");
         }
@@ -93,12 +108,39 @@ pub(super) fn claim(body: &Object, c: &mut Check) {
     claim_spec(&At::root(body, "spec"), c);
 }
 
+/// The metadata of objects that templates do not have, and its names in errors.
+const OF_OBJECTS: [(&str, &str); 13] = [
+    ("name", "name"),
+    ("generateName", "generateName"),
+    ("namespace", "namespace"),
+    ("selfLink", "selfLink"),
+    ("uid", "uID"),
+    ("resourceVersion", "resourceVersion"),
+    ("generation", "generation"),
+    ("creationTimestamp", "creationTimestamp"),
+    ("deletionTimestamp", "deletionTimestamp"),
+    ("deletionGracePeriodSeconds", "deletionGracePeriodSeconds"),
+    ("ownerReferences", "ownerReferences"),
+    ("finalizers", "finalizers"),
+    ("managedFields", "managedFields"),
+];
+
 /// `ValidateResourceClaimTemplate`.
 pub(super) fn claim_template(body: &Object, c: &mut Check) {
     let spec = At::root(body, "spec");
     let metadata = spec.get("metadata");
     labels(&metadata.get("labels"), c);
     annotations(&metadata.get("annotations"), c);
+    for (key, name) in OF_OBJECTS {
+        let is_zero = match metadata.get(key).decoded(c) {
+            Value::Null => true,
+            Value::String(text) => text.is_empty(),
+            value => value.as_i64() == Some(0),
+        };
+        if !is_zero {
+            metadata.get(name).forbidden(c, "cannot be set");
+        }
+    }
     claim_spec(&spec.get("spec"), c);
 }
 
@@ -140,14 +182,12 @@ fn claim_spec(spec: &At<'_>, c: &mut Check) {
         devices.get("constraints"),
         devices.get("config"),
     );
-    at_most(&requests, ITEMS_MAX, c);
     let mut seen = BTreeSet::new();
-    for request in requests.items() {
+    for request in at_most(&requests, ITEMS_MAX, c) {
         self::request(&request, c);
-        unique(request.get("name"), &mut seen, c);
+        unique(&request, "name", &mut seen, c);
     }
-    at_most(&constraints, ITEMS_MAX, c);
-    for constraint in constraints.items() {
+    for constraint in at_most(&constraints, ITEMS_MAX, c) {
         references(&constraint.get("requests"), &names, c);
         let (matching, distinct) = (
             constraint.get("matchAttribute"),
@@ -165,8 +205,7 @@ fn claim_spec(spec: &At<'_>, c: &mut Check) {
             matching.required(c, "");
         }
     }
-    at_most(&configurations, ITEMS_MAX, c);
-    for configuration in configurations.items() {
+    for configuration in at_most(&configurations, ITEMS_MAX, c) {
         references(&configuration.get("requests"), &names, c);
         self::configuration(&configuration, c);
     }
@@ -183,12 +222,11 @@ fn request(at: &At<'_>, c: &mut Check) {
         }
         (true, true) => device_request(&exactly, c),
         (false, false) => {
-            at_most(&available, SUBREQUESTS_MAX, c);
             let mut seen = BTreeSet::new();
-            for subrequest in available.items() {
+            for subrequest in at_most(&available, SUBREQUESTS_MAX, c) {
                 subrequest.get("name").label(c);
                 device_request(&subrequest, c);
-                unique(subrequest.get("name"), &mut seen, c);
+                unique(&subrequest, "name", &mut seen, c);
             }
         }
     }
@@ -241,15 +279,14 @@ fn toleration(at: &At<'_>, c: &mut Check) {
         _ => operator.one_of(c, &["Equal", "Exists"]),
     }
     if !effect.text().is_empty() {
-        effect.one_of(c, &["NoExecute", "NoSchedule", "None"]);
+        effect.one_of(c, &TAINT_EFFECTS);
     }
 }
 
 /// Names of requests, or of subrequests after a slash.
 fn references(list: &At<'_>, names: &BTreeSet<String>, c: &mut Check) {
-    at_most(list, ITEMS_MAX, c);
     let mut seen = BTreeSet::new();
-    for name in list.items() {
+    for name in at_most(list, ITEMS_MAX, c) {
         let segments: Vec<&str> = name.text().split('/').collect();
         if segments.len() <= 2 {
             let version = c.version;
@@ -260,30 +297,59 @@ fn references(list: &At<'_>, names: &BTreeSet<String>, c: &mut Check) {
         if segments.len() > 2 || !names.contains(name.text()) {
             name.invalid(c, NO_REQUEST);
         }
-        unique(name, &mut seen, c);
+        if !seen.insert(name.text()) {
+            name.duplicate(c);
+        }
     }
 }
 
 /// `validateFullyQualifiedName`: a domain, a slash and an identifier.
 fn full_name(at: &At<'_>, c: &mut Check) {
-    if at.text().is_empty() {
-        at.required(c, "name must not be empty");
-        return;
+    resource_name(at, at.text(), c);
+    if !at.text().contains('/') {
+        if c.version.has(PARTS_ARE_INVALID) {
+            let problem = "a fully qualified name must be a domain and a name separated by a slash";
+            at.invalid(c, problem);
+        } else if !at.text().is_empty() {
+            at.invalid(c, "must include a domain");
+        }
     }
-    let Some((domain, name)) = at.text().split_once('/') else {
-        identifier(at, at.text(), c);
-        at.invalid(c, "must include a domain");
-        return;
+}
+
+/// `validateQualifiedName`: an identifier, maybe after a domain and a slash.
+fn resource_name(at: &At<'_>, name: &str, c: &mut Check) {
+    const DOMAIN_MAX: usize = 63;
+    let are_invalid = c.version.has(PARTS_ARE_INVALID);
+    let missing = |problem: &str, c: &mut Check| match are_invalid {
+        true => at.invalid_as(c, "\"\"", problem),
+        false => at.required(c, problem),
     };
-    if domain.is_empty() {
-        at.required(c, "the domain must not be empty");
-    } else {
-        at.problems(c, formats::subdomain(c.version, domain));
+    if name.is_empty() && !are_invalid {
+        at.required(c, "name required");
+        return;
     }
-    if name.is_empty() {
-        at.required(c, "the name must not be empty");
-    } else {
-        identifier(at, name, c);
+    let parts: Vec<&str> = name.split('/').collect();
+    match parts[..] {
+        [name] => identifier(at, name, c),
+        [domain, name] => {
+            if domain.is_empty() {
+                missing("the domain must not be empty", c);
+            } else {
+                if domain.len() > DOMAIN_MAX {
+                    at.too_long(c, DOMAIN_MAX);
+                }
+                for problem in formats::subdomain(c.version, &domain.to_lowercase()) {
+                    at.invalid_as(c, &quoted(domain), &problem);
+                }
+            }
+            if name.is_empty() {
+                missing("the name must not be empty", c);
+            } else {
+                identifier(at, name, c);
+            }
+        }
+        // Upstream does not validate names with more slashes.
+        _ => {}
     }
 }
 
@@ -307,13 +373,12 @@ fn identifier(at: &At<'_>, name: &str, c: &mut Check) {
 pub(super) fn claim_status(body: &Object, old: &Object, is_deleting: bool, c: &mut Check) {
     let (status, old_status) = (At::root(body, "status"), At::root(old, "status"));
     let (reserved, allocation) = (status.get("reservedFor"), status.get("allocation"));
-    at_most(&reserved, CONSUMERS_MAX, c);
     let mut seen = BTreeSet::new();
-    for consumer in reserved.items() {
+    for consumer in at_most(&reserved, CONSUMERS_MAX, c) {
         for key in ["resource", "name", "uid"] {
             consumer.get(key).present(c);
         }
-        unique(consumer.get("uid"), &mut seen, c);
+        unique(&consumer, "uid", &mut seen, c);
     }
     if !reserved.is_empty() && !allocation.is_set() {
         reserved.forbidden(c, "may not be specified when `allocated` is not set");
@@ -346,8 +411,7 @@ pub(super) fn claim_status(body: &Object, old: &Object, is_deleting: bool, c: &m
 /// `validateAllocationResult`.
 fn allocated(at: &At<'_>, names: &BTreeSet<String>, c: &mut Check) {
     let results = at.get("devices").get("results");
-    at_most(&results, ITEMS_MAX, c);
-    for result in results.items() {
+    for result in at_most(&results, ITEMS_MAX, c) {
         let request = result.get("request");
         if !names.contains(request.text()) {
             request.invalid(c, NO_REQUEST);
@@ -396,24 +460,230 @@ pub(super) fn slice(body: &Object, old: Option<&Object>, c: &mut Check) {
     }
     nodes_of_slice(&spec, c);
     let (devices, counters) = (spec.get("devices"), spec.get("sharedCounters"));
-    if !devices.is_empty() && !counters.is_empty() && c.since(35) {
+    let is_sent = |list: &At<'_>, c: &Check| !list.decoded(c).is_null();
+    if is_sent(&devices, c) && is_sent(&counters, c) && c.since(35) {
         let problem = "only one of `sharedCounters` or `devices` is allowed";
         spec.invalid_as(c, "\"\"", problem);
     }
-    at_most(&devices, DEVICES_MAX, c);
+    let is_advanced = |device: At<'_>| {
+        ["taints", "consumesCounters"]
+            .iter()
+            .any(|list| !device.get(list).is_empty())
+    };
+    let max = match c.since(35) && devices.items().any(is_advanced) {
+        true => ADVANCED_DEVICES_MAX,
+        false => DEVICES_MAX,
+    };
+    let selects_nodes = spec.get("perDeviceNodeSelection").flag();
     let mut seen = BTreeSet::new();
-    for device in devices.items() {
-        device.get("name").label(c);
-        for (_, attribute) in device.get("attributes").entries() {
-            if attribute.len() != 1 {
-                let shown = match attribute.is_empty() {
-                    true => "\"\"".to_owned(),
-                    false => go_syntax::value(c.version, attribute.value, "resource.DeviceAttribute"),
-                };
-                attribute.invalid_as(c, &shown, "exactly one value must be specified");
+    for device in at_most(&devices, max, c) {
+        self::device(&device, selects_nodes, c);
+        unique(&device, "name", &mut seen, c);
+    }
+    if c.since(35) {
+        let mut seen = BTreeSet::new();
+        for set in at_most(&counters, COUNTER_SETS_MAX, c) {
+            named_counters(&set, "name", c);
+            unique(&set, "name", &mut seen, c);
+        }
+    }
+}
+
+/// `validateDevice`.
+fn device(device: &At<'_>, selects_nodes: bool, c: &mut Check) {
+    const ENTRIES_MAX: usize = 32;
+    const TAINTS_MAX: usize = 16;
+    const CONSUMED_SETS_MAX: usize = 2;
+    device.get("name").label(c);
+    let (attributes, capacity) = (device.get("attributes"), device.get("capacity"));
+    let entries = attributes.len() + capacity.len();
+    if entries > ENTRIES_MAX {
+        let problem = format!("the total number of attributes and capacities must not exceed {ENTRIES_MAX}");
+        device.invalid_as(c, &entries.to_string(), &problem);
+    }
+    for (name, attribute) in attributes.entries() {
+        resource_name(&attributes, name, c);
+        self::attribute(&attribute, c);
+    }
+    for (name, amount) in capacity.entries() {
+        resource_name(&capacity, name, c);
+        let policy = amount.get("requestPolicy");
+        if policy.is_set() && !device.get("allowMultipleAllocations").flag() {
+            policy.forbidden(c, "allowMultipleAllocations must be true");
+        }
+    }
+    for taint in at_most(&device.get("taints"), TAINTS_MAX, c) {
+        self::taint(&taint, c);
+    }
+    if c.since(35) {
+        let mut seen = BTreeSet::new();
+        for set in at_most(&device.get("consumesCounters"), CONSUMED_SETS_MAX, c) {
+            named_counters(&set, "counterSet", c);
+            unique(&set, "counterSet", &mut seen, c);
+        }
+    }
+    nodes_of_device(device, selects_nodes, c);
+    binding_conditions(device, c);
+}
+
+/// `validateDeviceAttribute`.
+fn attribute(attribute: &At<'_>, c: &mut Check) {
+    const VALUE_MAX: usize = 64;
+    for key in ["string", "version"] {
+        let value = attribute.get(key);
+        if key == "version" && value.is_set() && !is_version(value.text()) {
+            let problem = "must be a string compatible with semver.org spec 2.0.0";
+            value.invalid(c, problem);
+        }
+        if value.text().len() > VALUE_MAX {
+            value.too_long(c, VALUE_MAX);
+        }
+    }
+    if attribute.len() != 1 {
+        let shown = match attribute.is_empty() {
+            true => "\"\"".to_owned(),
+            false => go_syntax::value(c.version, attribute.value, "resource.DeviceAttribute"),
+        };
+        attribute.invalid_as(c, &shown, "exactly one value must be specified");
+    }
+}
+
+/// Whether a text is a semantic version: three numbers, maybe identifiers after a dash and after a plus.
+fn is_version(text: &str) -> bool {
+    let is_number = |text: &str| {
+        !text.is_empty()
+            && text.bytes().all(|byte| byte.is_ascii_digit())
+            && (text == "0" || !text.starts_with('0'))
+    };
+    let is_identifier = |text: &str| {
+        !text.is_empty()
+            && text
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+    };
+    let (text, build) = match text.split_once('+') {
+        Some((text, build)) => (text, Some(build)),
+        None => (text, None),
+    };
+    let (core, before) = match text.split_once('-') {
+        Some((core, before)) => (core, Some(before)),
+        None => (text, None),
+    };
+    let is_before = |part: &str| {
+        is_identifier(part) && (is_number(part) || part.bytes().any(|byte| !byte.is_ascii_digit()))
+    };
+    core.split('.').count() == 3
+        && core.split('.').all(is_number)
+        && before.is_none_or(|before| before.split('.').all(is_before))
+        && build.is_none_or(|build| build.split('.').all(is_identifier))
+}
+
+/// `validateDeviceTaint`.
+fn taint(taint: &At<'_>, c: &mut Check) {
+    taint.get("key").qualified_name(c);
+    let (value, effect) = (taint.get("value"), taint.get("effect"));
+    if !value.text().is_empty() {
+        value.problems(c, formats::label_value(c.version, value.text()));
+    }
+    effect.one_of(c, &TAINT_EFFECTS);
+}
+
+/// `validateCounterSet` and `validateDeviceCounterConsumption`.
+fn named_counters(set: &At<'_>, key: &str, c: &mut Check) {
+    const COUNTERS_MAX: usize = 32;
+    let (name, counters) = (set.get(key), set.get("counters"));
+    if name.present(c) {
+        name.label(c);
+    }
+    if counters.is_empty() {
+        counters.required(c, "");
+    } else if counters.len() > COUNTERS_MAX {
+        counters.too_many(c, counters.len(), COUNTERS_MAX);
+    } else {
+        for (name, _) in counters.entries() {
+            for problem in formats::label(c.version, name) {
+                counters.invalid_as(c, &quoted(name), &problem);
             }
         }
-        unique(device.get("name"), &mut seen, c);
+    }
+}
+
+/// The nodes that reach a device, if the devices of the slice differ in them.
+fn nodes_of_device(device: &At<'_>, selects_nodes: bool, c: &mut Check) {
+    const FIELDS: &str = "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when \
+                          `perDeviceNodeSelection` is set to true in the ResourceSlice spec";
+    let [name, selector, all] = ["nodeName", "nodeSelector", "allNodes"].map(|key| device.get(key));
+    if !selects_nodes {
+        if [&name, &selector, &all].iter().any(|field| field.is_set()) {
+            let problem = "`nodeName`, `nodeSelector` and `allNodes` can only be set if `perDeviceNodeSelection` is \
+                           set to true in the ResourceSlice spec";
+            device.invalid_as(c, "null", problem);
+        }
+        return;
+    }
+    let mut set = Vec::new();
+    if !name.text().is_empty() {
+        set.push("`nodeName`");
+        name.subdomain(c);
+    } else if name.is_set() {
+        name.invalid(c, "must not be empty");
+    }
+    if selector.is_set() {
+        set.push("`nodeSelector`");
+        node_selector(&selector, c);
+    }
+    if all.flag() {
+        set.push("`allNodes`");
+    } else if all.is_set() {
+        all.invalid(c, "must be either unset or set to true");
+    }
+    match set.as_slice() {
+        [_] => {}
+        [] => device.required(c, FIELDS),
+        _ => {
+            let shown = quoted(&format!("{{{}}}", set.join(", ")));
+            device.invalid_as(c, &shown, FIELDS);
+        }
+    }
+}
+
+/// `validateDeviceBindingParameters`.
+fn binding_conditions(device: &At<'_>, c: &mut Check) {
+    const CONDITIONS_MAX: usize = 4;
+    let (conditions, failures) = (
+        device.get("bindingConditions"),
+        device.get("bindingFailureConditions"),
+    );
+    for list in [&conditions, &failures] {
+        for condition in at_most(list, CONDITIONS_MAX, c) {
+            condition.qualified_name(c);
+        }
+    }
+    let mut known = BTreeSet::new();
+    for condition in conditions.items() {
+        if !known.insert(condition.text()) {
+            condition.duplicate(c);
+        }
+    }
+    let mut seen = BTreeSet::new();
+    for failure in failures.items() {
+        if !seen.insert(failure.text()) {
+            failure.duplicate(c);
+        }
+        if known.contains(failure.text()) {
+            let problem = "bindingFailureConditions must not overlap with bindingConditions";
+            failure.invalid(c, problem);
+        }
+    }
+    if conditions.is_empty() && !failures.is_empty() {
+        let shown = conditions.decoded(c).to_string();
+        let problem = "bindingConditions are required to use bindingFailureConditions";
+        conditions.invalid_as(c, &shown, problem);
+    }
+    if failures.is_empty() && !conditions.is_empty() {
+        let shown = failures.decoded(c).to_string();
+        let problem = "bindingFailureConditions are required to use bindingConditions";
+        failures.invalid_as(c, &shown, problem);
     }
 }
 

@@ -7,6 +7,7 @@
 use serde_json::{Map, Value};
 
 use super::super::field::{At, Check};
+use super::go_syntax;
 use crate::{StoredObject, formats};
 
 type Object = Map<String, Value>;
@@ -24,6 +25,12 @@ pub(super) fn schema(schema: &StoredObject, body: &Object, c: &mut Check) {
     }
     if precedence.number() == 1 && &*schema.meta.name != "exempt" {
         precedence.invalid(c, "only the schema named 'exempt' may have matchingPrecedence 1");
+    }
+    let method = spec.get("distinguisherMethod");
+    if method.is_set() && !matches!(method.get("type").text(), "ByNamespace" | "ByUser") {
+        let shown = go_syntax::value(c.version, method.value, "flowcontrol.FlowDistinguisherMethod");
+        let kind = method.get("type");
+        kind.unsupported_as(c, &shown, &["ByNamespace", "ByUser"]);
     }
     let level = spec.get("priorityLevelConfiguration").get("name");
     if level.text().is_empty() {
@@ -191,7 +198,11 @@ pub(super) fn level(level: &StoredObject, body: &Object, version: &str, c: &mut 
             value: &text,
             path: kind.path.clone(),
         };
-        kind.invalid(c, "must be 'Exempt' if and only if `name` is 'exempt'");
+        let problem = match c.since(34) {
+            true => "must be 'Exempt' if and only if `name` is 'exempt'",
+            false => "type must be 'Exempt' if and only if name is 'exempt'",
+        };
+        kind.invalid(c, problem);
     }
     match kind.text() {
         "Exempt" => {
@@ -306,6 +317,8 @@ fn conditions(body: &Object, c: &mut Check) {
             kind.duplicate(c);
         }
         seen.push(kind.text());
-        kind.present(c);
+        if kind.text().is_empty() {
+            kind.required(c, if c.since(34) { "" } else { "must not be empty" });
+        }
     }
 }

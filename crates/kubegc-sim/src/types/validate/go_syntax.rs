@@ -39,6 +39,11 @@ fn json(version: KubernetesVersion, value: &Value, ty: &str) -> String {
     if let (Some(item), Value::Array(items)) = (ty.strip_prefix("[]"), value) {
         return array(items.iter().map(|value| json(version, value, item)));
     }
+    match ty {
+        "string" if value.is_null() => return "\"\"".to_owned(),
+        "int32" | "int64" if value.is_null() => return "0".to_owned(),
+        _ => {}
+    }
     if value.is_null() && (ty.starts_with(['*', '[']) || ty.starts_with("map[") || ty == "core.ResourceList")
     {
         return "null".to_owned();
@@ -131,11 +136,17 @@ fn internal_entries(version: KubernetesVersion, value: &Value, id: StructId) -> 
     for field in internal_fields(version, id) {
         let inner = value.get(field.name).unwrap_or(&Value::Null);
         match (id.name(), field.name, field.ty.structure()) {
-            // Embedded, with the names of `v1`.
+            // Embedded, with the names of `v1`, which omits empty values.
             (_, "metadata", Some(id)) => {
+                let is_shown = |value: &Value| match value {
+                    Value::Array(items) => !items.is_empty(),
+                    Value::Object(entries) => !entries.is_empty(),
+                    _ => true,
+                };
                 let fields = id.fields().iter();
-                let mut fields: Vec<&Field> =
-                    fields.filter(|field| inner.get(field.name).is_some()).collect();
+                let mut fields: Vec<&Field> = fields
+                    .filter(|field| inner.get(field.name).is_some_and(is_shown))
+                    .collect();
                 fields.sort_by_key(|field| field.position);
                 shown.extend(fields.into_iter().map(|field| {
                     let below = ordered(&inner[field.name], field.ty.structure(), str::to_owned);
@@ -182,6 +193,10 @@ fn internal_name(of: &str, json: &str) -> String {
         "monitors" if is_rbd => "CephMonitors".to_owned(),
         "image" | "pool" if is_rbd => "RBD".to_owned() + &go_name(json),
         "user" if is_rbd => "RadosUser".to_owned(),
+        _ if of == "DeviceAttribute" => match json.strip_suffix('s') {
+            Some(one) => go_name(one) + "Values",
+            None => go_name(json) + "Value",
+        },
         "chapAuthDiscovery" => "DiscoveryCHAPAuth".to_owned(),
         "chapAuthSession" => "SessionCHAPAuth".to_owned(),
         "diskURI" => "DataDiskURI".to_owned(),
@@ -204,6 +219,8 @@ pub(crate) fn go_name(json: &str) -> String {
     }
     let json = json.trim_start_matches('$');
     match json {
+        "cel" => return "CEL".to_owned(),
+        "cidrs" => return "CIDRs".to_owned(),
         "cephfs" => return "CephFS".to_owned(),
         "storageos" => return "StorageOS".to_owned(),
         _ => {}

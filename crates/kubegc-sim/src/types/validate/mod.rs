@@ -1,11 +1,15 @@
 //! Validation of objects of built-in kinds, with upstream's causes. Metadata is validated elsewhere.
 //!
 //! # Upstream
-//! `Validate` and `ValidateUpdate` of the strategies in `pkg/registry`, and `pkg/apis/*/validation`, 1.20.2.
+//! `Validate` and `ValidateUpdate` of the strategies in `pkg/registry`, and `pkg/apis/*/validation`, 1.20.2 to
+//! 1.36.
 
 mod access;
 mod admission_policies;
+mod api_services;
+mod asn1;
 mod autoscaling;
+mod certificates;
 mod cluster;
 mod config;
 mod container;
@@ -98,6 +102,10 @@ pub(crate) fn updated(
         "finalize" => cluster::namespace(&body, true, &mut c),
         "status" => status(resource, new, &body, &old_body, &mut c),
         "ephemeralcontainers" => pod_changes::ephemeral_updated(&body, &old_body, &mut c),
+        "approval" => {
+            whole(resource, new, &body, Some(&old_body), &mut c);
+            certificates::updated(&body, &old_body, subresource, &mut c);
+        }
         "resize" => pod_changes::resized(&body, &old_body, [new, old].map(qos::class), &mut c),
         _ => {}
     }
@@ -130,27 +138,31 @@ pub(crate) mod behavior {
     pub(crate) const DAEMON_SETS_ARE_VALIDATED_ONCE: Behavior = Behavior::since(34, 0, "kubernetes #132548");
     pub(crate) const STORAGE_IS_VALIDATED_ONCE: Behavior = Behavior::since(35, 0, "kubernetes #132549");
     pub(crate) const ROLES_ARE_VALIDATED_ONCE: Behavior = Behavior::since(35, 0, "kubernetes #132550");
+    /// And updates of claims are validated as changes only.
+    pub(crate) const CLAIMS_ARE_VALIDATED_ONCE: Behavior =
+        Behavior::since_about(36, "ValidateResourceClaimUpdate of 1.36");
 }
 
 /// Validates new objects and changed ones.
 fn whole(resource: &ApiResource, object: &StoredObject, body: &Object, old: Option<&Object>, c: &mut Check) {
     let is_beta = &*resource.version == "v1beta1";
     match &*resource.kind {
+        "APIService" => api_services::api_service(body, c),
         "ConfigMap" => config::config_map(body, c),
         "Secret" => config::secret(body, c),
         "Service" => services::service(body, c),
         "Endpoints" => services::endpoints(body, c),
         "EndpointSlice" => services::endpoint_slice(body, c),
         "Event" => {
-            let is_strict = &*resource.group == "events.k8s.io" && &*resource.version == "v1";
-            cluster::event(object, body, is_strict && old.is_none(), c);
+            let is_of_group = (&*resource.group, &*resource.version) == ("events.k8s.io", "v1");
+            cluster::event(object, body, is_of_group, old.is_none(), c);
         }
         "Pod" => {}
         "PodTemplate" => workloads::pod_template(body, c),
         "ReplicationController" => workloads::replication_controller(body, c),
         "PersistentVolume" => storage::volume(body, c),
         "PersistentVolumeClaim" => storage::claim(body, c),
-        "Node" => cluster::node(body, old.is_none(), c),
+        "Node" => cluster::node(body, c),
         "LimitRange" => cluster::limit_range(body, c),
         "ResourceQuota" => cluster::quota(body, c),
         "Deployment" => workloads::deployment(body, c),
@@ -165,11 +177,14 @@ fn whole(resource: &ApiResource, object: &StoredObject, body: &Object, old: Opti
         "IngressClass" => networking::ingress_class(body, c),
         "NetworkPolicy" => networking::network_policy(body, c),
         "IPAddress" => networking::address(body, c),
-        "ServiceCIDR" => networking::service_ranges(body, c),
+        "ServiceCIDR" if old.is_none() => networking::service_ranges(body, c),
         "DeviceClass" => devices::class(body, c),
-        "ResourceClaim" if old.is_none() => devices::claim(body, c),
-        "ResourceClaimTemplate" if old.is_none() => devices::claim_template(body, c),
+        "ResourceClaim" if old.is_none() || !c.version.has(behavior::CLAIMS_ARE_VALIDATED_ONCE) => {
+            devices::claim(body, c);
+        }
+        "ResourceClaimTemplate" => devices::claim_template(body, c),
         "ResourceSlice" => devices::slice(body, old, c),
+        "CertificateSigningRequest" => certificates::request(body, old, is_beta, c),
         "PodDisruptionBudget" => access::disruption_budget(body, c),
         "Role" => access::role(body, true, c),
         "ClusterRole" => access::role(body, false, c),
@@ -224,6 +239,9 @@ fn changed(resource: &ApiResource, body: &Object, old: &Object, c: &mut Check) {
         "ServiceCIDR" => networking::service_ranges_updated(body, old, c),
         "ResourceClaim" | "ResourceClaimTemplate" => {
             devices::spec_updated(body, old, devices::spec_type(&resource.kind), c);
+            if &*resource.kind == "ResourceClaim" && !c.version.has(behavior::CLAIMS_ARE_VALIDATED_ONCE) {
+                devices::claim(body, c);
+            }
         }
         "RoleBinding" | "ClusterRoleBinding" => access::binding_updated(body, old, c),
         "StorageClass" => storage::class_updated(body, old, c),
@@ -241,14 +259,20 @@ fn changed(resource: &ApiResource, body: &Object, old: &Object, c: &mut Check) {
 /// Validates a change of the status.
 fn status(resource: &ApiResource, new: &StoredObject, body: &Object, old: &Object, c: &mut Check) {
     match &*resource.kind {
+        "APIService" => api_services::status(body, c),
         "Pod" => pod_changes::status_updated(body, old, c),
         "Namespace" => cluster::namespace_status(new, body, c),
         "ResourceQuota" => cluster::quota_status(body, c),
-        "ResourceClaim" => devices::claim_status(body, old, new.meta.is_deleting(), c),
-        "Node" => {
-            cluster::node_updated(body, old, c);
-            cluster::node(body, false, c);
+        "ValidatingAdmissionPolicy" => {
+            admission_policies::status(body, c);
+            conditions(&At::root(body, "status").get("conditions"), c);
         }
+        "CertificateSigningRequest" => {
+            whole(resource, new, body, Some(old), c);
+            certificates::updated(body, old, "status", c);
+        }
+        "ResourceClaim" => devices::claim_status(body, old, new.meta.is_deleting(), c),
+        "Node" => cluster::node_updated(body, old, c),
         "Service" | "Ingress" => {
             let balancer = At::root(body, "status").get("loadBalancer");
             networking::load_balancer(&balancer, &*resource.kind == "Service", c);
@@ -271,26 +295,52 @@ fn status(resource: &ApiResource, new: &StoredObject, body: &Object, old: &Objec
     }
 }
 
+/// Validates the reason of a condition, if it has one, and its message.
+fn texts_of_condition(condition: &At<'_>, c: &mut Check) {
+    const REASON_MAX: usize = 1024;
+    const MESSAGE_MAX: usize = 32 * 1024;
+    let (reason, message) = (condition.get("reason"), condition.get("message"));
+    if !reason.text().is_empty() && !is_reason(reason.text()) {
+        let problem = "a condition reason must start with alphabetic character, optionally followed by a string of \
+                       alphanumeric characters or '_,:', and must end with an alphanumeric character or '_' (e.g. \
+                       'my_name',  or 'MY_NAME',  or 'MyName',  or 'ReasonA,ReasonB',  or 'ReasonA:ReasonB', \
+                       regex used for validation is '[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?')";
+        reason.invalid(c, problem);
+    }
+    for (text, max) in [(&reason, REASON_MAX), (&message, MESSAGE_MAX)] {
+        if text.text().len() > max {
+            text.too_long(c, max);
+        }
+    }
+}
+
+/// Whether a text can be the reason of a condition.
+fn is_reason(text: &str) -> bool {
+    let is_inner = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b',' | b':');
+    text.starts_with(|char: char| char.is_ascii_alphabetic())
+        && text.bytes().all(is_inner)
+        && !text.ends_with([',', ':'])
+}
+
 /// `ValidateConditions` in
 /// [`validation.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/validation/validation.go).
 fn conditions(list: &At<'_>, c: &mut Check) {
     let mut seen: Vec<&str> = Vec::new();
     for condition in list.items() {
         let kind = condition.get("type");
-        if kind.text().is_empty() {
-            kind.required(c, "");
-        } else {
-            kind.qualified_name(c);
-            if seen.contains(&kind.text()) {
-                kind.duplicate(c);
-            }
-            seen.push(kind.text());
+        if seen.contains(&kind.text()) {
+            kind.duplicate(c);
         }
+        seen.push(kind.text());
+        kind.qualified_name(c);
         let status = condition.get("status");
         if !matches!(status.text(), "True" | "False" | "Unknown") {
             status.unsupported(c, &["False", "True", "Unknown"]);
         }
-        condition.get("observedGeneration").not_negative(c);
+        let generation = condition.get("observedGeneration");
+        if generation.number() < 0 {
+            generation.invalid(c, "must be greater than or equal to zero");
+        }
         let time = condition.get("lastTransitionTime");
         if !time.is_set() {
             time.required(c, "");
@@ -299,6 +349,7 @@ fn conditions(list: &At<'_>, c: &mut Check) {
         if reason.text().is_empty() {
             reason.required(c, "");
         }
+        texts_of_condition(&condition, c);
     }
 }
 

@@ -467,7 +467,9 @@ pub(super) fn service_ranges(body: &Object, c: &mut Check) {
         return;
     }
     if ranges.len() > 2 {
-        ranges.invalid_typed(c, "[]string", "may only hold up to 2 values");
+        let spec = At::root(body, "spec");
+        let shown = go_syntax::value(c.version, spec.value, "networking.ServiceCIDRSpec");
+        ranges.invalid_as(c, &shown, "may only hold up to 2 values");
         return;
     }
     let parsed: Vec<bool> = ranges
@@ -492,21 +494,30 @@ pub(super) fn service_ranges(body: &Object, c: &mut Check) {
 
 /// `ValidateServiceCIDRUpdate`: a second range may be added.
 pub(super) fn service_ranges_updated(body: &Object, old: &Object, c: &mut Check) {
+    const IMMUTABLE: &str = "field is immutable";
     let (new, old) = (
         At::root(body, "spec").get("cidrs"),
         At::root(old, "spec").get("cidrs"),
     );
-    let is_extended = (old.len(), new.len()) == (1, 2);
-    if old.len() != new.len() && !is_extended {
-        new.invalid_typed(c, "[]string", "field is immutable");
+    let extends = c.version.has(RANGES_CAN_BE_ADDED);
+    let is_extended = extends && (old.len(), new.len()) == (1, 2);
+    if old.len() != new.len() && !is_extended || !extends && new.value != old.value {
+        let shown = go_syntax::value(c.version, new.decoded(c), "[]string");
+        new.invalid_as(c, &shown, IMMUTABLE);
         return;
     }
     for (range, before) in new.items().zip(old.items()) {
         if range.text() != before.text() {
-            range.invalid(c, "field is immutable");
+            range.invalid(c, IMMUTABLE);
         }
     }
+    if is_extended {
+        service_ranges(body, c);
+    }
 }
+
+/// A service CIDR of one range gets a second one.
+const RANGES_CAN_BE_ADDED: Behavior = Behavior::since_about(34, "kubernetes #131261");
 
 /// `net.ParseCIDR`: the network and the length of its mask.
 pub(super) fn parse_cidr(text: &str) -> Option<(IpAddr, u8)> {

@@ -3,6 +3,7 @@
 //! # Upstream
 //! [`pkg/apis/admissionregistration/validation`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/pkg/apis/admissionregistration/validation/validation.go).
 
+use kubegc_core::Behavior;
 use serde_json::{Map, Value};
 
 use super::super::field::{At, Check};
@@ -237,6 +238,9 @@ fn review_versions(list: &At<'_>, must_be_recognized: bool, c: &mut Check) {
     }
 }
 
+/// The message for a URL without a host names it a missing specification.
+const HOSTS_ARE_SPECIFIED: Behavior = Behavior::since_about(32, "between 1.20 and 1.32");
+
 /// `ValidateWebhookURL`.
 fn client_url(url: &At<'_>, c: &mut Check) {
     const FORM: &str = "; desired format: https://host[/path]";
@@ -255,7 +259,11 @@ fn client_url(url: &At<'_>, c: &mut Check) {
         url.invalid_as(c, &quoted(scheme), &problem);
     }
     if host.is_empty() {
-        url.invalid_as(c, &quoted(host), &format!("host must be provided{FORM}"));
+        let problem = match c.version.has(HOSTS_ARE_SPECIFIED) {
+            true => format!("host must be specified{FORM}"),
+            false => format!("host must be provided{FORM}"),
+        };
+        url.invalid_as(c, &quoted(host), &problem);
     }
     if let Some(user) = user {
         url.invalid_as(c, &quoted(user), "user information is not permitted in the URL");

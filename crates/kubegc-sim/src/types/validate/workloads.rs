@@ -451,6 +451,7 @@ pub(super) fn pinned(new: &At<'_>, old: &At<'_>, key: &str, ty: &str, c: &mut Ch
     let (new, old) = (new.get(key), old.get(key));
     if new.value != old.value {
         let shown = match new.decoded(c) {
+            Value::Null if ty == "string" => "\"\"".to_owned(),
             Value::Null if !c.version.has(super::VALUES_ARE_JSON) => "\"null\"".to_owned(),
             Value::Null => "null".to_owned(),
             value => go_syntax::value(c.version, value, ty),

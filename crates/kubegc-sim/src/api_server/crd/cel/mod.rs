@@ -184,6 +184,9 @@ impl Programs {
 /// The errors of an expression that cannot be read.
 fn unread(source: &str, errors: &ParseErrors) -> String {
     let shown = errors.errors.iter().map(|error| {
+        if source.is_empty() {
+            return format!("ERROR: <input>:1:0: {}", error.msg);
+        }
         // Positions begin with 1.
         let [line, column] = [error.pos.0, error.pos.1].map(|at| usize::try_from(at - 1).unwrap_or(0));
         located(source, line, column, &error.msg)
@@ -273,37 +276,11 @@ impl Engine<'_> {
                 continue;
             }
             for (position, condition) in conditions.iter().enumerate() {
-                let expression = text(condition, "expression");
-                if expression.trim().is_empty() {
-                    continue;
-                }
-                let problem = match self.compiled_condition(expression) {
-                    Err(problem) => format!("compilation failed: {problem}"),
-                    Ok((_, result)) if !matches!(result, Ty::Bool | Ty::Dyn) => {
-                        "must evaluate to bool".to_owned()
-                    }
-                    Ok(_) => continue,
-                };
                 let path = format!("webhooks[{index}].matchConditions[{position}].expression");
-                causes.push(Cause::invalid(path, &quoted(expression), &problem));
+                causes.extend(self.condition_problem(condition, false, path));
             }
         }
         causes
-    }
-
-    fn compiled_condition(&self, expression: &str) -> Result<(Arc<Compiled>, Ty<'static>), String> {
-        let compiled = self.programs.get(expression, self.version)?;
-        if compiled.uses("authorizer") {
-            // Its functions are not covered: the evaluation reports it.
-            return Ok((compiled, Ty::Dyn));
-        }
-        let variables = vec![
-            ("object".to_owned(), Ty::Dyn),
-            ("oldObject".to_owned(), Ty::Dyn),
-            ("request".to_owned(), Ty::of(&REVIEW_REQUEST, false)),
-        ];
-        let checked = check(&compiled, self.version.minor(), variables)?;
-        Ok((compiled, checked.result))
     }
 
     /// Whether a condition holds for the `request` of an `AdmissionReview`.
@@ -311,7 +288,7 @@ impl Engine<'_> {
     /// # Errors
     /// The reason why it cannot be evaluated.
     pub(in crate::api_server) fn condition(&self, expression: &str, review: &Value) -> Result<bool, String> {
-        let (program, _) = self.compiled_condition(expression)?;
+        let program = self.programs.get(expression, self.version)?;
         if program.uses("authorizer") {
             return Err("authorizer is not covered by this simulated API server".to_owned());
         }

@@ -1,23 +1,33 @@
-//! Expressions of ValidatingAdmissionPolicies.
+//! Expressions of admission policies.
 //!
 //! # Upstream
-//! `mustBuildEnvs` and `ConvertObjectToUnstructured` in
+//! `mustBuildEnvs`, `CompileCELExpression` and `ConvertObjectToUnstructured` in
 //! [`plugin/cel`](https://github.com/kubernetes/kubernetes/tree/v1.36.0/staging/src/k8s.io/apiserver/pkg/admission/plugin/cel).
 //!
 //! # Deviations
-//! Types of variables are not checked when a policy is stored. All variables are evaluated before the
-//! expression that reads one of them; one that fails has no value.
+//! Functions of the authorizer, the fields of the namespace's metadata and mutations with braces, which may be
+//! structs, are not checked when a policy is stored. All variables are evaluated before the expression that
+//! reads one of them; one that fails has no value.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use cel::{
     Context, Value as Cel,
     common::ast::{CallExpr, EntryExpr, Expr, IdedExpr, LiteralValue, SelectExpr, operators},
 };
-use serde_json::Value;
+use kubegc_core::{Behavior, KubernetesVersion};
+use serde_json::{Value, json};
 
-use super::{Compiled, ENVIRONMENT, Engine, MESSAGE_BYTES_MAX, Ty, check, shown, values};
+use super::{
+    Compiled, ENVIRONMENT, Engine, MESSAGE_BYTES_MAX, REVIEW_REQUEST, Ty, check, shown, values, values::text,
+};
+use crate::{
+    StoredObject,
+    status::{Cause, quoted},
+};
 
+/// The maximum length of an expression for an audit annotation.
+const AUDIT_BYTES_MAX: usize = 5 * 1024;
 const NO_AUTHORIZER: &str = "authorizer is not covered by this simulated API server";
 
 /// The variables of expressions.
@@ -58,6 +68,101 @@ const METADATA_FIELDS: [&str; 9] = [
     "deletionGracePeriodSeconds",
 ];
 
+/// The fields of the variable `namespaceObject`.
+static NAMESPACE: LazyLock<Value> = LazyLock::new(|| {
+    let text = json!({"type": "string"});
+    let condition = json!({"type": "object", "properties": {
+        "status": text, "type": text, "message": text, "reason": text,
+        "lastTransitionTime": {"type": "string", "format": "date-time"},
+    }});
+    json!({"type": "object", "properties": {
+        "metadata": {"x-kubernetes-int-or-string": true},
+        "spec": {"type": "object", "properties": {"finalizers": {"type": "array", "items": text}}},
+        "status": {"type": "object", "properties": {
+            "conditions": {"type": "array", "items": condition}, "phase": text,
+        }},
+    }})
+});
+
+/// The results that an expression may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wanted {
+    Bool,
+    Text,
+    TextOrNull,
+    /// Of a mutation: a struct.
+    Object,
+    /// Of a mutation: structs.
+    Patches,
+}
+
+/// The message about the type of a result says which one was found.
+const TYPES_ARE_SHOWN: Behavior = Behavior::since_about(32, "between 1.28 and 1.32");
+
+impl Wanted {
+    /// The problem of an expression with a result of this type.
+    fn problem(self, found: &Ty<'_>, version: KubernetesVersion) -> Option<String> {
+        let (fits, wanted) = match self {
+            Self::Bool => (matches!(found, Ty::Bool), "bool"),
+            Self::Text => (matches!(found, Ty::String), "string"),
+            Self::TextOrNull => (
+                matches!(found, Ty::String | Ty::Null),
+                "one of [string null_type]",
+            ),
+            // Only literals of structs have these types.
+            Self::Object => (false, "Object"),
+            Self::Patches => (false, "list(JSONPatch)"),
+        };
+        let found = match found {
+            Ty::Null => "null_type".to_owned(),
+            Ty::Timestamp => "google.protobuf.Timestamp".to_owned(),
+            Ty::Duration => "google.protobuf.Duration".to_owned(),
+            Ty::Object(schema, _) if std::ptr::eq(*schema, &*REVIEW_REQUEST) => {
+                "kubernetes.AdmissionRequest".to_owned()
+            }
+            Ty::Param(_) => Ty::Dyn.to_string(),
+            other => other.to_string(),
+        };
+        let found = match version.has(TYPES_ARE_SHOWN) {
+            true => format!(" but got {found}"),
+            false => String::new(),
+        };
+        (!fits).then(|| format!("must evaluate to {wanted}{found}"))
+    }
+}
+
+/// The variables that expressions may read, apart from those of every policy.
+#[derive(Clone, Copy)]
+struct Scope<'a> {
+    has_parameters: bool,
+    has_authorizer: bool,
+    /// The schema of the composed variables, if there are any.
+    variables: Option<&'a Value>,
+}
+
+/// The schema of a composed variable with values of this type: objects and types of libraries are dynamic.
+fn schema_of(ty: &Ty<'_>) -> Value {
+    match ty {
+        Ty::Bool => json!({"type": "boolean"}),
+        Ty::Int => json!({"type": "integer"}),
+        Ty::Double => json!({"type": "number"}),
+        Ty::String => json!({"type": "string"}),
+        Ty::Bytes => json!({"type": "string", "format": "byte"}),
+        Ty::Timestamp => json!({"type": "string", "format": "date-time"}),
+        Ty::Duration => json!({"type": "string", "format": "duration"}),
+        Ty::List(item) => json!({"type": "array", "items": schema_of(item)}),
+        Ty::Map(key, value) if matches!(**key, Ty::String) => {
+            json!({"type": "object", "additionalProperties": schema_of(value)})
+        }
+        _ => json!({"x-kubernetes-int-or-string": true}),
+    }
+}
+
+/// The items of a list of a specification, with their positions.
+fn items<'v>(spec: &'v Value, list: &str) -> impl Iterator<Item = (usize, &'v Value)> + use<'v> {
+    spec[list].as_array().into_iter().flatten().enumerate()
+}
+
 /// The values of the variables of a policy.
 #[derive(Clone, Copy)]
 pub(in crate::api_server) struct Scene<'a> {
@@ -72,6 +177,148 @@ pub(in crate::api_server) struct Scene<'a> {
 }
 
 impl Engine<'_> {
+    /// The problems of the expressions of a policy that is created, or that replaces `old`, except of
+    /// conditions that it keeps.
+    pub(in crate::api_server) fn policy_problems(
+        &self,
+        policy: &StoredObject,
+        old: Option<&StoredObject>,
+        is_mutating: bool,
+    ) -> Vec<Cause> {
+        let spec = policy.at(&["spec"]).unwrap_or(&Value::Null);
+        let mut causes = Vec::new();
+        let scope = Scope {
+            has_parameters: !spec["paramKind"].is_null(),
+            has_authorizer: true,
+            variables: None,
+        };
+        let conditions = ["spec", "matchConditions"];
+        if old.is_none_or(|old| old.at(&conditions) != policy.at(&conditions)) {
+            for (index, condition) in items(spec, "matchConditions") {
+                let path = format!("spec.matchConditions[{index}].expression");
+                causes.extend(self.condition_problem(condition, scope.has_parameters, path));
+            }
+        }
+        let is_composed = is_mutating || items(spec, "variables").next().is_some();
+        let mut variables = json!({"type": "object", "properties": {}});
+        for (index, variable) in items(spec, "variables") {
+            let expression = text(variable, "expression");
+            if expression.trim().is_empty() {
+                continue;
+            }
+            let scope = Scope {
+                variables: Some(&variables),
+                ..scope
+            };
+            let schema = match self.result_type(expression, scope) {
+                Ok(ty) => schema_of(&ty.unwrap_or(Ty::Dyn)),
+                Err(problem) => {
+                    let path = format!("spec.variables[{index}].expression");
+                    causes.push(Cause::invalid(path, &quoted(expression), &problem));
+                    schema_of(&Ty::Dyn)
+                }
+            };
+            variables["properties"][text(variable, "name")] = schema;
+        }
+        let scope = Scope {
+            variables: is_composed.then_some(&variables),
+            ..scope
+        };
+        for (index, validation) in items(spec, "validations") {
+            let path = format!("spec.validations[{index}]");
+            for (key, wanted) in [("expression", Wanted::Bool), ("messageExpression", Wanted::Text)] {
+                let scope = Scope {
+                    has_authorizer: key == "expression",
+                    ..scope
+                };
+                let path = format!("{path}.{key}");
+                causes.extend(self.expression_problem(text(validation, key), scope, wanted, path));
+            }
+        }
+        for (index, mutation) in items(spec, "mutations") {
+            let (key, wanted) = match text(mutation, "patchType") {
+                "ApplyConfiguration" => ("applyConfiguration", Wanted::Object),
+                "JSONPatch" => ("jsonPatch", Wanted::Patches),
+                _ => continue,
+            };
+            let expression = text(&mutation[key], "expression");
+            if !expression.contains('{') {
+                let path = format!("spec.mutations[{index}].{key}.expression");
+                causes.extend(self.expression_problem(expression, scope, wanted, path));
+            }
+        }
+        for (index, annotation) in items(spec, "auditAnnotations") {
+            let path = format!("spec.auditAnnotations[{index}].valueExpression");
+            let expression = text(annotation, "valueExpression");
+            if expression.trim().len() <= AUDIT_BYTES_MAX {
+                causes.extend(self.expression_problem(expression, scope, Wanted::TextOrNull, path));
+            }
+        }
+        causes
+    }
+
+    /// The problem of the expression of a match condition.
+    pub(super) fn condition_problem(
+        &self,
+        condition: &Value,
+        has_parameters: bool,
+        path: String,
+    ) -> Option<Cause> {
+        let scope = Scope {
+            has_parameters,
+            has_authorizer: true,
+            variables: None,
+        };
+        let expression = text(condition, "expression").trim();
+        self.expression_problem(expression, scope, Wanted::Bool, path)
+    }
+
+    /// The problem of an expression, unless it is blank.
+    fn expression_problem(
+        &self,
+        expression: &str,
+        scope: Scope<'_>,
+        wanted: Wanted,
+        path: String,
+    ) -> Option<Cause> {
+        if expression.trim().is_empty() {
+            return None;
+        }
+        // Annotations are compiled without the space around them.
+        let compiled = match wanted {
+            Wanted::TextOrNull => expression.trim(),
+            _ => expression,
+        };
+        let problem = match self.result_type(compiled, scope) {
+            Ok(ty) => wanted.problem(&ty?, self.version)?,
+            Err(problem) => problem,
+        };
+        Some(Cause::invalid(path, &quoted(expression), &problem))
+    }
+
+    /// The type of the results of an expression; `None` if it uses the authorizer.
+    fn result_type<'v>(&self, expression: &str, scope: Scope<'v>) -> Result<Option<Ty<'v>>, String> {
+        let failed = |problem: String| format!("compilation failed: {problem}");
+        let program = self.programs.get(expression, self.version).map_err(failed)?;
+        if scope.has_authorizer && program.uses("authorizer") {
+            return Ok(None);
+        }
+        let mut variables = vec![
+            ("object".to_owned(), Ty::Dyn),
+            ("oldObject".to_owned(), Ty::Dyn),
+            ("request".to_owned(), Ty::of(&REVIEW_REQUEST, false)),
+            ("namespaceObject".to_owned(), Ty::of(&NAMESPACE, false)),
+        ];
+        if scope.has_parameters {
+            variables.push(("params".to_owned(), Ty::Dyn));
+        }
+        if let Some(composed) = scope.variables {
+            variables.push(("variables".to_owned(), Ty::of(composed, false)));
+        }
+        let checked = check(&program, self.version.minor(), variables).map_err(failed)?;
+        Ok(Some(checked.result))
+    }
+
     /// Whether an expression holds.
     ///
     /// # Errors

@@ -1,0 +1,86 @@
+//! Preparation of requests for certificates: their specification is immutable, and controllers write the rest.
+//!
+//! # Upstream
+//! [`pkg/registry/certificates/certificates/strategy.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/registry/certificates/certificates/strategy.go).
+
+use kubegc_core::Timestamp;
+use serde_json::{Map, Value, json};
+
+use super::defaults::{is_nil, text};
+use crate::StoredObject;
+
+type Object = Map<String, Value>;
+
+/// Sets the user who makes a new request.
+pub(crate) fn prepare(object: &mut StoredObject, user: &str) {
+    if let Some(Value::Object(spec)) = object.body_mut().get_mut("spec") {
+        for key in ["uid", "extra"] {
+            spec.remove(key);
+        }
+        spec.insert("username".to_owned(), user.into());
+        spec.insert(
+            "groups".to_owned(),
+            json!(["system:masters", "system:authenticated"]),
+        );
+    }
+}
+
+/// Takes the parts that a write cannot change from the stored object, and completes the times of conditions.
+pub(crate) fn prepare_updated(new: &mut StoredObject, old: &StoredObject, subresource: &str, now: Timestamp) {
+    if let Some(spec) = old.at(&["spec"]).cloned() {
+        new.body_mut().insert("spec".to_owned(), spec);
+    }
+    let stored = old.at(&["status", "conditions"]).and_then(Value::as_array);
+    let stored: Vec<&Object> = stored
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_object)
+        .collect();
+    let Some(Value::Object(status)) = new.body_mut().get_mut("status") else {
+        return;
+    };
+    let Some(Value::Array(conditions)) = status.get_mut("conditions") else {
+        return;
+    };
+    if subresource == "status" {
+        for kind in ["Approved", "Denied"] {
+            keep_conditions(conditions, &stored, kind);
+        }
+    }
+    let now: Value = now.truncate_to_secs().to_string().into();
+    for condition in conditions.iter_mut().filter_map(Value::as_object_mut) {
+        if is_nil(condition, "lastUpdateTime") {
+            condition.insert("lastUpdateTime".to_owned(), now.clone());
+        }
+        if is_nil(condition, "lastTransitionTime") {
+            let same = stored.iter().find(|other| {
+                ["type", "status"]
+                    .iter()
+                    .all(|key| text(other, key) == text(condition, key))
+                    && !is_nil(other, "lastTransitionTime")
+            });
+            let time = same
+                .and_then(|same| same.get("lastTransitionTime"))
+                .unwrap_or(&now);
+            condition.insert("lastTransitionTime".to_owned(), time.clone());
+        }
+    }
+}
+
+/// Restores the conditions of a type, unless their number differs.
+fn keep_conditions(conditions: &mut [Value], stored: &[&Object], kind: &str) {
+    let before: Vec<&Object> = stored
+        .iter()
+        .copied()
+        .filter(|condition| text(condition, "type") == kind)
+        .collect();
+    let mut after: Vec<&mut Value> = conditions
+        .iter_mut()
+        .filter(|condition| condition.get("type").is_some_and(|found| found == kind))
+        .collect();
+    if before.len() == after.len() {
+        for (new, old) in after.iter_mut().zip(before) {
+            **new = Value::Object(old.clone());
+        }
+    }
+}

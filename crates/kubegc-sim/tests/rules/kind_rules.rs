@@ -1,0 +1,21 @@
+//! Rules of single kinds, as `kind_rules.txt` describes.
+
+use crate::releases::{perform, server};
+
+#[test]
+fn rules_of_kinds_hold() {
+    let rows = include_str!("kind_rules.txt").lines();
+    for row in rows.filter(|row| !row.is_empty() && !row.starts_with('#')) {
+        let plain = row.strip_prefix("cel ");
+        if plain.is_some() && !cfg!(feature = "cel") {
+            continue;
+        }
+        let (requests, expected) = plain.unwrap_or(row).split_once(" | ").unwrap();
+        let mut server = server("1.36.0");
+        let mut last = String::new();
+        for request in requests.split(" ; ") {
+            last = perform(&mut server, request);
+        }
+        assert!(last.contains(expected), "{row}\n{last}");
+    }
+}
