@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use kubegc_core::{
     Behavior, Kept, ObjectMeta, SharedMeta, Timestamp,
+    backoff::doubled,
     record::{Field, ObjectId, Record, Resource},
 };
 
@@ -257,13 +258,6 @@ impl Default for Timing {
             blocks_on_failure: false,
         }
     }
-}
-
-/// The delay of a retry after this many earlier consecutive failures: it doubles from the first to the
-/// longest.
-pub(crate) fn doubled([first, longest]: [Duration; 2], failures: u32) -> Duration {
-    let factor = 2_u32.checked_pow(failures).unwrap_or(u32::MAX);
-    first.saturating_mul(factor).min(longest)
 }
 
 impl Timing {

@@ -8,6 +8,7 @@
 //! **Invariant.** No item here performs I/O, reads a clock or draws entropy.
 
 pub mod admission;
+pub mod backoff;
 mod catalog;
 mod clock;
 #[cfg(feature = "kube")]
@@ -24,6 +25,7 @@ pub mod planner;
 mod printable;
 mod quantity;
 pub mod record;
+pub mod reflector;
 pub mod runtime;
 mod selector;
 pub mod store;

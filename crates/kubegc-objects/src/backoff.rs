@@ -11,12 +11,12 @@ use std::time::Duration;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
-use kubegc_core::Timestamp;
+use kubegc_core::{Timestamp, backoff::doubled};
 
 use crate::graph::NodeId;
 
-const BASE: Duration = Duration::from_millis(5);
-const DELAY_MAX: Duration = Duration::from_secs(1000);
+/// The delay after the first failure of an item, and the longest one.
+const DELAYS: [Duration; 2] = [Duration::from_millis(5), Duration::from_secs(1000)];
 /// With this many failures the doubled delay exceeds the maximum.
 const DOUBLINGS_MAX: u32 = 18;
 const BUCKET_BURST: i64 = 100;
@@ -34,11 +34,7 @@ impl Limiter {
     /// Counts a failure of the item, takes a token and returns the delay before the next try.
     pub(crate) fn when(&mut self, node: NodeId, now: Timestamp) -> Duration {
         let failures = self.failures.entry(node).or_insert(0);
-        let own = if *failures >= DOUBLINGS_MAX {
-            DELAY_MAX
-        } else {
-            BASE * (1 << *failures)
-        };
+        let own = doubled(DELAYS, *failures);
         *failures = failures.saturating_add(1);
         own.max(self.reserve(now))
     }
@@ -46,7 +42,7 @@ impl Limiter {
     /// Counts as many failures of the item as the longest delay needs, and returns that delay.
     pub(crate) fn exhaust(&mut self, node: NodeId) -> Duration {
         self.failures.insert(node, DOUBLINGS_MAX);
-        DELAY_MAX
+        DELAYS[1]
     }
 
     /// Resets the failure count of an item.
@@ -82,13 +78,13 @@ mod tests {
         let delays: Vec<_> = (0..102)
             .map(|node| limiter.when(NodeId(node), Timestamp::EPOCH))
             .collect();
-        assert!(delays[..100].iter().all(|&delay| delay == BASE));
+        assert!(delays[..100].iter().all(|&delay| delay == DELAYS[0]));
         assert_eq!(delays[100], Duration::from_millis(100));
         assert_eq!(delays[101], Duration::from_millis(200));
         let later = Timestamp::EPOCH.saturating_add(Duration::from_secs(60));
         assert_eq!(
             limiter.when(NodeId(200), later),
-            BASE,
+            DELAYS[0],
             "a minute later the bucket is full again"
         );
     }

@@ -6,6 +6,7 @@
 
 use std::{collections::BTreeMap, fmt, pin::pin, sync::Arc, time::Duration};
 
+use async_trait::async_trait;
 use futures_util::{
     FutureExt, StreamExt,
     future::{AbortHandle, Abortable, BoxFuture, Either, select},
@@ -13,10 +14,12 @@ use futures_util::{
 };
 
 use kubegc_core::{
-    ApiResource, Catalog, Clock, DeleteOptions, ObjectRef, ObjectStore, PropagationPolicy, ResourceVersion,
-    StoreError, Timestamp, WatchStream,
+    ApiResource, Catalog, Clock, DeleteOptions, ObjectMeta, ObjectRef, ObjectStore, PropagationPolicy,
+    ResourceVersion, StoreError, Timestamp, WatchStream,
+    backoff::Backoff,
     deletion::Propagation,
-    store::{Address, Discovered, MetaList, WatchItem},
+    reflector::{self, Listed, Pace, Progress, Reflector, Source},
+    store::{Address, Discovered, WatchItem},
 };
 
 use crate::{
@@ -27,10 +30,8 @@ use crate::{
 };
 
 /// Delay before the first retry of a list, watch or discovery, and before a watch that ended without an event
-/// is opened again.
-const RETRY_AFTER: Duration = Duration::from_secs(1);
-/// Maximum of that delay. Each failure in a row doubles it.
-const RETRY_AFTER_MAX: Duration = Duration::from_secs(30);
+/// is opened again; and the longest delay. Each failure in a row doubles it.
+const RETRY_AFTER: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(30)];
 /// Time without the initial lists before the first [`Report::WaitingForSync`].
 const SYNC_REPORT_AFTER: Duration = Duration::from_secs(10);
 /// Period of later ones.
@@ -170,7 +171,7 @@ where
     let mut collector = Collector::new(settings);
     let mut tasks: FuturesUnordered<BoxFuture<'_, Done>> = FuturesUnordered::new();
     let mut watched: BTreeMap<MonitorId, Watched> = BTreeMap::new();
-    let mut discovery_failures = 0;
+    let mut discovery = retries();
     let mut stopping = false;
     let mut sync = SyncReports::new(clock.now());
     collector.handle(clock.now(), Input::Tick)?;
@@ -188,7 +189,8 @@ where
                 Output::Watch(monitor) => {
                     if let Some(resource) = collector.monitor(monitor) {
                         let mut watch = Watched::new(monitor, resource.clone());
-                        tasks.push(watch.next_task(store, clock, Next::List(None)));
+                        let first = watch.reflector.start();
+                        tasks.push(watch.task(store, clock, first));
                         watched.insert(monitor, watch);
                     }
                 }
@@ -229,15 +231,14 @@ where
             Woken::Time => collector.handle(now, Input::Tick)?,
             Woken::Done(Done::Aborted) => {}
             Woken::Done(Done::Discovered(Ok(Discovered { catalog, failed }))) => {
-                discovery_failures = 0;
+                discovery.succeeded();
                 let catalog = Arc::new(catalog);
                 let failed = failed.into_keys().collect();
                 collector.handle(now, Input::Catalog { catalog, failed })?;
             }
             Woken::Done(Done::Discovered(Err(error))) => {
                 report(Report::DiscoveryFailed(error));
-                discovery_failures += 1;
-                let at = now.saturating_add(delay(discovery_failures));
+                let at = discovery.failed(now);
                 tasks.push(discover(store, clock, Some(at)).boxed());
             }
             Woken::Done(Done::Performed(id, performed)) => {
@@ -248,12 +249,12 @@ where
                 });
                 collector.handle(now, Input::Response { call: id, response })?;
             }
-            Woken::Done(Done::Watched(monitor, step)) => {
+            Woken::Done(Done::Watched(monitor, response)) => {
                 let Some(watch) = watched.get_mut(&monitor) else {
                     continue;
                 };
-                let next = follow(&mut collector, now, watch, step, &mut report)?;
-                tasks.push(watch.next_task(store, clock, next));
+                let next = follow(&mut collector, now, watch, response, &mut report)?;
+                tasks.push(watch.task(store, clock, next));
             }
         }
         if let Some(due) = sync.follow(&collector, &watched, now) {
@@ -267,11 +268,9 @@ where
     }
 }
 
-/// Delay after this number of failures in a row.
-fn delay(failures: u32) -> Duration {
-    // Five doublings reach the maximum.
-    let doublings = failures.saturating_sub(1).min(5);
-    (RETRY_AFTER * (1 << doublings)).min(RETRY_AFTER_MAX)
+/// Retries of a list, watch or discovery. Only a success resets the delay.
+const fn retries() -> Backoff {
+    Backoff::new(RETRY_AFTER, Duration::MAX)
 }
 
 /// Schedules the reports that nothing is collected, and that collection starts.
@@ -328,21 +327,14 @@ impl SyncReports {
     }
 }
 
-/// The state of the watch of one resource.
+/// The watch of one resource.
 struct Watched {
     monitor: MonitorId,
     resource: ApiResource,
-    /// The version up to which everything was delivered; empty if unknown.
-    version: ResourceVersion,
-    /// Whether no watch can continue at the version: it is too old, or the resource was not served.
-    relist: bool,
+    reflector: Reflector,
     /// The last failure, until an event or a list is delivered.
     error: Option<StoreError>,
-    /// Whether the open watch has delivered an event.
-    delivered: bool,
-    /// Failures since the last delivery.
-    failures: u32,
-    /// Aborts the current step.
+    /// Aborts the current request.
     abort: AbortHandle,
 }
 
@@ -351,78 +343,74 @@ impl Watched {
         Self {
             monitor,
             resource,
-            version: ResourceVersion::default(),
-            relist: false,
+            reflector: Reflector::new(Pace {
+                backoff: retries(),
+                reopen_after: Some(RETRY_AFTER[0]),
+                // Calls that an event makes due are sent before the next event is handled.
+                events_at_once: 1,
+            }),
             error: None,
-            delivered: false,
-            failures: 0,
             abort: AbortHandle::new_pair().0,
         }
     }
 
-    /// The next step of the watch, as a task.
-    fn next_task<'t, S, C>(&mut self, store: &'t S, clock: &'t C, next: Next) -> BoxFuture<'t, Done>
+    /// A request of the watch, as a task.
+    fn task<'t, S, C>(
+        &mut self,
+        store: &'t S,
+        clock: &'t C,
+        request: reflector::Request<ObjectMeta>,
+    ) -> BoxFuture<'t, Done>
     where
         S: ObjectStore + ?Sized,
         C: Clock + ?Sized,
     {
         let (abort, registration) = AbortHandle::new_pair();
         self.abort = abort;
-        let (monitor, resource) = (self.monitor, self.resource.clone());
-        let step = match next {
-            Next::Read(stream) => read(stream).boxed(),
-            Next::Watch(at) => open(store, clock, resource, self.version.clone(), at).boxed(),
-            Next::List(at) => list(store, clock, resource, self.version.clone(), at).boxed(),
+        let monitor = self.monitor;
+        let source = Metadata {
+            store,
+            resource: self.resource.clone(),
         };
-        let step = step.map(move |step| Done::Watched(monitor, step));
-        Abortable::new(step, registration)
+        let performed = async move { Done::Watched(monitor, request.perform(&source, clock).await) };
+        Abortable::new(performed, registration)
             .map(|done| done.unwrap_or(Done::Aborted))
             .boxed()
     }
+}
 
-    fn delivered(&mut self, version: &ResourceVersion) {
-        self.delivered = true;
-        self.failures = 0;
-        self.error = None;
-        if !version.is_empty() {
-            self.version = version.clone();
-        }
+/// The metadata of the objects of one resource.
+struct Metadata<'t, S: ?Sized> {
+    store: &'t S,
+    resource: ApiResource,
+}
+
+#[async_trait]
+impl<S: ObjectStore + ?Sized> Source<ObjectMeta> for Metadata<'_, S> {
+    async fn list(&self, at_least: &ResourceVersion) -> Result<Listed<ObjectMeta>, StoreError> {
+        let list = self.store.list_for_watch(&self.resource, at_least).await?;
+        Ok(Listed {
+            items: list.items,
+            resource_version: list.resource_version,
+            stream: None,
+        })
     }
 
-    /// Counts a failure and returns the time of the retry.
-    fn failed(&mut self, now: Timestamp) -> Timestamp {
-        self.failures = self.failures.saturating_add(1);
-        now.saturating_add(delay(self.failures))
+    async fn watch(&self, since: &ResourceVersion) -> Result<Box<dyn WatchStream>, StoreError> {
+        self.store.watch(&self.resource, since).await
     }
 
-    /// Opens the watch again, with a list first if no version is known.
-    fn again(&self, at: Option<Timestamp>) -> Next {
-        if self.relist || self.version.is_empty() {
-            Next::List(at)
-        } else {
-            Next::Watch(at)
-        }
+    fn version_of<'o>(&self, object: &'o ObjectMeta) -> &'o ResourceVersion {
+        &object.resource_version
     }
 }
 
 enum Done {
     Discovered(Result<Discovered, StoreError>),
     Performed(CallId, Box<(Request, Response)>),
-    Watched(MonitorId, WatchStep),
+    Watched(MonitorId, reflector::Response<ObjectMeta>),
     /// The resource is no longer watched.
     Aborted,
-}
-
-enum WatchStep {
-    Listed(Result<MetaList, StoreError>),
-    Opened(Result<Box<dyn WatchStream>, StoreError>),
-    Item(Option<Box<Result<WatchItem, StoreError>>>, Box<dyn WatchStream>),
-}
-
-enum Next {
-    Read(Box<dyn WatchStream>),
-    Watch(Option<Timestamp>),
-    List(Option<Timestamp>),
 }
 
 enum Woken {
@@ -472,72 +460,47 @@ fn woken<A, B>(either: Either<(Done, A), ((), B)>) -> Woken {
     }
 }
 
-/// Passes a watch event to the collector and returns the next step of the watch.
+/// Passes what a watch delivered to the collector and returns the next request of the watch.
 fn follow(
     collector: &mut Collector,
     now: Timestamp,
     watch: &mut Watched,
-    step: WatchStep,
+    response: reflector::Response<ObjectMeta>,
     report: &mut impl FnMut(Report),
-) -> Result<Next, Misuse> {
+) -> Result<reflector::Request<ObjectMeta>, Misuse> {
     let monitor = watch.monitor;
     let mut handle = |event| collector.handle(now, Input::Watch { monitor, event });
-    let error = match step {
-        WatchStep::Listed(Ok(list)) => {
-            handle(WatchEvent::Init)?;
-            let items = list.items.into_iter().map(Arc::new).collect();
-            handle(WatchEvent::InitApply(items))?;
-            handle(WatchEvent::InitDone)?;
-            watch.version = list.resource_version;
-            watch.relist = false;
-            watch.error = None;
-            return Ok(Next::Watch(None));
-        }
-        WatchStep::Opened(Ok(stream)) => {
-            watch.delivered = false;
-            return Ok(Next::Read(stream));
-        }
-        WatchStep::Item(Some(item), stream) => match *item {
-            Ok(item) => {
-                match item {
-                    WatchItem::Applied(meta) => {
-                        watch.delivered(&meta.resource_version);
-                        handle(WatchEvent::Apply(Arc::new(meta)))?;
-                    }
-                    WatchItem::Deleted(meta) => {
-                        watch.delivered(&meta.resource_version);
-                        handle(WatchEvent::Delete(Arc::new(meta)))?;
-                    }
-                    WatchItem::Bookmark(version) => watch.delivered(&version),
-                }
-                return Ok(Next::Read(stream));
-            }
-            Err(error) => error,
-        },
-        WatchStep::Item(None, _) => {
-            let at = (!watch.delivered).then(|| now.saturating_add(RETRY_AFTER));
-            return Ok(watch.again(at));
-        }
-        WatchStep::Listed(Err(error)) | WatchStep::Opened(Err(error)) => error,
-    };
-    let first = watch.failures == 0;
-    let at = watch.failed(now);
-    if error == StoreError::Expired {
-        // An old version is not a failure, unless the new list is too old at once.
-        watch.relist = true;
-        return Ok(Next::List((!first).then_some(at)));
+    let Progress {
+        listed,
+        events,
+        failed,
+        next,
+    } = watch.reflector.handle(now, response);
+    if matches!(listed, Some(Ok(_))) || !events.is_empty() {
+        watch.error = None;
     }
-    if error == StoreError::NotFound {
-        // A resource that is served again may be another one of the same name.
-        watch.relist = true;
+    if let Some(Ok(items)) = listed {
+        handle(WatchEvent::Init)?;
+        let items = items.into_iter().map(Arc::new).collect();
+        handle(WatchEvent::InitApply(items))?;
+        handle(WatchEvent::InitDone)?;
     }
-    watch.error = Some(error.clone());
-    report(Report::WatchFailed {
-        resource: watch.resource.clone(),
-        error,
-        failures: watch.failures,
-    });
-    Ok(watch.again(Some(at)))
+    for event in events {
+        match event {
+            WatchItem::Applied(meta) => handle(WatchEvent::Apply(Arc::new(meta)))?,
+            WatchItem::Deleted(meta) => handle(WatchEvent::Delete(Arc::new(meta)))?,
+            WatchItem::Bookmark(_) => {}
+        }
+    }
+    if let Some(error) = failed {
+        watch.error = Some(error.clone());
+        report(Report::WatchFailed {
+            resource: watch.resource.clone(),
+            error,
+            failures: watch.reflector.failures(),
+        });
+    }
+    Ok(next)
 }
 
 async fn discover<S: ObjectStore + ?Sized, C: Clock + ?Sized>(
@@ -549,37 +512,6 @@ async fn discover<S: ObjectStore + ?Sized, C: Clock + ?Sized>(
         clock.sleep_until(at).await;
     }
     Done::Discovered(store.discover().await)
-}
-
-async fn list<S: ObjectStore + ?Sized, C: Clock + ?Sized>(
-    store: &S,
-    clock: &C,
-    resource: ApiResource,
-    at_least: ResourceVersion,
-    at: Option<Timestamp>,
-) -> WatchStep {
-    if let Some(at) = at {
-        clock.sleep_until(at).await;
-    }
-    WatchStep::Listed(store.list_for_watch(&resource, &at_least).await)
-}
-
-async fn open<S: ObjectStore + ?Sized, C: Clock + ?Sized>(
-    store: &S,
-    clock: &C,
-    resource: ApiResource,
-    since: ResourceVersion,
-    at: Option<Timestamp>,
-) -> WatchStep {
-    if let Some(at) = at {
-        clock.sleep_until(at).await;
-    }
-    WatchStep::Opened(store.watch(&resource, &since).await)
-}
-
-async fn read(mut stream: Box<dyn WatchStream>) -> WatchStep {
-    let item = stream.next().await;
-    WatchStep::Item(item.map(Box::new), stream)
 }
 
 /// Performs one call.

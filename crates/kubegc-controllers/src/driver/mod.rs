@@ -1,6 +1,5 @@
 //! Runs controllers over an [`ObjectStore`] and a [`Clock`].
 
-mod backoff;
 mod execute;
 mod outside;
 mod perform;

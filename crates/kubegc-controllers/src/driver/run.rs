@@ -9,14 +9,14 @@ use futures_util::{
 };
 use kubegc_core::{
     StoreError, Timestamp,
+    backoff::Backoff,
     record::{ObjectId, Resource},
     store::Discovered,
 };
 
 use super::{
     Performed, Performer, Report, Resources, Settings, Summary,
-    backoff::Backoff,
-    watch::{Effects, Step as WatchStep, Tools, Watched},
+    watch::{Effects, Step as WatchStep, Tools, Watched, retries},
 };
 use crate::{
     Cloud, CloudQuery, CloudResponse, End, Input, Manager, Operated, Output, Reason, Request, Response,
@@ -105,7 +105,7 @@ impl Running {
             settings,
             manager,
             resources: Arc::default(),
-            discovery: Backoff::default(),
+            discovery: retries(),
             is_discovering: false,
             discovers_at: None,
             abort: AbortHandle::new_pair().0,

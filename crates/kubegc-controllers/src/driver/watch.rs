@@ -1,19 +1,32 @@
 //! Lists and watches one resource.
 
-use std::{sync::Arc, task::Poll};
+use std::{sync::Arc, time::Duration};
 
-use futures_util::{FutureExt as _, future::BoxFuture, poll};
+use async_trait::async_trait;
+use futures_util::{FutureExt as _, future::BoxFuture};
 use kubegc_core::{
     ApiResource, Clock, ObjectStore, ResourceVersion, StoreError, Timestamp, WatchStream,
+    backoff::Backoff,
     record::{Record, Resource},
-    store::{ObjectList, WatchItem},
+    reflector::{Listed, Pace, Progress, Reflector, Request, Response, Source},
+    store::WatchItem,
 };
 
-use super::{Outside, Report, backoff::Backoff};
-use crate::{DocumentError, Documents, Input, Key};
+use super::{Outside, Report};
+use crate::{Documents, Input, Key};
 
 /// Maximum number of events that are taken from a watch at once.
 const EVENTS_AT_ONCE: usize = 256;
+/// The delay after the first failure, and the longest one, as in client-go's
+/// [`NewReflectorWithOptions`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/staging/src/k8s.io/client-go/tools/cache/reflector.go).
+const RETRY_AFTER: [Duration; 2] = [Duration::from_millis(800), Duration::from_secs(30)];
+/// After this time without a failure the next one counts as the first, as there.
+const FORGET_AFTER: Duration = Duration::from_secs(120);
+
+/// Retries of a list, watch or discovery.
+pub(super) const fn retries() -> Backoff {
+    Backoff::new(RETRY_AFTER, FORGET_AFTER)
+}
 
 /// Shared state of concurrent operations.
 pub(super) struct Tools {
@@ -42,24 +55,11 @@ pub(super) struct Effects {
     pub(super) needs_discovery: bool,
 }
 
-/// The result of a list or of a read from a watch.
+/// The response to a request of a watch.
 pub(super) struct Step {
     pub(super) resource: Resource,
     epoch: u64,
-    kind: Kind,
-}
-
-type Stream = Box<dyn WatchStream<Vec<u8>>>;
-
-enum Kind {
-    Listed(Result<(ObjectList, Stream), StoreError>),
-    Opened(Result<Stream, StoreError>),
-    Events {
-        events: Vec<WatchItem<Vec<u8>>>,
-        /// The end of the watch, if it ended.
-        ended: Option<Option<StoreError>>,
-        stream: Stream,
-    },
+    response: Response<Record>,
 }
 
 /// One resource that is listed and watched.
@@ -72,13 +72,7 @@ pub(super) struct Watched {
     is_listed: bool,
     /// The first input to the manager, before the first list: no objects, or the error of the list.
     unlisted: Option<Result<(), StoreError>>,
-    /// Whether a list is in progress, and not waiting for its time.
-    is_listing: bool,
-    /// The version up to which everything was delivered; empty if none is known.
-    version: ResourceVersion,
-    /// Whether the open watch has delivered anything.
-    has_delivered: bool,
-    backoff: Backoff,
+    reflector: Reflector,
 }
 
 impl Watched {
@@ -89,16 +83,17 @@ impl Watched {
             epoch: 0,
             is_listed: false,
             unlisted: None,
-            is_listing: false,
-            version: ResourceVersion::default(),
-            has_delivered: false,
-            backoff: Backoff::default(),
+            reflector: Reflector::new(Pace {
+                backoff: retries(),
+                reopen_after: None,
+                events_at_once: EVENTS_AT_ONCE,
+            }),
         }
     }
 
     /// Returns whether the resource was listed or could not be, and no list is in progress.
     pub(super) const fn is_settled(&self) -> bool {
-        (self.is_listed || self.unlisted.is_some()) && !self.is_listing
+        (self.is_listed || self.unlisted.is_some()) && !self.reflector.is_listing()
     }
 
     /// Returns whether discovery has returned the address of the resource.
@@ -123,8 +118,9 @@ impl Watched {
             Ok(api) if self.api.as_ref() == Some(api) => {}
             Ok(api) => {
                 self.api = Some(api.clone());
-                self.version = ResourceVersion::default();
-                self.list(tools, None, effects);
+                self.epoch += 1;
+                let first = self.reflector.start();
+                self.begin(tools, first, effects);
             }
             // A resource that is not served has no objects. What was served before keeps what is known.
             Err(StoreError::NoMapping { .. }) => self.report_unlisted(Ok(()), effects),
@@ -144,40 +140,24 @@ impl Watched {
         self.unlisted = Some(response);
     }
 
-    /// Lists, and watches from the version of the list.
-    fn list(&mut self, tools: &Arc<Tools>, at: Option<Timestamp>, effects: &mut Effects) {
+    fn begin(&self, tools: &Arc<Tools>, request: Request<Record>, effects: &mut Effects) {
         let Some(api) = self.api.clone() else {
             return;
         };
-        self.epoch += 1;
-        self.is_listing = at.is_none();
-        let tools = Arc::clone(tools);
-        self.begin(effects, async move {
-            tools.wait(at).await;
-            Kind::Listed(list_and_watch(&*tools.store, &api).await)
-        });
-    }
-
-    /// Watches from the last version; lists first if none is known.
-    fn watch(&mut self, tools: &Arc<Tools>, at: Option<Timestamp>, effects: &mut Effects) {
-        let Some(api) = self.api.clone().filter(|_| !self.version.is_empty()) else {
-            return self.list(tools, at, effects);
-        };
-        let tools = Arc::clone(tools);
-        let version = self.version.clone();
-        self.begin(effects, async move {
-            tools.wait(at).await;
-            Kind::Opened(tools.store.watch_objects(&api, &version).await)
-        });
-    }
-
-    fn begin(&self, effects: &mut Effects, work: impl Future<Output = Kind> + Send + 'static) {
         let (resource, epoch) = (self.resource, self.epoch);
-        let step = work.map(move |kind| Step {
+        let source = Objects {
+            tools: Arc::clone(tools),
             resource,
-            epoch,
-            kind,
-        });
+            api,
+        };
+        let step = async move {
+            let response = request.perform(&source, &*source.tools.clock).await;
+            Step {
+                resource,
+                epoch,
+                response,
+            }
+        };
         effects.work.push(step.boxed());
     }
 
@@ -186,168 +166,103 @@ impl Watched {
         if step.epoch != self.epoch {
             return;
         }
-        match step.kind {
-            Kind::Listed(Ok((list, stream))) => self.listed(tools, now, list, stream, effects),
-            Kind::Listed(Err(error)) => {
-                self.is_listing = false;
-                self.report_unlisted(Err(error.clone()), effects);
-                self.failed(tools, now, error, effects);
+        let resource = self.resource;
+        let Progress {
+            listed,
+            events,
+            failed,
+            next,
+        } = self.reflector.handle(now, step.response);
+        match listed {
+            Some(Ok(records)) => {
+                self.is_listed = true;
+                let records = Ok(records);
+                effects.inputs.push(Input::Listed { resource, records });
             }
-            Kind::Opened(Ok(stream)) => {
-                self.has_delivered = false;
-                self.begin(effects, next_events(stream));
-            }
-            Kind::Opened(Err(error)) => self.failed(tools, now, error, effects),
-            Kind::Events {
-                events,
-                ended,
-                stream,
-            } => {
-                for event in events {
-                    if let Err(error) = self.event(tools, event, effects) {
-                        // The next list names the object again, until it can be read.
-                        self.version = ResourceVersion::default();
-                        return self.failed(tools, now, unreadable(self.resource, &error), effects);
-                    }
-                }
-                match ended {
-                    None => self.begin(effects, next_events(stream)),
-                    Some(None) => {
-                        let at = (!self.has_delivered).then(|| self.backoff.failed(now));
-                        self.watch(tools, at, effects);
-                    }
-                    Some(Some(error)) => self.failed(tools, now, error, effects),
-                }
-            }
+            Some(Err(error)) => self.report_unlisted(Err(error), effects),
+            None => {}
         }
-    }
-
-    /// Retries later.
-    fn failed(&mut self, tools: &Arc<Tools>, now: Timestamp, error: StoreError, effects: &mut Effects) {
-        let is_first = self.backoff.is_fresh(now);
-        let at = self.backoff.failed(now);
-        if error == StoreError::Expired {
-            // An expired version is not a failure, unless the new list expires at once.
-            self.version = ResourceVersion::default();
-            return self.list(tools, (!is_first).then_some(at), effects);
+        for event in events {
+            effects.inputs.push(match event {
+                WatchItem::Applied(record) => Input::Applied {
+                    resource,
+                    record: Box::new(record),
+                },
+                WatchItem::Deleted(record) => Input::Deleted {
+                    resource,
+                    key: Key::from(&record.meta),
+                    uid: record.meta.uid.clone(),
+                },
+                WatchItem::Bookmark(_) => continue,
+            });
         }
-        if matches!(error, StoreError::NotFound | StoreError::NoMapping { .. }) {
+        if let Some(error) = failed {
             // The resource may be served in another version from now on.
-            self.version = ResourceVersion::default();
-            effects.needs_discovery = true;
+            effects.needs_discovery = matches!(error, StoreError::NotFound | StoreError::NoMapping { .. });
+            effects.reports.push(Report::WatchFailed { resource, error });
         }
-        effects.reports.push(Report::WatchFailed {
-            resource: self.resource,
-            error,
-        });
-        self.watch(tools, Some(at), effects);
-    }
-
-    fn listed(
-        &mut self,
-        tools: &Arc<Tools>,
-        now: Timestamp,
-        list: ObjectList,
-        stream: Stream,
-        effects: &mut Effects,
-    ) {
-        self.is_listing = false;
-        let records = list
-            .items
-            .iter()
-            .map(|item| tools.documents.read(self.resource, item));
-        let records: Result<Vec<Record>, DocumentError> = records.collect();
-        let records = match records {
-            Ok(records) => records,
-            Err(error) => {
-                let error = unreadable(self.resource, &error);
-                self.report_unlisted(Err(error.clone()), effects);
-                return self.failed(tools, now, error, effects);
-            }
-        };
-        self.is_listed = true;
-        self.version = list.resource_version;
-        self.has_delivered = false;
-        self.begin(effects, next_events(stream));
-        effects.inputs.push(Input::Listed {
-            resource: self.resource,
-            records: Ok(records),
-        });
-    }
-
-    fn event(
-        &mut self,
-        tools: &Tools,
-        event: WatchItem<Vec<u8>>,
-        effects: &mut Effects,
-    ) -> Result<(), DocumentError> {
-        self.has_delivered = true;
-        self.backoff.succeeded();
-        let (document, is_deleted) = match event {
-            WatchItem::Applied(document) => (document, false),
-            WatchItem::Deleted(document) => (document, true),
-            WatchItem::Bookmark(version) => {
-                self.version = version;
-                return Ok(());
-            }
-        };
-        let record = tools.documents.read(self.resource, &document)?;
-        if !record.meta.resource_version.is_empty() {
-            self.version = record.meta.resource_version.clone();
-        }
-        effects.inputs.push(if is_deleted {
-            Input::Deleted {
-                resource: self.resource,
-                key: Key::from(&record.meta),
-                uid: record.meta.uid.clone(),
-            }
-        } else {
-            Input::Applied {
-                resource: self.resource,
-                record: Box::new(record),
-            }
-        });
-        Ok(())
+        self.begin(tools, next, effects);
     }
 }
 
-fn unreadable(resource: Resource, error: &DocumentError) -> StoreError {
-    StoreError::Invalid {
-        message: format!("an object of {} cannot be read: {error}", resource.plural()),
+/// The records of one resource.
+#[derive(Clone)]
+struct Objects {
+    tools: Arc<Tools>,
+    resource: Resource,
+    api: ApiResource,
+}
+
+impl Objects {
+    fn read(&self, document: &[u8]) -> Result<Record, StoreError> {
+        let record = self.tools.documents.read(self.resource, document);
+        record.map_err(|error| StoreError::Invalid {
+            message: format!("an object of {} cannot be read: {error}", self.resource.plural()),
+        })
     }
 }
 
-/// Lists, then watches from the version of the list, so that no change is missed.
-async fn list_and_watch(
-    store: &dyn ObjectStore,
-    api: &ApiResource,
-) -> Result<(ObjectList, Stream), StoreError> {
-    let list = store.list_objects(api, None).await?;
-    let stream = store.watch_objects(api, &list.resource_version).await?;
-    Ok((list, stream))
+#[async_trait]
+impl Source<Record> for Objects {
+    /// Lists, and watches from the version of the list: objects are known only once they are watched.
+    async fn list(&self, _at_least: &ResourceVersion) -> Result<Listed<Record>, StoreError> {
+        let list = self.tools.store.list_objects(&self.api, None).await?;
+        let stream = self.watch(&list.resource_version).await?;
+        let items = list.items.iter().map(|item| self.read(item));
+        Ok(Listed {
+            items: items.collect::<Result<_, _>>()?,
+            resource_version: list.resource_version,
+            stream: Some(stream),
+        })
+    }
+
+    async fn watch(&self, since: &ResourceVersion) -> Result<Box<dyn WatchStream<Record>>, StoreError> {
+        let stream = self.tools.store.watch_objects(&self.api, since).await?;
+        let objects = self.clone();
+        Ok(Box::new(Records { stream, objects }))
+    }
+
+    fn version_of<'o>(&self, record: &'o Record) -> &'o ResourceVersion {
+        &record.meta.resource_version
+    }
 }
 
-/// Waits for an event, and returns it with those that are already available.
-async fn next_events(mut stream: Stream) -> Kind {
-    let mut events = Vec::new();
-    let mut next = stream.next().await;
-    let ended = loop {
-        match next {
-            Some(Ok(event)) => events.push(event),
-            Some(Err(error)) => break Some(Some(error)),
-            None => break Some(None),
-        }
-        if events.len() >= EVENTS_AT_ONCE {
-            break None;
-        }
-        next = match poll!(stream.next()) {
-            Poll::Ready(next) => next,
-            Poll::Pending => break None,
-        };
-    };
-    Kind::Events {
-        events,
-        ended,
-        stream,
+/// A watch whose objects are read.
+struct Records {
+    stream: Box<dyn WatchStream<Vec<u8>>>,
+    objects: Objects,
+}
+
+#[async_trait]
+impl WatchStream<Record> for Records {
+    async fn next(&mut self) -> Option<Result<WatchItem<Record>, StoreError>> {
+        let event = self.stream.next().await?;
+        Some(event.and_then(|event| {
+            Ok(match event {
+                WatchItem::Applied(document) => WatchItem::Applied(self.objects.read(&document)?),
+                WatchItem::Deleted(document) => WatchItem::Deleted(self.objects.read(&document)?),
+                WatchItem::Bookmark(version) => WatchItem::Bookmark(version),
+            })
+        }))
     }
 }
