@@ -100,7 +100,6 @@ impl From<&AssumptionArguments> for Assumptions {
 }
 
 /// The dump that is read by default.
-#[expect(clippy::exhaustive_structs, reason = "a question that examples build")]
 #[derive(Clone, Debug)]
 pub struct Bundled {
     /// The directories.

@@ -4,7 +4,6 @@
 use std::fmt::{Result, Write as _};
 
 /// A line over time.
-#[expect(clippy::exhaustive_structs, reason = "what callers draw")]
 #[derive(Clone, Debug)]
 pub struct Series {
     /// The name in the legend.
@@ -16,7 +15,6 @@ pub struct Series {
 }
 
 /// A level across the whole plot.
-#[expect(clippy::exhaustive_structs, reason = "what callers draw")]
 #[derive(Clone, Debug)]
 pub struct Level {
     /// The label.
@@ -28,7 +26,6 @@ pub struct Level {
 }
 
 /// A plot of percents over days.
-#[expect(clippy::exhaustive_structs, reason = "what callers draw")]
 #[derive(Clone, Debug)]
 pub struct Plot {
     /// The title.

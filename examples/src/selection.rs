@@ -41,7 +41,6 @@ pub struct SelectionArguments {
 }
 
 /// The values of `--cascade`, by their effect on the dependents of a deleted object.
-#[expect(clippy::exhaustive_enums, reason = "the values of a flag")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Cascade {
     /// The garbage collector deletes them afterwards; the default of kubectl.

@@ -21,7 +21,6 @@ use crate::{
 
 /// Which cases to replay.
 #[derive(Clone, Debug, Default)]
-#[expect(clippy::exhaustive_structs, reason = "options that callers build")]
 pub struct Options {
     /// Only the case of this name or id, with notes about its steps.
     pub only: Option<String>,

@@ -8,7 +8,6 @@ use kubegc_core::{ApiResource, Behavior, KubernetesVersion, ObjectMeta, Timestam
 const DISCOVERED_AT_ONCE: Behavior = Behavior::since(27, 0, "KEP-3352 (AggregatedDiscoveryEndpoint)");
 
 /// An API of an extension API server: an APIService with `spec.service`.
-#[expect(clippy::exhaustive_structs, reason = "callers build it")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AggregatedApi {
     /// Its group and version.

@@ -14,7 +14,6 @@ use crate::finalizers::{self, Owner};
 /// let assumptions = Assumptions { pods_end: false, ..Assumptions::default() };
 /// assert!(assumptions.to_string().starts_with("pods never end; "));
 /// ```
-#[expect(clippy::exhaustive_structs, reason = "callers build it")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assumptions {
     /// Whether terminating pods end after their grace period, except those on nodes whose kubelets do not
@@ -54,7 +53,6 @@ pub struct Assumptions {
 /// let instance = Instance { exists: Cloud::No, is_shutdown: Cloud::No };
 /// let assumptions = Assumptions { cloud: [("node-1".into(), instance)].into(), ..Assumptions::default() };
 /// ```
-#[expect(clippy::exhaustive_structs, reason = "a value that callers build")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Instance {
     /// Whether it exists.

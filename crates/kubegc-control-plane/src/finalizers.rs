@@ -31,7 +31,6 @@ pub struct Finalizer {
 }
 
 /// What a component outside of kube-controller-manager does about terminating objects.
-#[expect(clippy::exhaustive_structs, reason = "facts of a table")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct External {
     /// The kind whose objects wait for nothing else: one that keeps the finalizer longer than

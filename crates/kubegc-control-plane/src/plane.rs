@@ -27,7 +27,6 @@ use crate::{
 };
 
 /// Settings of a control plane.
-#[expect(clippy::exhaustive_structs, reason = "callers set every field")]
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The controllers other than the garbage collector. Default: all that kube-controller-manager runs by

@@ -49,7 +49,6 @@ const CYCLE_MAX: usize = 500;
 /// assert!(simulation.server.object(config_maps, "shop", "a").is_none());
 /// assert_eq!(simulation.plane.steps().len(), 1);
 /// ```
-#[expect(clippy::exhaustive_structs, reason = "callers read every field")]
 #[derive(Clone, Debug)]
 pub struct Simulation {
     /// The server.

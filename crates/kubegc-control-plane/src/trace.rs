@@ -10,7 +10,6 @@ use kubegc_objects::Reason;
 use kubegc_sim::{RefusedBy, Response};
 
 /// The actor of a write.
-#[expect(clippy::exhaustive_enums, reason = "readers of a trace handle each")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Actor {
     /// The client with the intent.
@@ -42,7 +41,6 @@ impl fmt::Display for Actor {
 }
 
 /// The verb of a write.
-#[expect(clippy::exhaustive_enums, reason = "readers of a trace handle each")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Act {
     /// A DELETE, with its policy if it had one.
@@ -83,7 +81,6 @@ impl fmt::Display for Act {
 }
 
 /// The effect of a write on one object.
-#[expect(clippy::exhaustive_enums, reason = "readers of a trace handle each")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
     /// It no longer exists.
@@ -97,7 +94,6 @@ pub enum Outcome {
 }
 
 /// One object that a write changed.
-#[expect(clippy::exhaustive_structs, reason = "two parts")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Change {
     /// The object.
@@ -107,7 +103,6 @@ pub struct Change {
 }
 
 /// The reason of a write.
-#[expect(clippy::exhaustive_enums, reason = "readers of a trace handle each")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Why {
     /// The intent at this position.
@@ -127,7 +122,6 @@ pub enum Why {
 }
 
 /// The refusal of a request.
-#[expect(clippy::exhaustive_structs, reason = "two parts")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Refusal {
     /// The API server's message.

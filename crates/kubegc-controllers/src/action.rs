@@ -17,7 +17,6 @@ use crate::{
 ///
 /// An executor verifies [`reads`](Self::reads), then sends the requests in order, each only if the one before
 /// succeeded. [`into_steps`](Self::into_steps) is that executor.
-#[expect(clippy::exhaustive_structs, reason = "executors take every field")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Action {
     /// The object.
@@ -193,7 +192,6 @@ impl fmt::Display for Action {
 }
 
 /// A live read that an action depends on, of its object or another one.
-#[expect(clippy::exhaustive_enums, reason = "an executor must verify each")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Read {
     /// The object exists at this version.
@@ -224,7 +222,6 @@ impl Read {
 }
 
 /// Upstream's handling of an error of a request.
-#[expect(clippy::exhaustive_enums, reason = "executors must handle each")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OnError {
     /// It retries the key with backoff.
@@ -257,7 +254,6 @@ impl OnError {
 }
 
 /// A Warning that is recorded after an error.
-#[expect(clippy::exhaustive_structs, reason = "executors take every field")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FailureEvent {
     /// The object of the Event.

@@ -130,7 +130,6 @@ impl<C: Controller + ?Sized> Controller for Arc<C> {
 }
 
 /// Static information about a controller.
-#[expect(clippy::exhaustive_structs, reason = "controllers build it")]
 #[derive(Clone, Copy, Debug)]
 pub struct Info {
     /// Upstream's name, such as `ttl-after-finished-controller`. No two controllers of a process have the
@@ -208,7 +207,6 @@ impl Info {
 }
 
 /// Objects that a controller may change, by their relation to the object about which it cannot decide.
-#[expect(clippy::exhaustive_enums, reason = "a forecast handles each")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MayChange {
     /// The object itself.
@@ -230,7 +228,6 @@ pub enum MayChange {
 }
 
 /// When keys are reconciled, and how failures are retried.
-#[expect(clippy::exhaustive_structs, reason = "controllers build it")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
     /// The period of syncs over all keys; `None` if a key is reconciled as soon as something affects it. The
@@ -277,7 +274,6 @@ impl Timing {
 }
 
 /// The input of a reconcile in addition to its key.
-#[expect(clippy::exhaustive_structs, reason = "callers build it")]
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a> {
     /// The cached objects.
@@ -379,7 +375,6 @@ pub(crate) fn read<'f, T>(
 }
 
 /// The decision about a key.
-#[expect(clippy::exhaustive_structs, reason = "callers take every field")]
 #[derive(Clone, Debug, Default)]
 pub struct Decision {
     /// Actions, to be performed in order; an error of one does not stop the others.
@@ -479,7 +474,6 @@ impl Decision {
 }
 
 /// A query to the cloud provider about a node.
-#[expect(clippy::exhaustive_structs, reason = "callers take every field")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CloudQuery {
     /// The node.
@@ -489,7 +483,6 @@ pub struct CloudQuery {
 }
 
 /// The cloud provider's response about a node.
-#[expect(clippy::exhaustive_structs, reason = "callers build it")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CloudResponse {
     /// The uid of the queried node.
@@ -501,7 +494,6 @@ pub struct CloudResponse {
 }
 
 /// The cloud provider's result of one check.
-#[expect(clippy::exhaustive_enums, reason = "callers build it")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Cloud {
     /// Yes.

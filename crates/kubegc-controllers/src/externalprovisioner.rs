@@ -35,7 +35,6 @@ use crate::{
 const RESYNC: Duration = Duration::from_secs(15 * 60);
 
 /// The volume controller of one external provisioner.
-#[expect(clippy::exhaustive_structs, reason = "settings that callers build")]
 #[derive(Clone, Debug)]
 pub struct ExternalProvisioner {
     /// The name of the provisioner, as the annotations of its volumes have it.

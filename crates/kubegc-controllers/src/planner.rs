@@ -106,7 +106,6 @@ impl<C: Controller> BatchPlanner<C> {
 }
 
 /// The reason why an object is kept.
-#[expect(clippy::exhaustive_enums, reason = "kept for a reason or for want of one")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Judgement {
     /// A rule of the controller.

@@ -59,7 +59,6 @@ static TERMINATING_CLAIMS: Index = Index::new(
 );
 
 /// The persistent volume claim protection controller.
-#[expect(clippy::exhaustive_structs, reason = "settings that callers build")]
 #[derive(Clone, Copy, Debug)]
 pub struct PvcProtection {
     /// Whether pods use the claims of their ephemeral volumes: the feature gate `GenericEphemeralVolume`.

@@ -17,7 +17,6 @@ use crate::Key;
 /// One request to the API server, to a volume plugin, or to the event recorder.
 ///
 /// An executor performs a request exactly once and returns one [`Response`].
-#[expect(clippy::exhaustive_enums, reason = "executors must handle each")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Request {
     /// Reads one object from the API server, not from a cache. Response: [`Response::Object`].
@@ -194,7 +193,6 @@ fn in_namespace(f: &mut fmt::Formatter<'_>, namespace: &str) -> fmt::Result {
 }
 
 /// A change of one object.
-#[expect(clippy::exhaustive_structs, reason = "executors take every field")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Write {
     /// The object.
@@ -233,7 +231,6 @@ impl Write {
 }
 
 /// The form of a write.
-#[expect(clippy::exhaustive_enums, reason = "executors must handle each")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Form {
     /// By a patch with the changes.
@@ -252,7 +249,6 @@ impl fmt::Display for Form {
 }
 
 /// One change of one field.
-#[expect(clippy::exhaustive_enums, reason = "executors must handle each")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum FieldChange {
     /// Sets `status.phase`.
@@ -440,7 +436,6 @@ fn annotate(annotations: &mut VolumeAnnotations, key: &str, value: Option<&Strin
 }
 
 /// An Event to be recorded about an object.
-#[expect(clippy::exhaustive_structs, reason = "executors take every field")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct EventRequest {
     /// The object.
@@ -465,7 +460,6 @@ impl EventRequest {
 }
 
 /// Work on the storage behind a volume.
-#[expect(clippy::exhaustive_enums, reason = "executors must handle each")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Operation {
     /// Delete the storage.
@@ -484,7 +478,6 @@ impl fmt::Display for Operation {
 }
 
 /// The response to one [`Request`].
-#[expect(clippy::exhaustive_enums, reason = "executors only build these")]
 #[derive(Clone, Debug)]
 pub enum Response {
     /// The object as it is now.
@@ -510,7 +503,6 @@ pub enum Response {
 }
 
 /// The plugin that deletes or recycles a volume in this cluster.
-#[expect(clippy::exhaustive_enums, reason = "executors only build these")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Plugin {
     /// Not known. Nothing is deleted.
@@ -528,7 +520,6 @@ pub enum Plugin {
 }
 
 /// The result of an external provisioner's check of one of its volumes.
-#[expect(clippy::exhaustive_enums, reason = "executors only build these")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Guard {
     /// Not known. Nothing is deleted.
@@ -541,7 +532,6 @@ pub enum Guard {
 }
 
 /// The result of an operation on the storage behind a volume.
-#[expect(clippy::exhaustive_enums, reason = "executors only build these")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Operated {
     /// It is done.
@@ -559,7 +549,6 @@ pub enum Operated {
 }
 
 /// The preconditions that a request contains.
-#[expect(clippy::exhaustive_enums, reason = "as upstream, or everything")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Wire {
     /// Upstream's preconditions.
@@ -570,7 +559,6 @@ pub enum Wire {
 }
 
 /// The preconditions that upstream sends with a write.
-#[expect(clippy::exhaustive_enums, reason = "a precondition is one of these")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Sent {
     /// None.

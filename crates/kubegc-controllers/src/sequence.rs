@@ -324,7 +324,6 @@ impl fmt::Debug for Sequence {
 }
 
 /// The next step of a [`Sequence`].
-#[expect(clippy::exhaustive_enums, reason = "executors must handle each")]
 #[derive(Clone, Debug)]
 pub enum Step {
     /// Perform this request, and hand the response to [`Sequence::next`].
@@ -368,7 +367,6 @@ impl Sequence {
 }
 
 /// The end of a task.
-#[expect(clippy::exhaustive_enums, reason = "executors must handle each")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
     /// Success, or a state in which only a change makes upstream retry.
@@ -459,7 +457,6 @@ impl End {
 }
 
 /// The outcome of a live read.
-#[expect(clippy::exhaustive_structs, reason = "a fact that executors build")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
     /// The resource.

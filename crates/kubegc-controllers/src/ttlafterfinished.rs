@@ -24,7 +24,6 @@ use crate::{Action, Context, Controller, Decision, Info, Missing, OnError, Read,
 const TTL_AFTER_FINISHED: Behavior = Behavior::since(21, 0, "feature gate TTLAfterFinished is beta");
 
 /// The TTL-after-finished controller.
-#[expect(clippy::exhaustive_structs, reason = "settings that callers build")]
 #[derive(Clone, Copy, Debug)]
 pub struct TtlAfterFinished {
     /// Whether the feature gate `TTLAfterFinished` is on. Off, finished Jobs are kept.

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use crate::{LabelSelector, RequestMatcher};
 
 /// One entry of `webhooks` of a ValidatingWebhookConfiguration or MutatingWebhookConfiguration.
-#[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Webhook {
     /// Its name, such as `pods.example.com`.
@@ -26,7 +25,6 @@ pub struct Webhook {
 }
 
 /// A ValidatingAdmissionPolicy. Its bindings put it into effect.
-#[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Policy {
     /// The requests that it validates (`matchConstraints`).
@@ -44,7 +42,6 @@ pub struct Policy {
 }
 
 /// One of `validations` of a policy.
-#[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Validation {
     /// The CEL expression that must be true.
@@ -58,7 +55,6 @@ pub struct Validation {
 }
 
 /// A ValidatingAdmissionPolicyBinding.
-#[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PolicyBinding {
     /// Name of the policy.
@@ -72,7 +68,6 @@ pub struct PolicyBinding {
 }
 
 /// `paramRef` of a binding: a name or a selector.
-#[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ParameterReference {
     /// Name of the object; empty for a selector.
@@ -86,7 +81,6 @@ pub struct ParameterReference {
 }
 
 /// The requests that a policy or a binding selects (`MatchResources`).
-#[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct MatchResources {
     /// Whether a rule also matches a request for the same objects in another group or version

@@ -12,10 +12,6 @@ use crate::{
 };
 
 /// The propagation policy of a deletion: whether and when the dependents are deleted.
-#[expect(
-    clippy::exhaustive_enums,
-    reason = "the API knows these three; executors must handle each"
-)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum PropagationPolicy {
@@ -63,7 +59,6 @@ impl FromStr for PropagationPolicy {
 }
 
 /// The preconditions of a deletion on the stored object.
-#[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(
     feature = "serde",
@@ -89,7 +84,6 @@ impl Preconditions {
 }
 
 /// The body of a DELETE, valid by construction: see [`DeleteOptionsSpec`] for the wire form.
-#[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct DeleteOptions {
     /// The propagation; `None` for that of the object's finalizers, or the default of its kind.
@@ -106,7 +100,6 @@ pub struct DeleteOptions {
 ///
 /// The two fields differ. `orphanDependents: false` results in code 202 if the object remains for a while; a
 /// policy never does. On namespaces, `false` requests foreground deletion.
-#[expect(clippy::exhaustive_enums, reason = "the API knows these two fields")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Propagation {
     /// `propagationPolicy`.
@@ -127,7 +120,6 @@ impl DeleteOptions {
 }
 
 /// The fields of `DeleteOptions` as they were sent, before validation.
-#[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(
     feature = "serde",

@@ -248,7 +248,6 @@ impl<'de> serde::Deserialize<'de> for Uid {
 /// assert_eq!(pod.to_string(), "pod/web-0 -n shop");
 /// assert_eq!(pod.group(), "");
 /// ```
-#[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[cfg_attr(
     feature = "serde",

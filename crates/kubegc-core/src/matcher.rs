@@ -45,7 +45,6 @@ pub struct RequestMatcher {
 }
 
 /// The attributes of a request that a [`RequestMatcher`] compares.
-#[expect(clippy::exhaustive_structs, reason = "a value that callers build")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct RequestAttributes<'a> {
     /// Name of the user.

@@ -24,7 +24,6 @@ pub const FINALIZER_FOREGROUND: &str = "foregroundDeletion";
 ///
 /// The two flags distinguish *absent* from *false*: upstream compares them in this way when it checks whether
 /// references changed between two reads.
-#[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[cfg_attr(
     feature = "serde",
@@ -199,7 +198,6 @@ impl From<&str> for ResourceVersion {
 /// The metadata of one object that matters to garbage collection.
 ///
 /// Labels are retained because intents select by them; annotations and managed fields are not.
-#[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(
     feature = "serde",
@@ -274,7 +272,6 @@ impl ObjectMeta {
 
 /// An object's kind with its metadata, in the form of the API's `PartialObjectMetadata`. Read from JSON, all
 /// other fields of the object are ignored.
-#[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(
     feature = "serde",

@@ -30,7 +30,6 @@ pub struct Quantity {
 }
 
 /// The suffixes of a quantity's canonical form.
-#[expect(clippy::exhaustive_enums, reason = "fixed by the API")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum QuantityFormat {
     /// `n u m k M G T P E`.

@@ -27,7 +27,6 @@ pub trait Source<T: 'static>: Send + Sync {
 }
 
 /// All objects of a resource at one version.
-#[expect(clippy::exhaustive_structs, reason = "a fact that sources build")]
 pub struct Listed<T> {
     /// The objects.
     pub items: Vec<T>,
@@ -38,7 +37,6 @@ pub struct Listed<T> {
 }
 
 /// How a reflector reads and retries.
-#[expect(clippy::exhaustive_structs, reason = "callers set every field")]
 #[derive(Debug)]
 pub struct Pace {
     /// Delays of lists and watches that failed.
@@ -104,7 +102,6 @@ struct Read<T> {
 }
 
 /// What a response delivered, and what is requested next.
-#[expect(clippy::exhaustive_structs, reason = "a driver must handle each field")]
 #[must_use = "the next request must be performed"]
 pub struct Progress<T> {
     /// The result of a list.

@@ -5,7 +5,6 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 use crate::ObjectMeta;
 
 /// A label selector of the API (`metav1.LabelSelector`). An empty one matches everything.
-#[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LabelSelector {
     /// Labels that an object must have with these values.
@@ -15,7 +14,6 @@ pub struct LabelSelector {
 }
 
 /// One of `matchExpressions` of a label selector.
-#[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct LabelRequirement {
     /// The label.

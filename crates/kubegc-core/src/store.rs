@@ -10,10 +10,6 @@ use async_trait::async_trait;
 use crate::{ApiResource, Catalog, DeleteOptions, ObjectMeta, ResourceVersion, error::StoreError};
 
 /// The format of a patch.
-#[expect(
-    clippy::exhaustive_enums,
-    reason = "the formats that the API defines; stores must handle each"
-)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum PatchType {
     /// RFC 7396.
@@ -51,7 +47,6 @@ impl fmt::Display for PatchType {
 }
 
 /// The address of one object: the resource, the namespace (empty for cluster-scoped ones) and the name.
-#[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
 #[derive(Clone, Copy, Debug)]
 pub struct Address<'a> {
     /// The resource, in the version of the request.
@@ -63,7 +58,6 @@ pub struct Address<'a> {
 }
 
 /// The objects of one resource at one version of the store.
-#[expect(clippy::exhaustive_structs, reason = "a fact that stores build")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetaList {
     /// Their metadata, in the store's order.
@@ -73,7 +67,6 @@ pub struct MetaList {
 }
 
 /// The complete objects of one resource at one version of the store.
-#[expect(clippy::exhaustive_structs, reason = "a fact that stores build")]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObjectList {
     /// Each object as JSON.
@@ -83,7 +76,6 @@ pub struct ObjectList {
 }
 
 /// A watch event. `T` is the object: its metadata, or the complete object as JSON.
-#[expect(clippy::exhaustive_enums, reason = "a watcher must handle each")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WatchItem<T = ObjectMeta> {
     /// The object was added or modified.
@@ -95,7 +87,6 @@ pub enum WatchItem<T = ObjectMeta> {
 }
 
 /// The result of discovery.
-#[expect(clippy::exhaustive_structs, reason = "a fact that stores build")]
 #[derive(Clone, Debug, Default)]
 pub struct Discovered {
     /// The kinds.
@@ -115,7 +106,6 @@ impl From<Catalog> for Discovered {
 }
 
 /// The result of a DELETE.
-#[expect(clippy::exhaustive_enums, reason = "an object is removed or terminating")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Deleted {
     /// The object is removed.

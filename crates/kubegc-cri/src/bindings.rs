@@ -10,8 +10,6 @@
     unreachable_pub,
     unused_qualifications,
     clippy::all,
-    clippy::exhaustive_enums,
-    clippy::exhaustive_structs,
     clippy::use_self,
     reason = "generated"
 )]

@@ -3,7 +3,6 @@
 use std::{fmt, sync::Arc};
 
 /// The name of an object as far as it could be read: some parts may be empty.
-#[expect(clippy::exhaustive_structs, reason = "a fact that callers build in tests")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectName {
     /// Group and version.

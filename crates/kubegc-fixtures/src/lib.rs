@@ -26,7 +26,6 @@ pub const CREATED: &str = "2026-05-01T00:00:00Z";
 
 /// The objects of a cluster, in the order in which they were added.
 #[derive(Clone, Debug, Default)]
-#[expect(clippy::exhaustive_structs, reason = "a list that tests read and change")]
 pub struct Fixture {
     /// The objects.
     pub objects: Vec<Value>,

@@ -2,7 +2,6 @@
 //! ([N1.11](crate::rules#n1-11) to [N1.15](crate::rules#n1-15)).
 
 /// The type of an event.
-#[expect(clippy::exhaustive_enums, reason = "Kubernetes has these two types")]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum EventKind {
@@ -24,10 +23,6 @@ impl EventKind {
 }
 
 /// An event that a kubelet would record, on its node unless stated otherwise.
-#[expect(
-    clippy::exhaustive_structs,
-    reason = "the fields of upstream's event of a node"
-)]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "camelCase"))]
 pub struct Event {

@@ -10,7 +10,6 @@ use kubegc_core::{
 use crate::image::Records;
 
 /// The reason why a listing is missing.
-#[expect(clippy::exhaustive_enums, reason = "not requested, or the request failed")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Unlisted {
     /// It was not requested.
@@ -31,7 +30,6 @@ pub type Listing<T> = Result<T, Unlisted>;
 ///
 /// The order within listings is irrelevant, except for images with the same id, of which the last one counts,
 /// and with [`Order::Listing`](crate::Order::Listing).
-#[expect(clippy::exhaustive_structs, reason = "facts that callers build")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inventory {
     /// All containers, in every state.

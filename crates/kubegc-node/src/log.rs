@@ -103,10 +103,6 @@ impl EvictLogs {
 }
 
 /// An action of a log plan.
-#[expect(
-    clippy::exhaustive_enums,
-    reason = "a new action must break executors at compile time"
-)]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(
     feature = "serde",
@@ -183,7 +179,6 @@ pub enum NoContainer {
 }
 
 /// The subject of an entry in a log plan.
-#[expect(clippy::exhaustive_enums, reason = "an entry, a link, or the node as a whole")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(
     feature = "serde",

@@ -1,7 +1,6 @@
 //! The order among entries with equal sort keys, for which upstream has no fixed order.
 
 /// The order among entries with equal sort keys.
-#[expect(clippy::exhaustive_enums, reason = "the listing's order or ours")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Order {
     /// By id, so that plans do not depend on the order of a listing.

@@ -72,10 +72,6 @@ impl EvictSandboxes {
 }
 
 /// An action of a sandbox plan.
-#[expect(
-    clippy::exhaustive_enums,
-    reason = "a new action must break executors at compile time"
-)]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(
     feature = "serde",
@@ -117,7 +113,6 @@ pub enum RemovalReason {
 }
 
 /// The subject of an entry in a sandbox plan.
-#[expect(clippy::exhaustive_enums, reason = "one sandbox, or the node as a whole")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(
     feature = "serde",

@@ -17,7 +17,6 @@ use kubegc_core::Timestamp;
 /// A loop of the kubelet that is relevant to garbage collection.
 ///
 /// Loops that are due at the same time run in this order.
-#[expect(clippy::exhaustive_enums, reason = "drivers handle each")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Loop {
     /// Removes dead containers, sandboxes and logs.
@@ -68,7 +67,6 @@ impl fmt::Display for Loop {
 }
 
 /// The next step of a driver.
-#[expect(clippy::exhaustive_enums, reason = "drivers must handle each step")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Next {
     /// Run this loop now, and report its end with [`finished`](Schedule::finished). Others can be due as

@@ -13,7 +13,6 @@ use std::fmt;
 use kubegc_core::{ObjectMeta, OwnerReference, PropagationPolicy, Uid, metadata};
 
 /// The class of an owner ([R-1](crate::rules#r-1)).
-#[expect(clippy::exhaustive_enums, reason = "upstream's three lists")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Class {
     /// It exists and keeps the dependent.
@@ -99,7 +98,6 @@ impl fmt::Display for OwnerState {
 }
 
 /// One reference of an item with the state of its owner.
-#[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Resolved {
     /// The reference, as read live.
@@ -117,7 +115,6 @@ impl Resolved {
 }
 
 /// The verdict for an item.
-#[expect(clippy::exhaustive_enums, reason = "the rows of rule A-8")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Verdict {
     /// It has no owners, so it is not garbage.

@@ -10,10 +10,6 @@ use crate::graph::NodeId;
 ///
 /// An effect that names a node retains it. The caller that handles the effect must call
 /// [`Graph::release`](crate::Graph::release) when it no longer uses the node.
-#[expect(
-    clippy::exhaustive_enums,
-    reason = "ignoring an effect would lose a sync; a new one must break the callers"
-)]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Effect {
     /// Queue the node for attemptToDelete.

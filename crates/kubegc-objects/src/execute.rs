@@ -17,7 +17,6 @@ use crate::{Operation, patch::Change, plan::Action};
 /// version if the plan did not write it before, is not touched. An action whose
 /// [`depends_on`](Action::depends_on) names an object with a failed action is skipped, so a plan is performed
 /// to the end or to a safe prefix of it.
-#[expect(clippy::exhaustive_structs, reason = "options that callers build")]
 #[derive(Clone, Copy)]
 pub struct Executor<'s> {
     /// The API server.
@@ -56,7 +55,6 @@ impl fmt::Display for Performed {
 }
 
 /// The result of each action, in their order.
-#[expect(clippy::exhaustive_structs, reason = "one list")]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "camelCase"))]
 pub struct Report {

@@ -42,7 +42,6 @@ pub type Body = Box<[u8]>;
 /// assert!(pod.owner_references.is_empty());
 /// # Ok::<(), kubegc_core::FieldError>(())
 /// ```
-#[expect(clippy::exhaustive_enums, reason = "stores must apply each")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(
     feature = "serde",

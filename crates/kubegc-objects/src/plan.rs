@@ -151,7 +151,6 @@ impl fmt::Display for WhyKept {
 pub type ObjectPlan = PlanOf<Collect>;
 
 /// Plans the deletion of objects and what it causes: [`delete`].
-#[expect(clippy::exhaustive_structs, reason = "options that callers build")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delete {
     /// The uids of the objects. A uid that no object has is ignored.
@@ -163,7 +162,6 @@ pub struct Delete {
 }
 
 /// Plans the collection of the objects that are garbage now: [`collect`].
-#[expect(clippy::exhaustive_structs, reason = "options that callers build")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Collect {
     /// The release of the collector.

@@ -25,7 +25,6 @@ fn body_text<S: serde::Serializer>(body: &Body, serializer: S) -> Result<S::Ok, 
 ///
 /// # Examples
 /// The example of [`Collector`](crate::Collector) responds to three requests.
-#[expect(clippy::exhaustive_structs, reason = "executors take every field")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "camelCase"))]
 pub struct Request {
@@ -148,10 +147,6 @@ impl fmt::Display for Request {
 /// };
 /// assert!(delete.is_write() && !Operation::Get.is_write());
 /// ```
-#[expect(
-    clippy::exhaustive_enums,
-    reason = "executors must perform each; a new one must break them"
-)]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(
     feature = "serde",
@@ -326,10 +321,6 @@ impl AttemptError {
 }
 
 /// The next step of an attempt.
-#[cfg_attr(
-    feature = "replay",
-    expect(clippy::exhaustive_enums, reason = "drivers must handle each step")
-)]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Perform this request and pass the response in.
@@ -341,7 +332,6 @@ pub enum Step {
 }
 
 /// The result of an attempt.
-#[cfg_attr(feature = "replay", expect(clippy::exhaustive_structs, reason = "two parts"))]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// Whether the item is requeued with a delay.

@@ -7,7 +7,6 @@ use kubegc_core::{KubernetesVersion, version::behavior};
 
 /// Behaviors of the owner-reference collector that changed between releases.
 #[expect(
-    clippy::exhaustive_structs,
     clippy::struct_excessive_bools,
     reason = "each behavior changed in its own release, and callers may combine them"
 )]

@@ -8,7 +8,6 @@ use crate::absent_owners::AbsentOwners;
 pub use crate::semantics::Semantics;
 
 /// Whether a collector is safer than upstream.
-#[expect(clippy::exhaustive_enums, reason = "upstream's behavior, or the safe one")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Hardening {
     /// Exactly what upstream does in this version, for predictions and comparisons.

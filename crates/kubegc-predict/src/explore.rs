@@ -39,7 +39,6 @@ use crate::{
 };
 
 /// Bounds of the exploration.
-#[expect(clippy::exhaustive_structs, reason = "callers build it")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
     /// Number of schedules that are chosen at random, from the seeds 0, 1, 2 and so on.

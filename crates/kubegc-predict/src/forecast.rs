@@ -133,7 +133,6 @@ impl ObjectFate {
 ///
 /// # Examples
 /// The example of [`Forecast`](crate::Forecast) reads that nothing is undetermined.
-#[expect(clippy::exhaustive_structs, reason = "a result that callers read")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Undetermined {
     /// The name of the controller.

@@ -16,7 +16,6 @@ use kubegc_sim::Selector;
 /// assert!(delete.after.is_zero());
 /// # Ok::<(), kubegc_core::FieldError>(())
 /// ```
-#[expect(clippy::exhaustive_structs, reason = "callers build it")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Intent {
     /// The object.
@@ -107,7 +106,6 @@ impl KindName {
 /// assert!("web".parse::<ObjectName>().is_err());
 /// # Ok::<(), kubegc_core::FieldError>(())
 /// ```
-#[expect(clippy::exhaustive_structs, reason = "three parts that callers build")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectName {
     /// Namespace; empty for cluster-scoped objects.

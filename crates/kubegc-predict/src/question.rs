@@ -30,7 +30,6 @@ use crate::Intent;
 /// assert!(matches!(forecast.fates[0].fate, Fate::Deleted { .. }), "no pod uses the claim");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[expect(clippy::exhaustive_structs, reason = "callers build it")]
 #[derive(Clone, Debug)]
 pub struct Question {
     /// The deletes, in order. Without any, the question is what happens anyway.

@@ -230,7 +230,6 @@ impl fmt::Display for NotRemoved {
 /// assert_eq!(remaining[0].finalizers["example.com/hold"], 1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[expect(clippy::exhaustive_structs, reason = "a result that callers read")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Remaining {

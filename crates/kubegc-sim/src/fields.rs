@@ -126,7 +126,6 @@ fn unescaped(value: &str) -> Option<String> {
 }
 
 /// A filter of lists: by labels and by fields.
-#[expect(clippy::exhaustive_structs, reason = "a value that callers build")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Filter {
     /// By labels.

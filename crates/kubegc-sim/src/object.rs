@@ -123,7 +123,6 @@ impl PartialEq for Body {
 impl Eq for Body {}
 
 /// An object read from JSON, with its declared kind.
-#[expect(clippy::exhaustive_structs, reason = "a value that callers destructure")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
     /// `apiVersion`; empty where it is missing.

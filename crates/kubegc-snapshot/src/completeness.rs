@@ -22,7 +22,6 @@ use std::{
 use crate::Place;
 
 /// Whether a snapshot has all objects of a kind.
-#[expect(clippy::exhaustive_enums, reason = "complete or not, nothing between")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Coverage {
     /// It has all: a missing object does not exist.
@@ -98,7 +97,6 @@ impl fmt::Display for Why {
 }
 
 /// Group and kind: versions of one kind share their objects.
-#[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GroupKind {
     /// API group; empty for the core group.

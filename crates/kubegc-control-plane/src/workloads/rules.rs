@@ -11,7 +11,6 @@ use super::player::find;
 const CONTROLLERS_MAX: usize = 8;
 
 /// The outcome of a pod. Durations count from the start of its containers.
-#[expect(clippy::exhaustive_enums, reason = "rules of tests build it")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PodFate {
     /// It remains `Pending`: no node is found for it.
@@ -40,7 +39,6 @@ pub enum PodFate {
 }
 
 /// The outcome of an unbound claim.
-#[expect(clippy::exhaustive_enums, reason = "rules of tests build it")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ClaimFate {
     /// It remains `Pending`.

@@ -21,7 +21,6 @@ use self::{index::Names, table::Table};
 use crate::Missing;
 
 /// Namespace and name of an object; the namespace is empty for cluster-scoped objects.
-#[expect(clippy::exhaustive_structs, reason = "an identity")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key {
     /// Namespace.
@@ -55,7 +54,6 @@ impl fmt::Display for Key {
 }
 
 /// A change of one object. The cache has the new state already.
-#[expect(clippy::exhaustive_structs, reason = "callers build it")]
 #[derive(Clone, Copy, Debug)]
 pub struct Change<'a> {
     /// The resource.

@@ -49,7 +49,6 @@ pub trait Outside: Send + Sync {
 }
 
 /// Nothing is configured: plugins are unknown, the cloud provider is not queried, Events are dropped.
-#[expect(clippy::exhaustive_structs, reason = "it has no settings")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct NothingOutside;
 

@@ -15,7 +15,6 @@ use crate::{DocumentError, Documents, Form, Key, Request, Response, Write};
 ///
 /// A write is based on a read of the object right before. If that is another object, or not at the expected
 /// resourceVersion, nothing is sent and the response is a conflict.
-#[expect(clippy::exhaustive_structs, reason = "callers set every field")]
 #[derive(Clone, Copy)]
 pub struct Performer<'a> {
     /// The API server.

@@ -138,7 +138,6 @@ struct Pending {
 }
 
 /// An event for a [`Manager`].
-#[expect(clippy::exhaustive_enums, reason = "callers only build these")]
 #[derive(Clone, Debug, PartialEq)]
 pub enum Input {
     /// All objects of a resource, or the error of the list: cached objects then stay, and do not count as
@@ -182,7 +181,6 @@ pub enum Input {
 }
 
 /// The next output of a [`Manager`].
-#[expect(clippy::exhaustive_enums, reason = "a driver must handle each")]
 #[derive(Clone, Debug)]
 pub enum Output {
     /// Query the cloud provider. Response: [`Input::Cloud`].

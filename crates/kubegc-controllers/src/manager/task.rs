@@ -33,7 +33,6 @@ pub struct Task {
 }
 
 /// The work of a task.
-#[expect(clippy::exhaustive_enums, reason = "executors must handle each")]
 #[expect(clippy::large_enum_variant, reason = "most work is an action")]
 #[derive(Clone, Debug)]
 pub enum Work {

@@ -91,7 +91,6 @@ pub struct PersistentVolumeBinder {
 
 /// Known facts about the storage behind the volumes of a cluster, by provisioner as in the annotation
 /// `pv.kubernetes.io/provisioned-by`. No decision depends on unknown facts.
-#[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Storage {
     /// Whether volumes of a provisioner within kube-controller-manager are migrated to a CSI driver. Those of
@@ -106,7 +105,6 @@ pub struct Storage {
 }
 
 /// Whether volumes of a provisioner within kube-controller-manager are migrated to a CSI driver.
-#[expect(clippy::exhaustive_enums, reason = "migration is on or off")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Migration {
     /// They are not.

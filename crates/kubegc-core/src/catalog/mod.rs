@@ -27,7 +27,6 @@ impl KindId {
 }
 
 /// Whether objects of a kind are namespaced.
-#[expect(clippy::exhaustive_enums, reason = "the API knows these two")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Scope {
@@ -42,7 +41,6 @@ pub enum Scope {
 /// # Upstream
 /// [`DefaultGarbageCollectionPolicy`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/staging/src/k8s.io/apiserver/pkg/registry/rest/delete.go)
 /// of the REST strategies, by requested group and version.
-#[expect(clippy::exhaustive_enums, reason = "the API server knows these three")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum DefaultDeletion {
     /// The dependents are deleted in the background.
@@ -55,11 +53,7 @@ pub enum DefaultDeletion {
 }
 
 /// The verbs of a resource that matter to garbage collection.
-#[expect(
-    clippy::exhaustive_structs,
-    clippy::struct_excessive_bools,
-    reason = "one flag a verb, as in discovery"
-)]
+#[expect(clippy::struct_excessive_bools, reason = "one flag a verb, as in discovery")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Verbs {
     /// `delete`
@@ -89,7 +83,6 @@ impl Verbs {
 }
 
 /// One resource in one version, as discovery lists it.
-#[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ApiResource {
     /// API group; empty for the core group.

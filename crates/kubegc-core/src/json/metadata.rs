@@ -13,7 +13,6 @@ use crate::{FieldError, ObjectMeta, OwnerReference, ResourceVersion, Timestamp, 
 /// The fields of `metadata` that [`ObjectMeta`] has. Dates are text.
 ///
 /// `A` is the type of the annotations, which are skipped by default.
-#[expect(clippy::exhaustive_structs, reason = "its fields are those of the API")]
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(
     rename_all = "camelCase",
@@ -56,7 +55,6 @@ impl<'de: 'a, 'a, A: Default + Deserialize<'de>> Expected<'de> for MetaFields<'a
 }
 
 /// The fields of an owner reference.
-#[expect(clippy::exhaustive_structs, reason = "its fields are those of the API")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default, bound(deserialize = "'de: 'a"))]
 pub struct OwnerFields<'a> {
@@ -181,7 +179,6 @@ impl<A> MetaFields<'_, A> {
 }
 
 /// A field whose value has another type than the API defines.
-#[expect(clippy::exhaustive_structs, reason = "all that a reading finds")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrongType {
     /// Path from the object's root, such as `metadata.ownerReferences[0].uid`.

@@ -39,7 +39,6 @@ pub use self::{
 };
 
 /// A text, borrowed if it occurs verbatim in the input.
-#[expect(clippy::exhaustive_structs, reason = "a text and no more")]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Text<'a>(pub Cow<'a, str>);
 
@@ -86,7 +85,6 @@ impl Serialize for Text<'_> {
 }
 
 /// The type of a JSON value.
-#[expect(clippy::exhaustive_enums, reason = "JSON has no other types")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JsonType {
     /// `null`.

@@ -11,10 +11,6 @@ use serde::{
 use super::{JsonType, Text};
 
 /// The value of a field that may have a wrong type.
-#[expect(
-    clippy::exhaustive_enums,
-    reason = "a value has the type, or not, or does not exist"
-)]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Soft<T> {
     /// Nothing, or null, which Go reads as nothing.
@@ -133,7 +129,6 @@ impl<'de, T: Expected<'de>> Expected<'de> for Vec<Soft<T>> {
 pub const DUPLICATE: &str = "duplicate field";
 
 /// A map from any key to texts, in the order of the document. Reading it fails if a key repeats.
-#[expect(clippy::exhaustive_structs, reason = "a list and no more")]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Labels<'a>(pub Vec<(Text<'a>, Soft<Text<'a>>)>);
 

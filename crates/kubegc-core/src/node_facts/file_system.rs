@@ -4,7 +4,6 @@
 ///
 /// Runtimes report their usage only: capacity and free bytes come from the file system itself (`statfs`, or
 /// the kubelet's `/stats/summary`).
-#[expect(clippy::exhaustive_structs, reason = "a fact that runtimes build")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FileSystem {
     /// Total bytes; `None` if unknown.

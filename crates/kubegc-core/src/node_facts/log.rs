@@ -3,10 +3,6 @@
 use std::sync::Arc;
 
 /// The result of following a link.
-#[expect(
-    clippy::exhaustive_enums,
-    reason = "present, missing or unknown; there is no fourth state"
-)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum LogTarget {
     /// The file exists.
@@ -18,7 +14,6 @@ pub enum LogTarget {
 }
 
 /// One entry of `/var/log/containers` that ends in `.log`.
-#[expect(clippy::exhaustive_structs, reason = "a fact that adapters build")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct LogLink {
     /// Complete path of the link.

@@ -7,7 +7,6 @@ use crate::{Uid, identity::kubectl_name};
 /// The pod of a container or sandbox.
 ///
 /// Order and equality compare the uid first.
-#[expect(clippy::exhaustive_structs, reason = "a fact that runtimes build")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "camelCase"))]
 pub struct PodIdentity {
@@ -47,7 +46,6 @@ impl From<[&str; 3]> for PodIdentity {
 }
 
 /// The state of a known pod.
-#[expect(clippy::exhaustive_structs, reason = "a fact that pod sources build")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PodState {
     /// The kubelet evicted it, or it was already evicted when the kubelet received it.
@@ -83,7 +81,6 @@ impl PodState {
 ///
 /// # Guarantees
 /// `Default` means *unknown*: no sources are ready, nothing was compared, and no pod counts as removed.
-#[expect(clippy::exhaustive_structs, reason = "a fact that pod sources build")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Pods {
     /// The pods, by uid.

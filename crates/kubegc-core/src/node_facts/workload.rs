@@ -29,7 +29,6 @@ pub mod annotation {
 ///
 /// An unrecognized state is read as [`Unknown`](Self::Unknown), so that the container is stopped before it is
 /// removed.
-#[expect(clippy::exhaustive_enums, reason = "CRI v1 defines these four")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[cfg_attr(
     feature = "serde",
@@ -48,7 +47,6 @@ pub enum ContainerState {
 }
 
 /// The image of a container, as the runtime reports it.
-#[expect(clippy::exhaustive_structs, reason = "a fact that runtimes build")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "camelCase"))]
 pub struct ContainerImage {
@@ -63,7 +61,6 @@ pub struct ContainerImage {
 /// One container, in any state.
 ///
 /// The fields that a collector reads in every container come first.
-#[expect(clippy::exhaustive_structs, reason = "a fact that runtimes build")]
 #[repr(C)]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "camelCase"))]
@@ -148,7 +145,6 @@ impl PodIdentity {
 }
 
 /// The status of one container.
-#[expect(clippy::exhaustive_structs, reason = "a fact that runtimes build")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ContainerStatus {
     /// State.
@@ -160,7 +156,6 @@ pub struct ContainerStatus {
 }
 
 /// State of a sandbox.
-#[expect(clippy::exhaustive_enums, reason = "CRI v1 defines these two")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[cfg_attr(
     feature = "serde",
@@ -175,7 +170,6 @@ pub enum SandboxState {
 }
 
 /// One pod sandbox.
-#[expect(clippy::exhaustive_structs, reason = "a fact that runtimes build")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "camelCase"))]
 pub struct Sandbox {

@@ -98,7 +98,6 @@ pub type PlanOf<P> =
 /// the next change is due at 1970-01-01T00:01:00Z
 /// ");
 /// ```
-#[expect(clippy::exhaustive_structs, reason = "executors take every field")]
 #[must_use = "a plan does nothing until it is executed"]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "camelCase"))]
@@ -128,10 +127,6 @@ impl<Action, Object, Reason, Summary: Default> Default for Plan<Action, Object, 
 }
 
 /// An object and a reason.
-#[expect(
-    clippy::exhaustive_structs,
-    reason = "two parts, and there will not be a third"
-)]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "camelCase"))]
 pub struct Kept<Object, Reason> {

@@ -11,7 +11,6 @@ use super::{Kept, Plan};
 const NAMED_MAX: usize = 5;
 
 /// A plan as strings. It is displayed as the plan is.
-#[expect(clippy::exhaustive_structs, reason = "renderers take every field")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(
     feature = "serde",
@@ -30,7 +29,6 @@ pub struct PlanReport {
 }
 
 /// The objects of one reason.
-#[expect(clippy::exhaustive_structs, reason = "renderers take every field")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(
     feature = "serde",

@@ -4,9 +4,6 @@
 //! records. A field that could not be read is [`Field::Unread`], and no controller makes a decision based on
 //! it. A field that the object omits has Go's zero value, as in upstream's decoder.
 
-#![expect(clippy::exhaustive_structs, reason = "facts that callers build")]
-#![expect(clippy::exhaustive_enums, reason = "facts that callers build")]
-
 mod apps;
 mod batch;
 mod claim;

@@ -25,7 +25,6 @@ pub struct PersistentVolume {
 }
 
 /// The volume source of a PersistentVolume: the field of `spec` with the location of its storage.
-#[expect(clippy::exhaustive_enums, reason = "readers distinguish all sources")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum PersistentVolumeSource {
     /// No known field is set.

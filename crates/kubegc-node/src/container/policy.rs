@@ -3,7 +3,6 @@
 use crate::{GoDuration, Order, Semantics};
 
 /// The mode of a run that removes containers and sandboxes.
-#[expect(clippy::exhaustive_enums, reason = "upstream has these two callers")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Mode {
     /// The container loop, which runs every minute ([N2.1](crate::rules#n2-1)).
@@ -15,7 +14,6 @@ pub enum Mode {
 }
 
 /// The limits for dead containers. `Default` is upstream's: one for each pod and container name.
-#[expect(clippy::exhaustive_structs, reason = "settings that callers build")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Limits {
     /// Time since *creation* for which a dead container is kept. Zero: not at all. Too long: containers of

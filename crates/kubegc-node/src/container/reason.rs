@@ -7,10 +7,6 @@ use kubegc_core::{PlannedAction, node_facts::Container};
 use crate::{GoDuration, pod::RemovableState};
 
 /// An action of a container plan.
-#[expect(
-    clippy::exhaustive_enums,
-    reason = "a new action must break executors at compile time"
-)]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(
     feature = "serde",
@@ -100,7 +96,6 @@ impl RemovalReason {
 }
 
 /// The subject of an entry in a container plan.
-#[expect(clippy::exhaustive_enums, reason = "one container, or the node as a whole")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(
     feature = "serde",

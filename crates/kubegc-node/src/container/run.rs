@@ -8,7 +8,6 @@ use kubegc_core::{PlanOf, RuntimeError, node_facts::Container};
 use super::{Action, EvictUnits};
 
 /// The next step of a run.
-#[expect(clippy::exhaustive_enums, reason = "drivers must handle every step")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Stop a container, then report the result.

@@ -36,7 +36,6 @@ pub use running::{WithRunning, add_created_since, add_running};
 
 /// The interfaces that a node's driver uses.
 #[derive(Clone, Copy)]
-#[expect(clippy::exhaustive_structs, reason = "a value that callers build")]
 pub struct Environment<'a> {
     /// The container runtime.
     pub runtime: &'a dyn Runtime,
@@ -49,7 +48,6 @@ pub struct Environment<'a> {
 }
 
 /// The settings of a node's driver.
-#[expect(clippy::exhaustive_structs, reason = "settings that callers build")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// The policy of dead containers.

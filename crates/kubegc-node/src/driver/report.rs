@@ -7,7 +7,6 @@ use kubegc_core::{PlanOf, PlannedAction, RuntimeError, node_facts::Container};
 use crate::{aggregate, container, event::Event, image, log, sandbox};
 
 /// An action of any stage.
-#[expect(clippy::exhaustive_enums, reason = "all stages")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NodeAction {
     /// An action of the container stage.
@@ -35,7 +34,6 @@ impl NodeAction {
 }
 
 /// The outcome of an action.
-#[expect(clippy::exhaustive_enums, reason = "readers of reports handle each")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It succeeded.
@@ -54,7 +52,6 @@ pub enum Outcome {
 }
 
 /// An action and its outcome.
-#[expect(clippy::exhaustive_structs, reason = "an action and its outcome")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Performed {
     /// The action.

@@ -55,7 +55,6 @@ impl fmt::Display for Percent {
 }
 
 /// The value of a threshold, or a minimum reclaim.
-#[expect(clippy::exhaustive_enums, reason = "absolute or relative")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Amount {
     /// A quantity, in the unit of the signal.

@@ -9,7 +9,6 @@ use crate::{Semantics, semantics::behavior};
 /// Known facts about the node's file systems.
 ///
 /// Upstream determines them once, after the kubelet has started.
-#[expect(clippy::exhaustive_structs, reason = "facts that adapters build")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FileSystems {
     /// Whether images are on another device than the kubelet's root directory; the error text if unknown.
@@ -43,7 +42,6 @@ impl FileSystems {
 }
 
 /// The layout of a node's file systems, as eviction distinguishes them.
-#[expect(clippy::exhaustive_enums, reason = "upstream distinguishes these three")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Layout {
     /// Images and writable layers are on `nodefs`.
@@ -109,7 +107,6 @@ impl fmt::Display for Layout {
 }
 
 /// A reclaim function of a node under pressure.
-#[expect(clippy::exhaustive_enums, reason = "a driver must be able to run each")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Function {
     /// Removes dead containers and sandboxes, including those of terminated pods:

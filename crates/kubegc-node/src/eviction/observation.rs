@@ -7,7 +7,6 @@ use kubegc_core::{Quantity, Timestamp, node_facts::FileSystem};
 use super::{Signal, Threshold};
 
 /// A measurement of one signal: bytes, inodes or process ids.
-#[expect(clippy::exhaustive_structs, reason = "a fact that adapters build")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Observation {
     /// The available amount.
@@ -19,7 +18,6 @@ pub struct Observation {
 }
 
 /// The use of a file system.
-#[expect(clippy::exhaustive_enums, reason = "upstream distinguishes these three")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum FileSystemRole {
     /// The kubelet's root directory: `nodefs`.
@@ -95,7 +93,6 @@ impl FromIterator<(Signal, Observation)> for Observations {
 }
 
 /// Whether the minimum reclaim is added to a threshold's value.
-#[expect(clippy::exhaustive_enums, reason = "ignored or enforced")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MinimumReclaim {
     /// Only the value is compared.

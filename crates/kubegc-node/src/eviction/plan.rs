@@ -12,7 +12,6 @@ use super::{
 use crate::{Event, GoDuration, Semantics, event::reason};
 
 /// The input of a sync of the eviction manager.
-#[expect(clippy::exhaustive_structs, reason = "facts that callers build")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Pressure {
     /// The layout of the file systems.
@@ -34,7 +33,6 @@ pub struct History {
 }
 
 /// One function to run.
-#[expect(clippy::exhaustive_structs, reason = "executors take every field")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Reclaim {
     /// The function.

@@ -7,7 +7,6 @@ use kubegc_core::Timestamp;
 use super::{Signal, Threshold};
 
 /// The subject of an entry in a reclaim plan.
-#[expect(clippy::exhaustive_enums, reason = "a threshold, or its signal")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Subject {
     /// A threshold.

@@ -12,7 +12,6 @@ use super::{
 use crate::{Semantics, semantics::behavior};
 
 /// The next step of a run.
-#[expect(clippy::exhaustive_enums, reason = "drivers handle each")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
     /// Run this function and report its result.
@@ -24,7 +23,6 @@ pub enum Step {
 }
 
 /// The result of a step.
-#[expect(clippy::exhaustive_enums, reason = "one response for each request")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Response {
     /// The result of the function.
@@ -34,7 +32,6 @@ pub enum Response {
 }
 
 /// The decision whether a pod is evicted.
-#[expect(clippy::exhaustive_enums, reason = "one is evicted or none is")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Decision {
     /// No threshold is met any more: the sync ends without an eviction.

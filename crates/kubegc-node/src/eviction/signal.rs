@@ -7,10 +7,6 @@ use kubegc_core::FieldError;
 use crate::{Semantics, semantics::behavior};
 
 /// An eviction signal.
-#[expect(
-    clippy::exhaustive_enums,
-    reason = "upstream's signals; a new one needs a row in every table"
-)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Signal {
     /// Available memory of the node.
@@ -34,7 +30,6 @@ pub enum Signal {
 }
 
 /// The resource of a signal, by upstream's name in events.
-#[expect(clippy::exhaustive_enums, reason = "upstream's resources of signals")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Resource {
     /// Memory.
@@ -67,7 +62,6 @@ impl fmt::Display for Resource {
 }
 
 /// A pressure condition of a node.
-#[expect(clippy::exhaustive_enums, reason = "upstream's pressure conditions")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum NodeCondition {
     /// The node is short of memory.

@@ -8,7 +8,6 @@ use super::{Amount, Layout, Signal};
 use crate::{GoDuration, Semantics, policy::PolicySpec, semantics::behavior};
 
 /// The origin of a threshold.
-#[expect(clippy::exhaustive_enums, reason = "configured, or copied")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Origin {
     /// The kubelet's configuration.
@@ -20,10 +19,6 @@ pub enum Origin {
 }
 
 /// An eviction threshold. It is met while less than its value is available.
-#[expect(
-    clippy::exhaustive_structs,
-    reason = "the fields of upstream's threshold; the only operator is `less than`"
-)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Threshold {
     /// Its signal.

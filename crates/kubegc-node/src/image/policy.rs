@@ -5,7 +5,6 @@ use super::Task;
 use crate::{GoDuration, Order, Semantics};
 
 /// The arithmetic of percentages and sizes.
-#[expect(clippy::exhaustive_enums, reason = "wrapping or checked")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Arithmetic {
     /// Wrapping 64-bit integers, as upstream. An overflow is a finding.
@@ -17,7 +16,6 @@ pub enum Arithmetic {
 }
 
 /// Thresholds of image collection. `Default` is upstream's.
-#[expect(clippy::exhaustive_structs, reason = "settings that callers build")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Thresholds {
     /// Usage in percent from which space is freed ([N3.32](crate::rules#n3-32)). Too low: images are removed

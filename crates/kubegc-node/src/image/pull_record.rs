@@ -18,7 +18,6 @@ use kubegc_core::{Kept, Timestamp};
 use super::{Hook, Record, Records};
 
 /// A record that an image was pulled.
-#[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PullRecord {
     /// The id of the image, as listed by the runtime.
@@ -28,7 +27,6 @@ pub struct PullRecord {
 }
 
 /// The pull records that are kept.
-#[expect(clippy::exhaustive_enums, reason = "as upstream, or all of existing images")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Pruning {
     /// Those of images that the run considered and kept.

@@ -11,10 +11,6 @@ use super::{Error, Records};
 use crate::{Bytes, GoDuration, event::Event};
 
 /// An action of an image plan.
-#[expect(
-    clippy::exhaustive_enums,
-    reason = "a new action must break executors at compile time"
-)]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(
     feature = "serde",
@@ -66,10 +62,6 @@ pub enum RemovalReason {
 }
 
 /// The subject of an entry in an image plan.
-#[expect(
-    clippy::exhaustive_enums,
-    reason = "an image, a container, or the node as a whole"
-)]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(
     feature = "serde",

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use kubegc_core::Timestamp;
 
 /// The record of one image.
-#[expect(clippy::exhaustive_structs, reason = "a value that callers keep and build")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "camelCase"))]
 pub struct Record {

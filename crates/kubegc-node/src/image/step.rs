@@ -6,7 +6,6 @@ use super::{Action, Error, Reason, Subject};
 use crate::{Event, Inventory, Listing};
 
 /// The next step of a run.
-#[expect(clippy::exhaustive_enums, reason = "drivers must handle every step")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// List images and containers, then pass [`Response::Listed`] to the run.
@@ -20,7 +19,6 @@ pub enum Step {
 }
 
 /// The result of a step.
-#[expect(clippy::exhaustive_enums, reason = "one response for each step")]
 #[derive(Clone, Debug)]
 pub enum Response<'a> {
     /// The listings.

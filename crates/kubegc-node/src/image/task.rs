@@ -1,7 +1,6 @@
 //! The task of an image run.
 
 /// The task of an image run.
-#[expect(clippy::exhaustive_enums, reason = "upstream has these callers")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Task {
     /// Update the records without removals: the detection loop. Upstream: `detectImages`.

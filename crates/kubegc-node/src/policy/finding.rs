@@ -11,7 +11,6 @@ use crate::{
 };
 
 /// A deprecated kubelet flag for the removal of dead containers.
-#[expect(clippy::exhaustive_enums, reason = "upstream has these three")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ContainerFlag {
     /// `--minimum-container-ttl-duration`.

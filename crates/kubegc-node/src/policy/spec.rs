@@ -8,10 +8,6 @@ use crate::GoDuration;
 /// [`Policy::new`](super::Policy::new) validates them.
 ///
 /// `Default` is upstream's.
-#[expect(
-    clippy::exhaustive_structs,
-    reason = "settings that readers and callers build"
-)]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicySpec {
     /// Usage of the image file system, in percent, from which images are removed to free space. Default 85;

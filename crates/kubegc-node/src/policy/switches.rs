@@ -54,7 +54,6 @@ impl fmt::Display for SwitchReason {
 }
 
 /// Whether a loop is enabled, and the reason.
-#[expect(clippy::exhaustive_structs, reason = "a value and its reason")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Switch {
     /// Whether the loop is enabled.

@@ -18,10 +18,6 @@ use crate::{
 };
 
 /// The state that an attempt can read and change.
-#[cfg_attr(
-    feature = "replay",
-    expect(clippy::exhaustive_structs, reason = "drivers build it")
-)]
 pub struct Context<'a> {
     /// The behaviors of the emulated version.
     pub semantics: &'a Semantics,
@@ -50,7 +46,6 @@ pub trait Latest {
 /// No caches: every merge patch starts with a live read.
 #[cfg(feature = "replay")]
 #[derive(Clone, Copy, Debug, Default)]
-#[expect(clippy::exhaustive_structs, reason = "a unit")]
 pub struct NoMonitors;
 
 #[cfg(feature = "replay")]

@@ -24,7 +24,6 @@ use crate::graph::NodeId;
 pub type DigestObject<'a> = &'a dyn Fn(&ApiResource, &ObjectMeta, &mut dyn Hasher);
 
 /// The differences between states that a fingerprint ignores, for an explorer that knows the server.
-#[expect(clippy::exhaustive_structs, reason = "callers build it")]
 #[derive(Clone, Copy)]
 pub struct FingerprintOptions<'a> {
     /// Hashes the state of an object that monitors and attempts have cached.

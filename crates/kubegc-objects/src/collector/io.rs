@@ -27,7 +27,6 @@ pub struct MonitorId(pub(super) u32);
 ///
 /// # Examples
 /// The example of [`Collector`](crate::Collector) passes in a list of one object.
-#[expect(clippy::exhaustive_enums, reason = "the events of a kube watcher")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum WatchEvent {
     /// A list starts, the first one or a relist.
@@ -108,7 +107,6 @@ impl Input {
 ///
 /// # Examples
 /// The example of [`Collector`](crate::Collector) handles each output.
-#[expect(clippy::exhaustive_enums, reason = "drivers must handle each output")]
 #[must_use]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
@@ -130,7 +128,6 @@ pub enum Output {
 ///
 /// # Examples
 /// The example of [`Collector`](crate::Collector) responds to three calls.
-#[expect(clippy::exhaustive_structs, reason = "executors take every field")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
     /// Its id, for the response.
@@ -140,7 +137,6 @@ pub struct Call {
 }
 
 /// The end of the wait, and its reason.
-#[expect(clippy::exhaustive_structs, reason = "two parts")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Wait {
     /// When a [`Input::Tick`] has an effect; `None` if only another input has.

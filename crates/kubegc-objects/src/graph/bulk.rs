@@ -21,7 +21,6 @@ use crate::effect::Effect;
 const GROUP: usize = 32;
 
 /// An object of a list.
-#[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
 #[derive(Clone, Copy, Debug)]
 pub struct Listed<'a> {
     /// The kind of the monitor that listed the object.

@@ -18,10 +18,6 @@ use super::{Graph, NodeId};
 use crate::effect::Quoted;
 
 /// The nodes to render.
-#[expect(
-    clippy::exhaustive_enums,
-    reason = "all nodes, or those connected with some uids"
-)]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum DotFilter {
     /// All nodes that have an owner or a dependent ([D-3](crate::rules#d-3)).

@@ -91,7 +91,6 @@ pub struct Graph {
 }
 
 /// The state of an object in an event. The strings are borrowed; the graph keeps the parts that it needs.
-#[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
 #[derive(Clone, Copy, Debug)]
 pub struct Observed<'a> {
     /// The kind of the monitor that observed the object, which need not be the object's own apiVersion
@@ -126,7 +125,6 @@ impl<'a> Observed<'a> {
 }
 
 /// The parts of an object's deletion that determine whether it waits for its dependents.
-#[expect(clippy::exhaustive_structs, reason = "a fact that callers build")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct DeletionState {
     /// Has a deletionTimestamp.
@@ -151,10 +149,6 @@ impl DeletionState {
 }
 
 /// An event of an object.
-#[expect(
-    clippy::exhaustive_enums,
-    reason = "upstream's three kinds of event, with addition and update as one"
-)]
 #[derive(Clone, Copy, Debug)]
 pub enum Event<'a> {
     /// It was added or modified.

@@ -24,10 +24,6 @@ pub struct Lane(u32);
 const OWNER: Lane = Lane(u32::MAX);
 
 /// The next step of an orphan attempt.
-#[cfg_attr(
-    feature = "replay",
-    expect(clippy::exhaustive_enums, reason = "drivers must handle each step")
-)]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Perform this request and pass its response in, with the lane. More requests can follow at once.

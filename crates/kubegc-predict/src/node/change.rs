@@ -165,7 +165,6 @@ impl fmt::Display for Change {
 /// assert_eq!("12GiB/d".parse(), Ok(Growth { bytes_per_hour: 512 << 20 }));
 /// assert!("2GB".parse::<Growth>().is_err());
 /// ```
-#[expect(clippy::exhaustive_structs, reason = "one number")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Growth {
     /// Bytes an hour, rounded down.

@@ -9,7 +9,6 @@ use kubegc_node::{
 };
 
 /// The time at which an event is due.
-#[expect(clippy::exhaustive_enums, reason = "now, later, never or unknown")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Due {
     /// It is due already.

@@ -23,7 +23,6 @@ use kubegc_node::{
 use super::{Assumption, Disk, RecordsKnown};
 
 /// The settings of a node forecast.
-#[expect(clippy::exhaustive_structs, reason = "settings that callers build")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct NodeFrame {
     /// The present.

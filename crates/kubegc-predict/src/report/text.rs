@@ -38,7 +38,6 @@ use crate::{Finding, Forecast, Step, node::units::wrapped};
 /// assert!(text.contains("secret/key"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[expect(clippy::exhaustive_structs, reason = "callers build it")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Detail {
     /// Maximum number of objects named in a list; the others are counted. Default: 8.

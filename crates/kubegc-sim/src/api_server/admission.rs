@@ -16,7 +16,6 @@ use crate::{
 pub(super) const GROUP: &str = "admissionregistration.k8s.io";
 
 /// A webhook that the API server calls.
-#[expect(clippy::exhaustive_structs, reason = "a value that callers build")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct AdmissionWebhook {
     /// Kind of its configuration.

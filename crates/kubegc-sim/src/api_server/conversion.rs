@@ -12,7 +12,6 @@ use super::{ApiServer, kinds::Special, service_not_found};
 use crate::status::{self, Refusal, RefusedBy};
 
 /// The conversion webhook of a CustomResourceDefinition.
-#[expect(clippy::exhaustive_structs, reason = "a value that callers build")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ConversionWebhook {
     /// Name of the definition. Once that is deleted, the webhook is not called.

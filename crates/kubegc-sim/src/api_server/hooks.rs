@@ -23,7 +23,6 @@ const VALIDATING: &str = "validatingwebhookconfigurations";
 const CONDITIONS_ARE_EVALUATED: Behavior = Behavior::since(28, 0, "AdmissionWebhookMatchConditions, beta");
 
 /// The response of a webhook.
-#[expect(clippy::exhaustive_enums, reason = "callers build it")]
 #[derive(Clone, Debug, PartialEq)]
 pub enum Admission {
     /// The request is allowed.

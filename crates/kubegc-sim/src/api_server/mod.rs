@@ -58,7 +58,6 @@ use kinds::{Kind, Shape, Special};
 use store::Table;
 
 /// Settings of a server.
-#[expect(clippy::exhaustive_structs, reason = "a value that callers build")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Settings {
     /// Whether objects can be created only in namespaces that exist and are not terminating. Default: true.

@@ -20,7 +20,6 @@ pub struct Response {
 }
 
 /// The body of a [`Response`].
-#[expect(clippy::exhaustive_enums, reason = "the API responds in these forms")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ResponseBody {
     /// An object. It has the requested version: see [`StoredObject::to_json`].

@@ -8,7 +8,6 @@ use hashbrown::{HashMap, HashTable};
 use crate::StoredObject;
 
 /// The type of a change.
-#[expect(clippy::exhaustive_enums, reason = "a watch has these three events")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EventType {
     /// The object was created.

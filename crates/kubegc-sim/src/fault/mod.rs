@@ -57,7 +57,6 @@ impl Call {
 }
 
 /// The fault of one call.
-#[expect(clippy::exhaustive_enums, reason = "a fault is before or after the call")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Fault {
     /// The call fails with an error and is not performed.
@@ -83,7 +82,6 @@ impl Fault {
 }
 
 /// One rule of a script. It skips some matching calls and then injects a fault into some.
-#[expect(clippy::exhaustive_structs, reason = "a value that callers build")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Rule {
     /// Matching calls; `None` means all.
@@ -122,7 +120,6 @@ impl Rule {
 /// The faults of calls and of watches. The default: none.
 ///
 /// Rules are evaluated first, in order. If none applies, a random draw decides.
-#[expect(clippy::exhaustive_structs, reason = "a value that callers build")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FaultPlan {
     /// The seed of the draws.

@@ -3,7 +3,6 @@
 use crate::rng::Rng;
 
 /// A rule of a [`Script`]: it skips some matching calls and then injects a fault into some.
-#[expect(clippy::exhaustive_structs, reason = "a value that callers build")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Turn<M, F> {
     /// The matching calls.

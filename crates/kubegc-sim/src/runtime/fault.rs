@@ -28,7 +28,6 @@ pub enum Fault {
 }
 
 /// One rule of a script. It skips some matching calls and then injects a fault into some.
-#[expect(clippy::exhaustive_structs, reason = "a value that callers build")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Rule {
     /// Matching operations; `None` means all.
@@ -67,7 +66,6 @@ impl Rule {
 /// The faults of calls. The default: none.
 ///
 /// Rules are evaluated first, in order. If none applies, a random draw decides.
-#[expect(clippy::exhaustive_structs, reason = "a value that callers build")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FaultPlan {
     /// The seed of the draws.

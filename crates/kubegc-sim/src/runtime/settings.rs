@@ -1,7 +1,6 @@
 //! Settings of a simulated node.
 
 /// Settings of a node.
-#[expect(clippy::exhaustive_structs, reason = "a value that callers build")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct NodeSettings {
     /// Capacity of the node's file system in bytes. Default: 100 GiB.

@@ -5,7 +5,6 @@ use std::{collections::BTreeMap, sync::Arc};
 use kubegc_core::{Uid, node_facts::PodIdentity};
 
 /// One layer of an image. Images with the same digest share it.
-#[expect(clippy::exhaustive_structs, reason = "a value that callers build")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Layer {
     /// Digest; any string is valid.
@@ -16,7 +15,6 @@ pub struct Layer {
 
 /// An image in a registry. Its id is derived from its layers, so the same content has the same id under every
 /// tag.
-#[expect(clippy::exhaustive_structs, reason = "a value that callers build")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ImageSpec {
     /// The tag; empty for an image without one.
@@ -58,7 +56,6 @@ impl ImageSpec {
 }
 
 /// A container in the spec of a pod.
-#[expect(clippy::exhaustive_structs, reason = "a value that callers build")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ContainerSpec {
     /// Name in the pod.
@@ -88,7 +85,6 @@ impl ContainerSpec {
 }
 
 /// The spec of a pod for the node.
-#[expect(clippy::exhaustive_structs, reason = "a value that callers build")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PodSpec {
     /// Namespace.
@@ -121,7 +117,6 @@ impl PodSpec {
 }
 
 /// A pod that is running on a node.
-#[expect(clippy::exhaustive_structs, reason = "a response that callers destructure")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RunningPod {
     /// The pod.

@@ -23,10 +23,6 @@ const ADVICE: &str = "give the JSON of crictl ps -a, pods, images, imagefsinfo o
      or kubectl get pods -o json";
 
 /// The source of the pods.
-#[expect(
-    clippy::exhaustive_enums,
-    reason = "listed, inferred from what runs, or not known"
-)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum PodsFrom {
     /// From documents of `kubectl get pods`. A pod that is in none of them exists if a container or sandbox

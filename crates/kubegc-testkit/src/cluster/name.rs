@@ -26,7 +26,6 @@ use serde_json::Value;
 /// assert_eq!(Name::from(&config_map), Name::of::<ConfigMap>("shop", "settings"));
 /// assert_eq!(Name::from(&config_map).to_string(), "configmap/settings -n shop");
 /// ```
-#[expect(clippy::exhaustive_structs, reason = "a value that callers build")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Name {
     /// Group and version, such as `apps/v1`.

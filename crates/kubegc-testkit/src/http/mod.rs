@@ -85,7 +85,6 @@ use render::View;
 use reply::{Outcome, Reply};
 
 /// The response to a request.
-#[expect(clippy::exhaustive_enums, reason = "a server handles each response")]
 #[derive(Clone, Debug)]
 pub enum ApiResponse {
     /// A response with its body.

@@ -60,7 +60,6 @@ enum State {
 }
 
 /// The next step of a watch.
-#[expect(clippy::exhaustive_enums, reason = "callers of a watch handle each")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WatchStep {
     /// Sends these events, and is to be polled again: one JSON document a line, or, in protobuf, each after

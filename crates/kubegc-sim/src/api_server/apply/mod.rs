@@ -39,7 +39,6 @@ pub(crate) use track::ManagedFields;
 use track::{strip_all, take_managers};
 
 /// Options of an apply request.
-#[expect(clippy::exhaustive_structs, reason = "a value that callers build")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ApplyOptions {
     /// The manager that applies and then owns the fields. Required, at most 128 bytes.

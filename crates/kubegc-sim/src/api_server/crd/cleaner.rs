@@ -61,7 +61,6 @@ struct Attempt {
 }
 
 /// The result of a step of a [`CrdCleaner`].
-#[expect(clippy::exhaustive_enums, reason = "a caller continues, waits or stops")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CrdStep {
     /// There is no definition to clean up.

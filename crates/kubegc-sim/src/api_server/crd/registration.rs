@@ -65,7 +65,6 @@ pub struct CrdRegistration {
 }
 
 /// The result of a step of a [`CrdRegistration`].
-#[expect(clippy::exhaustive_enums, reason = "a controller writes or does not")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RegistrationStep {
     /// Nothing: every APIService agrees with the definitions.

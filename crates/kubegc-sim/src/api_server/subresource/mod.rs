@@ -21,7 +21,6 @@ const RESIZE: Behavior = Behavior::since(33, 0, "the feature gate InPlacePodVert
 const EVICTIONS_ARE_STABLE: Behavior = Behavior::since(22, 0, "kubernetes #100724");
 
 /// One subresource of a kind, as discovery returns it.
-#[expect(clippy::exhaustive_structs, reason = "a value that callers build")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Subresource {
     /// The path segment after the object's name, such as `status`.
