@@ -55,7 +55,6 @@ pub struct Assumptions {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Instance {
-    /// Whether it exists.
     pub exists: Cloud,
     /// Whether it is shut down.
     pub is_shutdown: Cloud,

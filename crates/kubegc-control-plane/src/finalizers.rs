@@ -48,7 +48,6 @@ pub const OVERDUE: Duration = Duration::from_secs(300);
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Owner {
-    /// The garbage collector.
     GarbageCollector,
     /// A controller of kube-controller-manager, by its name.
     Controller(&'static str),

@@ -134,9 +134,7 @@ pub struct ControlPlane {
 pub enum StepResult {
     /// The garbage collector sent a request.
     Requested {
-        /// The request.
         request: Box<Request>,
-        /// Its response.
         response: Box<Response>,
     },
     /// The garbage collector observed changes.

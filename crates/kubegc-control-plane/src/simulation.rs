@@ -51,9 +51,7 @@ const CYCLE_MAX: usize = 500;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Simulation {
-    /// The server.
     pub server: ApiServer,
-    /// The control plane.
     pub plane: ControlPlane,
     /// Whether a run stopped at its limit. Later runs do nothing.
     pub gave_up: bool,

@@ -14,7 +14,6 @@ use kubegc_sim::{RefusedBy, Response};
 pub enum Actor {
     /// The client with the intent.
     Client,
-    /// The garbage collector.
     GarbageCollector,
     /// A controller inside the API server, such as the one that deletes the objects of a
     /// CustomResourceDefinition.
@@ -96,7 +95,6 @@ pub enum Outcome {
 /// One object that a write changed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Change {
-    /// The object.
     pub object: Arc<ObjectRef>,
     /// The effect.
     pub outcome: Outcome,
@@ -117,7 +115,6 @@ pub enum Why {
     GracePeriodExpired,
     /// The owner of this finalizer is assumed to remove it.
     FinalizerReleased(Arc<str>),
-    /// The reason of a controller.
     Controller(Box<kubegc_controllers::Reason>),
 }
 
@@ -145,7 +142,6 @@ impl fmt::Display for Refusal {
 pub struct Step {
     /// The time since the beginning.
     pub at: Duration,
-    /// The actor.
     pub actor: Actor,
     /// The verb.
     pub act: Act,

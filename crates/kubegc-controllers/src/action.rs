@@ -19,18 +19,15 @@ use crate::{
 /// succeeded. [`into_steps`](Self::into_steps) is that executor.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Action {
-    /// The object.
     pub object: ObjectId,
     /// The other object that the action belongs to, such as the CronJob whose Job is deleted. In the plan of
     /// a [`BatchPlanner`](crate::BatchPlanner), later actions on it depend on this one.
     pub part_of: Option<Box<ObjectId>>,
     /// Uid and resourceVersion of the object in the decision, if known.
     pub precondition: Preconditions,
-    /// The reason.
     pub reason: Reason,
     /// Live reads that upstream makes right before it acts. If one has another result, nothing is sent.
     pub reads: Vec<Read>,
-    /// The requests.
     pub requests: Vec<Request>,
     /// Upstream's handling of an error of a request.
     pub on_error: OnError,
@@ -196,14 +193,12 @@ impl fmt::Display for Action {
 pub enum Read {
     /// The object exists at this version.
     Unchanged {
-        /// The object.
         object: ObjectId,
         /// The version; empty if any version is valid.
         resource_version: ResourceVersion,
     },
     /// No object of this name exists.
     Absent {
-        /// The resource.
         resource: Resource,
         /// Namespace and name.
         key: Key,
@@ -256,7 +251,6 @@ impl OnError {
 /// A Warning that is recorded after an error.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FailureEvent {
-    /// The object of the Event.
     pub object: ObjectId,
     /// The reason, such as `DeletingNodeFailed`.
     pub reason: &'static str,

@@ -476,7 +476,6 @@ impl Decision {
 /// A query to the cloud provider about a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CloudQuery {
-    /// The node.
     pub node: ObjectId,
     /// `spec.providerID`; empty if unset.
     pub provider_id: Arc<str>,
@@ -496,9 +495,7 @@ pub struct CloudResponse {
 /// The cloud provider's result of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Cloud {
-    /// Yes.
     Yes,
-    /// No.
     No,
     /// The provider does not implement the check; upstream treats it as "no" for the shutdown check.
     NotImplemented,

@@ -29,7 +29,6 @@ use crate::{
 const CLEAN_UP: Behavior = Behavior::since(29, 0, "feature gate LegacyServiceAccountTokenCleanUp is beta");
 
 const DAY: Duration = Duration::from_secs(24 * 3_600);
-/// The type of the Secrets.
 const SECRET_TYPE: &str = "kubernetes.io/service-account-token";
 const LAST_USED: &str = "kubernetes.io/legacy-token-last-used";
 const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";

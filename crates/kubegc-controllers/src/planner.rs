@@ -37,7 +37,6 @@ use crate::{
 /// ```
 #[derive(Clone, Debug)]
 pub struct BatchPlanner<C> {
-    /// The controller.
     controller: C,
     wire: Wire,
 }

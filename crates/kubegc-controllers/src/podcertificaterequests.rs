@@ -29,7 +29,6 @@ const POD_CERTIFICATE_REQUEST: Behavior =
 /// The controller takes age and period as parameters, and deletes by uid.
 const V1BETA1: Behavior = Behavior::since(35, 0, "certificates.k8s.io/v1beta1 PodCertificateRequest");
 
-/// The cleaner of PodCertificateRequests.
 #[derive(Clone, Copy, Debug)]
 pub struct PodCertificateRequestCleaner {
     version: KubernetesVersion,

@@ -26,7 +26,6 @@ use crate::{
     protection::Protection,
 };
 
-/// The finalizer.
 const FINALIZER: &str = "scheduling.k8s.io/podgroup-protection";
 
 const NOT_TERMINATING: (&str, &str) = (

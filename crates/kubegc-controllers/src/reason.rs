@@ -77,28 +77,20 @@ impl fmt::Display for Reason {
 pub enum Missing {
     /// Not all objects of a resource are known.
     List {
-        /// The resource.
         resource: Resource,
         /// The error.
         message: Arc<str>,
     },
     /// A field of an object was not read.
     Field {
-        /// The object.
         object: ObjectId,
         /// Path of the field, such as `spec.nodeName`.
         field: &'static str,
     },
     /// The metadata of an object was not read in full, or has no uid.
-    Metadata {
-        /// The object.
-        object: ObjectId,
-    },
+    Metadata { object: ObjectId },
     /// Only the metadata of an object was read.
-    Object {
-        /// The object.
-        object: ObjectId,
-    },
+    Object { object: ObjectId },
     /// A system outside the API server was not queried, or could not respond.
     Outside {
         /// The question, such as `whether the cloud provider has node/a`.

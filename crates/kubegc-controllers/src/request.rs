@@ -21,21 +21,14 @@ use crate::Key;
 pub enum Request {
     /// Reads one object from the API server, not from a cache. Response: [`Response::Object`].
     Get {
-        /// The resource.
         resource: Resource,
         /// Namespace and name.
         key: Key,
     },
     /// Lists the objects of a resource in one namespace. Response: [`Response::Objects`].
-    List {
-        /// The resource.
-        resource: Resource,
-        /// Namespace.
-        namespace: Arc<str>,
-    },
+    List { resource: Resource, namespace: Arc<str> },
     /// Deletes an object. Response: [`Response::Done`].
     Delete {
-        /// The object.
         object: ObjectId,
         /// The body, preconditions included.
         options: DeleteOptions,
@@ -46,19 +39,14 @@ pub enum Request {
     Event(EventRequest),
     /// Finds the plugin of a volume. Response: [`Response::Plugin`].
     FindPlugin {
-        /// The volume.
         volume: ObjectId,
         /// The operation that the plugin is needed for.
         operation: Operation,
     },
     /// Queries an external provisioner's own check before a volume is deleted. Response: [`Response::Guard`].
-    QueryGuard {
-        /// The volume.
-        volume: ObjectId,
-    },
+    QueryGuard { volume: ObjectId },
     /// Deletes or recycles the storage behind a volume. Response: [`Response::Operation`].
     Operate {
-        /// The volume.
         volume: ObjectId,
         /// The work.
         operation: Operation,
@@ -67,23 +55,18 @@ pub enum Request {
     Discover,
     /// Lists the metadata of all objects of a resource in a namespace. Response: [`Response::Metadata`].
     ListContent {
-        /// The resource.
         resource: Arc<ApiResource>,
-        /// Namespace.
         namespace: Arc<str>,
     },
     /// Deletes all objects of a resource in a namespace. Response: [`Response::Done`].
     DeleteCollection {
-        /// The resource.
         resource: Arc<ApiResource>,
-        /// Namespace.
         namespace: Arc<str>,
         /// The body.
         options: DeleteOptions,
     },
     /// Deletes one object of any resource. Response: [`Response::Done`].
     DeleteContent {
-        /// The resource.
         resource: Arc<ApiResource>,
         /// Namespace and name.
         key: Key,
@@ -195,7 +178,6 @@ fn in_namespace(f: &mut fmt::Formatter<'_>, namespace: &str) -> fmt::Result {
 /// A change of one object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Write {
-    /// The object.
     pub object: ObjectId,
     /// The subresource, such as `status`; empty for the object itself.
     pub subresource: &'static str,
@@ -248,7 +230,6 @@ impl fmt::Display for Form {
     }
 }
 
-/// One change of one field.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum FieldChange {
     /// Sets `status.phase`.
@@ -269,19 +250,14 @@ pub enum FieldChange {
     OwnerReferences(Vec<OwnerReference>),
     /// Sets a label.
     Label {
-        /// Key.
         key: &'static str,
-        /// Value.
         value: String,
     },
     /// Sets an annotation.
     Annotation {
-        /// Key.
         key: &'static str,
-        /// Value.
         value: String,
     },
-    /// Removes an annotation.
     RemoveAnnotation(&'static str),
     /// Removes `spec.claimRef` of a volume.
     RemoveClaimRef,
@@ -438,13 +414,11 @@ fn annotate(annotations: &mut VolumeAnnotations, key: &str, value: Option<&Strin
 /// An Event to be recorded about an object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct EventRequest {
-    /// The object.
     pub object: ObjectId,
     /// Whether the type is `Warning`; `Normal` otherwise.
     pub is_warning: bool,
     /// The reason, such as `SuccessfulDelete`. Upstream's older controllers put whole sentences here.
     pub reason: Arc<str>,
-    /// The message.
     pub message: String,
 }
 
@@ -534,14 +508,12 @@ pub enum Guard {
 /// The result of an operation on the storage behind a volume.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Operated {
-    /// It is done.
     Done,
     /// The storage is in use, so it could not be done yet.
     InUse {
         /// The plugin's message.
         message: String,
     },
-    /// It failed.
     Failed {
         /// The plugin's message.
         message: String,
@@ -563,9 +535,7 @@ pub enum Wire {
 pub enum Sent {
     /// None.
     Nothing,
-    /// The uid.
     Uid,
-    /// The resourceVersion.
     ResourceVersion,
 }
 

@@ -104,7 +104,6 @@ fn canonical(name: &str) -> &str {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct UnknownController {
-    /// The name.
     pub name: String,
     /// A known name that resembles it, if there is one.
     pub nearest: Option<&'static str>,

@@ -328,12 +328,10 @@ impl fmt::Debug for Sequence {
 pub enum Step {
     /// Perform this request, and hand the response to [`Sequence::next`].
     Perform {
-        /// The request.
         request: Request,
         /// The reason; `None` for reads before a decision.
         reason: Option<Reason>,
     },
-    /// The steps have ended.
     End(End),
 }
 
@@ -382,7 +380,6 @@ pub enum End {
     RequeueAfter {
         /// The delay.
         after: Duration,
-        /// The reason.
         reason: Reason,
     },
     /// A request failed.
@@ -459,7 +456,6 @@ impl End {
 /// The outcome of a live read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// The resource.
     pub resource: Resource,
     /// Namespace and name.
     pub key: Key,

@@ -33,7 +33,6 @@ use crate::{
     controller::read, ipallocator::MANAGED_BY, protection::Protection,
 };
 
-/// The finalizer.
 const FINALIZER: &str = "networking.k8s.io/service-cidr-finalizer";
 
 static PROTECTION: Protection = Protection {

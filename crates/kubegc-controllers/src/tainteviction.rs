@@ -44,7 +44,6 @@ use crate::{
 /// The key under which the time of the deletion is stored.
 const DEADLINE: &str = "eviction";
 
-/// Pods by node.
 static PODS_BY_NODE: Index = Index::new("pods by node", Resource::Pods, |record, keys| {
     let node = record
         .pod()

@@ -27,7 +27,6 @@ use crate::{
 
 /// The namespace of bootstrap tokens.
 const NAMESPACE: &str = "kube-system";
-/// The type of their Secrets.
 const SECRET_TYPE: &str = "bootstrap.kubernetes.io/token";
 
 /// The cleaner of bootstrap tokens.

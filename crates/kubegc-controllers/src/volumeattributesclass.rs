@@ -24,7 +24,6 @@ use kubegc_core::{
 
 use crate::{Context, Controller, Decision, Index, Info, Key, Missing, Reason, protection::Protection};
 
-/// The finalizer.
 const FINALIZER: &str = "kubernetes.io/vac-protection";
 
 static PROTECTION: Protection = Protection::new(FINALIZER);

@@ -20,7 +20,6 @@ pub struct Webhook {
     pub rules: Vec<RequestMatcher>,
     /// The labels of the object's namespace.
     pub namespace_selector: LabelSelector,
-    /// The labels of the object.
     pub object_selector: LabelSelector,
 }
 
@@ -92,6 +91,5 @@ pub struct MatchResources {
     pub excluded: Vec<RequestMatcher>,
     /// The labels of the object's namespace.
     pub namespace_selector: LabelSelector,
-    /// The labels of the object.
     pub object_selector: LabelSelector,
 }

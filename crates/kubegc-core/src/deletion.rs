@@ -129,13 +129,9 @@ impl DeleteOptions {
 pub struct DeleteOptionsSpec {
     /// `propagationPolicy`, any string.
     pub propagation_policy: Option<String>,
-    /// `orphanDependents`.
     pub orphan_dependents: Option<bool>,
-    /// `preconditions`.
     pub preconditions: Option<Preconditions>,
-    /// `gracePeriodSeconds`.
     pub grace_period_seconds: Option<i64>,
-    /// `dryRun`.
     pub dry_run: Vec<String>,
 }
 

@@ -13,9 +13,7 @@ pub enum FieldError {
     Invalid {
         /// Path of the field, such as `metadata.uid`.
         field: String,
-        /// The value.
         value: String,
-        /// The problem.
         problem: String,
     },
     /// The value is not a supported one.
@@ -26,17 +24,14 @@ pub enum FieldError {
     NotSupported {
         /// Path of the field.
         field: String,
-        /// The value.
         value: String,
         /// The supported values, in upstream's order.
         supported: Vec<&'static str>,
     },
-    /// The field is required.
     #[error("{field}: Required value: {problem}")]
     Required {
         /// Path of the field.
         field: String,
-        /// The problem.
         problem: String,
     },
     /// The change is not allowed.
@@ -139,10 +134,7 @@ pub enum StoreError {
     Expired,
     /// This store does not support the operation.
     #[error("{operation} is not supported by this store")]
-    NotSupported {
-        /// The operation.
-        operation: &'static str,
-    },
+    NotSupported { operation: &'static str },
 }
 
 impl StoreError {

@@ -261,9 +261,7 @@ pub struct ObjectRef {
     pub api_version: Arc<str>,
     /// Namespace; empty for cluster-scoped objects.
     pub namespace: Arc<str>,
-    /// Name.
     pub name: Arc<str>,
-    /// Uid.
     pub uid: Uid,
 }
 

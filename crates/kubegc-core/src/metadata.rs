@@ -33,11 +33,8 @@ pub const FINALIZER_FOREGROUND: &str = "foregroundDeletion";
 pub struct OwnerReference {
     /// Group and version of the owner's kind, as the author of the reference wrote it.
     pub api_version: Arc<str>,
-    /// Kind of the owner.
     pub kind: Arc<str>,
-    /// Name of the owner.
     pub name: Arc<str>,
-    /// Uid of the owner.
     pub uid: Uid,
     /// Whether the owner is the managing controller; `None` if the field is absent.
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
@@ -207,9 +204,7 @@ impl From<&str> for ResourceVersion {
 pub struct ObjectMeta {
     /// Namespace; empty for cluster-scoped objects.
     pub namespace: Arc<str>,
-    /// Name.
     pub name: Arc<str>,
-    /// Uid.
     pub uid: Uid,
     /// Version of this state of the object; empty if unknown.
     pub resource_version: ResourceVersion,
@@ -226,7 +221,6 @@ pub struct ObjectMeta {
     pub finalizers: Vec<Arc<str>>,
     /// The owners, in stored order.
     pub owner_references: OwnerReferences,
-    /// Labels.
     pub labels: BTreeMap<Arc<str>, Arc<str>>,
 }
 
@@ -281,9 +275,7 @@ impl ObjectMeta {
 pub struct PartialObjectMetadata {
     /// Group and version of the kind.
     pub api_version: Arc<str>,
-    /// The kind.
     pub kind: Arc<str>,
-    /// The metadata.
     pub metadata: ObjectMeta,
 }
 

@@ -284,7 +284,6 @@ impl Quantity {
         self.mantissa < 0
     }
 
-    /// Whether it is zero.
     #[must_use]
     pub const fn is_zero(self) -> bool {
         self.mantissa == 0

@@ -104,13 +104,11 @@ struct Read<T> {
 /// What a response delivered, and what is requested next.
 #[must_use = "the next request must be performed"]
 pub struct Progress<T> {
-    /// The result of a list.
     pub listed: Option<Result<Vec<T>, StoreError>>,
     /// The events of a watch, in their order.
     pub events: Vec<WatchItem<T>>,
     /// The error of a list or a watch that is retried. An expired version is none.
     pub failed: Option<StoreError>,
-    /// The next request.
     pub next: Request<T>,
 }
 

@@ -27,10 +27,7 @@ pub enum RuntimeError {
     },
     /// This runtime does not support the operation.
     #[error("{operation} is not supported by this runtime")]
-    NotSupported {
-        /// The operation.
-        operation: &'static str,
-    },
+    NotSupported { operation: &'static str },
 }
 
 impl RuntimeError {

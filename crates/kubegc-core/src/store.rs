@@ -53,7 +53,6 @@ pub struct Address<'a> {
     pub resource: &'a ApiResource,
     /// Namespace; empty for cluster-scoped resources.
     pub namespace: &'a str,
-    /// Name.
     pub name: &'a str,
 }
 

@@ -5,7 +5,6 @@
 //! `bindings` compares them with the output of the generator.
 #![allow(
     dead_code,
-    missing_docs,
     unnameable_types,
     unreachable_pub,
     unused_qualifications,

@@ -11,7 +11,6 @@ use crate::socket::NotSent;
 /// A CRI method, with the properties that its failures depend on.
 #[derive(Clone, Copy)]
 pub(crate) struct Method {
-    /// The name.
     pub(crate) name: &'static str,
     /// Whether it changes the state of the runtime.
     pub(crate) writes: bool,
@@ -34,7 +33,6 @@ impl Method {
 pub(crate) struct Failure {
     /// The gRPC status code: the runtime's, or that of a failure of the transport.
     pub(crate) code: Code,
-    /// The message.
     pub(crate) message: String,
     /// Whether there is no response: the failure was detected here, and not reported by the runtime.
     pub(crate) no_response: bool,

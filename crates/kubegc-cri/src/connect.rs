@@ -59,7 +59,6 @@ pub struct CriRuntime {
 pub struct RuntimeVersion {
     /// The name of the runtime, such as `containerd` or `cri-o`.
     pub name: Arc<str>,
-    /// The version of the runtime.
     pub version: Arc<str>,
     /// The version of CRI: `v1`. cri-dockerd reports the version of Docker's API instead.
     pub api_version: Arc<str>,

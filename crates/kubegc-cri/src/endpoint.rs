@@ -125,22 +125,13 @@ pub enum EndpointError {
     #[error(
         "{text:?}: only unix sockets are supported; use one such as unix:///run/containerd/containerd.sock"
     )]
-    Scheme {
-        /// The text.
-        text: String,
-    },
+    Scheme { text: String },
     /// The path is not absolute.
     #[error("{text:?}: the path of a socket must be absolute, as in unix:///run/containerd/containerd.sock")]
-    Relative {
-        /// The text.
-        text: String,
-    },
+    Relative { text: String },
     /// The path contains a NUL byte.
     #[error("{text:?}: a path must not contain a NUL byte")]
-    Nul {
-        /// The text.
-        text: String,
-    },
+    Nul { text: String },
 }
 
 #[cfg(test)]

@@ -18,32 +18,19 @@ pub enum ConnectError {
     Endpoint(#[from] EndpointError),
     /// There is no file at the path.
     #[error("{}: no such file: start the runtime, or name the socket that it listens on", path.display())]
-    NoSocket {
-        /// The path.
-        path: PathBuf,
-    },
+    NoSocket { path: PathBuf },
     /// The file is not a socket.
     #[error("{}: not a socket: name the socket that the runtime listens on", path.display())]
-    NotASocket {
-        /// The path.
-        path: PathBuf,
-    },
+    NotASocket { path: PathBuf },
     /// The permissions of the socket, or of a parent directory, do not allow access.
     #[error("{}: permission denied: run as root, or as a member of the socket's group", path.display())]
-    Permission {
-        /// The path.
-        path: PathBuf,
-    },
+    Permission { path: PathBuf },
     /// The socket exists, but no process listens.
     #[error("{}: connection refused: no process listens on the socket; start the runtime", path.display())]
-    NoListener {
-        /// The path.
-        path: PathBuf,
-    },
+    NoListener { path: PathBuf },
     /// Opening the socket failed for another reason.
     #[error("{}: cannot be opened: {message}", path.display())]
     Failed {
-        /// The path.
         path: PathBuf,
         /// The error text of the operating system.
         message: String,
@@ -51,7 +38,6 @@ pub enum ConnectError {
     /// There was no response within the timeout.
     #[error("{}: no response within {waited:?}: check whether the runtime is blocked, or increase the timeout", path.display())]
     Timeout {
-        /// The path.
         path: PathBuf,
         /// The timeout.
         waited: Duration,
@@ -62,7 +48,6 @@ pub enum ConnectError {
         path.display()
     )]
     WrongApi {
-        /// The path.
         path: PathBuf,
         /// The service that is not served.
         service: &'static str,
@@ -72,7 +57,6 @@ pub enum ConnectError {
     /// The runtime reports another CRI version.
     #[error("{}: {version} does not support CRI v1, which is required", path.display())]
     WrongVersion {
-        /// The path.
         path: PathBuf,
         /// The runtime's response to `Version`.
         version: RuntimeVersion,
@@ -80,7 +64,6 @@ pub enum ConnectError {
     /// The runtime's response to `Version` lacks a required field.
     #[error("{}: an incomplete response: Version has no {field} ({version:?})", path.display())]
     IncompleteResponse {
-        /// The path.
         path: PathBuf,
         /// The field that is empty.
         field: &'static str,
@@ -90,7 +73,6 @@ pub enum ConnectError {
     /// The first request failed: with an error, because of another protocol, or because the connection broke.
     #[error("{}: {operation} failed; check whether a container runtime listens on the socket and is healthy: {message}", path.display())]
     Handshake {
-        /// The path.
         path: PathBuf,
         /// The method of the request.
         operation: &'static str,

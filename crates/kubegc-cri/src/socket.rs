@@ -37,10 +37,7 @@ pub(crate) enum NotSent {
         "{}: the connection of the listing is closed, and another runtime may listen there now: list again",
         path.display()
     )]
-    Disconnected {
-        /// The path.
-        path: PathBuf,
-    },
+    Disconnected { path: PathBuf },
 }
 
 /// A connection to a socket. It is opened by its first request and never reopened.

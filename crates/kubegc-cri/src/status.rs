@@ -11,7 +11,6 @@ use crate::{
     call::Method,
 };
 
-/// The status of a runtime.
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct RuntimeStatus {

@@ -1,7 +1,6 @@
 //! The messages of CRI, from the committed bindings of the library, which are private there.
 #![allow(
     dead_code,
-    missing_docs,
     unnameable_types,
     unreachable_pub,
     unused_qualifications,

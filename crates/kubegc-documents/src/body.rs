@@ -99,7 +99,6 @@ pub(crate) enum Kept {
     ListNaming(&'static [Names]),
     /// A map from any key to texts.
     Labels,
-    /// Annotations.
     Annotations,
     /// The data of a Secret or a ConfigMap.
     Data,

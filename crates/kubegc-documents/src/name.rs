@@ -7,11 +7,9 @@ use std::{fmt, sync::Arc};
 pub struct ObjectName {
     /// Group and version.
     pub api_version: Arc<str>,
-    /// Kind.
     pub kind: Arc<str>,
     /// Namespace; empty for cluster-scoped objects.
     pub namespace: Arc<str>,
-    /// Name.
     pub name: Arc<str>,
 }
 

@@ -4,7 +4,6 @@
 pub(crate) enum Names {
     /// A text: the name.
     Text(&'static str),
-    /// A map.
     Map(&'static str, &'static [Self]),
     /// A list of maps.
     List(&'static str, &'static [Self]),
@@ -30,7 +29,6 @@ const OF_CONTAINER: &[Names] = &[
     Names::List("envFrom", REFERENCE),
 ];
 
-/// Of a volume.
 pub(crate) const OF_VOLUME: &[Names] = &[
     Names::Map("secret", SECRET_NAME),
     Names::Map("azureFile", SECRET_NAME),

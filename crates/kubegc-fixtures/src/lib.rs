@@ -27,7 +27,6 @@ pub const CREATED: &str = "2026-05-01T00:00:00Z";
 /// The objects of a cluster, in the order in which they were added.
 #[derive(Clone, Debug, Default)]
 pub struct Fixture {
-    /// The objects.
     pub objects: Vec<Value>,
 }
 

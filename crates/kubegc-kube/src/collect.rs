@@ -69,7 +69,6 @@ pub struct Summary {
     pub writes: u64,
     /// Failed writes, retries included.
     pub writes_failed: u64,
-    /// Warnings.
     pub warnings: u64,
     /// Resources that could not be listed at the end, as `resource.group`, sorted.
     pub unsynced: Vec<String>,

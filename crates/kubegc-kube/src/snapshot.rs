@@ -11,7 +11,6 @@ use kubegc_snapshot::{Live, Snapshot};
 
 use crate::{Error, KubeStore};
 
-/// The options of a snapshot.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotOptions {

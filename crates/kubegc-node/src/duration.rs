@@ -19,7 +19,6 @@ use kubegc_core::{FieldError, Timestamp};
 pub struct GoDuration(i64);
 
 impl GoDuration {
-    /// Zero.
     pub const ZERO: Self = Self(0);
     /// The longest duration, about 292 years. In Go, the time since the zero time saturates at it.
     pub const MAX: Self = Self(i64::MAX);

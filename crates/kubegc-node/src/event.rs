@@ -5,9 +5,7 @@
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum EventKind {
-    /// `Normal`.
     Normal,
-    /// `Warning`.
     Warning,
 }
 
@@ -31,7 +29,6 @@ pub struct Event {
     pub kind: EventKind,
     /// The reason, one of [`reason`].
     pub reason: &'static str,
-    /// The message.
     pub message: String,
 }
 

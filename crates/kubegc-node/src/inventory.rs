@@ -34,9 +34,7 @@ pub type Listing<T> = Result<T, Unlisted>;
 pub struct Inventory {
     /// All containers, in every state.
     pub containers: Listing<Vec<Arc<Container>>>,
-    /// All sandboxes.
     pub sandboxes: Listing<Vec<Arc<Sandbox>>>,
-    /// All images.
     pub images: Listing<Vec<Arc<Image>>>,
     /// Ids of the images that containers mount as volumes. Used only if the version and its feature gates
     /// count them as used ([N3.9](crate::rules#n3-9)).
@@ -52,7 +50,6 @@ pub struct Inventory {
     pub log_links: Listing<Vec<LogLink>>,
     /// The known pods.
     pub pods: Pods,
-    /// The image records.
     pub image_records: Records,
     /// The time at which image collection started on this node. The maximum age applies only once it has
     /// passed since then ([N3.4](crate::rules#n3-4)). Upstream: `beganGC`, set when the kubelet's loop

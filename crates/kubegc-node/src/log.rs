@@ -114,7 +114,6 @@ pub enum Action {
     RemoveDirectory {
         /// Its name.
         entry: Arc<str>,
-        /// The state of its pod.
         pod_state: RemovableState,
     },
     /// Read the status of the container of a dangling link, and remove the link if [`EvictLogs::link`] says
@@ -122,7 +121,6 @@ pub enum Action {
     ResolveLink {
         /// Path of the link.
         path: Arc<str>,
-        /// The container id.
         container_id: Arc<str>,
     },
     /// Remove a dangling link without a valid container id.
@@ -166,16 +164,10 @@ pub enum LinkRemoval {
 pub enum NoContainer {
     /// The part after the last `-` does not end with `.log`.
     #[error("{path:?} doesn't end with \".log\"")]
-    NoSuffix {
-        /// The path.
-        path: Arc<str>,
-    },
+    NoSuffix { path: Arc<str> },
     /// The id has fewer than six bytes.
     #[error("container Id {id:?} is too short")]
-    TooShort {
-        /// The id.
-        id: Box<str>,
-    },
+    TooShort { id: Box<str> },
 }
 
 /// The subject of an entry in a log plan.

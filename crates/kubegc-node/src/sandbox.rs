@@ -81,9 +81,7 @@ impl EvictSandboxes {
 pub enum Action {
     /// Stop a sandbox, and remove it if that succeeds ([N2.37](crate::rules#n2-37)).
     Remove {
-        /// The sandbox.
         sandbox: Arc<Sandbox>,
-        /// The reason.
         #[cfg_attr(feature = "serde", serde(flatten))]
         reason: RemovalReason,
     },
@@ -120,7 +118,6 @@ pub enum RemovalReason {
     serde(rename_all = "camelCase", rename_all_fields = "camelCase")
 )]
 pub enum Subject {
-    /// One sandbox.
     Sandbox(Arc<Sandbox>),
     /// The node as a whole.
     Node,
@@ -130,7 +127,6 @@ pub enum Subject {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Reason {
-    /// It is ready.
     Ready,
     /// Containers belong to it, running or dead.
     HasContainers {

@@ -15,7 +15,6 @@ pub mod behavior {
     pub const POD_LOGS_DIRECTORY_IS_CONFIGURABLE: Behavior = Behavior::since_about(30, "kubernetes #121317");
     /// An empty container status keeps a dangling log link.
     pub const EMPTY_STATUS_KEEPS_LINK: Behavior = Behavior::since_about(30, "newer snapshots read");
-    /// Pinned images are kept.
     pub const PINNED_IMAGES_ARE_KEPT: Behavior = Behavior::since(23, 0, "kubernetes #103299");
     /// New images of the first detection get its time; up to 1.28 they get the zero time: infinitely old
     /// ([N3.14](crate::rules#n3-14) to [N3.16](crate::rules#n3-16)).
@@ -70,7 +69,6 @@ pub mod gate {
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Semantics {
-    /// The version.
     pub version: KubernetesVersion,
     /// Gate `RuntimeClassInImageCriApi`.
     pub per_runtime_handler: bool,

@@ -46,17 +46,10 @@ pub enum Report {
     /// A warning to publish as an Event.
     Warning(Box<InvalidNamespace>),
     /// A call was performed.
-    Performed {
-        /// The request.
-        request: Request,
-        /// Its response.
-        response: Response,
-    },
+    Performed { request: Request, response: Response },
     /// A resource could not be listed or watched. It is retried.
     WatchFailed {
-        /// The resource.
         resource: ApiResource,
-        /// The error.
         error: StoreError,
         /// Failures since the resource last delivered something, this one included.
         failures: u32,
@@ -75,7 +68,6 @@ pub enum Report {
     Concluded {
         /// The object of the attempt.
         object: ObjectRef,
-        /// The conclusion.
         conclusion: Conclusion,
     },
     /// Nothing to do until a time or an event. Pending watch events are processed next.
@@ -100,7 +92,6 @@ pub struct WaitingForSync {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unsynced {
-    /// The resource.
     pub resource: ApiResource,
     /// The last failure; `None` if the list has no response yet.
     pub error: Option<StoreError>,

@@ -37,7 +37,6 @@ const CALLS_PER_OBJECT_MAX: usize = 200;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "camelCase"))]
 pub struct Action {
-    /// The object.
     pub object: Arc<ObjectRef>,
     /// The write, as the collector of the release sends it.
     #[cfg_attr(feature = "serde", serde(flatten))]
@@ -45,7 +44,6 @@ pub struct Action {
     /// The state that the decision depends on: the uid always, the version where the object was not written
     /// by an earlier action of the plan.
     pub expect: Preconditions,
-    /// The reason.
     #[cfg_attr(feature = "serde", serde(flatten))]
     pub reason: Reason,
     /// The objects whose earlier actions must have been performed.
@@ -155,7 +153,6 @@ pub type ObjectPlan = PlanOf<Collect>;
 pub struct Delete {
     /// The uids of the objects. A uid that no object has is ignored.
     pub uids: Vec<Uid>,
-    /// The propagation policy.
     pub policy: PropagationPolicy,
     /// The release of the collector.
     pub version: KubernetesVersion,

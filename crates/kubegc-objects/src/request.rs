@@ -35,12 +35,10 @@ pub struct Request {
     /// is the exception: as upstream, it uses the namespace of the graph's node and finds nothing if that
     /// namespace was guessed. The uid is the expected one; the object found under the name can have another.
     pub target: Arc<ObjectRef>,
-    /// The operation.
     #[cfg_attr(feature = "serde", serde(flatten))]
     pub operation: Operation,
     /// The preconditions that the decision depends on: at least the uid for every write.
     pub expect: Preconditions,
-    /// The reason for the request.
     #[cfg_attr(feature = "serde", serde(flatten))]
     pub reason: Reason,
 }
@@ -156,7 +154,6 @@ impl fmt::Display for Request {
 pub enum Operation {
     /// Reads its metadata live.
     Get,
-    /// Deletes it.
     Delete {
         /// The preconditions to send: those that upstream sends, or all expected ones.
         wire: Preconditions,
@@ -165,7 +162,6 @@ pub enum Operation {
     },
     /// Patches its metadata.
     Patch {
-        /// The format.
         format: PatchType,
         /// The exact bytes.
         #[cfg_attr(feature = "serde", serde(serialize_with = "body_text"))]
@@ -259,23 +255,16 @@ impl From<StoreError> for Response {
 pub enum AttemptError {
     /// No resource is served under this apiVersion and kind ([A-2](crate::rules#a-2)).
     #[error("unable to get REST mapping for {api_version}/{kind}.")]
-    NoMapping {
-        /// The apiVersion.
-        api_version: Arc<str>,
-        /// The kind.
-        kind: Arc<str>,
-    },
+    NoMapping { api_version: Arc<str>, kind: Arc<str> },
     /// A cluster-scoped object names a namespaced owner. A retry cannot help.
     #[error("cluster-scoped objects cannot refer to namespaced owners")]
     NamespacedOwnerOfClusterScoped,
-    /// A request failed.
     #[error("{target} could not be {operation}: {response:?}")]
     RequestFailed {
         /// The object.
         target: Arc<ObjectRef>,
         /// The operation: read, patched, deleted.
         operation: &'static str,
-        /// The response.
         response: Response,
     },
     /// The read before the removal of a finalizer failed ([F-1](crate::rules#f-1)).
@@ -283,21 +272,15 @@ pub enum AttemptError {
         "cannot finalize owner {owner}, because cannot get it: {response:?}. The garbage collector will retry later"
     )]
     CannotFinalize {
-        /// The owner.
         owner: Arc<ObjectRef>,
-        /// The response.
         response: Response,
     },
     /// The removal of a finalizer met a conflict four times ([F-3](crate::rules#f-3)).
     #[error("updateMaxRetries(4) has reached. The garbage collector will retry later for owner {owner}")]
-    TooManyConflicts {
-        /// The owner.
-        owner: Arc<ObjectRef>,
-    },
+    TooManyConflicts { owner: Arc<ObjectRef> },
     /// Some dependents could not be orphaned ([O-3](crate::rules#o-3)).
     #[error("{failed} of {dependents} dependents of {owner} could not be orphaned; the first error: {first}")]
     Orphaning {
-        /// The owner.
         owner: Arc<ObjectRef>,
         /// Number of dependents.
         dependents: usize,
@@ -336,7 +319,6 @@ pub enum Step {
 pub struct Outcome {
     /// Whether the item is requeued with a delay.
     pub requeue: bool,
-    /// The conclusion.
     pub conclusion: Conclusion,
 }
 

@@ -38,7 +38,6 @@ pub enum PredictError {
         question(similar)
     )]
     UnknownKind {
-        /// The name.
         name: String,
         /// Similar resources, `resource.group`.
         similar: Vec<String>,
@@ -48,7 +47,6 @@ pub enum PredictError {
     UnknownName {
         /// What it should be, such as `admission webhook`.
         what: &'static str,
-        /// The name.
         name: String,
         /// Similar names.
         similar: Vec<String>,
@@ -56,7 +54,6 @@ pub enum PredictError {
     /// Kinds of several groups have this name.
     #[error("resource type {name:?} is ambiguous: use {}", candidates.join(" or "))]
     AmbiguousKind {
-        /// The name.
         name: String,
         /// Names that are not.
         candidates: Vec<String>,

@@ -24,7 +24,6 @@ use crate::{
 pub struct Statement {
     /// Its depth below the question.
     pub depth: usize,
-    /// The fact.
     pub fact: Fact,
 }
 
@@ -33,32 +32,20 @@ pub struct Statement {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Fact {
     /// The object has this fate.
-    Fate {
-        /// The object.
-        object: ObjectRef,
-        /// Its fate.
-        fate: Fate,
-    },
+    Fate { object: ObjectRef, fate: Fate },
     /// A write happened: the step at this position of the timeline.
     Step {
         /// Position in [`Forecast::timeline`].
         index: usize,
-        /// The step.
         step: Box<Step>,
         /// The explained object, if the API server deleted it by itself with the object of the step: the
         /// IPAddresses and Endpoints of a Service.
         deleted_with: Option<ObjectRef>,
     },
     /// The result of the lookup of an owner.
-    Owner {
-        /// The owner.
-        owner: Resolved,
-    },
+    Owner { owner: Resolved },
     /// The object is not affected.
-    NotReached {
-        /// The object.
-        object: ObjectRef,
-    },
+    NotReached { object: ObjectRef },
     /// The step is explained further up.
     RepeatedStep {
         /// Position of the step.

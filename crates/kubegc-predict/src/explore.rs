@@ -101,7 +101,6 @@ pub struct Exploration {
     pub states: usize,
     /// Whether every order was tried. Then an outcome that was not found does not happen.
     pub exhaustive: bool,
-    /// The bounds of the exploration.
     pub bounds: Bounds,
 }
 
@@ -109,13 +108,11 @@ pub struct Exploration {
 #[non_exhaustive]
 #[derive(Clone, Debug)]
 pub struct PossibleFates {
-    /// The object.
     pub object: ObjectRef,
     /// Each fate, in the order in which they were found, with a schedule that leads to it.
     pub fates: Vec<(Fate, Schedule)>,
 }
 
-/// One schedule.
 #[non_exhaustive]
 #[derive(Clone, Debug)]
 pub struct Schedule {

@@ -50,7 +50,6 @@ pub enum Target {
     Object(ObjectName),
     /// All objects of a kind with these labels, in one namespace or in all.
     Labelled {
-        /// The kind.
         kind: KindName,
         /// The namespace; `None` for all.
         namespace: Option<Arc<str>>,
@@ -110,9 +109,7 @@ impl KindName {
 pub struct ObjectName {
     /// Namespace; empty for cluster-scoped objects.
     pub namespace: Arc<str>,
-    /// Kind.
     pub kind: KindName,
-    /// Name.
     pub name: Arc<str>,
 }
 

@@ -128,9 +128,7 @@ fn unescaped(value: &str) -> Option<String> {
 /// A filter of lists: by labels and by fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Filter {
-    /// By labels.
     pub labels: Selector,
-    /// By fields.
     pub fields: FieldSelector,
 }
 

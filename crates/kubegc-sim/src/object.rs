@@ -129,7 +129,6 @@ pub struct Manifest {
     pub api_version: String,
     /// `kind`; empty where it is missing.
     pub kind: String,
-    /// The object.
     pub object: StoredObject,
 }
 

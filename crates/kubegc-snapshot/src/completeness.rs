@@ -101,7 +101,6 @@ impl fmt::Display for Why {
 pub struct GroupKind {
     /// API group; empty for the core group.
     pub group: Arc<str>,
-    /// Kind.
     pub kind: Arc<str>,
 }
 

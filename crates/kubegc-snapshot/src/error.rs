@@ -84,7 +84,6 @@ pub enum SnapshotError {
         file: Arc<str>,
         /// The likely format.
         looks_like: &'static str,
-        /// The advice.
         advice: &'static str,
     },
     /// The text is not JSON or YAML.
@@ -118,7 +117,6 @@ pub enum SnapshotError {
         place: Place,
         /// Line in the file where it begins, from 1.
         line: u64,
-        /// The limit.
         limit_bytes: usize,
     },
     /// The text is not UTF-8, or holds a NUL byte.
@@ -168,7 +166,6 @@ pub enum SnapshotError {
     Declaration {
         /// The declaration as it was given.
         declaration: Box<str>,
-        /// The problem.
         problem: String,
     },
     /// A listing of the served resources cannot be read.
@@ -176,7 +173,6 @@ pub enum SnapshotError {
     ApiResources {
         /// Line, from 1; 0 if the whole text is meant.
         line: usize,
-        /// The problem.
         problem: String,
     },
     /// An earlier input was refused, so the snapshot would be silently short.

@@ -152,7 +152,6 @@ impl fmt::Display for Problem {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Finding {
-    /// The problem.
     pub problem: Problem,
     /// The position; `None` if the finding concerns the snapshot as a whole.
     pub place: Option<Place>,

@@ -12,7 +12,6 @@ use crate::{
     store::{NO_ITEM, Record, Store},
 };
 
-/// One object of a snapshot.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotObject {
@@ -325,13 +324,11 @@ impl<'a> ObjectView<'a> {
         self.snapshot.store.texts.text(self.record.namespace)
     }
 
-    /// Name.
     #[must_use]
     pub const fn name(&self) -> &'a Arc<str> {
         &self.record.name
     }
 
-    /// Uid.
     #[must_use]
     pub const fn uid(&self) -> &'a Uid {
         &self.record.uid

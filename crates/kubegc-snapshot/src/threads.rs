@@ -11,7 +11,6 @@ use std::{
 /// Calls a function on several threads, and returns when all calls have returned.
 type Run = dyn Fn(&(dyn Fn() + Sync)) + Send + Sync;
 
-/// The threads.
 pub(crate) struct Threads(Box<Run>);
 
 /// No thread in addition to the caller's.

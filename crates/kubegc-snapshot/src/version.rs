@@ -7,7 +7,6 @@ use serde_json::Value;
 
 use crate::Place;
 
-/// The source of the version.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum VersionSource {
@@ -38,7 +37,6 @@ pub enum VersionSource {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DetectedVersion {
-    /// Its source.
     pub source: VersionSource,
     /// The release, or the oldest one that kubegc knows.
     pub version: KubernetesVersion,

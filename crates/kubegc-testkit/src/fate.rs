@@ -21,9 +21,7 @@ use crate::{
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fate {
-    /// The object.
     pub object: Name,
-    /// Its state.
     pub state: ObjectState,
     /// Its owners as it last named them, with the state of each.
     pub owners: Vec<Owner>,
@@ -54,7 +52,6 @@ pub struct Fate {
     pub deleted_once: Vec<String>,
 }
 
-/// The state of an object.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ObjectState {
@@ -76,7 +73,6 @@ pub enum ObjectState {
     },
     /// It exists and is not being deleted.
     Exists,
-    /// It is terminating.
     Terminating {
         /// The finalizers that it waits for; for a namespace including those of its spec.
         finalizers: Vec<Arc<str>>,
@@ -92,19 +88,15 @@ pub enum ObjectState {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Owner {
-    /// The reference.
     pub reference: OwnerReference,
-    /// Its state.
     pub state: OwnerState,
     /// The time of the collector's next retry, and the number of failed attempts so far.
     pub retry: Option<(Timestamp, u32)>,
 }
 
-/// The state of an owner.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OwnerState {
-    /// It exists.
     Exists,
     /// It is being deleted.
     Terminating,

@@ -109,7 +109,6 @@ impl Fault {
     }
 }
 
-/// The server.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Server {
     pub(super) objects: BTreeMap<Place, Value>,

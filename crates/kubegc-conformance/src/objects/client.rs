@@ -35,7 +35,6 @@ pub(super) struct Client {
 /// The next action of the client.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wants {
-    /// A request.
     Request,
     /// To record a checkpoint, after silence or at once.
     Checkpoint {

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-/// One case.
 #[derive(Deserialize)]
 pub(super) struct Case {
     pub(super) id: String,

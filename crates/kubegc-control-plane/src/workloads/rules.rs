@@ -62,7 +62,6 @@ impl<'a> Subject<'a> {
         Self { server, object }
     }
 
-    /// The name.
     #[must_use]
     pub fn name(&self) -> &'a str {
         &self.object.meta.name
@@ -74,7 +73,6 @@ impl<'a> Subject<'a> {
         &self.object.meta
     }
 
-    /// Whether it has this label.
     #[must_use]
     pub fn has_label(&self, key: &str, value: &str) -> bool {
         self.object

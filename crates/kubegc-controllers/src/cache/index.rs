@@ -33,7 +33,6 @@ impl Index {
         Self { name, resource, keys }
     }
 
-    /// The name.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         self.name

@@ -23,9 +23,7 @@ use crate::Missing;
 /// Namespace and name of an object; the namespace is empty for cluster-scoped objects.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key {
-    /// Namespace.
     pub namespace: Arc<str>,
-    /// Name.
     pub name: Arc<str>,
 }
 
@@ -56,7 +54,6 @@ impl fmt::Display for Key {
 /// A change of one object. The cache has the new state already.
 #[derive(Clone, Copy, Debug)]
 pub struct Change<'a> {
-    /// The resource.
     pub resource: Resource,
     /// Namespace and name.
     pub key: &'a Key,

@@ -173,7 +173,6 @@ impl Listed {
     }
 }
 
-/// A list.
 #[derive(Clone, Debug)]
 struct List {
     /// By namespace and name, each once.

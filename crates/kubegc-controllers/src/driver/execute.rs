@@ -9,7 +9,6 @@ use crate::{Action, End, Reason, Request, Step};
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Executed {
-    /// The action.
     pub action: Action,
     /// The requests that change something and were sent; in a dry run, those that would be sent.
     pub requests: Vec<Request>,

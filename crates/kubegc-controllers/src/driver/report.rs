@@ -17,7 +17,6 @@ pub enum Report {
     Performed(Box<Performed>),
     /// A task has ended.
     Ended {
-        /// The task.
         task: TaskId,
         /// Name of the controller.
         controller: &'static str,
@@ -31,12 +30,7 @@ pub enum Report {
     /// Discovery failed and is retried.
     DiscoveryFailed(StoreError),
     /// A list or watch failed and is retried.
-    WatchFailed {
-        /// The resource.
-        resource: Resource,
-        /// The error.
-        error: StoreError,
-    },
+    WatchFailed { resource: Resource, error: StoreError },
     /// Nothing is due before this time, unless something changes.
     Waiting {
         /// The time; `None` if nothing is scheduled.
@@ -48,17 +42,14 @@ pub enum Report {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Performed {
-    /// The task.
     pub task: TaskId,
     /// Name of the controller.
     pub controller: &'static str,
     /// When it was sent.
     pub at: Timestamp,
-    /// The request.
     pub request: Request,
     /// The object that the task is about.
     pub object: ObjectId,
-    /// The reason.
     pub reason: Reason,
     /// The result. A request whose outcome is [`StoreError::Unknown`] may have been executed.
     pub result: Result<(), StoreError>,

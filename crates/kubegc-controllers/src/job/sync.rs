@@ -23,7 +23,6 @@ const UNCOUNTED_MAX: usize = 500;
 const BACKOFF: Duration = Duration::from_secs(10);
 const BACKOFF_MAX: Duration = Duration::from_secs(600);
 
-/// A pod of the Job.
 pub(super) struct JobPod<'a> {
     pub(super) record: &'a Record,
     pub(super) id: ObjectId,

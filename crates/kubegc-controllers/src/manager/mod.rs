@@ -143,37 +143,27 @@ pub enum Input {
     /// All objects of a resource, or the error of the list: cached objects then stay, and do not count as
     /// complete.
     Listed {
-        /// The resource.
         resource: Resource,
         /// The objects.
         records: Result<Vec<Record>, StoreError>,
     },
     /// An object was added or modified.
     Applied {
-        /// The resource.
         resource: Resource,
         /// The object.
         record: Box<Record>,
     },
     /// An object was deleted. If another object is cached under its name, nothing happens.
     Deleted {
-        /// The resource.
         resource: Resource,
         /// Namespace and name.
         key: Key,
-        /// Uid.
         uid: Uid,
     },
     /// The response to [`Output::QueryCloud`]. The key waits for it.
-    Cloud {
-        /// The node.
-        node: ObjectId,
-        /// The response.
-        response: CloudResponse,
-    },
+    Cloud { node: ObjectId, response: CloudResponse },
     /// A task has ended. Every task that was handed out ends once.
     Ended {
-        /// The task.
         task: TaskId,
         /// How it ended.
         end: End,
@@ -246,7 +236,6 @@ impl Manager {
         self
     }
 
-    /// The controllers.
     pub fn controllers(&self) -> impl Iterator<Item = &Arc<dyn Controller>> {
         self.controllers.iter().map(|running| &running.controller)
     }

@@ -20,13 +20,10 @@ pub struct TaskId(u64);
 pub struct Task {
     /// Identifies the task in [`Input::Ended`](super::Input::Ended).
     pub id: TaskId,
-    /// The controller.
     pub controller: Arc<dyn Controller>,
-    /// The key.
     pub key: Key,
     /// The object that the work is about.
     pub object: ObjectId,
-    /// The work.
     pub work: Work,
     /// The [cause](Manager::set_cause) of the last change that enqueued the key.
     pub cause: Option<Cause>,
@@ -36,7 +33,6 @@ pub struct Task {
 #[expect(clippy::large_enum_variant, reason = "most work is an action")]
 #[derive(Clone, Debug)]
 pub enum Work {
-    /// An action.
     Action(Action),
     /// Requests that depend on responses.
     Steps(Steps),

@@ -50,7 +50,6 @@ const REPORTS_REMAINING: Behavior = Behavior::since(17, 0, "kubernetes #82189");
 /// backported.
 const DELETES_PODS_FIRST: Behavior = Behavior::since(33, 0, "feature gate OrderedNamespaceDeletion is on");
 
-/// The namespace controller.
 #[derive(Clone, Copy, Debug)]
 pub struct NamespaceController {
     /// Whether other content is deleted only after the last pod. Off, terminating pods may lose their

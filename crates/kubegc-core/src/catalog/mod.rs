@@ -32,7 +32,6 @@ impl KindId {
 pub enum Scope {
     /// In no namespace.
     Cluster,
-    /// In a namespace.
     Namespaced,
 }
 
@@ -56,13 +55,10 @@ pub enum DefaultDeletion {
 #[expect(clippy::struct_excessive_bools, reason = "one flag a verb, as in discovery")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Verbs {
-    /// `delete`
     pub delete: bool,
     /// `deletecollection`
     pub delete_collection: bool,
-    /// `list`
     pub list: bool,
-    /// `watch`
     pub watch: bool,
 }
 

@@ -20,11 +20,8 @@ use crate::{FieldError, ObjectMeta, OwnerReference, ResourceVersion, Timestamp, 
     bound(deserialize = "'de: 'a, A: Default + Deserialize<'de>")
 )]
 pub struct MetaFields<'a, A = IgnoredAny> {
-    /// Namespace.
     pub namespace: Soft<Text<'a>>,
-    /// Name.
     pub name: Soft<Text<'a>>,
-    /// Uid.
     pub uid: Soft<Text<'a>>,
     /// Version of this state.
     pub resource_version: Soft<Text<'a>>,
@@ -34,15 +31,10 @@ pub struct MetaFields<'a, A = IgnoredAny> {
     pub creation_timestamp: Soft<Text<'a>>,
     /// The time of the delete request, in RFC 3339.
     pub deletion_timestamp: Soft<Text<'a>>,
-    /// The grace period in seconds.
     pub deletion_grace_period_seconds: Soft<i64>,
-    /// The finalizers.
     pub finalizers: Soft<Vec<Soft<Text<'a>>>>,
-    /// The owner references.
     pub owner_references: Soft<Vec<Soft<OwnerFields<'a>>>>,
-    /// The labels.
     pub labels: Soft<Labels<'a>>,
-    /// The annotations.
     pub annotations: A,
 }
 
@@ -60,11 +52,8 @@ impl<'de: 'a, 'a, A: Default + Deserialize<'de>> Expected<'de> for MetaFields<'a
 pub struct OwnerFields<'a> {
     /// Group and version of the owner's kind.
     pub api_version: Soft<Text<'a>>,
-    /// Kind of the owner.
     pub kind: Soft<Text<'a>>,
-    /// Name of the owner.
     pub name: Soft<Text<'a>>,
-    /// Uid of the owner.
     pub uid: Soft<Text<'a>>,
     /// Whether the owner is the managing controller.
     pub controller: Soft<bool>,

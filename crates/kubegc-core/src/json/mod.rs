@@ -87,17 +87,12 @@ impl Serialize for Text<'_> {
 /// The type of a JSON value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JsonType {
-    /// `null`.
     Null,
     /// `true` or `false`.
     Boolean,
-    /// A number.
     Number,
-    /// A string.
     String,
-    /// A list.
     List,
-    /// A map.
     Map,
 }
 

@@ -18,6 +18,5 @@ pub enum LogTarget {
 pub struct LogLink {
     /// Complete path of the link.
     pub path: Arc<str>,
-    /// Its target.
     pub target: LogTarget,
 }

@@ -7,9 +7,7 @@ use crate::{Timestamp, Uid};
 
 /// Labels of containers and sandboxes that name their pod and container.
 pub mod label {
-    /// Name of the pod.
     pub const POD_NAME: &str = "io.kubernetes.pod.name";
-    /// Namespace of the pod.
     pub const POD_NAMESPACE: &str = "io.kubernetes.pod.namespace";
     /// Uid of the pod: with the container's name, the evict unit.
     pub const POD_UID: &str = "io.kubernetes.pod.uid";
@@ -38,7 +36,6 @@ pub mod annotation {
 pub enum ContainerState {
     /// Created, never started.
     Created,
-    /// Running.
     Running,
     /// Ended.
     Exited,
@@ -65,7 +62,6 @@ pub struct ContainerImage {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "camelCase"))]
 pub struct Container {
-    /// State.
     pub state: ContainerState,
     /// How many containers of that name existed before in this pod.
     pub attempt: u32,
@@ -77,13 +73,9 @@ pub struct Container {
     pub pod: PodIdentity,
     /// Id in the runtime.
     pub id: Arc<str>,
-    /// Id of its sandbox.
     pub sandbox_id: Arc<str>,
-    /// Its image.
     pub image: ContainerImage,
-    /// Labels.
     pub labels: BTreeMap<Arc<str>, Arc<str>>,
-    /// Annotations.
     pub annotations: BTreeMap<Arc<str>, Arc<str>>,
 }
 
@@ -144,10 +136,8 @@ impl PodIdentity {
     }
 }
 
-/// The status of one container.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ContainerStatus {
-    /// State.
     pub state: ContainerState,
     /// Path of its log file; empty if there is none.
     pub log_path: Arc<str>,
@@ -163,9 +153,7 @@ pub struct ContainerStatus {
     serde(rename_all = "camelCase", rename_all_fields = "camelCase")
 )]
 pub enum SandboxState {
-    /// Ready.
     Ready,
-    /// Not ready.
     NotReady,
 }
 
@@ -179,10 +167,8 @@ pub struct Sandbox {
     pub pod: PodIdentity,
     /// How many sandboxes existed before in this pod.
     pub attempt: u32,
-    /// State.
     pub state: SandboxState,
     /// Creation time.
     pub created_at: Timestamp,
-    /// Labels.
     pub labels: BTreeMap<Arc<str>, Arc<str>>,
 }

@@ -104,7 +104,6 @@ pub type PlanOf<P> =
 pub struct Plan<Action, Object, Reason, Summary> {
     /// The actions, in order.
     pub actions: Vec<Action>,
-    /// The kept objects and the reasons.
     pub kept: Vec<Kept<Object, Reason>>,
     /// Unusual facts that have no action.
     pub findings: Vec<Kept<Object, Reason>>,
@@ -130,7 +129,6 @@ impl<Action, Object, Reason, Summary: Default> Default for Plan<Action, Object, 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "camelCase"))]
 pub struct Kept<Object, Reason> {
-    /// The object.
     pub object: Object,
     /// The reason why it is kept, or the finding.
     #[cfg_attr(feature = "serde", serde(flatten))]

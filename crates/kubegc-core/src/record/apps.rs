@@ -102,6 +102,5 @@ pub struct DaemonSet {
 /// Fields of a ControllerRevision.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ControllerRevision {
-    /// `revision`.
     pub revision: Field<i64>,
 }

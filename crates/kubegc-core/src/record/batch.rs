@@ -60,9 +60,7 @@ pub struct Job {
 /// The finished pods that `status` of a Job counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct JobCounts {
-    /// `succeeded`.
     pub succeeded: i32,
-    /// `failed`.
     pub failed: i32,
     /// `uncountedTerminatedPods.succeeded`: pods that are counted after the tracking finalizer is removed
     /// from them.
@@ -112,8 +110,6 @@ pub struct StatefulSet {
 /// `spec.persistentVolumeClaimRetentionPolicy` of a StatefulSet: `Retain`, `Delete`, or any other string.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ClaimRetentionPolicy {
-    /// `whenDeleted`.
     pub when_deleted: Arc<str>,
-    /// `whenScaled`.
     pub when_scaled: Arc<str>,
 }

@@ -23,8 +23,6 @@ pub struct Consumer {
     pub api_group: Arc<str>,
     /// `resource`, such as `pods`.
     pub resource: Arc<str>,
-    /// `name`.
     pub name: Arc<str>,
-    /// `uid`.
     pub uid: Uid,
 }

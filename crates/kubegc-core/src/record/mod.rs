@@ -39,11 +39,9 @@ use crate::{ObjectMeta, SharedMeta, Timestamp, Uid};
 /// The identity of one object. Its display form is kubectl's: `job.batch/report -n shop`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectId {
-    /// The resource.
     pub resource: Resource,
     /// Namespace; empty for cluster-scoped objects.
     pub namespace: Arc<str>,
-    /// Name.
     pub name: Arc<str>,
     /// Uid; empty if it is unknown.
     pub uid: Uid,
@@ -139,9 +137,7 @@ pub struct Condition {
     pub condition_type: Arc<str>,
     /// `status`: `True`, `False`, `Unknown`, or any other string.
     pub status: Arc<str>,
-    /// `reason`.
     pub reason: Arc<str>,
-    /// `message`.
     pub message: Arc<str>,
     /// `lastTransitionTime`; `None` if unset.
     pub last_transition_time: Option<Timestamp>,

@@ -23,13 +23,10 @@ pub struct IpAddress {
 /// The object that an IPAddress belongs to; an omitted field is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ParentRef {
-    /// `group`.
     pub group: Arc<str>,
     /// `resource`, such as `services`.
     pub resource: Arc<str>,
-    /// `namespace`.
     pub namespace: Arc<str>,
-    /// `name`.
     pub name: Arc<str>,
 }
 

@@ -40,11 +40,9 @@ impl Node {
 /// An entry of `spec.taints` of a Node. Key and effect identify it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Taint {
-    /// `key`.
     pub key: Arc<str>,
     /// `effect`, such as `NoSchedule`.
     pub effect: Arc<str>,
-    /// `value`.
     pub value: Arc<str>,
     /// `timeAdded`; `None` if unset.
     pub time_added: Option<Timestamp>,

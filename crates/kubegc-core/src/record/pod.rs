@@ -56,9 +56,7 @@ impl Pod {
 /// An entry of `spec.volumes` of a Pod.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PodVolume {
-    /// `name`.
     pub name: Arc<str>,
-    /// The source of the volume.
     pub source: VolumeSource,
 }
 
@@ -92,7 +90,6 @@ pub struct Toleration {
     pub key: Arc<str>,
     /// `operator`; empty means `Equal`.
     pub operator: Arc<str>,
-    /// `value`.
     pub value: Arc<str>,
     /// `effect`; empty matches every effect.
     pub effect: Arc<str>,

@@ -20,7 +20,6 @@ pub struct PersistentVolume {
     pub annotations: Field<VolumeAnnotations>,
     /// `spec.volumeAttributesClassName`; empty if unset.
     pub attributes_class: Field<Arc<str>>,
-    /// The volume source.
     pub source: Field<PersistentVolumeSource>,
 }
 
@@ -32,16 +31,12 @@ pub enum PersistentVolumeSource {
     None,
     /// `spec.csi`.
     Csi {
-        /// `driver`.
         driver: Arc<str>,
         /// `volumeHandle`.
         handle: Arc<str>,
     },
     /// `spec.hostPath`.
-    HostPath {
-        /// `path`.
-        path: Arc<str>,
-    },
+    HostPath { path: Arc<str> },
     /// Another field of `spec`, by name.
     Other(&'static str),
 }
@@ -82,9 +77,7 @@ pub struct VolumeAnnotations {
 /// `spec.claimRef` of a PersistentVolume.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ClaimRef {
-    /// Namespace of the claim.
     pub namespace: Arc<str>,
-    /// Name of the claim.
     pub name: Arc<str>,
     /// Uid of the claim; empty if the volume is reserved for any claim of that name.
     pub uid: Uid,

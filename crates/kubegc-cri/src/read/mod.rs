@@ -44,7 +44,6 @@ impl fmt::Display for InvalidEntry {
 
 /// An entry of a listing with a unique key.
 pub(crate) trait Keyed: PartialEq {
-    /// The key.
     fn key(&self) -> (Arc<str>, Arc<str>);
     /// The name of the entry in messages.
     fn display_name(&self) -> String;

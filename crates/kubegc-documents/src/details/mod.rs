@@ -40,7 +40,6 @@ use crate::{body::Body, texts::Texts};
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Details {
-    /// Of a CustomResourceDefinition.
     CustomResourceDefinition(CrdDetails),
     /// Of a ValidatingWebhookConfiguration or MutatingWebhookConfiguration: the webhooks that could be read.
     Webhooks(Vec<Webhook>),
@@ -50,7 +49,6 @@ pub enum Details {
     AdmissionBinding(Box<PolicyBinding>),
     /// Of an APIService.
     ApiService(ApiServiceDetails),
-    /// Of an EndpointSlice.
     EndpointSlice {
         /// Whether one of `endpoints` is ready.
         has_ready: bool,

@@ -136,7 +136,6 @@ impl Reading<'_> {
         self.bad(at, format!("expected {expected}, found {found}"))
     }
 
-    /// A map.
     pub(super) fn map<'p, 'a>(&mut self, at: At<'p, 'a>) -> Found<At<'p, 'a>> {
         match at.value {
             Raw::Null => Ok(None),

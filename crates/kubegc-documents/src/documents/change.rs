@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 
 use crate::details::{Object, with_condition, with_taint};
 
-/// The path of a field.
 pub(super) type FieldPath = Vec<&'static str>;
 
 /// Applies one change, and returns the path of the field.

@@ -162,7 +162,6 @@ struct Difference<'d> {
 enum MergeKey {
     /// By themselves: they are texts.
     Itself,
-    /// By this field.
     Field(&'static str),
 }
 

@@ -23,7 +23,6 @@ pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 /// from an API server.
 const BODY_BYTES_MAX: usize = 1 << 30;
 
-/// One request.
 pub(crate) struct HttpRequest<'a> {
     pub(crate) method: Method,
     pub(crate) url: &'a Url,

@@ -81,7 +81,6 @@ impl KubeStore {
         Ok(Self::new(client, version))
     }
 
-    /// The client.
     #[must_use]
     pub const fn client(&self) -> &Client {
         &self.client

@@ -105,7 +105,6 @@ impl EvictUnits {
         self
     }
 
-    /// The limits.
     #[must_use]
     pub const fn limits(&self) -> &Limits {
         &self.limits

@@ -16,12 +16,10 @@ use crate::{GoDuration, pod::RemovableState};
 pub enum Action {
     /// Remove a dead container.
     Remove {
-        /// The container.
         container: Arc<Container>,
         /// If its state is unknown: stop it first, with this grace period in seconds. If the stop fails, it
         /// is not removed.
         stop_first: Option<u32>,
-        /// The reason.
         #[cfg_attr(feature = "serde", serde(flatten))]
         reason: RemovalReason,
     },
@@ -36,7 +34,6 @@ impl Action {
         }
     }
 
-    /// The reason.
     #[must_use]
     pub const fn reason(&self) -> RemovalReason {
         match self {
@@ -103,7 +100,6 @@ impl RemovalReason {
     serde(rename_all = "camelCase", rename_all_fields = "camelCase")
 )]
 pub enum Subject {
-    /// One container.
     Container(Arc<Container>),
     /// The node as a whole.
     Node,
@@ -113,7 +109,6 @@ pub enum Subject {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Reason {
-    /// It is running.
     Running,
     /// It is younger than the minimum age.
     TooYoung {

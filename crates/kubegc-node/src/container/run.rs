@@ -12,16 +12,12 @@ use super::{Action, EvictUnits};
 pub enum Step {
     /// Stop a container, then report the result.
     Stop {
-        /// The container.
         container: Arc<Container>,
         /// The grace period in seconds.
         grace_seconds: u32,
     },
     /// Remove a container, then report the result.
-    Remove {
-        /// The container.
-        container: Arc<Container>,
-    },
+    Remove { container: Arc<Container> },
     /// The run is complete.
     Done,
 }
@@ -30,11 +26,9 @@ pub enum Step {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failed {
-    /// The action.
     pub action: Action,
     /// Whether the container could not be stopped, so its removal was not requested.
     pub stop_failed: bool,
-    /// The error.
     pub error: RuntimeError,
 }
 

@@ -41,9 +41,7 @@ pub struct Environment<'a> {
     pub runtime: &'a dyn Runtime,
     /// The log files. `None`: logs are ignored.
     pub logs: Option<&'a dyn LogDirectory>,
-    /// The pod source.
     pub pods: &'a dyn PodSource,
-    /// The clock.
     pub clock: &'a dyn Clock,
 }
 
@@ -153,7 +151,6 @@ impl<'a> Node<'a> {
         &self.records
     }
 
-    /// The settings.
     #[must_use]
     pub const fn settings(&self) -> &Settings {
         &self.settings

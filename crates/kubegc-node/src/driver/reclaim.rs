@@ -8,7 +8,6 @@ use crate::{
     eviction::{self, Decision, Function, Observations},
 };
 
-/// The report of a reclaim.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReclaimReport {

@@ -54,9 +54,7 @@ pub enum Outcome {
 /// An action and its outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Performed {
-    /// The action.
     pub action: NodeAction,
-    /// The outcome.
     pub outcome: Outcome,
 }
 
@@ -130,10 +128,5 @@ pub enum Report {
     Event(Event),
     /// An event on a pod, about one of its containers. It is reported before its run, whose report does not
     /// contain it.
-    ContainerEvent {
-        /// The container.
-        container: Arc<Container>,
-        /// The event.
-        event: Event,
-    },
+    ContainerEvent { container: Arc<Container>, event: Event },
 }

@@ -11,7 +11,6 @@ use super::{Signal, Threshold};
 pub struct Observation {
     /// The available amount.
     pub available: u64,
-    /// The capacity.
     pub capacity: u64,
     /// The time of the measurement. `None`: unknown, which counts as newer than any earlier measurement.
     pub at: Option<Timestamp>,

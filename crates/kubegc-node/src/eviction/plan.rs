@@ -35,9 +35,7 @@ pub struct History {
 /// One function to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Reclaim {
-    /// The function.
     pub function: Function,
-    /// The signal.
     pub signal: Signal,
 }
 
@@ -51,7 +49,6 @@ impl fmt::Display for Reclaim {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Trigger {
-    /// The threshold.
     pub threshold: Threshold,
     /// The resource that is short.
     pub resource: Resource,

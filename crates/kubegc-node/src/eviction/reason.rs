@@ -9,9 +9,7 @@ use super::{Signal, Threshold};
 /// The subject of an entry in a reclaim plan.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Subject {
-    /// A threshold.
     Threshold(Threshold),
-    /// A signal.
     Signal(Signal),
 }
 
@@ -53,7 +51,6 @@ pub enum Reason {
     AvailableAboveCapacity {
         /// The available amount.
         available: u64,
-        /// The capacity.
         capacity: u64,
     },
     /// The capacity is zero, so the measurement is ignored. Upstream still compares absolute thresholds with

@@ -38,7 +38,6 @@ pub enum Decision {
     NoEviction,
     /// At most one pod is evicted: the first one in upstream's ranking that can be evicted.
     EvictPod {
-        /// The reason.
         reason: EvictionReason,
         /// The thresholds that are still met, in the order of the [`Thresholds`]; empty without a
         /// measurement.
@@ -53,10 +52,7 @@ pub enum EvictionReason {
     /// The signal has no functions, so nothing was measured either.
     NothingToCollect,
     /// The measurement failed.
-    NotMeasured {
-        /// The error.
-        error: String,
-    },
+    NotMeasured { error: String },
     /// The selected threshold, or a copy of it, is still met.
     NotEnough,
     /// The selected threshold is no longer met, but another one is: a pod is evicted although the reclaim was
@@ -107,7 +103,6 @@ impl fmt::Display for StillMet {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[error("{function}: {message}")]
 pub struct FunctionFailed {
-    /// The function.
     pub function: Function,
     /// Its error.
     pub message: String,

@@ -32,7 +32,6 @@ pub enum Signal {
 /// The resource of a signal, by upstream's name in events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Resource {
-    /// Memory.
     Memory,
     /// Bytes of a file system.
     EphemeralStorage,

@@ -21,7 +21,6 @@ pub enum Origin {
 /// An eviction threshold. It is met while less than its value is available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Threshold {
-    /// Its signal.
     pub signal: Signal,
     /// The amount below which it is met. Too low: the node runs out of the resource before pods are evicted.
     /// Too high: pods are evicted unnecessarily.
@@ -30,7 +29,6 @@ pub struct Threshold {
     pub grace: GoDuration,
     /// The amount that must be available in addition to the value before the threshold is resolved.
     pub minimum_reclaim: Option<Amount>,
-    /// Its origin.
     pub origin: Origin,
 }
 

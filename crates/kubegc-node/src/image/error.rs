@@ -45,7 +45,6 @@ pub enum Error {
     Space {
         /// The bytes to free.
         wanted_bytes: i64,
-        /// The freed bytes.
         freed_bytes: i64,
         /// The aggregated errors.
         errors: Box<str>,
@@ -55,7 +54,6 @@ pub enum Error {
     Insufficient {
         /// The bytes to free.
         wanted_bytes: i64,
-        /// The freed bytes.
         freed_bytes: i64,
         /// The text of the version.
         wording: Wording,

@@ -60,12 +60,7 @@ pub enum InvalidThresholds {
     /// The low threshold is above the high one. Equal ones are valid here and invalid in a kubelet's
     /// configuration.
     #[error("LowThresholdPercent {low_percent} can not be higher than HighThresholdPercent {high_percent}")]
-    Crossed {
-        /// The low threshold.
-        low_percent: i32,
-        /// The high threshold.
-        high_percent: i32,
-    },
+    Crossed { low_percent: i32, high_percent: i32 },
     /// An age is negative. Upstream rejects it in the kubelet's configuration.
     #[error("{field} {age} must not be negative")]
     NegativeAge {
@@ -180,7 +175,6 @@ impl FreeSpace {
         &self.semantics
     }
 
-    /// The thresholds.
     #[must_use]
     pub const fn thresholds(&self) -> &Thresholds {
         &self.thresholds

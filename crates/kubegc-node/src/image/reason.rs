@@ -24,7 +24,6 @@ pub enum Action {
         image: Arc<Image>,
         /// The runtime handler of its record; empty if it has none.
         runtime_handler: Arc<str>,
-        /// The reason.
         #[cfg_attr(feature = "serde", serde(flatten))]
         reason: RemovalReason,
     },
@@ -69,7 +68,6 @@ pub enum RemovalReason {
     serde(rename_all = "camelCase", rename_all_fields = "camelCase")
 )]
 pub enum Subject {
-    /// One image.
     Image(Arc<Image>),
     /// One container, because of its image.
     Container(Arc<Container>),
@@ -89,7 +87,6 @@ pub enum Reason {
     OnlyDetected,
     /// The usage of the file system is below the threshold.
     BelowThreshold {
-        /// The usage.
         usage_percent: i64,
         /// The threshold.
         high_percent: i32,
@@ -104,10 +101,7 @@ pub enum Reason {
     /// It was used at the start of the run, or later.
     UsedSince,
     /// Enough space was freed before it was considered.
-    EnoughFreed {
-        /// The freed bytes.
-        freed_bytes: i64,
-    },
+    EnoughFreed { freed_bytes: i64 },
     /// Removing it failed.
     RemovalFailed(Box<str>),
     /// The run failed before it was considered.
@@ -128,10 +122,7 @@ pub enum Reason {
     /// The usage of the file system cannot be computed in 64 bits.
     ArithmeticOverflow,
     /// Less can be freed than required.
-    Shortfall {
-        /// The missing bytes.
-        missing_bytes: i64,
-    },
+    Shortfall { missing_bytes: i64 },
 }
 
 /// The summary of an image plan.

@@ -52,7 +52,6 @@ pub enum Problem {
     MaximumAgeIsUnknown {
         /// The requested value.
         age: GoDuration,
-        /// The version.
         version: KubernetesVersion,
     },
     /// The minimum age is negative ([N1.25](crate::rules#n1-25)).

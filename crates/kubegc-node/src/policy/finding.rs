@@ -56,20 +56,14 @@ pub enum Finding {
     /// zero means two minutes ([N1.20](crate::rules#n1-20)).
     MinimumAgeIsZero,
     /// The value of a deprecated flag differs from its default.
-    DeprecatedFlag {
-        /// The flag.
-        flag: ContainerFlag,
-    },
+    DeprecatedFlag { flag: ContainerFlag },
     /// A threshold of `0%` or `100%` is disabled.
     ThresholdIsDisabled {
         /// The path of the field.
         field: String,
     },
     /// A threshold of `containerfs` is replaced by a copy of another threshold.
-    ThresholdIsReplaced {
-        /// The threshold.
-        threshold: Threshold,
-    },
+    ThresholdIsReplaced { threshold: Threshold },
 }
 
 impl fmt::Display for Finding {

@@ -113,7 +113,6 @@ impl Policy {
         self.semantics
     }
 
-    /// The directory of pod logs.
     #[must_use]
     pub fn pod_logs_directory(&self) -> &str {
         &self.pod_logs_directory

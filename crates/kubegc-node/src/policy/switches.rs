@@ -58,7 +58,6 @@ impl fmt::Display for SwitchReason {
 pub struct Switch {
     /// Whether the loop is enabled.
     pub enabled: bool,
-    /// The reason.
     pub reason: SwitchReason,
 }
 

@@ -19,7 +19,6 @@ pub struct Explanation {
     pub is_deleting_dependents: bool,
     /// Its owners, as last observed.
     pub owners: Vec<OwnerInGraph>,
-    /// Its dependents.
     pub dependents: Vec<ObjectRef>,
     /// The dependents that block a deletion in the foreground.
     pub blocking: Vec<ObjectRef>,
@@ -35,7 +34,6 @@ pub struct Explanation {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct OwnerInGraph {
-    /// The reference.
     pub reference: OwnerReference,
     /// The identity in the graph, if the graph has a node for the uid.
     pub identity: Option<ObjectRef>,

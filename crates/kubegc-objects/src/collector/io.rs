@@ -65,19 +65,9 @@ pub enum Input {
         failed: Vec<String>,
     },
     /// An event of a monitored resource.
-    Watch {
-        /// The monitor.
-        monitor: MonitorId,
-        /// The event.
-        event: WatchEvent,
-    },
+    Watch { monitor: MonitorId, event: WatchEvent },
     /// The response to a call.
-    Response {
-        /// The call.
-        call: CallId,
-        /// The response.
-        response: Response,
-    },
+    Response { call: CallId, response: Response },
     /// Only time has passed.
     Tick,
 }
@@ -132,7 +122,6 @@ pub enum Output {
 pub struct Call {
     /// Its id, for the response.
     pub id: CallId,
-    /// The request.
     pub request: Request,
 }
 
@@ -145,7 +134,6 @@ pub struct Wait {
     pub why: WaitReason,
 }
 
-/// The reason for waiting.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WaitReason {

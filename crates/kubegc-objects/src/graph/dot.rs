@@ -33,7 +33,6 @@ pub enum DotFilter {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{object} owns itself, which this version cannot draw")]
 pub struct SelfEdge {
-    /// The object.
     pub object: ObjectRef,
 }
 

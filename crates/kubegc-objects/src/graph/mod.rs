@@ -98,13 +98,10 @@ pub struct Observed<'a> {
     pub kind: GraphKind,
     /// Namespace; empty for cluster-scoped objects.
     pub namespace: &'a str,
-    /// Name.
     pub name: &'a str,
-    /// Uid.
     pub uid: &'a Uid,
     /// The owners, in stored order.
     pub owners: &'a [OwnerReference],
-    /// The state of its deletion.
     pub deletion: DeletionState,
 }
 

@@ -81,7 +81,6 @@ impl Attempt {
         }
     }
 
-    /// The node.
     #[must_use]
     pub const fn node(&self) -> NodeId {
         self.node

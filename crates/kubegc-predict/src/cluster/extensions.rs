@@ -190,7 +190,6 @@ fn is_named(names: &[Arc<str>], api_service: &str, api_version: &str) -> bool {
 pub struct BrokenExtension {
     /// The configuration of the webhook, the CustomResourceDefinition, or the APIService.
     pub object: ObjectRef,
-    /// The extension.
     pub extension: Extension,
     /// Why it cannot be reached.
     pub failure: Arc<str>,
@@ -207,7 +206,6 @@ pub struct BrokenExtension {
 pub enum Extension {
     /// An admission webhook whose failure policy is `Fail`.
     Webhook {
-        /// Its name.
         name: Arc<str>,
         /// Namespace and name of its Service; `None` if it has a URL.
         service: Option<(Arc<str>, Arc<str>)>,

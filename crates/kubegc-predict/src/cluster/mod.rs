@@ -180,7 +180,6 @@ impl Cluster {
         *self.newest_time.get_or_init(|| newest_time(self))
     }
 
-    /// The assumptions.
     #[must_use]
     pub fn assumptions(&self) -> &Assumptions {
         &self.assumptions

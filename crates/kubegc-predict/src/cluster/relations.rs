@@ -47,7 +47,6 @@ pub(crate) enum Relation {
 /// An object that is related to another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Related {
-    /// Its position.
     pub(crate) position: u32,
     /// Its relation to the other object.
     pub(crate) relation: Relation,

@@ -45,10 +45,7 @@ pub enum Assumption {
     /// All removals succeed, and nothing is created, pulled or started meanwhile.
     NothingElseHappens,
     /// The disk fills steadily.
-    SteadyGrowth {
-        /// Bytes an hour.
-        bytes_per_hour: u64,
-    },
+    SteadyGrowth { bytes_per_hour: u64 },
     /// The release that brought a behaviour is not known for certain, and this version is near it.
     VersionUncertain {
         /// The behavior.

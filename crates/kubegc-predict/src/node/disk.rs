@@ -15,7 +15,6 @@ pub enum Due {
     Now,
     /// It is due at this time.
     At(Timestamp),
-    /// It is never due.
     Never,
     /// It depends on a growth rate that was not given.
     NoGrowth,

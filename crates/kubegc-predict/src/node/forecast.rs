@@ -94,9 +94,7 @@ pub struct PressureForecast {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ImageInUseByDigest {
-    /// The image.
     pub image: Arc<Image>,
-    /// The container.
     pub container: Arc<Container>,
     /// The digest, which both have.
     pub digest: Arc<str>,

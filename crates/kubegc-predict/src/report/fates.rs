@@ -24,7 +24,6 @@ use crate::{
 
 /// The fate of an object that is not deleted, as a row of a report.
 pub(super) struct FateRow<'a> {
-    /// The word of the fate.
     pub(super) word: &'static str,
     pub(super) name: Name<'a>,
     /// What it waits for, what is missing, or what it is released from; empty if there is nothing to say.

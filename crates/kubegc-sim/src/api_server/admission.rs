@@ -24,7 +24,6 @@ pub struct AdmissionWebhook {
     pub configuration: Arc<str>,
     /// Why it cannot be reached; `None` if it can. Once its Service is deleted, it cannot.
     pub failure: Option<Arc<str>>,
-    /// The webhook.
     pub webhook: Webhook,
 }
 

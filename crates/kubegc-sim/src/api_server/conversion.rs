@@ -16,7 +16,6 @@ use crate::status::{self, Refusal, RefusedBy};
 pub struct ConversionWebhook {
     /// Name of the definition. Once that is deleted, the webhook is not called.
     pub definition: Arc<str>,
-    /// The storage version.
     pub storage_version: Arc<str>,
     /// Namespace and name of its Service; `None` if it has a URL.
     pub service: Option<(Arc<str>, Arc<str>)>,

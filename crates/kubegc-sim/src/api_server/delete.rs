@@ -31,7 +31,6 @@ const JOB_WARNING: &str = "child pods are preserved by default when jobs are del
 
 /// The result of a deletion.
 pub(super) struct Outcome {
-    /// The body of the response.
     pub(super) body: ResponseBody,
     /// Whether the object is removed.
     pub(super) is_removed: bool,

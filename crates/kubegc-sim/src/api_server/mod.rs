@@ -215,7 +215,6 @@ impl ApiServer {
         self.version
     }
 
-    /// The settings.
     #[must_use]
     pub const fn settings(&self) -> &Settings {
         &self.settings

@@ -42,7 +42,6 @@ const BINDING: &str = "ValidatingAdmissionPolicyBinding";
 pub struct UndecidedRequest {
     /// Name of the policy.
     pub policy: Arc<str>,
-    /// The expression.
     pub expression: Arc<str>,
     /// The object of the request.
     pub uid: Uid,

@@ -12,9 +12,7 @@ use crate::StoredObject;
 pub(super) struct PendingRemoval {
     /// Kind of the object.
     pub(super) kind: KindId,
-    /// Its namespace.
     pub(super) namespace: Arc<str>,
-    /// Its name.
     pub(super) name: Arc<str>,
     /// Its uid, if it is a precondition of the removal.
     pub(super) uid: Option<Uid>,

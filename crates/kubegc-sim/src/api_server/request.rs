@@ -13,7 +13,6 @@ use crate::{Status, StoredObject, status::Refusal};
 pub struct Response {
     /// HTTP status.
     pub code: u16,
-    /// The body.
     pub body: ResponseBody,
     /// The texts of the `Warning` headers, without code and agent.
     pub warnings: Vec<String>,

@@ -22,7 +22,6 @@ use crate::{
 pub(super) enum Part {
     /// The object itself.
     Whole,
-    /// `status`.
     Status,
     /// `finalize` of a namespace.
     Finalize,
@@ -61,7 +60,6 @@ impl Part {
         }
     }
 
-    /// Whether it can increment the generation.
     pub(super) const fn can_increment_generation(self) -> bool {
         !matches!(
             self,

@@ -434,7 +434,6 @@ fn name(version: KubernetesVersion, rule: Names, object: &StoredObject, causes: 
     }
 }
 
-/// The problems of a name.
 fn name_problems(version: KubernetesVersion, rule: Names, object: &StoredObject, name: &str) -> Vec<String> {
     match rule {
         Names::Any => Vec::new(),

@@ -22,21 +22,17 @@ use kubegc_core::{RequestAttributes, RequestMatcher};
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Call {
-    /// `discover`
     Discover,
     /// `get` and `get_object`
     Get,
     /// `list` and `list_objects`
     List,
-    /// `watch`
     Watch,
-    /// `delete`
     Delete,
     /// `patch` and `patch_subresource`
     Patch,
     /// `replace_finalizers` and `replace_subresource`
     Replace,
-    /// `delete_collection`
     DeleteCollection,
 }
 
@@ -94,7 +90,6 @@ pub struct Rule {
     pub skip: u32,
     /// Number of calls that then get the fault.
     pub times: u32,
-    /// The fault.
     pub fault: Fault,
 }
 

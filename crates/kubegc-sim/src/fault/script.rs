@@ -11,7 +11,6 @@ pub struct Turn<M, F> {
     pub skip: u32,
     /// Number of calls that then get the fault; `u32::MAX` means all.
     pub times: u32,
-    /// The fault.
     pub fault: F,
 }
 

@@ -77,7 +77,6 @@ impl<T: Watched> FaultyWatch<T> {
 
 /// An object as a watch delivers it.
 pub(super) trait Watched: Clone + Send {
-    /// The uid.
     fn uid(&self) -> Uid;
 }
 

@@ -82,7 +82,6 @@ impl Operation {
 pub struct CallRecord {
     /// Time of the call.
     pub at: Timestamp,
-    /// The operation.
     pub operation: Operation,
     /// The id, reference, entry or path as it was passed; empty for listings.
     pub target: Arc<str>,

@@ -27,7 +27,6 @@ pub enum NodeError {
     Exists {
         /// The type of the new thing.
         noun: &'static str,
-        /// The id.
         id: Arc<str>,
     },
     /// The sandbox is not ready, or the state of the container does not allow the change.
@@ -35,9 +34,7 @@ pub enum NodeError {
     State {
         /// The type of the thing in that state.
         noun: &'static str,
-        /// Its id.
         id: Arc<str>,
-        /// The state.
         state: &'static str,
     },
 }

@@ -38,7 +38,6 @@ pub struct Rule {
     pub skip: u32,
     /// Number of calls that then get the fault.
     pub times: u32,
-    /// The fault.
     pub fault: Fault,
 }
 

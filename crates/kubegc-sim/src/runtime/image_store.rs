@@ -169,7 +169,6 @@ fn content_hex<'a>(seed: u64, texts: impl Iterator<Item = &'a str>) -> String {
     lanes.iter().map(|lane| format!("{lane:016x}")).collect()
 }
 
-/// The id of an image.
 pub(super) fn image_id(seed: u64, layers: &[Layer]) -> Arc<str> {
     let digests = layers.iter().map(|layer| &*layer.digest);
     format!("sha256:{}", content_hex(seed, digests)).into()

@@ -19,20 +19,11 @@ use super::{
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Harm {
     /// A running container was stopped, by itself or with its sandbox.
-    RunningContainerStopped {
-        /// The container.
-        container_id: Arc<str>,
-    },
+    RunningContainerStopped { container_id: Arc<str> },
     /// A running container was removed, by itself or with its sandbox.
-    RunningContainerRemoved {
-        /// The container.
-        container_id: Arc<str>,
-    },
+    RunningContainerRemoved { container_id: Arc<str> },
     /// A container in an unknown state was removed without being stopped first.
-    UnknownContainerRemoved {
-        /// The container.
-        container_id: Arc<str>,
-    },
+    UnknownContainerRemoved { container_id: Arc<str> },
     /// A ready sandbox was stopped.
     ReadySandboxStopped,
     /// A ready sandbox was removed.
@@ -40,22 +31,13 @@ pub enum Harm {
     /// A pinned image was removed.
     PinnedImageRemoved,
     /// An image was removed that a container uses.
-    UsedImageRemoved {
-        /// One of the containers.
-        container_id: Arc<str>,
-    },
+    UsedImageRemoved { container_id: Arc<str> },
     /// An image was removed that a container mounts as a volume.
-    MountedImageRemoved {
-        /// One of the containers.
-        container_id: Arc<str>,
-    },
+    MountedImageRemoved { container_id: Arc<str> },
     /// The logs of a pod were removed that is neither evicted nor deleted.
     LivingPodLogsRemoved,
     /// The log of a running container was removed.
-    RunningContainerLogsRemoved {
-        /// The container.
-        container_id: Arc<str>,
-    },
+    RunningContainerLogsRemoved { container_id: Arc<str> },
     /// A link was removed whose log exists, or whose container is running.
     LiveLinkRemoved,
 }
@@ -66,11 +48,8 @@ pub enum Harm {
 pub struct Violation {
     /// Time of the call.
     pub at: Timestamp,
-    /// The operation.
     pub operation: Operation,
-    /// The target.
     pub target: Arc<str>,
-    /// The harm.
     pub harm: Harm,
 }
 

@@ -1,6 +1,5 @@
 //! Settings of a simulated node.
 
-/// Settings of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct NodeSettings {
     /// Capacity of the node's file system in bytes. Default: 100 GiB.

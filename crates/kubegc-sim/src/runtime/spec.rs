@@ -68,7 +68,6 @@ pub struct ContainerSpec {
     pub image_volumes: Vec<Arc<str>>,
     /// Bytes of its log at its start.
     pub log_bytes: u64,
-    /// Annotations.
     pub annotations: BTreeMap<Arc<str>, Arc<str>>,
 }
 
@@ -87,13 +86,10 @@ impl ContainerSpec {
 /// The spec of a pod for the node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PodSpec {
-    /// Namespace.
     pub namespace: Arc<str>,
-    /// Name.
     pub name: Arc<str>,
     /// Uid; `None`: a random one.
     pub uid: Option<Uid>,
-    /// Its containers.
     pub containers: Vec<ContainerSpec>,
 }
 
@@ -119,9 +115,7 @@ impl PodSpec {
 /// A pod that is running on a node.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RunningPod {
-    /// The pod.
     pub pod: PodIdentity,
-    /// Id of its sandbox.
     pub sandbox_id: Arc<str>,
     /// Ids of its containers, in the order of the spec.
     pub container_ids: Vec<Arc<str>>,

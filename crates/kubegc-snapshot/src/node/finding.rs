@@ -66,7 +66,6 @@ impl fmt::Display for NodeProblem {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NodeFinding {
-    /// The problem.
     pub problem: NodeProblem,
     /// The position; `None` if the finding concerns the node as a whole.
     pub place: Option<Place>,

@@ -74,36 +74,22 @@ pub enum BuildError {
     },
     /// An object's metadata is invalid.
     #[error("{object}: {problem}")]
-    Field {
-        /// The object.
-        object: String,
-        /// The problem.
-        problem: FieldError,
-    },
+    Field { object: String, problem: FieldError },
     /// No kind is served under the object's apiVersion and kind.
     #[error(
         "{object}: this version of Kubernetes serves no {kind:?} in {api_version:?}, and no definition among the objects does"
     )]
     UnknownKind {
-        /// The object.
         object: String,
-        /// Its apiVersion.
         api_version: String,
-        /// Its kind.
         kind: String,
     },
     /// An owner reference has no uid, and the object that it names is not there.
     #[error("{object}: its owner reference to {owner} has no uid, and there is no such object before it")]
-    UnknownOwner {
-        /// The object.
-        object: String,
-        /// The owner.
-        owner: String,
-    },
+    UnknownOwner { object: String, owner: String },
     /// The API server refuses to create the object.
     #[error("{object}: the API server refuses it: {code} {message}")]
     Refused {
-        /// The object.
         object: String,
         /// HTTP status.
         code: u16,

@@ -33,7 +33,6 @@ pub(crate) enum ClusterStep {
     Requested(Arc<Entry>),
     /// It processed an event or a key without a request.
     Worked,
-    /// It is idle.
     Idle(Idle),
 }
 

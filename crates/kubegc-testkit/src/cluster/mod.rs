@@ -98,7 +98,6 @@ pub(crate) struct State {
 
 /// A watch that a client has not dropped.
 pub(crate) struct OpenWatch {
-    /// The client.
     pub(crate) client: Arc<str>,
     /// The watched resource and the client, for messages.
     pub(crate) what: Arc<str>,

@@ -30,11 +30,9 @@ use serde_json::Value;
 pub struct Name {
     /// Group and version, such as `apps/v1`.
     pub api_version: Arc<str>,
-    /// Kind.
     pub kind: Arc<str>,
     /// Namespace; empty for cluster-scoped objects.
     pub namespace: Arc<str>,
-    /// Name.
     pub name: Arc<str>,
     /// Uid, if known.
     pub uid: Option<Uid>,

@@ -33,7 +33,6 @@ pub enum Verb {
     Patch,
     /// Deletes one object.
     Delete,
-    /// Deletes a collection.
     DeleteCollection,
     /// A method that no resource takes.
     Unknown,
@@ -78,7 +77,6 @@ impl fmt::Display for Verb {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Call {
-    /// The verb.
     pub verb: Verb,
     /// The kind that the path addresses, if the server serves it.
     pub kind: Option<KindId>,

@@ -21,7 +21,6 @@ use super::{
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PodTarget {
-    /// Namespace of the pod.
     pub namespace: String,
     /// Name of the pod.
     pub pod: String,
@@ -54,7 +53,6 @@ pub struct LogRequest {
 /// A request that the server would pass on to a node.
 #[derive(Clone, Debug)]
 pub struct NodeCall {
-    /// The request.
     pub(crate) request: LogRequest,
     /// The response if the node cannot be reached.
     unreachable: Reply,

@@ -21,7 +21,6 @@ pub(super) struct View {
     pub(super) form: Form,
     pub(super) encoding: Encoding,
     pub(super) resource: ApiResource,
-    /// The kind of a list.
     pub(super) list_kind: String,
     /// The content of table rows other than the cells.
     pub(super) rows: Rows,

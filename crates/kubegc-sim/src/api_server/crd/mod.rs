@@ -326,7 +326,6 @@ pub(super) fn scale<'a>(object: &'a StoredObject, version: &str) -> Option<&'a V
     subresources(object, version)?.get("scale")
 }
 
-/// The storage version.
 pub(super) fn storage_version(object: &StoredObject) -> &str {
     let versions = object.at(&["spec", "versions"]).and_then(Value::as_array);
     let mut versions = versions.into_iter().flatten();

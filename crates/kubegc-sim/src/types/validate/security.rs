@@ -19,7 +19,6 @@ const HOST_PORTS_ARE_REFUSED: Behavior = Behavior::since(
     0,
     "the feature gate DefaultHostNetworkHostPortsInPodTemplates is off",
 );
-/// Sysctls may have slashes.
 const SYSCTLS_MAY_HAVE_SLASHES: Behavior = Behavior::since_about(23, "kubernetes #102393");
 /// Pods in a namespace of the host set none of its sysctls.
 const SYSCTLS_OF_THE_HOST_ARE_REFUSED: Behavior = Behavior::since(29, 0, "ValidateHostSysctl of 1.29");

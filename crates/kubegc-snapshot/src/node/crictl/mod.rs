@@ -41,7 +41,6 @@ pub(crate) enum Outcome<T> {
 
 /// The unique key of an entry of a listing.
 pub(crate) trait Listed: PartialEq {
-    /// The key.
     fn key(&self) -> (Arc<str>, Arc<str>);
 }
 

@@ -20,7 +20,6 @@ struct Messages {
     by_name: BTreeMap<(&'static str, &'static str), usize>,
 }
 
-/// One message.
 pub(super) struct Message {
     package: &'static str,
     pub(super) name: &'static str,

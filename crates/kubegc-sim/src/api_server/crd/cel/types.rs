@@ -38,7 +38,6 @@ pub(super) enum Ty<'a> {
     /// A list with the equality of a set or a map.
     Keyed(Box<Self>),
     Optional(Box<Self>),
-    /// The type of a type.
     Type(Box<Self>),
     /// A type of the libraries.
     Named(&'static str),
