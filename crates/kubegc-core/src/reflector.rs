@@ -101,13 +101,13 @@ struct Read<T> {
     stream: Box<dyn WatchStream<T>>,
 }
 
-/// What a response delivered, and what is requested next.
+/// The objects and events of a response, and the next request.
 #[must_use = "the next request must be performed"]
 pub struct Progress<T> {
     pub listed: Option<Result<Vec<T>, StoreError>>,
     /// The events of a watch, in their order.
     pub events: Vec<WatchItem<T>>,
-    /// The error of a list or a watch that is retried. An expired version is none.
+    /// The error of a list or a watch that is retried; not that of an expired version.
     pub failed: Option<StoreError>,
     pub next: Request<T>,
 }
