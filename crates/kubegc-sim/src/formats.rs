@@ -105,6 +105,9 @@ fn is_label(label: &[u8]) -> bool {
         && label.iter().all(|byte| alphanumeric(byte) || *byte == b'-')
 }
 
+/// A name with too many slashes is called a label key.
+const QUALIFIED_NAMES_ARE_LABEL_KEYS: Behavior = Behavior::since_about(35, "between 1.34 and 1.36");
+
 /// `IsQualifiedName`: an optional DNS subdomain, a slash, a name.
 pub(crate) fn qualified_name(version: KubernetesVersion, value: &str) -> Vec<String> {
     const NAME: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an \
@@ -114,8 +117,12 @@ pub(crate) fn qualified_name(version: KubernetesVersion, value: &str) -> Vec<Str
     let name = match value.split_once('/') {
         None => value,
         Some((_, name)) if name.contains('/') => {
+            let subject = match version.has(QUALIFIED_NAMES_ARE_LABEL_KEYS) {
+                true => "a valid label key",
+                false => "a qualified name",
+            };
             return vec![format!(
-                "a qualified name {NAME} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+                "{subject} {NAME} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
             )];
         }
         Some((prefix, name)) => {

@@ -252,9 +252,10 @@ impl Cause {
         Self {
             reason: "FieldValueInvalid",
             field: field.into(),
-            message: match shown {
-                "" => format!("Invalid value: {problem}"),
-                shown => format!("Invalid value: {shown}: {problem}"),
+            message: match (shown, problem) {
+                ("", problem) => format!("Invalid value: {problem}"),
+                (shown, "") => format!("Invalid value: {shown}"),
+                (shown, problem) => format!("Invalid value: {shown}: {problem}"),
             },
         }
     }

@@ -264,6 +264,10 @@ impl ApiServer {
         if known.special == Special::Service && typed {
             super::service::refuse_unreferable(self, &object)?;
         }
+        let is_allocated_first = typed && self.is_allocated_first(kind);
+        if is_allocated_first {
+            self.allocate(kind, &mut object, None)?;
+        }
         let mut causes = validate::created(self.version, self.resource(kind), &object);
         causes.extend(self.kind_problems(kind, &object, None, Part::Whole));
         if typed {
@@ -313,10 +317,10 @@ impl ApiServer {
         if resource_is_custom {
             self.to_stored_version(kind, &mut object)?;
         }
-        if typed {
-            self.allocate(kind, &mut object, None)?;
-        } else {
+        if !typed {
             object.meta.uid = uid.unwrap_or_else(|| self.draw_uid());
+        } else if !is_allocated_first {
+            self.allocate(kind, &mut object, None)?;
         }
         let object = self.commit(kind, object, EventType::Added);
         if defines && self.settings.types {

@@ -10,10 +10,11 @@
 use kubegc_core::{Behavior, DeleteOptions, KindId, ObjectMeta, version::behavior};
 use serde_json::Value;
 
-use super::{ApiServer, ResponseBody, delete::Outcome};
+use super::{ApiServer, ResponseBody, Special, delete::Outcome};
 use crate::{
     StoredObject,
     status::{self, Cause, Refusal},
+    types::{service::ALLOCATED_FIRST, validate},
 };
 
 /// The removal of a Service deletes its Endpoints; a DELETE that leaves the Service terminating does not.
@@ -42,7 +43,7 @@ pub(super) fn delete(
 }
 
 /// Refuses a new service whose name cannot be a part of a path: its address is allocated before it is
-/// validated, and an IPAddress refers to a service by its name.
+/// validated, and an IPAddress refers to a service by its name. A dry run makes no IPAddress.
 pub(super) fn refuse_unreferable(server: &mut ApiServer, service: &StoredObject) -> Result<(), Refusal> {
     let spec = |key: &str| service.text_at(&["spec", key]);
     let name = &*service.meta.name;
@@ -58,6 +59,8 @@ pub(super) fn refuse_unreferable(server: &mut ApiServer, service: &StoredObject)
     };
     if !server.version.has(behavior::ADDRESSES_ARE_OBJECTS)
         || problems.is_empty()
+        || server.is_dry_run
+        || !validate::service_addresses(service, server.version).is_empty()
         || spec("type") == "ExternalName"
         || spec("clusterIP") == "None"
     {
@@ -85,6 +88,13 @@ pub(super) fn refuse_unreferable(server: &mut ApiServer, service: &StoredObject)
 }
 
 impl ApiServer {
+    /// Whether the addresses and ports of this kind are allocated before an object is validated.
+    pub(super) fn is_allocated_first(&self, kind: KindId) -> bool {
+        self.shape.kinds[kind.index()].special == Special::Service
+            && self.schema(kind).is_some()
+            && self.version.has(ALLOCATED_FIRST)
+    }
+
     fn services(&self) -> Vec<std::sync::Arc<StoredObject>> {
         let kind = self.resolve("", "v1", "services");
         kind.map_or_else(|_| Vec::new(), |kind| self.objects(kind, None))

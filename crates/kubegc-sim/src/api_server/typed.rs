@@ -149,6 +149,12 @@ impl ApiServer {
             let invalid = |causes, object: &StoredObject| {
                 status::invalid(self.version, self.resource(kind), &object.meta.name, causes)
             };
+            if self.is_allocated_first(kind) {
+                let causes = validate::service_addresses(object, self.version);
+                if !causes.is_empty() {
+                    return Err(invalid(causes, object));
+                }
+            }
             service::allocate(
                 &taken,
                 object,

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     Body, StoredObject,
     status::{self, Cause, Refusal},
-    types::{self, facts::Facts},
+    types::{self, facts::Facts, service::ALLOCATED_FIRST},
 };
 
 /// The part of an object that a write changes.
@@ -184,7 +184,7 @@ impl ApiServer {
         part == Part::Whole
             && self.shape.kinds[kind.index()].special == Special::Service
             && self.schema(kind).is_some()
-            && !self.version.has(SERVICES_ARE_PLAIN)
+            && !self.version.has(ALLOCATED_FIRST)
     }
 
     /// Refuses an object whose resourceVersion is not the stored one.
@@ -240,7 +240,7 @@ impl ApiServer {
                 return Err(status::invalid(self.version, &named, name, vec![cause]));
             }
             let is_service = self.shape.kinds[kind.index()].special == Special::Service;
-            if !(part == Part::Whole && is_service && !self.version.has(SERVICES_ARE_PLAIN)) {
+            if !(part == Part::Whole && is_service && !self.version.has(ALLOCATED_FIRST)) {
                 new.meta.resource_version = old.resource_version.clone();
             }
         } else if let Some(problem) = unreadable(&new.meta.resource_version) {
@@ -285,6 +285,10 @@ impl ApiServer {
             (Author::Writer, None) => tracked(&new),
         };
         drop_ignored_metadata(&mut new);
+        let is_allocated_first = part == Part::Whole && self.is_allocated_first(kind);
+        if is_allocated_first {
+            self.allocate(kind, &mut new, Some(existing))?;
+        }
         let mut causes = validate::updated(self.version, self.resource(kind), &new, existing);
         causes.extend(self.kind_problems(kind, &new, Some(existing), part));
         if self.schema(kind).is_some() {
@@ -317,7 +321,9 @@ impl ApiServer {
         }
         if self.schema(kind).is_some() && part == Part::Whole {
             self.refuse_updated(kind, &new, existing)?;
-            self.allocate(kind, &mut new, Some(existing))?;
+            if !is_allocated_first {
+                self.allocate(kind, &mut new, Some(existing))?;
+            }
         }
         if new.meta.finalizers.is_empty()
             && old.is_deleting()
@@ -521,8 +527,6 @@ pub(super) fn check_names(
 const ABSENT_IS_NOT_FOUND: Behavior = Behavior::since(34, 0, "kubernetes #132470");
 /// An update compares the namespaces before it looks at the name.
 const NAMESPACES_ARE_COMPARED_FIRST: Behavior = Behavior::since(24, 0, "kubernetes #94637");
-/// Services are stored as other objects are.
-const SERVICES_ARE_PLAIN: Behavior = Behavior::since(23, 0, "kubernetes #96684");
 
 /// The reason why a resourceVersion is invalid, in the words of Go's `strconv`.
 fn unreadable(version: &ResourceVersion) -> Option<String> {

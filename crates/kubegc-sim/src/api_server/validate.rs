@@ -140,12 +140,11 @@ pub(super) fn updated(
     change(version, new, &old.meta, &mut causes);
     let usual = if resource.custom { "c" } else { "cw" };
     for step in facts.value("updated", version).unwrap_or(usual).chars() {
-        if step == 'c' {
-            change(version, new, &old.meta, &mut causes);
-        } else {
-            whole(version, resource, new, &mut causes);
-            qualified_finalizers(version, resource, &new.meta, &mut causes);
+        match step {
+            'c' => change(version, new, &old.meta, &mut causes),
+            _ => whole(version, resource, new, &mut causes),
         }
+        qualified_finalizers(version, resource, &new.meta, &mut causes);
     }
     causes
 }

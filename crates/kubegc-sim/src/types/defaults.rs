@@ -17,6 +17,9 @@ use super::{
 
 type Object = Map<String, Value>;
 
+/// Pods have no negative grace period; templates may.
+const PERIODS_ARE_POSITIVE: Behavior = Behavior::since_about(22, "kubernetes #98866");
+
 /// The ports of pods in the host's network get a port of the host; before, those of templates as well.
 const ONLY_PODS_GET_HOST_PORTS: Behavior = Behavior::since(
     28,
@@ -223,6 +226,10 @@ fn dependent(object: &mut Object, name: &str, variant: &str, version: Kubernetes
                 requests_from_limits(spec);
                 qos::set_requests(spec);
                 set_nil(spec, "enableServiceLinks", true);
+                let grace = spec.get("terminationGracePeriodSeconds").and_then(Value::as_i64);
+                if grace.is_some_and(|seconds| seconds < 0) && version.has(PERIODS_ARE_POSITIVE) {
+                    spec.insert("terminationGracePeriodSeconds".to_owned(), 1.into());
+                }
                 if spec.get("hostNetwork") == Some(&true.into()) && version.has(ONLY_PODS_GET_HOST_PORTS) {
                     host_ports(spec);
                 }
@@ -399,15 +406,13 @@ fn is_latest(image: &str) -> bool {
         ),
         None => (image, "latest"),
     };
-    let path = repository
-        .split('/')
-        .skip(usize::from(repository.split_once('/').is_some_and(
-            |(host, _)| {
-                host.contains(['.', ':'])
-                    || host == "localhost"
-                    || host.contains(|c: char| c.is_ascii_uppercase())
-            },
-        )));
+    let has_host = repository.split_once('/').is_some_and(|(host, _)| {
+        host.contains(['.', ':']) || host == "localhost" || host.contains(|c: char| c.is_ascii_uppercase())
+    });
+    let path: Vec<&str> = repository.split('/').skip(usize::from(has_host)).collect();
+    // Without a host, an image of one part is in `library`.
+    let length = path.join("/").len() + if !has_host && path.len() == 1 { 8 } else { 0 };
+    let is_identifier = image.len() == 64 && image.chars().all(|c| matches!(c, '0'..='9' | 'a'..='f'));
     let valid = |part: &str| {
         let alphanumeric = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
         part.starts_with(alphanumeric)
@@ -416,7 +421,7 @@ fn is_latest(image: &str) -> bool {
                 .chars()
                 .all(|c| alphanumeric(c) || matches!(c, '.' | '_' | '-'))
     };
-    tag == "latest" && path.into_iter().all(valid)
+    tag == "latest" && length <= 255 && !is_identifier && path.into_iter().all(valid)
 }
 
 fn service(spec: &mut Object, version: KubernetesVersion) {

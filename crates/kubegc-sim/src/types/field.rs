@@ -305,15 +305,22 @@ impl<'v> At<'v> {
     }
 
     pub(crate) fn label(&self, c: &mut Check) {
-        self.problems(c, formats::label(c.version, self.text()));
+        self.text_problems(c, formats::label(c.version, self.text()));
     }
 
     pub(crate) fn subdomain(&self, c: &mut Check) {
-        self.problems(c, formats::subdomain(c.version, self.text()));
+        self.text_problems(c, formats::subdomain(c.version, self.text()));
     }
 
     pub(crate) fn qualified_name(&self, c: &mut Check) {
-        self.problems(c, formats::qualified_name(c.version, self.text()));
+        self.text_problems(c, formats::qualified_name(c.version, self.text()));
+    }
+
+    /// Every problem of a list makes the string invalid; one that is not set is empty.
+    fn text_problems(&self, c: &mut Check, problems: Vec<String>) {
+        for problem in problems {
+            self.invalid_as(c, &quoted(self.text()), &problem);
+        }
     }
 
     /// Every problem of a list makes the value invalid.

@@ -7,12 +7,7 @@
 use kubegc_core::{ApiResource, Behavior, KubernetesVersion, Timestamp};
 use serde_json::{Map, Value, json};
 
-use super::{
-    annotations,
-    defaults::{is_nil, text},
-    facts::Facts,
-    qos,
-};
+use super::{annotations, defaults::is_nil, facts::Facts, qos};
 use crate::StoredObject;
 
 /// The generation of endpoint slices counts changes of labels.
@@ -84,7 +79,7 @@ pub(crate) fn create(
         _ => {}
     }
     if kind == "PersistentVolumeClaim" {
-        known_data_source(object, version);
+        known_data_source(object, None, version);
     }
 }
 
@@ -122,7 +117,7 @@ pub(crate) fn update(
             set_template_generation(new, generation);
         }
         "ServiceAccount" => secret_names(new),
-        "PersistentVolumeClaim" => known_data_source(new, version),
+        "PersistentVolumeClaim" => known_data_source(new, Some(old), version),
         "Node" => known_networks(new),
         _ => {}
     }
@@ -354,8 +349,13 @@ fn secret_names(account: &mut StoredObject) {
 }
 
 /// Drops a data source that claims do not support; since 1.24 both fields have it.
-fn known_data_source(claim: &mut StoredObject, version: KubernetesVersion) {
+fn known_data_source(claim: &mut StoredObject, old: Option<&StoredObject>, version: KubernetesVersion) {
     if version.has(ANY_SOURCE_IS_KEPT) {
+        let had_source = old.is_some_and(|old| {
+            ["dataSource", "dataSourceRef"]
+                .into_iter()
+                .any(|key| old.at(&["spec", key]).is_some_and(|source| !source.is_null()))
+        });
         let Some(spec) = spec_mut(claim) else { return };
         let source =
             |spec: &Map<String, Value>, key: &str| spec.get(key).filter(|source| !source.is_null()).cloned();
@@ -363,6 +363,12 @@ fn known_data_source(claim: &mut StoredObject, version: KubernetesVersion) {
         let is_other = |source: Value| source["namespace"].as_str().is_some_and(|name| !name.is_empty());
         if source(spec, "dataSourceRef").is_some_and(is_other) {
             spec.remove("dataSourceRef");
+        }
+        if !had_source
+            && source(spec, "dataSourceRef").is_none()
+            && source(spec, "dataSource").is_some_and(|source| !is_claim_or_snapshot(&source))
+        {
+            spec.remove("dataSource");
         }
         match (source(spec, "dataSource"), source(spec, "dataSourceRef")) {
             (Some(source), None) => {
@@ -375,15 +381,19 @@ fn known_data_source(claim: &mut StoredObject, version: KubernetesVersion) {
         }
         return;
     }
-    let Some(Value::Object(source)) = claim.at(&["spec", "dataSource"]) else {
-        return;
-    };
-    let known = match text(source, "kind") {
-        "PersistentVolumeClaim" => text(source, "apiGroup").is_empty(),
-        "VolumeSnapshot" => text(source, "apiGroup") == "snapshot.storage.k8s.io",
-        _ => false,
-    };
-    if !known && let Some(spec) = spec_mut(claim) {
+    let source = claim.at(&["spec", "dataSource"]);
+    if source.is_some_and(|source| source.is_object() && !is_claim_or_snapshot(source))
+        && let Some(spec) = spec_mut(claim)
+    {
         spec.remove("dataSource");
+    }
+}
+
+fn is_claim_or_snapshot(source: &Value) -> bool {
+    let text = |key: &str| source.get(key).and_then(Value::as_str).unwrap_or_default();
+    match text("kind") {
+        "PersistentVolumeClaim" => text("apiGroup").is_empty(),
+        "VolumeSnapshot" => text("apiGroup") == "snapshot.storage.k8s.io",
+        _ => false,
     }
 }

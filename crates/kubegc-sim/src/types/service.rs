@@ -36,6 +36,12 @@ const DRY_RUN_PORT: i64 = 32_769;
 /// Services show the IP families of their cluster addresses.
 const FAMILIES_ARE_SHOWN: Behavior = Behavior::since(21, 0, "the feature gate IPv6DualStack is on");
 
+/// Addresses and ports are allocated before the service is validated.
+pub(crate) const ALLOCATED_FIRST: Behavior = Behavior::since(23, 0, "kubernetes #96684");
+
+/// Services without cluster addresses show no policy for internal traffic.
+const POLICIES_NEED_ADDRESSES: Behavior = Behavior::since_about(26, "defaultOnReadInternalTrafficPolicy");
+
 /// Policies for traffic are validated with the service, not after the allocation of its addresses.
 pub(super) const POLICIES_ARE_VALIDATED_FIRST: Behavior =
     Behavior::since_about(23, "ValidateService of 1.23");
@@ -58,6 +64,11 @@ pub(super) fn default_modes(service: &mut Object) {
             address.insert("ipMode".to_owned(), "VIP".into());
         }
     }
+}
+
+/// The address of the API server's own service.
+fn servers_address() -> IpAddr {
+    Ipv4Addr::from(u32::from(FIRST) + 1).into()
 }
 
 fn spec(object: &StoredObject) -> Option<&Object> {
@@ -87,6 +98,13 @@ fn node_ports(spec: &Object) -> impl Iterator<Item = i64> {
 /// Makes `clusterIP` and `clusterIPs` consistent, and drops the fields of another service type.
 pub(crate) fn prepare(new: &mut StoredObject, old: Option<&StoredObject>, version: KubernetesVersion) {
     clean(new, old, version);
+    if version.has(POLICIES_NEED_ADDRESSES)
+        && let Some(spec) = spec_mut(new)
+        && text(spec, "type") == "ExternalName"
+        && matches!(text(spec, "internalTrafficPolicy"), "Cluster" | "Local")
+    {
+        spec.remove("internalTrafficPolicy");
+    }
     if version.has(FAMILIES_ARE_SHOWN)
         && let Some(spec) = spec_mut(new)
     {
@@ -131,21 +149,12 @@ fn set_families(spec: &mut Object, old: Option<&Object>) {
         }
         return;
     }
-    let is_many = |key: &str| {
-        spec.get(key)
-            .and_then(Value::as_array)
-            .is_some_and(|list| list.len() > 1)
-    };
-    if !is_set(spec, POLICY) && !is_many(FAMILIES) && !is_many("clusterIPs") {
+    if !is_set(spec, POLICY) {
         spec.insert(POLICY.to_owned(), "SingleStack".into());
     }
-    if !is_set(spec, FAMILIES) {
-        let family = if text(spec, "clusterIP").contains(':') {
-            "IPv6"
-        } else {
-            "IPv4"
-        };
-        spec.insert(FAMILIES.to_owned(), json!([family]));
+    // An address of another family is refused.
+    if !is_set(spec, FAMILIES) && !text(spec, "clusterIP").contains(':') {
+        spec.insert(FAMILIES.to_owned(), json!(["IPv4"]));
     }
 }
 
@@ -213,6 +222,12 @@ fn clean(new: &mut StoredObject, old: Option<&StoredObject>, version: Kubernetes
     }
 }
 
+/// Whether the ports of a service get node ports where they have none.
+fn allocates_node_ports(spec: &Object) -> bool {
+    let is_off = spec.get("allocateLoadBalancerNodePorts").and_then(Value::as_bool) == Some(false);
+    needs_node_ports(spec) && !(is_off && text(spec, "type") == "LoadBalancer")
+}
+
 /// Copies allocated values that the new object omits.
 fn keep_allocated(spec: &mut Object, old: &Object) {
     let is_external = |spec: &Object| text(spec, "type") == "ExternalName";
@@ -225,18 +240,20 @@ fn keep_allocated(spec: &mut Object, old: &Object) {
             }
         }
     }
-    if needs_node_ports(old) && needs_node_ports(spec) {
-        let mut used: BTreeSet<i64> = node_ports(spec).collect();
+    if allocates_node_ports(old) && allocates_node_ports(spec) {
+        let used: BTreeSet<i64> = node_ports(spec).collect();
         let known = old.get("ports").and_then(Value::as_array);
         let ports = spec.get_mut("ports").and_then(Value::as_array_mut);
         for port in ports.into_iter().flatten().filter_map(Value::as_object_mut) {
-            let same = |other: &&Value| {
-                other.get("port") == port.get("port") && other.get("protocol") == port.get("protocol")
-            };
-            let other = known.into_iter().flatten().find(same);
-            if is_nil(port, "nodePort")
+            // A port may change everything but its name; of equal names, the last one counts.
+            let name = |port: Option<&Value>| port.and_then(Value::as_str).unwrap_or_default().to_owned();
+            let own = name(port.get("name"));
+            let mut others = known.into_iter().flatten().rev();
+            let other = others.find(|other| name(other.get("name")) == own);
+            let has_none = port.get("nodePort").and_then(Value::as_i64).unwrap_or(0) == 0;
+            if has_none
                 && let Some(number) = other.and_then(|other| other.get("nodePort")?.as_i64())
-                && used.insert(number)
+                && !used.contains(&number)
             {
                 port.insert("nodePort".to_owned(), number.into());
             }
@@ -269,9 +286,9 @@ fn free_address(taken: &BTreeSet<&str>, refused: u32) -> Option<String> {
     free.find(|address| !taken.contains(address.as_str()))
 }
 
-/// Allocates the missing addresses and ports of a valid service. `services` are the existing ones, `refused`
+/// Allocates the missing addresses and ports of a service. `services` are the existing ones, `refused`
 /// the number of services that were refused after an address was drawn. A dry run
-/// allocates no address before 1.22, and node ports beyond those in use.
+/// allocates no address before 1.22, then that of the network, and node ports beyond those in use.
 ///
 /// # Errors
 /// A requested address or port is taken, or out of its range.
@@ -284,6 +301,7 @@ pub(crate) fn allocate(
     refused: u32,
 ) -> Result<(), Vec<Cause>> {
     let own = new.meta.uid.clone();
+    let is_servers_own = (&*new.meta.namespace, &*new.meta.name) == ("default", "kubernetes");
     let others = || {
         services
             .iter()
@@ -297,32 +315,48 @@ pub(crate) fn allocate(
         let taken: BTreeSet<&str> = others().map(|other| text(other, "clusterIP")).collect();
         let address = text(spec, "clusterIP").to_owned();
         if address.is_empty() {
-            if (!is_dry_run || version.minor() >= 22)
-                && let Some(address) = free_address(&taken, refused)
-            {
+            let address = match is_dry_run {
+                true => (version.minor() >= 22).then(|| FIRST.to_string()),
+                false => free_address(&taken, refused),
+            };
+            if let Some(address) = address {
                 if version.minor() >= 20 {
                     spec.insert("clusterIPs".to_owned(), json!([address]));
                 }
                 spec.insert("clusterIP".to_owned(), address.into());
             }
-        } else if address != "None" && old.is_none_or(|old| text(old, "clusterIP") != address) {
+        } else if address != "None"
+            && old.is_none_or(|old| match version.has(ALLOCATED_FIRST) {
+                true => text(old, "type") == "ExternalName",
+                false => text(old, "clusterIP") != address,
+            })
+        {
             let in_range =
                 |ip: Ipv4Addr| (1..=ADDRESSES).contains(&u32::from(ip).wrapping_sub(u32::from(FIRST)));
+            let is_servers = address.parse::<IpAddr>() == Ok(servers_address()) && !is_servers_own;
             let problem = match address.parse::<IpAddr>() {
                 Ok(IpAddr::V4(ip)) if !in_range(ip) => {
                     Some("provided IP is not in the valid range. The range of valid IPs is 10.96.0.0/16")
                 }
-                _ if taken.contains(address.as_str()) => Some("provided IP is already allocated"),
+                _ if is_servers || taken.contains(address.as_str()) => {
+                    Some("provided IP is already allocated")
+                }
                 _ => None,
             };
             if let Some(problem) = problem {
-                // The messages are those of releases that allocate for several families.
-                let problem = match problem.starts_with("provided IP is not") && version.minor() >= 33 {
-                    true => "the provided network does not match the current range",
-                    false => problem,
+                let is_outside = problem.starts_with("provided IP is not");
+                let problem = match problem.strip_prefix("provided IP ") {
+                    // The messages are those of releases that allocate for several families.
+                    Some(_) if is_outside && version.minor() >= 33 && !is_dry_run => {
+                        "the provided network does not match the current range".to_owned()
+                    }
+                    Some(rest) if is_outside && version.has(ALLOCATED_FIRST) => {
+                        format!("the provided IP ({address}) {rest}")
+                    }
+                    _ => problem.to_owned(),
                 };
                 let problem = match version.minor() {
-                    ..20 => problem.to_owned(),
+                    ..20 => problem,
                     20 => format!("failed to allocated ip:{address} with error:{problem}"),
                     _ => format!("failed to allocate IP {address}: {problem}"),
                 };
@@ -338,17 +372,27 @@ pub(crate) fn allocate(
             }
         }
     }
+    if version.has(ALLOCATED_FIRST) && !errors.is_empty() {
+        return Err(errors);
+    }
     let mut taken: BTreeSet<i64> = others()
         .flat_map(|other| node_ports(other).chain(other.get("healthCheckNodePort").and_then(Value::as_i64)))
         .collect();
+    let mut drawn = Vec::new();
     if needs_node_ports(spec) {
-        allocate_ports(spec, old, &mut taken, is_dry_run, &mut errors);
+        drawn = allocate_ports(spec, old, &mut taken, is_dry_run, &mut errors);
     }
-    if needs_health_check(spec)
-        && is_nil(spec, "healthCheckNodePort")
-        && let Some(free) = NODE_PORTS.rev().find(|port| !taken.contains(port))
-    {
-        spec.insert("healthCheckNodePort".to_owned(), free.into());
+    if version.has(ALLOCATED_FIRST) {
+        errors.truncate(1);
+    }
+    if needs_health_check(spec) && is_nil(spec, "healthCheckNodePort") {
+        let free = match is_dry_run {
+            true => Some(dry_run_port(&drawn)),
+            false => NODE_PORTS.rev().find(|port| !taken.contains(port)),
+        };
+        if let Some(free) = free {
+            spec.insert("healthCheckNodePort".to_owned(), free.into());
+        }
     }
     let has_policy = |spec: &Object| is_reached_from_outside(spec, version);
     if old.is_some_and(has_policy) && !has_policy(spec) {
@@ -357,67 +401,85 @@ pub(crate) fn allocate(
     if errors.is_empty() { Ok(()) } else { Err(errors) }
 }
 
+/// The node port that a dry run shows after these.
+fn dry_run_port(drawn: &[i64]) -> i64 {
+    drawn.iter().max().map_or(DRY_RUN_PORT, |last| last + 1)
+}
+
+/// Allocates the missing node ports; returns those that the service did not have.
+///
+/// # Upstream
+/// `initNodePorts` and `updateNodePorts` in
+/// [`alloc.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/registry/core/service/storage/alloc.go).
 fn allocate_ports(
     spec: &mut Object,
     old: Option<&Object>,
     taken: &mut BTreeSet<i64>,
     is_dry_run: bool,
     errors: &mut Vec<Cause>,
-) {
+) -> Vec<i64> {
     let kept: BTreeSet<i64> = old.into_iter().flat_map(node_ports).collect();
+    let is_allocated = allocates_node_ports(spec);
     let ports = spec.get_mut("ports").and_then(Value::as_array_mut);
     let mut ports: Vec<&mut Object> = ports
         .into_iter()
         .flatten()
         .filter_map(Value::as_object_mut)
         .collect();
-    // The same number may serve several protocols of one port.
-    let mut own = BTreeSet::new();
+    let number = |port: &Object, key: &str| port.get(key).and_then(Value::as_i64).unwrap_or(0);
+    let mut drawn = Vec::new();
+    let mut of_ports: Vec<(i64, i64)> = Vec::new();
     for (index, port) in ports.iter().enumerate() {
-        let number = port.get("nodePort").and_then(Value::as_i64).unwrap_or(0);
-        if number == 0 || !own.insert(number) || kept.contains(&number) {
+        let requested = number(port, "nodePort");
+        let pair = (number(port, "port"), requested);
+        let is_again = match old {
+            // A new service may have the same number only for several protocols of a port.
+            None => of_ports.contains(&pair),
+            Some(_) => drawn.contains(&requested),
+        };
+        if requested == 0 || is_again || kept.contains(&requested) {
             continue;
         }
-        let problem = if !NODE_PORTS.contains(&number) {
+        of_ports.push(pair);
+        let is_drawn = drawn.contains(&requested);
+        drawn.push(requested);
+        let problem = if !is_dry_run && !NODE_PORTS.contains(&requested) {
             "provided port is not in the valid range. The range of valid ports is 30000-32767"
-        } else if taken.contains(&number) {
+        } else if is_drawn || taken.contains(&requested) {
             "provided port is already allocated"
         } else {
             continue;
         };
         let field = format!("spec.ports[{index}].nodePort");
-        errors.push(Cause::invalid(field, &number.to_string(), problem));
+        errors.push(Cause::invalid(field, &requested.to_string(), problem));
     }
-    taken.extend(own.iter().chain(&kept));
-    let mut given: Vec<(i64, Value, i64)> = Vec::new();
+    taken.extend(drawn.iter().chain(&kept));
+    // A new service may serve several protocols of one port with the same number.
+    let mut shared: Vec<(i64, i64)> = Vec::new();
+    if old.is_none() {
+        let requested = ports.iter().filter(|port| number(port, "nodePort") != 0);
+        shared.extend(requested.map(|port| (number(port, "port"), number(port, "nodePort"))));
+    }
     for port in &mut ports {
-        let number = port.get("port").and_then(Value::as_i64).unwrap_or(0);
-        let protocol = port.get("protocol").cloned().unwrap_or_default();
-        let shared = given
-            .iter()
-            .find(|(other, at, _)| *other == number && *at != protocol);
-        match port
-            .get("nodePort")
-            .and_then(Value::as_i64)
-            .filter(|node_port| *node_port != 0)
-        {
-            Some(node_port) => given.push((number, protocol, node_port)),
-            None => {
-                let next = || match is_dry_run {
-                    true => given
-                        .iter()
-                        .map(|(_, _, node_port)| node_port + 1)
-                        .max()
-                        .or(Some(DRY_RUN_PORT)),
-                    false => NODE_PORTS.clone().find(|free| !taken.contains(free)),
-                };
-                let free = shared.map(|(_, _, node_port)| *node_port).or_else(next);
-                if let Some(free) = free {
-                    taken.insert(free);
-                    port.insert("nodePort".to_owned(), free.into());
-                    given.push((number, protocol, free));
-                }
+        if !is_allocated || number(port, "nodePort") != 0 {
+            continue;
+        }
+        let own = number(port, "port");
+        let same = shared.iter().find(|(other, _)| *other == own);
+        let free = match same {
+            Some((_, node_port)) => Some(*node_port),
+            None if is_dry_run => Some(dry_run_port(&drawn)),
+            None => NODE_PORTS.clone().find(|free| !taken.contains(free)),
+        };
+        let Some(free) = free else { continue };
+        if same.is_none() {
+            drawn.push(free);
+            taken.insert(free);
+            if old.is_none() {
+                shared.push((own, free));
             }
         }
+        port.insert("nodePort".to_owned(), free.into());
     }
+    drawn
 }

@@ -3,12 +3,15 @@
 //! # Upstream
 //! `pkg/printers/internalversion/printers.go`, 1.20.2.
 
+mod cluster;
+
 use std::collections::BTreeSet;
 
 use kubegc_core::{Behavior, KubernetesVersion, Timestamp};
 use kubegc_sim::{StoredObject, label_selector};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
+use self::cluster::{availability, claim_state, controller, level, parameter, parent, quota, request_state};
 use super::table::human_duration;
 
 const NONE: &str = "<none>";
@@ -87,6 +90,30 @@ pub(super) fn computed(
             format!("{}{suffix}", object.meta.name)
         }
         (_, "Age") => since(object.meta.creation_timestamp, now),
+        ("csidrivers", "TokenRequests") => match at("/spec/tokenRequests") {
+            Value::Array(requests) => joined(requests.iter().map(|request| &request["audience"]), ","),
+            _ => "<unset>".to_owned(),
+        },
+        ("csidrivers", "Modes") => or_none(joined(items(shown, "/spec/volumeLifecycleModes").iter(), ",")),
+        ("flowschemas", "MissingPL") => {
+            let mut conditions = items(shown, "/status/conditions").iter();
+            let dangling = conditions.find(|condition| condition["type"] == "Dangling");
+            dangling.map_or_else(|| "?".to_owned(), |condition| plain(&condition["status"]))
+        }
+        ("prioritylevelconfigurations", _) => return level(shown, column),
+        ("apiservices", "Service") if at("/spec/service").is_object() => {
+            pair("/spec/service/namespace", "/spec/service/name")
+        }
+        ("apiservices", "Service") => "Local".to_owned(),
+        ("apiservices", _) => availability(shown),
+        (_, "ParamKind") if at("/spec/paramKind").is_object() => {
+            pair("/spec/paramKind/apiVersion", "/spec/paramKind/kind")
+        }
+        (_, "ParamKind") => "<unset>".to_owned(),
+        (_, "ParamRef") => parameter(at("/spec/paramRef")),
+        ("ipaddresses", "ParentRef") => parent(at("/spec/parentRef")),
+        ("servicecidrs", "CIDRs") => joined(items(shown, "/spec/cidrs").iter(), ","),
+        ("resourceclaims", "State") => claim_state(shown),
         (_, "Containers") => containers(resource, shown, "name"),
         (_, "Images") => containers(resource, shown, "image"),
         ("pods", "Readiness Gates") => readiness_gates(shown),
@@ -138,6 +165,10 @@ pub(super) fn computed(
             let handler = at("/handler").as_str();
             handler.unwrap_or_else(|| text("/spec/runtimeHandler")).to_owned()
         }
+        ("certificatesigningrequests", "RequestedDuration") => match at("/spec/expirationSeconds").as_i64() {
+            Some(seconds) => human_duration(seconds),
+            None => NONE.to_owned(),
+        },
         ("certificatesigningrequests", "Condition") => request_state(shown),
         ("horizontalpodautoscalers", "Reference") => {
             pair("/spec/scaleTargetRef/kind", "/spec/scaleTargetRef/name")
@@ -602,6 +633,7 @@ fn volume(resource: &str, shown: &Value, column: &str) -> String {
                 ("ReadWriteOnce", "RWO"),
                 ("ReadOnlyMany", "ROX"),
                 ("ReadWriteMany", "RWX"),
+                ("ReadWriteOncePod", "RWOP"),
             ];
             let shown = shown
                 .iter()
@@ -634,56 +666,6 @@ fn subjects(subjects: &Value, column: &str) -> String {
         .iter()
         .filter(|subject| subject["kind"] == kind);
     of_kind.map(one).collect::<Vec<_>>().join(", ")
-}
-
-fn controller(shown: &Value) -> String {
-    let mut owners = items(shown, "/metadata/ownerReferences").iter();
-    let Some(owner) = owners.find(|owner| owner["controller"] == true) else {
-        return NONE.to_owned();
-    };
-    let group = owner["apiVersion"]
-        .as_str()
-        .and_then(|version| version.split_once('/'));
-    let group = group.map(|(group, _)| format!(".{group}")).unwrap_or_default();
-    format!(
-        "{}{group}/{}",
-        plain(&owner["kind"]).to_lowercase(),
-        plain(&owner["name"])
-    )
-}
-
-fn quota(shown: &Value, limits: bool) -> String {
-    let empty = Map::new();
-    let hard = shown["status"]["hard"].as_object().unwrap_or(&empty);
-    let of_column = hard
-        .iter()
-        .filter(|(name, _)| name.starts_with("limits.") == limits);
-    let one = |(name, hard): (&String, &Value)| {
-        let used = &shown["status"]["used"][name];
-        format!("{name}: {}/{}", number_or_text(used, "0"), plain(hard))
-    };
-    of_column.map(one).collect::<Vec<_>>().join(", ")
-}
-
-fn request_state(shown: &Value) -> String {
-    let conditions = items(shown, "/status/conditions");
-    let has = |of_type: &str| conditions.iter().any(|condition| condition["type"] == of_type);
-    let mut state = match (has("Denied"), has("Approved")) {
-        (true, _) => "Denied",
-        (_, true) => "Approved",
-        _ => "Pending",
-    }
-    .to_owned();
-    if has("Failed") {
-        state.push_str(",Failed");
-    }
-    if shown["status"]["certificate"]
-        .as_str()
-        .is_some_and(|text| !text.is_empty())
-    {
-        state.push_str(",Issued");
-    }
-    state
 }
 
 /// Which resource a target is of.

@@ -93,7 +93,11 @@ pub(super) fn of<T: Borrow<StoredObject>>(
         "apiVersion": version.api_version(),
         "metadata": metadata,
         "rows": rows.collect::<Vec<_>>(),
-        "columnDefinitions": columns.iter().map(Column::definition).collect::<Vec<_>>(),
+        "columnDefinitions": columns
+            .iter()
+            .filter(|column| !column.of_type.is_empty())
+            .map(Column::definition)
+            .collect::<Vec<_>>(),
     })
 }
 
@@ -104,19 +108,23 @@ fn listed(resource: &str, release: KubernetesVersion) -> Option<Vec<Column>> {
         .skip_while(|line| line.strip_prefix('@') != Some(resource));
     lines.next()?;
     let mut columns: Vec<Column> = Vec::new();
+    let mut is_listed = true;
     for line in lines.take_while(|line| !line.starts_with('@')) {
         let marked = |mark: char| {
             let (minor, rest) = line.strip_prefix(mark)?.split_once(' ')?;
             Some((minor.parse::<u16>().ok()? <= release.minor(), rest))
         };
-        match (marked('+'), marked('>')) {
-            (Some((is_in, line)), _) => columns.extend(column(line, release).filter(|_| is_in)),
-            (_, Some((is_in, description))) => {
-                if let Some(column) = columns.last_mut().filter(|_| is_in) {
-                    column.description = unescaped(description);
-                }
+        if let Some((is_in, description)) = marked('>') {
+            if let Some(column) = columns.last_mut().filter(|_| is_in && is_listed) {
+                column.description = unescaped(description);
             }
-            _ => columns.extend(column(line, release)),
+            continue;
+        }
+        let removed = marked('<').map(|(is_out, line)| (!is_out, line));
+        let (is_in, line) = marked('+').or(removed).unwrap_or((true, line));
+        is_listed = is_in;
+        if is_listed {
+            columns.extend(column(line, release));
         }
     }
     Some(columns)
@@ -137,7 +145,10 @@ fn column(line: &str, release: KubernetesVersion) -> Option<Column> {
     Some(Column {
         name: name.to_owned(),
         of_type: of_type.to_owned(),
-        format: if name == "Name" { "name" } else { "" }.to_owned(),
+        format: match name {
+            "Name" | "Attacher" => "name".to_owned(),
+            _ => String::new(),
+        },
         priority: priority.parse().ok()?,
         description,
         cell: Cell::read(cell),
@@ -243,7 +254,9 @@ mod tests {
     #[test]
     fn every_line_of_the_file_is_a_column() {
         for line in COLUMNS.lines().filter(|line| !line.starts_with(['@', '#', '>'])) {
-            let marked = line.strip_prefix('+').and_then(|line| line.split_once(' '));
+            let marked = line
+                .strip_prefix(['+', '<'])
+                .and_then(|line| line.split_once(' '));
             let line = marked.map_or(line, |(_, line)| line);
             assert!(column(line, KubernetesVersion::LATEST).is_some(), "{line}");
         }

@@ -78,7 +78,13 @@ impl Managers {
                     .map_or(Some(FieldSet::default()), FieldSet::read)?,
             })
         });
-        entries.collect::<Option<Vec<_>>>().map(Self)
+        let mut managers = Self::default();
+        for entry in entries.collect::<Option<Vec<_>>>()? {
+            // Of several entries of one manager, the last one counts.
+            managers.0.retain(|other| !other.manager.is(&entry.manager));
+            managers.0.push(entry);
+        }
+        Some(managers)
     }
 
     /// The JSON form, in upstream's order: applies first, then by time and name.
@@ -166,6 +172,30 @@ impl Managers {
         if let Some(entry) = self.0.iter_mut().find(|entry| entry.manager.is(manager)) {
             entry.time = Some(time.to_owned());
         }
+    }
+
+    /// Passes the owners of the replicas through a scale: each gets an entry of its own for them.
+    ///
+    /// # Upstream
+    /// `ToSubresource` and `ToParent` in
+    /// [`scalehandler.go`](https://github.com/kubernetes/apimachinery/blob/v0.36.0/pkg/util/managedfields/scalehandler.go).
+    pub(super) fn pass_through_scale(&mut self, replicas: &[Element]) {
+        let mut path = FieldSet::default();
+        path.insert(replicas);
+        let mut passed = Vec::new();
+        for entry in &mut self.0 {
+            // The version of a scale makes another manager, except of one that applies.
+            if entry.manager.operation == Operation::Update && !entry.fields.shared(&path).is_empty() {
+                entry.fields.remove(replicas);
+                passed.push(Entry {
+                    manager: entry.manager.clone(),
+                    time: None,
+                    fields: path.clone(),
+                });
+            }
+        }
+        self.0.retain(|entry| !entry.fields.is_empty());
+        self.0.extend(passed);
     }
 
     /// The changes to fields that other managers own.

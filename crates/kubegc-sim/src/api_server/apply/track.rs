@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::{
     compare::{Comparison, compare},
     dialect::Dialect,
+    field_set::Element,
     managed::{self, Manager, Managers, Operation},
 };
 use crate::{
@@ -233,6 +234,17 @@ impl Write {
             let mut taken = comparison.added;
             taken.add(&comparison.modified);
             managers.give(&manager, &taken, &self.time.to_string());
+        }
+        if self.subresource == Part::Scale.subresource() {
+            let definition = self.definition.as_deref();
+            let scale = definition.and_then(|definition| crd::scale(definition, &resource.version));
+            let path = scale.and_then(|scale| scale.get("specReplicasPath")?.as_str());
+            let steps = path.unwrap_or("spec.replicas").split('.');
+            let steps: Vec<Element> = steps
+                .filter(|step| !step.is_empty())
+                .map(Element::field)
+                .collect();
+            managers.pass_through_scale(&steps);
         }
         managers.to_json()
     }

@@ -73,6 +73,12 @@ impl ApiServer {
     ) -> Result<Response, Refusal> {
         let sent =
             Manifest::read(eviction.clone()).map_err(|error| status::bad_request(error.to_string()))?;
+        let own = &sent.object.meta.namespace;
+        if !own.is_empty() && **own != *namespace {
+            return Err(status::bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request",
+            ));
+        }
         if *sent.object.meta.name != *name {
             return Err(status::bad_request(
                 "name in URL does not match name in Eviction object",
@@ -216,11 +222,21 @@ impl ApiServer {
             check_names(self.version, &sent.object.meta, namespace, name)?;
         }
         let node = sent.object.text_at(&["target", "name"]);
+        let target = sent.object.text_at(&["target", "kind"]);
+        let mut problems = Vec::new();
+        if !matches!(target, "" | "Node") {
+            problems.push(format!(
+                "target.kind: Unsupported value: {}: supported values: \"Node\", \"<empty>\"",
+                status::quoted(target)
+            ));
+        }
         if node.is_empty() {
-            let mut binding = self.resource(kind).clone();
-            binding.kind = "Binding".into();
-            let causes = vec![Cause::required("target.name", "")];
-            return Err(status::invalid(self.version, &binding, name, causes));
+            problems.push("target.name: Required value".to_owned());
+        }
+        match &problems[..] {
+            [] => {}
+            [problem] => return Err(status::denied(500, problem.clone())),
+            problems => return Err(status::denied(500, format!("[{}]", problems.join(", ")))),
         }
         let existing = self.existing(kind, namespace, name)?;
         let assigned = existing.text_at(&["spec", "nodeName"]);
@@ -250,6 +266,10 @@ impl ApiServer {
         self.review_part(kind, "CREATE", "binding", None, binding)?;
         let mut pod = StoredObject::clone(&existing);
         put(&mut pod, &["spec", "nodeName"], Some(&node.into()));
+        // A pod that is bound is no longer nominated for a node, since 1.35.
+        if self.version.minor() >= 35 {
+            put(&mut pod, &["status", "nominatedNodeName"], None);
+        }
         if let Some(Value::Object(annotations)) = sent.object.at(&["metadata", "annotations"]) {
             for (key, value) in annotations {
                 put(&mut pod, &["metadata", "annotations", key], Some(value));

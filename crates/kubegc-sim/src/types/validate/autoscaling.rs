@@ -48,6 +48,10 @@ pub(super) fn autoscaler(body: &Object, old: Option<&Object>, c: &mut Check) {
             .to_owned()
     });
     let version = target.get("apiVersion");
+    if c.since(34) && version.text().matches('/').count() > 1 {
+        let problem = format!("unexpected GroupVersion string: {}", version.text());
+        version.invalid(c, &problem);
+    }
     // Only Services have no group, and they cannot be scaled.
     if c.since(34) && !version.text().contains('/') && before.as_deref() != Some(version.text()) {
         version.invalid_as(
@@ -121,6 +125,10 @@ fn scaling_rules(rules: &At<'_>, c: &mut Check) {
         if period.number() > PERIOD_MAX {
             period.invalid(c, &format!("must be less than or equal to {PERIOD_MAX}"));
         }
+    }
+    let tolerance = rules.get("tolerance");
+    if Quantity::parse(tolerance.text()).is_some_and(Quantity::is_negative) {
+        tolerance.invalid(c, "must be greater than or equal to 0");
     }
 }
 

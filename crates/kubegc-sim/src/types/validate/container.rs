@@ -221,7 +221,8 @@ fn parts(container: &At<'_>, pod: &Pod<'_>, c: &mut Check) {
     requirements(
         &resources.get("requests"),
         &resources.get("limits"),
-        Some(&resources),
+        &resources,
+        container_resource,
         c,
     );
     resize_policy(&container.get("resizePolicy"), &pod.spec, c);
@@ -246,6 +247,13 @@ fn host_ports<'v>(containers: impl Iterator<Item = At<'v>>, c: &mut Check) {
     }
 }
 
+/// A rule may restart all containers of the pod.
+const RULES_RESTART_ALL: Behavior = Behavior::since(
+    36,
+    0,
+    "the feature gate RestartAllContainersOnContainerExits is on",
+);
+
 /// The policy and the rules for the restarts of one container.
 fn restart_policy(container: &At<'_>, is_init: bool, c: &mut Check) {
     const POLICIES: [&str; 3] = ["Always", "Never", "OnFailure"];
@@ -269,14 +277,24 @@ fn restart_policy(container: &At<'_>, is_init: bool, c: &mut Check) {
     if rules.len() > RULES_MAX {
         rules.too_many(c, rules.len(), RULES_MAX);
     }
+    let actions: &[&str] = match c.version.has(RULES_RESTART_ALL) {
+        true => &["Restart", "RestartAllContainers"],
+        false => &["Restart"],
+    };
     for rule in rules.items() {
-        rule.get("action").one_of(c, &["Restart"]);
+        let action = rule.get("action");
+        if !actions.contains(&action.text()) {
+            action.unsupported(c, actions);
+        }
         let codes = rule.get("exitCodes");
         if !codes.is_set() {
             codes.required(c, "must be specified");
             continue;
         }
-        codes.get("operator").one_of(c, &["In", "NotIn"]);
+        let operator = codes.get("operator");
+        if !matches!(operator.text(), "In" | "NotIn") {
+            operator.unsupported(c, &["In", "NotIn"]);
+        }
         let values = codes.get("values");
         if values.len() > CODES_MAX {
             values.too_many(c, values.len(), CODES_MAX);
@@ -556,7 +574,7 @@ fn recursive_read_only(mount: &At<'_>, mounts: &At<'_>, c: &mut Check) {
                 );
             }
         }
-        _ => named.unsupported(c, &["Disabled", "IfPossible", "Enabled"]),
+        _ => named.unsupported(c, &["Disabled", "Enabled", "IfPossible"]),
     }
 }
 
@@ -621,15 +639,36 @@ fn devices(container: &At<'_>, volumes: &Volumes<'_>, c: &mut Check) {
     }
 }
 
-/// `ValidateResourceRequirements`. Of an overhead, both lists are limits, and `whole` is missing.
-pub(super) fn requirements(requests: &At<'_>, limits: &At<'_>, whole: Option<&At<'_>>, c: &mut Check) {
+/// The amount of memory in huge pages is a multiple of their size.
+const PAGES_ARE_WHOLE: Behavior = Behavior::since_about(25, "validateResourceQuantityHugePageValue");
+
+/// `validateResourceQuantityHugePageValue`.
+fn whole_pages(name: &str, at: &At<'_>, c: &mut Check) {
+    let Some(size) = name.strip_prefix("hugepages-") else {
+        return;
+    };
+    let bytes = |text: &str| Quantity::parse(text).and_then(Quantity::as_i64);
+    let (text, both) = (at.text(), bytes(at.text()).zip(bytes(size)));
+    if !both.is_some_and(|(amount, size)| size > 0 && amount % size == 0) && c.version.has(PAGES_ARE_WHOLE) {
+        let problem = format!("{text} is not positive integer multiple of {name}");
+        at.invalid_as(c, &quoted(text), &problem);
+    }
+}
+
+/// `ValidateResourceRequirements`.
+pub(super) fn requirements(
+    requests: &At<'_>,
+    limits: &At<'_>,
+    whole: &At<'_>,
+    check_name: impl Fn(&str, &At<'_>, &mut Check),
+    c: &mut Check,
+) {
     let (mut has_pages, mut has_compute) = (false, false);
-    let requests_are_limits = whole.is_none();
-    let both = [(limits, true), (requests, requests_are_limits)];
-    for (list, are_limits) in both {
+    for (list, are_limits) in [(limits, true), (requests, false)] {
         for (name, amount) in list.entries() {
-            container_resource(name, &amount, c);
+            check_name(name, &amount, c);
             quantity(name, &amount, c);
+            whole_pages(name, &amount, c);
             has_pages |= name.starts_with("hugepages-");
             has_compute |= matches!(name, "cpu" | "memory");
             if are_limits {
@@ -659,10 +698,7 @@ pub(super) fn requirements(requests: &At<'_>, limits: &At<'_>, whole: Option<&At
             }
         }
     }
-    if let Some(whole) = whole
-        && has_pages
-        && !has_compute
-    {
+    if has_pages && !has_compute {
         whole.forbidden(c, "HugePages require cpu or memory");
     }
 }

@@ -49,6 +49,7 @@ fn json(version: KubernetesVersion, value: &Value, ty: &str) -> String {
         return "null".to_owned();
     }
     match ty.trim_start_matches('*').split_once('.') {
+        Some(("v1", "LabelSelector")) => selector(value),
         Some(("v1", name)) => ordered(value, StructId::named(name), str::to_owned),
         Some((_, "IntOrString")) if value.is_null() => "0".to_owned(),
         Some((_, name)) => match StructId::named(name) {
@@ -78,6 +79,20 @@ pub(crate) fn ordered(value: &Value, of: Option<StructId>, name: fn(&str) -> Str
     }
 }
 
+/// A label selector without its empty parts.
+fn selector(value: &Value) -> String {
+    let is_shown = |part: &Value| match part {
+        Value::Object(labels) => !labels.is_empty(),
+        Value::Array(expressions) => !expressions.is_empty(),
+        part => !part.is_null(),
+    };
+    let mut shown = value.clone();
+    if let Value::Object(parts) = &mut shown {
+        parts.retain(|_, part| is_shown(part));
+    }
+    ordered(&shown, StructId::named("LabelSelector"), str::to_owned)
+}
+
 /// A value as Go's encoder writes it.
 fn plain(value: &Value) -> String {
     let text = value.to_string();
@@ -100,7 +115,7 @@ fn internal(version: KubernetesVersion, value: &Value, ty: &Type) -> String {
     match (ty, value) {
         (Type::Pointer(_), Value::Null) => "null".to_owned(),
         (Type::Pointer(target), value) => internal(version, value, target),
-        (Type::Struct(id), value) if id.name() == "LabelSelector" => ordered(value, Some(*id), str::to_owned),
+        (Type::Struct(id), value) if id.name() == "LabelSelector" => selector(value),
         (Type::Struct(id), value) => internal_struct(version, value, *id),
         (Type::List(item), Value::Array(items)) => {
             array(items.iter().map(|value| internal(version, value, item)))
@@ -164,6 +179,10 @@ fn internal_entries(version: KubernetesVersion, value: &Value, id: StructId) -> 
                     .collect();
                 context.extend(internal_entries(version, inner, id));
                 shown.push((go_name(field.name), object(context)));
+            }
+            // Their amounts are no pointers.
+            ("RollingUpdateDeployment" | "RollingUpdateDaemonSet", name, _) if inner.is_null() => {
+                shown.push((internal_name(id.name(), name), "0".to_owned()));
             }
             _ => shown.push((
                 internal_name(id.name(), field.name),

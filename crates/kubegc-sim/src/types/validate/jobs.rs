@@ -35,7 +35,7 @@ pub(super) fn job(job: &StoredObject, body: &Object, c: &mut Check) {
             }
         }
         let expected = Value::Object(expected);
-        if matches(&selector, &expected) == Some(false) {
+        if matches(&selector, &expected, c.version) == Some(false) {
             selector.invalid_typed(c, SELECTOR, "`selector` not auto-generated");
         }
     }
@@ -62,7 +62,7 @@ fn job_spec(spec: &At<'_>, c: &mut Check) {
     } else {
         selector.required(c, "");
     }
-    if selects_template(spec) == Some(false) {
+    if selects_template(spec, c.version) == Some(false) {
         not_selected(spec, c);
     }
 }
@@ -205,15 +205,67 @@ fn completions_updated(spec: &At<'_>, old: &At<'_>, c: &mut Check) {
 const SUSPENDED_JOBS_CHANGE: Behavior =
     Behavior::since(23, 0, "the feature gate JobMutableNodeSchedulingDirectives is on");
 
+/// The resources of the containers of a suspended job may change, and its scheduling when it had started.
+const RESOURCES_OF_SUSPENDED_JOBS_CHANGE: Behavior = Behavior::since(
+    36,
+    0,
+    "the feature gates MutablePodResourcesForSuspendedJobs and \
+     MutableSchedulingDirectivesForSuspendedJobs are on",
+);
+
+/// Whether a job is suspended and has no active pods.
+///
+/// # Upstream
+/// `shouldAllowMutablePodTemplate` in
+/// [`strategy.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/registry/batch/job/strategy.go).
+fn is_idle(job: &Object) -> bool {
+    let status = At::root(job, "status");
+    let mut conditions = status.get("conditions").items();
+    let is_stopped = conditions.any(|condition| {
+        condition.get("type").text() == "Suspended" && condition.get("status").text() == "True"
+    });
+    At::root(job, "spec").get("suspend").flag()
+        && (is_stopped || !status.get("startTime").is_set())
+        && status.get("active").number() == 0
+}
+
+/// Copies the resources of containers that are at the same place of the new template.
+fn copy_resources(template: &mut Value, new: &At<'_>) {
+    for list in ["containers", "initContainers"] {
+        let new = new.get("spec").get(list);
+        let containers = template["spec"].get_mut(list).and_then(Value::as_array_mut);
+        let containers = containers.filter(|containers| containers.len() == new.len());
+        for (container, new) in containers.into_iter().flatten().zip(new.items()) {
+            if container["name"].as_str() != Some(new.get("name").text()) {
+                continue;
+            }
+            if let Some(fields) = container.as_object_mut() {
+                match new.get("resources").value {
+                    Value::Null => fields.remove("resources"),
+                    resources => fields.insert("resources".to_owned(), resources.clone()),
+                };
+            }
+        }
+    }
+}
+
 /// The template of the old Job, with what the new one may change.
-fn changeable_template(new: &At<'_>, old: &Object, c: &Check) -> Value {
+fn changeable_template(new: &At<'_>, old: &Object, is_open: bool, c: &Check) -> Value {
     let spec = At::root(old, "spec");
     let mut template = spec.get("template").value.clone();
     let has_started = At::root(old, "status").get("startTime").is_set();
-    if !c.version.has(SUSPENDED_JOBS_CHANGE) || !spec.get("suspend").flag() || has_started {
+    let is_suspended = c.version.has(SUSPENDED_JOBS_CHANGE) && spec.get("suspend").flag();
+    let is_changeable = match c.version.has(RESOURCES_OF_SUSPENDED_JOBS_CHANGE) {
+        true => is_open,
+        false => is_suspended && !has_started,
+    };
+    if !is_changeable {
         return template;
     }
     let new = new.get("template");
+    if is_open {
+        copy_resources(&mut template, &new);
+    }
     for (part, keys) in [
         ("metadata", &["labels", "annotations"][..]),
         ("spec", &["nodeSelector", "tolerations", "schedulingGates"][..]),
@@ -257,12 +309,18 @@ pub(super) fn job_updated(body: &Object, old: &Object, c: &mut Check) {
     job_spec(&spec, c);
     completions_updated(&spec, &old_spec, c);
     pinned(&spec, &old_spec, "selector", SELECTOR, c);
-    let changeable = json!({"template": changeable_template(&spec, old, c)});
+    let is_open = c.version.has(RESOURCES_OF_SUSPENDED_JOBS_CHANGE) && is_idle(old);
+    let changeable = json!({"template": changeable_template(&spec, old, is_open, c)});
     let changeable = At {
         value: &changeable,
         path: spec.path.clone(),
     };
-    pinned(&spec, &changeable, "template", "core.PodTemplateSpec", c);
+    if is_open {
+        let (template, changeable) = (spec.get("template"), changeable.get("template"));
+        pinned(&template, &changeable, "spec", "core.PodSpec", c);
+    } else {
+        pinned(&spec, &changeable, "template", "core.PodTemplateSpec", c);
+    }
     if c.since(21) {
         pinned(&spec, &old_spec, "completionMode", "string", c);
     }
@@ -360,7 +418,7 @@ fn time_zone(zone: &At<'_>, c: &mut Check) {
 /// `validateJobStatus` and `ValidateJobStatusUpdate` in
 /// [`validation.go`](https://github.com/kubernetes/kubernetes/blob/v1.32.0/pkg/apis/batch/validation/validation.go),
 /// with the options of `jobStatusStrategy`.
-pub(super) fn finished_job(new: &At<'_>, old: &At<'_>, c: &mut Check) {
+pub(super) fn finished_job(spec: &At<'_>, new: &At<'_>, old: &At<'_>, c: &mut Check) {
     let is_true = |status: &At<'_>, kind: &str| {
         let conditions = status.get("conditions");
         conditions
@@ -417,6 +475,18 @@ pub(super) fn finished_job(new: &At<'_>, old: &At<'_>, c: &mut Check) {
     if (ended != had_ended || differs("startTime")) && ended && !start.is_set() {
         start.required(c, "startTime is required for finished job");
     }
+    let uncounted = new.get("uncountedTerminatedPods");
+    let is_counted = ["succeeded", "failed"]
+        .iter()
+        .all(|key| uncounted.get(key).len() == 0);
+    if (ended != had_ended || differs("uncountedTerminatedPods")) && ended && !is_counted {
+        let problem = match c.since(34) {
+            true => "must be empty for finished job",
+            false => "uncountedTerminatedPods needs to be empty for finished job",
+        };
+        uncounted.invalid(c, problem);
+    }
+    indexes(spec, new, old, c);
     let (active, ready) = (new.get("active").number(), new.get("ready"));
     if ended && !had_ended && new.get("terminating").number() > 0 {
         let terminating = new.get("terminating");
@@ -443,6 +513,98 @@ pub(super) fn finished_job(new: &At<'_>, old: &At<'_>, c: &mut Check) {
             conditions.invalid_as(c, "", &problem);
         }
     }
+}
+
+/// The indexes of pods that succeeded and failed.
+fn indexes(spec: &At<'_>, new: &At<'_>, old: &At<'_>, c: &mut Check) {
+    let (completed, failed) = (new.get("completedIndexes"), new.get("failedIndexes"));
+    let are_completed_new = completed.text() != old.get("completedIndexes").text();
+    let are_failed_new = failed.value != old.get("failedIndexes").value;
+    let completions = spec.get("completions");
+    let has_limit = spec.get("backoffLimitPerIndex").is_set();
+    let parsed = |list: &At<'_>, key: &str, c: &mut Check| {
+        if let Err(problem) = intervals(list.text(), completions.number()) {
+            list.invalid(c, &format!("error parsing {key}: {problem}"));
+        }
+    };
+    if are_completed_new && completions.is_set() {
+        parsed(&completed, "completedIndexes", c);
+    }
+    if are_failed_new && completions.is_set() && has_limit && failed.is_set() {
+        parsed(&failed, "failedIndexes", c);
+    }
+    let is_indexed = spec.get("completionMode").text() == "Indexed";
+    if are_completed_new && !completed.text().is_empty() && !is_indexed {
+        let problem = "cannot set non-empty completedIndexes when non-indexed completion mode";
+        completed.invalid(c, problem);
+    }
+    if are_failed_new && failed.is_set() && !has_limit {
+        let problem = "cannot set non-null failedIndexes when backoffLimitPerIndex is null";
+        failed.invalid(c, problem);
+    }
+    if (are_completed_new || are_failed_new) && completions.is_set() {
+        let known = |list: &At<'_>| -> Vec<(i64, i64)> {
+            let parts = list.text().split(',');
+            parts
+                .filter_map(|part| interval(part, completions.number()).ok())
+                .collect()
+        };
+        let (completed, failed_too) = (known(&completed), known(&failed));
+        let shared = completed.iter().find_map(|(first, last)| {
+            let other = failed_too.iter().find(|(from, to)| first <= to && from <= last)?;
+            Some(*first.max(&other.0))
+        });
+        if let Some(index) = shared {
+            let problem = format!("failedIndexes and completedIndexes overlap at index: {index}");
+            failed.invalid(c, &problem);
+        }
+    }
+}
+
+/// Checks a list of increasing indexes and intervals of them.
+fn intervals(list: &str, completions: i64) -> Result<(), String> {
+    let mut previous: Option<i64> = None;
+    for part in list.split(',').filter(|_| !list.is_empty()) {
+        let (first, last) = interval(part, completions)?;
+        match previous {
+            Some(before) if before >= first => return Err(not_increasing(before, first)),
+            _ => previous = Some(last),
+        }
+    }
+    Ok(())
+}
+
+/// `parseIndexInterval`.
+fn interval(part: &str, completions: i64) -> Result<(i64, i64), String> {
+    let limits: Vec<&str> = part.split('-').collect();
+    let number = |text: &str| -> Result<i64, String> {
+        let number: i64 = text
+            .parse()
+            .map_err(|_| format!("cannot convert string to integer for index: {}", quoted(text)))?;
+        match number < completions {
+            true => Ok(number),
+            false => Err(format!("too large index: {}", quoted(text))),
+        }
+    };
+    match limits[..] {
+        [only] => number(only).map(|only| (only, only)),
+        [first, last] => {
+            let (first, last) = (number(first)?, number(last)?);
+            match first < last {
+                true => Ok((first, last)),
+                false => Err(not_increasing(first, last)),
+            }
+        }
+        _ => Err(format!(
+            "the fragment {} violates the requirement that an index interval can have at most two parts \
+             separated by '-'",
+            quoted(part)
+        )),
+    }
+}
+
+fn not_increasing(previous: i64, current: i64) -> String {
+    format!("non-increasing order, previous: {previous}, current: {current}")
 }
 
 /// Counts and times of the status of a job that do not go back.
@@ -474,5 +636,20 @@ pub(super) fn status_updated(spec: &At<'_>, new: &At<'_>, old: &At<'_>, c: &mut 
             true => start.invalid(c, "field is immutable for unsuspended job once set"),
             false => start.required(c, "startTime cannot be removed for unsuspended job"),
         }
+    }
+    let is_true = |status: &At<'_>, kind: &str| {
+        status
+            .get("conditions")
+            .items()
+            .any(|condition| condition.get("type").text() == kind && condition.get("status").text() == "True")
+    };
+    let [met, was_met] = [new, old].map(|status| is_true(status, "SuccessCriteriaMet"));
+    if was_met && !met {
+        let problem = "cannot disable the SuccessCriteriaMet=True condition";
+        new.get("conditions").invalid_as(c, "", problem);
+    }
+    if met && !was_met && is_true(old, "Complete") {
+        let problem = "cannot set SuccessCriteriaMet=True for Job already has Complete=true conditions";
+        new.get("conditions").invalid_as(c, "", problem);
     }
 }

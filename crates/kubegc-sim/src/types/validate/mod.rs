@@ -13,6 +13,7 @@ mod certificates;
 mod cluster;
 mod config;
 mod container;
+mod csi;
 mod devices;
 mod flow_control;
 pub(crate) mod go_syntax;
@@ -91,11 +92,17 @@ pub(crate) fn updated(
     let (body, old_body) = (body(new), body(old));
     match subresource {
         "" => {
-            changed(resource, &body, &old_body, &mut c);
+            let is_change_first = CHANGES_ARE_FIRST.contains(&&*resource.kind);
+            if is_change_first {
+                changed(resource, &body, &old_body, &mut c);
+            }
             whole(resource, new, &body, Some(&old_body), &mut c);
             let twice = CHECKED_TWICE.iter().find(|(kind, _)| *kind == &*resource.kind);
             if twice.is_some_and(|(_, once)| once.is_none_or(|once| !version.has(once))) {
                 whole(resource, new, &body, Some(&old_body), &mut c);
+            }
+            if !is_change_first {
+                changed(resource, &body, &old_body, &mut c);
             }
         }
         "scale" => whole(resource, new, &body, Some(&old_body), &mut c),
@@ -111,6 +118,15 @@ pub(crate) fn updated(
     }
     c.causes
 }
+
+/// The kinds whose changes are validated before the whole object.
+const CHANGES_ARE_FIRST: [&str; 5] = [
+    "ConfigMap",
+    "IngressClass",
+    "Secret",
+    "Service",
+    "VolumeAttributesClass",
+];
 
 /// The kinds whose strategies and update validation both validate the whole object, so that problems are
 /// reported twice, and since when they do not, if ever.
@@ -169,7 +185,7 @@ fn whole(resource: &ApiResource, object: &StoredObject, body: &Object, old: Opti
         "ReplicaSet" => workloads::replica_set(body, c),
         "StatefulSet" if old.is_none() => workloads::stateful_set(body, c),
         "DaemonSet" => workloads::daemon_set(body, c),
-        "ControllerRevision" => workloads::controller_revision(body, c),
+        "ControllerRevision" => workloads::controller_revision(body, old.is_none(), c),
         "Job" => jobs::job(object, body, c),
         "CronJob" => jobs::cron_job(object, body, old, c),
         "HorizontalPodAutoscaler" => autoscaling::autoscaler(body, old, c),
@@ -191,10 +207,11 @@ fn whole(resource: &ApiResource, object: &StoredObject, body: &Object, old: Opti
         "RoleBinding" => access::binding(body, true, c),
         "ClusterRoleBinding" => access::binding(body, false, c),
         "StorageClass" => storage::class(body, c),
-        "CSIDriver" if old.is_none() => storage::driver(body, c),
-        "CSINode" => storage::node(body, c),
-        "VolumeAttachment" => storage::attachment(body, c),
-        "VolumeAttributesClass" if old.is_none() => storage::attributes_class(body, c),
+        "CSIDriver" if old.is_none() || c.since(21) => csi::driver(body, c),
+        "CSINode" => csi::node(body, c),
+        "CSIStorageCapacity" => csi::capacity(body, c),
+        "VolumeAttachment" => csi::attachment(body, old.is_none(), c),
+        "VolumeAttributesClass" => storage::attributes_class(body, c),
         "PriorityClass" if old.is_none() => access::priority_class(object, body, c),
         "Lease" => cluster::lease(body, c),
         "RuntimeClass" => cluster::runtime_class(body, c),
@@ -230,9 +247,7 @@ fn changed(resource: &ApiResource, body: &Object, old: &Object, c: &mut Check) {
             workloads::pinned_selector(body, old, c);
         }
         "StatefulSet" => workloads::stateful_set_updated(body, old, c),
-        "ControllerRevision" if body.get("data") != old.get("data") => {
-            At::root(body, "data").invalid(c, "field is immutable");
-        }
+        "ControllerRevision" => workloads::controller_revision_updated(body, old, c),
         "Job" => jobs::job_updated(body, old, c),
         "IngressClass" => networking::ingress_class_updated(body, old, c),
         "IPAddress" => networking::address_updated(body, old, c),
@@ -245,8 +260,10 @@ fn changed(resource: &ApiResource, body: &Object, old: &Object, c: &mut Check) {
         }
         "RoleBinding" | "ClusterRoleBinding" => access::binding_updated(body, old, c),
         "StorageClass" => storage::class_updated(body, old, c),
-        "CSIDriver" => storage::driver_updated(body, old, c),
-        "VolumeAttachment" => storage::attachment_updated(body, old, c),
+        "CSIDriver" => csi::driver_updated(body, old, c),
+        "CSINode" => csi::node_updated(body, old, c),
+        "CSIStorageCapacity" => csi::capacity_updated(body, old, c),
+        "VolumeAttachment" => csi::attachment_updated(body, old, c),
         "VolumeAttributesClass" => storage::attributes_class_updated(body, old, c),
         "PriorityClass" => access::priority_class_updated(body, old, c),
         "RuntimeClass" if body.get("handler") != old.get("handler") => {
@@ -272,7 +289,16 @@ fn status(resource: &ApiResource, new: &StoredObject, body: &Object, old: &Objec
             certificates::updated(body, old, "status", c);
         }
         "ResourceClaim" => devices::claim_status(body, old, new.meta.is_deleting(), c),
-        "Node" => cluster::node_updated(body, old, c),
+        "Node" => {
+            cluster::node_updated(body, old, c);
+            cluster::node(body, c);
+        }
+        "VolumeAttachment" => {
+            csi::attachment_status(body, c);
+            if !c.version.has(behavior::STORAGE_IS_VALIDATED_ONCE) {
+                csi::attachment_status(body, c);
+            }
+        }
         "Service" | "Ingress" => {
             let balancer = At::root(body, "status").get("loadBalancer");
             networking::load_balancer(&balancer, &*resource.kind == "Service", c);
@@ -351,6 +377,13 @@ fn conditions(list: &At<'_>, c: &mut Check) {
         }
         texts_of_condition(&condition, c);
     }
+}
+
+/// Validates the addresses of a service before others are allocated.
+pub(crate) fn service_addresses(service: &StoredObject, version: KubernetesVersion) -> Vec<Cause> {
+    let mut c = Check::new(version, None);
+    services::addresses(&body(service), &mut c);
+    c.causes
 }
 
 /// Validates a service after its addresses and ports were allocated.

@@ -26,6 +26,12 @@ const ADDRESSES_ARE_VALIDATED_ALIKE: Behavior = Behavior::since(30, 0, "kubernet
 const SEARCH_PATHS_ARE_RELAXED: Behavior =
     Behavior::since(33, 0, "the feature gate RelaxedDNSSearchValidation is on");
 
+/// The costs of the deletion of pods are numbers.
+const COSTS_ARE_NUMBERS: Behavior = Behavior::since(22, 0, "the feature gate PodDeletionCost is on");
+/// Requests of containers need not be requested by the pod.
+const MISSING_REQUESTS_ARE_SKIPPED: Behavior =
+    Behavior::since_about(34, "validatePodResourceConsistency of 1.34");
+
 /// A new pod.
 pub(super) fn created(body: &Map<String, Value>, c: &mut Check) {
     whole(body, c);
@@ -73,6 +79,13 @@ pub(super) fn pod_annotations(annotations: &At<'_>, spec: &At<'_>, c: &mut Check
     for (key, value) in annotations.entries() {
         if key == "kubernetes.io/config.mirror" && spec.get("nodeName").text().is_empty() {
             value.invalid(c, "must set spec.nodeName if mirror pod annotation is set");
+        }
+        if key == "controller.kubernetes.io/pod-deletion-cost" && c.version.has(COSTS_ARE_NUMBERS) {
+            let text = value.text();
+            let begins = text == "0" || text.starts_with(|c: char| matches!(c, '-' | '1'..='9'));
+            if !begins || text.parse::<i32>().is_err() {
+                value.invalid(c, "must be a 32bit integer");
+            }
         }
         let named = annotations.named(key);
         if key == "seccomp.security.alpha.kubernetes.io/pod"
@@ -176,6 +189,7 @@ fn pod_spec(spec: &At<'_>, is_pod: bool, c: &mut Check) {
     scheduling::gates(&spec.get("schedulingGates"), c);
     scheduling::spread_constraints(&spec.get("topologySpreadConstraints"), c);
     security::host_users(spec, c);
+    hostname_override(spec, c);
     let name = |key: &str, c: &mut Check| {
         if !spec.get(key).text().is_empty() {
             spec.get(key).subdomain(c);
@@ -202,15 +216,33 @@ fn pod_spec(spec: &At<'_>, is_pod: bool, c: &mut Check) {
     if policy.is_set() {
         policy.one_of(c, &["PreemptLowerPriority", "Never"]);
     }
-    if spec.get("overhead").is_set() {
-        container::requirements(
-            &spec.get("overhead"),
-            &spec.get("overhead").get("limits"),
-            None,
-            c,
-        );
-    }
+    let overhead = spec.get("overhead");
+    // An overhead is validated as the limits of a container.
+    let limits = At {
+        value: overhead.value,
+        path: overhead.get("limits").path,
+    };
+    let check_name = container::container_resource;
+    container::requirements(&overhead.get("requests"), &limits, &overhead, check_name, c);
     security::operating_system(spec, c);
+}
+
+/// `validatePodHostName`.
+fn hostname_override(spec: &At<'_>, c: &mut Check) {
+    const BYTES_MAX: usize = 64;
+    let name = spec.get("hostnameOverride");
+    if !name.is_set() {
+        return;
+    }
+    for key in ["setHostnameAsFQDN", "hostNetwork"] {
+        if spec.get(key).flag() {
+            name.forbidden(c, &format!("may not be specified when {key} is true"));
+        }
+    }
+    if name.text().len() > BYTES_MAX {
+        name.too_long(c, BYTES_MAX);
+    }
+    name.subdomain(c);
 }
 
 /// `ValidateHostAliases`.
@@ -273,23 +305,28 @@ fn resources(spec: &At<'_>, c: &mut Check) {
     if !at.is_set() {
         return;
     }
+    if spec.get("os").get("name").text() == "windows" {
+        at.forbidden(c, "may not be set for a windows pod");
+        return;
+    }
     let (claims, requests, limits) = (at.get("claims"), at.get("requests"), at.get("limits"));
     if !claims.is_empty() {
-        claims.forbidden(c, "claims cannot be set for Resources at pod-level");
+        claims.forbidden(c, "claims may not be set for Resources at pod-level");
     }
-    for list in [&limits, &requests] {
-        for (name, amount) in list.entries() {
-            if !matches!(name, "cpu" | "memory") && !name.starts_with("hugepages-") {
-                let supported: &[&str] = &["cpu", "hugepages-", "memory"];
-                amount.unsupported_as(c, &quoted(name), supported);
-            }
+    let check_name = |name: &str, amount: &At<'_>, c: &mut Check| {
+        let before = c.causes.len();
+        container::resource_name(name, amount, c);
+        let is_supported = matches!(name, "cpu" | "memory") || name.starts_with("hugepages-");
+        if c.causes.len() == before && !is_supported {
+            amount.unsupported_as(c, &quoted(name), &["cpu", "hugepages-", "memory"]);
         }
-    }
-    container::requirements(&requests, &limits, Some(&at), c);
+    };
+    container::requirements(&requests, &limits, &at, check_name, c);
     let of = |at: &At<'_>| Quantity::parse(at.text()).unwrap_or_default();
     for (name, sum) in qos::requests_of_containers(spec.value) {
         let request = requests.key(&name);
-        if sum > of(&request) {
+        let is_compared = request.is_set() || !c.version.has(MISSING_REQUESTS_ARE_SKIPPED);
+        if is_compared && sum > of(&request) {
             let shown = quoted(&of(&request).to_string());
             let problem = format!("must be greater than or equal to aggregate container requests of {sum}");
             request.invalid_as(c, &shown, &problem);

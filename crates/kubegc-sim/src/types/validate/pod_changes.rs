@@ -329,8 +329,12 @@ pub(super) fn status_updated(body: &Map<String, Value>, old: &Map<String, Value>
     let metadata = At::root(body, "metadata");
     for (index, condition) in status.get("conditions").items().enumerate() {
         let kind = condition.get("type");
+        generation(&condition, c);
         if !matches!(kind.text(), "PodScheduled" | "Ready" | "Initialized") {
-            let path = metadata.get(&format!("conditions[{index}]")).get("Type");
+            let path = match c.since(33) {
+                true => condition.get("Type"),
+                false => metadata.get(&format!("conditions[{index}]")).get("Type"),
+            };
             for problem in formats::qualified_name(c.version, kind.text()) {
                 path.invalid_as(c, &kind.shown(), &problem);
             }
@@ -339,7 +343,11 @@ pub(super) fn status_updated(body: &Map<String, Value>, old: &Map<String, Value>
     let nominated = status.get("nominatedNodeName");
     if !nominated.text().is_empty() && nominated.text() != old_status.get("nominatedNodeName").text() {
         nominated.subdomain(c);
+        if c.since(35) && !At::root(old, "spec").get("nodeName").text().is_empty() {
+            nominated.forbidden(c, "may not be set on pods that are already bound to a node");
+        }
     }
+    generation(&status, c);
     let (class, old_class) = (status.get("qosClass"), old_status.get("qosClass"));
     if c.version.has(QUALITY_IS_PINNED) && class.value != old_class.value {
         let shown = quoted(class.text());
@@ -362,8 +370,35 @@ pub(super) fn status_updated(body: &Map<String, Value>, old: &Map<String, Value>
         let restarts = |name: &str| is_init && is_sidecar(name);
         restarted(&status.get(list), &old_status.get(list), policy, restarts, c);
     }
+    claim_statuses(&status.get("resourceClaimStatuses"), &At::root(body, "spec"), c);
     addresses(&status.get("podIPs"), c);
     host_addresses(&status, c);
+}
+
+/// The generation that a status or a condition of one has seen, validated since 1.33.
+fn generation(seen: &At<'_>, c: &mut Check) {
+    let generation = seen.get("observedGeneration");
+    if c.since(33) && generation.number() < 0 {
+        generation.invalid(c, "must be a non-negative integer");
+    }
+}
+
+/// `validatePodResourceClaimStatuses`.
+fn claim_statuses(statuses: &At<'_>, spec: &At<'_>, c: &mut Check) {
+    let claims = spec.get("resourceClaims");
+    let mut seen = BTreeSet::new();
+    for status in statuses.items() {
+        let name = status.get("name");
+        let is_known = claims
+            .items()
+            .any(|claim| claim.get("name").text() == name.text());
+        if !is_known {
+            name.invalid(c, "must match the name of an entry in `spec.resourceClaims`");
+        }
+        if !seen.insert(name.text().to_owned()) {
+            name.duplicate(c);
+        }
+    }
 }
 
 /// `validatePodIPs`.

@@ -57,13 +57,9 @@ fn check(schedule: &str, lists_fields: bool) -> Result<(), String> {
             return Ok(());
         }
         if let Some(duration) = schedule.strip_prefix("@every ") {
-            let valid = duration.ends_with(['s', 'm', 'h'])
-                && duration.starts_with(|c: char| c.is_ascii_digit() || c == '-');
-            let problem = format!(
-                "failed to parse duration {schedule}: time: invalid duration {}",
-                crate::status::quoted(duration)
-            );
-            return valid.then_some(()).ok_or(problem);
+            return duration_problem(duration).map_or(Ok(()), |problem| {
+                Err(format!("failed to parse duration {schedule}: time: {problem}"))
+            });
         }
         return Err(format!("unrecognized descriptor: {schedule}"));
     }
@@ -141,6 +137,42 @@ fn number(text: &str, names: &[&str]) -> Result<u32, String> {
         format!("failed to parse int from {text}: strconv.Atoi: parsing {quoted}: invalid syntax")
     })?;
     u32::try_from(number).map_err(|_| format!("negative number ({number}) not allowed: {text}"))
+}
+
+/// The problem of a duration in Go's syntax.
+///
+/// # Upstream
+/// [`time.ParseDuration`](https://pkg.go.dev/time#ParseDuration).
+fn duration_problem(duration: &str) -> Option<String> {
+    const UNITS: [&str; 8] = ["ns", "us", "\u{b5}s", "\u{3bc}s", "ms", "s", "m", "h"];
+    let shown = crate::status::quoted(duration);
+    let mut rest = duration.strip_prefix(['-', '+']).unwrap_or(duration);
+    if rest == "0" {
+        return None;
+    }
+    if rest.is_empty() {
+        return Some(format!("invalid duration {shown}"));
+    }
+    let is_number = |c: char| c == '.' || c.is_ascii_digit();
+    while !rest.is_empty() {
+        let unit = rest.trim_start_matches(is_number);
+        let number = rest.strip_suffix(unit).unwrap_or_default();
+        let is_valid = number.contains(|c: char| c.is_ascii_digit()) && number.matches('.').count() < 2;
+        if !is_valid {
+            return Some(format!("invalid duration {shown}"));
+        }
+        let end = unit.find(is_number).unwrap_or(unit.len());
+        let (unit, next) = unit.split_at(end);
+        if unit.is_empty() {
+            return Some(format!("missing unit in duration {shown}"));
+        }
+        if !UNITS.contains(&unit) {
+            let unit = crate::status::quoted(unit);
+            return Some(format!("unknown unit {unit} in duration {shown}"));
+        }
+        rest = next;
+    }
+    None
 }
 
 #[cfg(test)]

@@ -71,8 +71,8 @@ fn pod_affinity_term(term: &At<'_>, c: &mut Check) {
     for keys in [&matching, &other] {
         label_keys(keys, &term.get("labelSelector"), c);
     }
-    for key in other.items() {
-        if matching.items().any(|known| known.text() == key.text()) {
+    for key in matching.items() {
+        if other.items().any(|known| known.text() == key.text()) {
             key.invalid(c, "exists in both matchLabelKeys and mismatchLabelKeys");
         }
     }
@@ -215,6 +215,8 @@ pub(super) fn tolerations(at: &At<'_>, c: &mut Check) {
                     operator.invalid_as(c, &shown, "value must be empty when `operator` is 'Exists'");
                 }
             }
+            // The feature gate `TaintTolerationComparisonOperators` is off.
+            "Lt" | "Gt" if c.since(35) => operator.unsupported(c, &["Equal", "Exists", "Lt", "Gt"]),
             _ => operator.unsupported(c, &["Equal", "Exists"]),
         }
         if !effect.text().is_empty() {

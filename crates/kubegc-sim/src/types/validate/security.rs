@@ -69,11 +69,8 @@ pub(super) fn of_pod(spec: &At<'_>, c: &mut Check) {
     windows_options(&context.get("windowsOptions"), c);
     app_armor(&context.get("appArmorProfile"), c);
     supported(&context.get("supplementalGroupsPolicy"), &["Merge", "Strict"], c);
-    supported(
-        &context.get("seLinuxChangePolicy"),
-        &["MountOption", "Recursive"],
-        c,
-    );
+    // The feature gate `SELinuxMount` is off.
+    supported(&context.get("seLinuxChangePolicy"), &["Recursive"], c);
 }
 
 /// One of these values, if it is set.
@@ -188,7 +185,67 @@ fn windows_options(at: &At<'_>, c: &mut Check) {
     let user = at.get("runAsUserName");
     if user.is_set() && user.text().is_empty() {
         user.invalid(c, "runAsUserName cannot be an empty string");
+    } else if user.is_set() {
+        user_name(&user, c);
     }
+}
+
+/// The name of a user of Windows: a domain and a backslash may precede it.
+fn user_name(at: &At<'_>, c: &mut Check) {
+    const DOMAIN_MAX: usize = 256;
+    const USER_MAX: usize = 104;
+    let text = at.text();
+    if text.chars().any(|c| c.is_ascii_control()) {
+        at.invalid(c, "runAsUserName cannot contain control characters");
+        return;
+    }
+    if text.matches('\\').count() > 1 {
+        at.invalid(c, "runAsUserName cannot contain more than one backslash");
+        return;
+    }
+    let (domain, user) = match text.split_once('\\') {
+        Some((domain, user)) => (Some(domain), user),
+        None => (None, text),
+    };
+    if let Some(domain) = domain {
+        if domain.len() >= DOMAIN_MAX {
+            let problem = format!("runAsUserName's Domain length must be under {DOMAIN_MAX} characters");
+            at.invalid(c, &problem);
+        }
+        if !is_domain(domain) {
+            at.invalid(
+                c,
+                "runAsUserName's Domain doesn't match the NetBios nor the DNS format",
+            );
+        }
+    }
+    if user.is_empty() {
+        at.invalid(c, "runAsUserName's User cannot be empty");
+    } else if user.len() > USER_MAX {
+        let problem = format!("runAsUserName's User length must not be longer than {USER_MAX} characters");
+        at.invalid(c, &problem);
+    }
+    if !user.is_empty() && user.chars().all(|c| matches!(c, '.' | ' ')) {
+        at.invalid(c, "runAsUserName's User cannot contain only periods or spaces");
+    }
+    const EXCLUDED: &str = "\"/\\:;|=,+*?<>@[]";
+    if user.contains(|c: char| EXCLUDED.contains(c)) {
+        let problem = format!("runAsUserName's User cannot contain the following characters: {EXCLUDED}");
+        at.invalid(c, &problem);
+    }
+}
+
+/// Whether a domain has a NetBIOS name or a DNS name.
+fn is_domain(domain: &str) -> bool {
+    let is_short = (1..=15).contains(&domain.len()) && !domain.starts_with('.');
+    let is_net_bios = is_short && !domain.contains(|c: char| "\\/:*?<>|\"".contains(c));
+    let is_name = |part: &str| {
+        let is_inner = |c: char| c.is_ascii_alphanumeric() || c == '-';
+        part.starts_with(|c: char| c.is_ascii_alphanumeric())
+            && part.ends_with(|c: char| c.is_ascii_alphanumeric())
+            && part.chars().all(is_inner)
+    };
+    is_net_bios || domain.split('.').all(is_name)
 }
 
 /// `validateOS`, `validateLinux` and `validateWindows`.
@@ -375,6 +432,8 @@ pub(super) fn of_container(at: &At<'_>, pod: &At<'_>, c: &mut Check) {
         proc_mount.invalid(c, problem);
     }
     seccomp(&at.get("seccompProfile"), c);
+    windows_options(&at.get("windowsOptions"), c);
+    app_armor(&at.get("appArmorProfile"), c);
     let escalation = at.get("allowPrivilegeEscalation");
     if escalation.is_set() && !escalation.flag() {
         let version = c.version;

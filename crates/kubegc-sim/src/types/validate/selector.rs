@@ -4,10 +4,14 @@
 //! `apimachinery/pkg/apis/meta/v1/validation/validation.go`, and node selectors in
 //! `pkg/apis/core/validation`, 1.20.2.
 
+use kubegc_core::{Behavior, KubernetesVersion};
 use serde_json::Value;
 
 use super::super::field::{At, Check};
 use crate::formats;
+
+/// The values of the expressions of selectors are those of labels.
+const VALUES_ARE_VALIDATED: Behavior = Behavior::since_about(27, "ValidateLabelSelectorRequirement of 1.27");
 
 /// `ValidateLabels`.
 pub(super) fn labels(at: &At<'_>, c: &mut Check) {
@@ -32,6 +36,11 @@ pub(super) fn label_selector(at: &At<'_>, c: &mut Check) {
             _ => operator.invalid(c, "not a valid selector operator"),
         }
         expression.get("key").qualified_name(c);
+        if c.version.has(VALUES_ARE_VALIDATED) {
+            for value in values.items() {
+                value.problems(c, formats::label_value(c.version, value.text()));
+            }
+        }
     }
 }
 
@@ -55,7 +64,12 @@ pub(super) fn is_empty_selector(at: &At<'_>) -> bool {
 }
 
 /// Whether a valid selector matches these labels. `None` for an invalid selector.
-pub(super) fn matches(selector: &At<'_>, labels: &Value) -> Option<bool> {
+pub(super) fn matches(selector: &At<'_>, labels: &Value, version: KubernetesVersion) -> Option<bool> {
+    let mut c = Check::new(version, None);
+    label_selector(selector, &mut c);
+    if !c.causes.is_empty() {
+        return None;
+    }
     let of = |key: &str| labels.get(key).and_then(Value::as_str);
     crate::label_selector(selector.value).map(|selector| selector.matches_labels(of))
 }

@@ -138,7 +138,13 @@ pub(super) fn service(body: &Object, c: &mut Check) {
     if distribution.is_set() && !supported.contains(&distribution.text()) {
         distribution.unsupported(c, supported);
     }
-    if c.causes.is_empty() && c.since(23) && kind.text() != "ExternalName" {
+}
+
+/// The addresses of a service and their families, before others are allocated.
+pub(super) fn addresses(body: &Object, c: &mut Check) {
+    let spec = At::root(body, "spec");
+    cluster_addresses(&spec, c);
+    if c.causes.is_empty() && spec.get("type").text() != "ExternalName" {
         stacks(&spec, c);
     }
 }
@@ -161,6 +167,13 @@ fn stacks(spec: &At<'_>, c: &mut Check) {
                 );
                 policy.invalid(c, &problem);
             }
+        }
+    }
+    let all = spec.get("clusterIPs");
+    for address in all.items().skip(families.len()) {
+        if address.text().contains(':') {
+            let shown = go_syntax::value(c.version, all.value, "[]string");
+            address.invalid_as(c, &shown, "IPv6 is not configured on this cluster");
         }
     }
     let may_have_any = is_headless(spec, c) && spec.get("selector").is_empty();
@@ -335,7 +348,7 @@ fn cluster_addresses(spec: &At<'_>, c: &mut Check) {
     if all.len() > 2 {
         all.invalid_typed(c, "[]string", "may only hold up to 2 values");
     }
-    if has_invalid || all.len() < 2 {
+    if has_invalid {
         return;
     }
     let ipv4 = all
@@ -343,12 +356,28 @@ fn cluster_addresses(spec: &At<'_>, c: &mut Check) {
         .filter_map(|address| formats::parse_ip(address.text()))
         .filter(IpAddr::is_ipv4)
         .count();
-    if ipv4 == 0 || ipv4 == all.len() {
+    if all.len() > 1 && (ipv4 == 0 || ipv4 == all.len()) {
         all.invalid_typed(
             c,
             "[]string",
             "may specify no more than one IP for each IP family",
         );
+    }
+    if !c.since(21) || is_headless(spec, c) {
+        return;
+    }
+    let families = spec.get("ipFamilies");
+    for (index, (address, family)) in all.items().zip(families.items()).enumerate() {
+        let own = if address.text().contains(':') {
+            "IPv6"
+        } else {
+            "IPv4"
+        };
+        let expected = family.text();
+        if matches!(expected, "IPv4" | "IPv6") && own != expected {
+            let problem = format!("expected an {expected} value as indicated by `ipFamilies[{index}]`");
+            address.invalid(c, &problem);
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Volumes, claims, storage classes, CSI drivers and nodes, attachments.
+//! Volumes, claims, storage classes.
 //!
 //! # Upstream
 //! `ValidatePersistentVolume*` in `pkg/apis/core/validation`, and `pkg/apis/storage/validation`, 1.20.2.
@@ -12,7 +12,10 @@ use super::{
     selector::{label_selector, node_selector},
     volumes::{driver_name, no_backsteps, shared_source},
 };
-use crate::{formats, status::quoted};
+use crate::{
+    formats,
+    status::{POINTER, quoted},
+};
 
 type Object = Map<String, Value>;
 
@@ -95,9 +98,49 @@ fn attributes_class_name(spec: &At<'_>, is_volume: bool, c: &mut Check) {
     }
 }
 
-/// `ValidatePersistentVolumeSpec`.
+/// `ValidatePersistentVolume`.
 pub(super) fn volume(body: &Object, c: &mut Check) {
-    let spec = At::root(body, "spec");
+    volume_spec(&At::root(body, "spec"), c);
+}
+
+/// `ValidatePersistentVolumeSpec` of a volume in an attachment.
+pub(super) fn inline_volume_spec(spec: &At<'_>, c: &mut Check) {
+    const CONTEXT: &str = "in the context of inline volumes";
+    for key in ["claimRef", "capacity"] {
+        let field = spec.get(key);
+        if field.is_set() && !(key == "capacity" && field.is_empty()) {
+            field.forbidden(c, &format!("may not be specified {CONTEXT}"));
+        }
+    }
+    if !spec.get("csi").is_set() {
+        spec.get("csi")
+            .required(c, &format!("has to be specified {CONTEXT}"));
+    }
+    let modes = spec.get("accessModes");
+    if modes.is_empty() {
+        modes.required(c, "");
+    }
+    access_modes(&modes, c);
+    let policy = spec.get("persistentVolumeReclaimPolicy");
+    if !matches!(policy.text(), "" | "Retain") {
+        policy.forbidden(c, &format!("may only be Retain {CONTEXT}"));
+    }
+    affinity_and_source(spec, c);
+    if !spec.get("storageClassName").text().is_empty() {
+        spec.get("storageClassName")
+            .forbidden(c, &format!("may not be specified {CONTEXT}"));
+    }
+    let mode = spec.get("volumeMode");
+    if mode.is_set() && mode.text() != "Filesystem" {
+        mode.forbidden(
+            c,
+            &format!("may not specify volumeMode other than Filesystem {CONTEXT}"),
+        );
+    }
+}
+
+/// `ValidatePersistentVolumeSpec`.
+fn volume_spec(spec: &At<'_>, c: &mut Check) {
     let (modes, capacity) = (spec.get("accessModes"), spec.get("capacity"));
     if modes.is_empty() {
         modes.required(c, "");
@@ -124,6 +167,21 @@ pub(super) fn volume(body: &Object, c: &mut Check) {
     if !policy.text().is_empty() && !POLICIES.contains(&policy.text()) {
         policy.unsupported(c, &POLICIES);
     }
+    affinity_and_source(spec, c);
+    let path = spec.get("hostPath").get("path");
+    let is_root = path.text().starts_with('/') && path.text().trim_matches('/').is_empty();
+    if is_root && policy.text() == "Recycle" {
+        policy.forbidden(c, "may not be 'recycle' for a hostPath mount of '/'");
+    }
+    class_name(&spec.get("storageClassName"), c);
+    let mode = spec.get("volumeMode");
+    if mode.is_set() && !VOLUME_MODES.contains(&mode.text()) {
+        mode.unsupported(c, &VOLUME_MODES);
+    }
+    attributes_class_name(spec, true, c);
+}
+
+fn affinity_and_source(spec: &At<'_>, c: &mut Check) {
     let affinity = spec.get("nodeAffinity");
     if affinity.is_set() {
         let required = affinity.get("required");
@@ -149,22 +207,11 @@ pub(super) fn volume(body: &Object, c: &mut Check) {
             value: source.value,
             path: spec.get(path).path,
         };
-        own_source(&spec, field, &source, c);
+        own_source(spec, field, &source, c);
     }
     if is_first {
         spec.required(c, "must specify a volume type");
     }
-    let path = spec.get("hostPath").get("path");
-    let is_root = path.text().starts_with('/') && path.text().trim_matches('/').is_empty();
-    if is_root && policy.text() == "Recycle" {
-        policy.forbidden(c, "may not be 'recycle' for a hostPath mount of '/'");
-    }
-    class_name(&spec.get("storageClassName"), c);
-    let mode = spec.get("volumeMode");
-    if mode.is_set() && !VOLUME_MODES.contains(&mode.text()) {
-        mode.unsupported(c, &VOLUME_MODES);
-    }
-    attributes_class_name(&spec, true, c);
 }
 
 fn own_source(spec: &At<'_>, field: &str, source: &At<'_>, c: &mut Check) {
@@ -421,6 +468,19 @@ pub(super) fn claim_spec(spec: &At<'_>, c: &mut Check) {
             }
         }
     }
+    let (source, reference) = (spec.get("dataSource"), spec.get("dataSourceRef"));
+    let is_other = ["apiGroup", "kind", "name"]
+        .into_iter()
+        .any(|key| source.get(key).value != reference.get(key).value);
+    if c.since(24) && source.is_set() && reference.is_set() && is_other {
+        let shown = match c.version.has(super::VALUES_ARE_JSON) {
+            true => "{}".to_owned(),
+            false => {
+                format!("field.Path{{name:\"dataSource\", index:\"\", parent:(*field.Path)({POINTER})}}")
+            }
+        };
+        spec.invalid_as(c, &shown, "must match dataSourceRef");
+    }
     attributes_class_name(spec, false, c);
 }
 
@@ -532,8 +592,10 @@ pub(super) fn class(body: &Object, c: &mut Check) {
     } else if !MODES.contains(&mode.text()) {
         mode.unsupported(c, &MODES);
     }
-    let mut terms: Vec<Vec<(String, Vec<String>)>> = Vec::new();
-    for term in At::root(body, "allowedTopologies").items() {
+    let topologies = At::root(body, "allowedTopologies");
+    // Upstream compares each term with as many empty ones as there are terms.
+    let mut terms: Vec<Vec<(String, Vec<String>)>> = vec![Vec::new(); topologies.len()];
+    for term in topologies.items() {
         let mut keys: Vec<(String, Vec<String>)> = Vec::new();
         for requirement in term.get("matchLabelExpressions").items() {
             let (key, values) = (requirement.get("key"), requirement.get("values"));
@@ -556,7 +618,7 @@ pub(super) fn class(body: &Object, c: &mut Check) {
             keys.push((key.text().to_owned(), seen));
         }
         keys.sort();
-        if terms.contains(&keys) {
+        for _ in terms.iter().filter(|known| **known == keys) {
             term.get("matchLabelExpressions").duplicate_as(c, "\"\"");
         }
         terms.push(keys);
@@ -623,166 +685,5 @@ pub(super) fn class_updated(body: &Object, old: &Object, c: &mut Check) {
     }
     if body.get("volumeBindingMode") != old.get("volumeBindingMode") {
         At::root(body, "volumeBindingMode").invalid(c, "field is immutable");
-    }
-}
-
-/// `ValidateCSIDriver`.
-pub(super) fn driver(body: &Object, c: &mut Check) {
-    let spec = At::root(body, "spec");
-    for (key, shown) in [
-        ("attachRequired", "attachedRequired"),
-        ("podInfoOnMount", "podInfoOnMount"),
-    ] {
-        if !spec.get(key).is_set() {
-            spec.get(shown).required(c, "");
-        }
-    }
-    let policy = spec.get("fsGroupPolicy");
-    const POLICIES: [&str; 3] = ["File", "None", "ReadWriteOnceWithFSType"];
-    if policy.is_set() && !POLICIES.contains(&policy.text()) {
-        policy.unsupported(c, &POLICIES);
-    }
-    tokens(&spec.get("tokenRequests"), c);
-    let modes = spec.get("volumeLifecycleModes");
-    for mode in modes.items() {
-        if !matches!(mode.text(), "Persistent" | "Ephemeral") {
-            let mode = At {
-                value: mode.value,
-                path: modes.path.clone(),
-            };
-            mode.unsupported(c, &["Persistent", "Ephemeral"]);
-        }
-    }
-    let period = spec.get("nodeAllocatableUpdatePeriodSeconds");
-    if period.is_set() && period.number() < 10 {
-        period.invalid(c, "must be greater than or equal to 10 seconds");
-    }
-}
-
-fn tokens(at: &At<'_>, c: &mut Check) {
-    let mut audiences: Vec<&str> = Vec::new();
-    for request in at.items() {
-        let (audience, seconds) = (request.get("audience"), request.get("expirationSeconds"));
-        if audiences.contains(&audience.text()) {
-            audience.duplicate(c);
-            continue;
-        }
-        audiences.push(audience.text());
-        if seconds.is_set() && seconds.number() < 600 {
-            seconds.invalid(c, "may not specify a duration less than 10 minutes");
-        }
-        if seconds.number() > 1 << 32 {
-            seconds.invalid(c, "may not specify a duration larger than 2^32 seconds");
-        }
-    }
-}
-
-/// `ValidateCSIDriverUpdate`.
-pub(super) fn driver_updated(body: &Object, old: &Object, c: &mut Check) {
-    let (spec, old) = (At::root(body, "spec"), At::root(old, "spec"));
-    if !c.since(21) {
-        if spec.value != old.value {
-            let shown = go_syntax::value(c.version, spec.value, "storage.CSIDriverSpec");
-            spec.invalid_as(c, &shown, "field is immutable");
-        }
-        return;
-    }
-    if c.since(23) {
-        driver(body, c);
-    }
-    for (key, shown) in [
-        ("attachRequired", "attachedRequired"),
-        ("fsGroupPolicy", "fsGroupPolicy"),
-        ("podInfoOnMount", "podInfoOnMount"),
-        ("volumeLifecycleModes", "volumeLifecycleModes"),
-        ("storageCapacity", "storageCapacity"),
-    ] {
-        let may_change = match key {
-            "fsGroupPolicy" | "podInfoOnMount" => c.since(30),
-            "storageCapacity" => c.since(23),
-            _ => false,
-        };
-        let (new, old) = (spec.get(key), old.get(key));
-        if !may_change && new.value != old.value {
-            let shown_value = match key {
-                "volumeLifecycleModes" => {
-                    go_syntax::value(c.version, new.value, "[]storage.VolumeLifecycleMode")
-                }
-                _ => new.shown(),
-            };
-            spec.get(shown).invalid_as(c, &shown_value, "field is immutable");
-        }
-    }
-    if !c.since(30) {
-        tokens(&spec.get("tokenRequests"), c);
-    }
-}
-
-/// `ValidateCSINode`.
-pub(super) fn node(body: &Object, c: &mut Check) {
-    let mut names: Vec<&str> = Vec::new();
-    for driver in At::root(body, "spec").get("drivers").items() {
-        let (name, id) = (driver.get("name"), driver.get("nodeID"));
-        driver_name(&name, c);
-        let max = if c.since(22) { 256 } else { 192 };
-        if id.text().is_empty() {
-            id.required(c, "");
-        } else if id.text().len() > max {
-            id.invalid(c, &format!("must be {max} characters or less"));
-        }
-        driver.get("allocatable").get("count").not_negative(c);
-        if names.contains(&name.text()) {
-            name.duplicate(c);
-        }
-        names.push(name.text());
-        let mut keys: Vec<&str> = Vec::new();
-        for key in driver.get("topologyKeys").items() {
-            if key.text().is_empty() {
-                driver.required(c, "");
-            }
-            if keys.contains(&key.text()) {
-                driver.duplicate_as(c, &key.shown());
-            }
-            keys.push(key.text());
-            for problem in formats::qualified_name(c.version, key.text()) {
-                driver.invalid_as(c, &key.shown(), &problem);
-            }
-        }
-    }
-}
-
-/// `ValidateVolumeAttachment`.
-pub(super) fn attachment(body: &Object, c: &mut Check) {
-    let spec = At::root(body, "spec");
-    spec.get("attacher").present(c);
-    let source = spec.get("source");
-    let (name, inline) = (source.get("persistentVolumeName"), source.get("inlineVolumeSpec"));
-    match (name.is_set(), inline.is_set()) {
-        (false, false) => {
-            source.required(
-                c,
-                "must specify exactly one of inlineVolumeSpec and persistentVolumeName",
-            );
-        }
-        (true, true) => {
-            source.forbidden(
-                c,
-                "must specify exactly one of inlineVolumeSpec and persistentVolumeName",
-            );
-        }
-        (true, false) if name.text().is_empty() => {
-            name.required(c, "must specify non empty persistentVolumeName");
-        }
-        _ => {}
-    }
-    spec.get("nodeName").subdomain(c);
-    driver_name(&spec.get("attacher"), c);
-}
-
-/// `ValidateVolumeAttachmentUpdate`.
-pub(super) fn attachment_updated(body: &Object, old: &Object, c: &mut Check) {
-    if body.get("spec") != old.get("spec") {
-        let spec = At::root(body, "spec");
-        spec.invalid_typed(c, "storage.VolumeAttachmentSpec", "field is immutable");
     }
 }

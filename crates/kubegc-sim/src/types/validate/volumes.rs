@@ -3,11 +3,11 @@
 //! # Upstream
 //! `ValidateVolumes` and its callees in `pkg/apis/core/validation/validation.go`, 1.20.2.
 
-use kubegc_core::Quantity;
+use kubegc_core::{Behavior, Quantity};
 use serde_json::Value;
 
 use super::super::field::{At, Check};
-use super::{references, storage::claim_spec};
+use super::{pod::annotations, references, selector::labels, storage::claim_spec};
 
 /// The sources, in the order of their validation: the field, the name in paths, the name where there are
 /// several, and the required fields.
@@ -185,6 +185,9 @@ fn specific(volume: &At<'_>, field: &str, source: &At<'_>, c: &mut Check) {
         "ephemeral" => {
             let template = source.get("volumeClaimTemplate");
             if template.is_set() {
+                let metadata = template.get("metadata");
+                annotations(&metadata.get("annotations"), c);
+                labels(&metadata.get("labels"), c);
                 claim_spec(&template.get("spec"), c);
             }
         }
@@ -241,7 +244,8 @@ fn host_path(source: &At<'_>, c: &mut Check) {
 fn partition(source: &At<'_>, c: &mut Check) {
     let partition = source.get("partition");
     if !(0..=255).contains(&partition.number()) {
-        partition.invalid(c, "must be between 0 and 255, inclusive");
+        // Upstream allows zero as well.
+        partition.invalid(c, "must be between 1 and 255, inclusive");
     }
 }
 
@@ -419,8 +423,13 @@ fn csi(source: &At<'_>, c: &mut Check) {
     if secret.is_set() {
         let name = secret.get("name");
         if name.text().is_empty() {
-            // The name ends with a blank.
-            source.get("nodePublishSecretRef ").get("name").required(c, "");
+            // Before 1.25 the name ended with a blank.
+            let path = if c.since(25) {
+                "nodePublishSecretRef"
+            } else {
+                "nodePublishSecretRef "
+            };
+            source.get(path).get("name").required(c, "");
         } else {
             let name = At {
                 value: name.value,
@@ -431,10 +440,16 @@ fn csi(source: &At<'_>, c: &mut Check) {
     }
 }
 
+/// The format of a missing name of a driver is not validated.
+const MISSING_NAMES_ARE_ONLY_REQUIRED: Behavior = Behavior::since_about(36, "ValidateCSIDriverName of 1.36");
+
 /// `ValidateCSIDriverName`.
 pub(super) fn driver_name(name: &At<'_>, c: &mut Check) {
     if name.text().is_empty() {
         name.required(c, "");
+        if c.version.has(MISSING_NAMES_ARE_ONLY_REQUIRED) {
+            return;
+        }
     }
     if name.text().len() > 63 {
         name.too_long(c, 63);

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use kubegc_core::Behavior;
+use kubegc_core::{Behavior, KubernetesVersion};
 use serde_json::{Map, Value, json};
 
 use super::super::field::{At, Check};
@@ -37,7 +37,7 @@ fn required_selector(spec: &At<'_>, kind: &str, c: &mut Check) {
 
 /// Whether the selector matches the labels of the template, `None` for an invalid selector. A missing one
 /// selects nothing, an empty one everything.
-pub(super) fn selects_template(spec: &At<'_>) -> Option<bool> {
+pub(super) fn selects_template(spec: &At<'_>, version: KubernetesVersion) -> Option<bool> {
     let selector = spec.get("selector");
     if !selector.is_set() {
         return Some(false);
@@ -45,12 +45,13 @@ pub(super) fn selects_template(spec: &At<'_>) -> Option<bool> {
     matches(
         &selector,
         spec.get("template").get("metadata").get("labels").value,
+        version,
     )
 }
 
 pub(super) fn not_selected(spec: &At<'_>, c: &mut Check) {
     let labels = spec.get("template").get("metadata").get("labels");
-    let shown = go_syntax::value(c.version, labels.value, "map[string]string");
+    let shown = go_syntax::value(c.version, labels.decoded(c), "map[string]string");
     labels.invalid_as(c, &shown, "`selector` does not match template `labels`");
 }
 
@@ -85,7 +86,7 @@ fn read_only_disks(template: &At<'_>, c: &mut Check) {
 /// `ValidatePodTemplateSpecForReplicaSet`.
 fn replica_set_template(spec: &At<'_>, c: &mut Check) {
     let selector = spec.get("selector");
-    match selects_template(spec) {
+    match selects_template(spec, c.version) {
         None => {
             selector.invalid_typed(c, SELECTOR, "invalid label selector");
             return;
@@ -256,7 +257,7 @@ fn stateful_set_spec(spec: &At<'_>, skipped: Skipped, c: &mut Check) {
     required_selector(spec, "statefulset", c);
     let selector = spec.get("selector");
     let template = spec.get("template");
-    match selects_template(spec) {
+    match selects_template(spec, c.version) {
         None => selector.invalid_typed(c, SELECTOR, ""),
         Some(selects) => {
             if !selects && (!is_empty_selector(&selector) || !selector.is_set()) {
@@ -393,7 +394,7 @@ pub(super) fn daemon_set(body: &Object, c: &mut Check) {
     let spec = At::root(body, "spec");
     let (selector, template) = (spec.get("selector"), spec.get("template"));
     label_selector(&selector, c);
-    if selects_template(&spec) == Some(false) {
+    if selects_template(&spec, c.version) == Some(false) {
         not_selected(&spec, c);
     }
     if selector.is_set() && is_empty_selector(&selector) {
@@ -544,8 +545,9 @@ pub(super) fn status(kind: &str, body: &Object, old: &Object, c: &mut Check) {
         status.get(key).not_negative(c);
     }
     if kind == "Job" && c.since(32) {
-        jobs::finished_job(&status, &At::root(old, "status"), c);
-        jobs::status_updated(&At::root(body, "spec"), &status, &At::root(old, "status"), c);
+        let (spec, old_status) = (At::root(body, "spec"), At::root(old, "status"));
+        jobs::finished_job(&spec, &status, &old_status, c);
+        jobs::status_updated(&spec, &status, &old_status, c);
     }
     let shares: &[&str] = match kind {
         "Deployment" => &["updatedReplicas", "readyReplicas", "availableReplicas"],
@@ -595,17 +597,51 @@ pub(super) fn pod_template(body: &Object, c: &mut Check) {
     template(&At::root(body, "template"), c);
 }
 
-/// `ValidateControllerRevision`.
-pub(super) fn controller_revision(body: &Object, c: &mut Check) {
+/// The data of new revisions are validated, those of others only as immutable.
+const ONLY_NEW_DATA_ARE_VALIDATED: Behavior =
+    Behavior::since_about(31, "ValidateControllerRevisionCreate of 1.31");
+
+/// `ValidateControllerRevision`, from 1.31 on `ValidateControllerRevisionCreate` of new ones.
+pub(super) fn controller_revision(body: &Object, is_new: bool, c: &mut Check) {
     let data = At::root(body, "data");
     let revision = At::root(body, "revision");
-    if c.since(31) {
+    if c.version.has(ONLY_NEW_DATA_ARE_VALIDATED) {
         revision.not_negative(c);
+        if is_new && !data.value.is_object() {
+            data.required(
+                c,
+                match data.is_set() {
+                    true => "data must be a valid JSON object",
+                    false => "data is mandatory",
+                },
+            );
+        }
+        return;
     }
     if !data.is_set() {
         data.required(c, "data is mandatory");
     }
-    if !c.since(31) {
-        revision.not_negative(c);
+    revision.not_negative(c);
+}
+
+/// `ValidateControllerRevisionUpdate`, except `ValidateControllerRevision`.
+pub(super) fn controller_revision_updated(body: &Object, old: &Object, c: &mut Check) {
+    let data = At::root(body, "data");
+    if body.get("data") == old.get("data") {
+        return;
     }
+    if c.version.has(super::VALUES_ARE_JSON) || !c.version.has(ONLY_NEW_DATA_ARE_VALIDATED) {
+        data.invalid(c, "field is immutable");
+        return;
+    }
+    let raw = match data.value {
+        Value::Null => "(nil)".to_owned(),
+        value => {
+            let bytes = value.to_string().into_bytes();
+            let bytes: Vec<String> = bytes.iter().map(|byte| format!("{byte:#x}")).collect();
+            format!("{{{}}}", bytes.join(", "))
+        }
+    };
+    let shown = format!("runtime.RawExtension{{Raw:[]uint8{raw}, Object:runtime.Object(nil)}}");
+    data.invalid_as(c, &shown, "field is immutable");
 }
