@@ -71,8 +71,7 @@ impl std::str::FromStr for FieldSelector {
             let (field, value, equal) = split(part).ok_or_else(unreadable)?;
             requirements.push(Requirement {
                 field: field.to_owned(),
-                value: unescaped(value)
-                    .ok_or_else(|| bad("invalid field selector: invalid escape sequence"))?,
+                value: unescaped(value).map_err(|problem| bad(&problem))?,
                 equal,
             });
         }
@@ -111,18 +110,26 @@ fn split(term: &str) -> Option<(&str, &str, bool)> {
     None
 }
 
-fn unescaped(value: &str) -> Option<String> {
+fn unescaped(value: &str) -> Result<String, String> {
     let mut plain = String::with_capacity(value.len());
     let mut chars = value.chars();
     while let Some(c) = chars.next() {
         match c {
-            '\\' => plain.push(chars.next().filter(|c| matches!(c, '\\' | ',' | '='))?),
+            '\\' => match chars.next() {
+                Some(c @ ('\\' | ',' | '=')) => plain.push(c),
+                c => {
+                    let sequence: String = std::iter::once('\\').chain(c).collect();
+                    return Err(format!(
+                        "invalid field selector: invalid escape sequence: {sequence}"
+                    ));
+                }
+            },
             // An operator without escape.
-            '=' => return None,
+            '=' => return Err("invalid field selector: unescaped character in value: 61".to_owned()),
             c => plain.push(c),
         }
     }
-    Some(plain)
+    Ok(plain)
 }
 
 /// A filter of lists: by labels and by fields.

@@ -244,13 +244,12 @@ impl<'t> Parser<'t> {
             "<" => Some(Test::LessThan(number()?)),
             _ => None,
         };
-        for value in &values {
+        for (index, value) in values.iter().enumerate() {
             let problems = formats::label_value(KubernetesVersion::LATEST, value);
             if !problems.is_empty() {
                 return Err(format!(
-                    "invalid label value: {}: at key: {}: {}",
+                    "values[{index}][{label}]: Invalid value: {}: {}",
                     quoted(value),
-                    quoted(label),
                     problems.join("; ")
                 ));
             }
@@ -332,7 +331,7 @@ fn check_label(label: &str) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "invalid label key {}: {}",
+        "<nil>: Invalid value: {}: {}",
         quoted(label),
         problems.join("; ")
     ))

@@ -220,6 +220,17 @@ impl fmt::Display for Status {
     }
 }
 
+/// Limits of one are in the singular.
+const ONE_IS_SINGULAR: Behavior = Behavior::since(34, 0, "TooLong and TooMany of 1.34");
+
+/// A number of bytes or items.
+fn counted(version: KubernetesVersion, count: usize, noun: &str) -> String {
+    match count == 1 && version.has(ONE_IS_SINGULAR) {
+        true => format!("{count} {noun}"),
+        false => format!("{count} {noun}s"),
+    }
+}
+
 impl Cause {
     /// A problem with a field; empty if it is not about one.
     #[must_use]
@@ -305,10 +316,22 @@ impl Cause {
             reason: "FieldValueTooLong",
             field: field.into(),
             message: match version.has(behavior::TOO_LONG_MAY_NOT_BE) {
-                true => format!("Too long: may not be more than {max} bytes"),
+                true => format!("Too long: may not be more than {}", counted(version, max, "byte")),
                 false => format!("Too long: must have at most {max} bytes"),
             },
         }
+    }
+
+    /// A list or map with more than `max` entries.
+    pub(crate) fn too_many(
+        version: KubernetesVersion,
+        field: impl Into<String>,
+        count: usize,
+        max: usize,
+    ) -> Self {
+        let most = counted(version, max, "item");
+        let message = format!("Too many: {count}: must have at most {most}");
+        Self::new("FieldValueTooMany", field, message)
     }
 
     /// A value that another field or item already has.

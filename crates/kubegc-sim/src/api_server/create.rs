@@ -187,7 +187,7 @@ impl ApiServer {
         author: Author,
     ) -> Result<Response, Refusal> {
         let known = self.kind(kind)?.clone();
-        crd::refuse_while_terminating(self, kind, "create")?;
+        crd::refuse_while_terminating(self, kind, &object.meta.name)?;
         self.place(kind, namespace, &mut object)?;
         self.name_generated(kind, &mut object);
         let mut warnings = without_equal_references(self.version, &mut object.meta, Moment::BeforeAdmission);

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use kubegc_core::{
-    Behavior, KindId, KubernetesVersion, ObjectMeta, ResourceVersion, Timestamp, Uid, version::behavior,
+    ApiResource, Behavior, KindId, KubernetesVersion, ObjectMeta, ResourceVersion, Timestamp, Uid,
+    version::behavior,
 };
 use serde_json::Value;
 
@@ -260,6 +261,14 @@ impl ApiServer {
                 }
                 Some(tracked(&kept))
             }
+            // It owns metadata that is not stored.
+            (Author::Writer, Part::Status)
+                if resource.custom && self.settings.types && !self.status_resets_metadata(resource) =>
+            {
+                let mut kept = new.clone();
+                copy_field(&mut kept, existing, "spec");
+                Some(tracked(&kept))
+            }
             _ => None,
         };
         // A binding and a scale are reviewed in their own form.
@@ -363,6 +372,29 @@ impl ApiServer {
         Ok(Written::stored(written, warnings))
     }
 
+    /// Whether the writer of a status owns no metadata.
+    ///
+    /// # Upstream
+    /// `GetResetFields` of the status strategies in `pkg/registry`, and
+    /// [of custom resources](https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresource/status_strategy.go).
+    pub(super) fn status_resets_metadata(&self, resource: &ApiResource) -> bool {
+        match (&*resource.group, &*resource.kind) {
+            _ if resource.custom => self.version.has(CUSTOM_STATUS_OWNS_NO_METADATA),
+            (
+                "admissionregistration.k8s.io"
+                | "apiextensions.k8s.io"
+                | "apiregistration.k8s.io"
+                | "flowcontrol.apiserver.k8s.io"
+                | "internal.apiserver.k8s.io",
+                _,
+            )
+            | ("storage.k8s.io", "VolumeAttachment") => true,
+            ("networking.k8s.io", "ServiceCIDR") => self.version.has(CUSTOM_STATUS_OWNS_NO_METADATA),
+            ("resource.k8s.io", "ResourceClaim") => self.version.has(CLAIM_STATUS_OWNS_NO_METADATA),
+            _ => false,
+        }
+    }
+
     /// Converts a submitted object to the form that can be stored: fields that clients cannot change are
     /// taken from the stored object.
     fn prepare(&self, kind: KindId, existing: &StoredObject, new: &mut StoredObject, part: Part) {
@@ -395,11 +427,14 @@ impl ApiServer {
                 let resource = self.resource(kind);
                 match (&*resource.group, &*resource.kind) {
                     (
-                        "apiregistration.k8s.io"
+                        "admissionregistration.k8s.io"
+                        | "apiregistration.k8s.io"
                         | "flowcontrol.apiserver.k8s.io"
                         | "internal.apiserver.k8s.io",
                         _,
                     )
+                    | ("networking.k8s.io", "ServiceCIDR")
+                    | ("resource.k8s.io", "ResourceClaim")
                     | ("storage.k8s.io", "VolumeAttachment") => {
                         new.meta.labels.clone_from(&old.labels);
                         new.meta.finalizers.clone_from(&old.finalizers);
@@ -527,6 +562,11 @@ pub(super) fn check_names(
 const ABSENT_IS_NOT_FOUND: Behavior = Behavior::since(34, 0, "kubernetes #132470");
 /// An update compares the namespaces before it looks at the name.
 const NAMESPACES_ARE_COMPARED_FIRST: Behavior = Behavior::since(24, 0, "kubernetes #94637");
+/// The writer of the status of a custom resource or of service ranges does not own the metadata that
+/// it sends.
+const CUSTOM_STATUS_OWNS_NO_METADATA: Behavior = Behavior::since(36, 0, "status_strategy.go of 1.36");
+/// The writer of the status of a ResourceClaim does not own the metadata that it sends.
+const CLAIM_STATUS_OWNS_NO_METADATA: Behavior = Behavior::since(35, 0, "resourceclaim/strategy.go of 1.35");
 
 /// The reason why a resourceVersion is invalid, in the words of Go's `strconv`.
 fn unreadable(version: &ResourceVersion) -> Option<String> {

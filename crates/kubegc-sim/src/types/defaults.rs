@@ -30,6 +30,8 @@ const ONLY_PODS_GET_HOST_PORTS: Behavior = Behavior::since(
 const REPLACEMENT_IS_SET: Behavior = Behavior::since(29, 0, "the feature gate JobPodReplacementPolicy is on");
 /// The defaults of Jobs include `manualSelector`.
 const JOBS_ARE_COMPLETE: Behavior = Behavior::since_about(29, "kubernetes #120206");
+/// Pods, but not templates, wait one second instead of a negative number of seconds.
+const GRACE_IS_NOT_NEGATIVE: Behavior = Behavior::since(27, 0, "Convert_v1_Pod_To_core_Pod of 1.27");
 /// Namespaces get a label with their name.
 pub(crate) const NAMESPACES_ARE_LABELLED: Behavior = Behavior::since(21, 0, "kubernetes #96968");
 
@@ -223,6 +225,10 @@ fn dependent(object: &mut Object, name: &str, variant: &str, version: Kubernetes
         }
         "Pod" => {
             if let Some(spec) = object_mut(object, "spec") {
+                let grace = spec.get("terminationGracePeriodSeconds").and_then(Value::as_i64);
+                if grace.is_some_and(|seconds| seconds < 0) && version.has(GRACE_IS_NOT_NEGATIVE) {
+                    spec.insert("terminationGracePeriodSeconds".to_owned(), 1.into());
+                }
                 requests_from_limits(spec);
                 qos::set_requests(spec);
                 set_nil(spec, "enableServiceLinks", true);
@@ -259,6 +265,7 @@ fn dependent(object: &mut Object, name: &str, variant: &str, version: Kubernetes
             };
             object.insert("imagePullPolicy".to_owned(), policy.into());
         }
+        "GRPCAction" => set_nil(object, "service", ""),
         "ImageVolumeSource" if text(object, "pullPolicy").is_empty() => {
             let reference = text(object, "reference");
             let policy = match !reference.is_empty() && is_latest(reference) {

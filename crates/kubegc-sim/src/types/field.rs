@@ -269,11 +269,8 @@ impl<'v> At<'v> {
     }
 
     pub(crate) fn too_many(&self, c: &mut Check, count: usize, max: usize) {
-        c.causes.push(Cause {
-            reason: "FieldValueTooMany",
-            field: self.path.to_string(),
-            message: format!("Too many: {count}: must have at most {max} items"),
-        });
+        c.causes
+            .push(Cause::too_many(c.version, self.path.to_string(), count, max));
     }
 
     /// One of these values, required.

@@ -14,6 +14,7 @@ pub(crate) mod convert;
 mod defaults;
 pub(crate) mod facts;
 pub(crate) mod field;
+mod gated;
 mod hpa;
 mod limits;
 pub(crate) mod node;
@@ -56,6 +57,7 @@ pub(crate) fn decode(
     let form = Form::decoded(version);
     let mut object = value::fields(sent, id, &form).map_err(named)?;
     object.insert("metadata".to_owned(), metadata);
+    gated::drop_disabled(&mut object, id, version);
     defaults::fill(&mut object, id, version);
     convert::to_stored(resource, &mut object, version);
     Ok((Value::Object(object), form.differs()))

@@ -88,7 +88,7 @@ impl Form {
     }
 }
 
-/// The fields of a struct in this form.
+/// The fields of a struct in this form, with those behind feature gates that are off.
 ///
 /// # Errors
 /// The first value of the wrong type.
@@ -98,7 +98,7 @@ pub(crate) fn fields(
     form: &Form,
 ) -> Result<Map<String, Value>, Mismatch> {
     let mut normal = Map::new();
-    for field in id.fields().iter().filter(|field| field.is_in(form.version)) {
+    for field in id.fields().iter().filter(|field| field.exists_in(form.version)) {
         let value = sent.remove(field.name).unwrap_or(Value::Null);
         let value = normalized(value, &field.ty, form).map_err(|error| error.within(field.name))?;
         let is_unwritten = field.omit_empty && is_empty(&value, &field.ty)

@@ -1,6 +1,6 @@
 //! Server-side apply: refusals, preconditions, and the owners of a status and a scale.
 
-use kubegc_sim::Response;
+use kubegc_sim::{Response, Settings};
 use serde_json::{Value, json};
 
 use crate::world::{World, message, world, world_of};
@@ -176,6 +176,60 @@ fn an_object_and_its_status_have_owners_of_their_own() {
             ".status.readyReplicas",
             "conflict with \"one\" with subresource \"status\""
         )]
+    );
+}
+
+#[test]
+fn a_field_is_removed_with_the_parts_that_nobody_owns() {
+    let mut world = world_of("1.30.0");
+    let settings = Settings {
+        types: true,
+        ..Settings::default()
+    };
+    world.server = world.server.with_settings(settings);
+    let config = |fields: Value| {
+        let mut container = json!({"name": "c", "image": "i"});
+        for (key, value) in fields.as_object().into_iter().flatten() {
+            container[key] = value.clone();
+        }
+        let template = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [container]}});
+        let selector = json!({"matchLabels": {"a": "b"}});
+        json!({"metadata": {"name": "a"}, "spec": {"selector": selector, "template": template}})
+    };
+    let probe = json!({"httpGet": {"port": 80}});
+    let probes = json!({"livenessProbe": probe, "readinessProbe": probe});
+    ok(&world.apply("Deployment", "one", config(probes)));
+    ok(&world.apply("Deployment", "two", config(json!({"readinessProbe": probe}))));
+    ok(&world.apply("Deployment", "one", config(json!({}))));
+    let container = &world.get("Deployment", "a")["spec"]["template"]["spec"]["containers"][0];
+    assert_eq!(container.get("livenessProbe"), None);
+    assert_eq!(container["readinessProbe"]["timeoutSeconds"], 1);
+}
+
+#[test]
+fn kubectl_takes_over_what_its_client_applied() {
+    const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
+    let mut world = world_of("1.30.0");
+    let last =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"x": "1"}});
+    let annotations = json!({ANNOTATION: last.to_string()});
+    let client = json!({"metadata": {"name": "a", "annotations": annotations}, "data": {"x": "1", "y": "1"}});
+    ok(&world.apply("ConfigMap", "client", client));
+    let config = |x: &str, y: &str| data(&json!({"x": x, "y": y}));
+    assert_eq!(
+        conflicts(&world.apply("ConfigMap", "kubectl", config("2", "2"))),
+        [(".data.y", "conflict with \"client\"")]
+    );
+    assert_eq!(
+        conflicts(&world.apply("ConfigMap", "other", config("2", "1"))).len(),
+        1
+    );
+    ok(&world.apply("ConfigMap", "kubectl", config("2", "1")));
+    let stored = world.get("ConfigMap", "a");
+    let last = stored["metadata"]["annotations"][ANNOTATION].as_str().unwrap();
+    assert_eq!(
+        serde_json::from_str::<Value>(last).unwrap()["data"],
+        json!({"x": "2", "y": "1"})
     );
 }
 

@@ -2,7 +2,9 @@
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use http::HeaderMap;
-use kubegc_core::{ApiResource, Behavior, KindId, KubernetesVersion, identity::join_api_version};
+use kubegc_core::{
+    ApiResource, Behavior, KindId, KubernetesVersion, identity::join_api_version, version::behavior,
+};
 use kubegc_sim::{ApiServer, StoredObject, Subresource, version_priority};
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
@@ -68,11 +70,22 @@ pub(super) fn group(server: &ApiServer, name: &str) -> Option<Reply> {
     Some(Reply::object(200, body))
 }
 
+/// What a resource is ordered by: subresources of custom resources keep the order in which they are declared.
+fn place(entry: &Value, is_custom: bool) -> &str {
+    let name = entry["name"].as_str().unwrap_or_default();
+    match is_custom {
+        true => name.split('/').next().unwrap_or_default(),
+        false => name,
+    }
+}
+
 /// The response to `/api/v1` and `/apis/{group}/{version}`.
 pub(super) fn resources(server: &ApiServer, group: &str, version: &str) -> Option<Reply> {
     let mut entries = Vec::new();
+    let mut is_custom = false;
     for (kind, resource) in served(server) {
         if *resource.group == *group && *resource.version == *version {
+            is_custom |= resource.custom;
             let names = names::of(server, resource);
             entries.push(resource_json(server, resource, &names));
             let served = server.subresources(kind);
@@ -80,7 +93,7 @@ pub(super) fn resources(server: &ApiServer, group: &str, version: &str) -> Optio
             entries.extend(served.iter().chain(others).map(|part| part_json(resource, part)));
         }
     }
-    entries.sort_by(|a, b| a["name"].as_str().cmp(&b["name"].as_str()));
+    entries.sort_by(|a, b| place(a, is_custom).cmp(place(b, is_custom)));
     (!entries.is_empty()).then(|| {
         let mut body = json!({
             "kind": "APIResourceList",
@@ -379,6 +392,9 @@ fn aggregated_group(server: &ApiServer, group: &Group<'_>) -> Value {
         json!({"version": version, "resources": resources, "freshness": "Current"})
     });
     let mut metadata = Map::new();
+    if !server.version().has(behavior::ZERO_TIMESTAMPS_ARE_OMITTED) {
+        metadata.insert("creationTimestamp".to_owned(), Value::Null);
+    }
     if !group.name.is_empty() {
         metadata.insert("name".to_owned(), group.name.into());
     }
@@ -386,24 +402,36 @@ fn aggregated_group(server: &ApiServer, group: &Group<'_>) -> Value {
 }
 
 fn aggregated_resource(server: &ApiServer, kind: KindId, resource: &ApiResource) -> Value {
-    let own = json!({"group": &*resource.group, "version": &*resource.version, "kind": &*resource.kind});
+    // Built-in resources give no group and version, as in the other form.
+    let (group, version) = match resource.custom {
+        true => (&*resource.group, &*resource.version),
+        false => ("", ""),
+    };
+    let kind_of = |kind: &str| json!({"group": group, "version": version, "kind": kind});
     let names = names::of(server, resource);
     let mut entry = json!({
         "resource": &*resource.resource,
-        "responseKind": own,
+        "responseKind": kind_of(&resource.kind),
         "scope": if resource.is_namespaced() { "Namespaced" } else { "Cluster" },
         "singularResource": names.singular,
         "verbs": listed_verbs(resource),
     });
     put_names(&mut entry, &names);
-    let parts: Vec<Value> = server
-        .subresources(kind)
+    let mut parts: Vec<Subresource> = server.subresources(kind);
+    parts.extend_from_slice(parts::of_nodes(resource));
+    if !resource.custom {
+        parts.sort_by_key(|part| part.name);
+    }
+    let own = (&*resource.group, &*resource.version);
+    let parts: Vec<Value> = parts
         .iter()
-        .chain(parts::of_nodes(resource))
         .map(|part| {
             let kind = match parts::group_version(part) {
-                Some((group, version)) => json!({"group": group, "version": version, "kind": part.kind}),
-                None => own.clone(),
+                Some(other @ (group, version)) if other != own => {
+                    json!({"group": group, "version": version, "kind": part.kind})
+                }
+                _ if part.kind.is_empty() => kind_of(&resource.kind),
+                _ => kind_of(part.kind),
             };
             json!({"subresource": part.name, "responseKind": kind, "verbs": part.verbs})
         })

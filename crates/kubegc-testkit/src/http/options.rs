@@ -24,6 +24,8 @@ const WATCH_LIST_FIRST: Behavior = Behavior::since(32, 0, "feature gate WatchLis
 const WATCH_LIST_PAUSED: Behavior = Behavior::since(33, 0, "feature gate WatchList is off");
 /// A list with an invalid `resourceVersion` gets 400; before, it gets 500, as a GET or a watch does.
 const LIST_VERSIONS_ARE_CHECKED: Behavior = Behavior::since(33, 0, "kubernetes #130637, #130688");
+/// Errors about keys and values of label selectors are those of a field.
+const LABELS_HAVE_PATHS: Behavior = Behavior::since(21, 0, "apimachinery, labels/selector.go");
 /// Errors about selectors name all operators.
 const OPERATORS_ARE_SORTED: Behavior = Behavior::since(22, 0, "apimachinery, labels/selector.go");
 /// `fieldValidation` is read.
@@ -134,6 +136,10 @@ impl ListOptions {
                 FieldError::Invalid { problem, .. } => problem,
                 error => error.to_string(),
             };
+            let problem = match version.has(LABELS_HAVE_PATHS) {
+                true => problem,
+                false => without_path(&problem).unwrap_or(problem),
+            };
             problem::bad_request(match version.has(OPERATORS_ARE_SORTED) {
                 true => problem.replace("'=', '!=', '==', 'in', notin'", "in, notin, =, ==, !=, gt, lt"),
                 false => problem,
@@ -167,11 +173,37 @@ impl ListOptions {
                 Ok(seconds @ 1..) => Duration::from_secs(seconds),
                 _ => WATCH_DEFAULT,
             },
-            send_initial_events: query
-                .flag("sendInitialEvents")
-                .filter(|_| is_watch && has_watch_list(version)),
+            send_initial_events: match is_watch && has_watch_list(version) {
+                true => query
+                    .flag("sendInitialEvents")
+                    .or_else(|| lists_by_default(query)),
+                false => None,
+            },
         })
     }
+}
+
+/// An error about a key or a value of a label selector as releases without paths print it.
+fn without_path(problem: &str) -> Option<String> {
+    if let Some((before, rest)) = problem.split_once("<nil>: Invalid value: ") {
+        return Some(format!("{before}invalid label key {rest}"));
+    }
+    let (before, rest) = problem.split_once("values[")?;
+    let (key, rest) = rest.split_once("][")?.1.split_once("]: Invalid value: ")?;
+    let (value, why) = rest.split_once("\": ")?;
+    Some(format!(
+        "{before}invalid label value: {value}\": at key: {key:?}: {why}"
+    ))
+}
+
+/// A watch of the latest or of any version begins with a list.
+///
+/// # Upstream
+/// `SetListOptionsDefaults` in
+/// [`defaults.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/apimachinery/pkg/apis/meta/internalversion/defaults.go).
+fn lists_by_default(query: &Query) -> Option<bool> {
+    let is_any = matches!(query.text("resourceVersion"), "" | "0");
+    (is_any && query.text("resourceVersionMatch").is_empty()).then_some(true)
 }
 
 /// Whether the feature gate `WatchList` is on by default.

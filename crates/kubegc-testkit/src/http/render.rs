@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use base64::{Engine as _, prelude::BASE64_STANDARD};
 use kubegc_core::{ApiResource, KubernetesVersion, Timestamp, version::behavior};
 use kubegc_sim::StoredObject;
 use serde_json::{Map, Value, json};
@@ -12,6 +13,14 @@ use super::{
     query::Query,
     table::{self, Rows},
 };
+
+/// The minor version in which the end of an initial list has an annotation with an empty list: 1.33 has the
+/// code, but the feature gate `WatchList` is off.
+///
+/// # Upstream
+/// `newWatchListTransformer` in
+/// [`response.go`](https://github.com/kubernetes/kubernetes/blob/v1.32.0/staging/src/k8s.io/apiserver/pkg/endpoints/handlers/response.go).
+const BLUEPRINTS_OF: u16 = 32;
 
 /// The way in which one request wants its objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -177,13 +186,39 @@ impl View {
             }
         };
         let mut metadata = json!({"resourceVersion": revision.to_string()});
-        if !self.version.has(behavior::ZERO_TIMESTAMPS_ARE_OMITTED) {
+        if !self.version.has(behavior::ZERO_TIMESTAMPS_ARE_OMITTED) && !self.is_custom_object() {
             metadata["creationTimestamp"] = Value::Null;
         }
         if ends_list {
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
+            if self.version.minor() == BLUEPRINTS_OF {
+                metadata["annotations"]["kubernetes.io/initial-events-list-blueprint"] =
+                    BASE64_STANDARD.encode(self.blueprint()).into();
+            }
         }
         json!({"kind": kind, "apiVersion": api_version, "metadata": metadata})
+    }
+
+    /// Whether objects of a custom resource are shown as they are: they have no Go type.
+    fn is_custom_object(&self) -> bool {
+        self.resource.custom && self.form == Form::Object
+    }
+
+    /// An empty list, as the encoder writes it.
+    fn blueprint(&self) -> String {
+        let (kind, api_version) = match self.form {
+            Form::Partial(form) | Form::PartialList(form) => {
+                ("PartialObjectMetadataList", form.api_version().to_owned())
+            }
+            Form::Object | Form::Table(_) => (&*self.list_kind, self.resource.api_version()),
+        };
+        let (kind, api_version) = (json!(kind), json!(api_version));
+        let mut text = match self.is_custom_object() {
+            true => format!(r#"{{"apiVersion":{api_version},"items":[],"kind":{kind}}}"#),
+            false => format!(r#"{{"kind":{kind},"apiVersion":{api_version},"metadata":{{}},"items":null}}"#),
+        };
+        text.push('\n');
+        text
     }
 
     /// An object in a list: lists of built-in kinds do not repeat the kind in each item.

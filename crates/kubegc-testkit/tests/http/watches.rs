@@ -40,6 +40,10 @@ fn a_watch_begins_at_the_given_version() {
             vec![("ADDED", "a"), ("ADDED", "b"), ("BOOKMARK", "")],
         ),
         (
+            "allowWatchBookmarks=1".to_owned(),
+            vec![("ADDED", "a"), ("ADDED", "b"), ("BOOKMARK", "")],
+        ),
+        (
             "sendInitialEvents=false&resourceVersionMatch=NotOlderThan".to_owned(),
             vec![],
         ),
@@ -98,6 +102,14 @@ GET /api/v1/configmaps?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOl
             "{release}"
         );
     }
+    // 1.32 shows an empty list as well.
+    let mut world = at_version("1.32");
+    let mut watch = world.watch(&url);
+    let (lines, _) = world.lines(&mut watch);
+    assert_eq!(
+        lines[0]["object"]["metadata"]["annotations"]["kubernetes.io/initial-events-list-blueprint"],
+        "eyJraW5kIjoiQ29uZmlnTWFwTGlzdCIsImFwaVZlcnNpb24iOiJ2MSIsIm1ldGFkYXRhIjp7fSwiaXRlbXMiOm51bGx9Cg=="
+    );
     world.transcript(
         r#"
 GET /api/v1/configmaps?watch=1&sendInitialEvents=true -> 422 ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan
@@ -238,7 +250,8 @@ fn a_watch_ends_with_its_kind() {
 #[test]
 fn events_take_the_form_that_is_asked_for() {
     let mut world = world();
-    let url = format!("{MAPS}?watch=1&allowWatchBookmarks=true");
+    let revision = world.server.revision();
+    let url = format!("{MAPS}?watch=1&allowWatchBookmarks=true&resourceVersion={revision}");
     let table = "application/json;as=Table;v=v1;g=meta.k8s.io";
     let mut partial = world.watch_as(&url, PARTIAL);
     let mut rows = world.watch_as(&url, table);

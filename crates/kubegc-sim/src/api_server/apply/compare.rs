@@ -53,8 +53,8 @@ fn below(
                 path.push(element.clone());
                 let below = below(value, types.field(key), dialect, path)?;
                 path.pop();
-                let empty_map = value.as_object().is_some_and(Map::is_empty);
-                if below.is_none() || (empty_map && dialect.includes_empty_objects) || !types.declares(key) {
+                let is_empty = value.is_null() || value.as_object().is_some_and(Map::is_empty);
+                if below.is_none() || (is_empty && dialect.includes_empty_objects) || !types.declares(key) {
                     set.insert_member(element.clone());
                 }
                 set.insert_below(element, below.unwrap_or_default());

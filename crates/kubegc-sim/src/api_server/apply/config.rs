@@ -71,9 +71,13 @@ impl ApiServer {
             }
             Part::Status => {
                 fields.retain(|key, _| matches!(key.as_str(), "apiVersion" | "kind" | "metadata" | "status"));
+                let resets = self.status_resets_metadata(resource);
                 if let Some(Value::Object(metadata)) = fields.get_mut("metadata") {
-                    metadata.retain(|key, _| {
-                        matches!(key.as_str(), "name" | "namespace" | "uid" | "resourceVersion")
+                    metadata.retain(|key, _| match key.as_str() {
+                        "name" | "namespace" | "uid" | "resourceVersion" => true,
+                        "labels" if !resource.custom && &*resource.kind == "Deployment" => false,
+                        "ownerReferences" if !resource.custom && &*resource.kind == "Pod" => false,
+                        _ => !resets,
                     });
                 }
             }

@@ -20,7 +20,7 @@ use crate::types::{
 pub(super) struct Dialect {
     /// Whether null is a value, rather than equal to a missing field.
     pub(super) nulls_are_values: bool,
-    /// Whether the field set includes applied objects without fields.
+    /// Whether the field set includes applied nulls and objects without fields.
     pub(super) includes_empty_objects: bool,
     /// Whether merged lists follow the applied order.
     pub(super) follows_applied_order: bool,

@@ -122,7 +122,12 @@ fn merge_lists(live: Vec<Value>, applied: &[Value], types: Node<'_>, dialect: Di
 }
 
 /// Removes fields that no manager owns any more. Fields below them that other managers own are retained, and
-/// so are unowned fields next to them.
+/// so are unowned fields next to these.
+///
+/// # Upstream
+/// `Updater.prune` in
+/// [`update.go`](https://github.com/kubernetes-sigs/structured-merge-diff/blob/v6.3.0/merge/update.go), which
+/// takes a declared field for owned together with the fields below it.
 pub(super) fn prune(
     value: &mut Value,
     types: Node<'_>,
@@ -141,6 +146,10 @@ pub(super) fn prune(
             let Some(to_remove) = to_remove.below(&element) else {
                 return true;
             };
+            // A declared field whose parts were owned is removed with the parts that nobody owns.
+            if types.declares(key) && below.is_none() && !kept.has(&element) {
+                return false;
+            }
             prune(
                 value,
                 types.field(key),

@@ -6,14 +6,14 @@
 //!
 //! # Upstream
 //! `apimachinery/pkg/util/managedfields`, 1.30, and `structured-merge-diff/v4`, v4.4. Left out: fields of
-//! other versions of a kind are not converted, more than ten managers are not merged into `ancient-changes`,
-//! an annotation of client-side apply is not migrated.
+//! other versions of a kind are not converted, more than ten managers are not merged into `ancient-changes`.
 
 mod compare;
 mod config;
 mod conflict;
 mod dialect;
 mod field_set;
+mod last_applied;
 mod managed;
 mod merge;
 mod track;
@@ -160,6 +160,7 @@ impl ApiServer {
                 subresource: self.subresource_of_manager(part).to_owned(),
             },
             force: options.force,
+            upgrades: last_applied::is_upgraded_by(&options.field_manager, self.version),
             time: self.now.truncate_to_secs(),
         };
         let managers = take_managers(&mut live);
@@ -310,6 +311,8 @@ impl ApiServer {
 struct Request {
     manager: Manager,
     force: bool,
+    /// Whether it takes over what its client applied by itself.
+    upgrades: bool,
     time: Timestamp,
 }
 
@@ -371,7 +374,9 @@ fn merged(
     let mut merged = merge::merge(live.clone(), applied, types, dialect);
     managers.follow_schema(live, types, dialect);
     let last = managers.put(&request.manager, fields.clone());
-    let owned = managers.owned();
+    let mut owned = managers.owned();
+    // Metadata stays, as every configuration has the name.
+    owned.insert(&["metadata", "name"].map(field_set::Element::field));
     if dialect.prunes_by_sets {
         merged = merge::prune_by_sets(&merged, types, &last, &owned, dialect).map_err(Problem::Malformed)?;
     } else {
@@ -379,7 +384,10 @@ fn merged(
     }
     let mut comparison = compare(live, &merged, types, dialect);
     strip_all(&mut comparison);
-    let conflicts = managers.conflicts(&request.manager, &comparison);
+    let mut conflicts = managers.conflicts(&request.manager, &comparison);
+    if request.upgrades && !conflicts.is_empty() {
+        last_applied::allow(&mut conflicts, live, &request.manager.api_version, types, dialect);
+    }
     if !request.force && !conflicts.is_empty() {
         return Err(Problem::Conflicts(conflicts));
     }
@@ -392,6 +400,9 @@ fn merged(
         managers.touch(&request.manager, &request.time.to_string());
     }
     managers.follow(Some(&request.manager), &comparison);
+    if request.upgrades {
+        last_applied::update(&mut merged, applied);
+    }
     Ok((merged, managers))
 }
 

@@ -7,6 +7,7 @@ mod cleaner;
 pub(super) mod convert;
 mod instance;
 mod openapi;
+mod ratchet;
 mod registration;
 pub(super) mod resource;
 mod selectable;
@@ -182,16 +183,24 @@ pub(super) fn withdraw(server: &mut ApiServer, object: &StoredObject) {
     }
 }
 
-/// Refuses to create instances while the existing ones are being removed.
+/// The refusal names the instance, as an admission plugin does.
+const TERMINATING_IS_FORBIDDEN: Behavior = Behavior::since(34, 0, "crdHandler of 1.34");
+
+/// Refuses to create an instance while the existing ones are being removed.
 ///
 /// # Upstream
-/// `crdHandler` in `apiextensions-apiserver/pkg/apiserver/customresource_handler.go`, 1.20.2.
-pub(super) fn refuse_while_terminating(server: &ApiServer, kind: KindId, verb: &str) -> Result<(), Refusal> {
-    if server.shape.kinds[kind.index()].terminating {
-        let message = format!("{verb} not allowed while custom resource definition is terminating");
-        return Err(status::method_not_allowed(server.resource(kind), Some(&message)));
+/// `crdHandler` in
+/// [`customresource_handler.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/customresource_handler.go).
+pub(super) fn refuse_while_terminating(server: &ApiServer, kind: KindId, name: &str) -> Result<(), Refusal> {
+    const WHY: &str = "create not allowed while custom resource definition is terminating";
+    if !server.shape.kinds[kind.index()].terminating {
+        return Ok(());
     }
-    Ok(())
+    let resource = server.resource(kind);
+    Err(match server.version.has(TERMINATING_IS_FORBIDDEN) {
+        true => status::forbidden(resource, name, WHY, Vec::new()),
+        false => status::method_not_allowed(resource, Some(WHY)),
+    })
 }
 
 /// Group and plural name of the defined resource. Without a spec, they are taken from the name of the

@@ -108,8 +108,8 @@ impl Validator<'_> {
     fn too_many(&self, path: &str, words: &str, (count, max): (i64, i64), shown: i64) -> Problem {
         let mut problem = self.invalid(path, words, &shown.to_string());
         if self.rules.types_are_reasons {
-            let message = format!("Too many: {count}: must have at most {max} items");
-            problem.cause = Cause::new("FieldValueTooMany", nowhere(self.field(path)), message);
+            let [count, max] = [count, max].map(|number| usize::try_from(number).unwrap_or(0));
+            problem.cause = Cause::too_many(self.rules.version, nowhere(self.field(path)), count, max);
         }
         problem
     }
@@ -367,7 +367,11 @@ impl Validator<'_> {
             return Outcome::default();
         }
         let shown = quoted(text);
-        Outcome::of(self.invalid(path, &format!("must be of type {format}: {shown}"), &shown))
+        let mut problem = self.invalid(path, &format!("must be of type {format}: {shown}"), &shown);
+        if self.rules.types_are_reasons {
+            problem.cause.reason = "FieldValueTypeInvalid";
+        }
+        Outcome::of(problem)
     }
 
     fn numeric(&self, path: &str, number: &Number, schema: &Value) -> Outcome {

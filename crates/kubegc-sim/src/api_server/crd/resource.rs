@@ -12,7 +12,7 @@ use serde_json::Value;
 
 #[cfg(feature = "cel")]
 use super::cel;
-use super::{beta, instance, openapi, scale, schema, set_condition, storage_version, validation};
+use super::{beta, instance, openapi, ratchet, scale, schema, set_condition, storage_version, validation};
 use crate::{
     Manifest, StoredObject,
     api_server::{ApiServer, EventType, update::Part},
@@ -28,6 +28,13 @@ const EMPTY_STRINGS_ARE_KEPT: Behavior = Behavior::since(21, 0, "kube-openapi e4
 const TYPES_ARE_REASONS: Behavior = Behavior::since(24, 0, "kubernetes #108859");
 /// Missing fields of embedded objects are required without a word.
 const EMBEDDED_IS_REQUIRED: Behavior = Behavior::since(34, 0, "kubernetes #132472");
+
+/// A write of the status validates nothing else.
+const STATUS_IS_VALIDATED_ALONE: Behavior = Behavior::since(28, 0, "ValidateStatusUpdate of 1.28");
+/// Its problems have paths from the root.
+const STATUS_HAS_A_PATH: Behavior = Behavior::since(31, 0, "ValidateStatusUpdate of 1.31");
+/// Unchanged values may stay.
+const UNCHANGED_VALUES_MAY_STAY: Behavior = Behavior::since(30, 0, "CRDValidationRatcheting, beta");
 
 /// The greatest number of replicas.
 const REPLICAS_MAX: i64 = i32::MAX as i64;
@@ -129,7 +136,14 @@ impl ApiServer {
         let whole = object.to_json_without_managers(resource);
         let old_whole = |old: &StoredObject| old.to_json_without_managers(resource);
         if let Some(schema) = schema {
-            causes.extend(openapi::problems("", &whole, schema, self.openapi_rules()));
+            causes.extend(self.schema_problems(&whole, old.is_some() && part == Part::Status, schema));
+        }
+        if let (Some(old), Some(schema)) = (old, schema)
+            && !causes.is_empty()
+            && self.version.has(UNCHANGED_VALUES_MAY_STAY)
+        {
+            let old = old_whole(old);
+            causes.retain(|cause| !ratchet::is_unchanged(&cause.field, &whole, &old, schema));
         }
         if let Some(scale) = scale {
             if matches!(part, Part::Whole | Part::Scale) || old.is_none() {
@@ -161,6 +175,21 @@ impl ApiServer {
             self.rules().instance(&whole, old.as_ref(), schema, &mut causes);
         }
         causes
+    }
+
+    /// The problems of an object, or of its status alone.
+    fn schema_problems(&self, whole: &Value, is_status: bool, schema: &Value) -> Vec<Cause> {
+        if !is_status || !self.version.has(STATUS_IS_VALIDATED_ALONE) {
+            return openapi::problems("", whole, schema, self.openapi_rules());
+        }
+        let path = match self.version.has(STATUS_HAS_A_PATH) {
+            true => "status",
+            false => "",
+        };
+        match (whole.get("status"), schema.pointer("/properties/status")) {
+            (Some(status), Some(schema)) => openapi::problems(path, status, schema, self.openapi_rules()),
+            _ => Vec::new(),
+        }
     }
 
     /// The CEL engine for this release.

@@ -347,7 +347,7 @@ fn subresources(subresources: &At<'_>, c: &mut Check) {
 
 fn columns(columns: &At<'_>, c: &mut Check) {
     const TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
-    const FORMATS: [&str; 9] = [
+    const FORMATS: [&str; 8] = [
         "byte",
         "date",
         "date-time",
@@ -356,7 +356,6 @@ fn columns(columns: &At<'_>, c: &mut Check) {
         "int32",
         "int64",
         "password",
-        "timestamp",
     ];
     for column in columns.items() {
         let (name, kind, format) = (column.get("name"), column.get("type"), column.get("format"));

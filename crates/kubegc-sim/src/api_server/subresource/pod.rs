@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use kubegc_core::{
-    Behavior, KindId, KubernetesVersion, Preconditions, ResourceVersion, Uid, deletion::DeleteOptionsSpec,
-};
+use kubegc_core::{Behavior, KindId, Preconditions, ResourceVersion, Uid, deletion::DeleteOptionsSpec};
 use serde_json::{Value, json};
 
 use super::{ApiServer, put};
@@ -23,40 +21,21 @@ const UNREADY_PODS_ARE_EXEMPT: Behavior = Behavior::since(20, 0, "kubernetes #94
 /// A budget says how pods that are not ready are evicted.
 const UNREADY_PODS_HAVE_A_POLICY: Behavior = Behavior::since(27, 0, "PDBUnhealthyPodEvictionPolicy, beta");
 
-/// A budget with more healthy pods than it needs does not say that it needs them.
-const BUDGETS_SAY_WHY: Behavior = Behavior::since(35, 0, "EvictionREST of 1.35");
+/// A budget with more healthy pods than it needs does not say that it needs them, but what its
+/// condition says.
+const BUDGETS_SAY_WHY: Behavior = Behavior::since(35, 0, "checkAndDecrement of 1.35");
 /// A budget has a condition that says whether it allows disruptions.
 const BUDGETS_SHOW_WHETHER_THEY_ALLOW: Behavior = Behavior::since(21, 0, "kubernetes #98127");
 
-/// Why a budget allows no disruption.
-fn exhausted(budget: &StoredObject, version: KubernetesVersion) -> String {
-    let name = &budget.meta.name;
-    let number = |key: &str| budget.at(&["status", key]).and_then(Value::as_i64).unwrap_or(0);
-    let (needed, healthy) = (number("desiredHealthy"), number("currentHealthy"));
-    let numbers =
-        format!("The disruption budget {name} needs {needed} healthy pods and has {healthy} currently");
-    if !version.has(BUDGETS_SAY_WHY) {
-        return numbers;
+/// Reason and message of the condition that denies disruptions, if it gives a message.
+fn denial(conditions: &Value) -> Option<(&str, &str)> {
+    fn text<'a>(condition: &'a Value, key: &str) -> &'a str {
+        condition.get(key).and_then(Value::as_str).unwrap_or_default()
     }
-    let conditions = budget.at(&["status", "conditions"]).and_then(Value::as_array);
-    let allowed = conditions
-        .into_iter()
-        .flatten()
-        .find(|condition| condition["type"] == "DisruptionAllowed" && condition["status"] == "False");
-    let text = |key: &str| {
-        allowed
-            .and_then(|condition| condition[key].as_str())
-            .unwrap_or_default()
-    };
-    let (reason, message) = (text("reason"), text("message"));
-    let refuses = format!("The disruption budget {name} does not allow evicting pods currently");
-    match message {
-        "" if healthy <= needed => numbers,
-        "" => refuses,
-        _ if reason == "SyncFailed" => format!("{refuses} because it failed sync: {message}"),
-        _ if healthy <= needed => numbers,
-        _ => format!("{refuses} ({reason}): {message}"),
-    }
+    let mut conditions = conditions.as_array()?.iter();
+    let found = conditions.find(|condition| text(condition, "type") == "DisruptionAllowed")?;
+    let message = text(found, "message");
+    (text(found, "status") == "False" && !message.is_empty()).then(|| (text(found, "reason"), message))
 }
 
 impl ApiServer {
@@ -182,7 +161,19 @@ impl ApiServer {
             return refused(message, Some(10));
         }
         if allowed <= 0 {
-            return refused(exhausted(budget, self.version), None);
+            let (needed, healthy) = (number("desiredHealthy"), number("currentHealthy"));
+            let (needed, healthy) = (needed.unwrap_or(0), healthy.unwrap_or(0));
+            let denial = budget.at(&["status", "conditions"]).and_then(denial);
+            let refusal = format!("The disruption budget {name} does not allow evicting pods currently");
+            let message = match denial.filter(|_| self.version.has(BUDGETS_SAY_WHY)) {
+                Some(("SyncFailed", why)) => format!("{refusal} because it failed sync: {why}"),
+                _ if healthy <= needed || !self.version.has(BUDGETS_SAY_WHY) => format!(
+                    "The disruption budget {name} needs {needed} healthy pods and has {healthy} currently"
+                ),
+                Some((reason, why)) => format!("{refusal} ({reason}): {why}"),
+                None => refusal,
+            };
+            return refused(message, None);
         }
         if dry_run {
             return Ok(());

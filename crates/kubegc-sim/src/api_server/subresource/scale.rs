@@ -103,7 +103,7 @@ impl ApiServer {
     ) -> Result<Response, Refusal> {
         let paths = self.scale_paths(kind)?;
         let existing = self.existing(kind, namespace, name)?;
-        let shown = paths.show(&existing)?;
+        let shown = paths.before(&existing);
         let patched = self.patched_value(self.resource(kind), shown, content_type, body)?;
         if let Some(replicas) = patched.pointer("/spec/replicas")
             && !(replicas.is_number() || replicas.is_null())
@@ -139,7 +139,7 @@ impl ApiServer {
         if self.tracks_sent_fields() {
             let existing = self.existing(kind, namespace, name)?;
             let stored = paths
-                .show(&existing)?
+                .before(&existing)
                 .pointer("/spec/replicas")
                 .and_then(Value::as_i64)
                 .unwrap_or(0);
@@ -211,7 +211,7 @@ impl ApiServer {
             put(&mut object, &path, Some(&replicas.into()));
         }
         if self.hooks.is_some() || self.has_policies() {
-            let (old, new) = (paths.show(existing)?, paths.show(&object)?);
+            let (old, new) = (paths.before(existing), paths.show(&object)?);
             self.review_part(kind, "UPDATE", "scale", Some(&old), &new)?;
         }
         let written = self.replace(kind, existing, object, Part::Scale, Author::Writer)?;
@@ -226,20 +226,27 @@ impl Paths {
         object.at(&path)
     }
 
+    fn number(object: &StoredObject, path: &[String]) -> Option<i64> {
+        Self::at(object, path).and_then(Value::as_i64)
+    }
+
     /// The object as a scale.
     fn show(&self, object: &StoredObject) -> Result<Value, Refusal> {
-        let number = |path: &[String]| Self::at(object, path).and_then(Value::as_i64);
-        let wanted = match number(&self.wanted) {
-            None if self.custom => {
-                let path = format!(".{}", self.wanted.join("."));
-                return Err(status::internal_error(&format!(
-                    "the spec replicas field {} does not exist",
-                    status::quoted(&path)
-                )));
-            }
-            // The server's default for such an object.
-            wanted => wanted.unwrap_or(1),
-        };
+        if self.custom && Self::number(object, &self.wanted).is_none() {
+            let path = format!(".{}", self.wanted.join("."));
+            return Err(status::internal_error(&format!(
+                "the spec replicas field {} does not exist",
+                status::quoted(&path)
+            )));
+        }
+        Ok(self.before(object))
+    }
+
+    /// The object as a scale that is to be changed: custom resources may not have the number yet.
+    fn before(&self, object: &StoredObject) -> Value {
+        // The server's default for an object of a built-in kind.
+        let default = i64::from(!self.custom);
+        let wanted = Self::number(object, &self.wanted).unwrap_or(default);
         let mut metadata = serde_json::Map::new();
         put_meta(&object.meta, &mut metadata);
         metadata.retain(|key, _| {
@@ -253,7 +260,8 @@ impl Paths {
         } else {
             json!({"replicas": wanted})
         };
-        let mut status = json!({"replicas": number(&self.present).unwrap_or(0)});
+        let present = Self::number(object, &self.present);
+        let mut status = json!({"replicas": present.unwrap_or(0)});
         let selector = match &self.selector {
             Some(path) => Self::at(object, path)
                 .and_then(Value::as_str)
@@ -265,13 +273,13 @@ impl Paths {
         if !selector.is_empty() {
             status["selector"] = selector.into();
         }
-        Ok(json!({
+        json!({
             "kind": SCALE.kind,
             "apiVersion": SCALE.api_version,
             "metadata": metadata,
             "spec": spec,
             "status": status,
-        }))
+        })
     }
 
     /// Converts a response with the object to one with its scale.

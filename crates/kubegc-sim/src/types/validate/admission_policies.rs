@@ -200,7 +200,11 @@ fn variable(at: &At<'_>, c: &mut Check) {
     if name.text().trim().is_empty() {
         name.required(c, "name is not specified");
     } else if !starts || !fits || RESERVED.split(' ').any(|word| word == name.text()) {
-        name.invalid(c, "must be a valid CEL identifier");
+        let problem = match c.since(34) {
+            true => "must be a valid CEL identifier",
+            false => "name is not a valid CEL identifier",
+        };
+        name.invalid(c, problem);
     }
     expression(&at.get("expression"), "expression is not specified", c);
 }
@@ -214,10 +218,11 @@ fn validation(at: &At<'_>, c: &mut Check) {
     if is_blank(&computed) {
         computed.invalid(c, EMPTY);
     }
+    let named = if c.since(34) { "" } else { "message " };
     if is_blank(&message) {
-        message.invalid(c, EMPTY);
+        message.invalid(c, &format!("{named}{EMPTY}"));
     } else if message.text().trim().contains(['\n', '\r']) {
-        message.invalid(c, "must not contain line breaks");
+        message.invalid(c, &format!("{named}must not contain line breaks"));
     }
     let reason = at.get("reason");
     if reason.is_set() && !REASONS.contains(&reason.text()) {

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::super::field::{At, Check};
 use super::{
-    container::{STANDARD_RESOURCES, container_resource, quantity, resource_name},
+    container::{STANDARD_RESOURCES, container_resource, quantity, resource_name, shown_resource},
     go_syntax,
     networking::{legacy_cidr_problem, parse_cidr},
     scheduling::{taint_effect, tolerations},
@@ -299,7 +299,8 @@ fn hard(at: &At<'_>, c: &mut Check) {
     for (name, amount) in at.entries() {
         resource_name(name, &amount, c);
         if !name.contains('/') && !is_quota_resource(name) {
-            amount.invalid_as(c, &quoted(name), "must be a standard resource for quota");
+            let shown = shown_resource(c.version, name);
+            amount.invalid_as(c, &shown, "must be a standard resource for quota");
         }
         quantity(name, &amount, c);
     }
@@ -646,7 +647,9 @@ pub(super) fn runtime_class(body: &Object, c: &mut Check) {
     let scheduling = At::root(body, "scheduling");
     labels(&scheduling.get("nodeSelector"), c);
     let list = scheduling.get("tolerations");
-    tolerations(&list, c);
+    // Before, the name of the field was appended twice.
+    let named = list.named("tolerations");
+    tolerations(if c.since(35) { &list } else { &named }, c);
     let mut seen: Vec<[&str; 4]> = Vec::new();
     for toleration in list.items() {
         let own = ["key", "operator", "value", "effect"].map(|key| toleration.get(key).text());

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use kubegc_core::{Behavior, Quantity};
+use kubegc_core::{Behavior, KubernetesVersion, Quantity, version::behavior::VALUES_ARE_JSON};
 
 use super::super::field::{At, Check};
 use super::{
@@ -761,19 +761,27 @@ pub(super) const STANDARD_RESOURCES: [&str; 20] = [
     "services.loadbalancers",
 ];
 
+/// Names of resources have a type that prints them without quotes.
+const NAMES_ARE_TYPED: Behavior = Behavior::since(29, 0, "validateResourceName of 1.29");
+
+/// The name of a resource, as errors print it.
+pub(super) fn shown_resource(version: KubernetesVersion, name: &str) -> String {
+    match version.has(NAMES_ARE_TYPED) && !version.has(VALUES_ARE_JSON) {
+        true => name.to_owned(),
+        false => quoted(name),
+    }
+}
+
 /// `validateResourceName`.
 pub(super) fn resource_name(name: &str, at: &At<'_>, c: &mut Check) {
+    let shown = shown_resource(c.version, name);
     let problems = formats::qualified_name(c.version, name);
     if !problems.is_empty() {
         for problem in problems {
-            at.invalid_as(c, &quoted(name), &problem);
+            at.invalid_as(c, &shown, &problem);
         }
     } else if !name.contains('/') && !STANDARD_RESOURCES.contains(&name) && !is_pages(name) {
-        at.invalid_as(
-            c,
-            &quoted(name),
-            "must be a standard resource type or fully qualified",
-        );
+        at.invalid_as(c, &shown, "must be a standard resource type or fully qualified");
     }
 }
 
@@ -784,13 +792,14 @@ fn is_pages(name: &str) -> bool {
 /// `validateContainerResourceName`.
 pub(super) fn container_resource(name: &str, at: &At<'_>, c: &mut Check) {
     resource_name(name, at, c);
+    let shown = shown_resource(c.version, name);
     if !name.contains('/') {
         if !matches!(name, "cpu" | "memory" | "ephemeral-storage") && !name.starts_with("hugepages-") {
-            at.invalid_as(c, &quoted(name), "must be a standard resource for containers");
+            at.invalid_as(c, &shown, "must be a standard resource for containers");
         }
     } else if !is_native(name)
         && (name.starts_with("requests.") || !formats::is_qualified_name(&format!("requests.{name}")))
     {
-        at.invalid_as(c, &quoted(name), "doesn't follow extended resource name standard");
+        at.invalid_as(c, &shown, "doesn't follow extended resource name standard");
     }
 }

@@ -11,18 +11,25 @@ use crate::{
 };
 
 /// The Go types of fields that the table of types does not tell.
-const TYPES: [(&str, &str, &str); 7] = [
+const TYPES: [(&str, &str, &str); 10] = [
     ("CSIDriverSpec", "fsGroupPolicy", "*storage.FSGroupPolicy"),
     (
         "CSIDriverSpec",
         "volumeLifecycleModes",
         "[]storage.VolumeLifecycleMode",
     ),
+    ("Container", "restartPolicy", "*core.ContainerRestartPolicy"),
+    (
+        "PodDisruptionBudgetSpec",
+        "unhealthyPodEvictionPolicy",
+        "*policy.UnhealthyPodEvictionPolicyType",
+    ),
     ("PodSpec", "preemptionPolicy", "*core.PreemptionPolicy"),
     ("RollingUpdateStatefulSetStrategy", "partition", "int32"),
     ("SecurityContext", "procMount", "*core.ProcMountType"),
     ("ValidationRule", "reason", "*apiextensions.FieldValueErrorReason"),
     ("VolumeMount", "mountPropagation", "*core.MountPropagationMode"),
+    ("VolumeMount", "recursiveReadOnly", "*core.RecursiveReadOnlyMode"),
 ];
 
 /// A value of this Go type, as the errors of a release print it.
@@ -30,7 +37,12 @@ pub(crate) fn value(version: KubernetesVersion, value: &Value, ty: &str) -> Stri
     if version.has(VALUES_ARE_JSON) {
         return json(version, value, ty);
     }
-    syntax(version, value, ty)
+    // Errors print what a pointer points to.
+    match ty.strip_prefix('*') {
+        Some(_) if value.is_null() => quoted("null"),
+        Some(target) => syntax(version, value, target),
+        None => syntax(version, value, ty),
+    }
 }
 
 /// A value of this Go type as JSON. The types of `v1` have names for JSON and omit empty values; internal

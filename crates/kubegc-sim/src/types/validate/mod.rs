@@ -367,13 +367,14 @@ fn conditions(list: &At<'_>, c: &mut Check) {
         if generation.number() < 0 {
             generation.invalid(c, "must be greater than or equal to zero");
         }
+        let problem = if c.since(34) { "" } else { "must be set" };
         let time = condition.get("lastTransitionTime");
         if !time.is_set() {
-            time.required(c, "");
+            time.required(c, problem);
         }
         let reason = condition.get("reason");
         if reason.text().is_empty() {
-            reason.required(c, "");
+            reason.required(c, problem);
         }
         texts_of_condition(&condition, c);
     }

@@ -102,7 +102,7 @@ pub(super) fn node_selector_term(term: &At<'_>, is_required: bool, c: &mut Check
             _ => operator.invalid(c, "not a valid selector operator"),
         }
         requirement.get("key").qualified_name(c);
-        if is_required && c.since(32) {
+        if is_required && c.since(33) {
             for value in values.items() {
                 value.problems(c, formats::label_value(c.version, value.text()));
             }

@@ -31,8 +31,18 @@ fn required_selector(spec: &At<'_>, kind: &str, c: &mut Check) {
     label_selector(&selector, c);
     if is_empty_selector(&selector) {
         let problem = format!("empty selector is invalid for {kind}");
-        selector.invalid_typed(c, SELECTOR, &problem);
+        let shown = shown_selector(&selector, c);
+        selector.invalid_as(c, &shown, &problem);
     }
+}
+
+/// A selector, as errors print it. Go's syntax distinguishes an empty map from none.
+fn shown_selector(selector: &At<'_>, c: &Check) -> String {
+    let value = match c.version.has(super::VALUES_ARE_JSON) {
+        true => selector.value,
+        false => selector.decoded(c),
+    };
+    go_syntax::value(c.version, value, SELECTOR)
 }
 
 /// Whether the selector matches the labels of the template, `None` for an invalid selector. A missing one
@@ -398,7 +408,7 @@ pub(super) fn daemon_set(body: &Object, c: &mut Check) {
         not_selected(&spec, c);
     }
     if selector.is_set() && is_empty_selector(&selector) {
-        let shown = go_syntax::value(c.version, selector.value, SELECTOR);
+        let shown = shown_selector(&selector, c);
         selector.invalid_as(c, &shown, "empty selector is invalid for daemonset");
     }
     self::template(&template, c);

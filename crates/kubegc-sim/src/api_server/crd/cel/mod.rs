@@ -34,7 +34,7 @@ use std::{
 use cel::{
     Context, Env, ExecutionError, IdedExpr, ParseErrors, Program, Value as Cel, objects::OptionalValue,
 };
-use kubegc_core::{Behavior, KubernetesVersion};
+use kubegc_core::{Behavior, KubernetesVersion, version::behavior};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
@@ -343,7 +343,11 @@ impl Engine<'_> {
         if causes.iter().any(blocks) {
             let problem = "some validation rules were not checked because the object was invalid; correct the existing errors \
                            to complete validation";
-            causes.push(Cause::invalid("<nil>", "\"null\"", problem));
+            let shown = match self.version.has(behavior::VALUES_ARE_JSON) {
+                true => "null",
+                false => "\"null\"",
+            };
+            causes.push(Cause::invalid("<nil>", shown, problem));
             return;
         }
         let place = Place {
@@ -627,7 +631,14 @@ pub(super) fn has_rules(schema: &Value) -> bool {
 
 /// Whether a problem concerns a type or a size.
 fn blocks(cause: &Cause) -> bool {
-    matches!(cause.reason, "FieldValueNotSupported" | "FieldValueRequired")
+    const REASONS: [&str; 5] = [
+        "FieldValueNotSupported",
+        "FieldValueRequired",
+        "FieldValueTooLong",
+        "FieldValueTooMany",
+        "FieldValueTypeInvalid",
+    ];
+    REASONS.contains(&cause.reason)
         || [
             "in body must be of type",
             "in body should be at most",

@@ -1,0 +1,82 @@
+//! The configuration that a client applied by itself, in an annotation: the manager `kubectl` takes over its
+//! fields, and updates the annotation.
+//!
+//! # Upstream
+//! `lastAppliedManager` and `lastAppliedUpdater` in
+//! [`managedfields/internal`](https://github.com/kubernetes/apimachinery/tree/v0.36.0/pkg/util/managedfields/internal).
+
+use kubegc_core::{Behavior, KubernetesVersion};
+use serde_json::Value;
+
+use super::{
+    Dialect, compare,
+    conflict::Conflict,
+    field_set::{Element, FieldSet},
+    set_of,
+};
+use crate::types::node::Node;
+
+const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
+const IS_UPGRADED: Behavior = Behavior::since_about(21, "lastappliedmanager.go of 1.21");
+
+/// Whether a manager takes over what its client applied before.
+pub(super) fn is_upgraded_by(manager: &str, version: KubernetesVersion) -> bool {
+    manager == "kubectl" && version.has(IS_UPGRADED)
+}
+
+fn annotation(object: &Value) -> Option<&str> {
+    let text = object
+        .get("metadata")?
+        .get("annotations")?
+        .get(ANNOTATION)?
+        .as_str();
+    text.filter(|text| !text.is_empty())
+}
+
+/// Drops the conflicts about fields that have the values of the annotation.
+pub(super) fn allow(
+    conflicts: &mut Vec<Conflict>,
+    live: &Value,
+    api_version: &str,
+    types: Node<'_>,
+    dialect: Dialect,
+) {
+    let last: Option<Value> = annotation(live).and_then(|text| serde_json::from_str(text).ok());
+    let Some(last) = last.filter(|last| last["apiVersion"] == api_version) else {
+        return;
+    };
+    let Ok(fields) = set_of(&last, types, dialect) else {
+        return;
+    };
+    let changes = compare(&last, live, types, dialect);
+    let same = [&changes.modified, &changes.added, &changes.removed]
+        .into_iter()
+        .fold(fields, |fields, changed| fields.without(changed));
+    conflicts.retain(|conflict| !contains(&same, &conflict.path));
+}
+
+fn contains(set: &FieldSet, path: &[Element]) -> bool {
+    match path {
+        [] => false,
+        [last] => set.has(last),
+        [first, rest @ ..] => set.below(first).is_some_and(|set| contains(set, rest)),
+    }
+}
+
+/// Replaces the annotation by the applied configuration, if the object has one.
+pub(super) fn update(object: &mut Value, applied: &Value) {
+    if annotation(object).is_none() {
+        return;
+    }
+    let mut applied = applied.clone();
+    let annotations = applied.pointer_mut("/metadata/annotations");
+    if let Some(annotations) = annotations.and_then(Value::as_object_mut) {
+        annotations.remove(ANNOTATION);
+    }
+    let text = applied.to_string();
+    let text = text
+        .replace('<', "\\u003c")
+        .replace('>', "\\u003e")
+        .replace('&', "\\u0026");
+    object["metadata"]["annotations"][ANNOTATION] = Value::from(text + "\n");
+}

@@ -1,0 +1,119 @@
+//! Values that an update leaves unchanged may stay, although their schema refuses them.
+//!
+//! # Upstream
+//! `ratchetingValueValidator` in
+//! [`ratcheting.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/validation/ratcheting.go):
+//! a value is compared with the one at its place before; the items of a list have a place if their keys name
+//! them.
+
+use serde_json::Value;
+
+/// Whether the value at a path, or one that contains it, equals that in the old object. `path` is that of a
+/// problem, such as `spec.objs[1].v`.
+pub(super) fn is_unchanged(path: &str, new: &Value, old: &Value, schema: &Value) -> bool {
+    let (mut rest, mut new, mut old, mut schema) = (path, new, old, schema);
+    // Ends: each step consumes a part of the path.
+    loop {
+        if new == old {
+            return true;
+        }
+        let next = match (new, old) {
+            (Value::Object(fields), Value::Object(before)) => {
+                rest = rest.strip_prefix('.').unwrap_or(rest);
+                // Keys of maps may contain dots: the longest one counts.
+                let keys = fields.keys().filter(|key| begins(rest, key));
+                let Some(key) = keys.max_by_key(|key| key.len()) else {
+                    return false;
+                };
+                rest = &rest[key.len()..];
+                let below = field(schema, key);
+                before.get(key).map(|before| (&fields[key], before, below))
+            }
+            (Value::Array(items), Value::Array(before)) => {
+                let Some((index, after)) = rest.strip_prefix('[').and_then(|rest| rest.split_once(']'))
+                else {
+                    return false;
+                };
+                rest = after;
+                let item = index.parse().ok().and_then(|index: usize| items.get(index));
+                item.and_then(|item| Some((item, correlated(item, before, schema)?, schema.get("items"))))
+            }
+            _ => None,
+        };
+        let Some((item, before, Some(below))) = next else {
+            return false;
+        };
+        (new, old, schema) = (item, before, below);
+    }
+}
+
+/// Whether a path begins with this field.
+fn begins(path: &str, key: &str) -> bool {
+    path.strip_prefix(key)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+}
+
+/// The schema of a field.
+fn field<'a>(schema: &'a Value, key: &str) -> Option<&'a Value> {
+    let property = schema
+        .get("properties")
+        .and_then(|properties| properties.get(key));
+    property.or_else(|| schema.get("additionalProperties"))
+}
+
+/// The old item with the keys of an item of a map.
+fn correlated<'a>(item: &Value, before: &'a [Value], schema: &Value) -> Option<&'a Value> {
+    let keys = schema.get("x-kubernetes-list-map-keys")?.as_array()?;
+    let same = |other: &&Value| {
+        let mut keys = keys.iter().filter_map(Value::as_str);
+        keys.all(|key| other.get(key) == item.get(key))
+    };
+    before.iter().find(same)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_value_has_its_place_by_fields_and_keys() {
+        let item = json!({"properties": {"k": {"type": "string"}, "v": {"type": "integer"}}});
+        let schema = json!({"properties": {"spec": {"properties": {
+            "name": {"type": "string"},
+            "list": {"type": "array", "items": {"type": "string"}},
+            "objs": {"type": "array", "x-kubernetes-list-map-keys": ["k"], "items": item},
+            "map": {"additionalProperties": {"type": "integer"}},
+        }}}});
+        let object = |name: &str, list: Value, objs: Value| {
+            let map = json!({"a.b": 1, "c": name});
+            json!({"spec": {"name": name, "list": list, "objs": objs, "map": map}})
+        };
+        let old = object(
+            "a",
+            json!(["x", "y"]),
+            json!([{"k": "1", "v": 1}, {"k": "2", "v": 2}]),
+        );
+        let new = object(
+            "b",
+            json!(["y", "x"]),
+            json!([{"k": "2", "v": 2}, {"k": "1", "v": 3}]),
+        );
+        for (path, expected) in [
+            ("spec.name", false),
+            ("spec.list", false),
+            ("spec.list[0]", false),
+            ("spec.objs[0].v", true),
+            ("spec.objs[1].v", false),
+            ("spec.objs[1].k", true),
+            ("spec.map.a.b", true),
+            ("spec.map.c", false),
+            ("spec.absent", false),
+            ("<nil>", false),
+        ] {
+            assert_eq!(is_unchanged(path, &new, &old, &schema), expected, "{path}");
+        }
+        assert!(is_unchanged("spec.name", &old, &old, &schema));
+    }
+}

@@ -1,0 +1,186 @@
+//! Fields behind feature gates that are off by default: they are decoded, and dropped.
+//!
+//! # Upstream
+//! `DropDisabledPodFields` in
+//! [`pkg/api/pod/util.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/api/pod/util.go) and its
+//! siblings in the strategies of `pkg/registry`.
+
+use kubegc_core::KubernetesVersion;
+use serde_json::{Map, Value};
+
+use super::schema::{StructId, Type};
+
+type Object = Map<String, Value>;
+
+/// Drops the fields of a decoded struct that a release has and does not serve. Depth is bounded by the parser
+/// that read the object.
+pub(super) fn drop_disabled(object: &mut Object, id: StructId, version: KubernetesVersion) {
+    if id.name() == "PodSpec" {
+        drop_image_volumes(object, version);
+        drop_restart_policies(object, version);
+    }
+    for field in id.fields().iter().filter(|field| field.exists_in(version)) {
+        let Some(value) = object.get_mut(field.name) else {
+            continue;
+        };
+        if field.is_in(version) {
+            let was_empty = is_empty(value);
+            if let Some(inner) = field.ty.structure() {
+                drop_within(value, &field.ty, inner, version);
+            }
+            if field.name == "lifecycle" && !was_empty && is_empty(value) {
+                object.remove(field.name);
+            }
+        } else if field.name == "procMount" && !value.is_null() {
+            // 1.12 stored it in every container, so it is reset instead of removed.
+            *value = "Default".into();
+        } else {
+            object.remove(field.name);
+        }
+    }
+}
+
+fn drop_within(value: &mut Value, ty: &Type, id: StructId, version: KubernetesVersion) {
+    match (ty, value) {
+        (Type::Pointer(inner), value) => drop_within(value, inner, id, version),
+        (Type::Struct(_), Value::Object(object)) => drop_disabled(object, id, version),
+        (Type::List(item), Value::Array(items)) => {
+            for value in items {
+                drop_within(value, item, id, version);
+            }
+        }
+        (Type::Map(of), Value::Object(entries)) => {
+            for value in entries.values_mut() {
+                drop_within(value, of, id, version);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn is_empty(value: &Value) -> bool {
+    value.as_object().is_some_and(Map::is_empty)
+}
+
+/// Whether a release has a field and does not serve it.
+fn is_off(of: &str, field: &str, version: KubernetesVersion) -> bool {
+    let field = StructId::named(of).and_then(|id| id.field(field));
+    field.is_some_and(|field| field.exists_in(version) && !field.is_in(version))
+}
+
+/// Removes the restart policies that are new with restart rules, where the gate `ContainerRestartRules` is
+/// off: in 1.34.
+///
+/// # Upstream
+/// `dropContainerRestartRules` in
+/// [`util.go`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/api/pod/util.go).
+fn drop_restart_policies(spec: &mut Object, version: KubernetesVersion) {
+    if !is_off("Container", "restartPolicyRules", version) {
+        return;
+    }
+    for (list, kept) in [
+        ("initContainers", Some("Always")),
+        ("containers", None),
+        ("ephemeralContainers", None),
+    ] {
+        let containers = spec.get_mut(list).and_then(Value::as_array_mut);
+        for container in containers.into_iter().flatten().filter_map(Value::as_object_mut) {
+            if container.get("restartPolicy").and_then(Value::as_str) != kept {
+                container.remove("restartPolicy");
+            }
+        }
+    }
+}
+
+/// Removes the volumes with images, and their mounts, where the gate `ImageVolume` is off: from 1.31 to 1.34.
+///
+/// # Upstream
+/// `dropImageVolumes` in
+/// [`util.go`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/api/pod/util.go).
+fn drop_image_volumes(spec: &mut Object, version: KubernetesVersion) {
+    if !is_off("Volume", "image", version) {
+        return;
+    }
+    let mut dropped = Vec::new();
+    retain(spec, "volumes", |volume| {
+        let is_image = volume.get("image").is_some_and(Value::is_object);
+        if is_image {
+            dropped.push(volume.get("name").cloned().unwrap_or_default());
+        }
+        !is_image
+    });
+    if dropped.is_empty() {
+        return;
+    }
+    for list in ["initContainers", "containers", "ephemeralContainers"] {
+        for container in spec
+            .get_mut(list)
+            .and_then(Value::as_array_mut)
+            .into_iter()
+            .flatten()
+        {
+            if let Some(container) = container.as_object_mut() {
+                retain(container, "volumeMounts", |mount| {
+                    mount.get("name").is_none_or(|name| !dropped.contains(name))
+                });
+            }
+        }
+    }
+}
+
+/// Retains the items of a list, and the list if any is left.
+fn retain(object: &mut Object, key: &str, keep: impl FnMut(&Value) -> bool) {
+    if let Some(Value::Array(items)) = object.get_mut(key) {
+        items.retain(keep);
+        if items.is_empty() {
+            object.remove(key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn dropped(minor: u16, spec: Value) -> Value {
+        let version = KubernetesVersion::new(minor, 0).expect("it is not too old");
+        let Value::Object(mut spec) = spec else {
+            return Value::Null;
+        };
+        drop_disabled(&mut spec, StructId::named("PodSpec").unwrap(), version);
+        Value::Object(spec)
+    }
+
+    #[test]
+    fn fields_behind_gates_are_dropped_until_the_gates_are_on() {
+        let spec = json!({
+            "containers": [{
+                "name": "c",
+                "lifecycle": {"stopSignal": "SIGTERM"},
+                "resizePolicy": [{"resourceName": "cpu", "restartPolicy": "NotRequired"}],
+                "securityContext": {"procMount": "Unmasked"},
+                "volumeMounts": [{"name": "image", "mountPath": "/image"}],
+            }],
+            "volumes": [{"name": "image", "image": {"reference": "r"}}],
+        });
+        assert_eq!(
+            dropped(33, spec.clone()),
+            json!({"containers": [{
+                "name": "c",
+                "resizePolicy": [{"resourceName": "cpu", "restartPolicy": "NotRequired"}],
+                "securityContext": {"procMount": "Unmasked"},
+            }]})
+        );
+        assert_eq!(
+            dropped(32, spec.clone())["containers"][0],
+            json!({
+                "name": "c",
+                "lifecycle": {"stopSignal": "SIGTERM"},
+                "securityContext": {"procMount": "Default"},
+            })
+        );
+        assert_eq!(dropped(35, spec.clone())["volumes"], spec["volumes"]);
+    }
+}
