@@ -10,29 +10,6 @@ use crate::{
     eviction::{Amount, Signal, Threshold},
 };
 
-/// A deprecated kubelet flag for the removal of dead containers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum ContainerFlag {
-    /// `--minimum-container-ttl-duration`.
-    MinimumAge,
-    /// `--maximum-dead-containers-per-container`.
-    PerUnit,
-    /// `--maximum-dead-containers`.
-    Node,
-}
-
-impl ContainerFlag {
-    /// The name of the flag.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::MinimumAge => "--minimum-container-ttl-duration",
-            Self::PerUnit => "--maximum-dead-containers-per-container",
-            Self::Node => "--maximum-dead-containers",
-        }
-    }
-}
-
 /// A valid setting that is probably not intended.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -56,7 +33,10 @@ pub enum Finding {
     /// zero means two minutes ([N1.20](crate::rules#n1-20)).
     MinimumAgeIsZero,
     /// The value of a deprecated flag differs from its default.
-    DeprecatedFlag { flag: ContainerFlag },
+    DeprecatedFlag {
+        /// The flag, without dashes.
+        flag: &'static str,
+    },
     /// A threshold of `0%` or `100%` is disabled.
     ThresholdIsDisabled {
         /// The path of the field.
@@ -83,7 +63,7 @@ impl fmt::Display for Finding {
             Self::MinimumAgeIsZero => f.write_str(
                 "imageMinimumGCAge 0s protects no new image; in a configuration file it would mean 2m0s",
             ),
-            Self::DeprecatedFlag { flag } => write!(f, "{} is deprecated", flag.as_str()),
+            Self::DeprecatedFlag { flag } => write!(f, "--{flag} is deprecated"),
             Self::ThresholdIsDisabled { field } => write!(f, "{field} is disabled by its value"),
             Self::ThresholdIsReplaced { threshold } => write!(
                 f,
@@ -102,24 +82,15 @@ pub(super) fn of_spec(spec: &PolicySpec, policy: &Policy) -> Vec<Finding> {
     if spec.image_minimum_gc_age == GoDuration::ZERO {
         findings.push(Finding::MinimumAgeIsZero);
     }
-    let default = PolicySpec::default();
-    let flags = [
-        (
-            ContainerFlag::MinimumAge,
-            spec.minimum_container_ttl != default.minimum_container_ttl,
-        ),
-        (
-            ContainerFlag::PerUnit,
-            spec.maximum_dead_containers_per_container != default.maximum_dead_containers_per_container,
-        ),
-        (
-            ContainerFlag::Node,
-            // Every negative number means no limit.
-            spec.maximum_dead_containers >= 0,
-        ),
-    ];
-    let set = flags.into_iter().filter(|(_, is_set)| *is_set);
-    findings.extend(set.map(|(flag, _)| Finding::DeprecatedFlag { flag }));
+    let counted = PolicySpec {
+        // Every negative number means no limit.
+        maximum_dead_containers: spec.maximum_dead_containers.max(-1),
+        ..spec.clone()
+    };
+    // Settings without a field are deprecated flags.
+    let flags = counted.changed().filter(|setting| setting.field.is_none());
+    let flags = flags.filter_map(|setting| setting.flag);
+    findings.extend(flags.map(|flag| Finding::DeprecatedFlag { flag }));
     let disabled = policy.eviction().disabled().iter().cloned();
     findings.extend(disabled.map(|field| Finding::ThresholdIsDisabled { field }));
     let replaced = policy.eviction().replaced().copied();

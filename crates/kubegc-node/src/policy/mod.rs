@@ -8,8 +8,8 @@ pub mod switches;
 use kubegc_core::{KubernetesVersion, node_facts::FileSystem};
 
 pub use error::{InvalidPolicy, Problem};
-pub use finding::{ContainerFlag, Finding};
-pub use spec::PolicySpec;
+pub use finding::Finding;
+pub use spec::{PolicyChanges, PolicySpec, Setting, Slot};
 pub use switches::{Switch, SwitchReason, Switches};
 
 use crate::{GoDuration, Semantics, container, eviction, image, semantics::behavior};

@@ -1,9 +1,12 @@
 //! Parses a change of a node: one setting of its policy, or the growth rate of its disk.
 
-use std::{fmt, str::FromStr};
+use std::{collections::BTreeMap, fmt, str::FromStr};
 
 use kubegc_core::FieldError;
-use kubegc_node::{GoDuration, PolicySpec};
+use kubegc_node::{
+    GoDuration, PolicySpec,
+    policy::{PolicyChanges, Slot},
+};
 
 /// One setting of a node's policy, changed: `imageGCHighThresholdPercent=70`,
 /// `evictionHard.imagefs.available=5%`.
@@ -26,71 +29,15 @@ use kubegc_node::{GoDuration, PolicySpec};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     text: String,
-    setting: Setting,
+    set: PolicyChanges,
 }
-
-/// A setting with its new value.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Setting {
-    HighPercent(i32),
-    LowPercent(i32),
-    AgeMin(GoDuration),
-    AgeMax(GoDuration),
-    ContainerTtl(GoDuration),
-    PerContainerMax(i32),
-    NodeMax(i32),
-    FeatureGate(String, bool),
-    EvictionHard(String, String),
-    EvictionSoft(String, String),
-    EvictionSoftGracePeriod(String, GoDuration),
-    EvictionMinimumReclaim(String, String),
-}
-
-/// The settings that can be changed, for the error message.
-const KNOWN: [&str; 12] = [
-    "imageGCHighThresholdPercent",
-    "imageGCLowThresholdPercent",
-    "imageMinimumGCAge",
-    "imageMaximumGCAge",
-    "minimum-container-ttl-duration",
-    "maximum-dead-containers-per-container",
-    "maximum-dead-containers",
-    "featureGates.<gate>",
-    "evictionHard.<signal>",
-    "evictionSoft.<signal>",
-    "evictionSoftGracePeriod.<signal>",
-    "evictionMinimumReclaim.<signal>",
-];
 
 impl Change {
     /// The settings with this one changed.
     #[must_use]
     pub fn apply(&self, spec: &PolicySpec) -> PolicySpec {
         let mut spec = spec.clone();
-        match self.setting.clone() {
-            Setting::HighPercent(percent) => spec.image_gc_high_threshold_percent = percent,
-            Setting::LowPercent(percent) => spec.image_gc_low_threshold_percent = percent,
-            Setting::AgeMin(age) => spec.image_minimum_gc_age = age,
-            Setting::AgeMax(age) => spec.image_maximum_gc_age = age,
-            Setting::ContainerTtl(age) => spec.minimum_container_ttl = age,
-            Setting::PerContainerMax(max) => spec.maximum_dead_containers_per_container = max,
-            Setting::NodeMax(max) => spec.maximum_dead_containers = max,
-            Setting::FeatureGate(gate, on) => {
-                spec.feature_gates.insert(gate, on);
-            }
-            Setting::EvictionHard(signal, value) => {
-                spec.eviction_hard.insert(signal, value);
-            }
-            Setting::EvictionSoft(signal, value) => {
-                spec.eviction_soft.insert(signal, value);
-            }
-            Setting::EvictionSoftGracePeriod(signal, grace) => {
-                spec.eviction_soft_grace_period.insert(signal, grace);
-            }
-            Setting::EvictionMinimumReclaim(signal, value) => {
-                spec.eviction_minimum_reclaim.insert(signal, value);
-            }
-        }
+        self.set.apply(&mut spec, true);
         spec
     }
 }
@@ -112,42 +59,50 @@ impl FromStr for Change {
                 .parse::<GoDuration>()
                 .map_err(|_| FieldError::invalid(key, value, "not a duration such as 2m0s or 168h"))
         };
-        let unknown = || FieldError::NotSupported {
-            field: "change".to_owned(),
-            value: key.to_owned(),
-            supported: KNOWN.to_vec(),
+        let mut set = PolicyChanges::default();
+        // A key of a map follows the map's name: `evictionHard.imagefs.available`.
+        let (name, entry) = match key.split_once('.') {
+            Some((name, entry)) => (name, Some(entry.to_owned())),
+            None => (key, None),
         };
-        let setting = match key {
-            "imageGCHighThresholdPercent" | "image-gc-high-threshold" => Setting::HighPercent(whole()?),
-            "imageGCLowThresholdPercent" | "image-gc-low-threshold" => Setting::LowPercent(whole()?),
-            "imageMinimumGCAge" | "minimum-image-ttl-duration" => Setting::AgeMin(duration()?),
-            "imageMaximumGCAge" => Setting::AgeMax(duration()?),
-            "minimum-container-ttl-duration" => Setting::ContainerTtl(duration()?),
-            "maximum-dead-containers-per-container" => Setting::PerContainerMax(whole()?),
-            "maximum-dead-containers" => Setting::NodeMax(whole()?),
-            _ => {
-                let (map, entry) = key.split_once('.').ok_or_else(unknown)?;
-                let (entry, text) = (entry.to_owned(), value.to_owned());
-                match map {
-                    "featureGates" => Setting::FeatureGate(
-                        entry,
-                        value
-                            .parse()
-                            .map_err(|_| FieldError::invalid(key, value, "not true or false"))?,
-                    ),
-                    "evictionHard" => Setting::EvictionHard(entry, text),
-                    "evictionSoft" => Setting::EvictionSoft(entry, text),
-                    "evictionSoftGracePeriod" => Setting::EvictionSoftGracePeriod(entry, duration()?),
-                    "evictionMinimumReclaim" => Setting::EvictionMinimumReclaim(entry, text),
-                    _ => return Err(unknown()),
-                }
+        let slot = set.slots().find(|(setting, _)| {
+            setting.field == Some(name) || (entry.is_none() && setting.flag == Some(name))
+        });
+        match (slot.map(|(_, slot)| slot), entry) {
+            (Some(Slot::Whole(to)), None) => *to = Some(whole()?),
+            (Some(Slot::Duration(to)), None) => *to = Some(duration()?),
+            (Some(Slot::Gates(to)), Some(gate)) => {
+                let is_on = value
+                    .parse()
+                    .map_err(|_| FieldError::invalid(key, value, "not true or false"))?;
+                *to = Some(BTreeMap::from([(gate, is_on)]));
             }
-        };
+            (Some(Slot::Thresholds(to) | Slot::Amounts(to)), Some(signal)) => {
+                *to = Some(BTreeMap::from([(signal, value.to_owned())]));
+            }
+            (Some(Slot::Durations(to)), Some(signal)) => {
+                *to = Some(BTreeMap::from([(signal, duration()?)]));
+            }
+            _ => {
+                return Err(FieldError::NotSupported {
+                    field: "change".to_owned(),
+                    value: key.to_owned(),
+                    supported: changeable(),
+                });
+            }
+        }
         Ok(Self {
             text: text.to_owned(),
-            setting,
+            set,
         })
     }
+}
+
+/// The settings that can be changed: all but the directory of logs.
+fn changeable() -> Vec<&'static str> {
+    let mut all = PolicyChanges::default();
+    let changeable = all.slots().filter(|(_, slot)| !matches!(slot, Slot::Text(_)));
+    changeable.map(|(setting, _)| setting.name).collect()
 }
 
 impl fmt::Display for Change {

@@ -3,7 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use kubegc_node::{GoDuration, PolicySpec};
+use kubegc_node::{
+    GoDuration, PolicySpec,
+    policy::{PolicyChanges, Setting, Slot},
+};
 use serde_json::{Map, Value};
 
 use super::{
@@ -12,82 +15,44 @@ use super::{
 };
 use crate::Place;
 
-/// Fields by which a configuration without kind is recognised.
-pub(crate) const FIELDS: [&str; 15] = [
-    "imageGCHighThresholdPercent",
-    "imageGCLowThresholdPercent",
-    "imageMinimumGCAge",
-    "imageMaximumGCAge",
-    "imageGcHighThresholdPercent",
-    "imageGcLowThresholdPercent",
-    "imageMinimumGcAge",
-    "imageMaximumGcAge",
-    "evictionHard",
-    "evictionSoft",
-    "evictionSoftGracePeriod",
-    "evictionMinimumReclaim",
-    "featureGates",
-    "podLogsDir",
-    "kubeletConfig",
-];
+/// The field of GKE's API in which a node pool has its configuration.
+pub(crate) const GKE_WRAPPER: &str = "kubeletConfig";
 
-type Texts = BTreeMap<String, String>;
+/// Whether a field shows that a document without kind is a configuration.
+pub(crate) fn is_field(name: &str) -> bool {
+    let mut fields = Setting::ALL.iter().filter_map(|setting| setting.field);
+    name == GKE_WRAPPER || fields.any(|field| field == name || of_gke(field) == name)
+}
 
-/// The settings that a configuration sets; `None` if it leaves them to the defaults.
+/// The name of a field in GKE's API.
+fn of_gke(field: &str) -> String {
+    field.replace("GC", "Gc")
+}
+
+/// The settings that a configuration sets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Config {
-    pub(crate) high_percent: Option<i32>,
-    pub(crate) low_percent: Option<i32>,
-    pub(crate) age_min: Option<GoDuration>,
-    pub(crate) age_max: Option<GoDuration>,
-    pub(crate) feature_gates: BTreeMap<String, bool>,
-    pub(crate) pod_logs_directory: Option<String>,
-    pub(crate) eviction_hard: Option<Texts>,
-    pub(crate) eviction_soft: Texts,
-    pub(crate) eviction_soft_grace_period: BTreeMap<String, GoDuration>,
-    pub(crate) eviction_minimum_reclaim: Texts,
+    set: PolicyChanges,
     /// Signals that `evictionHard` does not name keep their defaults.
-    pub(crate) merge_default_eviction: bool,
+    merge_default_eviction: bool,
 }
 
 impl Config {
-    /// The settings with upstream's defaults. An unset setting gets its default, and so does a minimum age of
-    /// zero. Default eviction thresholds apply only if none were set, or if merging was requested.
+    /// The settings with upstream's defaults. An unset setting gets its default, and so does a duration of
+    /// zero or an empty path. Default eviction thresholds apply only if none were set, or if merging was
+    /// requested.
     pub(crate) fn to_spec(&self) -> PolicySpec {
-        let default = PolicySpec::default();
-        let eviction_hard = match &self.eviction_hard {
-            None => default.eviction_hard.clone(),
-            Some(set) if self.merge_default_eviction => {
-                let mut merged = default.eviction_hard.clone();
-                merged.extend(set.clone());
-                merged
+        let mut set = self.set.clone();
+        for (_, slot) in set.slots() {
+            match slot {
+                Slot::Duration(value) => *value = value.filter(|&age| age != GoDuration::ZERO),
+                Slot::Text(value) => *value = value.take().filter(|path| !path.is_empty()),
+                _ => {}
             }
-            Some(set) => set.clone(),
-        };
-        PolicySpec {
-            image_gc_high_threshold_percent: self
-                .high_percent
-                .unwrap_or(default.image_gc_high_threshold_percent),
-            image_gc_low_threshold_percent: self
-                .low_percent
-                .unwrap_or(default.image_gc_low_threshold_percent),
-            image_minimum_gc_age: self
-                .age_min
-                .filter(|&age| age != GoDuration::ZERO)
-                .unwrap_or(default.image_minimum_gc_age),
-            image_maximum_gc_age: self.age_max.unwrap_or(default.image_maximum_gc_age),
-            feature_gates: self.feature_gates.clone(),
-            pod_logs_directory: self
-                .pod_logs_directory
-                .clone()
-                .filter(|path| !path.is_empty())
-                .unwrap_or_else(|| default.pod_logs_directory.clone()),
-            eviction_hard,
-            eviction_soft: self.eviction_soft.clone(),
-            eviction_soft_grace_period: self.eviction_soft_grace_period.clone(),
-            eviction_minimum_reclaim: self.eviction_minimum_reclaim.clone(),
-            ..default
         }
+        let mut spec = PolicySpec::default();
+        set.apply(&mut spec, self.merge_default_eviction);
+        spec
     }
 }
 
@@ -118,51 +83,39 @@ pub(crate) fn read(
 
 fn fields(map: &Map<String, Value>, path: &str, place: &Place, notes: &mut Notes) -> Result<Config, String> {
     let mut entry = Entry::new(map, place, path, notes);
-    let config = Config {
-        high_percent: percent(
-            &mut entry,
-            "imageGCHighThresholdPercent",
-            "imageGcHighThresholdPercent",
-        ),
-        low_percent: percent(
-            &mut entry,
-            "imageGCLowThresholdPercent",
-            "imageGcLowThresholdPercent",
-        ),
-        age_min: age(&mut entry, "imageMinimumGCAge", "imageMinimumGcAge"),
-        age_max: age(&mut entry, "imageMaximumGCAge", "imageMaximumGcAge"),
-        feature_gates: gates(&mut entry),
-        pod_logs_directory: entry.text(&["podLogsDir"]).map(str::to_owned),
-        eviction_hard: texts(&mut entry, "evictionHard"),
-        eviction_soft: texts(&mut entry, "evictionSoft").unwrap_or_default(),
-        eviction_soft_grace_period: graces(&mut entry),
-        eviction_minimum_reclaim: texts(&mut entry, "evictionMinimumReclaim").unwrap_or_default(),
-        merge_default_eviction: entry.flag(&["mergeDefaultEvictionSettings"]).unwrap_or(false),
-    };
+    let mut config = Config::default();
+    for (setting, slot) in config.set.slots() {
+        let Some(name) = setting.field else { continue };
+        match slot {
+            Slot::Whole(value) => {
+                *value = either(&mut entry, name, |entry, name| entry.plain_number(&[name]))
+            }
+            Slot::Duration(value) => *value = either(&mut entry, name, |entry, name| entry.duration(&[name])),
+            Slot::Text(value) => *value = entry.text(&[name]).map(str::to_owned),
+            Slot::Gates(value) => *value = gates(&mut entry, name),
+            // No thresholds at all is something else than the default ones.
+            Slot::Thresholds(value) if name == "evictionHard" => *value = texts(&mut entry, name),
+            Slot::Thresholds(value) | Slot::Amounts(value) => {
+                *value = texts(&mut entry, name).filter(|texts| !texts.is_empty());
+            }
+            Slot::Durations(value) => *value = durations(&mut entry, name),
+        }
+    }
+    config.merge_default_eviction = entry.flag(&["mergeDefaultEvictionSettings"]).unwrap_or(false);
     match entry.flaw() {
         None => Ok(config),
         Some(flaw) => Err(format!("{place}: {flaw}")),
     }
 }
 
-fn percent(entry: &mut Entry<'_, '_>, name: &str, other: &str) -> Option<i32> {
-    let (one, two) = (entry.plain_number(&[name]), entry.plain_number(&[other]));
-    same(entry, name, other, one, two)
-}
-
-fn age(entry: &mut Entry<'_, '_>, name: &str, other: &str) -> Option<GoDuration> {
-    let (one, two) = (entry.duration(&[name]), entry.duration(&[other]));
-    same(entry, name, other, one, two)
-}
-
 /// One setting in its two spellings: Kubernetes' own, and the one of GKE's API.
-fn same<T: PartialEq>(
+fn either<T: PartialEq>(
     entry: &mut Entry<'_, '_>,
     name: &str,
-    other: &str,
-    one: Option<T>,
-    two: Option<T>,
+    read: impl Fn(&mut Entry<'_, '_>, &str) -> Option<T>,
 ) -> Option<T> {
+    let other = of_gke(name);
+    let (one, two) = (read(entry, name), read(entry, &other));
     if let (Some(one), Some(two)) = (&one, &two)
         && one != two
     {
@@ -175,17 +128,17 @@ fn same<T: PartialEq>(
     one.or(two)
 }
 
-fn gates(entry: &mut Entry<'_, '_>) -> BTreeMap<String, bool> {
+fn gates(entry: &mut Entry<'_, '_>, name: &str) -> Option<BTreeMap<String, bool>> {
     let mut gates = BTreeMap::new();
-    for name in entry.map(&["featureGates"]).into_iter().flat_map(Map::keys) {
-        if let Some(is_on) = entry.flag(&["featureGates", name]) {
-            gates.insert(name.clone(), is_on);
+    for gate in entry.map(&[name]).into_iter().flat_map(Map::keys) {
+        if let Some(is_on) = entry.flag(&[name, gate]) {
+            gates.insert(gate.clone(), is_on);
         }
     }
-    gates
+    Some(gates).filter(|gates| !gates.is_empty())
 }
 
-fn texts(entry: &mut Entry<'_, '_>, name: &str) -> Option<Texts> {
+fn texts(entry: &mut Entry<'_, '_>, name: &str) -> Option<BTreeMap<String, String>> {
     let pairs = entry.pairs(&[name])?;
     let owned = pairs
         .into_iter()
@@ -193,13 +146,12 @@ fn texts(entry: &mut Entry<'_, '_>, name: &str) -> Option<Texts> {
     Some(owned.collect())
 }
 
-fn graces(entry: &mut Entry<'_, '_>) -> BTreeMap<String, GoDuration> {
-    let name = "evictionSoftGracePeriod";
-    let mut graces = BTreeMap::new();
+fn durations(entry: &mut Entry<'_, '_>, name: &str) -> Option<BTreeMap<String, GoDuration>> {
+    let mut durations = BTreeMap::new();
     for (signal, text) in entry.pairs(&[name]).unwrap_or_default() {
-        if let Some(grace) = entry.as_duration(&[name, signal], text) {
-            graces.insert(signal.to_owned(), grace);
+        if let Some(duration) = entry.as_duration(&[name, signal], text) {
+            durations.insert(signal.to_owned(), duration);
         }
     }
-    graces
+    Some(durations).filter(|durations| !durations.is_empty())
 }

@@ -90,7 +90,7 @@ impl NodeDocument {
             Some(Self::ImageFileSystem)
         } else if in_status("id") && in_status("state") && !is_sandbox() {
             Some(Self::ContainerStatus)
-        } else if super::config::FIELDS.iter().any(|name| has(name)) {
+        } else if map.keys().any(|name| super::config::is_field(name)) {
             Some(Self::KubeletConfiguration)
         } else {
             None

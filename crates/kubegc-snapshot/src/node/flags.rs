@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, str::FromStr};
 
-use kubegc_node::{GoDuration, PolicySpec};
+use kubegc_node::{
+    GoDuration, PolicySpec,
+    policy::{PolicyChanges, Setting, Slot},
+};
 
 use super::finding::{NodeProblem, Notes};
 use crate::Place;
@@ -10,36 +13,18 @@ use crate::Place;
 /// The flags that were set. A kubelet takes the last of several, and for maps all of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Flags {
-    high_percent: Option<i32>,
-    low_percent: Option<i32>,
-    age_min: Option<GoDuration>,
-    container_ttl: Option<GoDuration>,
-    per_container_max: Option<i32>,
-    node_max: Option<i32>,
-    feature_gates: BTreeMap<String, bool>,
-    eviction_hard: Option<BTreeMap<String, String>>,
-    eviction_soft: Option<BTreeMap<String, String>>,
-    eviction_soft_grace_period: Option<BTreeMap<String, GoDuration>>,
-    eviction_minimum_reclaim: Option<BTreeMap<String, String>>,
+    set: PolicyChanges,
     /// The image of sandboxes, by name.
     pub(crate) sandbox_image: Option<String>,
 }
 
-/// The flags that are read. Each takes a value.
-const KNOWN: [&str; 12] = [
-    "image-gc-high-threshold",
-    "image-gc-low-threshold",
-    "minimum-image-ttl-duration",
-    "minimum-container-ttl-duration",
-    "maximum-dead-containers-per-container",
-    "maximum-dead-containers",
-    "feature-gates",
-    "eviction-hard",
-    "eviction-soft",
-    "eviction-soft-grace-period",
-    "eviction-minimum-reclaim",
-    "pod-infra-container-image",
-];
+/// The flag that names the image of sandboxes.
+const SANDBOX_IMAGE: &str = "pod-infra-container-image";
+
+/// Whether a flag is read. Each such flag takes a value.
+fn is_known(name: &str) -> bool {
+    name == SANDBOX_IMAGE || Setting::ALL.iter().any(|setting| setting.flag == Some(name))
+}
 
 impl Flags {
     /// Takes the words of a command line; the reason if a kubelet would not start with them.
@@ -64,7 +49,7 @@ impl Flags {
             };
             // As the kubelet reads its flags: underscores are dashes.
             let name = name.replace('_', "-");
-            if !KNOWN.contains(&name.as_str()) {
+            if !is_known(&name) {
                 continue;
             }
             let set = match value.or_else(|| words.next()) {
@@ -81,76 +66,34 @@ impl Flags {
     }
 
     fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
-        match name {
-            "image-gc-high-threshold" => self.high_percent = Some(whole(value)?),
-            "image-gc-low-threshold" => self.low_percent = Some(whole(value)?),
-            "minimum-image-ttl-duration" => self.age_min = Some(duration(value)?),
-            "minimum-container-ttl-duration" => self.container_ttl = Some(duration(value)?),
-            "maximum-dead-containers-per-container" => self.per_container_max = Some(whole(value)?),
-            "maximum-dead-containers" => self.node_max = Some(whole(value)?),
-            "feature-gates" => {
-                for (gate, is_on) in pairs(value, '=')? {
-                    let is_on =
-                        truth(&is_on).ok_or_else(|| format!("{gate}={is_on:?} is neither true nor false"))?;
-                    self.feature_gates.insert(gate, is_on);
-                }
+        let slot = self
+            .set
+            .slots()
+            .find_map(|(setting, slot)| (setting.flag == Some(name)).then_some(slot));
+        match slot {
+            None => self.sandbox_image = Some(value.to_owned()),
+            Some(Slot::Whole(to)) => *to = Some(whole(value)?),
+            Some(Slot::Duration(to)) => *to = Some(duration(value)?),
+            Some(Slot::Text(to)) => *to = Some(value.to_owned()),
+            Some(Slot::Gates(to)) => {
+                extend(to, pairs(value, '=')?, |gate, is_on| {
+                    truth(is_on).ok_or_else(|| format!("{gate}={is_on:?} is neither true nor false"))
+                })?;
             }
-            "eviction-hard" => extend(&mut self.eviction_hard, pairs(value, '<')?),
-            "eviction-soft" => extend(&mut self.eviction_soft, pairs(value, '<')?),
-            "eviction-soft-grace-period" => {
-                let mut graces = Vec::new();
-                for (signal, grace) in pairs(value, '=')? {
-                    graces.push((signal, duration(&grace)?));
-                }
-                extend(&mut self.eviction_soft_grace_period, graces);
-            }
-            "eviction-minimum-reclaim" => extend(&mut self.eviction_minimum_reclaim, pairs(value, '=')?),
-            _ => self.sandbox_image = Some(value.to_owned()),
+            Some(Slot::Thresholds(to)) => extend(to, pairs(value, '<')?, |_, amount| Ok(amount.to_owned()))?,
+            Some(Slot::Amounts(to)) => extend(to, pairs(value, '=')?, |_, amount| Ok(amount.to_owned()))?,
+            Some(Slot::Durations(to)) => extend(to, pairs(value, '=')?, |_, text| duration(text))?,
         }
         Ok(())
     }
 
     /// Lays the flags over settings from a file: flags win, feature gates add up.
     pub(crate) fn apply(&self, spec: &mut PolicySpec) {
-        fn over<T: Clone>(field: &mut T, flag: Option<&T>) {
-            if let Some(value) = flag {
-                field.clone_from(value);
-            }
+        let gates = std::mem::take(&mut spec.feature_gates);
+        self.set.apply(spec, false);
+        for (gate, is_on) in gates {
+            spec.feature_gates.entry(gate).or_insert(is_on);
         }
-        over(
-            &mut spec.image_gc_high_threshold_percent,
-            self.high_percent.as_ref(),
-        );
-        over(
-            &mut spec.image_gc_low_threshold_percent,
-            self.low_percent.as_ref(),
-        );
-        over(&mut spec.image_minimum_gc_age, self.age_min.as_ref());
-        over(&mut spec.eviction_hard, self.eviction_hard.as_ref());
-        over(&mut spec.eviction_soft, self.eviction_soft.as_ref());
-        over(
-            &mut spec.eviction_soft_grace_period,
-            self.eviction_soft_grace_period.as_ref(),
-        );
-        over(
-            &mut spec.eviction_minimum_reclaim,
-            self.eviction_minimum_reclaim.as_ref(),
-        );
-        let gates = self
-            .feature_gates
-            .iter()
-            .map(|(gate, is_on)| (gate.clone(), *is_on));
-        spec.feature_gates.extend(gates);
-        self.apply_to_containers(spec);
-    }
-
-    /// Lays only those flags over the settings that have no field in a configuration.
-    pub(crate) fn apply_to_containers(&self, spec: &mut PolicySpec) {
-        spec.minimum_container_ttl = self.container_ttl.unwrap_or(spec.minimum_container_ttl);
-        spec.maximum_dead_containers_per_container = self
-            .per_container_max
-            .unwrap_or(spec.maximum_dead_containers_per_container);
-        spec.maximum_dead_containers = self.node_max.unwrap_or(spec.maximum_dead_containers);
     }
 }
 
@@ -174,18 +117,26 @@ fn truth(value: &str) -> Option<bool> {
 }
 
 /// Pairs between commas.
-fn pairs(value: &str, separator: char) -> Result<Vec<(String, String)>, String> {
+fn pairs(value: &str, separator: char) -> Result<Vec<(&str, &str)>, String> {
     let parts = value.split(',').filter(|part| !part.is_empty());
     parts
         .map(|part| {
             let (key, value) = part
                 .split_once(separator)
                 .ok_or_else(|| format!("{part:?} has no {separator}"))?;
-            Ok((key.trim().to_owned(), value.trim().to_owned()))
+            Ok((key.trim(), value.trim()))
         })
         .collect()
 }
 
-fn extend<T>(map: &mut Option<BTreeMap<String, T>>, pairs: Vec<(String, T)>) {
-    map.get_or_insert_default().extend(pairs);
+fn extend<T>(
+    map: &mut Option<BTreeMap<String, T>>,
+    pairs: Vec<(&str, &str)>,
+    parse: impl Fn(&str, &str) -> Result<T, String>,
+) -> Result<(), String> {
+    let map = map.get_or_insert_default();
+    for (key, text) in pairs {
+        map.insert(key.to_owned(), parse(key, text)?);
+    }
+    Ok(())
 }

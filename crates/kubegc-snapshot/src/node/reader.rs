@@ -447,8 +447,7 @@ impl NodeReader {
                 parts.stats.take(result, place, what, notes);
             }
             NodeDocument::KubeletConfiguration => {
-                // GKE's API has it in a field of the node pool's.
-                let wrapper = value.get("kubeletConfig").map(|_| "kubeletConfig");
+                let wrapper = value.get(config::GKE_WRAPPER).map(|_| config::GKE_WRAPPER);
                 let result = config::read(value, wrapper, place, notes);
                 parts.config.take(result, place, what, notes);
             }

@@ -173,10 +173,13 @@ fn policy(parts: &Parts, notes: &mut Notes) -> Option<PolicySpec> {
     let Some(configz) = configz else {
         return Some(set);
     };
-    let mut runs_with = configz.to_spec();
-    if let Some(flags) = flags {
-        flags.apply_to_containers(&mut runs_with);
-    }
+    let runs_with = PolicySpec {
+        // A configuration has no fields for these flags.
+        minimum_container_ttl: set.minimum_container_ttl,
+        maximum_dead_containers_per_container: set.maximum_dead_containers_per_container,
+        maximum_dead_containers: set.maximum_dead_containers,
+        ..configz.to_spec()
+    };
     if config.is_some() && set != runs_with {
         notes.note(
             NodeProblem::Superseded,
