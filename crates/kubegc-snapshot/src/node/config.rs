@@ -102,10 +102,7 @@ fn fields(map: &Map<String, Value>, path: &str, place: &Place, notes: &mut Notes
         }
     }
     config.merge_default_eviction = entry.flag(&["mergeDefaultEvictionSettings"]).unwrap_or(false);
-    match entry.flaw() {
-        None => Ok(config),
-        Some(flaw) => Err(format!("{place}: {flaw}")),
-    }
+    entry.checked(config)
 }
 
 /// One setting in its two spellings: Kubernetes' own, and the one of GKE's API.

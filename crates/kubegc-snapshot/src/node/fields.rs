@@ -45,6 +45,30 @@ impl<'v, 'n> Entry<'v, 'n> {
         }
     }
 
+    /// A value that must be a map; the reason if it is none.
+    pub(crate) fn of(
+        value: &'v Value,
+        place: &'n Place,
+        path: &str,
+        notes: &'n mut Notes,
+    ) -> Result<Self, String> {
+        let Value::Object(map) = value else {
+            let detail = format!("expected a map, found {}", crate::tree::type_name(value));
+            notes.note(NodeProblem::BadField, Some(place), "", path, &detail);
+            let field = if path.is_empty() { "" } else { ": " };
+            return Err(format!("{place}{field}{path}: {detail}"));
+        };
+        Ok(Self::new(map, place, path, notes))
+    }
+
+    /// What was read from the entry; the reason if it has a flaw.
+    pub(crate) fn checked<T>(&self, read: T) -> Result<T, String> {
+        match &self.flaw {
+            None => Ok(read),
+            Some(flaw) => Err(format!("{}: {flaw}", self.place)),
+        }
+    }
+
     /// Sets the name of the entry in findings.
     pub(crate) fn call(&mut self, object: String) {
         self.object = object.into();
@@ -127,11 +151,31 @@ impl<'v, 'n> Entry<'v, 'n> {
         self.map.get(name)?.as_array().map(Vec::as_slice)
     }
 
-    pub(crate) fn text(&mut self, path: &[&str]) -> Option<&'v str> {
-        match self.value(path)? {
-            Value::String(text) => Some(text),
-            other => self.unexpected(path, "a string", other),
+    /// A value of one type.
+    fn typed<T>(
+        &mut self,
+        path: &[&str],
+        expected: &str,
+        of_type: impl Fn(&'v Value) -> Option<T>,
+    ) -> Option<T> {
+        let value = self.value(path)?;
+        of_type(value).or_else(|| self.unexpected(path, expected, value))
+    }
+
+    /// A value that a text has, unless it could not be parsed.
+    fn parsed<T>(&mut self, path: &[&str], text: &str, parsed: Option<T>, expected: &str) -> Option<T> {
+        if parsed.is_none() {
+            self.wrong(
+                NodeProblem::BadField,
+                path,
+                &format!("{text:?} is not {expected}"),
+            );
         }
+        parsed
+    }
+
+    pub(crate) fn text(&mut self, path: &[&str]) -> Option<&'v str> {
+        self.typed(path, "a string", Value::as_str)
     }
 
     /// A text that is shared; empty if unset.
@@ -140,39 +184,23 @@ impl<'v, 'n> Entry<'v, 'n> {
     }
 
     pub(crate) fn flag(&mut self, path: &[&str]) -> Option<bool> {
-        match self.value(path)? {
-            Value::Bool(flag) => Some(*flag),
-            other => self.unexpected(path, "true or false", other),
-        }
+        self.typed(path, "true or false", Value::as_bool)
     }
 
     /// A whole number, as a number or as a text.
     pub(crate) fn number<T: TryFrom<i128>>(&mut self, path: &[&str]) -> Option<T> {
-        let value = self.value(path)?;
-        if let Value::String(text) = value {
-            return match text.parse::<i128>() {
-                Ok(number) => self.fit(path, number),
-                Err(_) => {
-                    self.wrong(
-                        NodeProblem::BadField,
-                        path,
-                        &format!("{text:?} is not a whole number"),
-                    );
-                    None
-                }
-            };
+        if let Value::String(text) = self.value(path)? {
+            let number = self.parsed(path, text, text.parse().ok(), "a whole number")?;
+            return self.fit(path, number);
         }
         self.plain_number(path)
     }
 
     /// A whole number, as a number only: how the Kubernetes API has it.
     pub(crate) fn plain_number<T: TryFrom<i128>>(&mut self, path: &[&str]) -> Option<T> {
-        let value = self.value(path)?;
-        let whole = value.as_i64().map(i128::from).or(value.as_u64().map(i128::from));
-        match whole {
-            Some(number) => self.fit(path, number),
-            None => self.unexpected(path, "a whole number", value),
-        }
+        let whole = |value: &Value| value.as_i64().map(i128::from).or(value.as_u64().map(i128::from));
+        let number = self.typed(path, "a whole number", whole)?;
+        self.fit(path, number)
     }
 
     fn fit<T: TryFrom<i128>>(&mut self, path: &[&str], number: i128) -> Option<T> {
@@ -193,15 +221,7 @@ impl<'v, 'n> Entry<'v, 'n> {
 
     pub(crate) fn date(&mut self, path: &[&str]) -> Option<Timestamp> {
         let text = self.text(path)?;
-        let date = Timestamp::parse(text).ok();
-        if date.is_none() {
-            self.wrong(
-                NodeProblem::BadField,
-                path,
-                &format!("{text:?} is not an RFC 3339 date"),
-            );
-        }
-        date
+        self.parsed(path, text, Timestamp::parse(text).ok(), "an RFC 3339 date")
     }
 
     pub(crate) fn duration(&mut self, path: &[&str]) -> Option<GoDuration> {
@@ -210,23 +230,12 @@ impl<'v, 'n> Entry<'v, 'n> {
     }
 
     pub(crate) fn as_duration(&mut self, path: &[&str], text: &str) -> Option<GoDuration> {
-        let duration = text.parse().ok();
-        if duration.is_none() {
-            self.wrong(
-                NodeProblem::BadField,
-                path,
-                &format!("{text:?} is not a duration such as 2m0s"),
-            );
-        }
-        duration
+        self.parsed(path, text, text.parse().ok(), "a duration such as 2m0s")
     }
 
     /// A list; `None` if unset.
     pub(crate) fn list(&mut self, path: &[&str]) -> Option<&'v [Value]> {
-        match self.value(path)? {
-            Value::Array(list) => Some(list),
-            other => self.unexpected(path, "a list", other),
-        }
+        self.typed(path, "a list", |value| value.as_array().map(Vec::as_slice))
     }
 
     /// A list of texts; empty if unset.
@@ -247,10 +256,7 @@ impl<'v, 'n> Entry<'v, 'n> {
 
     /// A map; `None` if unset.
     pub(crate) fn map(&mut self, path: &[&str]) -> Option<&'v Map<String, Value>> {
-        match self.value(path)? {
-            Value::Object(map) => Some(map),
-            other => self.unexpected(path, "a map", other),
-        }
+        self.typed(path, "a map", Value::as_object)
     }
 
     /// A map of texts; `None` if unset. A null in it is an empty text, as Go reads it.

@@ -29,13 +29,13 @@ pub(crate) struct PodsSeen {
 impl PodsSeen {
     /// Reads the pods of a document: one pod, or a list. Objects of other kinds are skipped.
     pub(crate) fn read(&mut self, value: &Value, place: &Place, notes: &mut Notes) {
-        let Value::Object(map) = value else {
-            let detail = format!("expected a map, found {}", crate::tree::type_name(value));
-            notes.note(NodeProblem::BadField, Some(place), "", "", &detail);
-            self.incomplete.get_or_insert(format!("{place}: {detail}"));
-            return;
+        let mut document = match Entry::of(value, place, "", notes) {
+            Ok(document) => document,
+            Err(why) => {
+                self.incomplete.get_or_insert(why);
+                return;
+            }
         };
-        let mut document = Entry::new(map, place, "", notes);
         let kind = document.text(&["kind"]);
         let is_pod = kind == Some("Pod");
         self.listed |= kind == Some("PodList");
@@ -50,15 +50,15 @@ impl PodsSeen {
                 "the list continues",
             );
         }
-        if !is_pod && !map.contains_key("items") {
+        if !is_pod && value.get("items").is_none() {
             document.missing(&["items"]);
         }
         let items = document.list(&["items"]).unwrap_or_default();
         if let Some(flaw) = document.flaw() {
             self.incomplete.get_or_insert(format!("{place}: {flaw}"));
         }
-        if is_pod {
-            self.pod(map, "", place, notes);
+        if is_pod && let Value::Object(pod) = value {
+            self.pod(pod, "", place, notes);
         }
         for (index, item) in items.iter().enumerate() {
             let path = format!("items[{index}]");

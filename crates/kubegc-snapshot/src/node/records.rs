@@ -77,33 +77,24 @@ pub fn write_records(records: &Records, watched_since: Option<Timestamp>) -> Str
 /// Reads records. One that cannot be read makes all of them unknown: an image whose last use is not known
 /// would go first.
 pub(crate) fn read(value: &Value, place: &Place, notes: &mut Notes) -> Result<RecordsRead, String> {
-    let Value::Object(map) = value else {
-        let detail = format!("expected a map, found {}", crate::tree::type_name(value));
-        notes.note(NodeProblem::BadField, Some(place), "", "", &detail);
-        return Err(format!("{place}: {detail}"));
-    };
-    let mut document = Entry::new(map, place, "", notes);
+    let mut document = Entry::of(value, place, "", notes)?;
     let watched_since = document.date(&["watchedSince"]);
     if document.value(&["records"]).is_none() {
         document.missing(&["records"]);
     }
     let values = document.list(&["records"]).unwrap_or_default();
-    let mut unknown = document.flaw().map(|flaw| format!("{place}: {flaw}"));
+    let mut unknown = document.checked(()).err();
     let mut records: Vec<Record> = Vec::with_capacity(values.len());
     for (index, value) in values.iter().enumerate() {
         let path = format!("records[{index}]");
-        let Value::Object(map) = value else {
-            let detail = format!("expected a map, found {}", crate::tree::type_name(value));
-            notes.note(NodeProblem::BadField, Some(place), "", &path, &detail);
-            unknown.get_or_insert(format!("{place}: {path}: {detail}"));
-            continue;
-        };
-        let mut entry = Entry::new(map, place, &path, notes);
-        let record = record(&mut entry);
-        match entry.flaw() {
-            None => records.push(record),
-            Some(flaw) => {
-                unknown.get_or_insert(format!("{place}: {flaw}"));
+        let read = Entry::of(value, place, &path, notes).and_then(|mut entry| {
+            let record = record(&mut entry);
+            entry.checked(record)
+        });
+        match read {
+            Ok(record) => records.push(record),
+            Err(why) => {
+                unknown.get_or_insert(why);
             }
         }
     }

@@ -60,10 +60,7 @@ pub(crate) fn read(value: &Value, place: &Place, notes: &mut Notes) -> Result<No
         at: entry.date(&["fs", "time"]),
         node_name,
     };
-    match entry.flaw() {
-        None => Ok(stats),
-        Some(flaw) => Err(format!("{place}: {flaw}")),
-    }
+    entry.checked(stats)
 }
 
 fn file_system(entry: &mut Entry<'_, '_>, path: &[&str]) -> Option<FileSystem> {

@@ -6,7 +6,6 @@ use kubegc_core::{
     Timestamp,
     node_facts::{Container, ContainerImage, ContainerState, PodIdentity, label},
 };
-use serde_json::Value;
 
 use super::{Listed, Outcome, created_at, short};
 use crate::node::{fields::Entry, finding::NodeProblem};
@@ -78,42 +77,13 @@ pub(crate) fn read(entry: &mut Entry<'_, '_>, now: Option<Timestamp>) -> Outcome
     }
 }
 
-/// The state, by name or by number; `None` if it is missing.
+/// The state; `None` if it is missing.
 pub(super) fn state(entry: &mut Entry<'_, '_>) -> Option<ContainerState> {
-    let path = &["state"];
-    let known = match entry.value(path) {
-        Some(Value::String(name)) => match name.as_str() {
-            "CONTAINER_CREATED" => ContainerState::Created,
-            "CONTAINER_RUNNING" => ContainerState::Running,
-            "CONTAINER_EXITED" => ContainerState::Exited,
-            "CONTAINER_UNKNOWN" => ContainerState::Unknown,
-            other => {
-                entry.note(
-                    NodeProblem::UnknownState,
-                    path,
-                    &format!("{other:?} is not a state of a container"),
-                );
-                ContainerState::Unknown
-            }
-        },
-        Some(_) => match entry.plain_number::<i32>(path)? {
-            0 => ContainerState::Created,
-            1 => ContainerState::Running,
-            2 => ContainerState::Exited,
-            3 => ContainerState::Unknown,
-            other => {
-                entry.note(
-                    NodeProblem::UnknownState,
-                    path,
-                    &format!("{other} is not a state of a container"),
-                );
-                ContainerState::Unknown
-            }
-        },
-        None => {
-            entry.missing(path);
-            return None;
-        }
-    };
-    Some(known)
+    let states = [
+        ("CONTAINER_CREATED", ContainerState::Created),
+        ("CONTAINER_RUNNING", ContainerState::Running),
+        ("CONTAINER_EXITED", ContainerState::Exited),
+        ("CONTAINER_UNKNOWN", ContainerState::Unknown),
+    ];
+    super::state(entry, &states, ContainerState::Unknown, "container")
 }

@@ -77,13 +77,13 @@ pub(crate) fn listing<T: Listed>(
     let mut unknown: Option<String> = None;
     for (index, value) in values.iter().enumerate() {
         let path = format!("{name}[{index}]");
-        let Value::Object(map) = value else {
-            let detail = format!("expected a map, found {}", crate::tree::type_name(value));
-            notes.note(NodeProblem::BadField, Some(place), "", &path, &detail);
-            unknown.get_or_insert_with(|| format!("{place}: {path}: {detail}"));
-            continue;
+        let mut entry = match Entry::of(value, place, &path, notes) {
+            Ok(entry) => entry,
+            Err(why) => {
+                unknown.get_or_insert(why);
+                continue;
+            }
         };
-        let mut entry = Entry::new(map, place, &path, notes);
         let outcome = read(&mut entry);
         let flaw = entry.flaw().unwrap_or("flawed").to_owned();
         let (read, note) = match outcome {
@@ -126,6 +126,35 @@ pub(crate) fn listing<T: Listed>(
 /// The beginning of an id, as `crictl` shows it.
 fn short(id: &str) -> String {
     id.chars().take(13).collect()
+}
+
+/// The state, by name or by number, of the states in the order of their numbers; `None` if it is missing.
+/// One that is not among them is `unknown`.
+fn state<S: Copy>(entry: &mut Entry<'_, '_>, states: &[(&str, S)], unknown: S, object: &str) -> Option<S> {
+    let path = &["state"];
+    let (found, shown) = match entry.value(path) {
+        Some(Value::String(name)) => (
+            states.iter().find(|(state, _)| state == name),
+            format!("{name:?}"),
+        ),
+        Some(_) => {
+            let number = entry.plain_number::<i32>(path)?;
+            let found = usize::try_from(number).ok().and_then(|number| states.get(number));
+            (found, number.to_string())
+        }
+        None => {
+            entry.missing(path);
+            return None;
+        }
+    };
+    if found.is_none() {
+        entry.note(
+            NodeProblem::UnknownState,
+            path,
+            &format!("{shown} is not a state of a {object}"),
+        );
+    }
+    Some(found.map_or(unknown, |(_, state)| *state))
 }
 
 /// A creation time, in nanoseconds; `None` if it is missing.

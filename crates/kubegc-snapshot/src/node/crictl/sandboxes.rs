@@ -6,7 +6,6 @@ use kubegc_core::{
     Timestamp, Uid,
     node_facts::{PodIdentity, Sandbox, SandboxState},
 };
-use serde_json::Value;
 
 use super::{Listed, Outcome, created_at, short};
 use crate::node::{fields::Entry, finding::NodeProblem};
@@ -75,39 +74,11 @@ pub(crate) fn read(entry: &mut Entry<'_, '_>, now: Option<Timestamp>) -> Outcome
     }
 }
 
-/// The state, by name or by number; `None` if it is missing. An unknown state counts as ready: such a sandbox
-/// is kept.
+/// The state; `None` if it is missing. An unknown state counts as ready: such a sandbox is kept.
 fn state(entry: &mut Entry<'_, '_>) -> Option<SandboxState> {
-    let path = &["state"];
-    let known = match entry.value(path) {
-        Some(Value::String(name)) => match name.as_str() {
-            "SANDBOX_READY" => SandboxState::Ready,
-            "SANDBOX_NOTREADY" => SandboxState::NotReady,
-            other => {
-                entry.note(
-                    NodeProblem::UnknownState,
-                    path,
-                    &format!("{other:?} is not a state of a sandbox"),
-                );
-                SandboxState::Ready
-            }
-        },
-        Some(_) => match entry.plain_number::<i32>(path)? {
-            0 => SandboxState::Ready,
-            1 => SandboxState::NotReady,
-            other => {
-                entry.note(
-                    NodeProblem::UnknownState,
-                    path,
-                    &format!("{other} is not a state of a sandbox"),
-                );
-                SandboxState::Ready
-            }
-        },
-        None => {
-            entry.missing(path);
-            return None;
-        }
-    };
-    Some(known)
+    let states = [
+        ("SANDBOX_READY", SandboxState::Ready),
+        ("SANDBOX_NOTREADY", SandboxState::NotReady),
+    ];
+    super::state(entry, &states, SandboxState::Ready, "sandbox")
 }

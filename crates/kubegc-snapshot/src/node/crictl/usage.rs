@@ -4,14 +4,11 @@
 use std::sync::Arc;
 
 use kubegc_core::Timestamp;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::{
     Place,
-    node::{
-        fields::Entry,
-        finding::{NodeProblem, Notes},
-    },
+    node::{fields::Entry, finding::Notes},
 };
 
 /// The runtime's usage of one file system.
@@ -44,57 +41,37 @@ pub(crate) fn read(value: &Value, place: &Place, notes: &mut Notes) -> Result<Ru
         None | Some(Value::Null) => (value, ""),
         Some(status) => (status, "status"),
     };
-    let Value::Object(map) = inner else {
-        let detail = format!("expected a map, found {}", crate::tree::type_name(inner));
-        notes.note(NodeProblem::BadField, Some(place), "", path, &detail);
-        return Err(format!("{place}: {path}: {detail}"));
-    };
-    if ["usedBytes", "fsId"].iter().any(|name| map.contains_key(*name)) {
+    let is_one = ["usedBytes", "fsId"].iter().any(|name| inner.get(name).is_some());
+    if is_one {
         return Ok(RuntimeUsage {
-            images: vec![one(map, place, path, notes)?],
+            images: vec![one(inner, place, path, notes)?],
             containers: Vec::new(),
         });
     }
-    let images = list(map, "imageFilesystems", place, path, notes)?;
-    let containers = list(map, "containerFilesystems", place, path, notes)?;
+    let images = list(inner, "imageFilesystems", place, path, notes)?;
+    let containers = list(inner, "containerFilesystems", place, path, notes)?;
     Ok(RuntimeUsage { images, containers })
 }
 
 fn list(
-    map: &Map<String, Value>,
+    value: &Value,
     name: &str,
     place: &Place,
     path: &str,
     notes: &mut Notes,
 ) -> Result<Vec<FileSystemUsage>, String> {
-    let mut entry = Entry::new(map, place, path, notes);
+    let mut entry = Entry::of(value, place, path, notes)?;
     let values = entry.list(&[name]).unwrap_or_default();
-    if let Some(flaw) = entry.flaw() {
-        return Err(format!("{place}: {flaw}"));
-    }
-    let mut usages = Vec::with_capacity(values.len());
+    let values = entry.checked(values)?;
     let dot = if path.is_empty() { "" } else { "." };
-    for (index, value) in values.iter().enumerate() {
-        let path = format!("{path}{dot}{name}[{index}]");
-        match value {
-            Value::Object(map) => usages.push(one(map, place, &path, notes)?),
-            other => {
-                let detail = format!("expected a map, found {}", crate::tree::type_name(other));
-                notes.note(NodeProblem::BadField, Some(place), "", &path, &detail);
-                return Err(format!("{place}: {path}: {detail}"));
-            }
-        }
-    }
-    Ok(usages)
+    let usages = values.iter().enumerate();
+    usages
+        .map(|(index, value)| one(value, place, &format!("{path}{dot}{name}[{index}]"), notes))
+        .collect()
 }
 
-fn one(
-    map: &Map<String, Value>,
-    place: &Place,
-    path: &str,
-    notes: &mut Notes,
-) -> Result<FileSystemUsage, String> {
-    let mut entry = Entry::new(map, place, path, notes);
+fn one(value: &Value, place: &Place, path: &str, notes: &mut Notes) -> Result<FileSystemUsage, String> {
+    let mut entry = Entry::of(value, place, path, notes)?;
     let usage = FileSystemUsage {
         mountpoint: entry.shared(&["fsId", "mountpoint"]),
         used_bytes: entry.wrapped_number("usedBytes"),
@@ -104,8 +81,5 @@ fn one(
             .filter(|&nanos| nanos != 0)
             .map(Timestamp::from_nanos),
     };
-    match entry.flaw() {
-        None => Ok(usage),
-        Some(flaw) => Err(format!("{place}: {flaw}")),
-    }
+    entry.checked(usage)
 }
