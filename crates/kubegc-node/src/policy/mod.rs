@@ -136,48 +136,45 @@ impl Policy {
 
 /// The errors of the kubelet's validation of its configuration, in upstream's order.
 fn configuration(spec: &PolicySpec, semantics: Semantics) -> Vec<Problem> {
-    let is_percentage = |percent| (0..=100).contains(&percent);
+    const HIGH: &str = "imageGCHighThresholdPercent (--image-gc-high-threshold)";
+    const LOW: &str = "imageGCLowThresholdPercent (--image-gc-low-threshold)";
     let (high, low) = (
         spec.image_gc_high_threshold_percent,
         spec.image_gc_low_threshold_percent,
     );
     let (age_min, age_max) = (spec.image_minimum_gc_age, spec.image_maximum_gc_age);
     let has_age_max = semantics.version.has(behavior::MAXIMUM_AGE);
-    [
-        (!is_percentage(high), Problem::HighThreshold { percent: high }),
-        (!is_percentage(low), Problem::LowThreshold { percent: low }),
-        (
-            low >= high,
-            Problem::ThresholdsCrossed {
-                low_percent: low,
-                high_percent: high,
-            },
-        ),
-        (
-            !has_age_max && age_max != GoDuration::ZERO,
-            Problem::MaximumAgeIsUnknown {
-                age: age_max,
-                version: semantics.version,
-            },
-        ),
-        (
-            has_age_max && !semantics.maximum_age && age_max != GoDuration::ZERO,
-            Problem::MaximumAgeGateIsOff,
-        ),
-        (
-            has_age_max && age_min.is_negative(),
-            Problem::MinimumAge { age: age_min },
-        ),
-        (
-            has_age_max && age_max.is_negative(),
-            Problem::MaximumAge { age: age_max },
-        ),
-        (
-            has_age_max && age_max > GoDuration::ZERO && age_max <= age_min,
-            Problem::AgesCrossed { age_max, age_min },
-        ),
-    ]
-    .into_iter()
-    .filter_map(|(is_invalid, problem)| is_invalid.then_some(problem))
-    .collect()
+    let mut messages = Vec::new();
+    for (name, percent) in [(HIGH, high), (LOW, low)] {
+        if !(0..=100).contains(&percent) {
+            messages.push(format!("{name} {percent} must be between 0 and 100, inclusive"));
+        }
+    }
+    if low >= high {
+        messages.push(format!("{LOW} {low} must be less than {HIGH} {high}"));
+    }
+    if has_age_max && !semantics.maximum_age && age_max != GoDuration::ZERO {
+        let gate =
+            "ImageMaximumGCAge feature gate is required for Kubelet configuration option imageMaximumGCAge";
+        messages.push(gate.to_owned());
+    }
+    for (name, age) in [("imageMinimumGCAge", age_min), ("imageMaximumGCAge", age_max)] {
+        if has_age_max && age.is_negative() {
+            messages.push(format!("{name} {age} must not be negative"));
+        }
+    }
+    if has_age_max && age_max > GoDuration::ZERO && age_max <= age_min {
+        messages.push(format!(
+            "imageMaximumGCAge {age_max} must be greater than imageMinimumGCAge {age_min}"
+        ));
+    }
+    let of_message = |message| Problem::Configuration { message };
+    let mut problems: Vec<Problem> = messages.into_iter().map(of_message).collect();
+    if !has_age_max && age_max != GoDuration::ZERO {
+        problems.push(Problem::MaximumAgeIsUnknown {
+            age: age_max,
+            version: semantics.version,
+        });
+    }
+    problems
 }
