@@ -19,7 +19,7 @@ use zip::ZipArchive;
 use crate::{
     SnapshotError,
     layout::{self, Role},
-    utf16::Utf16,
+    utf16,
     zstd::ZstdReader,
 };
 
@@ -182,8 +182,8 @@ impl Unpacker {
         if is_tar(&head, path) {
             return self.tar(&name, &mut input, depth + 1, visit);
         }
-        if let Some(utf16) = Utf16::of(&head) {
-            let input = &mut utf16.decode(input);
+        if let Some(encoding) = utf16::encoding(&head) {
+            let input = &mut utf16::Utf8Reader::new(input, encoding);
             return visit(Unpacked::Text(Stream {
                 name,
                 path,
