@@ -693,6 +693,9 @@ fn changes_and_growths_are_read_or_refused() {
         ("evictionSoftGracePeriod.imagefs.available=2m", true),
         ("evictionSoftGracePeriod.imagefs.available=soon", false),
         ("evictionHardly.imagefs.available=5%", false),
+        ("eviction-hard.imagefs.available=5%", false),
+        ("evictionHard=5%", false),
+        ("podLogsDir=/logs", false),
         ("", false),
         ("=", false),
         (".=", false),
@@ -701,6 +704,19 @@ fn changes_and_growths_are_read_or_refused() {
         assert_eq!(change.is_ok(), good, "{text}");
         assert!(change.is_err() || change.is_ok_and(|change| change.to_string() == text));
     }
+    let unknown = "imageMaximumAge=168h".parse::<Change>().expect_err("no setting");
+    assert_eq!(
+        unknown.to_string(),
+        concat!(
+            r#"change: Unsupported value: "imageMaximumAge": supported values: "#,
+            r#""imageGCHighThresholdPercent", "imageGCLowThresholdPercent", "imageMinimumGCAge", "#,
+            r#""imageMaximumGCAge", "minimum-container-ttl-duration", "#,
+            r#""maximum-dead-containers-per-container", "maximum-dead-containers", "#,
+            r#""featureGates.<gate>", "evictionHard.<signal>", "#,
+            r#""evictionSoft.<signal>", "evictionSoftGracePeriod.<signal>", "#,
+            r#""evictionMinimumReclaim.<signal>""#,
+        )
+    );
     for (text, bytes_per_hour) in [
         ("2GB/h", Some(2_000_000_000)),
         ("2G/h", Some(2_000_000_000)),

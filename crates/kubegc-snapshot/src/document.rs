@@ -733,7 +733,7 @@ fn said(words: &str) -> Cause {
 }
 
 /// The JSON parser's message, without its position in the part that it was given.
-fn json_words(error: &serde_json::Error) -> String {
+pub(crate) fn json_words(error: &serde_json::Error) -> String {
     let mut words = error.to_string();
     if let Some(cut) = words.rfind(" at line ") {
         words.truncate(cut);

@@ -6,6 +6,7 @@ use serde_json::{Map, Value, error::Category};
 
 use crate::{
     Place, SnapshotError,
+    document::json_words,
     error::ParserMessage,
     sniff,
     window::{Window, WindowError},
@@ -204,11 +205,7 @@ fn json(text: &str, place: &Place) -> Result<Vec<Document>, SnapshotError> {
             }
             Some(Err(error)) => {
                 let (line, column) = (error.line() as u64, error.column() as u64);
-                let mut said = error.to_string();
-                if let Some(cut) = said.rfind(" at line ") {
-                    said.truncate(cut);
-                }
-                return Err(syntax(place, line, column, "JSON", said));
+                return Err(syntax(place, line, column, "JSON", json_words(&error)));
             }
         }
     }
