@@ -17,7 +17,6 @@ pub struct Setting {
 }
 
 /// The place of a setting's value in [`PolicyChanges`]; `None` if it is not set.
-#[expect(clippy::exhaustive_enums, reason = "a reader handles each type of a setting")]
 #[derive(Debug)]
 pub enum Slot<'s> {
     /// A whole number of 32 bits.
@@ -86,10 +85,6 @@ macro_rules! settings {
         /// [`Policy::new`](super::Policy::new) validates them.
         ///
         /// `Default` is upstream's.
-        #[expect(
-            clippy::exhaustive_structs,
-            reason = "settings that readers and callers build"
-        )]
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub struct PolicySpec {
             $(
