@@ -1,4 +1,4 @@
-//! Server-side apply: refusals, preconditions, and the owners of a status and a scale.
+//! Server-side apply: refusals, preconditions, and the owner of a scale.
 
 use kubegc_sim::{Response, Settings};
 use serde_json::{Value, json};
@@ -126,57 +126,6 @@ fn uid_and_version_in_a_configuration_are_preconditions() {
         let response = world.apply("ConfigMap", "one", config(key, value.clone()));
         assert_eq!(response.code, code, "{key} {value}: {}", message(&response));
     }
-}
-
-#[test]
-fn an_object_and_its_status_have_owners_of_their_own() {
-    let mut world = world_of("1.30.0");
-    let config =
-        |spec: Value, status: Value| json!({"metadata": {"name": "a"}, "spec": spec, "status": status});
-    let (spec, status) = (json!({"replicas": 1}), json!({"readyReplicas": 1}));
-    ok(&world.apply("Deployment", "one", config(spec.clone(), status.clone())));
-    assert_eq!(
-        world.get("Deployment", "a").get("status"),
-        None,
-        "status is written separately"
-    );
-    let response = world.apply_to(
-        "Deployment",
-        Some("status"),
-        "one",
-        false,
-        config(json!({"replicas": 9}), status),
-    );
-    ok(&response);
-    let stored = world.get("Deployment", "a");
-    assert_eq!(
-        (&stored["spec"]["replicas"], &stored["status"]["readyReplicas"]),
-        (&json!(1), &json!(1))
-    );
-    assert_eq!(
-        world.managers("Deployment", "a"),
-        [
-            ("one Apply".to_owned(), json!({"f:spec": {"f:replicas": {}}})),
-            (
-                "one Apply status".to_owned(),
-                json!({"f:status": {"f:readyReplicas": {}}})
-            ),
-        ]
-    );
-    let response = world.apply_to(
-        "Deployment",
-        Some("status"),
-        "two",
-        false,
-        config(Value::Null, json!({"readyReplicas": 2})),
-    );
-    assert_eq!(
-        conflicts(&response),
-        [(
-            ".status.readyReplicas",
-            "conflict with \"one\" with subresource \"status\""
-        )]
-    );
 }
 
 #[test]

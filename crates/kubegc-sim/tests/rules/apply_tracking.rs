@@ -6,11 +6,7 @@ use serde_json::{Value, json};
 use crate::world::{MERGE, World, world, world_of};
 
 fn applied() -> World {
-    applied_in("1.20.2")
-}
-
-fn applied_in(version: &str) -> World {
-    let mut world = world_of(version);
+    let mut world = world();
     let config = json!({"metadata": {"name": "a", "finalizers": ["x.dev/a"]}, "spec": {"replicas": 1, "paused": true}});
     assert_eq!(world.apply("Deployment", "one", config).code, 201);
     world.server.set_field_manager("editor");
@@ -70,50 +66,6 @@ fn a_write_takes_the_fields_that_it_changes() {
         let revision = world.server.revision();
         world.patch("Deployment", "a", MERGE, &patch);
         assert_eq!(world.server.revision(), revision);
-    }
-}
-
-#[test]
-fn a_subresource_is_named_with_its_writer() {
-    let mut world = applied_in("1.30.0");
-    let kind = world.kind("Deployment");
-    let body = json!({"status": {"readyReplicas": 1}}).to_string();
-    let response = world
-        .server
-        .patch_subresource(kind, "ns", "a", "status", MERGE, body.as_bytes());
-    assert_eq!(response.code, 200);
-    let scale = json!({"metadata": {"name": "a"}, "spec": {"replicas": 4}});
-    assert_eq!(
-        world
-            .server
-            .update_subresource(kind, "ns", "a", "scale", scale)
-            .code,
-        200
-    );
-    let managers = world.managers("Deployment", "a");
-    let of = |name: &str| {
-        managers
-            .iter()
-            .find(|(manager, _)| manager == name)
-            .map(|(_, fields)| fields)
-    };
-    assert_eq!(
-        of("editor Update status"),
-        Some(&json!({"f:status": {"f:readyReplicas": {}}}))
-    );
-    assert_eq!(
-        of("editor Update scale"),
-        Some(&json!({"f:spec": {"f:replicas": {}}}))
-    );
-    let stored = world.server.object(kind, "ns", "a").unwrap();
-    let stored = stored.to_json(&world.server.catalog()[kind]);
-    let entries = stored["metadata"]["managedFields"].as_array().unwrap();
-    for entry in entries {
-        assert_eq!(
-            entry.get("time").is_none(),
-            entry["subresource"] == "scale",
-            "{entry}"
-        );
     }
 }
 

@@ -7,6 +7,8 @@ use kubegc_sim::{Admission, AdmissionHook, ApiServer, Response, Settings};
 use serde_json::{Value, json};
 
 const MERGE: &str = "application/merge-patch+json";
+const MUTATING: &str = "mutatingwebhookconfigurations";
+const VALIDATING: &str = "validatingwebhookconfigurations";
 
 fn server() -> ApiServer {
     let version = "1.31".parse().unwrap();
@@ -60,12 +62,7 @@ fn refusal(response: &Response) -> (u16, String) {
 #[test]
 fn a_validating_webhook_refuses_writes_and_deletions() {
     let mut server = server();
-    configure(
-        &mut server,
-        "validatingwebhookconfigurations",
-        "check.x.dev",
-        "Fail",
-    );
+    configure(&mut server, VALIDATING, "check.x.dev", "Fail");
     server.set_admission_hook(
         "check.x.dev",
         AdmissionHook::new(|request| {
@@ -111,18 +108,8 @@ fn a_validating_webhook_refuses_writes_and_deletions() {
 #[test]
 fn a_mutating_webhook_changes_the_object_before_validation() {
     let mut server = server();
-    configure(
-        &mut server,
-        "mutatingwebhookconfigurations",
-        "change.x.dev",
-        "Fail",
-    );
-    configure(
-        &mut server,
-        "validatingwebhookconfigurations",
-        "check.x.dev",
-        "Fail",
-    );
+    configure(&mut server, MUTATING, "change.x.dev", "Fail");
+    configure(&mut server, VALIDATING, "check.x.dev", "Fail");
     server.set_admission_hook(
         "change.x.dev",
         AdmissionHook::new(|request| {
@@ -170,12 +157,7 @@ fn a_mutating_webhook_changes_the_object_before_validation() {
 fn without_a_hook_the_failure_policy_decides() {
     for (policy, code) in [("Fail", 500), ("Ignore", 201)] {
         let mut server = server();
-        configure(
-            &mut server,
-            "validatingwebhookconfigurations",
-            "check.x.dev",
-            policy,
-        );
+        configure(&mut server, VALIDATING, "check.x.dev", policy);
         let created = create(&mut server, "a", json!({}));
         assert_eq!(created.code, code, "{policy}");
         if code == 500 {
@@ -228,11 +210,7 @@ fn recording(server: &mut ApiServer, webhook: &str) -> Seen {
 #[test]
 fn a_request_has_all_fields_of_an_admission_review() {
     let mut server = server();
-    let configured = configure_all(
-        &mut server,
-        "validatingwebhookconfigurations",
-        &[("see.x.dev", json!({}))],
-    );
+    let configured = configure_all(&mut server, VALIDATING, &[("see.x.dev", json!({}))]);
     assert_eq!(configured.code, 201);
     let seen = recording(&mut server, "see.x.dev");
     server.set_user("alice");
@@ -279,7 +257,7 @@ fn a_mutating_webhook_with_reinvocation_is_called_again_if_another_one_changed_t
                 json!({"objectSelector": {"matchLabels": {"second": "yes"}}}),
             ),
         ];
-        let configured = configure_all(&mut server, "mutatingwebhookconfigurations", &webhooks);
+        let configured = configure_all(&mut server, MUTATING, &webhooks);
         assert_eq!(configured.code, 201, "{:?}", configured.body);
         let first = recording(&mut server, "first.x.dev");
         let second = Seen::default();
@@ -311,11 +289,7 @@ fn a_mutating_webhook_with_reinvocation_is_called_again_if_another_one_changed_t
 #[test]
 fn a_webhook_that_changes_an_immutable_field_fails() {
     let mut server = server();
-    configure_all(
-        &mut server,
-        "mutatingwebhookconfigurations",
-        &[("change.x.dev", json!({}))],
-    );
+    configure_all(&mut server, MUTATING, &[("change.x.dev", json!({}))]);
     assert_eq!(recording(&mut server, "change.x.dev").lock().unwrap().len(), 0);
     assert_eq!(create(&mut server, "a", json!({})).code, 201);
     server.set_admission_hook(
@@ -338,11 +312,7 @@ fn a_webhook_that_changes_an_immutable_field_fails() {
 #[test]
 fn webhooks_review_subresources_in_the_kind_of_their_bodies() {
     let mut server = server();
-    configure_all(
-        &mut server,
-        "validatingwebhookconfigurations",
-        &[("see.x.dev", json!({}))],
-    );
+    configure_all(&mut server, VALIDATING, &[("see.x.dev", json!({}))]);
     let seen = recording(&mut server, "see.x.dev");
     let kind = |server: &ApiServer, group: &str, plural: &str| server.resolve(group, "v1", plural).unwrap();
     let (pods, deployments) = (kind(&server, "", "pods"), kind(&server, "apps", "deployments"));
@@ -418,11 +388,7 @@ fn match_conditions_select_requests() {
     let is_called = |conditions: Value, policy: &str| {
         let mut server = server();
         let fields = json!({"matchConditions": conditions, "failurePolicy": policy});
-        let configured = configure_all(
-            &mut server,
-            "validatingwebhookconfigurations",
-            &[("see.x.dev", fields)],
-        );
+        let configured = configure_all(&mut server, VALIDATING, &[("see.x.dev", fields)]);
         assert_eq!(configured.code, 201, "{:?}", configured.body);
         let seen = recording(&mut server, "see.x.dev");
         server.set_user("system:node:n");
@@ -474,11 +440,7 @@ fn match_conditions_that_do_not_compile_are_refused() {
     let problem = |conditions: Value| {
         let mut server = server();
         let fields = json!({"matchConditions": conditions});
-        let configured = configure_all(
-            &mut server,
-            "mutatingwebhookconfigurations",
-            &[("see.x.dev", fields)],
-        );
+        let configured = configure_all(&mut server, MUTATING, &[("see.x.dev", fields)]);
         refusal(&configured).1
     };
     let message = problem(json!([{"name": "a", "expression": "request.user == 'x'"}]));
@@ -526,7 +488,7 @@ fn namespaces_and_equivalent_versions_select_webhooks() {
             json!({"rules": rules("horizontalpodautoscalers", "v1"), "matchPolicy": "Equivalent"}),
         ),
     ];
-    let configured = configure_all(&mut server, "validatingwebhookconfigurations", &webhooks);
+    let configured = configure_all(&mut server, VALIDATING, &webhooks);
     assert_eq!(configured.code, 201, "{:?}", configured.body);
     let [blue, exact, equivalent] = webhooks.map(|(name, _)| recording(&mut server, name));
     let kind = config_maps(&server);

@@ -18,7 +18,6 @@ mod faults;
 mod fields;
 mod hooks;
 mod kind_rules;
-mod kinds_releases;
 mod namespaces;
 mod patch;
 mod policies;
