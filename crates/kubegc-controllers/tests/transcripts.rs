@@ -12,7 +12,7 @@
 //! | `unlisted pods` | a list that is not complete |
 //! | `deadline shop/p eviction 12:02` | a stored deadline of a key |
 //! | `cloud n Yes No` | the provider's response about a node: whether it exists, whether it is shut down |
-//! | `faults` | the transcript has the ends after other responses than those of a server with this state |
+//! | `faults` | the ends after other responses than those of this state, without retries after errors |
 //! | `missing` | the transcript has the effect of each missing fact |
 //! | `races` | as upstream, a part of the plan leads to another end than the whole |
 
@@ -32,7 +32,9 @@ use kubegc_core::{
 };
 use serde_json::Value;
 
-use crate::common::{at, cache_of, from_cache, hidden, key, keys, line, object, play, record, write};
+use crate::common::{
+    at, cache_of, end_line, from_cache, hidden, key, keys, line, object, play, record, write,
+};
 
 /// A scene without its transcript.
 #[derive(Clone, Debug)]
@@ -338,7 +340,8 @@ impl Scene {
         controller.reconcile(&cx, key)
     }
 
-    /// The ends of the decisions if one response is another one.
+    /// The ends of the decisions if one response is another one. The usual end after an error, a retry, is
+    /// left out.
     fn faults(&self, controller: &dyn Controller, cache: &Cache) -> Vec<String> {
         let mut all = Vec::new();
         for key in keys(controller, cache) {
@@ -352,10 +355,15 @@ impl Scene {
                     let mut request = None;
                     for name in OTHERS {
                         let (mut respond, mut number, mut fits) = (from_cache(cache), 0, true);
+                        let mut usual = None;
                         let lines = play(&steps, |sent| {
                             let response = if number == position {
                                 request = Some(line(sent));
-                                other(name, sent, respond(sent))
+                                let response = other(name, sent, respond(sent));
+                                if let Some(Response::Failed(error)) = &response {
+                                    usual = Some(end_line(End::failed(error.clone())));
+                                }
+                                response
                             } else {
                                 Some(respond(sent))
                             };
@@ -365,7 +373,7 @@ impl Scene {
                         });
                         let end = lines[position + 1..].join("; ");
                         match ends.iter_mut().find(|(known, _)| *known == end) {
-                            _ if !fits => {}
+                            _ if !fits || usual.as_ref() == Some(&end) => {}
                             Some((_, names)) => names.push(name),
                             None => ends.push((end, vec![name])),
                         }
