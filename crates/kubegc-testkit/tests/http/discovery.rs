@@ -15,15 +15,6 @@ fn entry(list: &Value, name: &str) -> Value {
 }
 
 #[test]
-fn resources_are_those_of_the_release() {
-    for (version, singular, eviction) in [("1.20", "", "v1beta1"), ("1.36", "pod", "v1")] {
-        let core = at_version(version).get("/api/v1").json();
-        assert_eq!(entry(&core, "pods")["singularName"], singular, "{version}");
-        assert_eq!(entry(&core, "pods/eviction")["version"], eviction, "{version}");
-    }
-}
-
-#[test]
 fn each_short_name_leads_to_one_resource_of_the_first_group_that_has_it() {
     let mut world = world();
     let all = everything(&mut world);

@@ -38,22 +38,6 @@ fn objects_and_lists_take_the_form_that_is_asked_for() {
 }
 
 #[test]
-fn lists_of_metadata_have_nothing_else() {
-    let mut world = world();
-    world.config_maps("shop", &["a"]);
-    let url = "/api/v1/namespaces/shop/configmaps";
-    let whole = world.get(url).json();
-    let item = &whole["items"][0];
-    assert_eq!((&item["kind"], &item["data"]), (&Value::Null, &json!({"a": "1"})));
-    let partial = world.get_as(url, PARTIAL_LIST).json();
-    assert_eq!(partial["metadata"], whole["metadata"]);
-    assert_eq!(
-        partial["items"][0],
-        json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": item["metadata"]})
-    );
-}
-
-#[test]
 fn tables_have_the_cells_of_kubectl() {
     let mut world = world();
     let pod = json!({

@@ -74,7 +74,6 @@ fn versions_are_exact_or_a_minimum() {
         r#"
 GET /api/v1/configmaps?resourceVersion=0&resourceVersionMatch=Exact -> 422 ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: resourceVersionMatch "exact" is forbidden for resourceVersion "0"
 GET /api/v1/configmaps?resourceVersion=1&resourceVersionMatch=Newest -> 422 ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Unsupported value: "Newest": supported values: "Exact", "NotOlderThan", ""
-GET /api/v1/configmaps?sendInitialEvents=true -> 422 ListOptions.meta.k8s.io "" is invalid: sendInitialEvents: Forbidden: sendInitialEvents is forbidden for list
 GET /api/v1/configmaps?labelSelector=app+in+a -> 400 unable to parse requirement: found 'a' expected: '('
 "#,
     );

@@ -110,14 +110,6 @@ GET /api/v1/configmaps?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOl
         lines[0]["object"]["metadata"]["annotations"]["kubernetes.io/initial-events-list-blueprint"],
         "eyJraW5kIjoiQ29uZmlnTWFwTGlzdCIsImFwaVZlcnNpb24iOiJ2MSIsIm1ldGFkYXRhIjp7fSwiaXRlbXMiOm51bGx9Cg=="
     );
-    world.transcript(
-        r#"
-GET /api/v1/configmaps?watch=1&sendInitialEvents=true -> 422 ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan
-GET /api/v1/configmaps?watch=1&resourceVersionMatch=NotOlderThan -> 422 ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided
-GET /api/v1/configmaps?watch=1&resourceVersionMatch=Exact -> 422 ListOptions.meta.k8s.io "" is invalid: [resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided, resourceVersionMatch: Unsupported value: "Exact": supported values: "NotOlderThan"]
-GET /api/v1/configmaps?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&continue=x -> 422 ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden when continue is provided
-"#,
-    );
 }
 
 #[test]

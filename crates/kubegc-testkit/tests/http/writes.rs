@@ -37,7 +37,7 @@ fn the_field_manager_of_a_request_is_that_of_this_request_alone() {
 }
 
 #[test]
-fn unknown_fields_are_refused_warned_of_or_ignored() {
+fn unknown_fields_are_warned_of_or_ignored() {
     let mut world = world();
     let settings = kubegc_sim::Settings {
         types: true,
@@ -45,15 +45,6 @@ fn unknown_fields_are_refused_warned_of_or_ignored() {
     };
     world.server = world.server.clone().with_settings(settings);
     let object = json!({"metadata": {"name": "a"}, "dta": {"a": "b"}});
-    let reply = world.post(&format!("{MAPS}?fieldValidation=Strict"), &object);
-    assert_eq!(
-        (reply.code, reply.message()),
-        (
-            400,
-            "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: strict decoding error: unknown field \"dta\""
-                .to_owned()
-        )
-    );
     let warning = "299 - \"unknown field \\\"dta\\\"\"".to_owned();
     for (query, warnings) in [
         ("dryRun=All&fieldValidation=Ignore", vec![]),
@@ -63,35 +54,14 @@ fn unknown_fields_are_refused_warned_of_or_ignored() {
         let reply = world.post(&format!("{MAPS}?{query}"), &object);
         assert_eq!((reply.code, reply.warnings), (201, warnings), "{query}");
     }
-    let json_patch = "application/json-patch+json";
-    let strategic = "application/strategic-merge-patch+json";
     let operations = json!([{"op": "add", "path": "/dta", "value": {"a": "c"}}]);
-    // A strategic patch is shown itself, and of other ones the object that they make.
-    for (format, patch, shown) in [
-        (
-            MERGE,
-            json!({"dta": {"a": "c"}}),
-            "\\\"dta\\\":{\\\"a\\\":\\\"c\\\"}",
-        ),
-        (json_patch, operations, "\\\"kind\\\":\\\"ConfigMap\\\""),
-        (
-            strategic,
-            json!({"dta": {"a": "c"}}),
-            "Invalid value: \"map[dta:map[a:c]]\": ",
-        ),
+    let fields = || json!({"dta": {"a": "c"}});
+    for (format, patch) in [
+        (MERGE, fields()),
+        ("application/json-patch+json", operations),
+        ("application/strategic-merge-patch+json", fields()),
     ] {
         let headers = [("content-type", format)];
-        let reply = world.send(
-            Method::PATCH,
-            &format!("{MAPS}/a?fieldValidation=Strict"),
-            &headers,
-            &patch,
-        );
-        let message = reply.message();
-        assert_eq!(reply.code, 422, "{format}: {message}");
-        assert!(message.contains(shown), "{format}: {message}");
-        let problem = "\": strict decoding error: unknown field \"dta\"";
-        assert!(message.ends_with(problem), "{format}: {message}");
         let warned = world.send(Method::PATCH, &format!("{MAPS}/a?dryRun=All"), &headers, &patch);
         assert_eq!((warned.code, warned.warnings.len()), (200, 1), "{format}");
     }
