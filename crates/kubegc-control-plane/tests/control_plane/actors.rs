@@ -215,46 +215,6 @@ fn finalizers_are_removed_by_their_owners() {
     }
 }
 
-/// The API server registers the versions of CustomResourceDefinitions as APIServices.
-#[test]
-fn definitions_have_api_services() {
-    let mut fixture = Fixture::new(settings());
-    let (api, name) = ("apiregistration.k8s.io/v1", "v1.example.com");
-    fixture.define_an_owner();
-    fixture.settle();
-    assert!(fixture.exists(api, "APIService", "", name));
-    fixture.delete(
-        "apiextensions.k8s.io/v1",
-        "CustomResourceDefinition",
-        "",
-        "shops.example.com",
-    );
-    fixture.advance(Duration::from_secs(60));
-    assert!(!fixture.exists(api, "APIService", "", name));
-    let steps = fixture
-        .plane
-        .steps()
-        .iter()
-        .filter(|step| step.actor == Actor::ApiServer);
-    let steps: Vec<_> = steps
-        .map(|step| (step.act, &*step.object.kind, &*step.object.name, step.code))
-        .collect();
-    let definition = "CustomResourceDefinition";
-    let expected = [
-        (Act::Create, "APIService", name, 201),
-        (Act::DeleteCollection, definition, "shops.example.com", 200),
-        (Act::DeleteCollection, definition, "shops.example.com", 200),
-        (Act::Delete { propagation: None }, "APIService", name, 200),
-    ];
-    assert_eq!(steps[0], expected[0]);
-    assert_eq!(steps.last(), expected.last());
-    let cleaning = &steps[1..steps.len() - 1];
-    assert!(
-        !cleaning.is_empty() && cleaning.iter().all(|step| *step == expected[1]),
-        "{steps:?}"
-    );
-}
-
 /// Kinds that are no longer served are no longer watched; all others are.
 #[test]
 fn other_kinds_are_watched_after_a_definition_was_deleted() {

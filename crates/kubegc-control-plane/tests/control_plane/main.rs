@@ -169,58 +169,6 @@ fn objects_of_the_first_list_are_known() {
     );
 }
 
-#[test]
-fn a_definition_is_deleted_with_its_objects_and_their_dependents() {
-    let mut fixture = Fixture::new(settings());
-    let references = fixture.define_an_owner();
-    fixture.create(
-        "v1",
-        "Secret",
-        "shop",
-        json!({"metadata": {"name": "key", "ownerReferences": references}}),
-    );
-    fixture.settle();
-    fixture.delete(
-        "apiextensions.k8s.io/v1",
-        "CustomResourceDefinition",
-        "",
-        "shops.example.com",
-    );
-    fixture.advance(Duration::from_secs(60));
-    assert!(!fixture.exists(
-        "apiextensions.k8s.io/v1",
-        "CustomResourceDefinition",
-        "",
-        "shops.example.com"
-    ));
-    assert!(!fixture.exists("v1", "Secret", "shop", "key"));
-}
-
-#[test]
-fn pods_end_after_their_grace_period_and_namespaces_are_emptied() {
-    for collects in [true, false] {
-        let mut fixture = Fixture::new(Settings {
-            collector_runs: collects,
-            ..settings()
-        });
-        let pod = json!({"metadata": {"name": "web"}, "spec": {"nodeName": "n1"}});
-        fixture.create("v1", "Pod", "shop", pod);
-        fixture.create("v1", "Secret", "shop", json!({"metadata": {"name": "key"}}));
-        fixture.delete("v1", "Namespace", "", "shop");
-        fixture.advance(Duration::from_secs(20));
-        // This release empties namespaces of pods first.
-        assert!(
-            fixture.exists("v1", "Secret", "shop", "key"),
-            "collects: {collects}"
-        );
-        assert!(fixture.exists("v1", "Pod", "shop", "web"), "its grace is 30 s");
-        fixture.advance(Duration::from_secs(120));
-        assert!(!fixture.exists("v1", "Pod", "shop", "web"));
-        assert!(!fixture.exists("v1", "Secret", "shop", "key"));
-        assert!(!fixture.exists("v1", "Namespace", "", "shop"));
-    }
-}
-
 /// A pod has its own grace period, not that of a former pod of the same name.
 #[test]
 fn a_pod_of_the_same_name_ends_at_its_own_time() {

@@ -17,22 +17,24 @@ fn dependent(name: &str, owner: (&str, &str, &str), blocks: bool) -> Value {
     json!({"metadata": {"name": name, "ownerReferences": references}})
 }
 
-/// Actor, verb, name, status code, causes and changes of a step.
-type Shown<'s> = (Actor, Act, &'s str, u16, &'s [usize], Vec<(&'s str, Outcome)>);
-
-fn shown(step: &Step) -> Shown<'_> {
-    let changes = step
-        .changes
-        .iter()
-        .map(|change| (&*change.object.name, change.outcome));
-    (
-        step.actor,
-        step.act,
-        &*step.object.name,
-        step.code,
-        &step.causes,
-        changes.collect(),
-    )
+/// The steps, one a line: actor, verb, name, status code, causes and changes.
+fn transcript(steps: &[Step]) -> String {
+    let line = |step: &Step| {
+        let changes = step.changes.iter();
+        let changes: Vec<_> = changes
+            .map(|change| format!("{} {:?}", change.object.name, change.outcome))
+            .collect();
+        format!(
+            "{}: {:?} {}, {}, because of {:?}: {}\n",
+            step.actor,
+            step.act,
+            step.object.name,
+            step.code,
+            &step.causes[..],
+            changes.join(", ")
+        )
+    };
+    steps.iter().map(line).collect()
 }
 
 impl Fixture {
@@ -78,49 +80,14 @@ fn a_foreground_deletion_starts_with_the_last_dependents() {
     fixture.settle();
     fixture.intend("Secret", "shop", "owner", &policy(PropagationPolicy::Foreground));
     fixture.settle();
-    let delete = |policy| Act::Delete {
-        propagation: Some(policy),
-    };
-    let collector = Actor::GarbageCollector;
-    let (terminating, removed) = (Outcome::Terminating, Outcome::Removed);
-    let patch = Act::Patch { merge: true };
-    let expected: [Shown<'_>; 5] = [
-        (
-            Actor::Client,
-            delete(PropagationPolicy::Foreground),
-            "owner",
-            200,
-            &[],
-            vec![("owner", terminating)],
-        ),
-        (
-            collector,
-            delete(PropagationPolicy::Foreground),
-            "middle",
-            200,
-            &[0],
-            vec![("middle", terminating)],
-        ),
-        (
-            collector,
-            delete(PropagationPolicy::Background),
-            "last",
-            200,
-            &[1],
-            vec![("last", removed)],
-        ),
-        (
-            collector,
-            patch,
-            "middle",
-            200,
-            &[1, 2],
-            vec![("middle", removed)],
-        ),
-        (collector, patch, "owner", 200, &[0, 3], vec![("owner", removed)]),
-    ];
-    let steps: Vec<Shown<'_>> = fixture.plane.steps().iter().map(shown).collect();
-    assert_eq!(steps, expected);
+    let expected = "\
+you: Delete { propagation: Some(Foreground) } owner, 200, because of []: owner Terminating
+garbage collector: Delete { propagation: Some(Foreground) } middle, 200, because of [0]: middle Terminating
+garbage collector: Delete { propagation: Some(Background) } last, 200, because of [1]: last Removed
+garbage collector: Patch { merge: true } middle, 200, because of [1, 2]: middle Removed
+garbage collector: Patch { merge: true } owner, 200, because of [0, 3]: owner Removed
+";
+    assert_eq!(transcript(fixture.plane.steps()), expected);
 }
 
 #[test]
@@ -136,39 +103,12 @@ fn orphans_are_released_before_their_owner_is_removed() {
     fixture.settle();
     fixture.intend("Secret", "shop", "owner", &policy(PropagationPolicy::Orphan));
     fixture.settle();
-    let orphan = Act::Delete {
-        propagation: Some(PropagationPolicy::Orphan),
-    };
-    let (strategic, merge) = (Act::Patch { merge: false }, Act::Patch { merge: true });
-    let collector = Actor::GarbageCollector;
-    let expected: [Shown<'_>; 3] = [
-        (
-            Actor::Client,
-            orphan,
-            "owner",
-            200,
-            &[],
-            vec![("owner", Outcome::Terminating)],
-        ),
-        (
-            collector,
-            strategic,
-            "orphan",
-            200,
-            &[0],
-            vec![("orphan", Outcome::Changed)],
-        ),
-        (
-            collector,
-            merge,
-            "owner",
-            200,
-            &[0, 1],
-            vec![("owner", Outcome::Removed)],
-        ),
-    ];
-    let steps: Vec<Shown<'_>> = fixture.plane.steps().iter().map(shown).collect();
-    assert_eq!(steps, expected);
+    let expected = "\
+you: Delete { propagation: Some(Orphan) } owner, 200, because of []: owner Terminating
+garbage collector: Patch { merge: false } orphan, 200, because of [0]: orphan Changed
+garbage collector: Patch { merge: true } owner, 200, because of [0, 1]: owner Removed
+";
+    assert_eq!(transcript(fixture.plane.steps()), expected);
     assert!(fixture.exists("v1", "ConfigMap", "shop", "orphan"));
 }
 
@@ -312,26 +252,22 @@ fn a_namespace_is_emptied_step_by_step() {
     fixture.delete("v1", "Namespace", "", "shop");
     fixture.advance(Duration::from_secs(60));
     assert!(!fixture.exists("v1", "Namespace", "", "shop"));
-    let controller = Actor::Controller("namespace-controller");
-    let removed = |names: &[&'static str]| {
-        names
-            .iter()
-            .map(|name| (*name, Outcome::Removed))
-            .collect::<Vec<_>>()
+    let steps = &fixture.plane.steps()[first..];
+    let removed = |step: &Step| -> Vec<String> {
+        let removed = step.changes.iter();
+        let removed = removed.filter(|change| change.outcome == Outcome::Removed);
+        removed.map(|change| change.object.name.to_string()).collect()
     };
-    let steps: Vec<Shown<'_>> = fixture.plane.steps()[first..].iter().map(shown).collect();
-    let emptied: Vec<_> = steps
-        .iter()
-        .filter(|step| step.1 == Act::DeleteCollection)
-        .map(|step| step.5.clone())
-        .collect();
-    assert_eq!(emptied, [removed(&["a", "b"]), removed(&["c"])], "{steps:?}");
-    assert!(steps.iter().all(|step| step.0 == controller), "{steps:?}");
+    let emptied = steps.iter().filter(|step| step.act == Act::DeleteCollection);
+    let emptied: Vec<_> = emptied.map(removed).collect();
+    assert_eq!(emptied, [vec!["a", "b"], vec!["c"]], "{steps:?}");
+    let controller = Actor::Controller("namespace-controller");
+    assert!(steps.iter().all(|step| step.actor == controller), "{steps:?}");
     // The finalizer is removed from the version before the update of the status: that conflicts once.
-    let codes: Vec<u16> = steps.iter().map(|step| step.3).collect();
+    let codes: Vec<u16> = steps.iter().map(|step| step.code).collect();
     assert_eq!(codes, [200, 200, 200, 409, 200]);
-    assert!(steps[0].4.is_empty(), "another client deleted the namespace");
-    assert_eq!(steps.last().unwrap().5, removed(&["shop"]));
+    assert!(steps[0].causes.is_empty(), "another client deleted the namespace");
+    assert_eq!(steps.last().map(removed), Some(vec!["shop".to_owned()]));
 }
 
 /// The write that a controller observed causes its next one.
@@ -342,12 +278,12 @@ fn a_controllers_step_is_caused_by_the_change_that_it_observed() {
     fixture.settle();
     fixture.intend("Namespace", "", "shop", &DeleteOptions::default());
     fixture.advance(Duration::from_secs(60));
-    let steps: Vec<Shown<'_>> = fixture.plane.steps().iter().map(shown).collect();
+    let steps = fixture.plane.steps();
     assert_eq!(
-        (steps[0].0, steps[1].0),
+        (steps[0].actor, steps[1].actor),
         (Actor::Client, Actor::Controller("namespace-controller"))
     );
-    assert!(steps[1..].iter().all(|step| step.4 == [0]), "{steps:?}");
+    assert!(steps[1..].iter().all(|step| step.causes == [0]), "{steps:?}");
 }
 
 /// ttlafterfinished deletes Jobs in the foreground.
