@@ -1,20 +1,10 @@
 //! Definitions of `apiextensions.k8s.io/v1beta1`.
 
-use kubegc_core::{Catalog, KindId, KubernetesVersion};
-use kubegc_sim::{ApiServer, Settings};
+use kubegc_core::KindId;
+use kubegc_sim::ApiServer;
 use serde_json::{Value, json};
 
-const JSON: &str = "application/json-patch+json";
-
-fn server() -> ApiServer {
-    let version: KubernetesVersion = "1.20.2".parse().unwrap();
-    let settings = Settings {
-        types: true,
-        namespaces_must_exist: false,
-        ..Settings::default()
-    };
-    ApiServer::new(version, Catalog::builtin(version)).with_settings(settings)
-}
+use crate::world::{JSON, typed};
 
 fn definitions(server: &ApiServer, version: &str) -> KindId {
     server
@@ -50,7 +40,7 @@ fn create(server: &mut ApiServer, version: &str, definition: Value) {
 fn a_beta_definition_is_stored_as_a_stable_one() {
     let schema = json!({"type": "object", "properties": {"spec": {"type": "object"}}});
     let columns = json!([{"name": "Size", "type": "integer", "JSONPath": ".spec.size"}]);
-    let mut server = server();
+    let mut server = typed("1.20.2");
     create(
         &mut server,
         "v1beta1",
@@ -111,7 +101,7 @@ fn a_beta_definition_is_stored_as_a_stable_one() {
 
 #[test]
 fn custom_resources_of_a_beta_definition_keep_unknown_fields_and_are_validated() {
-    let mut server = server();
+    let mut server = typed("1.20.2");
     let schema = json!({"type": "object", "properties": {"size": {"type": "integer"}}});
     let validation = json!({"validation": {"openAPIV3Schema": schema}});
     create(&mut server, "v1beta1", definition(validation));
@@ -135,7 +125,7 @@ fn a_stable_definition_is_shown_in_the_beta_version() {
             "schema": {"openAPIV3Schema": {"type": "object", "description": kept}},
         })
     };
-    let mut server = server();
+    let mut server = typed("1.20.2");
     let spec = json!({
         "group": "x.dev", "scope": "Cluster", "names": {"kind": "Widget", "plural": "widgets"},
         "versions": [version("v1", true, "one"), version("v1beta1", false, "other")],

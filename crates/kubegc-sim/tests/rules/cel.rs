@@ -12,26 +12,14 @@
 //! | `object OBJECT` | creates a whole object |
 //! | `stored` | the definition as it is stored |
 
-use kubegc_core::{Catalog, KindId, KubernetesVersion, Timestamp};
+use kubegc_core::KindId;
 use kubegc_fixtures::check_transcript;
-use kubegc_sim::{ApiServer, ApplyOptions, Cause, Response, Settings};
+use kubegc_sim::{ApiServer, ApplyOptions, Cause, Response};
 use serde_json::{Deserializer, Value, json};
 
-const NAME: &str = "widgets.x.dev";
-const JSON_PATCH: &str = "application/json-patch+json";
-const MERGE_PATCH: &str = "application/merge-patch+json";
+use crate::world::{JSON, MERGE, typed};
 
-fn server(version: &str) -> ApiServer {
-    let version: KubernetesVersion = version.parse().unwrap();
-    let settings = Settings {
-        types: true,
-        namespaces_must_exist: false,
-        ..Settings::default()
-    };
-    let mut server = ApiServer::new(version, Catalog::builtin(version)).with_settings(settings);
-    server.set_now(Timestamp::from_secs(1_000_000));
-    server
-}
+const NAME: &str = "widgets.x.dev";
 
 fn definitions(server: &ApiServer) -> KindId {
     server
@@ -112,7 +100,7 @@ fn rule(version: &str, rule: &str) -> String {
     };
     let (mut spec, full) = all_kinds();
     spec["x-kubernetes-validations"] = json!([rule]);
-    let mut server = server(version);
+    let mut server = typed(version);
     let defined = define(&mut server, &spec, &json!([]));
     if !defined.is_success() {
         return format!("refused: {}", outcome(&defined));
@@ -134,7 +122,7 @@ fn request(server: &mut ApiServer, verb: &str, arguments: &str) -> String {
         "redefine" => {
             let path = "/spec/versions/0/schema/openAPIV3Schema/properties/spec";
             let patch = json!([{ "op": "replace", "path": path, "value": argument }]);
-            server.patch(crds, "", NAME, JSON_PATCH, patch.to_string().as_bytes())
+            server.patch(crds, "", NAME, JSON, patch.to_string().as_bytes())
         }
         "stored" => {
             let stored = server.object(crds, "", NAME).unwrap();
@@ -153,7 +141,7 @@ fn request(server: &mut ApiServer, verb: &str, arguments: &str) -> String {
                 }
                 "patch" => {
                     let patch = json!({ "spec": argument }).to_string();
-                    server.patch(kind, "ns", "a", MERGE_PATCH, patch.as_bytes())
+                    server.patch(kind, "ns", "a", MERGE, patch.as_bytes())
                 }
                 "apply" => {
                     let options = ApplyOptions {
@@ -172,12 +160,12 @@ fn request(server: &mut ApiServer, verb: &str, arguments: &str) -> String {
 #[test]
 fn rules_are_compiled_and_checked_as_upstream_does() {
     check_transcript("tests/rules/cel.txt", |input| {
-        let mut server = server("1.31");
+        let mut server = typed("1.31");
         let mut outcomes = Vec::new();
         for line in input.lines() {
             let (verb, rest) = line.split_once(' ').unwrap_or((line, ""));
             match verb {
-                "server" => server = self::server(rest),
+                "server" => server = typed(rest),
                 "rule" => {
                     let (version, source) = rest.split_once(' ').unwrap();
                     outcomes.push(rule(version, source));

@@ -2,22 +2,17 @@
 
 use std::sync::{Arc, Mutex};
 
-use kubegc_core::{Catalog, KindId, deletion::DeleteOptionsSpec};
-use kubegc_sim::{Admission, AdmissionHook, ApiServer, Response, Settings};
+use kubegc_core::{KindId, deletion::DeleteOptionsSpec};
+use kubegc_sim::{Admission, AdmissionHook, ApiServer, Response};
 use serde_json::{Value, json};
 
-const MERGE: &str = "application/merge-patch+json";
+use crate::world::{MERGE, typed};
+
 const MUTATING: &str = "mutatingwebhookconfigurations";
 const VALIDATING: &str = "validatingwebhookconfigurations";
 
 fn server() -> ApiServer {
-    let version = "1.31".parse().unwrap();
-    let settings = Settings {
-        types: true,
-        namespaces_must_exist: false,
-        ..Settings::default()
-    };
-    let mut server = ApiServer::new(version, Catalog::builtin(version)).with_settings(settings);
+    let mut server = typed("1.31");
     server.call_webhooks();
     server
 }

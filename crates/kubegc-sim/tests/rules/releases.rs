@@ -1,12 +1,10 @@
 //! Each side of the first release of a behaviour, as `releases.txt` describes.
 
-use kubegc_core::{
-    ApiResource, Catalog, KindId, KubernetesVersion, Preconditions, Timestamp, deletion::DeleteOptionsSpec,
-};
-use kubegc_sim::{ApiServer, ApplyOptions, Response, Settings};
+use kubegc_core::{ApiResource, KindId, Preconditions, deletion::DeleteOptionsSpec};
+use kubegc_sim::{ApiServer, ApplyOptions, Response};
 use serde_json::{Value, json};
 
-use crate::world::MERGE;
+use crate::world::{MERGE, typed};
 
 const POD: &str =
     r#"{"metadata":{"labels":{"x":"y"}},"spec":{"nodeName":"n","containers":[{"name":"c","image":"i"}]}}"#;
@@ -28,18 +26,6 @@ fn widgets() -> String {
         "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}],
     }});
     definition.to_string()
-}
-
-pub(crate) fn server(release: &str) -> ApiServer {
-    let version: KubernetesVersion = release.parse().unwrap();
-    let settings = Settings {
-        types: true,
-        namespaces_must_exist: false,
-        ..Settings::default()
-    };
-    let mut server = ApiServer::new(version, Catalog::builtin(version)).with_settings(settings);
-    server.set_now(Timestamp::from_secs(1_000_000));
-    server
 }
 
 /// The id of a kind, and the namespace of its objects.
@@ -132,7 +118,7 @@ fn a_behavior_begins_with_its_release() {
         let minor: u16 = release.strip_prefix("1.").unwrap().parse().unwrap();
         // The last patch release of the minor release before has no pick either.
         let [old, new] = [format!("1.{}.99", minor - 1), format!("{release}.0")].map(|release| {
-            let mut server = server(&release);
+            let mut server = typed(&release);
             let mut last = String::new();
             for request in requests.split(" ; ") {
                 last = perform(&mut server, request);

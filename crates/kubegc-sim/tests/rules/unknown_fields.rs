@@ -1,21 +1,12 @@
 //! Fields that a kind does not have.
 
-use kubegc_core::{Catalog, KubernetesVersion};
-use kubegc_sim::{ApiServer, Settings};
 use serde_json::json;
 
-fn server() -> ApiServer {
-    let version: KubernetesVersion = "1.30".parse().unwrap();
-    let settings = Settings {
-        types: true,
-        ..Settings::default()
-    };
-    ApiServer::new(version, Catalog::builtin(version)).with_settings(settings)
-}
+use crate::world::typed;
 
 #[test]
 fn fields_of_built_in_kinds_are_those_of_their_types() {
-    let server = server();
+    let server = typed("1.30");
     let kind = server.resolve("apps", "v1", "deployments").unwrap();
     let deployment = json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "sepc": {},
@@ -52,7 +43,7 @@ fn fields_of_built_in_kinds_are_those_of_their_types() {
 
 #[test]
 fn fields_of_custom_resources_are_those_of_their_schemas() {
-    let mut server = server();
+    let mut server = typed("1.30");
     let definitions = server
         .resolve("apiextensions.k8s.io", "v1", "customresourcedefinitions")
         .unwrap();
@@ -91,12 +82,7 @@ fn fields_of_custom_resources_are_those_of_their_schemas() {
 
 #[test]
 fn definitions_have_the_fields_of_their_version() {
-    let version: KubernetesVersion = "1.21".parse().unwrap();
-    let settings = Settings {
-        types: true,
-        ..Settings::default()
-    };
-    let server = ApiServer::new(version, Catalog::builtin(version)).with_settings(settings);
+    let server = typed("1.21");
     let schema = json!({"type": "object", "properties": {
         "spec": {"type": "object", "additionalProperties": {"tpye": "string"}},
         "open": {"type": "object", "additionalProperties": true, "propertys": {}},

@@ -37,6 +37,19 @@ pub(crate) fn world_of(version: &str) -> World {
     world
 }
 
+/// A server that completes and validates objects by their types, and needs no namespace objects.
+pub(crate) fn typed(version: &str) -> ApiServer {
+    let version: KubernetesVersion = version.parse().unwrap();
+    let settings = Settings {
+        types: true,
+        namespaces_must_exist: false,
+        ..Settings::default()
+    };
+    let mut server = ApiServer::new(version, Catalog::builtin(version)).with_settings(settings);
+    server.set_now(Timestamp::from_secs(1_000_000));
+    server
+}
+
 /// The same without any namespace object, where none is needed.
 pub(crate) fn open_world() -> World {
     let World { server } = world();
