@@ -137,27 +137,50 @@ fn an_error_is_retried_reported_or_ignored() {
     }
 }
 
+/// A row: what is read before the action, and whether errors are reported; the responses; the requests and
+/// the end.
+const SEQUENCES: &str = "\
+- | done done done | event; delete a; update a []; done
+- | lost done done | event; delete a; update a []; done
+- | done lost | event; delete a; failed, retried=true: failed: unknown outcome: lost
+- | done busy | event; delete a; failed, retried=true: failed: unknown outcome: busy
+a@7 no-b | a@7 none done done done | get a; get b; event; delete a; update a []; done
+a@ | a@9 done done done | get a; event; delete a; update a []; done
+a@7 | a@9 | get a; stale: 1 reads differ
+a@7 | another | get a; stale: 1 reads differ
+a@7 | none | get a; stale: 1 reads differ
+no-b a@7 | b@1 none | get b; get a; stale: 2 reads differ
+no-b report | lost | get b; failed, retried=false: failed: unknown outcome: lost
+";
+
 /// Each request is sent only if the one before succeeded; Events may fail.
 #[test]
 fn an_action_reads_first_and_stops_at_an_error() {
-    let record = |name: &str, version: &str| {
-        let mut meta = meta(name);
-        meta.resource_version = version.into();
-        Response::Object(Box::new(Record::metadata_only(meta)))
+    let respond = |word: &str| {
+        let object = |meta: ObjectMeta| Response::Object(Box::new(Record::metadata_only(meta)));
+        match word {
+            "done" => Response::Done,
+            "lost" => Response::Failed(lost()),
+            "none" => Response::Failed(StoreError::NotFound),
+            "busy" => Response::Operation(Operated::InUse {
+                message: "busy".to_owned(),
+            }),
+            "another" => object(ObjectMeta {
+                uid: "other".into(),
+                ..meta("a")
+            }),
+            read => {
+                let (name, version) = read.split_once('@').unwrap();
+                object(ObjectMeta {
+                    resource_version: version.into(),
+                    ..meta(name)
+                })
+            }
+        }
     };
-    let another = || {
-        let mut meta = meta("a");
-        meta.uid = "other".into();
-        Response::Object(Box::new(Record::metadata_only(meta)))
-    };
-    let none = || Response::Failed(StoreError::NotFound);
     let unchanged = |version: &str| Read::Unchanged {
         object: id("a"),
         resource_version: version.into(),
-    };
-    let absent = Read::Absent {
-        resource: Resource::Jobs,
-        key: Key::new("shop", "b"),
     };
     let deleting = || {
         action()
@@ -166,91 +189,29 @@ fn an_action_reads_first_and_stops_at_an_error() {
             .write(Wire::AsUpstream, Sent::Nothing, Form::Update, "", Vec::new())
             .error_prefix("failed: ".to_owned())
     };
-    let get = |name: &str| format!("get job.batch/{name} -n shop");
-    let event = "record event Gone for job.batch/a -n shop: m".to_owned();
-    let delete = "delete job.batch/a -n shop".to_owned();
-    let update = "update job.batch/a -n shop []".to_owned();
-    let all = [event.clone(), delete.clone(), update];
-    let stale = |differ: usize| format!("stale: {differ} reads differ");
-    let ends = |lines: &[String], end: &str| [lines, &[end.to_owned()]].concat();
-    let done = || Response::Done;
-    for (action, responses, expected) in [
-        (deleting(), vec![done(), done(), done()], ends(&all, "done")),
-        (
-            deleting(),
-            vec![Response::Failed(lost()), done(), done()],
-            ends(&all, "done"),
-        ),
-        (
-            deleting(),
-            vec![done(), Response::Failed(lost())],
-            ends(&all[..2], &format!("failed, retried=true: failed: {}", lost())),
-        ),
-        (
-            deleting(),
-            vec![
-                done(),
-                Response::Operation(Operated::InUse {
-                    message: "busy".to_owned(),
-                }),
-            ],
-            ends(
-                &all[..2],
-                &format!(
-                    "failed, retried=true: failed: {}",
-                    StoreError::Unknown {
-                        message: "busy".to_owned()
-                    }
-                ),
-            ),
-        ),
-        (
-            deleting()
-                .after_reading(unchanged("7"))
-                .after_reading(absent.clone()),
-            vec![record("a", "7"), none(), done(), done(), done()],
-            ends(&[&[get("a"), get("b")][..], &all].concat(), "done"),
-        ),
-        (
-            deleting().after_reading(unchanged("")),
-            vec![record("a", "9"), done(), done(), done()],
-            ends(&[&[get("a")][..], &all].concat(), "done"),
-        ),
-        (
-            deleting().after_reading(unchanged("7")),
-            vec![record("a", "9")],
-            ends(&[get("a")], &stale(1)),
-        ),
-        (
-            deleting().after_reading(unchanged("7")),
-            vec![another()],
-            ends(&[get("a")], &stale(1)),
-        ),
-        (
-            deleting().after_reading(unchanged("7")),
-            vec![none()],
-            ends(&[get("a")], &stale(1)),
-        ),
-        (
-            deleting()
-                .after_reading(absent.clone())
-                .after_reading(unchanged("7")),
-            vec![record("b", "1"), none()],
-            ends(&[get("b"), get("a")], &stale(2)),
-        ),
-        (
-            deleting().after_reading(absent).on_error(OnError::Report),
-            vec![Response::Failed(lost())],
-            ends(&[get("b")], &format!("failed, retried=false: failed: {}", lost())),
-        ),
-    ] {
-        let mut responses = responses.into_iter();
-        let lines = play(&action.into_steps(true), |_| responses.next().unwrap());
-        let lines: Vec<String> = lines
-            .into_iter()
-            .map(|line| line.replace(" uid=u-a", ""))
-            .collect();
-        assert_eq!(lines, expected);
+    for row in SEQUENCES.lines() {
+        let [before, responses, expected] = row.split(" | ").collect::<Vec<_>>()[..] else {
+            panic!("{row}")
+        };
+        let action = before.split(' ').fold(deleting(), |action, word| match word {
+            "-" => action,
+            "report" => action.on_error(OnError::Report),
+            "no-b" => action.after_reading(Read::Absent {
+                resource: Resource::Jobs,
+                key: Key::new("shop", "b"),
+            }),
+            read => action.after_reading(unchanged(read.trim_start_matches("a@"))),
+        });
+        let mut responses = responses.split(' ').map(respond);
+        let lines = play(&action.into_steps(true), |_| responses.next().unwrap()).join("; ");
+        let lines = [" uid=u-a", " -n shop", "job.batch/"]
+            .iter()
+            .fold(lines, |lines, part| lines.replace(part, ""));
+        assert_eq!(
+            lines.replace("record event Gone for a: m", "event"),
+            expected,
+            "{row}"
+        );
     }
     let unread = deleting().after_reading(unchanged("8")).into_steps(false);
     assert_eq!(play(&unread, |_| Response::Done).len(), 4, "nothing is verified");

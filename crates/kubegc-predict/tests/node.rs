@@ -95,6 +95,19 @@ fn disk(available: u64) -> FileSystem {
     }
 }
 
+/// The forecast with the default policy of 1.36, if the disk does not grow.
+fn forecast(node: &Inventory) -> NodeForecast {
+    node_forecast(node, &policy("1.36", &[]), NodeFrame::at(NOW))
+}
+
+/// The node with this much space left.
+fn with_available(available: u64) -> Inventory {
+    Inventory {
+        image_file_system: Ok(disk(available)),
+        ..node()
+    }
+}
+
 /// One running pod with two dead containers, one deleted pod, one image in use and three unused ones, on
 /// a disk that is 90 percent full.
 fn node() -> Inventory {
@@ -151,7 +164,7 @@ fn images(forecast: &NodeForecast) -> Vec<&str> {
 
 #[test]
 fn each_stage_starts_from_the_remains_of_the_one_before() {
-    let forecast = node_forecast(&node(), &policy("1.36", &[]), NodeFrame::at(NOW));
+    let forecast = forecast(&node());
     assert_eq!(containers(&forecast), ["left", "dead-old"]);
     // Its sandbox is removed in the same pass, since it has no containers by then.
     assert_eq!(forecast.sandboxes.actions.len(), 1);
@@ -164,47 +177,40 @@ fn each_stage_starts_from_the_remains_of_the_one_before() {
     assert_eq!(forecast.pressure.images.actions.len(), 3);
 }
 
+/// The node without these facts.
+fn without(what: &str) -> Inventory {
+    let mut node = node();
+    match what {
+        "nothing" => {}
+        "everything" => node = Inventory::default(),
+        "containers" => node.containers = Err(Unlisted::NotRequested),
+        "sandboxes" => node.sandboxes = Err(Unlisted::NotRequested),
+        "images" => node.images = Err(Unlisted::NotRequested),
+        "disk" => node.image_file_system = Err(Unlisted::NotRequested),
+        "logs" => node.log_entries = Err(Unlisted::NotRequested),
+        "pods" => node.pods = Pods::default(),
+        "sources" => node.pods.sources_ready = false,
+        other => panic!("there is no fact {other}"),
+    }
+    node
+}
+
 #[test]
 fn missing_listings_cause_no_removal() {
-    type Hide = fn(&mut Inventory);
-    let failed = || Unlisted::Failed(RuntimeError::refused("no"));
     // The hidden facts, and the numbers of removed containers, sandboxes, images and logs.
-    let cases: [(&str, Hide, [usize; 4]); 9] = [
-        ("nothing", |_| {}, [2, 1, 2, 1]),
-        ("everything", |node| *node = Inventory::default(), [0, 0, 0, 0]),
-        (
-            "containers",
-            |node| node.containers = Err(Unlisted::NotRequested),
-            [0, 0, 0, 1],
-        ),
-        (
-            "sandboxes",
-            |node| node.sandboxes = Err(Unlisted::NotRequested),
-            [2, 0, 2, 1],
-        ),
-        (
-            "images",
-            |node| node.images = Err(Unlisted::NotRequested),
-            [2, 1, 0, 1],
-        ),
-        (
-            "disk",
-            |node| node.image_file_system = Err(Unlisted::NotRequested),
-            [2, 1, 0, 1],
-        ),
-        (
-            "logs",
-            |node| node.log_entries = Err(Unlisted::NotRequested),
-            [2, 1, 2, 0],
-        ),
+    for (what, expected) in [
+        ("nothing", [2, 1, 2, 1]),
+        ("everything", [0, 0, 0, 0]),
+        ("containers", [0, 0, 0, 1]),
+        ("sandboxes", [2, 0, 2, 1]),
+        ("images", [2, 1, 0, 1]),
+        ("disk", [2, 1, 0, 1]),
+        ("logs", [2, 1, 2, 0]),
         // Without pods only limits count: the one beyond them, and no sandbox.
-        ("pods", |node| node.pods = Pods::default(), [1, 0, 2, 0]),
-        ("sources", |node| node.pods.sources_ready = false, [1, 0, 2, 0]),
-    ];
-    for (what, hide, expected) in cases {
-        let mut node = node();
-        hide(&mut node);
-        let forecast = node_forecast(&node, &policy("1.36", &[]), NodeFrame::at(NOW));
+        ("pods", [1, 0, 2, 0]),
+        ("sources", [1, 0, 2, 0]),
+    ] {
+        let forecast = forecast(&without(what));
         let logs = forecast.logs.as_ref().map_or(0, |plan| plan.actions.len());
         let found = [
             containers(&forecast).len(),
@@ -215,15 +221,15 @@ fn missing_listings_cause_no_removal() {
         assert_eq!(found, expected, "without {what}");
     }
     let mut mounted = node();
-    mounted.image_volumes = Err(failed());
-    let forecast = node_forecast(&mounted, &policy("1.36", &[]), NodeFrame::at(NOW));
+    mounted.image_volumes = Err(Unlisted::Failed(RuntimeError::refused("no")));
+    let failed = forecast(&mounted);
     assert!(
-        images(&forecast).is_empty(),
+        images(&failed).is_empty(),
         "the request for mounted images failed, so any image may be mounted"
     );
-    assert!(!forecast.assumptions.contains(&Assumption::NoImageVolumes));
+    assert!(!failed.assumptions.contains(&Assumption::NoImageVolumes));
     mounted.image_volumes = Err(Unlisted::NotRequested);
-    let forecast = node_forecast(&mounted, &policy("1.36", &[]), NodeFrame::at(NOW));
+    let forecast = forecast(&mounted);
     assert_eq!(
         images(&forecast).len(),
         2,
@@ -240,10 +246,17 @@ fn words(forecast: &NodeForecast) -> String {
 
 #[test]
 fn a_missing_listing_is_unknown_and_neither_zero_nor_a_failure() {
-    type Hide = fn(&mut Inventory);
-    let cases: [(Hide, &[&str]); 5] = [
+    let cut_off = Inventory {
+        containers: Err(Unlisted::Failed(RuntimeError::refused("cut off"))),
+        ..node()
+    };
+    let in_use = Inventory {
+        images: Ok(vec![image("used", 1)]),
+        ..node()
+    };
+    let cases: [(Inventory, &[&str]); 5] = [
         (
-            |node| *node = Inventory::default(),
+            without("everything"),
             &[
                 "Containers: unknown: not listed; give the output of `crictl ps -a -o json`",
                 "Sandboxes: unknown: not listed; give the output of",
@@ -252,29 +265,27 @@ fn a_missing_listing_is_unknown_and_neither_zero_nor_a_failure() {
             ],
         ),
         (
-            |node| node.images = Err(Unlisted::NotRequested),
+            without("images"),
             &["Images: unknown: no images given; give the output of `crictl images -o json`"],
         ),
         (
-            |node| node.containers = Err(Unlisted::Failed(RuntimeError::refused("cut off"))),
+            cut_off,
             &[
                 "Containers: unknown: cut off; give the output of",
                 "Images: unknown: cut off; give the output of `crictl ps -a -o json`",
             ],
         ),
         (
-            |node| node.image_file_system = Err(Unlisted::NotRequested),
+            without("disk"),
             &["Images: unknown: no usage of the image file system given; give the output of"],
         ),
         (
-            |node| node.images = Ok(vec![image("used", 1)]),
+            in_use,
             &["images are to be removed now, and none can be: 1 in use"],
         ),
     ];
-    for (hide, parts) in cases {
-        let mut node = node();
-        hide(&mut node);
-        let text = words(&node_forecast(&node, &policy("1.36", &[]), NodeFrame::at(NOW)));
+    for (node, parts) in cases {
+        let text = words(&forecast(&node));
         for part in parts {
             assert!(text.contains(part), "{part}\n{text}");
         }
@@ -389,7 +400,7 @@ fn records_that_were_given_and_are_empty_are_those_of_a_kubelet_that_just_starte
         image_records: Records::new(Vec::new()),
         ..node()
     };
-    let forecast = node_forecast(&node, &policy("1.36", &[]), NodeFrame::at(NOW));
+    let forecast = forecast(&node);
     assert_eq!(
         (forecast.records, images(&forecast).len()),
         (RecordsKnown::Given, 0)
@@ -399,11 +410,7 @@ fn records_that_were_given_and_are_empty_are_those_of_a_kubelet_that_just_starte
 /// Whether images are removed, and whether pods are evicted, with this much available: by the planner, and by
 /// the definition.
 fn is_due(policy: &Policy, available: u64, evicted_below: u64) -> (bool, bool) {
-    let inventory = Inventory {
-        image_file_system: Ok(disk(available)),
-        ..node()
-    };
-    let plan = policy.image().plan(&inventory, NOW);
+    let plan = policy.image().plan(&with_available(available), NOW);
     (plan.summary.to_free_bytes.is_some(), available < evicted_below)
 }
 
@@ -426,15 +433,11 @@ fn times_are_those_of_a_disk_filled_step_by_step() {
             format!("evictionHard.imagefs.available={eviction}%"),
         ];
         let policy = policy("1.36", &changes.each_ref().map(String::as_str));
-        let inventory = Inventory {
-            image_file_system: Ok(disk(available)),
-            ..node()
-        };
         let frame = NodeFrame {
             now: NOW,
             growth_bytes_per_hour: growth,
         };
-        let forecast = node_forecast(&inventory, &policy, frame);
+        let forecast = node_forecast(&with_available(available), &policy, frame);
         let Some(disk) = forecast.disk else {
             panic!("the disk is known");
         };
@@ -475,15 +478,11 @@ fn the_time_until_the_disk_is_full_counts_the_removed_bytes() {
         (209_999, 10_000, after(50_000, 10_000), None),
     ];
     for (available, growth_bytes_per_hour, collection, again) in cases {
-        let inventory = Inventory {
-            image_file_system: Ok(disk(available)),
-            ..node()
-        };
         let frame = NodeFrame {
             now: NOW,
             growth_bytes_per_hour,
         };
-        let disk = node_forecast(&inventory, &policy("1.36", &[]), frame).disk;
+        let disk = node_forecast(&with_available(available), &policy("1.36", &[]), frame).disk;
         let found = disk.map(|disk| (disk.collection, disk.again));
         assert_eq!(found, Some((collection, again)), "{available}");
     }
@@ -506,6 +505,10 @@ fn a_disabled_loop_collects_nothing_and_is_reported() {
         3,
         "disk pressure removes images all the same"
     );
+}
+
+fn names(containers: &[Arc<Container>]) -> Vec<&str> {
+    containers.iter().map(|container| &*container.id).collect()
 }
 
 fn ids(images: &[Arc<Image>]) -> Vec<&str> {
@@ -545,26 +548,10 @@ fn what_if_reports_the_differences_and_nothing_else() {
     for (changes, containers_lost, images_lost, containers_spared, images_spared) in cases {
         let (present, changed) = (policy("1.36", &[]), policy("1.36", changes));
         let compared = what_if(&node(), &present, &changed, NodeFrame::at(NOW));
-        let names = |containers: &[Arc<Container>]| -> Vec<Arc<str>> {
-            containers
-                .iter()
-                .map(|container| Arc::clone(&container.id))
-                .collect()
-        };
-        assert_eq!(
-            names(&compared.containers_lost),
-            containers_lost
-                .iter()
-                .map(|&id| id.into())
-                .collect::<Vec<Arc<str>>>(),
-            "{changes:?}"
-        );
+        assert_eq!(names(&compared.containers_lost), containers_lost, "{changes:?}");
         assert_eq!(
             names(&compared.containers_spared),
-            containers_spared
-                .iter()
-                .map(|&id| id.into())
-                .collect::<Vec<Arc<str>>>(),
+            containers_spared,
             "{changes:?}"
         );
         assert_eq!(ids(&compared.images_lost), images_lost, "{changes:?}");
@@ -654,7 +641,7 @@ fn texts_fit_120_columns_and_do_not_depend_on_the_order_of_listings() {
 
 #[test]
 fn json_contains_the_whole_forecast() {
-    let json = node_forecast(&node(), &policy("1.36", &[]), NodeFrame::at(NOW)).to_json();
+    let json = forecast(&node()).to_json();
     let texts = |path: &str| -> BTreeSet<String> {
         let list = json
             .pointer(path)

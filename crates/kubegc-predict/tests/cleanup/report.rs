@@ -208,25 +208,9 @@ fn json_has_stable_names() {
     let mut names: Vec<&str> = value.as_object().unwrap().keys().map(String::as_str).collect();
     names.sort_unstable();
     assert_eq!(
-        names,
-        [
-            "assumptions",
-            "began",
-            "controllers",
-            "durationSeconds",
-            "events",
-            "fates",
-            "findings",
-            "nextAt",
-            "removals",
-            "schema",
-            "summary",
-            "targets",
-            "timeline",
-            "undetermined",
-            "until",
-            "warnings"
-        ]
+        names.join(" "),
+        "assumptions began controllers durationSeconds events fates findings nextAt removals schema summary \
+         targets timeline undetermined until warnings"
     );
     assert_eq!(value["began"], "2026-05-01T12:00:00Z");
     assert_eq!(value["until"], "2026-05-01T18:00:00Z");
