@@ -1,9 +1,8 @@
 //! Deletes in a cluster with a ValidatingAdmissionPolicy.
 
-use kubegc_core::{DeleteOptions, KubernetesVersion, PropagationPolicy};
+use kubegc_core::{DeleteOptions, PropagationPolicy};
 use kubegc_fixtures::{Fixture, owned_by};
-use kubegc_predict::{Assumptions, Cluster, Fate, Forecast, Intent, Missing};
-use kubegc_snapshot::Reader;
+use kubegc_predict::{Assumptions, Fate, Forecast, Intent, Missing};
 use serde_json::json;
 
 use crate::common;
@@ -39,12 +38,7 @@ fn objects(operation: &str, expression: &str, action: &str) -> Fixture {
 }
 
 fn deleted(release: &str, fixture: &Fixture, policy: PropagationPolicy) -> Forecast {
-    let version: KubernetesVersion = release.parse().expect("a version");
-    let mut reader = Reader::new(version).complete("all");
-    let list = common::list(&fixture.objects);
-    reader.read("dump.json", &list[..]).expect("it is a list");
-    let snapshot = reader.finish().expect("the kinds are known");
-    let cluster = Cluster::new(version, snapshot, Assumptions::default());
+    let cluster = common::of_release(release, &fixture.objects, &["all"], Assumptions::default());
     let name = "lab/ConfigMap/p".parse().expect("three parts");
     let delete = Intent::delete(name, DeleteOptions::policy(policy));
     cluster.predict(&[delete]).expect("it is in the dump")

@@ -1,4 +1,4 @@
-//! CEL rules and conversions of definitions, through a client.
+//! Conversions of custom resources, through a client.
 
 use futures_util::TryStreamExt;
 use kube::{
@@ -9,50 +9,6 @@ use kube::{
 };
 use kubegc_testkit::Cluster;
 use serde_json::{Value, json};
-
-const DEFINITION: &str = "
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: widgets.x.dev}
-spec:
-  group: x.dev
-  scope: Namespaced
-  names: {kind: Widget, plural: widgets}
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    schema:
-      openAPIV3Schema:
-        type: object
-        properties:
-          spec:
-            type: object
-            properties:
-              replicas: {type: integer, x-kubernetes-validations: [{rule: self < 10}]}
-";
-
-#[tokio::test]
-async fn a_client_gets_the_refusals_of_rules() {
-    let cluster = Cluster::builder().yaml(DEFINITION).build().unwrap();
-    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("x.dev", "v1", "Widget"));
-    let widgets: Api<DynamicObject> = Api::default_namespaced_with(cluster.client(), &resource);
-    let widget =
-        |replicas: i64| DynamicObject::new("a", &resource).data(json!({"spec": {"replicas": replicas}}));
-    let refused = widgets
-        .create(&PostParams::default(), &widget(10))
-        .await
-        .unwrap_err();
-    assert_eq!(
-        api_message(refused),
-        (
-            422,
-            "Widget.x.dev \"a\" is invalid: spec.replicas: Invalid value: 10: failed rule: self < 10"
-                .to_owned()
-        )
-    );
-    widgets.create(&PostParams::default(), &widget(3)).await.unwrap();
-}
 
 const CONVERTED: &str = "
 apiVersion: apiextensions.k8s.io/v1

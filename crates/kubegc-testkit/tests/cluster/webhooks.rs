@@ -4,7 +4,6 @@ use std::sync::{Arc, Mutex};
 
 use k8s_openapi::api::{authentication::v1::UserInfo, core::v1::ConfigMap};
 use kube::{
-    Error,
     api::{DeleteParams, PostParams},
     core::{GroupVersionKind, GroupVersionResource},
 };
@@ -28,40 +27,6 @@ apiVersion: v1
 kind: ConfigMap
 metadata: {name: first, namespace: default}
 ";
-
-#[tokio::test]
-async fn a_closure_responds_for_a_webhook_and_without_one_its_policy_decides() {
-    let cluster = Cluster::builder().yaml(CONFIGURATION).build().unwrap();
-    let api = config_maps(&cluster);
-    let message = |error: Error| match error {
-        Error::Api(status) => (status.code, status.message),
-        other => panic!("{other}"),
-    };
-    let params = PostParams::default();
-    let unreachable = api.create(&params, &config_map("a", &[], &[])).await.unwrap_err();
-    let (code, text) = message(unreachable);
-    assert_eq!(code, 500);
-    assert!(
-        text.starts_with("Internal error occurred: failed calling webhook \"check.x.dev\": "),
-        "{text}"
-    );
-    cluster.on_admission("check.x.dev", |request| match request["name"].as_str() {
-        Some("a") => Admission::Allow,
-        _ => Admission::Deny {
-            code: 403,
-            message: "only a".to_owned(),
-        },
-    });
-    api.create(&params, &config_map("a", &[], &[])).await.unwrap();
-    let refused = api.create(&params, &config_map("b", &[], &[])).await.unwrap_err();
-    assert_eq!(
-        message(refused),
-        (
-            403,
-            "admission webhook \"check.x.dev\" denied the request: only a".to_owned()
-        )
-    );
-}
 
 /// `AdmissionRequest` as kube-rs declares it.
 #[derive(Debug, Deserialize)]

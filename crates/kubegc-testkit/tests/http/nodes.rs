@@ -1,10 +1,8 @@
 //! Responses of the server to requests that nodes would serve.
 
-use http::Method;
-use kubegc_testkit::http::ApiResponse;
 use serde_json::{Value, json};
 
-use crate::world::{World, request, world};
+use crate::world::{World, world};
 
 const PODS: &str = "/api/v1/namespaces/shop/pods";
 
@@ -52,23 +50,5 @@ GET /api/v1/namespaces/shop/pods/one/log?tailLines=few -> 400 strconv.ParseInt: 
 GET /api/v1/namespaces/shop/pods/one/log?sinceSeconds=5&sinceTime=2026-01-01T00:00:00Z -> 422 PodLogOptions "one" is invalid: <nil>: Forbidden: at most one of `sinceTime` or `sinceSeconds` may be specified
 POST /api/v1/namespaces/shop/pods/one/log -> 405 the server does not allow this method on the requested resource
 "#,
-    );
-}
-
-#[test]
-fn the_parameters_of_a_log_request_are_read() {
-    let mut world = world();
-    pod(&mut world, "one", "node-1", &["app"]);
-    let path = format!("{PODS}/one/log?follow=true&tailLines=5&sinceSeconds=60&timestamps=1&limitBytes=9");
-    let ApiResponse::Node(call) = world.respond(&request(Method::GET, &path, &[], "")) else {
-        panic!("a node serves the log");
-    };
-    let log = call.request();
-    assert_eq!((&*log.target.container, &*log.target.node), ("app", "node-1"));
-    assert_eq!((log.follow, log.previous, log.timestamps), (true, false, true));
-    assert_eq!((log.tail_lines, log.limit_bytes), (Some(5), Some(9)));
-    assert_eq!(
-        log.since.map(kubegc_core::Timestamp::as_secs),
-        Some(1_000_000 - 60)
     );
 }
