@@ -115,67 +115,35 @@ fn deletes_are_arguments_of_kubectl_or_objects() {
     }
 }
 
+/// Fields of a question, and the status and a part of its answer.
+const STATUSES: &str = r#"
+{"delete": [{"arguments": ["deploy/web"]}]} => ok |
+{} => undetermined | only its metadata was read
+{"ask": "diagnosis"} => ok |
+{"delete": [{"arguments": ["secret/held"]}]} => problem | example.com/hold
+{"delete": [{"arguments": ["secret/held"]}], "assumptions": {"finalizersReleased": ["example.com/hold"]}} => ok |
+{"delete": [{"arguments": ["deploy/webb"]}]} => notFound | did you mean web
+{"delete": [{"arguments": ["deploi/web"]}]} => notFound | did you mean deployments.apps
+{"dump": "{"} => unreadable | dump, document 1: the input ends
+{"dump": ["{}", {"kind": 1}]} => unreadable | dump[
+{"dump": null} => unreadable | no Kubernetes object was read: no dump was given
+{"delete": [{}]} => invalid | name the objects
+{"delete": [{"arguments": ["secrets"], "selector": "=="}]} => invalid | selector:
+{"delete": [{"arguments": ["deploy/web"], "options": {"propagationPolicy": "Sideways"}}]} => invalid | Sideways
+{"delete": [{"arguments": ["a/b"], "object": {"apiVersion": "v1", "kind": "A", "name": "b"}}]} => invalid | alone
+{"only": ["ttl"]} => invalid | expected one of
+{"complete": ["pots"]} => invalid | "pots"
+{"kubernetes": "1.x"} => invalid | kubernetes:
+{"horizon": 3} => invalid | unknown field `horizon`
+{"schema": "kubegc-question/2", "other": 1} => invalid | expected "kubegc-question/1"
+"#;
+
 #[test]
 fn the_status_says_how_the_question_ends() {
-    let secret = json!([{"arguments": ["secret/held"]}]);
-    let deployment = json!([{"arguments": ["deploy/web"]}]);
-    for (fields, status, part) in [
-        (json!({"delete": deployment}), "ok", ""),
-        (json!({}), "undetermined", "only its metadata was read"),
-        (json!({"ask": "diagnosis"}), "ok", ""),
-        (json!({"delete": secret}), "problem", "example.com/hold"),
-        (
-            json!({"delete": secret, "assumptions": {"finalizersReleased": ["example.com/hold"]}}),
-            "ok",
-            "",
-        ),
-        (
-            json!({"delete": [{"arguments": ["deploy/webb"]}]}),
-            "notFound",
-            "did you mean web",
-        ),
-        (
-            json!({"delete": [{"arguments": ["deploi/web"]}]}),
-            "notFound",
-            "did you mean deployments.apps",
-        ),
-        (
-            json!({"dump": "{"}),
-            "unreadable",
-            "dump, document 1: the input ends",
-        ),
-        (json!({"dump": ["{}", {"kind": 1}]}), "unreadable", "dump["),
-        (
-            json!({"dump": null}),
-            "unreadable",
-            "no Kubernetes object was read: no dump was given",
-        ),
-        (json!({"delete": [{}]}), "invalid", "name the objects"),
-        (
-            json!({"delete": [{"arguments": ["secrets"], "selector": "=="}]}),
-            "invalid",
-            "selector: ",
-        ),
-        (
-            json!({"delete": [{"arguments": ["deploy/web"], "options": {"propagationPolicy": "Sideways"}}]}),
-            "invalid",
-            "Sideways",
-        ),
-        (
-            json!({"delete": [{"arguments": ["a/b"], "object": {"apiVersion": "v1", "kind": "A", "name": "b"}}]}),
-            "invalid",
-            "alone",
-        ),
-        (json!({"only": ["ttl"]}), "invalid", "expected one of "),
-        (json!({"complete": ["pots"]}), "invalid", "\"pots\""),
-        (json!({"kubernetes": "1.x"}), "invalid", "kubernetes: "),
-        (json!({"horizon": 3}), "invalid", "unknown field `horizon`"),
-        (
-            json!({"schema": "kubegc-question/2", "other": 1}),
-            "invalid",
-            "expected \"kubegc-question/1\"",
-        ),
-    ] {
+    for row in STATUSES.trim().lines() {
+        let (fields, outcome) = row.split_once(" => ").expect("an outcome");
+        let (status, part) = outcome.split_once(" |").expect("a status");
+        let (fields, part): (Value, _) = (serde_json::from_str(fields).expect("JSON"), part.trim());
         let answer = answered(&question(fields.clone()));
         assert_eq!(answer["status"], status, "{fields}: {answer}");
         assert!(

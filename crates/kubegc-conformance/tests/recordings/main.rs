@@ -18,6 +18,7 @@ use std::{
 };
 
 use kubegc_conformance::runner::{FileReport, Options, open, recordings, replay};
+use serde_json::Value;
 
 /// The directory with the recordings.
 fn vectors() -> PathBuf {
@@ -210,6 +211,25 @@ fn line_with(file: &str, text: &str) -> String {
     lines
         .find(|line| line.contains(text))
         .unwrap_or_else(|| panic!("{file} has no line with {text}"))
+}
+
+/// The same line with another value at one place, which may be new.
+fn changed(line: &str, pointer: &str, value: Value) -> String {
+    let mut case: Value = serde_json::from_str(line).expect("a recording is JSON");
+    let (parent, key) = pointer.rsplit_once('/').expect("a place in a case");
+    match case.pointer_mut(parent).expect("the parent is in the case") {
+        Value::Object(fields) => {
+            let before = fields.insert(key.to_owned(), value.clone());
+            assert_ne!(before, Some(value), "{pointer} changes");
+        }
+        Value::Array(items) => {
+            let at: usize = key.parse().expect("a position");
+            assert_ne!(items[at], value, "{pointer} changes");
+            items[at] = value;
+        }
+        other => panic!("{pointer} leads into {other}"),
+    }
+    case.to_string()
 }
 
 /// Replays lines as a file of this name, which may show the kind of its cases. Tests run concurrently: each

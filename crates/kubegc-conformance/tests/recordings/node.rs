@@ -1,27 +1,6 @@
 //! A changed recording of a kubelet does not match, and the failure names the place.
 
-use serde_json::Value;
-
-use crate::{failures, line_with, lines, replay_lines};
-
-/// The same line with another value at one place, which may be new.
-fn changed(line: &str, pointer: &str, value: Value) -> String {
-    let mut case: Value = serde_json::from_str(line).expect("a recording is JSON");
-    let (parent, key) = pointer.rsplit_once('/').expect("a place in a case");
-    match case.pointer_mut(parent).expect("the parent is in the case") {
-        Value::Object(fields) => {
-            let before = fields.insert(key.to_owned(), value.clone());
-            assert_ne!(before, Some(value), "{pointer} changes");
-        }
-        Value::Array(items) => {
-            let at: usize = key.parse().expect("a position");
-            assert_ne!(items[at], value, "{pointer} changes");
-            items[at] = value;
-        }
-        other => panic!("{pointer} leads into {other}"),
-    }
-    case.to_string()
-}
+use crate::{changed, failures, line_with, lines, replay_lines};
 
 /// Cases of recordings; each line is a place, another value, and the part of the failure that names the
 /// place.
