@@ -21,11 +21,41 @@ fn owner(api_version: &str, kind: &str, name: &str, uid: &str) -> Value {
     json!({ "apiVersion": api_version, "kind": kind, "name": name, "uid": uid })
 }
 
+/// Dependents with API version, kind, name and uid of their owner.
+const DEPENDENTS: &str = "\
+right v1 ConfigMap config uid-shop-config
+right-lower-case v1 configmap config uid-shop-config
+right-of-cluster v1 Node node-1 uid--node-1
+bad-version a/b/c ConfigMap config uid-shop-config
+core-group core/v1 ConfigMap config uid-shop-config
+upper-case v1 CONFIGMAP config uid-shop-config
+plural v1 configmaps config uid-shop-config
+old-version apps/v1beta1 Deployment web uid-web
+unknown-kind example.com/v1 Widget w uid-w
+other-namespace v1 ConfigMap elsewhere uid-test-elsewhere
+other-name v1 ConfigMap renamed uid-shop-config
+other-kind v1 Secret config uid-shop-config
+other-uid v1 ConfigMap config uid-before-restore
+missing v1 ConfigMap absent uid-absent
+not-listed batch/v1 Job import uid-import
+";
+
 /// The cases of kubectl-check-ownerreferences, and more: each dependent with the problem of its references
 /// and its fate in this version.
 fn references(version: &str) -> Diagnosis {
-    let dependent = |name: &str, owner: Value| item("v1", "Secret", "shop", name, json!([owner]));
     let config = "uid-shop-config";
+    let dependent = |line: &str| {
+        let [name, api_version, kind, of, uid] = line.split(' ').collect::<Vec<_>>()[..] else {
+            panic!("{line}")
+        };
+        item(
+            "v1",
+            "Secret",
+            "shop",
+            name,
+            json!([owner(api_version, kind, of, uid)]),
+        )
+    };
     let mut two = item("v1", "Secret", "shop", "two-controllers", json!([]));
     let controller = |name: &str, uid: &str| {
         let mut owner = owner("v1", "ConfigMap", name, uid);
@@ -36,44 +66,17 @@ fn references(version: &str) -> Diagnosis {
         controller("config", config),
         controller("other", "uid-shop-other")
     ]);
-    let items = [
+    let mut items = vec![
         item("v1", "ConfigMap", "shop", "config", json!([])),
         item("v1", "ConfigMap", "shop", "other", json!([])),
         item("v1", "ConfigMap", "test", "elsewhere", json!([])),
         item("v1", "Node", "", "node-1", json!([])),
-        dependent("right", owner("v1", "ConfigMap", "config", config)),
-        dependent("right-lower-case", owner("v1", "configmap", "config", config)),
-        dependent("right-of-cluster", owner("v1", "Node", "node-1", "uid--node-1")),
-        dependent("bad-version", owner("a/b/c", "ConfigMap", "config", config)),
-        dependent("core-group", owner("core/v1", "ConfigMap", "config", config)),
-        dependent("upper-case", owner("v1", "CONFIGMAP", "config", config)),
-        dependent("plural", owner("v1", "configmaps", "config", config)),
-        dependent(
-            "old-version",
-            owner("apps/v1beta1", "Deployment", "web", "uid-web"),
-        ),
-        dependent("unknown-kind", owner("example.com/v1", "Widget", "w", "uid-w")),
-        dependent(
-            "other-namespace",
-            owner("v1", "ConfigMap", "elsewhere", "uid-test-elsewhere"),
-        ),
-        dependent("other-name", owner("v1", "ConfigMap", "renamed", config)),
-        dependent("other-kind", owner("v1", "Secret", "config", config)),
-        dependent(
-            "other-uid",
-            owner("v1", "ConfigMap", "config", "uid-before-restore"),
-        ),
-        dependent("missing", owner("v1", "ConfigMap", "absent", "uid-absent")),
-        dependent("not-listed", owner("batch/v1", "Job", "import", "uid-import")),
-        item(
-            "rbac.authorization.k8s.io/v1",
-            "ClusterRole",
-            "",
-            "role",
-            json!([owner("v1", "ConfigMap", "config", config)]),
-        ),
-        two,
     ];
+    items.extend(DEPENDENTS.lines().map(dependent));
+    let namespaced = json!([owner("v1", "ConfigMap", "config", config)]);
+    let group = "rbac.authorization.k8s.io/v1";
+    items.push(item(group, "ClusterRole", "", "role", namespaced));
+    items.push(two);
     let complete = ["configmaps", "secrets", "nodes", "deployments", "clusterroles"];
     cluster(version, &complete, &items).doctor()
 }

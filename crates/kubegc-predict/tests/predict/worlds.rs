@@ -43,34 +43,29 @@ fn missing(fate: &Fate) -> Vec<String> {
     }
 }
 
+/// The other owner of a dependent whose first one is deleted, and its fate or the data to dump.
+const OWNERS: &str = "
+apps/v1 Deployment web => whether deployment/web -n shop exists: add the output of `kubectl get deployments.apps -A -o json` and declare it complete
+v1 Node one => whether node/one exists: add the output of `kubectl get nodes -A -o json` and declare it complete
+example.org/v1 Gadget g => what example.org/v1/Gadget is: add the output of `kubectl api-resources`
+# The group has a definition in the dump, and may have others that are missing from it.
+example.com/v1 Gadget g => what example.com/v1/Gadget is: add the output of `kubectl api-resources`
+# A built-in group has no kinds but the known ones, and a defined kind no versions but its definition's.
+apps/v1 Gadget g => kept
+example.com/v7 Widget w => kept
+# Declared complete, and the object does not exist.
+v1 ConfigMap gone => deleted
+";
+
 #[test]
 fn an_unlisted_owner_makes_the_fate_undetermined_and_names_the_list_to_dump() {
     let root = owner("v1", "ConfigMap", "root");
-    for (kind, expected) in [
-        (
-            owner("apps/v1", "Deployment", "web"),
-            "whether deployment/web -n shop exists: add the output of `kubectl get deployments.apps -A -o json` and declare it complete",
-        ),
-        (
-            owner("v1", "Node", "one"),
-            "whether node/one exists: add the output of `kubectl get nodes -A -o json` and declare it complete",
-        ),
-        (
-            owner("example.org/v1", "Gadget", "g"),
-            "what example.org/v1/Gadget is: add the output of `kubectl api-resources`",
-        ),
-        // The group has a definition in the dump, and may have others that are missing from it.
-        (
-            owner("example.com/v1", "Gadget", "g"),
-            "what example.com/v1/Gadget is: add the output of `kubectl api-resources`",
-        ),
-        // A built-in group has no kinds but the known ones, and a defined kind no versions but its
-        // definition's: nothing is ever decided.
-        (owner("apps/v1", "Gadget", "g"), "kept"),
-        (owner("example.com/v7", "Widget", "w"), "kept"),
-        // Declared complete, and the object does not exist.
-        (owner("v1", "ConfigMap", "gone"), "deleted"),
-    ] {
+    for row in OWNERS.trim().lines().filter(|row| !row.starts_with('#')) {
+        let (other, expected) = row.split_once(" => ").expect("a fate");
+        let [api_version, kind, name] = other.split(' ').collect::<Vec<_>>()[..] else {
+            panic!("{row}")
+        };
+        let kind = owner(api_version, kind, name);
         let items = [
             config_map("root", json!([])),
             config_map("below", json!([root, kind])),

@@ -14,37 +14,36 @@ fn at(path: &str, value: &Value) -> Value {
     config
 }
 
+/// Kind, path, what two managers apply there, and the result.
+const MERGED: &str = r#"
+Pod spec.containers | [{"name": "a"}, {"name": "b"}, {"name": "c"}] | [{"name": "d"}, {"name": "c"}, {"name": "a"}] | [{"name": "d"}, {"name": "c"}, {"name": "a"}, {"name": "b"}]
+Pod spec.containers | [{"name": "a"}, {"name": "b"}] | [{"name": "c"}, {"name": "b"}] | [{"name": "a"}, {"name": "c"}, {"name": "b"}]
+ConfigMap metadata.finalizers | ["x.dev/a", "x.dev/b"] | ["x.dev/c", "x.dev/b"] | ["x.dev/a", "x.dev/c", "x.dev/b"]
+Child spec | {"a": {"b": 1}} | {"a": {"c": 1}} | {"a": {"b": 1, "c": 1}}
+"#;
+
+/// Kind, path, what two managers apply there, and the field of the conflict.
+const ATOMIC: &str = r#"
+Pod spec.tolerations | [{"key": "a"}] | [{"key": "b"}] | ".spec.tolerations"
+Pod spec.nodeSelector | {"a": "1"} | {"b": "1"} | ".spec.nodeSelector"
+Deployment spec.selector | {"matchLabels": {"a": "1"}} | {"matchLabels": {"b": "1"}} | ".spec.selector"
+Child spec | {"list": [1]} | {"list": [2]} | ".spec.list"
+"#;
+
+/// The kinds, paths and values of a table.
+fn rows(table: &str) -> impl Iterator<Item = (&str, &str, [Value; 3])> {
+    table.trim().lines().map(|row| {
+        let mut parts = row.split(" | ");
+        let (kind, path) = parts.next().unwrap().split_once(' ').unwrap();
+        let values = [(); 3].map(|()| serde_json::from_str(parts.next().unwrap()).unwrap());
+        (kind, path, values)
+    })
+}
+
 /// The applied order counts; items that only the object has keep their place before their successors.
 #[test]
 fn lists_of_two_managers_merge_in_the_order_of_both() {
-    let named = |names: &str| -> Value {
-        let names = names.chars();
-        names.map(|name| json!({"name": name.to_string()})).collect()
-    };
-    for (kind, path, first, second, expected) in [
-        (
-            "Pod",
-            "spec.containers",
-            named("abc"),
-            named("dca"),
-            named("dcab"),
-        ),
-        ("Pod", "spec.containers", named("ab"), named("cb"), named("acb")),
-        (
-            "ConfigMap",
-            "metadata.finalizers",
-            json!(["x.dev/a", "x.dev/b"]),
-            json!(["x.dev/c", "x.dev/b"]),
-            json!(["x.dev/a", "x.dev/c", "x.dev/b"]),
-        ),
-        (
-            "Child",
-            "spec",
-            json!({"a": {"b": 1}}),
-            json!({"a": {"c": 1}}),
-            json!({"a": {"b": 1, "c": 1}}),
-        ),
-    ] {
+    for (kind, path, [first, second, expected]) in rows(MERGED) {
         let mut world = world_of("1.30.0");
         for (manager, list) in [("one", &first), ("two", &second)] {
             let response = world.apply(kind, manager, at(path, list));
@@ -63,42 +62,13 @@ fn lists_of_two_managers_merge_in_the_order_of_both() {
 
 #[test]
 fn an_atomic_value_belongs_to_one_manager() {
-    for (kind, path, first, second, field) in [
-        (
-            "Pod",
-            "spec.tolerations",
-            json!([{"key": "a"}]),
-            json!([{"key": "b"}]),
-            "",
-        ),
-        (
-            "Pod",
-            "spec.nodeSelector",
-            json!({"a": "1"}),
-            json!({"b": "1"}),
-            "",
-        ),
-        (
-            "Deployment",
-            "spec.selector",
-            json!({"matchLabels": {"a": "1"}}),
-            json!({"matchLabels": {"b": "1"}}),
-            "",
-        ),
-        (
-            "Child",
-            "spec",
-            json!({"list": [1]}),
-            json!({"list": [2]}),
-            ".list",
-        ),
-    ] {
+    for (kind, path, [first, second, field]) in rows(ATOMIC) {
         let mut world = world_of("1.30.0");
         world.apply(kind, "one", at(path, &first));
         let response = world.apply(kind, "two", at(path, &second));
         let causes = response.status().unwrap().causes();
         let fields: Vec<&str> = causes.iter().map(|cause| &*cause.field).collect();
-        assert_eq!(fields, [format!(".{path}{field}")]);
+        assert_eq!(fields, [field.as_str().unwrap()]);
         assert_eq!(world.force(kind, "two", at(path, &second)).code, 200);
         let pointer = format!("/{}", path.replace('.', "/"));
         assert_eq!(world.get(kind, "a").pointer(&pointer), Some(&second));

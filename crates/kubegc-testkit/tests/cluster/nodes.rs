@@ -35,51 +35,23 @@ async fn a_log_is_limited_as_the_client_requests() {
     });
     cluster.advance(std::time::Duration::from_secs(25)).await;
     let pods = pods(&cluster);
-    let all = LogParams::default();
-    for (params, expected) in [
-        (all.clone(), "one\ntwo\nthree\n"),
-        (
-            LogParams {
-                tail_lines: Some(1),
-                ..all.clone()
-            },
-            "three\n",
-        ),
-        (
-            LogParams {
-                since_seconds: Some(15),
-                ..all.clone()
-            },
-            "two\nthree\n",
-        ),
-        (
-            LogParams {
-                limit_bytes: Some(6),
-                ..all.clone()
-            },
-            "one\ntw",
-        ),
-        (
-            LogParams {
-                tail_lines: Some(1),
-                timestamps: true,
-                ..all.clone()
-            },
-            "2026-01-01T00:00:20.000000000Z three\n",
-        ),
-    ] {
-        assert_eq!(pods.logs("web", &params).await.unwrap(), expected, "{params:?}");
+    let log = async |change: fn(&mut LogParams)| {
+        let mut params = LogParams::default();
+        change(&mut params);
+        pods.logs("web", &params).await
+    };
+    let rows: [(fn(&mut LogParams), &str); 4] = [
+        (|_| {}, "one\ntwo\nthree\n"),
+        (|params| params.tail_lines = Some(1), "three\n"),
+        (|params| params.since_seconds = Some(15), "two\nthree\n"),
+        (|params| params.limit_bytes = Some(6), "one\ntw"),
+    ];
+    for (change, expected) in rows {
+        assert_eq!(log(change).await.unwrap(), expected);
     }
-    let refused = pods
-        .logs(
-            "web",
-            &LogParams {
-                previous: true,
-                ..all
-            },
-        )
-        .await
-        .unwrap_err();
+    let last = log(|params| (params.tail_lines, params.timestamps) = (Some(1), true)).await;
+    assert_eq!(last.unwrap(), "2026-01-01T00:00:20.000000000Z three\n");
+    let refused = log(|params| params.previous = true).await.unwrap_err();
     let kube::Error::Api(status) = refused else {
         panic!("{refused}")
     };
