@@ -40,68 +40,35 @@ async fn live(stage: &Stage) {
 
 #[tokio::test(start_paused = true)]
 async fn an_operator_recovers_from_single_faults_of_every_sort() {
-    let writes = || Rule::new(Fault::LoseResponse).on_writes().client(OPERATOR);
+    let of = |fault: Fault| Rule::new(fault).client(OPERATOR);
+    let on_writes = |fault: Fault| of(fault).on_writes();
+    let slow = Fault::Delay(Duration::from_secs(3));
     let rows = [
-        (
-            "errors on writes",
-            Rule::new(Fault::status(500))
-                .on_writes()
-                .client(OPERATOR)
-                .times(4),
-        ),
-        (
-            "conflicts",
-            Rule::new(Fault::status(409))
-                .on(Verb::Update)
-                .client(OPERATOR)
-                .times(6),
-        ),
-        (
-            "too many requests",
-            Rule::new(Fault::status(429))
-                .on_writes()
-                .client(OPERATOR)
-                .times(3),
-        ),
-        ("lost responses", writes().times(6)),
+        ("errors on writes", on_writes(Fault::status(500)).times(4)),
+        ("conflicts", of(Fault::status(409)).on(Verb::Update).times(6)),
+        ("too many requests", on_writes(Fault::status(429)).times(3)),
+        ("lost responses", on_writes(Fault::LoseResponse).times(6)),
         (
             "lost responses of removed finalizers",
-            writes().resource("websites").skip(2).times(2),
+            on_writes(Fault::LoseResponse)
+                .resource("websites")
+                .skip(2)
+                .times(2),
         ),
-        (
-            "broken connections",
-            Rule::new(Fault::Disconnect).client(OPERATOR).skip(3).times(5),
-        ),
-        (
-            "lists that fail",
-            Rule::new(Fault::status(503))
-                .on(Verb::List)
-                .client(OPERATOR)
-                .times(5),
-        ),
-        (
-            "slow responses",
-            Rule::new(Fault::Delay(Duration::from_secs(3)))
-                .client(OPERATOR)
-                .times(20),
-        ),
+        ("broken connections", of(Fault::Disconnect).skip(3).times(5)),
+        ("lists that fail", of(Fault::status(503)).on(Verb::List).times(5)),
+        ("slow responses", of(slow).times(20)),
         (
             "watches that end",
-            Rule::new(Fault::EndWatch { after_events: 1 })
-                .client(OPERATOR)
-                .times(20),
+            of(Fault::EndWatch { after_events: 1 }).times(20),
         ),
         (
             "watches that break",
-            Rule::new(Fault::BreakWatch { after_events: 0 })
-                .client(OPERATOR)
-                .times(5),
+            of(Fault::BreakWatch { after_events: 0 }).times(5),
         ),
         (
             "watches that expire",
-            Rule::new(Fault::ExpireWatch { after_events: 1 })
-                .client(OPERATOR)
-                .times(5),
+            of(Fault::ExpireWatch { after_events: 1 }).times(5),
         ),
     ];
     for (what, rule) in rows {
