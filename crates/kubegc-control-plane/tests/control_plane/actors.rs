@@ -45,7 +45,7 @@ fn kubelets_end_deleted_pods_of_their_nodes() {
             ..settings()
         });
         fixture.create("v1", "Node", "", node("n1", fields.clone()));
-        fixture.create("v1", "Pod", "shop", pod(json!({})));
+        fixture.add("Pod", pod(json!({})));
         fixture.delete("v1", "Pod", "shop", "web");
         fixture.advance(Duration::from_secs(60));
         assert_eq!(
@@ -121,7 +121,7 @@ fn kubelets_report_that_held_pods_have_failed_from_1_27_on() {
         let mut fixture = Fixture { server, plane };
         fixture.create("v1", "Namespace", "", json!({"metadata": {"name": "shop"}}));
         let metadata = json!({"name": "web", "finalizers": ["shop/hold"]});
-        fixture.create("v1", "Pod", "shop", pod(json!({"metadata": metadata})));
+        fixture.add("Pod", pod(json!({"metadata": metadata})));
         fixture.delete("v1", "Pod", "shop", "web");
         fixture.advance(Duration::from_secs(60));
         let steps = fixture.plane.steps().iter();
@@ -149,7 +149,7 @@ fn pods_do_not_end_if_that_is_assumed() {
             controllers: Vec::new(),
             ..settings()
         });
-        fixture.create("v1", "Pod", "shop", pod(json!({})));
+        fixture.add("Pod", pod(json!({})));
         fixture.delete("v1", "Pod", "shop", "web");
         fixture.advance(Duration::from_secs(600));
         assert_eq!(!fixture.exists("v1", "Pod", "shop", "web"), ends);
@@ -178,10 +178,8 @@ fn finalizers_are_removed_by_their_owners() {
             ..settings()
         });
         let finalizers = json!([cloud, "shop/hold", "other/hold"]);
-        fixture.create(
-            "v1",
+        fixture.add(
             "Service",
-            "shop",
             json!({"metadata": {"name": "web", "finalizers": finalizers}}),
         );
         fixture.advance(Duration::from_secs(10));
@@ -220,18 +218,14 @@ fn finalizers_are_removed_by_their_owners() {
 fn other_kinds_are_watched_after_a_definition_was_deleted() {
     let mut fixture = Fixture::new(settings());
     fixture.define_an_owner();
-    let owner = fixture.create("v1", "Secret", "shop", json!({"metadata": {"name": "owner"}}));
+    let owner = fixture.add("Secret", json!({"metadata": {"name": "owner"}}));
     let references = owned_by("v1", "Secret", "owner", &owner);
     let dependent = json!({"metadata": {"name": "dependent", "ownerReferences": references}});
-    fixture.create("v1", "ConfigMap", "shop", dependent);
+    fixture.add("ConfigMap", dependent);
     fixture.settle();
     let watched = fixture.plane.collector().monitors().count();
-    fixture.delete(
-        "apiextensions.k8s.io/v1",
-        "CustomResourceDefinition",
-        "",
-        "shops.example.com",
-    );
+    let definition = "CustomResourceDefinition";
+    fixture.delete("apiextensions.k8s.io/v1", definition, "", "shops.example.com");
     fixture.advance(Duration::from_secs(60));
     assert_eq!(fixture.plane.collector().monitors().count(), watched - 1);
     fixture.delete("v1", "Secret", "shop", "owner");
@@ -245,9 +239,9 @@ fn other_kinds_are_watched_after_a_definition_was_deleted() {
 fn the_next_sync_of_a_namespace_is_certain_while_it_shrinks() {
     let mut fixture = Fixture::new(settings());
     fixture.create("v1", "Node", "", node("n1", json!({"status": ready("True")})));
-    fixture.create("v1", "Pod", "shop", pod(json!({})));
+    fixture.add("Pod", pod(json!({})));
     let hold = json!({"metadata": {"name": "held", "finalizers": ["shop/hold"]}});
-    fixture.create("v1", "ConfigMap", "shop", hold);
+    fixture.add("ConfigMap", hold);
     fixture.delete("v1", "Namespace", "", "shop");
     let pods = fixture.kind("v1", "Pod");
     let end = |fixture: &Fixture| {

@@ -55,7 +55,7 @@ impl Controller for Endless {
 fn a_simulation_without_an_end_stops_and_names_the_writer() {
     let mut fixture = Fixture::new(settings());
     for name in ["a", "b"] {
-        fixture.create("v1", "ConfigMap", "shop", json!({"metadata": {"name": name}}));
+        fixture.add("ConfigMap", json!({"metadata": {"name": name}}));
     }
     let settings = Settings {
         controllers: vec![Arc::new(Endless)],

@@ -55,6 +55,11 @@ impl Fixture {
         response.object().unwrap().meta.uid.to_string()
     }
 
+    /// Creates an object of `v1` in the namespace `shop`, and returns its uid.
+    fn add(&mut self, kind: &str, object: Value) -> String {
+        self.create("v1", kind, "shop", object)
+    }
+
     /// Defines a kind and creates its object `a`. Returns owner references to it.
     fn define_an_owner(&mut self) -> Value {
         self.create(
@@ -127,10 +132,8 @@ fn kinds_defined_later_are_collected_at_once() {
     let mut fixture = Fixture::new(settings());
     fixture.settle();
     let references = fixture.define_an_owner();
-    fixture.create(
-        "v1",
+    fixture.add(
         "ConfigMap",
-        "shop",
         json!({"metadata": {"name": "config", "ownerReferences": references}}),
     );
     fixture.settle();
@@ -144,12 +147,10 @@ fn kinds_defined_later_are_collected_at_once() {
 #[test]
 fn objects_of_the_first_list_are_known() {
     let mut fixture = Fixture::new(without_collector());
-    let owner = fixture.create("v1", "Secret", "shop", json!({"metadata": {"name": "owner"}}));
+    let owner = fixture.add("Secret", json!({"metadata": {"name": "owner"}}));
     let references = owned_by("v1", "Secret", "owner", &owner);
-    fixture.create(
-        "v1",
+    fixture.add(
         "ConfigMap",
-        "shop",
         json!({"metadata": {"name": "free", "finalizers": ["shop/hold"], "ownerReferences": references}}),
     );
     fixture.plane = ControlPlane::new(&fixture.server, settings());
@@ -182,12 +183,12 @@ fn a_pod_of_the_same_name_ends_at_its_own_time() {
         grace_period_seconds: Some(seconds),
         ..Default::default()
     };
-    fixture.create("v1", "Pod", "shop", pod.clone());
+    fixture.add("Pod", pod.clone());
     fixture.server.delete(pods, "shop", "web", &graceful(30));
     fixture.settle();
     fixture.server.delete(pods, "shop", "web", &graceful(0));
     fixture.settle();
-    fixture.create("v1", "Pod", "shop", pod);
+    fixture.add("Pod", pod);
     fixture.server.delete(pods, "shop", "web", &graceful(300));
     fixture.advance(Duration::from_secs(299));
     assert!(fixture.exists("v1", "Pod", "shop", "web"));
@@ -199,10 +200,8 @@ fn a_pod_of_the_same_name_ends_at_its_own_time() {
 fn a_control_plane_without_collector_keeps_dependents() {
     let mut fixture = Fixture::new(without_collector());
     let references = owned_by("v1", "Secret", "gone", "u1");
-    fixture.create(
-        "v1",
+    fixture.add(
         "ConfigMap",
-        "shop",
         json!({"metadata": {"name": "left", "ownerReferences": references}}),
     );
     fixture.create(
@@ -225,7 +224,7 @@ fn events_that_watchers_have_not_read_are_kept() {
     let mut fixture = Fixture::new(settings());
     let before = fixture.server.revision();
     let secrets = fixture.kind("v1", "Secret");
-    fixture.create("v1", "Secret", "shop", json!({"metadata": {"name": "key"}}));
+    fixture.add("Secret", json!({"metadata": {"name": "key"}}));
     fixture.settle();
     let names: Vec<Arc<str>> = fixture
         .server
@@ -242,12 +241,10 @@ fn a_simulation_runs_to_a_time_or_until_nothing_changes_and_names_causes() {
     fixture.create("v1", "Node", "", json!({"metadata": {"name": "n1"}}));
     let pod =
         json!({"metadata": {"name": "web"}, "spec": {"nodeName": "n1", "terminationGracePeriodSeconds": 30}});
-    let pod = fixture.create("v1", "Pod", "shop", pod);
+    let pod = fixture.add("Pod", pod);
     let references = owned_by("v1", "Pod", "web", &pod);
-    fixture.create(
-        "v1",
+    fixture.add(
         "Secret",
-        "shop",
         json!({"metadata": {"name": "key", "ownerReferences": references}}),
     );
     let [web, key] = [("Pod", "web"), ("Secret", "key")].map(|(kind, name)| {
@@ -285,8 +282,8 @@ fn a_simulation_runs_to_a_time_or_until_nothing_changes_and_names_causes() {
 fn changes_are_delivered_to_the_collector_in_a_chosen_order() {
     let mut fixture = Fixture::new(settings());
     fixture.settle();
-    fixture.create("v1", "Secret", "shop", json!({"metadata": {"name": "key"}}));
-    fixture.create("v1", "ConfigMap", "shop", json!({"metadata": {"name": "config"}}));
+    fixture.add("Secret", json!({"metadata": {"name": "key"}}));
+    fixture.add("ConfigMap", json!({"metadata": {"name": "config"}}));
     fixture.plane.observe(&mut fixture.server);
     let [secrets, config_maps] = ["Secret", "ConfigMap"].map(|kind| fixture.kind("v1", kind));
     assert_eq!(fixture.plane.pending_kinds(), [secrets, config_maps].into());

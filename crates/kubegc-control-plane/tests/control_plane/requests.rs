@@ -64,17 +64,13 @@ impl Fixture {
 #[test]
 fn a_foreground_deletion_starts_with_the_last_dependents() {
     let mut fixture = Fixture::new(settings());
-    let owner = fixture.create("v1", "Secret", "shop", json!({"metadata": {"name": "owner"}}));
-    let middle = fixture.create(
-        "v1",
+    let owner = fixture.add("Secret", json!({"metadata": {"name": "owner"}}));
+    let middle = fixture.add(
         "ConfigMap",
-        "shop",
         dependent("middle", ("Secret", "owner", &owner), true),
     );
-    fixture.create(
-        "v1",
+    fixture.add(
         "Secret",
-        "shop",
         dependent("last", ("ConfigMap", "middle", &middle), true),
     );
     fixture.settle();
@@ -93,11 +89,9 @@ garbage collector: Patch { merge: true } owner, 200, because of [0, 3]: owner Re
 #[test]
 fn orphans_are_released_before_their_owner_is_removed() {
     let mut fixture = Fixture::new(settings());
-    let owner = fixture.create("v1", "Secret", "shop", json!({"metadata": {"name": "owner"}}));
-    fixture.create(
-        "v1",
+    let owner = fixture.add("Secret", json!({"metadata": {"name": "owner"}}));
+    fixture.add(
         "ConfigMap",
-        "shop",
         dependent("orphan", ("Secret", "owner", &owner), false),
     );
     fixture.settle();
@@ -117,13 +111,13 @@ garbage collector: Patch { merge: true } owner, 200, because of [0, 1]: owner Re
 fn a_delete_has_the_uid_that_was_read() {
     let mut fixture = Fixture::new(settings());
     let gone = ("Secret", "gone", "u1");
-    fixture.create("v1", "ConfigMap", "shop", dependent("config", gone, false));
+    fixture.add("ConfigMap", dependent("config", gone, false));
     // The item and its owner are read before the item is deleted.
     fixture.until(|operation| matches!(operation, Operation::Get));
     fixture.until(|operation| matches!(operation, Operation::Get));
     fixture.delete("v1", "ConfigMap", "shop", "config");
     let free = json!({"metadata": {"name": "config"}});
-    fixture.create("v1", "ConfigMap", "shop", free);
+    fixture.add("ConfigMap", free);
     let response = fixture.until(|operation| matches!(operation, Operation::Delete { .. }));
     assert!(matches!(response, Response::Conflict), "{response:?}");
     fixture.settle();
@@ -136,12 +130,7 @@ fn a_delete_has_the_uid_that_was_read() {
 #[test]
 fn the_collector_can_be_settled_alone() {
     let mut fixture = Fixture::new(without_collector());
-    fixture.create(
-        "v1",
-        "ConfigMap",
-        "shop",
-        dependent("config", ("Secret", "gone", "u1"), false),
-    );
+    fixture.add("ConfigMap", dependent("config", ("Secret", "gone", "u1"), false));
     fixture.create("v1", "Namespace", "", json!({"metadata": {"name": "old"}}));
     fixture.delete("v1", "Namespace", "", "old");
     fixture.plane = ControlPlane::new(&fixture.server, settings());
@@ -160,7 +149,7 @@ fn the_collector_can_be_settled_alone() {
 fn an_owner_in_another_namespace_is_a_warning() {
     let mut fixture = Fixture::new(settings());
     fixture.create("v1", "Namespace", "", json!({"metadata": {"name": "other"}}));
-    let owner = fixture.create("v1", "Secret", "shop", json!({"metadata": {"name": "owner"}}));
+    let owner = fixture.add("Secret", json!({"metadata": {"name": "owner"}}));
     fixture.create(
         "v1",
         "ConfigMap",
@@ -179,10 +168,8 @@ fn an_owner_in_another_namespace_is_a_warning() {
 fn objects_that_controllers_did_not_find_are_recorded() {
     let mut fixture = Fixture::new(settings());
     let began = fixture.server.now();
-    fixture.create(
-        "v1",
+    fixture.add(
         "Pod",
-        "shop",
         json!({"metadata": {"name": "web"}, "spec": {"nodeName": "gone"}}),
     );
     fixture.settle();
@@ -219,10 +206,8 @@ fn objects_that_controllers_did_not_find_are_recorded() {
         [Act::Patch { merge: false }, Act::Delete { propagation: None }]
     );
     assert!(!fixture.plane.was_terminating(&"another".into()));
-    fixture.create(
-        "v1",
+    fixture.add(
         "ConfigMap",
-        "shop",
         json!({"metadata": {"name": "held", "finalizers": ["shop/hold"]}}),
     );
     fixture.intend("ConfigMap", "shop", "held", &DeleteOptions::default());
@@ -245,7 +230,7 @@ fn objects_that_controllers_did_not_find_are_recorded() {
 fn a_namespace_is_emptied_step_by_step() {
     let mut fixture = Fixture::new(settings());
     for (kind, name) in [("ConfigMap", "a"), ("ConfigMap", "b"), ("Secret", "c")] {
-        fixture.create("v1", kind, "shop", json!({"metadata": {"name": name}}));
+        fixture.add(kind, json!({"metadata": {"name": name}}));
     }
     fixture.settle();
     let first = fixture.plane.steps().len();
@@ -274,7 +259,7 @@ fn a_namespace_is_emptied_step_by_step() {
 #[test]
 fn a_controllers_step_is_caused_by_the_change_that_it_observed() {
     let mut fixture = Fixture::new(settings());
-    fixture.create("v1", "ConfigMap", "shop", json!({"metadata": {"name": "a"}}));
+    fixture.add("ConfigMap", json!({"metadata": {"name": "a"}}));
     fixture.settle();
     fixture.intend("Namespace", "", "shop", &DeleteOptions::default());
     fixture.advance(Duration::from_secs(60));
