@@ -410,35 +410,4 @@ mod tests {
         assert_eq!(plain(&accepting(&format!("{metadata},{go}"))), Ok(Protobuf));
         assert!(plain(&accepting(metadata)).is_err());
     }
-
-    #[test]
-    fn aggregated_discovery_is_for_those_who_ask_and_releases_that_have_it() {
-        use Aggregated::{V2, V2Beta1};
-        let v2 = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-        let beta = v2.replace("v=v2", "v=v2beta1");
-        let kube = format!("{v2},{beta},application/json");
-        for (served, expected) in [
-            (Vec::new(), None),
-            (vec![V2Beta1], Some(V2Beta1)),
-            (vec![V2, V2Beta1], Some(V2)),
-            (vec![V2], Some(V2)),
-        ] {
-            assert_eq!(
-                discovery(&accepting(&kube), &served),
-                Ok((expected, Encoding::Json))
-            );
-            let plain = discovery(&accepting("application/json"), &served);
-            assert_eq!(plain, Ok((None, Encoding::Json)));
-            assert_eq!(
-                discovery(&accepting(&beta), &served).is_ok(),
-                served.contains(&V2Beta1)
-            );
-            let binary = v2.replace("json", "vnd.kubernetes.protobuf");
-            let found = discovery(&accepting(&binary), &served).ok();
-            assert_eq!(
-                found,
-                served.contains(&V2).then_some((Some(V2), Encoding::Protobuf))
-            );
-        }
-    }
 }
