@@ -1,6 +1,6 @@
 //! Rules of single kinds, as `kind_rules.txt` describes.
 
-use crate::releases::{perform, server};
+use crate::{releases::perform, world::typed};
 
 #[test]
 fn rules_of_kinds_hold() {
@@ -11,7 +11,7 @@ fn rules_of_kinds_hold() {
             continue;
         }
         let (requests, expected) = plain.unwrap_or(row).split_once(" | ").unwrap();
-        let mut server = server("1.36.0");
+        let mut server = typed("1.36.0");
         let mut last = String::new();
         for request in requests.split(" ; ") {
             last = perform(&mut server, request);
