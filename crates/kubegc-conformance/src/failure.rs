@@ -2,6 +2,9 @@
 
 use std::fmt::{self, Write as _};
 
+use serde::Serialize;
+use serde_json::Value;
+
 /// The first difference found in one case.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,21 +87,39 @@ impl fmt::Display for Shown<'_> {
     }
 }
 
-/// Compares two texts.
-pub(crate) fn equal(place: &str, expected: impl Into<String>, got: impl Into<String>) -> Result<(), Failure> {
-    let (expected, got) = (expected.into(), got.into());
+/// Compares two values.
+pub(crate) fn equal<A, B>(place: &str, expected: &A, got: &B) -> Result<(), Failure>
+where
+    A: PartialEq<B> + Serialize + ?Sized,
+    B: Serialize + ?Sized,
+{
     if expected == got {
         Ok(())
     } else {
-        Err(Failure::new(place, expected, got))
+        Err(Failure::new(place, shown(expected), shown(got)))
     }
 }
 
-/// Compares two lists of lines.
-pub(crate) fn equal_lines(place: &str, expected: &[String], got: &[String]) -> Result<(), Failure> {
-    if expected == got {
-        Ok(())
-    } else {
-        Err(Failure::new(place, expected.join("\n"), got.join("\n")))
+/// Compares the fields of two structs. The first one that differs is the place.
+pub(crate) fn equal_fields<T: Serialize>(expected: &T, got: &T) -> Result<(), Failure> {
+    let fields = |of: &T| serde_json::to_value(of).map_err(Failure::unreadable);
+    let (expected, got) = (fields(expected)?, fields(got)?);
+    for (name, expected) in expected.as_object().into_iter().flatten() {
+        equal(name, expected, &got[name])?;
+    }
+    Ok(())
+}
+
+/// A text as it is, a list with a line for each item, and other values as JSON.
+pub(crate) fn shown(value: &(impl Serialize + ?Sized)) -> String {
+    let text = |value: &Value| {
+        value
+            .as_str()
+            .map_or_else(|| value.to_string(), ToOwned::to_owned)
+    };
+    match serde_json::to_value(value) {
+        Ok(Value::Array(items)) => items.iter().map(text).collect::<Vec<_>>().join("\n"),
+        Ok(value) => text(&value),
+        Err(problem) => problem.to_string(),
     }
 }

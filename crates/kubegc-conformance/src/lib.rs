@@ -8,7 +8,6 @@ mod api;
 mod controllers;
 mod failure;
 mod graph;
-pub mod kind;
 mod node;
 mod objects;
 mod predict;

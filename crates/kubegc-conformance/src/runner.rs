@@ -10,14 +10,38 @@ use std::{
     thread,
 };
 
+use kubegc_core::KubernetesVersion;
 use lzma_rust2::XzReader;
-use serde_json::Value;
+use serde::Deserialize;
+use serde_json::{Map, Value};
 
-use crate::{
-    Failure, api, controllers, graph,
-    kind::{COMPACT, Kind, semantics_of_name},
-    node, objects, predict,
-};
+use crate::{Failure, api, controllers, graph, node, objects, predict};
+
+/// Replays a case and compares it with the recording.
+type Replay = fn(&Case<'_>, &mut Report) -> Result<(), Failure>;
+
+/// The kinds of cases, with keys that every case of the kind has. The first kind that fits counts.
+static KINDS: [(&str, &[&str], Replay); 12] = [
+    ("Controller", &["mechanism", "case"], controllers::replay),
+    ("Requests", &["requests", "managedFields"], api::replay),
+    ("Forecast", &["before", "intent", "fates"], predict::replay),
+    ("Scenario", &["steps", "outcomes"], objects::replay),
+    ("CompactScenario", &["outcomes", "name"], objects::replay_compact),
+    ("GraphSequence", &["steps", "ids"], graph::replay_sequence),
+    (
+        "ConflictingData",
+        &["steps", "semantics"],
+        graph::replay_conflicting,
+    ),
+    ("Patch", &["kind", "body"], graph::replay_patch),
+    ("ImageGc", &["rounds", "outcomes"], node::replay_images),
+    ("ContainerGc", &["call", "outcomes"], node::replay_containers),
+    ("ImageGcPolicy", &["high_threshold_percent"], node::replay_policy),
+    ("SignalReclaim", &["signal"], node::replay_signal),
+];
+
+/// The suffix of files in compact form, whose inputs are in the file without it.
+const COMPACT: &str = "-1worker";
 
 /// Which cases to replay.
 #[derive(Clone, Debug, Default)]
@@ -30,10 +54,8 @@ pub struct Options {
 #[non_exhaustive]
 #[derive(Debug)]
 pub struct FileReport {
-    /// The file.
-    pub path: PathBuf,
     /// The kind of its cases.
-    pub kind: String,
+    pub kind: &'static str,
     /// Cases that match.
     pub passed: usize,
     /// Cases that do not, in the file's order.
@@ -121,15 +143,12 @@ pub fn replay(path: &Path, options: &Options) -> io::Result<FileReport> {
         let mut lines = lines.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         lines.next().map(|(at, line)| Ok((at, line?))).transpose()
     };
-    let work = || -> io::Result<Vec<(usize, String, CaseReport)>> {
+    let work = || -> io::Result<Vec<Replayed>> {
         let mut done = Vec::new();
         while let Some((at, line)) = next()? {
             let text = String::from_utf8_lossy(&line);
-            if text.trim().is_empty() {
-                continue;
-            }
-            if let Some((name, report)) = source.case(at, &text, options) {
-                done.push((at, name, report));
+            if !text.trim().is_empty() {
+                done.extend(source.replay(at, &text, options));
             }
         }
         Ok(done)
@@ -145,10 +164,9 @@ pub fn replay(path: &Path, options: &Options) -> io::Result<FileReport> {
         );
         io::Result::Ok(cases)
     })?;
-    cases.sort_by_key(|&(at, ..)| at);
+    cases.sort_by_key(|case| case.at);
     let mut report = FileReport {
-        path: path.to_owned(),
-        kind: source.kind_text(),
+        kind: cases.iter().find_map(|case| case.kind).unwrap_or("no cases"),
         passed: 0,
         failed: Vec::new(),
         notes: Vec::new(),
@@ -156,23 +174,23 @@ pub fn replay(path: &Path, options: &Options) -> io::Result<FileReport> {
         supported_reasons: 0,
         unsupported_reasons: Vec::new(),
     };
-    for (_, name, case) in cases {
-        if let Some((category, agree, all)) = case.requests {
-            report.kind = format!("{:?}", Kind::Requests);
+    for case in cases {
+        let name = case.name;
+        if let Some((category, agree, all)) = case.report.requests {
             let counts = report.requests.entry(category).or_default();
             counts.0 += agree;
             counts.1 += all;
         }
+        let notes = case.report.notes.into_iter();
+        report.notes.extend(notes.map(|note| format!("{name}: {note}")));
+        report.supported_reasons += case.report.supported_reasons;
+        let unsupported = case.report.unsupported_reasons.into_iter();
         report
-            .notes
-            .extend(case.notes.into_iter().map(|note| format!("{name}: {note}")));
-        let (supported, unsupported) = case.reasons;
-        report.supported_reasons += supported;
-        let unsupported = unsupported.into_iter().map(|failure| FailedCase {
-            name: name.clone(),
-            failure,
-        });
-        report.unsupported_reasons.extend(unsupported);
+            .unsupported_reasons
+            .extend(unsupported.map(|failure| FailedCase {
+                name: name.clone(),
+                failure,
+            }));
         match case.result {
             Ok(()) => report.passed += 1,
             Err(failure) => report.failed.push(FailedCase { name, failure }),
@@ -181,32 +199,66 @@ pub fn replay(path: &Path, options: &Options) -> io::Result<FileReport> {
     Ok(report)
 }
 
-/// The result of a replayed case.
-pub(crate) struct CaseReport {
-    pub(crate) result: Result<(), Failure>,
+/// What a replay reports in addition to its result.
+#[derive(Default)]
+pub(crate) struct Report {
     pub(crate) notes: Vec<String>,
     /// The category of a case that consists of requests, how many of them agree, and how many there are.
     pub(crate) requests: Option<(String, usize, usize)>,
-    /// The number of reasons of a forecast that the recording supports, and those that it does not support.
-    pub(crate) reasons: (usize, Vec<Failure>),
+    /// The number of reasons of a forecast that the recording supports.
+    pub(crate) supported_reasons: usize,
+    /// The other reasons.
+    pub(crate) unsupported_reasons: Vec<Failure>,
 }
 
-impl From<Result<(), Failure>> for CaseReport {
-    fn from(result: Result<(), Failure>) -> Self {
-        Self {
-            result,
-            notes: Vec::new(),
-            requests: None,
-            reasons: (0, Vec::new()),
-        }
+/// A case of a file.
+pub(crate) struct Case<'s> {
+    name: String,
+    json: Value,
+    source: &'s Source,
+    /// Whether notes about its steps are wanted.
+    pub(crate) is_detailed: bool,
+}
+
+impl<'s> Case<'s> {
+    /// The case in its recorded form.
+    pub(crate) fn read<'c, T: Deserialize<'c>>(&'c self) -> Result<T, Failure> {
+        T::deserialize(&self.json).map_err(Failure::unreadable)
     }
+
+    /// The name of its file without `.jsonl`.
+    pub(crate) fn file(&self) -> &'s str {
+        self.source.stem.as_deref().unwrap_or_default()
+    }
+
+    /// The same scenario, recorded with another number of workers.
+    pub(crate) fn sibling<T: Deserialize<'s>>(&self) -> Result<T, Failure> {
+        serde_json::from_str(self.source.sibling(&self.name)?).map_err(Failure::unreadable)
+    }
+}
+
+/// The release that a recording names: a version, which words may follow, or `latest`.
+pub(crate) fn release(name: &str) -> Result<KubernetesVersion, Failure> {
+    match name.split(' ').next().unwrap_or_default() {
+        "latest" => Ok(KubernetesVersion::LATEST),
+        version => version.parse().map_err(Failure::unreadable),
+    }
+}
+
+/// A replayed case.
+struct Replayed {
+    /// The position of its line.
+    at: usize,
+    name: String,
+    kind: Option<&'static str>,
+    report: Report,
+    result: Result<(), Failure>,
 }
 
 /// The facts about a file that are known without reading its lines.
 struct Source {
-    is_recording: bool,
-    kind: Option<Kind>,
-    semantics: &'static str,
+    /// Its name without `.jsonl`; `None` for a file that is not a recording.
+    stem: Option<String>,
     /// The file with the same scenarios, recorded with another number of workers: with the inputs of cases in
     /// compact form, or with cases in compact form.
     sibling_path: PathBuf,
@@ -220,11 +272,8 @@ impl Source {
             .file_name()
             .map(|name| name.to_string_lossy().into_owned())
             .unwrap_or_default();
-        let stem = stem(path);
         Self {
-            is_recording: stem.is_some(),
-            kind: stem.as_deref().and_then(Kind::of_name),
-            semantics: semantics_of_name(stem.as_deref().unwrap_or_default()),
+            stem: stem(path),
             sibling_path: path.with_file_name(if name.contains(COMPACT) {
                 name.replacen(COMPACT, "", 1)
             } else {
@@ -237,7 +286,7 @@ impl Source {
     /// The line of the same scenario in the other file.
     fn sibling(&self, name: &str) -> Result<&str, Failure> {
         let lines = self.sibling.get_or_init(|| {
-            #[derive(serde::Deserialize)]
+            #[derive(Deserialize)]
             struct Named {
                 name: String,
             }
@@ -256,76 +305,54 @@ impl Source {
             .ok_or_else(|| Failure::unreadable(format!("{} has no case {name}", self.sibling_path.display())))
     }
 
-    fn kind_text(&self) -> String {
-        match (self.is_recording, self.kind) {
-            (false, _) => "no recording".to_owned(),
-            (true, Some(kind)) => format!("{kind:?}"),
-            (true, None) => "by content".to_owned(),
-        }
-    }
-
     /// Replays one line; `None` where it is not selected.
-    fn case(&self, at: usize, line: &str, options: &Options) -> Option<(String, CaseReport)> {
-        if !self.is_recording {
-            return None;
-        }
-        let number = || format!("line {}", at + 1);
-        let keys = match serde_json::from_str::<Value>(line) {
-            Ok(Value::Object(keys)) => keys,
-            Ok(_) => {
-                return Some((
-                    number(),
-                    Err(Failure::unreadable("the line is not an object")).into(),
-                ));
+    fn replay(&self, at: usize, line: &str, options: &Options) -> Option<Replayed> {
+        self.stem.as_ref()?;
+        let mut replayed = Replayed {
+            at,
+            name: format!("line {}", at + 1),
+            kind: None,
+            report: Report::default(),
+            result: Ok(()),
+        };
+        let keys = match serde_json::from_str::<Map<String, Value>>(line) {
+            Ok(keys) => keys,
+            Err(problem) => {
+                replayed.result = Err(Failure::unreadable(problem));
+                return Some(replayed);
             }
-            Err(problem) => return Some((number(), Err(Failure::unreadable(problem)).into())),
         };
         let name = ["name", "id", "case"]
             .iter()
-            .find_map(|key| keys.get(*key)?.as_str())
-            .map_or_else(number, ToOwned::to_owned);
-        if options.only.as_ref().is_some_and(|only| *only != name) {
+            .find_map(|key| keys.get(*key)?.as_str());
+        if let Some(name) = name {
+            name.clone_into(&mut replayed.name);
+        }
+        if options.only.as_ref().is_some_and(|only| *only != replayed.name) {
             return None;
         }
-        let kind = match Kind::of_keys(&keys) {
-            Some(Kind::Requests) => Some(Kind::Requests),
-            by_content => self.kind.or(by_content),
+        let kind = KINDS
+            .iter()
+            .find(|(_, known, _)| known.iter().all(|key| keys.contains_key(*key)));
+        let Some((kind, _, replay)) = kind else {
+            replayed.result = Err(Failure::unreadable("the kind of the case is unknown"));
+            return Some(replayed);
         };
-        drop(keys);
-        let report = catch_unwind(AssertUnwindSafe(|| {
-            self.replay(kind, &name, line, options.only.is_some())
-        }));
-        let report = report.unwrap_or_else(|panic| {
+        replayed.kind = Some(*kind);
+        let case = Case {
+            name: replayed.name.clone(),
+            json: Value::Object(keys),
+            source: self,
+            is_detailed: options.only.is_some(),
+        };
+        let result = catch_unwind(AssertUnwindSafe(|| replay(&case, &mut replayed.report)));
+        replayed.result = result.unwrap_or_else(|panic| {
             let text = panic.downcast_ref::<String>().map(String::as_str);
             let text = text
                 .or_else(|| panic.downcast_ref::<&str>().copied())
                 .unwrap_or("no message");
-            Err(Failure::unreadable(format!("panicked: {text}"))).into()
+            Err(Failure::unreadable(format!("panicked: {text}")))
         });
-        Some((name, report))
-    }
-
-    fn replay(&self, kind: Option<Kind>, name: &str, line: &str, is_detailed: bool) -> CaseReport {
-        match kind {
-            Some(Kind::GraphSequence) => graph::replay_sequence(line, self.semantics).into(),
-            Some(Kind::ConflictingData) => graph::replay_conflicting(line).into(),
-            Some(Kind::Patch) => graph::replay_patch(line, self.semantics).into(),
-            Some(Kind::Scenario) => objects::replay(line, self.sibling(name).ok()),
-            Some(Kind::CompactScenario) => match self.sibling(name) {
-                Ok(inputs) => objects::replay_compact(line, inputs),
-                Err(failure) => Err(failure).into(),
-            },
-            Some(Kind::ContainerGc) => node::replay_containers(line),
-            Some(Kind::ImageGc) => node::replay_images(line),
-            Some(Kind::ImageGcPolicy) => node::replay_policy(line).into(),
-            Some(Kind::SignalReclaim) => node::replay_signal(line).into(),
-            Some(Kind::Controller) => controllers::replay(line).into(),
-            Some(Kind::Requests) => api::replay(line),
-            Some(Kind::Forecast) => predict::replay(line, is_detailed),
-            None => Err(Failure::unreadable(
-                "the kind of the case is unknown from the file's name and from the line",
-            ))
-            .into(),
-        }
+        Some(replayed)
     }
 }

@@ -14,8 +14,11 @@ use kubegc_sim::{ApiServer, CrdCleaner, CrdStep, Settings};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::{Failure, runner::CaseReport};
-use matching::Matcher;
+use self::matching::Matcher;
+use crate::{
+    Failure,
+    runner::{self, Report},
+};
 
 /// The time at which a replayed case begins. No recording contains this day, so a date of this day was set by
 /// the server.
@@ -68,15 +71,9 @@ struct Response {
 }
 
 /// Replays one case. It passes where every response agrees.
-pub(crate) fn replay(line: &str) -> CaseReport {
-    let case: Case = match serde_json::from_str(line) {
-        Ok(case) => case,
-        Err(problem) => return Err(Failure::unreadable(problem)).into(),
-    };
-    let mut server = match server(&case) {
-        Ok(server) => server,
-        Err(problem) => return Err(Failure::unreadable(problem)).into(),
-    };
+pub(crate) fn replay(case: &runner::Case<'_>, report: &mut Report) -> Result<(), Failure> {
+    let case: Case = case.read()?;
+    let mut server = server(&case).map_err(Failure::unreadable)?;
     let keeps_managers = case.managed_fields == "kept";
     let mut matcher = Matcher::new(&case.requests);
     let mut bodies = Vec::with_capacity(case.requests.len());
@@ -94,18 +91,12 @@ pub(crate) fn replay(line: &str) -> CaseReport {
         }
     }
     let (all, failed) = (case.requests.len(), differences.len());
-    let result = if differences.is_empty() {
-        Ok(())
-    } else {
-        Err(Failure::list(
-            &format!("{failed} of {all} responses differ"),
-            &differences,
-        ))
-    };
-    CaseReport {
-        requests: Some((case.category, all - failed, all)),
-        ..result.into()
+    report.requests = Some((case.category, all - failed, all));
+    if differences.is_empty() {
+        return Ok(());
     }
+    let place = format!("{failed} of {all} responses differ");
+    Err(Failure::list(&place, &differences))
 }
 
 /// The server of a case, as the recorded one was set up, with the case's namespace.

@@ -14,21 +14,13 @@ use kubegc_core::{
 use serde_json::{Value, json};
 
 use super::live::{Live, Order, Outcome, list, staying, text};
-use crate::{Failure, failure::equal};
+use crate::{Failure, failure::equal, runner::release};
 
 type Result<T = (), E = Failure> = std::result::Result<T, E>;
 
 /// The release of a case.
 fn version(case: &Value) -> Result<KubernetesVersion> {
-    match text(case, "version") {
-        "latest" => Ok(KubernetesVersion::LATEST),
-        version => version
-            .split(' ')
-            .next()
-            .unwrap_or_default()
-            .parse()
-            .map_err(Failure::unreadable),
-    }
+    release(text(case, "version"))
 }
 
 /// A number of seconds among the settings.
@@ -82,12 +74,11 @@ fn equal_requeues(case: &Value, outcome: &Outcome) -> Result {
     let expected = list(&case["requeued"])
         .iter()
         .filter_map(|requeued| requeued["after_ns"].as_i64());
-    let expected: Vec<i128> = expected
-        .filter(|delay| *delay < i64::MAX)
-        .map(i128::from)
-        .collect();
-    let got: Vec<u128> = outcome.requeues.iter().map(Duration::as_nanos).collect();
-    equal("requeues, in ns", format!("{expected:?}"), format!("{got:?}"))
+    let expected = expected.filter(|delay| *delay < i64::MAX);
+    let expected: Vec<i128> = expected.map(i128::from).collect();
+    let got = outcome.requeues.iter();
+    let got: Vec<i128> = got.map(|after| after.as_nanos().cast_signed()).collect();
+    equal("requeues, in ns", &expected, &got)
 }
 
 /// Compares an error. What upstream puts before the server's words may be missing; an error that does not
@@ -141,11 +132,7 @@ pub(super) fn ttl_after_finished(case: &Value) -> Result {
     // Without a time nothing but a change helps, so the job is kept instead of retried.
     let is_retried = outcome.errors.iter().any(|(_, is_retried)| *is_retried)
         || outcome.kept.iter().any(|(code, _)| *code == "NoFinishTime");
-    equal(
-        "retried with backoff",
-        case["retried_with_backoff"].to_string(),
-        is_retried.to_string(),
-    )
+    equal("retried with backoff", &case["retried_with_backoff"], &is_retried)
 }
 
 pub(super) fn pod_gc(case: &Value) -> Result {
@@ -254,7 +241,7 @@ pub(super) fn csr_cleaner(case: &Value) -> Result {
     let mut controller = CsrCleaner::new(version(case)?);
     // The rules before kubernetes #133116.
     controller.unissued_age = None;
-    each(
+    by_name(
         case,
         "csrs",
         Live::new(&controller),
@@ -265,7 +252,7 @@ pub(super) fn csr_cleaner(case: &Value) -> Result {
 pub(super) fn pod_certificate_requests(case: &Value) -> Result {
     let mut controller = PodCertificateRequestCleaner::new(version(case)?);
     controller.threshold = seconds(case, "threshold_seconds");
-    each(
+    by_name(
         case,
         "requests",
         Live::new(&controller),
@@ -273,17 +260,11 @@ pub(super) fn pod_certificate_requests(case: &Value) -> Result {
     )
 }
 
-/// Reconciles each object of a field in order.
-fn each(case: &Value, field: &str, mut live: Live<'_>, resource: Resource) -> Result {
+/// Reconciles each object of a field in order, and compares the errors, which are recorded by name.
+fn by_name(case: &Value, field: &str, mut live: Live<'_>, resource: Resource) -> Result {
     let objects = list(&case[field]);
-    live.cached(resource, objects)?;
-    live.stored(resource, &on_server(case, objects));
-    live.begin(&case["now"], Some(&case["inject"]))?;
-    let outcomes: Vec<Outcome> = objects
-        .iter()
-        .map(|object| live.reconcile(&key(object)))
-        .collect();
-    live.compare(&case["actions"], Order::Exact)?;
+    hold(case, &mut live, resource, objects)?;
+    let outcomes = each(case, &mut live, resource, objects)?;
     for (object, outcome) in objects.iter().zip(&outcomes) {
         let name = text(&object["metadata"], "name");
         equal_error(&format!("error of {name}"), &case["errors"][name], outcome)?;
@@ -291,22 +272,37 @@ fn each(case: &Value, field: &str, mut live: Live<'_>, resource: Resource) -> Re
     Ok(())
 }
 
+/// Fills the cache and the server with objects.
+fn hold(case: &Value, live: &mut Live<'_>, resource: Resource, objects: &[Value]) -> Result {
+    live.cached(resource, objects)?;
+    live.stored(resource, &on_server(case, objects));
+    Ok(())
+}
+
+/// Reconciles objects in order and compares the actions.
+fn each(case: &Value, live: &mut Live<'_>, resource: Resource, objects: &[Value]) -> Result<Vec<Outcome>> {
+    live.begin(&case["now"], Some(&case["inject"]))?;
+    let enqueued = &case["enqueued_on_event"];
+    let mut outcomes = Vec::new();
+    for (at, object) in objects.iter().enumerate() {
+        // Of several objects a list is recorded.
+        let enqueued = enqueued.get(at).unwrap_or(enqueued);
+        is_enqueued(live, resource, &key(object), enqueued)?;
+        outcomes.push(live.reconcile(&key(object)));
+    }
+    live.compare(&case["actions"], Order::Exact)?;
+    Ok(outcomes)
+}
+
 pub(super) fn pv_protection(case: &Value) -> Result {
     let controller = PvProtection::new(version(case)?);
     let mut live = Live::new(&controller);
-    let volume = &case["volume"];
-    live.cached(Resource::PersistentVolumes, from_ref(volume))?;
-    live.stored(Resource::PersistentVolumes, &on_server(case, from_ref(volume)));
-    live.begin(&Value::Null, Some(&case["inject"]))?;
-    is_enqueued(
-        &live,
-        Resource::PersistentVolumes,
-        &key(volume),
-        &case["enqueued_on_event"],
-    )?;
-    let outcome = live.reconcile(&key(volume));
-    live.compare(&case["actions"], Order::Exact)?;
-    equal_error("error", &case["error"], &outcome)
+    let volume = from_ref(&case["volume"]);
+    hold(case, &mut live, Resource::PersistentVolumes, volume)?;
+    for outcome in each(case, &mut live, Resource::PersistentVolumes, volume)? {
+        equal_error("error", &case["error"], &outcome)?;
+    }
+    Ok(())
 }
 
 pub(super) fn pvc_protection(case: &Value) -> Result {
@@ -314,23 +310,13 @@ pub(super) fn pvc_protection(case: &Value) -> Result {
     controller.ephemeral_volumes = case["settings"]["ephemeral_volumes"] == true;
     let mut live = Live::new(&controller);
     let claims = list(&case["claims"]);
-    live.cached(Resource::PersistentVolumeClaims, claims)?;
+    hold(case, &mut live, Resource::PersistentVolumeClaims, claims)?;
     live.cached(Resource::Pods, list(&case["cached_pods"]))?;
-    live.stored(Resource::PersistentVolumeClaims, &on_server(case, claims));
     live.stored(Resource::Pods, list(&case["live_pods"]));
-    live.begin(&Value::Null, Some(&case["inject"]))?;
-    let mut outcomes = Vec::new();
-    for (claim, enqueued) in claims.iter().zip(list(&case["enqueued_on_event"])) {
-        is_enqueued(&live, Resource::PersistentVolumeClaims, &key(claim), enqueued)?;
-        outcomes.push(live.reconcile(&key(claim)));
-    }
-    live.compare(&case["actions"], Order::Exact)?;
+    let outcomes = each(case, &mut live, Resource::PersistentVolumeClaims, claims)?;
     for (result, outcome) in list(&case["results"]).iter().zip(&outcomes) {
-        equal_error(
-            &format!("error of {}", result["claim"]),
-            &result["error"],
-            outcome,
-        )?;
+        let place = format!("error of {}", result["claim"]);
+        equal_error(&place, &result["error"], outcome)?;
     }
     Ok(())
 }
@@ -338,21 +324,15 @@ pub(super) fn pvc_protection(case: &Value) -> Result {
 pub(super) fn bootstrap_tokens(case: &Value) -> Result {
     let controller = TokenCleaner::new(version(case)?);
     let mut live = Live::new(&controller);
-    let secret = &case["secret"];
-    live.cached(Resource::Secrets, from_ref(secret))?;
-    live.stored(Resource::Secrets, &on_server(case, from_ref(secret)));
-    live.begin(&case["now"], Some(&case["inject"]))?;
-    is_enqueued(&live, Resource::Secrets, &key(secret), &case["enqueued_on_event"])?;
-    let outcome = live.reconcile(&key(secret));
-    live.compare(&case["actions"], Order::Exact)?;
-    equal_requeues(case, &outcome)?;
-    // Upstream logs an error of the delete and returns none.
-    let is_retried = outcome.errors.iter().any(|(_, is_retried)| *is_retried);
-    equal(
-        "retried with backoff",
-        case["error"].is_string().to_string(),
-        is_retried.to_string(),
-    )
+    let secret = from_ref(&case["secret"]);
+    hold(case, &mut live, Resource::Secrets, secret)?;
+    for outcome in each(case, &mut live, Resource::Secrets, secret)? {
+        equal_requeues(case, &outcome)?;
+        // Upstream logs an error of the delete and returns none.
+        let is_retried = outcome.errors.iter().any(|(_, is_retried)| *is_retried);
+        equal("retried with backoff", &case["error"].is_string(), &is_retried)?;
+    }
+    Ok(())
 }
 
 pub(super) fn legacy_tokens(case: &Value) -> Result {
@@ -418,7 +398,7 @@ fn equal_logged(expected: &[Value], outcome: &Outcome) -> Result {
     let is_missing = |error: &&&str| !is_kept(error) && !got.iter().any(|got| is_same(error, got));
     let is_new = |error: &&&str| !expected.iter().any(|expected| is_same(expected, error));
     if expected.iter().any(|error| is_missing(&error)) || got.iter().any(|error| is_new(&error)) {
-        return equal("logged errors", expected.join("\n"), got.join("\n"));
+        return equal("logged errors", &expected, &got);
     }
     Ok(())
 }
@@ -448,8 +428,8 @@ pub(super) fn statefulset_pvc(case: &Value) -> Result {
             controller.pod_claim_is_stale(set, &pod.meta, &claims),
         ),
     ] {
-        let got = got.map_or_else(|missing| missing.to_string(), |got| got.to_string());
-        equal(field, case[field].to_string(), got)?;
+        let got = got.map_or_else(|missing| missing.to_string().into(), Value::from);
+        equal(field, &case[field], &got)?;
     }
     let outcome = live.run(&set_key, &|cx| {
         controller.update_pod_claims(cx, set, &pod.meta, &claims)
@@ -463,13 +443,8 @@ pub(super) fn cloud_nodes(case: &Value) -> Result {
     let mut live = Live::new(&controller);
     live.cloud = Box::new(|query| cloud_response(case, query));
     let nodes = list(&case["nodes"]);
-    live.cached(Resource::Nodes, nodes)?;
-    live.stored(Resource::Nodes, &on_server(case, nodes));
-    live.begin(&case["now"], Some(&case["inject"]))?;
-    for node in nodes {
-        live.reconcile(&key(node));
-    }
-    live.compare(&case["actions"], Order::Exact)
+    hold(case, &mut live, Resource::Nodes, nodes)?;
+    each(case, &mut live, Resource::Nodes, nodes).map(|_| ())
 }
 
 /// Upstream's conclusion from the responses of the case's cloud provider.
@@ -644,12 +619,7 @@ pub(super) fn namespace_deletion(case: &Value) -> Result {
             .as_u64()
             .map(|estimate| Duration::from_secs(estimate / 2 + 1));
         let requeues: Vec<Duration> = after.into_iter().collect();
-        equal(
-            "requeues",
-            format!("{requeues:?}"),
-            format!("{:?}", outcome.requeues),
-        )
-        .map_err(within)?;
+        equal("requeues", &requeues, &outcome.requeues).map_err(within)?;
         let mut expected: Vec<&str> = list(&step["errors"]).iter().filter_map(Value::as_str).collect();
         let got = outcome.error().unwrap_or_default();
         // The order of several errors is that of the resources, which is random.
@@ -661,7 +631,7 @@ pub(super) fn namespace_deletion(case: &Value) -> Result {
             more => is_aggregate(more),
         };
         if !is_same {
-            equal("errors", expected.join("\n"), got).map_err(within)?;
+            equal("errors", expected.join("\n").as_str(), got).map_err(within)?;
         }
     }
     Ok(())

@@ -17,7 +17,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::server::{Call, Place, Refusal, STAYS, Server, full_resource, plain};
-use crate::Failure;
+use crate::{Failure, failure::equal};
 
 /// One entry of `actions`.
 #[derive(Debug, Deserialize)]
@@ -304,7 +304,9 @@ impl<'c> Live<'c> {
         let mut response = None;
         loop {
             match sequence.next(response.take()) {
-                Step::Perform { request, .. } => response = Some(self.perform(request)),
+                Step::Perform { request, .. } => {
+                    response = Some(self.perform(request).unwrap_or_else(Response::Failed));
+                }
                 Step::End(End::Done) => return false,
                 Step::End(End::Kept(reason)) => outcome.kept.push((reason.code(), reason.to_string())),
                 Step::End(End::Unknown(missing)) => self.record_unknown(&missing),
@@ -354,75 +356,60 @@ impl<'c> Live<'c> {
         }
     }
 
-    fn perform(&mut self, request: Request) -> Response {
-        match request {
+    fn perform(&mut self, request: Request) -> Result<Response, StoreError> {
+        Ok(match request {
             Request::Get { resource, key } => {
-                let call = call("get", resource, &key.namespace, &key.name);
-                match self.server.handle(&call) {
-                    Ok(object) => match self.record(resource, &object) {
-                        Ok(record) => Response::Object(Box::new(record)),
-                        Err(failure) => self.unreadable(&failure),
-                    },
-                    Err(refusal) => self.refused(&refusal),
-                }
+                let object = self.handle(&call("get", resource, &key.namespace, &key.name))?;
+                Response::Object(Box::new(self.observe(resource, &object)?))
             }
             Request::List { resource, namespace } => {
-                let call = call("list", resource, &namespace, "");
-                match self.server.handle(&call) {
-                    Ok(objects) => {
-                        let records = list(&objects).iter().map(|object| self.record(resource, object));
-                        match records.collect() {
-                            Ok(records) => Response::Objects(records),
-                            Err(failure) => self.unreadable(&failure),
-                        }
-                    }
-                    Err(refusal) => self.refused(&refusal),
-                }
+                let objects = self.handle(&call("list", resource, &namespace, ""))?;
+                let records = list(&objects).iter().map(|object| self.observe(resource, object));
+                Response::Objects(records.collect::<Result<_, _>>()?)
             }
             Request::Delete { object, options } => {
-                let mut call = call("delete", object.resource, &object.namespace, &object.name);
-                call.options = wire_options(&options);
-                self.send(&call, &guard_of(&Preconditions::default()))
+                let call = call("delete", object.resource, &object.namespace, &object.name);
+                self.delete(call, &options)?
             }
-            Request::Write(write) => self.write(&write),
-            Request::Event(event) => {
-                self.lines.push(event_line(&event));
+            Request::Write(write) => self.write(&write)?,
+            Request::Event(EventRequest {
+                object,
+                is_warning,
+                reason,
+                message,
+                ..
+            }) => {
+                let resource = full_resource(object.resource.group(), object.resource.plural());
+                let event_type = if is_warning { "Warning" } else { "Normal" };
+                let place = (resource, object.namespace.to_string(), object.name.to_string());
+                let line = event_line(place, &object.uid.to_string(), [event_type, &reason, &message]);
+                self.lines.push(line);
                 Response::Done
             }
             Request::Discover => match &self.discovered {
-                Some(Ok(discovered)) => Response::Discovered(Arc::clone(discovered)),
-                Some(Err(error)) => Response::Failed(error.clone()),
-                None => Response::Failed(StoreError::Unlisted),
+                Some(discovered) => Response::Discovered(discovered.clone()?),
+                None => return Err(StoreError::Unlisted),
             },
             Request::ListContent { resource, namespace } => {
-                let call = content_call("list", &resource, &namespace, "");
-                match self.server.handle(&call) {
-                    Ok(objects) => Response::Metadata(
-                        list(&objects)
-                            .iter()
-                            .map(|object| content_meta(object).into())
-                            .collect(),
-                    ),
-                    Err(refusal) => self.refused(&refusal),
-                }
+                let objects = self.handle(&content_call("list", &resource, &namespace, ""))?;
+                let objects = list(&objects).iter();
+                Response::Metadata(objects.map(|object| content_meta(object).into()).collect())
             }
             Request::DeleteCollection {
                 resource,
                 namespace,
                 options,
             } => {
-                let mut call = content_call("deletecollection", &resource, &namespace, "");
-                call.options = wire_options(&options);
-                self.send(&call, "")
+                let call = content_call("deletecollection", &resource, &namespace, "");
+                self.delete(call, &options)?
             }
             Request::DeleteContent {
                 resource,
                 key,
                 options,
             } => {
-                let mut call = content_call("delete", &resource, &key.namespace, &key.name);
-                call.options = wire_options(&options);
-                self.send(&call, "")
+                let call = content_call("delete", &resource, &key.namespace, &key.name);
+                self.delete(call, &options)?
             }
             Request::Operate { operation, .. } => {
                 let verb = match operation {
@@ -433,41 +420,53 @@ impl<'c> Live<'c> {
                 (self.outside)(&request)
             }
             Request::FindPlugin { .. } | Request::QueryGuard { .. } => (self.outside)(&request),
-        }
+        })
     }
 
-    fn refused(&mut self, refusal: &Refusal) -> Response {
+    fn handle(&mut self, call: &Call) -> Result<Value, StoreError> {
+        let result = self.server.handle(call);
+        result.map_err(|refusal| self.refused(&refusal))
+    }
+
+    fn observe(&mut self, resource: Resource, object: &Value) -> Result<Record, StoreError> {
+        let record = self.record(resource, object);
+        record.map_err(|failure| self.unreadable(failure))
+    }
+
+    fn refused(&mut self, refusal: &Refusal) -> StoreError {
         let error = refusal.error();
         self.refusals.push((error.to_string(), refusal.message.clone()));
-        Response::Failed(error)
+        error
     }
 
-    fn unreadable(&mut self, failure: &Failure) -> Response {
-        self.unknown.push(failure.to_string());
-        Response::Failed(StoreError::Unlisted)
+    fn unreadable(&mut self, problem: impl ToString) -> StoreError {
+        self.unknown.push(problem.to_string());
+        StoreError::Unlisted
+    }
+
+    fn delete(&mut self, mut call: Call, options: &DeleteOptions) -> Result<Response, StoreError> {
+        call.options = wire_options(options);
+        self.send(&call, "")
     }
 
     /// Sends a write and records it.
-    fn send(&mut self, call: &Call, guard: &str) -> Response {
+    fn send(&mut self, call: &Call, guard: &str) -> Result<Response, StoreError> {
         let (line, result) = write_line(&mut self.server, call, guard);
         self.lines.push(line);
-        match result {
-            Err(refusal) => self.refused(&refusal),
-            Ok(object) if object.is_null() => Response::Done,
+        let object = result.map_err(|refusal| self.refused(&refusal))?;
+        let resource = Resource::ALL.iter().find(|known| known.plural() == call.resource);
+        Ok(match resource {
+            _ if object.is_null() => Response::Done,
             // A patch is made of the state that is cached or stored.
-            Ok(_) if call.verb == "patch" => Response::Written(None),
-            Ok(object) => match Resource::ALL.iter().find(|known| known.plural() == call.resource) {
-                Some(resource) => match self.record(*resource, &object) {
-                    Ok(record) => Response::Written(Some(record.meta)),
-                    Err(failure) => self.unreadable(&failure),
-                },
-                None => Response::Written(None),
-            },
-        }
+            Some(resource) if call.verb != "patch" => {
+                Response::Written(Some(self.observe(*resource, &object)?.meta))
+            }
+            _ => Response::Written(None),
+        })
     }
 
     /// Sends a change of an object, computed from the state that its precondition expects.
-    fn write(&mut self, write: &Write) -> Response {
+    fn write(&mut self, write: &Write) -> Result<Response, StoreError> {
         let ObjectId {
             resource,
             namespace,
@@ -508,19 +507,18 @@ impl<'c> Live<'c> {
             .unwrap_or(Value::Null);
         let bytes = state.to_string();
         if write.subresource == "finalize" {
-            match self.documents.replace(write, bytes.as_bytes()) {
-                Ok(body) => call.body = serde_json::from_slice(&body).unwrap_or_default(),
-                Err(problem) => return self.unreadable(&Failure::unreadable(problem)),
-            }
+            let body = self.documents.replace(write, bytes.as_bytes());
+            let body = body.map_err(|problem| self.unreadable(problem))?;
+            call.body = serde_json::from_slice(&body).unwrap_or_default();
             return self.send(&call, "");
         }
-        match self.documents.write(write, bytes.as_bytes()) {
-            Ok(Some((patch_type, patch))) => {
+        let patch = self.documents.write(write, bytes.as_bytes());
+        match patch.map_err(|problem| self.unreadable(problem))? {
+            Some((patch_type, patch)) => {
                 call.patch_type = patch_type.content_type().to_owned();
                 call.patch = String::from_utf8_lossy(&patch).into_owned();
             }
-            Ok(None) => call.patch = "{}".to_owned(),
-            Err(problem) => return self.unreadable(&Failure::unreadable(problem)),
+            None => call.patch = "{}".to_owned(),
         }
         if verb == "update" {
             call.body = call.patched(&state);
@@ -543,11 +541,11 @@ impl<'c> Live<'c> {
         order.sort(&mut expected);
         order.sort(&mut got);
         let texts = |lines: &[Line]| lines.iter().map(|line| line.text.clone()).collect::<Vec<_>>();
-        crate::failure::equal_lines("actions", &texts(&expected), &texts(&got))?;
+        equal("actions", &texts(&expected), &texts(&got))?;
         // An object without a creation time was not read completely; in recordings it is zero.
         let is_fact = |missing: &&String| !missing.contains("metadata.creationTimestamp");
-        let unknown: Vec<String> = self.unknown.iter().filter(is_fact).cloned().collect();
-        crate::failure::equal_lines("facts that are not known", &[], &unknown)?;
+        let unknown: Vec<&String> = self.unknown.iter().filter(is_fact).collect();
+        equal("facts that are not known", &Vec::<&String>::new(), &unknown)?;
         self.server = server;
         Ok(())
     }
@@ -635,12 +633,9 @@ fn wire_options(options: &DeleteOptions) -> Value {
 }
 
 fn guard_of(expected: &Preconditions) -> String {
-    let uid = expected.uid.as_ref().map(ToString::to_string).unwrap_or_default();
-    let version = expected
-        .resource_version
-        .as_ref()
-        .map(ToString::to_string)
-        .unwrap_or_default();
+    let uid = expected.uid.as_ref().map(ToString::to_string);
+    let version = expected.resource_version.as_ref().map(ToString::to_string);
+    let (uid, version) = (uid.unwrap_or_default(), version.unwrap_or_default());
     format!(" if uid is {uid:?} and version is {version:?}")
 }
 
@@ -692,23 +687,15 @@ fn write_line(server: &mut Server, call: &Call, guard: &str) -> (Line, Result<Va
     (line, result)
 }
 
-fn event_line(event: &EventRequest) -> Line {
-    let ObjectId {
-        resource,
-        namespace,
-        name,
-        uid,
-    } = &event.object;
-    let event_type = if event.is_warning { "Warning" } else { "Normal" };
+/// The line of an Event with this type, reason and message.
+fn event_line(
+    (resource, namespace, name): Place,
+    uid: &str,
+    [event_type, reason, message]: [&str; 3],
+) -> Line {
     Line {
-        object: format!(
-            "{} {namespace}/{name}",
-            full_resource(resource.group(), resource.plural())
-        ),
-        text: format!(
-            "event {event_type} {} for {namespace}/{name} {uid}: {}",
-            event.reason, event.message
-        ),
+        object: format!("{resource} {namespace}/{name}"),
+        text: format!("event {event_type} {reason} for {namespace}/{name} {uid}: {message}"),
     }
 }
 
@@ -725,23 +712,14 @@ fn recorded_line(server: &mut Server, recorded: &Recorded) -> Result<Option<Line
     let call = &recorded.call;
     if let Some(event) = &recorded.event {
         let object = &event["object"];
-        let (namespace, name, uid) = (
-            text(object, "namespace"),
-            text(object, "name"),
-            text(object, "uid"),
-        );
         let resource = Resource::ALL
             .iter()
             .find(|resource| resource.kind() == text(object, "kind"));
         let resource = resource.map(|resource| full_resource(resource.group(), resource.plural()));
-        let (event_type, reason) = (text(event, "type"), text(event, "reason"));
-        return Ok(Some(Line {
-            object: format!("{} {namespace}/{name}", resource.unwrap_or_default()),
-            text: format!(
-                "event {event_type} {reason} for {namespace}/{name} {uid}: {}",
-                text(event, "message")
-            ),
-        }));
+        let [namespace, name] = ["namespace", "name"].map(|key| text(object, key).to_owned());
+        let place = (resource.unwrap_or_default(), namespace, name);
+        let texts = ["type", "reason", "message"].map(|key| text(event, key));
+        return Ok(Some(event_line(place, text(object, "uid"), texts)));
     }
     if let Some(verb) = &recorded.plugin {
         return Ok(Some(plugin_line(verb)));
@@ -765,28 +743,24 @@ fn recorded_line(server: &mut Server, recorded: &Recorded) -> Result<Option<Line
     };
     let got = result.as_ref().map_or_else(|refusal| refusal.code, |_| 200);
     let place = || format!("the recorder's server, {} {:?}", call.verb, call.place());
-    crate::failure::equal(
-        &place(),
-        recorded.code.unwrap_or(got).to_string(),
-        got.to_string(),
-    )?;
+    equal(&place(), &recorded.code.unwrap_or(got), &got)?;
     if let (Some(answer), Ok(object), None) = (&recorded.answer, &result, &recorded.is_partial) {
-        crate::failure::equal(&place(), shown(answer), shown(object))?;
+        equal(&place(), &comparable(answer), &comparable(object))?;
     }
     Ok(line)
 }
 
 /// An object, or a list by name. Versions in a list depend on the random order of upstream's resources.
-fn shown(answer: &Value) -> String {
+fn comparable(answer: &Value) -> Value {
     let Value::Array(objects) = answer else {
-        return plain(answer).to_string();
+        return plain(answer);
     };
     let mut objects: Vec<Value> = objects.iter().map(plain).collect();
     for object in &mut objects {
         object["metadata"]["resourceVersion"] = Value::Null;
     }
     objects.sort_by_key(|object| text(&object["metadata"], "name").to_owned());
-    Value::Array(objects).to_string()
+    Value::Array(objects)
 }
 
 /// Marks an object that a delete does not remove.

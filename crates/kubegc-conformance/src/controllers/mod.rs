@@ -11,11 +11,14 @@ mod server;
 
 use serde_json::Value;
 
-use crate::Failure;
+use crate::{
+    Failure,
+    runner::{Case, Report},
+};
 
 /// Replays one case.
-pub(crate) fn replay(line: &str) -> Result<(), Failure> {
-    let case: Value = serde_json::from_str(line).map_err(Failure::unreadable)?;
+pub(crate) fn replay(case: &Case<'_>, _: &mut Report) -> Result<(), Failure> {
+    let case: Value = case.read()?;
     match live::text(&case, "mechanism") {
         "bootstrap_tokens" => cases::bootstrap_tokens(&case),
         "cloud_nodes" => cases::cloud_nodes(&case),

@@ -3,9 +3,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use kubegc_core::{Catalog, KubernetesVersion, ObjectRef, OwnerReference};
+use kubegc_core::{Catalog, ObjectRef, OwnerReference};
 use kubegc_objects::{
-    Graph, Operation, Request, Response,
+    Operation, Request, Response,
     collector::InvalidNamespace,
     graph::{DeletionState, Event, NodeId, Observed},
     replay::AbsentOwners,
@@ -14,14 +14,17 @@ use kubegc_objects::{
 use serde::Deserialize;
 
 use super::{
-    dump::owners_text,
-    format::{EventType, Identity, Owner, ServerObject, references},
+    format::{EventType, Identity, Owner, Sent, ServerObject, references},
     machine::{Machine, Seen},
 };
-use crate::{Failure, failure::equal_lines};
+use crate::{
+    Failure,
+    failure::equal,
+    runner::{Case, Report, release},
+};
 
 #[derive(Deserialize)]
-struct Case {
+struct Scenario {
     semantics: String,
     steps: Vec<Step>,
 }
@@ -65,6 +68,22 @@ struct Object {
     r#virtual: bool,
 }
 
+impl Object {
+    fn item(&self) -> Item {
+        (self.identity.0.clone(), self.r#virtual)
+    }
+
+    fn node(&self) -> Node {
+        (self.item(), references(&self.owners))
+    }
+}
+
+/// A queued object, and whether it is virtual. Not every recorded item repeats the owners of the same node in
+/// the graph.
+type Item = (ObjectRef, bool);
+/// An object of the graph with its owners.
+type Node = (Item, Vec<OwnerReference>);
+
 #[derive(Clone, Deserialize)]
 struct PendingEvent {
     r#type: EventType,
@@ -73,9 +92,8 @@ struct PendingEvent {
     r#virtual: bool,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(default)]
-#[derive(Default)]
 struct Expected {
     graph: Vec<Object>,
     pending_delete: Vec<Object>,
@@ -98,8 +116,8 @@ struct Action {
 }
 
 /// Replays one case under every release that it names.
-pub(crate) fn replay(line: &str) -> Result<(), Failure> {
-    let case: Case = serde_json::from_str(line).map_err(Failure::unreadable)?;
+pub(crate) fn replay(case: &Case<'_>, _: &mut Report) -> Result<(), Failure> {
+    let case: Scenario = case.read()?;
     let releases: &[&str] = match case.semantics.as_str() {
         "both" => &["1.20.2", "1.28", "latest"],
         "1.28" => &["1.28", "latest"],
@@ -112,9 +130,8 @@ pub(crate) fn replay(line: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-fn replay_as(case: &Case, semantics: Semantics) -> Result<(), Failure> {
-    let version: KubernetesVersion = "1.20.2".parse().map_err(Failure::unreadable)?;
-    let catalog = Catalog::builtin(version);
+fn replay_as(case: &Scenario, semantics: Semantics) -> Result<(), Failure> {
+    let catalog = Catalog::builtin(release("1.20.2")?);
     let mut replay = Replay {
         machine: Machine::new(semantics, &catalog, AbsentOwners::CAPACITY),
         server: BTreeMap::new(),
@@ -134,8 +151,8 @@ struct Replay<'a> {
     machine: Machine<'a>,
     server: BTreeMap<Address, ServerObject>,
     pending: VecDeque<PendingEvent>,
-    /// Since the last expectation.
-    actions: Vec<String>,
+    /// The requests, with their verbs, since the last expectation.
+    actions: Vec<(String, Address)>,
     events: Vec<String>,
 }
 
@@ -143,13 +160,14 @@ impl Replay<'_> {
     fn step(&mut self, step: &Step) -> Result<(), Failure> {
         match step {
             Step::ServerCreate { res, ns, obj } => {
+                let ObjectRef { uid, name, .. } = &obj.identity.0;
                 let object = ServerObject {
-                    uid: obj.identity.object_ref().uid.to_string(),
+                    uid: uid.to_string(),
                     rv: "1".to_owned(),
-                    owners: obj.owners.iter().cloned().map(Into::into).collect(),
+                    owners: obj.owners.clone(),
                     ..ServerObject::default()
                 };
-                let name = obj.identity.object_ref().name.to_string();
+                let name = name.to_string();
                 self.server.insert((res.clone(), ns.clone(), name), object);
             }
             Step::ServerDelete { res, ns, name } => {
@@ -175,9 +193,9 @@ impl Replay<'_> {
     }
 
     fn process(&mut self, event: &PendingEvent) {
-        let id = event.obj.identity.object_ref();
+        let id = &event.obj.identity.0;
         if event.r#virtual {
-            let seen = self.machine.apply(&Event::VirtualDeleted { identity: &id });
+            let seen = self.machine.apply(&Event::VirtualDeleted { identity: id });
             return self.note(seen);
         }
         let owners: Vec<OwnerReference> = references(&event.obj.owners);
@@ -215,7 +233,7 @@ impl Replay<'_> {
             .extend(seen.virtual_deletes.iter().map(|identity| PendingEvent {
                 r#type: EventType::Delete,
                 obj: Object {
-                    identity: Identity::of(identity),
+                    identity: Identity(identity.clone()),
                     owners: Vec::new(),
                     r#virtual: false,
                 },
@@ -225,83 +243,62 @@ impl Replay<'_> {
 
     fn compare(&mut self, expected: &Expected) -> Result<(), Failure> {
         let graph = &self.machine.graph;
-        let sorted = |mut lines: Vec<String>| {
-            lines.sort();
-            lines
-        };
-        let objects = |objects: &[Object]| objects.iter().map(object_text).collect::<Vec<_>>();
-        let nodes = |nodes: &[NodeId]| {
-            nodes
-                .iter()
-                .map(|&node| node_text(graph, node))
-                .collect::<Vec<_>>()
-        };
-        equal_lines(
-            "graph",
-            &sorted(objects(&expected.graph)),
-            &sorted(nodes(&graph.nodes().collect::<Vec<_>>())),
-        )?;
-        let items = |objects: &[Object]| objects.iter().map(item_text).collect::<Vec<_>>();
-        let queued = |nodes: &[NodeId]| {
-            nodes
-                .iter()
-                .map(|&node| queued_text(graph, node))
-                .collect::<Vec<_>>()
-        };
-        equal_lines(
-            "pending_delete",
-            &items(&expected.pending_delete),
-            &queued(&self.machine.delete),
-        )?;
-        equal_lines(
-            "pending_orphan",
-            &items(&expected.pending_orphan),
-            &queued(&self.machine.orphan),
-        )?;
-        let events =
-            |events: &mut dyn Iterator<Item = &PendingEvent>| events.map(pending_text).collect::<Vec<_>>();
-        equal_lines(
-            "pending_events",
-            &events(&mut expected.pending_events.iter()),
-            &events(&mut self.pending.iter()),
-        )?;
-        let absent = expected
-            .absent_owner_cache
-            .iter()
-            .map(|id| id.object_ref().to_string())
+        let item = |&node: &NodeId| -> Item { (graph.identity(node), graph.is_virtual(node)) };
+        let mut recorded: Vec<Node> = expected.graph.iter().map(Object::node).collect();
+        let nodes = graph.nodes();
+        let mut replayed: Vec<Node> = nodes
+            .map(|node| (item(&node), graph.owners(node).collect()))
             .collect();
-        let remembered = self.machine.absent.iter().map(ToString::to_string).collect();
-        equal_lines("absent_owner_cache", &sorted(absent), &sorted(remembered))?;
-        let actions: Vec<_> = expected.actions.iter().map(action_text).collect();
-        equal_lines("actions", &actions, &std::mem::take(&mut self.actions))?;
-        equal_lines("events", &expected.events, &std::mem::take(&mut self.events))
+        recorded.sort();
+        replayed.sort();
+        equal("graph", &recorded, &replayed)?;
+        for (place, recorded, replayed) in [
+            ("pending_delete", &expected.pending_delete, &self.machine.delete),
+            ("pending_orphan", &expected.pending_orphan, &self.machine.orphan),
+        ] {
+            let recorded: Vec<Item> = recorded.iter().map(Object::item).collect();
+            equal(place, &recorded, &replayed.iter().map(item).collect::<Vec<_>>())?;
+        }
+        let pending = |event: &PendingEvent| (event.r#type, event.r#virtual, event.obj.node());
+        let recorded: Vec<_> = expected.pending_events.iter().map(pending).collect();
+        let replayed: Vec<_> = self.pending.iter().map(pending).collect();
+        equal("pending_events", &recorded, &replayed)?;
+        let absent = expected.absent_owner_cache.iter();
+        let mut absent: Vec<&ObjectRef> = absent.map(|identity| &identity.0).collect();
+        let mut remembered: Vec<&ObjectRef> = self.machine.absent.iter().collect();
+        absent.sort();
+        remembered.sort();
+        equal("absent_owner_cache", &absent, &remembered)?;
+        let actions: Vec<_> = expected.actions.iter().map(Action::address).collect();
+        equal("actions", &actions, &std::mem::take(&mut self.actions))?;
+        equal("events", &expected.events, &std::mem::take(&mut self.events))
+    }
+}
+
+impl Action {
+    fn address(&self) -> (String, Address) {
+        let [verb, group, version, resource, ns, name] = [
+            &self.verb,
+            &self.group,
+            &self.version,
+            &self.resource,
+            &self.ns,
+            &self.name,
+        ]
+        .map(String::clone);
+        (verb, ((group, version, resource), ns, name))
     }
 }
 
 fn serve(
     catalog: &Catalog,
     server: &mut BTreeMap<Address, ServerObject>,
-    actions: &mut Vec<String>,
+    actions: &mut Vec<(String, Address)>,
     request: &Request,
 ) -> Response {
-    let resource = &catalog[request.kind];
-    let (namespace, name) = (
-        request.target.namespace.to_string(),
-        request.target.name.to_string(),
-    );
-    let verb = match request.operation {
-        Operation::Get => "get",
-        Operation::Delete { .. } => "delete",
-        Operation::Patch { .. } => "patch",
-        Operation::Put { .. } => "put",
-    };
-    let (group, version, plural) = (
-        resource.group.to_string(),
-        resource.version.to_string(),
-        resource.resource.to_string(),
-    );
-    actions.push(format!("{verb} {group}/{version}/{plural} {namespace}/{name}"));
-    let address = ((group, version, plural), namespace, name);
+    let sent = Sent::of(catalog, request);
+    let address = (sent.res, sent.ns, sent.name);
+    actions.push((sent.verb, address.clone()));
     let Some(found) = server.get(&address) else {
         return Response::NotFound;
     };
@@ -314,55 +311,6 @@ fn serve(
         }
         Operation::Patch { .. } | Operation::Put { .. } => Response::Applied(Some(meta.into())),
     }
-}
-
-fn action_text(action: &Action) -> String {
-    let Action {
-        verb,
-        group,
-        version,
-        resource,
-        ns,
-        name,
-    } = action;
-    format!("{verb} {group}/{version}/{resource} {ns}/{name}")
-}
-
-fn object_text(object: &Object) -> String {
-    let owners = owners_text(object.owners.iter().map(Owner::reference));
-    format!(
-        "{} virtual={} owners:{owners}",
-        object.identity.object_ref(),
-        object.r#virtual
-    )
-}
-
-fn node_text(graph: &Graph, node: NodeId) -> String {
-    let owners = owners_text(graph.owners(node));
-    format!(
-        "{} virtual={} owners:{owners}",
-        graph.identity(node),
-        graph.is_virtual(node)
-    )
-}
-
-/// A queued node: its owners are those of the same node in the graph, and not every recorded item repeats
-/// them.
-fn item_text(object: &Object) -> String {
-    format!("{} virtual={}", object.identity.object_ref(), object.r#virtual)
-}
-
-fn queued_text(graph: &Graph, node: NodeId) -> String {
-    format!("{} virtual={}", graph.identity(node), graph.is_virtual(node))
-}
-
-fn pending_text(event: &PendingEvent) -> String {
-    let kind = match event.r#type {
-        EventType::Add => "add",
-        EventType::Update => "update",
-        EventType::Delete => "delete",
-    };
-    format!("{kind} virtual={} {}", event.r#virtual, object_text(&event.obj))
 }
 
 fn event_text(warning: &InvalidNamespace) -> String {

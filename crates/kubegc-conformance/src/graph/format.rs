@@ -1,51 +1,42 @@
 //! The recorded forms, as they are on disk.
 
-use kubegc_core::{ObjectMeta, ObjectRef, OwnerReference, ResourceVersion, Timestamp};
-use kubegc_objects::graph::DeletionState;
-use serde::Deserialize;
+use kubegc_core::{Catalog, ObjectMeta, ObjectRef, OwnerReference, PatchType, ResourceVersion, Timestamp};
+use kubegc_objects::{Operation, Request, graph::DeletionState};
+use serde::{Deserialize, Serialize};
 
 /// apiVersion, kind, namespace, name, uid.
 #[derive(Clone, Deserialize)]
-pub(super) struct Identity(String, String, String, String, String);
+#[serde(from = "[String; 5]")]
+pub(super) struct Identity(pub(super) ObjectRef);
 
-impl Identity {
-    pub(super) fn object_ref(&self) -> ObjectRef {
-        ObjectRef::new(&self.0, &self.1, &self.2, &self.3, &self.4)
-    }
-
-    pub(super) fn of(identity: &ObjectRef) -> Self {
-        let ObjectRef {
-            kind,
-            api_version,
-            namespace,
-            name,
-            uid,
-        } = identity;
-        let [api_version, kind, namespace, name] =
-            [api_version, kind, namespace, name].map(|text| text.to_string());
-        Self(api_version, kind, namespace, name, uid.to_string())
+impl From<[String; 5]> for Identity {
+    fn from([api_version, kind, namespace, name, uid]: [String; 5]) -> Self {
+        Self(ObjectRef::new(&api_version, &kind, &namespace, &name, &uid))
     }
 }
 
 /// apiVersion, kind, name, uid, controller, blockOwnerDeletion.
-#[derive(Clone, Deserialize)]
-pub(super) struct Owner(String, String, String, String, Option<bool>, Option<bool>);
+type OwnerFields = (String, String, String, String, Option<bool>, Option<bool>);
 
-impl Owner {
-    pub(super) fn reference(&self) -> OwnerReference {
-        OwnerReference {
-            api_version: self.0.as_str().into(),
-            kind: self.1.as_str().into(),
-            name: self.2.as_str().into(),
-            uid: self.3.as_str().into(),
-            controller: self.4,
-            block_owner_deletion: self.5,
-        }
+#[derive(Clone, Debug, Deserialize)]
+#[serde(from = "OwnerFields")]
+pub(super) struct Owner(OwnerReference);
+
+impl From<OwnerFields> for Owner {
+    fn from((api_version, kind, name, uid, controller, block_owner_deletion): OwnerFields) -> Self {
+        Self(OwnerReference {
+            api_version: api_version.into(),
+            kind: kind.into(),
+            name: name.into(),
+            uid: uid.as_str().into(),
+            controller,
+            block_owner_deletion,
+        })
     }
 }
 
 pub(super) fn references<C: FromIterator<OwnerReference>>(owners: &[Owner]) -> C {
-    owners.iter().map(Owner::reference).collect()
+    owners.iter().map(|owner| owner.0.clone()).collect()
 }
 
 /// Serial, position in `ids`, flags.
@@ -54,7 +45,7 @@ pub(super) struct Item(pub(super) u64, pub(super) usize, pub(super) String);
 
 #[derive(Deserialize)]
 pub(super) struct Sequence {
-    pub(super) semantics: Option<String>,
+    pub(super) semantics: String,
     pub(super) absent_cache_size: usize,
     pub(super) ids: Vec<Identity>,
     pub(super) steps: Vec<Step>,
@@ -106,7 +97,7 @@ impl Input {
     }
 }
 
-#[derive(Clone, Copy, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum EventType {
     Add,
@@ -155,21 +146,79 @@ pub(super) struct Out {
 }
 
 /// One request and its response.
-#[derive(Debug, Deserialize)]
+#[derive(Deserialize)]
 pub(super) struct Action {
+    #[serde(flatten)]
+    pub(super) request: Sent,
+    pub(super) code: u16,
+    pub(super) obj: Option<ServerObject>,
+}
+
+/// A request as it is sent.
+#[derive(Default, Deserialize, PartialEq, Eq, Serialize)]
+#[serde(default)]
+pub(super) struct Sent {
     pub(super) verb: String,
     /// Group, version, resource.
     pub(super) res: (String, String, String),
-    #[serde(default)]
     pub(super) ns: String,
     pub(super) name: String,
-    pub(super) code: u16,
-    pub(super) obj: Option<ServerObject>,
-    pub(super) r#type: Option<String>,
-    pub(super) body: Option<String>,
-    pub(super) precondition_uid: Option<String>,
-    pub(super) precondition_resource_version: Option<String>,
-    pub(super) policy: Option<String>,
+    r#type: Option<String>,
+    body: Option<String>,
+    precondition_uid: Option<String>,
+    precondition_resource_version: Option<String>,
+    policy: Option<String>,
+}
+
+impl Sent {
+    pub(super) fn of(catalog: &Catalog, request: &Request) -> Self {
+        let resource = &catalog[request.kind];
+        let [group, version, plural, ns, name] = [
+            &resource.group,
+            &resource.version,
+            &resource.resource,
+            &request.target.namespace,
+            &request.target.name,
+        ]
+        .map(|text| text.to_string());
+        let sent = Self {
+            res: (group, version, plural),
+            ns,
+            name,
+            ..Self::default()
+        };
+        match &request.operation {
+            Operation::Get => Self {
+                verb: "get".to_owned(),
+                ..sent
+            },
+            Operation::Delete { wire, propagation } => Self {
+                verb: "delete".to_owned(),
+                precondition_uid: wire.uid.as_ref().map(ToString::to_string),
+                precondition_resource_version: wire.resource_version.as_ref().map(ToString::to_string),
+                policy: Some(propagation.to_string()),
+                ..sent
+            },
+            Operation::Patch { format, body, .. } => {
+                let format = match format {
+                    PatchType::Merge => "merge",
+                    PatchType::Strategic => "strategic",
+                    PatchType::Json => "json",
+                };
+                Self {
+                    verb: "patch".to_owned(),
+                    r#type: Some(format.to_owned()),
+                    body: Some(String::from_utf8_lossy(body).into_owned()),
+                    ..sent
+                }
+            }
+            Operation::Put { read_at, finalizers } => Self {
+                verb: "put".to_owned(),
+                body: Some(format!("{read_at} {finalizers:?}")),
+                ..sent
+            },
+        }
+    }
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -177,20 +226,9 @@ pub(super) struct Action {
 pub(super) struct ServerObject {
     pub(super) uid: String,
     pub(super) rv: String,
-    pub(super) owners: Vec<OwnerOnServer>,
+    pub(super) owners: Vec<Owner>,
     pub(super) finalizers: Vec<String>,
     pub(super) deleting: bool,
-}
-
-/// The same as [`Owner`], where only its reference is wanted.
-#[derive(Debug, Deserialize)]
-#[serde(from = "Owner")]
-pub(super) struct OwnerOnServer(pub(super) OwnerReference);
-
-impl From<Owner> for OwnerOnServer {
-    fn from(owner: Owner) -> Self {
-        Self(owner.reference())
-    }
 }
 
 impl ServerObject {
@@ -198,7 +236,7 @@ impl ServerObject {
         ObjectMeta {
             resource_version: ResourceVersion::new(&self.rv),
             finalizers: self.finalizers.iter().map(|name| name.as_str().into()).collect(),
-            owner_references: self.owners.iter().map(|owner| owner.0.clone()).collect(),
+            owner_references: references(&self.owners),
             deletion_timestamp: self.deleting.then_some(Timestamp::EPOCH),
             ..ObjectMeta::new(namespace, name, &self.uid)
         }

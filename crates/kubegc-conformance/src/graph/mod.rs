@@ -2,17 +2,16 @@
 
 mod calls;
 mod conflicting;
-mod dump;
 mod format;
 mod items;
 mod machine;
 mod patches;
 mod sequence;
 
-use kubegc_core::{ApiResource, Catalog, KubernetesVersion, Scope};
+use kubegc_core::{ApiResource, Catalog, Scope};
 use kubegc_objects::settings::Semantics;
 
-use crate::Failure;
+use crate::{Failure, runner::release};
 
 pub(crate) use self::{
     conflicting::replay as replay_conflicting, patches::replay as replay_patch,
@@ -21,10 +20,7 @@ pub(crate) use self::{
 
 /// The behaviours that a recording names by release.
 fn semantics(name: &str) -> Result<Semantics, Failure> {
-    if name == "latest" {
-        return Ok(Semantics::of(KubernetesVersion::LATEST));
-    }
-    name.parse().map(Semantics::of).map_err(Failure::unreadable)
+    release(name).map(Semantics::of)
 }
 
 /// The kinds that the recorded REST mapper knew.

@@ -5,12 +5,15 @@ use kubegc_objects::patch;
 use serde::Deserialize;
 
 use super::format::{Owner, ServerObject, references};
-use crate::{Failure, failure::equal};
+use crate::{
+    Failure,
+    failure::equal,
+    runner::{Case, Report},
+};
 
 #[derive(Deserialize)]
-struct Case {
+struct Patch {
     kind: String,
-    semantics: Option<String>,
     #[serde(default)]
     uid: String,
     #[serde(default)]
@@ -26,10 +29,11 @@ struct Case {
     body: String,
 }
 
-/// Replays one case.
-pub(crate) fn replay(line: &str, semantics_by_name: &str) -> Result<(), Failure> {
-    let case: Case = serde_json::from_str(line).map_err(Failure::unreadable)?;
-    let semantics = super::semantics(case.semantics.as_deref().unwrap_or(semantics_by_name))?;
+/// Replays one case. The name of the file shows the release.
+pub(crate) fn replay(case: &Case<'_>, _: &mut Report) -> Result<(), Failure> {
+    let is_latest = case.file().ends_with("_latest");
+    let semantics = super::semantics(if is_latest { "latest" } else { "1.20.2" })?;
+    let case: Patch = case.read()?;
     let uid = Uid::new(&case.uid);
     let owner_uids: Vec<Uid> = case.owner_uids.iter().map(|uid| Uid::new(uid)).collect();
     let node_owners: Vec<OwnerReference> = references(&case.node_owners);
@@ -37,7 +41,7 @@ pub(crate) fn replay(line: &str, semantics_by_name: &str) -> Result<(), Failure>
     let body = match case.kind.as_str() {
         "delete_owner_refs_strategic" => Some(patch::remove_owners(&semantics, &uid, &owner_uids)),
         "delete_owner_refs_merge" => {
-            let latest: Vec<_> = case.latest.owners.iter().map(|owner| owner.0.clone()).collect();
+            let latest: Vec<_> = references(&case.latest.owners);
             Some(patch::remove_owners_merge(&read_at, &latest, &owner_uids))
         }
         "unblock_strategic" => Some(patch::unblock(&semantics, &uid, &node_owners)),
@@ -53,11 +57,6 @@ pub(crate) fn replay(line: &str, semantics_by_name: &str) -> Result<(), Failure>
         }
         other => return Err(Failure::unreadable(format!("unknown kind of patch {other:?}"))),
     };
-    let text = |body: Option<&str>| body.map_or_else(|| "no patch".to_owned(), ToOwned::to_owned);
     let got = body.map(|body| String::from_utf8_lossy(&body).into_owned());
-    equal(
-        &case.kind,
-        text((!case.no_patch).then_some(&case.body)),
-        text(got.as_deref()),
-    )
+    equal(&case.kind, &(!case.no_patch).then_some(case.body), &got)
 }

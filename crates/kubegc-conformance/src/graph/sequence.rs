@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use kubegc_core::ObjectRef;
+use kubegc_core::{ObjectRef, OwnerReference, Uid};
 use kubegc_objects::{
     collector::InvalidNamespace,
     graph::{Event, NodeId, Observed},
@@ -10,23 +10,23 @@ use kubegc_objects::{
 
 use super::{
     calls::Script,
-    dump,
-    format::{EventType, Identity, Input, Item, Object, Out, Sequence, Step, references},
+    format::{EventType, GraphNode, Input, Item, Object, Out, Sequence, Step, references},
     items::{Serials, describe},
     machine::{Machine, Seen},
 };
 use crate::{
     Failure,
-    failure::{equal, equal_lines},
+    failure::equal,
+    runner::{Case, Report},
 };
 
 /// Replays one case.
-pub(crate) fn replay(line: &str, semantics_by_name: &str) -> Result<(), Failure> {
-    let case: Sequence = serde_json::from_str(line).map_err(Failure::unreadable)?;
-    let semantics = super::semantics(case.semantics.as_deref().unwrap_or(semantics_by_name))?;
+pub(crate) fn replay(case: &Case<'_>, _: &mut Report) -> Result<(), Failure> {
+    let case: Sequence = case.read()?;
+    let semantics = super::semantics(&case.semantics)?;
     let catalog = super::catalog()?;
     let mut replay = Replay {
-        ids: case.ids.iter().map(Identity::object_ref).collect(),
+        ids: case.ids.iter().map(|id| id.0.clone()).collect(),
         machine: Machine::new(semantics, &catalog, case.absent_cache_size),
         virtual_deletes: VecDeque::new(),
         serials: Serials::default(),
@@ -38,6 +38,10 @@ pub(crate) fn replay(line: &str, semantics_by_name: &str) -> Result<(), Failure>
     }
     replay.end(&case)
 }
+
+/// An object of the graph: its identity, whether it is virtual, being deleted, and deleting its dependents,
+/// its owners, and the uids of its dependents.
+type Node = (ObjectRef, [bool; 3], Vec<OwnerReference>, Vec<Uid>);
 
 struct Replay<'a> {
     ids: Vec<ObjectRef>,
@@ -54,24 +58,14 @@ impl Replay<'_> {
             Input::Event { r#type, obj, old } => self.event(*r#type, obj, old.as_ref())?,
             Input::VirtualDelete { obj } => {
                 let identity = self.virtual_deletes.pop_front();
-                let text = |identity: Option<&ObjectRef>| {
-                    identity.map_or_else(|| "none".to_owned(), ToString::to_string)
-                };
-                equal(
-                    "virtual delete",
-                    text(self.ids.get(obj.id)),
-                    text(identity.as_ref()),
-                )?;
+                equal("virtual delete", &self.ids.get(obj.id), &identity.as_ref())?;
                 let identity = self.id(obj.id)?;
                 self.machine.apply(&Event::VirtualDeleted { identity: &identity })
             }
-            Input::EnqueueVirtualDelete {} => {
-                let virtual_deletes = out.vdel.iter().map(|&id| self.id(id)).collect::<Result<_, _>>()?;
-                Seen {
-                    virtual_deletes,
-                    ..Seen::default()
-                }
-            }
+            Input::EnqueueVirtualDelete {} => Seen {
+                virtual_deletes: self.recorded(&out.vdel)?,
+                ..Seen::default()
+            },
             Input::AttemptDelete { item } => {
                 let node = self.take(item, &self.machine.delete)?;
                 let catalog = self.machine.catalog();
@@ -96,7 +90,7 @@ impl Replay<'_> {
         self.compare(out, &seen, &absent_before)?;
         self.virtual_deletes.extend(seen.virtual_deletes);
         if let Some(graph) = &step.graph {
-            dump::compare("graph", graph, &self.machine.graph, &self.ids)?;
+            self.compare_graph("graph", graph)?;
         }
         self.serials.note_departures(&self.machine.graph);
         Ok(())
@@ -126,16 +120,12 @@ impl Replay<'_> {
     /// The queued node of a recorded item, with the recorded identity and flags.
     fn take(&self, item: &Item, queue: &[NodeId]) -> Result<NodeId, Failure> {
         let node = self.serials.node(item)?;
-        let (identity, flags) = describe(&self.machine.graph, node, false);
-        equal(
-            "item",
-            format!("{} {:?}", self.id(item.1)?, item.2),
-            format!("{identity} {flags:?}"),
-        )?;
+        let found = describe(&self.machine.graph, node, false);
+        equal("item", &(self.id(item.1)?, item.2.clone()), &found)?;
         if queue.contains(&node) {
             Ok(node)
         } else {
-            Err(Failure::new("item", identity.to_string(), "not queued"))
+            Err(Failure::new("item", found.0.to_string(), "not queued"))
         }
     }
 
@@ -145,32 +135,51 @@ impl Replay<'_> {
             .compare("del", &out.del, &seen.del, graph, &self.ids)?;
         self.serials
             .compare("orph", &out.orph, &seen.orph, graph, &self.ids)?;
-        self.identities("vdel", &out.vdel, seen.virtual_deletes.iter())?;
+        equal("vdel", &self.recorded(&out.vdel)?, &seen.virtual_deletes)?;
         let mut events: Vec<_> = seen.warnings.iter().map(event_text).collect();
         events.sort();
-        equal_lines("events", &out.events, &events)?;
+        equal("events", &out.events, &events)?;
         // Compared as a set here; the order of the whole memory is compared at the end.
-        let mut new: Vec<_> = self
-            .machine
-            .absent
-            .iter()
-            .filter(|owner| !absent_before.contains(owner))
-            .map(ToString::to_string)
-            .collect();
-        let mut expected: Vec<_> = out
-            .absent
-            .iter()
-            .map(|&id| self.id(id).map(|id| id.to_string()))
-            .collect::<Result<_, _>>()?;
+        let new = self.machine.absent.iter();
+        let new = new.filter(|owner| !absent_before.contains(owner));
+        let mut new: Vec<ObjectRef> = new.cloned().collect();
+        let mut expected = self.recorded(&out.absent)?;
         new.sort();
         expected.sort();
-        equal_lines("absent", &expected, &new)?;
-        equal("requeued", out.requeued.to_string(), seen.requeued.to_string())?;
-        equal(
-            "handled_error",
-            out.handled_error.to_string(),
-            seen.handled_error.to_string(),
-        )
+        equal("absent", &expected, &new)?;
+        equal("requeued", &out.requeued, &seen.requeued)?;
+        equal("handled_error", &out.handled_error, &seen.handled_error)
+    }
+
+    fn compare_graph(&self, place: &str, expected: &[GraphNode]) -> Result<(), Failure> {
+        let graph = &self.machine.graph;
+        let recorded = |node: &GraphNode| -> Result<Node, Failure> {
+            let mut dependents: Vec<Uid> = node.dependents.iter().map(|uid| Uid::new(uid)).collect();
+            dependents.sort();
+            let flags = [node.r#virtual, node.being_deleted, node.deleting_dependents];
+            Ok((self.id(node.id)?, flags, references(&node.owners), dependents))
+        };
+        let replayed = |node: NodeId| -> Node {
+            let dependents = graph.dependents(node).iter();
+            let mut dependents: Vec<Uid> = dependents.map(|&dependent| graph.uid(dependent)).collect();
+            dependents.sort();
+            let flags = [
+                graph.is_virtual(node),
+                graph.is_being_deleted(node),
+                graph.is_deleting_dependents(node),
+            ];
+            (
+                graph.identity(node),
+                flags,
+                graph.owners(node).collect(),
+                dependents,
+            )
+        };
+        let mut expected = expected.iter().map(recorded).collect::<Result<Vec<_>, _>>()?;
+        let mut got: Vec<_> = graph.nodes().map(replayed).collect();
+        expected.sort();
+        got.sort();
+        equal(place, &expected, &got)
     }
 
     fn end(mut self, case: &Sequence) -> Result<(), Failure> {
@@ -181,8 +190,13 @@ impl Replay<'_> {
             orphan,
             ..
         } = &self.machine;
-        dump::compare("final graph", &case.graph, graph, &self.ids)?;
-        self.identities("absent_owner_cache", &case.absent_owner_cache, absent.iter())?;
+        self.compare_graph("final graph", &case.graph)?;
+        let recorded = self.recorded(&case.absent_owner_cache)?;
+        equal(
+            "absent_owner_cache",
+            &recorded,
+            &absent.iter().cloned().collect::<Vec<_>>(),
+        )?;
         let queued = |queue: &[NodeId]| queue.iter().map(|&node| (node, false)).collect::<Vec<_>>();
         self.serials.compare(
             "pending_delete",
@@ -198,24 +212,12 @@ impl Replay<'_> {
             graph,
             &self.ids,
         )?;
-        self.identities("pending_vdel", &case.pending_vdel, self.virtual_deletes.iter())
+        let recorded = self.recorded(&case.pending_vdel)?;
+        equal("pending_vdel", &recorded, &Vec::from(self.virtual_deletes))
     }
 
-    fn identities<'i>(
-        &self,
-        place: &str,
-        expected: &[usize],
-        got: impl Iterator<Item = &'i ObjectRef>,
-    ) -> Result<(), Failure> {
-        let expected: Vec<_> = expected
-            .iter()
-            .map(|&id| self.id(id).map(|id| id.to_string()))
-            .collect::<Result<_, _>>()?;
-        equal_lines(
-            place,
-            &expected,
-            &got.map(ToString::to_string).collect::<Vec<_>>(),
-        )
+    fn recorded(&self, ids: &[usize]) -> Result<Vec<ObjectRef>, Failure> {
+        ids.iter().map(|&id| self.id(id)).collect()
     }
 
     fn id(&self, at: usize) -> Result<ObjectRef, Failure> {

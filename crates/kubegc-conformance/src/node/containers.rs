@@ -22,8 +22,8 @@ use super::{
 };
 use crate::{
     Failure,
-    failure::{equal, equal_lines},
-    runner::CaseReport,
+    failure::{equal, equal_fields},
+    runner::{Case, Report},
 };
 
 /// Go's sort leaves equals in their order up to this length.
@@ -32,18 +32,9 @@ const STABLE_MAX: usize = 12;
 const PHASES: [&str; 4] = ["pod_removed", "per_unit", "even_share", "global"];
 
 /// Replays one case.
-pub(crate) fn replay(line: &str) -> CaseReport {
-    let mut notes = Vec::new();
-    let result = serde_json::from_str::<ContainerCase>(line)
-        .map_err(Failure::unreadable)
-        .and_then(|case| compare(&case, &mut notes));
-    CaseReport {
-        notes,
-        ..result.into()
-    }
-}
-
-fn compare(case: &ContainerCase, notes: &mut Vec<String>) -> Result<(), Failure> {
+pub(crate) fn replay(case: &Case<'_>, report: &mut Report) -> Result<(), Failure> {
+    let case: ContainerCase = case.read()?;
+    let case = &case;
     let Some(first) = case.outcomes.first() else {
         return Err(Failure::unreadable("the case has no outcomes"));
     };
@@ -57,17 +48,17 @@ fn compare(case: &ContainerCase, notes: &mut Vec<String>) -> Result<(), Failure>
             .map(|outcome| same_but_for_ties(case, &times, outcome, &plain.outcome))
             .reduce(Result::or)
             .unwrap_or(Ok(()))
-            .map_err(|_| difference(first, &plain.outcome))?;
-        notes.push("the plain replay breaks a tie in a way that was not stored".to_owned());
+            .or_else(|_| equal_fields(first, &plain.outcome))?;
+        report
+            .notes
+            .push("the plain replay breaks a tie in a way that was not stored".to_owned());
     }
     let mut left = vec![plain.left];
     if !found || case.distinct_outcomes > 1 || case.tie_over_12 {
         for (at, outcome) in (1..).zip(&case.outcomes) {
             let place = || format!("result {at} of {}, ties broken as recorded", case.outcomes.len());
             let guided = run(case, Some(outcome)).map_err(|failure| failure.within(place()))?;
-            if guided.outcome != *outcome {
-                return Err(difference(outcome, &guided.outcome).within(place()));
-            }
+            equal_fields(outcome, &guided.outcome).map_err(|failure| failure.within(place()))?;
             left.push(guided.left);
         }
     }
@@ -75,7 +66,7 @@ fn compare(case: &ContainerCase, notes: &mut Vec<String>) -> Result<(), Failure>
         let mut expected = case.upstream_remaining.clone();
         expected.sort_unstable();
         if !left.contains(&expected) {
-            return equal_lines("upstream_remaining", &expected, &left[0]);
+            return equal("upstream_remaining", &expected, &left[0]);
         }
     }
     Ok(())
@@ -236,7 +227,7 @@ fn result(case: &ContainerCase, report: &ContainersReport, mut node: State) -> R
         }
     }
     // The report equals the recorded calls.
-    equal_lines(
+    equal(
         "containers that were stopped or removed, in order",
         &order,
         &node.touched,
@@ -318,8 +309,8 @@ fn same_but_for_ties(
         };
         outcome.batches.iter().map(line).collect::<Vec<_>>()
     };
-    equal_lines("batches", &shape(expected), &shape(got))?;
-    equal_lines(
+    equal("batches", &shape(expected), &shape(got))?;
+    equal(
         "log_dir_attempts",
         &expected.log_dir_attempts,
         &got.log_dir_attempts,
@@ -341,32 +332,6 @@ fn same_but_for_ties(
     }
     stopped.sort_unstable();
     removed.sort_unstable();
-    equal_lines("stop_attempted", &stopped, &got.stop_attempted)?;
-    equal_lines("removed_containers", &removed, &got.removed_containers)
-}
-
-/// The first field in which two results differ.
-fn difference(expected: &ContainerOutcome, got: &ContainerOutcome) -> Failure {
-    let batches = |outcome: &ContainerOutcome| {
-        let line = |batch: &Batch| format!("{} {}: {}", batch.phase, batch.unit, batch.attempts.join(" "));
-        outcome.batches.iter().map(line).collect::<Vec<_>>()
-    };
-    let compared = lists(expected).into_iter().zip(lists(got));
-    let compared = compared.map(|((place, expected), (_, got))| equal_lines(place, expected, got));
-    let first = [equal_lines("batches", &batches(expected), &batches(got))]
-        .into_iter()
-        .chain(compared)
-        .find_map(Result::err);
-    first.unwrap_or_else(|| Failure::new("error", &expected.error, &got.error))
-}
-
-const fn lists(outcome: &ContainerOutcome) -> [(&str, &Vec<String>); 6] {
-    [
-        ("stop_attempted", &outcome.stop_attempted),
-        ("removed_containers", &outcome.removed_containers),
-        ("sandbox_stop_attempted", &outcome.sandbox_stop_attempted),
-        ("removed_sandboxes", &outcome.removed_sandboxes),
-        ("log_dir_attempts", &outcome.log_dir_attempts),
-        ("symlink_attempts", &outcome.symlink_attempts),
-    ]
+    equal("stop_attempted", &stopped, &got.stop_attempted)?;
+    equal("removed_containers", &removed, &got.removed_containers)
 }

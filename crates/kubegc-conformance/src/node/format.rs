@@ -1,6 +1,6 @@
 //! The recorded forms, as they are on disk. Missing fields have their zero value; unknown fields are refused.
 
-use serde::{Deserialize, de::IgnoredAny};
+use serde::{Deserialize, Serialize, de::IgnoredAny};
 
 /// A run over containers, sandboxes and logs.
 #[derive(Default, Deserialize)]
@@ -145,7 +145,7 @@ pub(super) enum ListFails {
     Sandboxes,
 }
 
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct ContainerOutcome {
     pub(super) batches: Vec<Batch>,
@@ -159,7 +159,7 @@ pub(super) struct ContainerOutcome {
 }
 
 /// One call of "remove the oldest".
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Batch {
     pub(super) phase: String,
@@ -271,7 +271,7 @@ pub(super) struct FileSystem {
     pub(super) error: bool,
 }
 
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct RoundOutcome {
     pub(super) removed: Vec<Attempt>,
@@ -287,11 +287,11 @@ pub(super) struct RoundOutcome {
 }
 
 /// Id, handler, reason.
-#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
 pub(super) struct Attempt(pub(super) String, pub(super) String, pub(super) String);
 
 /// Key, first detected, last used, size, pinned.
-#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
 pub(super) struct Record(
     pub(super) String,
     pub(super) Option<i64>,

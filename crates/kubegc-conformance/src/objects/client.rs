@@ -91,21 +91,8 @@ impl Client {
 
     /// The object that the next request is on, unless it creates it.
     pub(super) fn next_alias<'a>(&self, scene: &'a Scene<'_>) -> Option<&'a str> {
-        match scene.scenario.steps.get(self.step)? {
-            Step::Delete { alias, .. }
-            | Step::SetOwnerRefs { alias, .. }
-            | Step::SetFinalizers { alias, .. }
-            | Step::AddFinalizer { alias, .. }
-            | Step::RemoveFinalizer { alias, .. }
-            | Step::Touch { alias }
-            | Step::Patch { alias, .. } => Some(alias),
-            Step::Create { .. }
-            | Step::DeleteNamespace { .. }
-            | Step::StopGc
-            | Step::StartGc
-            | Step::Wait
-            | Step::Snapshot => None,
-        }
+        let (_, alias) = scene.scenario.steps.get(self.step)?.target()?;
+        Some(alias)
     }
 
     /// Starts the next step of the script.
@@ -144,67 +131,6 @@ impl Client {
                     self.advance();
                 }
             }
-            Step::Delete { alias, options } => self.delete(scene, server, alias, options),
-            Step::SetOwnerRefs {
-                alias,
-                owner_references,
-            } => {
-                self.merge(
-                    "set_owner_refs",
-                    scene,
-                    server,
-                    alias,
-                    &json!({"ownerReferences": owner_references}),
-                );
-            }
-            Step::SetFinalizers { alias, finalizers } => {
-                self.merge(
-                    "set_finalizers",
-                    scene,
-                    server,
-                    alias,
-                    &json!({"finalizers": finalizers}),
-                );
-            }
-            Step::Touch { alias } => {
-                self.merge(
-                    "touch",
-                    scene,
-                    server,
-                    alias,
-                    &json!({"labels": {"touched": "yes"}}),
-                );
-            }
-            Step::AddFinalizer { alias, finalizer } => {
-                self.read_and_patch("add_finalizer", scene, server, alias, |finalizers| {
-                    finalizers.push(finalizer.as_str().into())
-                });
-            }
-            Step::RemoveFinalizer { alias, finalizer } => {
-                self.read_and_patch("remove_finalizer", scene, server, alias, |finalizers| {
-                    finalizers.retain(|known| **known != **finalizer);
-                });
-            }
-            Step::Patch {
-                alias,
-                content_type,
-                body,
-            } => {
-                if let Some(placed) = scene.placed(alias) {
-                    let (namespace, name) = (&*placed.object.namespace, &*placed.object.name);
-                    let current = server
-                        .object(placed.kind, namespace, name)
-                        .map(|object| object.meta.resource_version.to_string());
-                    let stale = self.versions.get(alias).map(ToString::to_string);
-                    let body = body
-                        .to_string()
-                        .replace("<rv>", &current.unwrap_or_default())
-                        .replace("<stale-rv>", &stale.unwrap_or_default());
-                    let answer = server.patch(placed.kind, namespace, name, content_type, body.as_bytes());
-                    self.note("patch", placed, server, &answer, None);
-                }
-                self.advance();
-            }
             Step::DeleteNamespace {
                 namespace,
                 then_sleep,
@@ -222,21 +148,64 @@ impl Client {
                 self.advance();
                 return Some(namespace.clone());
             }
-            Step::StopGc | Step::StartGc | Step::Wait | Step::Snapshot => {}
+            step => {
+                let (verb, alias) = step.target()?;
+                let placed = scene.placed(alias)?;
+                if let Some(answer) = self.change(step, placed, server) {
+                    self.note(verb, placed, server, &answer, None);
+                    self.advance();
+                }
+            }
         }
         None
     }
 
+    /// Performs a request about one existing object. Returns the last response of the step, or `None` if the
+    /// step has more requests.
+    fn change(&mut self, step: &Step, placed: &Placed<'_>, server: &mut ApiServer) -> Option<Response> {
+        match step {
+            Step::Delete { options, .. } => self.delete(placed, server, options),
+            Step::SetOwnerRefs { owner_references, .. } => Some(merge(
+                placed,
+                server,
+                &json!({"ownerReferences": owner_references}),
+            )),
+            Step::SetFinalizers { finalizers, .. } => {
+                Some(merge(placed, server, &json!({"finalizers": finalizers})))
+            }
+            Step::Touch { .. } => Some(merge(placed, server, &json!({"labels": {"touched": "yes"}}))),
+            Step::AddFinalizer { finalizer, .. } => self.read_and_patch(placed, server, |finalizers| {
+                finalizers.push(finalizer.as_str().into());
+            }),
+            Step::RemoveFinalizer { finalizer, .. } => self.read_and_patch(placed, server, |finalizers| {
+                finalizers.retain(|known| **known != **finalizer);
+            }),
+            Step::Patch {
+                alias,
+                content_type,
+                body,
+            } => {
+                let (namespace, name) = (&*placed.object.namespace, &*placed.object.name);
+                let current = server
+                    .object(placed.kind, namespace, name)
+                    .map(|object| object.meta.resource_version.to_string());
+                let stale = self.versions.get(alias).map(ToString::to_string);
+                let body = body
+                    .to_string()
+                    .replace("<rv>", &current.unwrap_or_default())
+                    .replace("<stale-rv>", &stale.unwrap_or_default());
+                Some(server.patch(placed.kind, namespace, name, content_type, body.as_bytes()))
+            }
+            _ => None,
+        }
+    }
+
     fn delete(
         &mut self,
-        scene: &Scene<'_>,
+        placed: &Placed<'_>,
         server: &mut ApiServer,
-        alias: &str,
         options: &serde_json::Map<String, Value>,
-    ) {
-        let Some(placed) = scene.placed(alias) else {
-            return self.advance();
-        };
+    ) -> Option<Response> {
         let (namespace, name) = (&*placed.object.namespace, &*placed.object.name);
         let mut options = options.clone();
         if let Some(version) = options
@@ -244,13 +213,13 @@ impl Client {
             .and_then(|preconditions| preconditions.get_mut("resourceVersion"))
         {
             let given = match version.as_str() {
-                Some("stale") => self.versions.get(alias).map(ToString::to_string),
+                Some("stale") => self.versions.get(&placed.object.alias).map(ToString::to_string),
                 Some("current") => {
                     if self.part == 0 {
                         let object = server.object(placed.kind, namespace, name);
                         self.read = object.map(|object| (object.meta.resource_version.clone(), Vec::new()));
                         self.part = 1;
-                        return;
+                        return None;
                     }
                     self.read.as_ref().map(|(version, _)| version.to_string())
                 }
@@ -258,80 +227,34 @@ impl Client {
             };
             *version = given.unwrap_or_default().into();
         }
-        let answer = match serde_json::from_value::<DeleteOptionsSpec>(Value::Object(options)) {
-            Ok(spec) => server.delete(placed.kind, namespace, name, &spec),
-            // No recorded options are of a wrong form.
-            Err(_) => server.delete(placed.kind, namespace, name, &DeleteOptionsSpec::default()),
-        };
-        self.note("delete", placed, server, &answer, None);
-        self.advance();
-    }
-
-    fn merge(
-        &mut self,
-        verb: &str,
-        scene: &Scene<'_>,
-        server: &mut ApiServer,
-        alias: &str,
-        metadata: &Value,
-    ) {
-        if let Some(placed) = scene.placed(alias) {
-            let body = json!({"metadata": metadata}).to_string();
-            let (namespace, name) = (&*placed.object.namespace, &*placed.object.name);
-            let answer = server.patch(
-                placed.kind,
-                namespace,
-                name,
-                PatchType::Merge.content_type(),
-                body.as_bytes(),
-            );
-            self.note(verb, placed, server, &answer, None);
-        }
-        self.advance();
+        // No recorded options are of a wrong form.
+        let spec = serde_json::from_value::<DeleteOptionsSpec>(Value::Object(options)).unwrap_or_default();
+        Some(server.delete(placed.kind, namespace, name, &spec))
     }
 
     fn read_and_patch(
         &mut self,
-        verb: &str,
-        scene: &Scene<'_>,
+        placed: &Placed<'_>,
         server: &mut ApiServer,
-        alias: &str,
         change: impl FnOnce(&mut Vec<std::sync::Arc<str>>),
-    ) {
-        let Some(placed) = scene.placed(alias) else {
-            return self.advance();
-        };
-        let (namespace, name) = (&*placed.object.namespace, &*placed.object.name);
+    ) -> Option<Response> {
         let Some((version, mut finalizers)) = self.read.take() else {
-            let answer = server.read(placed.kind, namespace, name);
-            if let Some(object) = answer.object() {
-                self.read = Some((
-                    object.meta.resource_version.clone(),
-                    object.meta.finalizers.clone(),
-                ));
-            } else {
-                self.note(verb, placed, server, &answer, None);
-                self.advance();
-            }
-            return;
+            let answer = server.read(placed.kind, &placed.object.namespace, &placed.object.name);
+            let Some(object) = answer.object() else {
+                return Some(answer);
+            };
+            let meta = &object.meta;
+            self.read = Some((meta.resource_version.clone(), meta.finalizers.clone()));
+            return None;
         };
         change(&mut finalizers);
-        let finalizers: Vec<&str> = finalizers.iter().map(|name| &**name).collect();
-        let body =
-            json!({"metadata": {"resourceVersion": version.as_str(), "finalizers": finalizers}}).to_string();
-        let answer = server.patch(
-            placed.kind,
-            namespace,
-            name,
-            PatchType::Merge.content_type(),
-            body.as_bytes(),
-        );
+        let metadata = json!({"resourceVersion": version.as_str(), "finalizers": finalizers});
+        let answer = merge(placed, server, &metadata);
         if answer.code == 409 && self.conflicts < CONFLICTS_MAX {
             self.conflicts += 1;
-            return;
+            return None;
         }
-        self.note(verb, placed, server, &answer, None);
-        self.advance();
+        Some(answer)
     }
 
     fn note(
@@ -352,12 +275,26 @@ impl Client {
     }
 }
 
+/// Merges metadata into an object.
+fn merge(placed: &Placed<'_>, server: &mut ApiServer, metadata: &Value) -> Response {
+    let body = json!({"metadata": metadata}).to_string();
+    server.patch(
+        placed.kind,
+        &placed.object.namespace,
+        &placed.object.name,
+        PatchType::Merge.content_type(),
+        body.as_bytes(),
+    )
+}
+
 fn create(placed: &Placed<'_>, server: &mut ApiServer) -> Response {
     let object = placed.object;
     let mut body = object.extra.clone();
     body.insert("apiVersion".to_owned(), object.api_version.as_str().into());
     body.insert("kind".to_owned(), object.kind.as_str().into());
-    let mut metadata = json!({"name": object.name, "finalizers": object.finalizers, "ownerReferences": object.owner_references});
+    let mut metadata = json!({
+        "name": object.name, "finalizers": object.finalizers, "ownerReferences": object.owner_references,
+    });
     if !object.namespace.is_empty() {
         metadata["namespace"] = object.namespace.as_str().into();
     }

@@ -1,7 +1,6 @@
 //! Converts states and responses to the recorded forms.
 
-use kubegc_core::OwnerReference;
-use kubegc_sim::{ApiServer, Response, ResponseBody, StoredObject};
+use kubegc_sim::{ApiServer, Response, ResponseBody};
 use serde_json::{Map, Value, json};
 
 use super::{format::ClientCall, scene::Scene};
@@ -19,8 +18,8 @@ pub(super) fn state(scene: &Scene<'_>, server: &ApiServer) -> Value {
                 json!({
                     "present": true,
                     "deletionTimestamp": object.meta.is_deleting(),
-                    "finalizers": finalizers(object),
-                    "ownerReferences": owner_references(object),
+                    "finalizers": object.meta.finalizers,
+                    "ownerReferences": object.meta.owner_references,
                 })
             },
         );
@@ -60,7 +59,8 @@ pub(super) fn response(
 ) -> Value {
     let mut value = match &answer.body {
         ResponseBody::Object(object) => {
-            let (finalizers, owner_references) = (finalizers(object), owner_references(object));
+            let (finalizers, owner_references) =
+                (json!(object.meta.finalizers), json!(object.meta.owner_references));
             if let Some((sent_finalizers, sent_references)) = sent
                 && answer.code == 201
                 && answer.warnings.is_empty()
@@ -156,33 +156,4 @@ fn without_versions(message: &str) -> String {
     }
     out.push_str(rest);
     out
-}
-
-fn finalizers(object: &StoredObject) -> Value {
-    object
-        .meta
-        .finalizers
-        .iter()
-        .map(|name| Value::from(&**name))
-        .collect()
-}
-
-fn owner_references(object: &StoredObject) -> Value {
-    object.meta.owner_references.iter().map(owner_reference).collect()
-}
-
-fn owner_reference(reference: &OwnerReference) -> Value {
-    let mut fields = json!({
-        "apiVersion": &*reference.api_version,
-        "kind": &*reference.kind,
-        "name": &*reference.name,
-        "uid": reference.uid.to_string(),
-    });
-    if let Some(controller) = reference.controller {
-        fields["controller"] = controller.into();
-    }
-    if let Some(blocking) = reference.block_owner_deletion {
-        fields["blockOwnerDeletion"] = blocking.into();
-    }
-    fields
 }

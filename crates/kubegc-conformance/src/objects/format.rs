@@ -35,38 +35,42 @@ pub(super) struct Object {
 }
 
 #[derive(Deserialize)]
-#[serde(tag = "op")]
+#[serde(tag = "op", rename_all = "snake_case")]
 pub(super) enum Step {
-    #[serde(rename = "create")]
-    Create { aliases: Vec<String> },
-    #[serde(rename = "delete")]
+    Create {
+        aliases: Vec<String>,
+    },
     Delete {
         alias: String,
         #[serde(default)]
         options: Map<String, Value>,
     },
-    #[serde(rename = "set_owner_refs")]
     SetOwnerRefs {
         alias: String,
         #[serde(rename = "ownerReferences")]
         owner_references: Value,
     },
-    #[serde(rename = "set_finalizers")]
-    SetFinalizers { alias: String, finalizers: Value },
-    #[serde(rename = "add_finalizer")]
-    AddFinalizer { alias: String, finalizer: String },
-    #[serde(rename = "remove_finalizer")]
-    RemoveFinalizer { alias: String, finalizer: String },
-    #[serde(rename = "touch")]
-    Touch { alias: String },
-    #[serde(rename = "patch")]
+    SetFinalizers {
+        alias: String,
+        finalizers: Value,
+    },
+    AddFinalizer {
+        alias: String,
+        finalizer: String,
+    },
+    RemoveFinalizer {
+        alias: String,
+        finalizer: String,
+    },
+    Touch {
+        alias: String,
+    },
     Patch {
         alias: String,
         #[serde(rename = "contentType")]
         content_type: String,
         body: Value,
     },
-    #[serde(rename = "delete_namespace")]
     DeleteNamespace {
         namespace: String,
         #[serde(default)]
@@ -76,10 +80,29 @@ pub(super) enum Step {
     StopGc,
     #[serde(rename = "start-gc")]
     StartGc,
-    #[serde(rename = "wait")]
     Wait,
-    #[serde(rename = "snapshot")]
     Snapshot,
+}
+
+impl Step {
+    /// The step's name in recordings, and the alias of its object, for a request about one existing object.
+    pub(super) fn target(&self) -> Option<(&'static str, &str)> {
+        Some(match self {
+            Self::Delete { alias, .. } => ("delete", alias),
+            Self::SetOwnerRefs { alias, .. } => ("set_owner_refs", alias),
+            Self::SetFinalizers { alias, .. } => ("set_finalizers", alias),
+            Self::AddFinalizer { alias, .. } => ("add_finalizer", alias),
+            Self::RemoveFinalizer { alias, .. } => ("remove_finalizer", alias),
+            Self::Touch { alias } => ("touch", alias),
+            Self::Patch { alias, .. } => ("patch", alias),
+            Self::Create { .. }
+            | Self::DeleteNamespace { .. }
+            | Self::StopGc
+            | Self::StartGc
+            | Self::Wait
+            | Self::Snapshot => return None,
+        })
+    }
 }
 
 #[derive(Deserialize)]

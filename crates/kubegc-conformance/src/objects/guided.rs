@@ -140,28 +140,24 @@ impl Weights {
             _ => rng.below(6),
         };
         let mut pick = |from: &[f64]| from[rng.below(from.len() as u64) as usize];
+        let strict = Self {
+            is_strict: true,
+            read: 8.0,
+            poll: 6.0,
+            client: 4.0,
+            time: 0.1,
+            at_once: 9.0,
+            later: 0.0,
+            is_patient: false,
+            queues: vec![7.0; queues],
+        };
         match kind {
-            0 => Self {
-                is_strict: true,
-                read: 8.0,
-                poll: 6.0,
-                client: 4.0,
-                time: 0.1,
-                at_once: 9.0,
-                later: 0.0,
-                is_patient: false,
-                queues: vec![7.0; queues],
-            },
+            0 => strict,
             1 => Self {
-                is_strict: true,
                 read: 6.0,
                 poll: 4.0,
                 client: 8.0,
-                time: 0.1,
-                at_once: 9.0,
-                later: 0.0,
-                is_patient: false,
-                queues: vec![7.0; queues],
+                ..strict
             },
             _ => Self {
                 is_strict: false,
@@ -484,8 +480,8 @@ impl Run<'_, '_> {
             .and_then(|checkpoint| checkpoint.gc_writes.get(at));
         equal(
             &format!("body of {text}"),
-            recorded.map(plan::recorded_body).unwrap_or_default(),
-            body.as_str(),
+            &recorded.map(plan::recorded_body).unwrap_or_default(),
+            body,
         )
     }
 
@@ -544,8 +540,8 @@ impl Run<'_, '_> {
         if let Some(calls) = self.plan.first.and_then(|first| first.calls_by_client.as_ref()) {
             equal(
                 "calls of the client",
-                calls.len().to_string(),
-                self.world.client.calls.len().to_string(),
+                &calls.len(),
+                &self.world.client.calls.len(),
             )?;
         }
         Ok(())

@@ -22,7 +22,10 @@ use self::{
     scene::Scene,
     world::World,
 };
-use crate::{Failure, runner::CaseReport};
+use crate::{
+    Failure,
+    runner::{Case, Report},
+};
 
 /// Number of unguided runs; half of them must reach recorded states.
 const SCHEDULES: u64 = 20;
@@ -37,47 +40,36 @@ struct Compact {
     outcomes: Vec<Outcome>,
 }
 
-/// Replays one case with its own inputs. `compact` is the same scenario, recorded with one worker.
-pub(crate) fn replay(line: &str, compact: Option<&str>) -> CaseReport {
-    let read = || -> Result<(Scenario, Vec<Outcome>), serde_json::Error> {
-        let compact = compact.map(serde_json::from_str::<Compact>).transpose()?;
-        let others = compact.map_or_else(Vec::new, |compact| compact.outcomes);
-        Ok((serde_json::from_str(line)?, others))
-    };
-    replay_read(read(), WORKERS)
+/// Replays one case with its own inputs.
+pub(crate) fn replay(case: &Case<'_>, report: &mut Report) -> Result<(), Failure> {
+    let others = case
+        .sibling()
+        .map_or_else(|_| Vec::new(), |Compact { outcomes }| outcomes);
+    compare(&case.read()?, &others, WORKERS, report)
 }
 
 /// Replays the outcomes of one case, recorded with one worker, with the inputs of another.
-pub(crate) fn replay_compact(line: &str, inputs: &str) -> CaseReport {
-    let read = || -> Result<(Scenario, Vec<Outcome>), serde_json::Error> {
-        let Compact { outcomes } = serde_json::from_str(line)?;
-        let mut scenario: Scenario = serde_json::from_str(inputs)?;
-        let others = std::mem::replace(&mut scenario.outcomes, outcomes);
-        Ok((scenario, others))
-    };
-    replay_read(read(), 1)
+pub(crate) fn replay_compact(case: &Case<'_>, report: &mut Report) -> Result<(), Failure> {
+    let Compact { outcomes } = case.read()?;
+    let mut scenario: Scenario = case.sibling()?;
+    let others = std::mem::replace(&mut scenario.outcomes, outcomes);
+    compare(&scenario, &others, 1, report)
 }
 
-/// Beside a scenario come its outcomes that were recorded with another number of workers. Unguided runs may
-/// reach these, too: what one worker does, many may do, and the few runs of each recording miss outcomes.
-fn replay_read(read: serde_json::Result<(Scenario, Vec<Outcome>)>, workers: u32) -> CaseReport {
-    let (scenario, others) = match read {
-        Ok(read) => read,
-        Err(problem) => return Err(Failure::unreadable(problem)).into(),
-    };
-    let mut notes = Vec::new();
-    let result = Scene::new(&scenario).and_then(|scene| {
-        accepted(&scene)?;
-        if scenario.gc == "stopped" {
-            Ok(())
-        } else {
-            stable(&scene, &others, workers, &mut notes)
-        }
-    });
-    CaseReport {
-        notes,
-        ..result.into()
+/// `others` are the outcomes of a scenario that were recorded with another number of workers. Unguided runs
+/// may reach these, too: what one worker does, many may do, and the few runs of each recording miss outcomes.
+fn compare(
+    scenario: &Scenario,
+    others: &[Outcome],
+    workers: u32,
+    report: &mut Report,
+) -> Result<(), Failure> {
+    let scene = Scene::new(scenario)?;
+    accepted(&scene)?;
+    if scenario.gc == "stopped" {
+        return Ok(());
     }
+    stable(&scene, others, workers, &mut report.notes)
 }
 
 fn accepted(scene: &Scene<'_>) -> Result<(), Failure> {

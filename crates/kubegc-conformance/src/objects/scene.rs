@@ -14,7 +14,7 @@ use kubegc_sim::ApiServer;
 use serde_json::json;
 
 use super::format::{Object, Scenario, Step};
-use crate::Failure;
+use crate::{Failure, runner::release};
 
 /// One scenario, and where its objects live.
 pub(super) struct Scene<'a> {
@@ -100,20 +100,13 @@ impl<'a> Scene<'a> {
 
     fn check_aliases(&self) -> Result<(), Failure> {
         for step in &self.scenario.steps {
-            let named: &[String] = match step {
+            let created: &[String] = match step {
                 Step::Create { aliases } => aliases,
-                Step::Delete { alias, .. }
-                | Step::SetOwnerRefs { alias, .. }
-                | Step::SetFinalizers { alias, .. }
-                | Step::AddFinalizer { alias, .. }
-                | Step::RemoveFinalizer { alias, .. }
-                | Step::Touch { alias }
-                | Step::Patch { alias, .. } => std::slice::from_ref(alias),
-                Step::DeleteNamespace { .. } | Step::StopGc | Step::StartGc | Step::Wait | Step::Snapshot => {
-                    &[]
-                }
+                _ => &[],
             };
-            if let Some(unknown) = named.iter().find(|alias| self.placed(alias).is_none()) {
+            let changed = step.target().map(|(_, alias)| alias);
+            let mut named = created.iter().map(String::as_str).chain(changed);
+            if let Some(unknown) = named.find(|alias| self.placed(alias).is_none()) {
                 return Err(Failure::unreadable(format!("no object has the alias {unknown}")));
             }
         }
@@ -134,7 +127,7 @@ const VERSION: &str = "1.20.2";
 /// Built once for each release: it is the same for every run.
 fn base(version: &str) -> Result<Arc<Base>, Failure> {
     static BASES: Mutex<BTreeMap<KubernetesVersion, Arc<Base>>> = Mutex::new(BTreeMap::new());
-    let version: KubernetesVersion = version.parse().map_err(Failure::unreadable)?;
+    let version = release(version)?;
     let mut bases = BASES.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(base) = bases.get(&version) {
         return Ok(Arc::clone(base));

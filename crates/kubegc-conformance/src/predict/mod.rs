@@ -11,30 +11,21 @@ mod question;
 mod reasons;
 mod side_by_side;
 
-use self::format::Case;
-use crate::{Failure, runner::CaseReport};
+use crate::{
+    Failure,
+    runner::{self, Report},
+};
 
-/// Replays one case. `is_detailed` adds the recorded writes and the forecast's timeline as a note.
-pub(crate) fn replay(line: &str, is_detailed: bool) -> CaseReport {
-    let case: Case = match serde_json::from_str(line) {
-        Ok(case) => case,
-        Err(problem) => return Err(Failure::unreadable(problem)).into(),
-    };
-    let prediction = question::forecast(&case);
-    let notes = match &prediction {
-        Ok(prediction) if is_detailed => vec![side_by_side::text(&case, prediction)],
-        _ => Vec::new(),
-    };
-    let reasons = match &prediction {
-        Ok(prediction) => reasons::compare(&case, prediction),
-        Err(_) => (0, Vec::new()),
-    };
-    let result = prediction
-        .map_err(|problem| Failure::list("there is no forecast", &[problem]))
-        .and_then(|prediction| grade::grade(&case, &prediction));
-    CaseReport {
-        notes,
-        reasons,
-        ..result.into()
+/// Replays one case.
+pub(crate) fn replay(case: &runner::Case<'_>, report: &mut Report) -> Result<(), Failure> {
+    let is_detailed = case.is_detailed;
+    let case: format::Case = case.read()?;
+    let prediction =
+        question::forecast(&case).map_err(|problem| Failure::list("there is no forecast", &[problem]))?;
+    if is_detailed {
+        // The recorded writes and the forecast's timeline.
+        report.notes.push(side_by_side::text(&case, &prediction));
     }
+    reasons::compare(&case, &prediction, report);
+    grade::grade(&case, &prediction)
 }

@@ -1,4 +1,4 @@
-//! Recorded writes and the forecast's timeline as two columns, object by object.
+//! Recorded writes and the forecast's timeline, object by object.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -6,13 +6,10 @@ use super::{
     format::{Case, RecordedIntent, Write},
     grade::code_text,
     question::Prediction,
+    reasons::resources,
 };
 
-/// The characters of the left column.
-const COLUMN: usize = 90;
-
-/// The intents with their status codes, and the writes about each object in the order of their times. Objects
-/// are listed in the order of their first recorded write.
+/// The intents with their status codes, and the writes about each object in the order of their times.
 pub(super) fn text(case: &Case, prediction: &Prediction) -> String {
     let mut out = format!(
         "{}\nat {}, read after {} s{}\n",
@@ -33,62 +30,37 @@ pub(super) fn text(case: &Case, prediction: &Prediction) -> String {
             intent.code
         );
     }
-    out += &format!("{:COLUMN$} | predicted\n", "recorded");
-    for (key, (recorded, predicted)) in rows(case, prediction) {
+    let mut objects: BTreeMap<String, [Vec<String>; 2]> = BTreeMap::new();
+    for write in &case.writes {
+        let generated = || write.body.get("generateName")?.as_str();
+        let name = match write.name.as_str() {
+            "" => generated().unwrap_or_default(),
+            name => name,
+        };
+        let resource = match resources(write).as_slice() {
+            [resource] => resource.clone(),
+            _ => "several resources".to_owned(),
+        };
+        let key = key(case, &resource, &write.namespace, name);
+        objects.entry(key).or_default()[0].push(write.to_string());
+    }
+    for write in &prediction.writes {
+        let key = key(case, &write.resource, &write.namespace, &write.name);
+        let text = format!("{:8.3} {}", write.at.as_secs_f64(), write.text);
+        objects.entry(key).or_default()[1].push(text);
+    }
+    for (key, [recorded, predicted]) in objects {
         out += &format!("{key}\n");
-        for at in 0..recorded.len().max(predicted.len()) {
-            let [left, right] = [&recorded, &predicted].map(|lines| lines.get(at).map_or("", String::as_str));
-            out += &format!("{left:COLUMN$.COLUMN$} | {right}\n");
+        for (side, lines) in [("recorded", recorded), ("predicted", predicted)] {
+            for line in lines {
+                out += &format!("  {side:9} {line}\n");
+            }
         }
     }
     out
 }
 
-type Row = (Vec<String>, Vec<String>);
-
-fn rows(case: &Case, prediction: &Prediction) -> Vec<(String, Row)> {
-    let mut rows: Vec<(String, Row)> = Vec::new();
-    let mut positions = BTreeMap::new();
-    let mut row = |key: String| {
-        let at = *positions.entry(key.clone()).or_insert(rows.len());
-        if at == rows.len() {
-            rows.push((key, Row::default()));
-        }
-        at
-    };
-    let recorded: Vec<usize> = case
-        .writes
-        .iter()
-        .map(|write| {
-            let resource = match write.group.as_str() {
-                _ if !write.resources.is_empty() => "several resources".to_owned(),
-                "" => write.resource.clone(),
-                group => format!("{}.{group}", write.resource),
-            };
-            let generated = || write.body.get("generateName")?.as_str();
-            let name = match write.name.as_str() {
-                "" => generated().unwrap_or_default(),
-                name => name,
-            };
-            row(key(case, &resource, &write.namespace, name))
-        })
-        .collect();
-    let predicted: Vec<usize> = prediction
-        .writes
-        .iter()
-        .map(|write| row(key(case, &write.resource, &write.namespace, &write.name)))
-        .collect();
-    for (write, at) in case.writes.iter().zip(recorded) {
-        rows[at].1.0.push(write.to_string());
-    }
-    for (write, at) in prediction.writes.iter().zip(predicted) {
-        let text = format!("{:8.3} {}", write.at.as_secs_f64(), write.text);
-        rows[at].1.1.push(text);
-    }
-    rows
-}
-
-/// An object as both columns name it: the case's namespace is left out.
+/// An object as both sides name it: the case's namespace is left out.
 fn key(case: &Case, resource: &str, namespace: &str, name: &str) -> String {
     let separator = if name.is_empty() { "" } else { "/" };
     if namespace.is_empty() || namespace == case.prefix {

@@ -1,10 +1,6 @@
 //! The recordings match except where `UNMATCHED.md` says otherwise, and changed recordings do not match.
 
-mod api;
-mod controllers;
-mod graph;
-mod node;
-mod objects;
+mod changed;
 mod predict;
 mod protobuf_table;
 mod types_table;
@@ -18,7 +14,6 @@ use std::{
 };
 
 use kubegc_conformance::runner::{FileReport, Options, open, recordings, replay};
-use serde_json::Value;
 
 /// The directory with the recordings.
 fn vectors() -> PathBuf {
@@ -199,41 +194,16 @@ fn replay_file(path: &Path) -> FileReport {
     replay(path, &Options::default()).expect("the vectors can be read")
 }
 
-/// The lines of a recording, by its name in the directory.
-fn lines(file: &str) -> Vec<String> {
-    let file = open(&vectors().join(format!("{file}.xz"))).expect("in the repository");
-    file.lines().map(|line| line.expect("text")).collect()
-}
-
-/// The first line that contains a text.
+/// The first line of a recording that contains a text.
 fn line_with(file: &str, text: &str) -> String {
-    let mut lines = lines(file).into_iter();
+    let lines = open(&vectors().join(format!("{file}.xz"))).expect("in the repository");
+    let mut lines = lines.lines().map(|line| line.expect("text"));
     lines
         .find(|line| line.contains(text))
         .unwrap_or_else(|| panic!("{file} has no line with {text}"))
 }
 
-/// The same line with another value at one place, which may be new.
-fn changed(line: &str, pointer: &str, value: Value) -> String {
-    let mut case: Value = serde_json::from_str(line).expect("a recording is JSON");
-    let (parent, key) = pointer.rsplit_once('/').expect("a place in a case");
-    match case.pointer_mut(parent).expect("the parent is in the case") {
-        Value::Object(fields) => {
-            let before = fields.insert(key.to_owned(), value.clone());
-            assert_ne!(before, Some(value), "{pointer} changes");
-        }
-        Value::Array(items) => {
-            let at: usize = key.parse().expect("a position");
-            assert_ne!(items[at], value, "{pointer} changes");
-            items[at] = value;
-        }
-        other => panic!("{pointer} leads into {other}"),
-    }
-    case.to_string()
-}
-
-/// Replays lines as a file of this name, which may show the kind of its cases. Tests run concurrently: each
-/// call has a directory of its own.
+/// Replays lines as a file of this name. Tests run concurrently: each call has a directory of its own.
 fn replay_lines(name: &str, lines: &str) -> FileReport {
     static CALLS: AtomicUsize = AtomicUsize::new(0);
     let call = CALLS.fetch_add(1, Ordering::Relaxed);
@@ -246,9 +216,9 @@ fn replay_lines(name: &str, lines: &str) -> FileReport {
     report
 }
 
-/// The names of failed cases, with their failures.
+/// The names of failed cases and of those with reasons that are not supported, with the differences.
 fn failures(report: &FileReport) -> Vec<String> {
-    let failed = report.failed.iter();
+    let failed = report.failed.iter().chain(&report.unsupported_reasons);
     failed
         .map(|case| format!("{}\n{}", case.name, case.failure))
         .collect()
