@@ -11,7 +11,7 @@
 //! - before 1.26: there are no such Leases (feature gate `APIServerIdentity`: alpha from 1.20, beta and on
 //!   from 1.26).
 //! - 1.26: the label is `k8s.io/component: kube-apiserver`.
-//! - 1.27 to about 1.28: Leases with either label are deleted.
+//! - 1.27 and 1.28: Leases with either label are deleted.
 //!
 //! # Upstream
 //! [`gc` and
@@ -33,7 +33,7 @@ use crate::{
 /// The feature gate `APIServerIdentity`: alpha from 1.20, beta and on from 1.26.
 const ENABLED: Behavior = Behavior::since(26, 0, "feature gate APIServerIdentity is beta");
 const NEW_LABEL: Behavior = Behavior::since(27, 0, "kubernetes #114586");
-const NO_OLD_LABEL: Behavior = Behavior::since_about(29, "after 1.27");
+const NO_OLD_LABEL: Behavior = Behavior::since(29, 0, "instance.go of 1.29");
 
 const NAMESPACE: &str = "kube-system";
 const LABEL: &str = "apiserver.kubernetes.io/identity";

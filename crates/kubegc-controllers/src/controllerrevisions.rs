@@ -3,7 +3,7 @@
 //!
 //! - DaemonSet: a revision without a controller that the selector matches is adopted, and a revision of the
 //!   DaemonSet that it no longer matches is released.
-//! - up to about 1.22: revisions of all namespaces are adopted; the garbage collector deletes those of other
+//! - up to 1.22: revisions of all namespaces are adopted; the garbage collector deletes those of other
 //!   namespaces then, because an owner is looked up in the namespace of its dependent
 //!   ([CP-22](crate::rules#cp-22)). A DaemonSet does so when something in its own namespace brings its sync
 //!   about.
@@ -45,7 +45,7 @@ use crate::{
 };
 
 /// Revisions of other namespaces are no longer adopted.
-const OWN_NAMESPACE: Behavior = Behavior::since_about(23, "kubernetes #101250");
+const OWN_NAMESPACE: Behavior = Behavior::since(23, 0, "kubernetes #101250");
 
 const HASH_LABEL: &str = "controller-revision-hash";
 

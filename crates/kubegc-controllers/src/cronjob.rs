@@ -39,7 +39,7 @@ const SECOND_CONTROLLER: Behavior = Behavior::since(21, 0, "feature gate CronJob
 /// Picks for 1.21 to 1.23 are not known.
 const ANY_LABELS: Behavior = Behavior::since(24, 0, "kubernetes #107997");
 /// The status is written only after a deletion. Before, every reconcile writes it if there is a limit.
-const STATUS_AFTER_DELETION: Behavior = Behavior::since_about(22, "after 1.20");
+const STATUS_AFTER_DELETION: Behavior = Behavior::since(24, 0, "kubernetes #107470");
 
 /// The part of the CronJob controller that limits the history of CronJobs.
 #[derive(Clone, Copy, Debug)]

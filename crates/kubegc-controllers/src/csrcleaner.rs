@@ -17,7 +17,6 @@ use kubegc_core::{
 
 use crate::{
     Action, Context, Controller, Decision, Info, Missing, OnError, Reason, Sent, Timing, controller::read,
-    release::has_change,
 };
 
 /// The condition `Failed` has a deadline, and an empty certificate is none.
@@ -29,7 +28,7 @@ const MALFORMED_IS_TOLERATED: [Behavior; 3] = [
     Behavior::since(22, 0, "kubernetes #103823"),
 ];
 /// Approved requests that were never issued have a deadline.
-const UNISSUED_IS_CLEANED: Behavior = Behavior::since_about(35, "kubernetes #133116");
+const UNISSUED_IS_CLEANED: Behavior = Behavior::since(35, 0, "kubernetes #133116");
 
 const HOUR: Duration = Duration::from_secs(3_600);
 const DAY: Duration = Duration::from_secs(24 * 3_600);
@@ -42,7 +41,7 @@ const NOT_PEM: &str = "expected the certificate associated with the CSR to be PE
 pub struct CsrCleaner {
     version: KubernetesVersion,
     /// The age of the approval after which a request is deleted that was never issued; `None` keeps it.
-    /// Default: 24 h since about 1.35.
+    /// Default: 24 h since 1.35.
     pub unissued_age: Option<Duration>,
     /// Whether a request is skipped whose certificate cannot be parsed. Default: until 1.20.9 and 1.21.3.
     pub skips_malformed: bool,
@@ -55,7 +54,7 @@ impl CsrCleaner {
         Self {
             version,
             unissued_age: version.has(UNISSUED_IS_CLEANED).then_some(DAY),
-            skips_malformed: !has_change(version, &MALFORMED_IS_TOLERATED),
+            skips_malformed: !version.has_change(&MALFORMED_IS_TOLERATED),
         }
     }
 

@@ -27,7 +27,8 @@ use crate::{
     controller::{read, whole},
 };
 
-const CONTROLLER: Behavior = Behavior::since_about(18, "feature gate EndpointSlice is beta");
+/// The feature gate `EndpointSlice`: alpha from 1.16, beta and off from 1.17, on from 1.18.
+const CONTROLLER: Behavior = Behavior::since(18, 0, "feature gate EndpointSlice is on");
 const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 const MANAGER: &str = "endpointslice-controller.k8s.io";
 const SERVICE_NAME: &str = "kubernetes.io/service-name";

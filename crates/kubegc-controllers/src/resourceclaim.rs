@@ -19,9 +19,9 @@
 //!   off from 1.32).
 //! - before 1.36: an entry for something else than a pod is an error, and nothing is done about the
 //!   claim.
-//! - before about 1.31: only a claim with `WaitForFirstConsumer`, or that is being deleted, is deallocated.
-//! - before about 1.30: the controller requests deallocation from the driver, which removes the finalizer.
-//! - before about 1.28: entries of finished pods stay, and generated claims are left to the garbage
+//! - before 1.31: only a claim with `WaitForFirstConsumer`, or that is being deleted, is deallocated.
+//! - before 1.30: the controller requests deallocation from the driver, which removes the finalizer.
+//! - before 1.28: entries of finished pods stay, and generated claims are left to the garbage
 //!   collector.
 //!
 //! # Upstream
@@ -46,9 +46,9 @@ const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
 /// The feature gate `DynamicResourceAllocation`: alpha in 1.26, beta and off from 1.32, on from 1.34.
 const ENABLED: Behavior = Behavior::since(34, 0, "feature gate DynamicResourceAllocation is on");
 const OTHER_CONSUMERS: Behavior = Behavior::since(36, 0, "kubernetes #136450");
-const NO_ALLOCATION_MODE: Behavior = Behavior::since_about(31, "resource.k8s.io/v1alpha3");
-const OWN_FINALIZER: Behavior = Behavior::since_about(30, "structured parameters");
-const FINISHED_PODS: Behavior = Behavior::since_about(28, "between 1.27 and 1.30");
+const NO_ALLOCATION_MODE: Behavior = Behavior::since(31, 0, "resource.k8s.io/v1alpha3");
+const OWN_FINALIZER: Behavior = Behavior::since(30, 0, "structured parameters");
+const FINISHED_PODS: Behavior = Behavior::since(28, 0, "controller.go of 1.28");
 
 /// Claims by the pods that they are reserved for or that control them.
 static CLAIMS_BY_POD: Index = Index::new(

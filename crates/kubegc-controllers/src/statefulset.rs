@@ -30,7 +30,6 @@ use crate::{
     Missing, Read, Reason, Steps, Wire, Write,
     action::require_unchanged,
     controller::{body, read, require_version, whole},
-    release::has_change,
     request::{preconditions, server_message_about},
     sequence::Port,
 };
@@ -64,7 +63,7 @@ impl StatefulSetClaims {
 
     /// Whether the owner references are controller references ([L7.12](crate::rules#l7-12)).
     const fn owners_are_controllers(self) -> bool {
-        has_change(self.version, &CONTROLLER_REFERENCES)
+        self.version.has_change(&CONTROLLER_REFERENCES)
     }
 
     /// Returns whether the owners of all claims of a pod are as the policy wants: upstream's

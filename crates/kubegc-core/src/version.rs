@@ -78,6 +78,19 @@ impl KubernetesVersion {
         let first = behavior.first;
         self.minor > first.minor || (self.minor == first.minor && self.patch >= first.patch)
     }
+
+    /// Whether this release has a change that was picked to patch releases. `picks` has one entry for each
+    /// minor release with a pick, in order, then the first minor release that has the change from its start.
+    #[must_use]
+    pub const fn has_change(self, mut picks: &[Behavior]) -> bool {
+        while let [pick, later @ ..] = picks {
+            if self.has(*pick) && (later.is_empty() || self.minor == pick.first.minor) {
+                return true;
+            }
+            picks = later;
+        }
+        false
+    }
 }
 
 impl FromStr for KubernetesVersion {
@@ -171,11 +184,11 @@ pub mod behavior {
     /// A virtual owner without namespace makes a namespaced dependent suspect.
     pub const CLUSTER_SCOPED_GUESS_IS_SUSPECT: Behavior = Behavior::since(20, 3, "kubernetes #98068");
     /// A second reference with the same uid counts as added on every update; before, duplicates collapse.
-    pub const DUPLICATE_REFERENCES_COUNT: Behavior = Behavior::since_about(18, "between 1.17 and 1.20.2");
+    pub const DUPLICATE_REFERENCES_COUNT: Behavior = Behavior::since(17, 0, "graph_builder.go of 1.17");
     /// The uid precedes the references in the patch that removes references.
-    pub const DELETE_REFERENCES_UID_FIRST: Behavior = Behavior::since_about(18, "between 1.17 and 1.20.2");
+    pub const DELETE_REFERENCES_UID_FIRST: Behavior = Behavior::since(17, 0, "patch.go of 1.17");
     /// Retry counters are reset when an item is not retried.
-    pub const RETRIES_ARE_FORGOTTEN: Behavior = Behavior::since_about(23, "kubernetes #106029");
+    pub const RETRIES_ARE_FORGOTTEN: Behavior = Behavior::since(24, 0, "kubernetes #106029");
     /// Events of `events.k8s.io` are not monitored either.
     pub const NEW_EVENTS_ARE_IGNORED: Behavior = Behavior::since(25, 0, "kubernetes #110888");
     /// The graph dump names nodes by uid and is sorted.

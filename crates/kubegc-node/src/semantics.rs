@@ -9,16 +9,15 @@ pub mod behavior {
     use kubegc_core::Behavior;
 
     /// An unknown pod can be removed only once the pod workers have synced.
-    pub const UNKNOWN_PODS_AWAIT_SYNC: Behavior =
-        Behavior::since_about(22, "pod workers, kubernetes #102344");
+    pub const UNKNOWN_PODS_AWAIT_SYNC: Behavior = Behavior::since(22, 0, "pod workers, kubernetes #102344");
     /// The pod log directory is configurable, and error texts name the field.
-    pub const POD_LOGS_DIRECTORY_IS_CONFIGURABLE: Behavior = Behavior::since_about(30, "kubernetes #121317");
+    pub const POD_LOGS_DIRECTORY_IS_CONFIGURABLE: Behavior = Behavior::since(30, 0, "kubernetes #112957");
     /// An empty container status keeps a dangling log link.
-    pub const EMPTY_STATUS_KEEPS_LINK: Behavior = Behavior::since_about(30, "newer snapshots read");
+    pub const EMPTY_STATUS_KEEPS_LINK: Behavior = Behavior::since(24, 0, "kuberuntime_gc.go of 1.24");
     pub const PINNED_IMAGES_ARE_KEPT: Behavior = Behavior::since(23, 0, "kubernetes #103299");
     /// New images of the first detection get its time; up to 1.28 they get the zero time: infinitely old
     /// ([N3.14](crate::rules#n3-14) to [N3.16](crate::rules#n3-16)).
-    pub const FIRST_DETECTION_IS_NOW: Behavior = Behavior::since_about(29, "kubernetes #119652");
+    pub const FIRST_DETECTION_IS_NOW: Behavior = Behavior::since(29, 0, "kubernetes #119652");
     /// The kubelet does not protect the sandbox image: the runtime must pin it.
     pub const SANDBOX_IMAGE_IS_NOT_PROTECTED: Behavior = Behavior::since(29, 0, "kubernetes #118544");
     /// Image records contain the runtime handler, and the request that removes an image contains it too.
@@ -30,7 +29,7 @@ pub mod behavior {
     /// The image of a container is identified by its image id, if the runtime sets it.
     pub const IMAGE_ID_IDENTIFIES_USE: Behavior = Behavior::since(30, 0, "CRI image_id");
     /// The error of a run that freed too little contains the attempted and the eligible bytes.
-    pub const REPORTS_ATTEMPTED_BYTES: Behavior = Behavior::since_about(23, "between 1.20 and 1.28");
+    pub const REPORTS_ATTEMPTED_BYTES: Behavior = Behavior::since(26, 0, "image_gc_manager.go of 1.26");
     /// The error of a run that freed too little contains the disk usage.
     pub const REPORTS_DISK_USAGE: Behavior = Behavior::since(35, 0, "kubernetes #132578");
     /// Pull records are pruned after space was freed.
@@ -44,11 +43,11 @@ pub mod behavior {
     /// The `containerfs` signals exist.
     pub const CONTAINER_FS_SIGNALS: Behavior = Behavior::since(31, 0, "KEP-4191, beta");
     /// A pod that is evicted at a hard threshold has a grace period of one second instead of zero.
-    pub const HARD_EVICTION_HAS_GRACE: Behavior = Behavior::since_about(30, "between 1.28 and 1.32");
+    pub const HARD_EVICTION_HAS_GRACE: Behavior = Behavior::since(31, 0, "kubernetes #124063");
     /// The grace period of a pod that is evicted at a soft threshold is at most that of its own spec.
-    pub const SOFT_EVICTION_RESPECTS_POD: Behavior = Behavior::since_about(33, "newer snapshots read");
+    pub const SOFT_EVICTION_RESPECTS_POD: Behavior = Behavior::since(32, 0, "kubernetes #122890");
     /// After a reclaim, thresholds are compared with their minimum reclaim added.
-    pub const RECHECK_ENFORCES_MINIMUM_RECLAIM: Behavior = Behavior::since_about(30, "between 1.28 and 1.32");
+    pub const RECHECK_ENFORCES_MINIMUM_RECLAIM: Behavior = Behavior::since(22, 0, "kubernetes #99095");
 }
 
 /// Names of feature gates.

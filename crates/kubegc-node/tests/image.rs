@@ -294,8 +294,8 @@ fn n3_35_n3_36_the_text_of_a_shortfall_depends_on_the_version() {
                 unused images (freed 50 bytes). Investigate disk usage, as it could be used by active images, logs, volumes, or other data.";
     for (version, text) in [
         ("1.20.2", wanted),
-        ("1.22.0", wanted),
-        ("1.23.0", attempted),
+        ("1.25.16", wanted),
+        ("1.26.0", attempted),
         ("1.34.9", attempted),
         ("1.35.0", disk),
     ] {

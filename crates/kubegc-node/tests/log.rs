@@ -113,8 +113,8 @@ fn n2_47_the_status_decides_about_a_dangling_link() {
     };
     for (version, empty) in [
         ("1.20.2", Reason::NotExited(ContainerState::Created)),
-        ("1.29.9", Reason::NotExited(ContainerState::Created)),
-        ("1.30.0", Reason::EmptyStatus),
+        ("1.23.17", Reason::NotExited(ContainerState::Created)),
+        ("1.24.0", Reason::EmptyStatus),
     ] {
         let policy = policy(version);
         for error in [

@@ -319,8 +319,8 @@ mod tests {
     }
 
     #[test]
-    fn p_1_up_to_1_17_the_uid_comes_last() {
-        let patch = remove_owners(&semantics("1.17"), &"<i>".into(), &["a".into(), "b".into()]);
+    fn p_1_up_to_1_16_the_uid_comes_last() {
+        let patch = remove_owners(&semantics("1.16"), &"<i>".into(), &["a".into(), "b".into()]);
         let references = r#"[{"$patch":"delete","uid":"a"},{"$patch":"delete","uid":"b"}]"#;
         let expected = format!(r#"{{"metadata":{{"ownerReferences":{references},"uid":"<i>"}}}}"#);
         assert_eq!(text(patch), expected);

@@ -235,8 +235,8 @@ fn verifies_owner(request: &Request) -> bool {
 }
 
 #[test]
-fn success_resets_the_delay_from_1_23_on() {
-    for (release, expected) in [("1.22", 40), ("1.23", 5)] {
+fn success_resets_the_delay_from_1_24_on() {
+    for (release, expected) in [("1.23", 40), ("1.24", 5)] {
         let (mut world, block) = blocked(release);
         block(&mut world, false);
         for failures in 0..3 {

@@ -33,11 +33,11 @@ fn of_server(first: &str, behavior: Behavior) {
 fn each_behavior_begins_with_its_release() {
     of_collector("1.15.0", |of| of.patch_finalizers);
     of_collector("1.16.0", |of| of.finalizer_may_appear_later);
-    of_collector("1.18.0", |of| of.duplicate_references_count);
-    of_collector("1.18.0", |of| of.delete_references_uid_first);
+    of_collector("1.17.0", |of| of.duplicate_references_count);
+    of_collector("1.17.0", |of| of.delete_references_uid_first);
     of_collector("1.20.0", |of| of.verify_owners);
     of_collector("1.20.3", |of| of.suspect_cluster_scoped_guess);
-    of_collector("1.23.0", |of| of.forget_retries);
+    of_collector("1.24.0", |of| of.forget_retries);
     of_collector("1.25.0", |of| of.ignore_new_events);
     of_collector("1.26.0", |of| of.sorted_dump);
     of_collector("1.29.0", |of| of.keep_monitors_of_failed_groups);
@@ -60,15 +60,4 @@ fn events_of_either_group_are_ignored_from_1_25_on() {
         assert!(ignored.iter().all(|(_, resource)| resource == "events"));
         ignored.len() == 2
     });
-}
-
-#[test]
-fn guesses_are_marked_as_such() {
-    const GUESSES: [Behavior; 3] = [
-        behavior::DUPLICATE_REFERENCES_COUNT,
-        behavior::DELETE_REFERENCES_UID_FIRST,
-        behavior::RETRIES_ARE_FORGOTTEN,
-    ];
-    assert!(GUESSES.iter().all(|behavior| !behavior.is_certain()));
-    assert!(behavior::OWNERS_ARE_VERIFIED.is_certain() && behavior::STARTS_WITHOUT_FULL_SYNC.is_certain());
 }

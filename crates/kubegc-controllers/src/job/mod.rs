@@ -37,7 +37,7 @@
 //! - before 1.22: `spec.suspend` is ignored (feature gate `SuspendJob`), and nothing removes the finalizer.
 //! - before 1.25, 1.24.1 and 1.23.7: the pods of finished Jobs keep the finalizer.
 //! - before 1.26: terminating pods of a Job with a pod failure policy count as failed at once.
-//! - before about 1.28: the backoff limit fails a Job only when a failure is new and `spec.parallelism` pods
+//! - before 1.28: the backoff limit fails a Job only when a failure is new and `spec.parallelism` pods
 //!   are not active.
 //! - before 1.29: `spec.podReplacementPolicy` and `spec.backoffLimitPerIndex` are ignored (feature gates
 //!   `JobPodReplacementPolicy` and `JobBackoffLimitPerIndex`).
@@ -68,7 +68,6 @@ use crate::{
     Missing, OnError, Reason, Sent,
     controller::read,
     owner::{UNREAD_PODS, push_controller},
-    release::has_change,
 };
 
 /// The finalizer that keeps pods until they are counted.
@@ -95,7 +94,7 @@ const OTHER_CONTROLLERS: Behavior = Behavior::since(31, 0, "kubernetes #124798")
 /// The feature gate `SuspendJob`: alpha in 1.21, beta and on from 1.22.
 const SUSPEND: Behavior = Behavior::since(22, 0, "feature gate SuspendJob is beta");
 /// A Job whose failures exceed the limit fails, whether or not a failure is new.
-const BACKOFF_BY_COUNT: Behavior = Behavior::since_about(28, "kubernetes #118009");
+const BACKOFF_BY_COUNT: Behavior = Behavior::since(28, 0, "kubernetes #118009");
 /// A Job with a pod failure policy counts terminating pods as failed only once they have finished.
 const POLICY_WAITS: Behavior = Behavior::since(26, 0, "kubernetes #113860");
 /// The feature gate `JobPodReplacementPolicy`: alpha in 1.28, beta and on from 1.29.
@@ -154,7 +153,7 @@ impl JobTracking {
                 || (version.has(TRACKING_FIRST) && !version.has(TRACKING_PAUSED)),
             is_tracking_all: version.has(TRACKING_OF_ALL),
             removes_finalizers: version.has(ORPHANS),
-            frees_pods_of_finished_jobs: has_change(version, &FINISHED_ORPHANS),
+            frees_pods_of_finished_jobs: version.has_change(&FINISHED_ORPHANS),
             keeps_pods_of_others: version.has(OTHER_CONTROLLERS),
             respects_suspend: version.has(SUSPEND),
             counts_old_failures: version.has(BACKOFF_BY_COUNT),

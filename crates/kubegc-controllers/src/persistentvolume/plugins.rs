@@ -23,7 +23,7 @@ use super::{Migration, volume::Volume};
 use crate::{Operation, Plugin};
 
 /// The messages of errors of the binder start with lower case.
-const LOWER_CASE_ERRORS: Behavior = Behavior::since_about(25, "messages of errors in pv_controller.go");
+const LOWER_CASE_ERRORS: Behavior = Behavior::since(22, 0, "kubernetes #101115");
 
 /// A plugin within kube-controller-manager.
 struct InTree {

@@ -105,7 +105,7 @@ proptest! {
         let failed = functions.iter().zip(fails).filter(|(_, fails)| *fails);
         let failed: Vec<String> = failed.map(|(function, _)| format!("{function:?}: no")).collect();
         prop_assert_eq!(reclaim.failed().iter().map(ToString::to_string).collect::<Vec<_>>(), failed);
-        let enforced = thresholds.semantics().version.minor() >= 30;
+        let enforced = thresholds.semantics().version.minor() >= 22;
         let short: Vec<_> = thresholds
             .effective(layout)
             .into_iter()

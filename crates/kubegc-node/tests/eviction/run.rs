@@ -106,7 +106,9 @@ fn n4_18_the_grace_period_of_an_evicted_pod() {
     for (minor, of_pod, at_hard, at_soft) in [
         (20, Some(30), 0, 90),
         (28, None, 0, 90),
-        (32, Some(30), 1, 90),
+        (30, Some(30), 0, 90),
+        (31, Some(30), 1, 90),
+        (32, Some(30), 1, 30),
         (36, Some(30), 1, 30),
         (36, Some(300), 1, 90),
         (36, None, 1, 90),

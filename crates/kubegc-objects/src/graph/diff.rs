@@ -31,7 +31,7 @@ impl Diff {
     /// # Upstream
     /// `referencesDiffs` in
     /// [`graph_builder.go`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/pkg/controller/garbagecollector/graph_builder.go),
-    /// 1.20.2 and 1.17.
+    /// 1.20.2 and 1.16.
     pub(super) fn between(
         records: &Records,
         old: &[Reference],

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use kubegc_core::{Behavior, KubernetesVersion};
+use kubegc_core::KubernetesVersion;
 use kubegc_node::Bytes;
 
 /// Knowledge about the use of images before the forecast.
@@ -45,13 +45,9 @@ pub enum Assumption {
     /// All removals succeed, and nothing is created, pulled or started meanwhile.
     NothingElseHappens,
     /// The disk fills steadily.
-    SteadyGrowth { bytes_per_hour: u64 },
-    /// The release that brought a behaviour is not known for certain, and this version is near it.
-    VersionUncertain {
-        /// The behavior.
-        what: &'static str,
-        /// The behaviour.
-        behavior: Behavior,
+    SteadyGrowth {
+        /// Bytes an hour.
+        bytes_per_hour: u64,
     },
     /// The release is newer than those that kubegc knows: a kubelet may behave otherwise.
     NewerVersion {
@@ -75,7 +71,6 @@ impl Assumption {
             Self::SandboxImageUnknown => "SandboxImageUnknown",
             Self::NothingElseHappens => "NothingElseHappens",
             Self::SteadyGrowth { .. } => "SteadyGrowth",
-            Self::VersionUncertain { .. } => "VersionUncertain",
             Self::NewerVersion { .. } => "NewerVersion",
         }
     }
@@ -110,12 +105,6 @@ impl fmt::Display for Assumption {
             Self::SteadyGrowth { bytes_per_hour } => {
                 write!(f, "the disk fills by {} an hour", Bytes::from(*bytes_per_hour))
             }
-            Self::VersionUncertain { what, behavior } => write!(
-                f,
-                "{what} since 1.{} or thereabouts ({})",
-                behavior.first().minor(),
-                behavior.source()
-            ),
             Self::NewerVersion { version } => f.write_str(&version.warning().unwrap_or_default()),
         }
     }

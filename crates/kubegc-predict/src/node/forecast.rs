@@ -7,7 +7,7 @@ use std::{
 };
 
 use kubegc_core::{
-    Behavior, PlanOf, Planner, Timestamp,
+    PlanOf, Planner, Timestamp,
     node_facts::{Container, Image},
 };
 use kubegc_node::{
@@ -201,7 +201,6 @@ pub fn node_forecast(inventory: &Inventory, policy: &Policy, frame: NodeFrame) -
             bytes_per_hour: frame.growth_bytes_per_hour,
         });
     }
-    assumptions.extend(uncertain(policy));
     let version = semantics.version;
     if version.warning().is_some() {
         assumptions.push(Assumption::NewerVersion { version });
@@ -317,33 +316,6 @@ fn disk(inventory: &Inventory, policy: &Policy, frame: NodeFrame, freed_bytes: u
         frame.growth_bytes_per_hour,
         frame.now,
     )
-}
-
-/// Behaviours whose first release is not certain, if the version is within one minor release of it.
-fn uncertain(policy: &Policy) -> impl Iterator<Item = Assumption> {
-    let minor = policy.semantics().version.minor();
-    let known: [(&'static str, Behavior); 4] = [
-        (
-            "the first look at images is their first detection",
-            behavior::FIRST_DETECTION_IS_NOW,
-        ),
-        (
-            "unknown pods await the first comparison",
-            behavior::UNKNOWN_PODS_AWAIT_SYNC,
-        ),
-        (
-            "a shortfall is reported as usage of the disk",
-            behavior::REPORTS_DISK_USAGE,
-        ),
-        (
-            "the check after reclaiming requires the minimum reclaim",
-            behavior::RECHECK_ENFORCES_MINIMUM_RECLAIM,
-        ),
-    ];
-    known
-        .into_iter()
-        .filter(move |(_, behavior)| !behavior.is_certain() && behavior.first().minor().abs_diff(minor) <= 1)
-        .map(|(what, behavior)| Assumption::VersionUncertain { what, behavior })
 }
 
 impl NodeForecast {

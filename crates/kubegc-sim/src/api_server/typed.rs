@@ -12,8 +12,14 @@ use crate::{
     types::{self, admission, certificates, pod, prepare, service, validate},
 };
 
-/// Bytes that are nil are stored as empty ones.
-const NIL_BYTES_ARE_EMPTY: Behavior = Behavior::since_about(22, "between 1.20 and 1.36");
+/// The conversion from the unstructured form makes empty bytes of empty texts, not nil.
+const NIL_BYTES_ARE_EMPTY: [Behavior; 5] = [
+    Behavior::since(24, 16, "converter.go of 1.24.16"),
+    Behavior::since(25, 12, "converter.go of 1.25.12"),
+    Behavior::since(26, 7, "converter.go of 1.26.7"),
+    Behavior::since(27, 4, "converter.go of 1.27.4"),
+    Behavior::since(28, 0, "converter.go of 1.28"),
+];
 
 impl ApiServer {
     /// Runs the mutating admission plugins on an object that is created, or that replaces `old`.
@@ -90,7 +96,7 @@ impl ApiServer {
             return false;
         }
         match &*resource.kind {
-            "Secret" | "ConfigMap" if self.version.has(NIL_BYTES_ARE_EMPTY) => false,
+            "Secret" | "ConfigMap" if self.version.has_change(&NIL_BYTES_ARE_EMPTY) => false,
             "Secret" | "ConfigMap" => object.has_nil_bytes || old.has_nil_bytes,
             "Event" => {
                 let version = resource.api_version();

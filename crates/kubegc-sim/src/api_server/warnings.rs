@@ -12,10 +12,10 @@ use serde_json::Value;
 use super::crd;
 use crate::{StoredObject, status::quoted};
 
-const FINALIZERS_ARE_WARNED_OF: Behavior = Behavior::since_about(29, "between 1.28 and 1.29");
+const FINALIZERS_ARE_WARNED_OF: Behavior = Behavior::since(29, 0, "validator.go of 1.29");
 /// The warning asks for a path where the name has a dot.
-const PATHS_ARE_PREFERRED: Behavior = Behavior::since_about(32, "between 1.31 and 1.32");
-const FORMATS_ARE_WARNED_OF: Behavior = Behavior::since_about(34, "between 1.33 and 1.34");
+const PATHS_ARE_PREFERRED: Behavior = Behavior::since(32, 0, "validator.go of 1.32");
+const FORMATS_ARE_WARNED_OF: Behavior = Behavior::since(34, 0, "formats.go of 1.34");
 
 /// Names without a domain that Kubernetes itself uses.
 const STANDARD: [&str; 3] = [FINALIZER_ORPHAN, FINALIZER_FOREGROUND, "kubernetes"];

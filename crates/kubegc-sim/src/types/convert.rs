@@ -19,7 +19,7 @@ type Object = Map<String, Value>;
 
 /// Autoscalers are stored as `v2`; before, as `v1`.
 pub(super) const AUTOSCALERS_ARE_STORED_AS_V2: Behavior =
-    Behavior::since_about(25, "autoscaling/v2 is stable since 1.23");
+    Behavior::since(27, 0, "SetVersionPriority of 1.27");
 
 /// A resource with some versions that differ in shape from the stored one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

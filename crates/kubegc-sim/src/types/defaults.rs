@@ -29,7 +29,7 @@ const ONLY_PODS_GET_HOST_PORTS: Behavior = Behavior::since(
 /// Jobs say when a pod is replaced.
 const REPLACEMENT_IS_SET: Behavior = Behavior::since(29, 0, "the feature gate JobPodReplacementPolicy is on");
 /// The defaults of Jobs include `manualSelector`.
-const JOBS_ARE_COMPLETE: Behavior = Behavior::since_about(29, "kubernetes #120206");
+const JOBS_ARE_COMPLETE: Behavior = Behavior::since(29, 0, "kubernetes #120206");
 /// Pods, but not templates, wait one second instead of a negative number of seconds.
 const GRACE_IS_NOT_NEGATIVE: Behavior = Behavior::since(27, 0, "Convert_v1_Pod_To_core_Pod of 1.27");
 /// Namespaces get a label with their name.

@@ -43,8 +43,7 @@ pub(crate) const ALLOCATED_FIRST: Behavior = Behavior::since(23, 0, "kubernetes 
 const POLICIES_NEED_ADDRESSES: Behavior = Behavior::since_about(26, "defaultOnReadInternalTrafficPolicy");
 
 /// Policies for traffic are validated with the service, not after the allocation of its addresses.
-pub(super) const POLICIES_ARE_VALIDATED_FIRST: Behavior =
-    Behavior::since_about(23, "ValidateService of 1.23");
+pub(super) const POLICIES_ARE_VALIDATED_FIRST: Behavior = Behavior::since(23, 0, "ValidateService of 1.23");
 
 /// Addresses of load balancers say how traffic arrives.
 pub(super) const ADDRESSES_HAVE_MODES: Behavior =

@@ -4,7 +4,7 @@ use kubegc_core::{ApiResource, KindId, Preconditions, deletion::DeleteOptionsSpe
 use kubegc_sim::{ApiServer, ApplyOptions, Response};
 use serde_json::{Value, json};
 
-use crate::world::{MERGE, typed};
+use crate::world::{MERGE, STRATEGIC, typed};
 
 const POD: &str =
     r#"{"metadata":{"labels":{"x":"y"}},"spec":{"nodeName":"n","containers":[{"name":"c","image":"i"}]}}"#;
@@ -71,6 +71,7 @@ pub(crate) fn perform(server: &mut ApiServer, request: &str) -> String {
             server.apply(id, namespace, &name, None, object, &options)
         }
         "merge" => server.patch(id, namespace, &name, MERGE, body.as_bytes()),
+        "strategic" => server.patch(id, namespace, &name, STRATEGIC, body.as_bytes()),
         "status" => server.patch_subresource(id, namespace, &name, "status", MERGE, body.as_bytes()),
         "evict" => {
             server.create_subresource(id, namespace, "a", "eviction", json!({"metadata": {"name": "a"}}))
@@ -115,9 +116,14 @@ fn a_behavior_begins_with_its_release() {
         let [release, requests, before, since] = parts[..] else {
             panic!("{row}")
         };
-        let minor: u16 = release.strip_prefix("1.").unwrap().parse().unwrap();
-        // The last patch release of the minor release before has no pick either.
-        let [old, new] = [format!("1.{}.99", minor - 1), format!("{release}.0")].map(|release| {
+        let numbers: Vec<u16> = release.split('.').map(|number| number.parse().unwrap()).collect();
+        let releases = match numbers[1..] {
+            // The last patch release of the minor release before has no pick either.
+            [minor] => [format!("1.{}.99", minor - 1), format!("1.{minor}.0")],
+            [minor, patch] => [format!("1.{minor}.{}", patch - 1), format!("1.{minor}.{patch}")],
+            _ => panic!("{row}"),
+        };
+        let [old, new] = releases.map(|release| {
             let mut server = typed(&release);
             let mut last = String::new();
             for request in requests.split(" ; ") {

@@ -264,7 +264,7 @@ fn some_of(values: &[String], missing: &str) -> String {
 }
 
 /// The restarts of a pod are a text, with the time since the last one.
-const LAST_RESTARTS_ARE_SHOWN: Behavior = Behavior::since_about(22, "kubernetes #100142");
+const LAST_RESTARTS_ARE_SHOWN: Behavior = Behavior::since(22, 0, "kubernetes #100142");
 
 fn pod(version: KubernetesVersion, shown: &Value, column: &str, now: Timestamp) -> Value {
     let status = &shown["status"];

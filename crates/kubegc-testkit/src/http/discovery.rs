@@ -311,7 +311,7 @@ fn stored_version(definition: &StoredObject) -> Option<String> {
 }
 
 /// Storage moves to the stable versions of these groups.
-const STABLE_VERSIONS_ARE_STORED: Behavior = Behavior::since_about(22, "the beta versions are removed");
+const STABLE_VERSIONS_ARE_STORED: Behavior = Behavior::since(21, 0, "SetVersionPriority of 1.21");
 
 /// The group and version that objects of a built-in resource are stored in: the preferred one, but for groups
 /// whose storage follows later.

@@ -19,9 +19,6 @@ const SCHEMA_ASKED: &str = "application/com.github.proto-openapi.spec.v2@v1.0+pr
 /// The media type of the response: `@` is not allowed in media types, and newer clients refuse to read it.
 const SCHEMA_ANSWERED: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 
-/// A version that a group of the release does not have is not found, with a Status.
-const GROUPS_ANSWER: Behavior = Behavior::since_about(22, "between 1.20 and 1.36");
-
 /// Performs a request whose path names no resource.
 ///
 /// # Errors
@@ -38,10 +35,7 @@ pub(super) fn respond(
         ["apis"] => Some(discovery::root(server, false, request.headers())?),
         ["api", version] => {
             let found = described(server, request, "", discovery::resources(server, "", version))?;
-            if found.is_none() && server.version().has(GROUPS_ANSWER) {
-                return Err(problem::not_found());
-            }
-            found
+            Some(found.ok_or_else(problem::not_found)?)
         }
         ["apis", group] => described(server, request, group, discovery::group(server, group))?,
         ["apis", group, version] => {
@@ -51,8 +45,7 @@ pub(super) fn respond(
                 group,
                 discovery::resources(server, group, version),
             )?;
-            if found.is_none() && discovery::is_builtin(server, group) && server.version().has(GROUPS_ANSWER)
-            {
+            if found.is_none() && discovery::is_builtin(server, group) {
                 return Err(problem::not_found());
             }
             found

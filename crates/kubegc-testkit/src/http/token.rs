@@ -39,9 +39,9 @@ const PROJECTED_TOKENS_ARE_EXTENDED: Behavior =
 const TOKENS_HAVE_IDS: Behavior = Behavior::since(30, 0, "ServiceAccountTokenJTI, beta");
 
 /// The name and the namespace of a request are those of its service account.
-const NAMES_ARE_CHECKED: Behavior = Behavior::since_about(21, "TokenREST.Create");
+const NAMES_ARE_CHECKED: Behavior = Behavior::since(24, 0, "kubernetes #107880");
 /// The UID of a request is that of its service account.
-const UIDS_ARE_CHECKED: Behavior = Behavior::since_about(34, "TokenRequestServiceAccountUIDValidation");
+const UIDS_ARE_CHECKED: Behavior = Behavior::since(34, 0, "TokenRequestServiceAccountUIDValidation");
 
 /// Performs a token request.
 ///

@@ -93,6 +93,8 @@ GET /nowhere -> 404 404 page not found
 GET /apis/unheard.example.com/v1/things -> 404 404 page not found
 GET /apis/unheard.example.com -> 404 404 page not found
 GET /apis/example.com/v1/gadgets -> 404 404 page not found
+GET /api/v9 -> 404 the server could not find the requested resource
+GET /apis/apps/v9 -> 404 the server could not find the requested resource
 GET /api/v1/unheard -> 404 the server could not find the requested resource
 GET /api/v1/namespaces//pods -> 404 the server could not find the requested resource
 GET /api/v1/pods/web -> 404 the server could not find the requested resource

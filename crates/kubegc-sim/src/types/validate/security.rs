@@ -19,7 +19,7 @@ const HOST_PORTS_ARE_REFUSED: Behavior = Behavior::since(
     0,
     "the feature gate DefaultHostNetworkHostPortsInPodTemplates is off",
 );
-const SYSCTLS_MAY_HAVE_SLASHES: Behavior = Behavior::since_about(23, "kubernetes #102393");
+const SYSCTLS_MAY_HAVE_SLASHES: Behavior = Behavior::since(23, 0, "kubernetes #102393");
 /// Pods in a namespace of the host set none of its sysctls.
 const SYSCTLS_OF_THE_HOST_ARE_REFUSED: Behavior = Behavior::since(29, 0, "ValidateHostSysctl of 1.29");
 

@@ -31,7 +31,7 @@ const NAMED_MAX: usize = 4;
 /// Problems of rules do not repeat the name of their field.
 const FIELDS_ARE_NOT_NAMED: Behavior = Behavior::since(34, 0, "kubernetes #132513");
 /// Rules of schemas that do not change may cost too much.
-const UNCHANGED_SCHEMAS_MAY_STAY: Behavior = Behavior::since_about(29, "between 1.28 and 1.29");
+const UNCHANGED_SCHEMAS_MAY_STAY: Behavior = Behavior::since(29, 0, "validation.go of 1.29");
 
 /// A schema below a definition.
 #[derive(Clone, Copy)]
