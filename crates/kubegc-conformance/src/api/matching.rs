@@ -35,6 +35,7 @@ enum Form {
     Port,
     Generated,
     Continue,
+    Token,
     Server,
     Pointer,
 }
@@ -50,6 +51,7 @@ impl Form {
             "nodePort" => Self::Port,
             "gen" => Self::Generated,
             "continue" => Self::Continue,
+            "token" => Self::Token,
             "server" => Self::Server,
             "ptr" => Self::Pointer,
             _ => return None,
@@ -77,6 +79,7 @@ impl Form {
                 letters.chars().all(is_generated).then_some(5)
             }
             Self::Continue => run(|char| !char.is_whitespace()),
+            Self::Token => run(|char| char.is_ascii_alphanumeric() || matches!(char, '.' | '-' | '_')),
             Self::Server => run(|char| char.is_ascii_alphanumeric() || matches!(char, '.' | ':' | '-')),
             Self::Pointer if text.starts_with("<ptr>") => Some("<ptr>".len()),
             Self::Pointer => {
