@@ -172,7 +172,12 @@ fn requests_to_an_api_server() {
 
 #[test]
 fn release_1_36() {
-    assert_shown(&assert_matches("1.36", 2_290)["1.36/predict"]);
+    assert_shown(&assert_matches("1.36", 3_060)["1.36/predict"]);
+}
+
+#[test]
+fn release_1_32() {
+    assert_matches("1.32", 1_270);
 }
 
 #[test]

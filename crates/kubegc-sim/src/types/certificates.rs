@@ -1,4 +1,4 @@
-//! Preparation of requests for certificates: their specification is immutable, and controllers write the rest.
+//! Preparation of requests for certificates: their specification is immutable, controllers write the rest.
 //!
 //! # Upstream
 //! [`pkg/registry/certificates/certificates/strategy.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/registry/certificates/certificates/strategy.go).

@@ -67,7 +67,7 @@ type=Opaque not type!=Opaque of Secret {"type":"Opaque"}
 status.phase=Active not status.phase=x of Namespace {"status":{"phase":"Active"}}
 spec.unschedulable=false not spec.unschedulable=true of Node {}
 spec.unschedulable=true not spec.unschedulable!=true of Node {"spec":{"unschedulable":true}}
-status.replicas=2 not status.replicas=0 of ReplicaSet {"status":{"replicas":2}}
+status.replicas=2 not status.replicas=0 of ReplicationController {"status":{"replicas":2}}
 status.successful=0 not status.successful=1 of Job {}
 spec.signerName=s not spec.signerName=t of CertificateSigningRequest {"spec":{"signerName":"s"}}
 "#;

@@ -175,6 +175,8 @@ async fn watched(api: &Api<ConfigMap>) -> Vec<String> {
                 out.push(object.metadata.name.unwrap());
                 continue;
             }
+            // The end of the initial list.
+            Ok(Ok(Some(WatchEvent::Bookmark(_)))) => continue,
             Ok(Ok(Some(other))) => panic!("{other:?}"),
         }
         return out;

@@ -146,7 +146,7 @@ pub(super) fn prune(
             let Some(to_remove) = to_remove.below(&element) else {
                 return true;
             };
-            // A declared field whose parts were owned is removed with the parts that nobody owns.
+            // A declared field whose parts were owned is removed with its parts that have no owner.
             if types.declares(key) && below.is_none() && !kept.has(&element) {
                 return false;
             }

@@ -7,7 +7,7 @@ use kubegc_core::Quantity;
 use serde_json::{Map, Value};
 
 use super::super::field::{At, Check};
-use super::{container::container_resource, go_syntax};
+use super::{amounts::container_resource, go_syntax};
 use crate::formats;
 
 type Object = Map<String, Value>;

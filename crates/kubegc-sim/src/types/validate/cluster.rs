@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::super::field::{At, Check};
 use super::{
-    container::{STANDARD_RESOURCES, container_resource, quantity, resource_name, shown_resource},
+    amounts::{STANDARD_RESOURCES, container_resource, quantity, resource_name, shown_resource},
     go_syntax,
     networking::{legacy_cidr_problem, parse_cidr},
     scheduling::{taint_effect, tolerations},

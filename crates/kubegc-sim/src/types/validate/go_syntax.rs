@@ -482,7 +482,7 @@ mod tests {
                         MatchExpressions:[]v1.LabelSelectorRequirement(nil)}";
         let version = "1.20.2".parse().unwrap();
         assert_eq!(value(version, &selector, "v1.LabelSelector"), expected);
-        assert_eq!(value(version, &Value::Null, "*bool"), "(*bool)(nil)");
+        assert_eq!(value(version, &Value::Null, "*bool"), "\"null\"");
     }
 
     #[test]

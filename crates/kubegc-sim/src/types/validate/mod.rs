@@ -1,11 +1,12 @@
 //! Validation of objects of built-in kinds, with upstream's causes. Metadata is validated elsewhere.
 //!
 //! # Upstream
-//! `Validate` and `ValidateUpdate` of the strategies in `pkg/registry`, and `pkg/apis/*/validation`, 1.20.2 to
-//! 1.36.
+//! `Validate` and `ValidateUpdate` of the strategies in `pkg/registry`, and `pkg/apis/*/validation`, 1.20.2
+//! to 1.36.
 
 mod access;
 mod admission_policies;
+mod amounts;
 mod api_services;
 mod asn1;
 mod autoscaling;

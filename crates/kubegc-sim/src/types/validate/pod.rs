@@ -13,6 +13,7 @@ use super::super::{
     qos,
 };
 use super::{
+    amounts,
     container::{self, containers},
     scheduling, security,
     selector::labels,
@@ -222,8 +223,8 @@ fn pod_spec(spec: &At<'_>, is_pod: bool, c: &mut Check) {
         value: overhead.value,
         path: overhead.get("limits").path,
     };
-    let check_name = container::container_resource;
-    container::requirements(&overhead.get("requests"), &limits, &overhead, check_name, c);
+    let check_name = amounts::container_resource;
+    amounts::requirements(&overhead.get("requests"), &limits, &overhead, check_name, c);
     security::operating_system(spec, c);
 }
 
@@ -315,13 +316,13 @@ fn resources(spec: &At<'_>, c: &mut Check) {
     }
     let check_name = |name: &str, amount: &At<'_>, c: &mut Check| {
         let before = c.causes.len();
-        container::resource_name(name, amount, c);
+        amounts::resource_name(name, amount, c);
         let is_supported = matches!(name, "cpu" | "memory") || name.starts_with("hugepages-");
         if c.causes.len() == before && !is_supported {
             amount.unsupported_as(c, &quoted(name), &["cpu", "hugepages-", "memory"]);
         }
     };
-    container::requirements(&requests, &limits, &at, check_name, c);
+    amounts::requirements(&requests, &limits, &at, check_name, c);
     let of = |at: &At<'_>| Quantity::parse(at.text()).unwrap_or_default();
     for (name, sum) in qos::requests_of_containers(spec.value) {
         let request = requests.key(&name);

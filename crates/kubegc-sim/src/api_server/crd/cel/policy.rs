@@ -5,9 +5,9 @@
 //! [`plugin/cel`](https://github.com/kubernetes/kubernetes/tree/v1.36.0/staging/src/k8s.io/apiserver/pkg/admission/plugin/cel).
 //!
 //! # Deviations
-//! Functions of the authorizer, the fields of the namespace's metadata and mutations with braces, which may be
-//! structs, are not checked when a policy is stored. All variables are evaluated before the expression that
-//! reads one of them; one that fails has no value.
+//! Functions of the authorizer, the fields of the namespace's metadata and mutations with braces, which may
+//! be structs, are not checked when a policy is stored. All variables are evaluated before the expression
+//! that reads one of them; one that fails has no value.
 
 use std::sync::{Arc, LazyLock};
 
