@@ -50,8 +50,8 @@ impl Facts {
             .split(' ')
             .find_map(|word| word.strip_prefix(fact)?.strip_prefix('='))?;
         let known = values.split(',').map(since);
-        let known = known.filter(|(_, since)| version.minor() >= *since);
-        known.last().map(|(value, _)| value)
+        let mut known = known.filter(|(_, since)| version.minor() >= *since);
+        known.next_back().map(|(value, _)| value)
     }
 }
 

@@ -98,7 +98,7 @@ impl<'v> At<'v> {
     }
 
     /// A value whose path is not its place in the object.
-    pub(crate) fn at(value: Option<&'v Value>, path: &str) -> Self {
+    pub(crate) fn of_value(value: Option<&'v Value>, path: &str) -> Self {
         Self {
             value: value.unwrap_or(&NULL),
             path: Path::default().with(Step::Field(path.into())),

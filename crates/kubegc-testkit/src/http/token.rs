@@ -106,7 +106,7 @@ pub(super) fn respond(server: &ApiServer, call: &Call, request: Value) -> Result
         "sub": subject,
     });
     if server.version().has(TOKENS_HAVE_IDS) {
-        claims["jti"] = identifier(&claims).into();
+        claims["jti"] = identifier(&claims, server.now()).into();
     }
     let expiry = now.saturating_add(Duration::from_secs(seconds.unsigned_abs()));
     let mut response = request;
@@ -221,9 +221,9 @@ fn reference(object: &StoredObject) -> Value {
     json!({"name": &*object.meta.name, "uid": object.meta.uid.to_string()})
 }
 
-/// A UUID that the claims determine, so that equal runs give equal tokens.
-fn identifier(claims: &Value) -> String {
-    let hash = Sha256::digest(claims.to_string());
+/// A UUID that the claims and the time determine, so that equal runs give equal tokens.
+fn identifier(claims: &Value, now: Timestamp) -> String {
+    let hash = Sha256::digest(format!("{claims}{now:?}"));
     let hex: String = hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
     let part = |range| hex.get(range).unwrap_or_default();
     format!(

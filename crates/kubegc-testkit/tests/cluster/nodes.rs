@@ -40,7 +40,8 @@ async fn a_log_is_limited_as_the_client_requests() {
         change(&mut params);
         pods.logs("web", &params).await
     };
-    let rows: [(fn(&mut LogParams), &str); 4] = [
+    type Change = fn(&mut LogParams);
+    let rows: [(Change, &str); 4] = [
         (|_| {}, "one\ntwo\nthree\n"),
         (|params| params.tail_lines = Some(1), "three\n"),
         (|params| params.since_seconds = Some(15), "two\nthree\n"),

@@ -72,7 +72,7 @@ impl<'a> Definition<'a> {
                 .versions
                 .iter()
                 .all(|version| version.get(key).value == first);
-        is_shared.then(|| At::at(Some(first), path))
+        is_shared.then(|| At::of_value(Some(first), path))
     }
 
     /// The versions as errors of a release print them: without what all of them share.
@@ -121,7 +121,7 @@ pub(super) fn problems(
     );
     if old.is_none() && *object.meta.name != *name && !object.meta.name.is_empty() {
         let problem = "must be spec.names.plural+\".\"+spec.group";
-        At::at(None, "metadata.name").invalid_as(c, &quoted(&object.meta.name), problem);
+        At::of_value(None, "metadata.name").invalid_as(c, &quoted(&object.meta.name), problem);
     }
     group(&spec.get("group"), c);
     spec.get("scope").one_of(c, &["Cluster", "Namespaced"]);
@@ -171,8 +171,11 @@ pub(super) fn problems(
     check.causes
 }
 
+/// Validates a value.
+type Validation = fn(&At<'_>, &mut Check);
+
 /// The checks of values that belong to one version or to all.
-const OF_VERSIONS: [(&str, fn(&At<'_>, &mut Check)); 2] = [
+const OF_VERSIONS: [(&str, Validation); 2] = [
     ("subresources", subresources),
     ("additionalPrinterColumns", columns),
 ];
@@ -248,7 +251,7 @@ fn versions(definition: &Definition<'_>, rules: Rules, c: &mut Check) {
     }
     let first = definition.versions.first().map(|version| version.get("name"));
     if let Some(name) = first.filter(|name| !name.text().is_empty() && !is_label_1035(name.text())) {
-        At::at(Some(name.value), "spec.version").invalid(c, NOT_A_LABEL_1035);
+        At::of_value(Some(name.value), "spec.version").invalid(c, NOT_A_LABEL_1035);
     }
 }
 
@@ -505,7 +508,7 @@ fn approval(object: &StoredObject, old: Option<&StoredObject>, c: &mut Check) {
         return;
     }
     const SEE: &str = "see https://github.com/kubernetes/enhancements/pull/1111";
-    let annotation = At::at(
+    let annotation = At::of_value(
         object.at(&["metadata", "annotations", APPROVAL]),
         &format!("metadata.annotations[{APPROVAL}]"),
     );

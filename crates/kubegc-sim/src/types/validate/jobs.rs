@@ -478,7 +478,7 @@ pub(super) fn finished_job(spec: &At<'_>, new: &At<'_>, old: &At<'_>, c: &mut Ch
     let uncounted = new.get("uncountedTerminatedPods");
     let is_counted = ["succeeded", "failed"]
         .iter()
-        .all(|key| uncounted.get(key).len() == 0);
+        .all(|key| uncounted.get(key).is_empty());
     if (ended != had_ended || differs("uncountedTerminatedPods")) && ended && !is_counted {
         let problem = match c.since(34) {
             true => "must be empty for finished job",

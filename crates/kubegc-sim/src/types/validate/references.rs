@@ -109,7 +109,7 @@ pub(super) fn resource_field(at: &At<'_>, is_volume: bool, c: &mut Check) {
         at.get("containerName").required(c, "");
     } else if resource.text().is_empty() {
         resource.required(c, "");
-    } else if !SUPPORTED.contains(&resource.text()) && !(has_pages && c.since(22)) {
+    } else if !(SUPPORTED.contains(&resource.text()) || has_pages && c.since(22)) {
         resource.unsupported(c, &SUPPORTED);
     }
     let divisor = at.get("divisor");

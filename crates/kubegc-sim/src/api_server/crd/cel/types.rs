@@ -129,7 +129,7 @@ impl<'a> Ty<'a> {
 
     /// Reads the type of the table of functions.
     fn parse(text: &'static str) -> Self {
-        let inner = |name: &str| Some(text.strip_prefix(name)?.strip_prefix('(')?.strip_suffix(')')?);
+        let inner = |name: &str| text.strip_prefix(name)?.strip_prefix('(')?.strip_suffix(')');
         let boxed = |text: &'static str| Box::new(Self::parse(text));
         if let Some(item) = inner("list") {
             return Self::List(boxed(item));
