@@ -31,7 +31,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use kubegc_core::{
     Behavior, DeleteOptions, KubernetesVersion,
-    record::{ObjectId, Record, Resource},
+    record::{Field, ObjectId, Record, Resource},
 };
 
 use crate::{
@@ -137,6 +137,23 @@ struct Owner<'a> {
     observed_generation: i64,
 }
 
+impl<'a> Owner<'a> {
+    fn new(
+        id: &'a ObjectId,
+        record: &'a Record,
+        limit: &Field<Option<i32>>,
+        observed_generation: &Field<i64>,
+    ) -> Result<Self, Missing> {
+        let limit = *read(limit, id, "spec.revisionHistoryLimit")?;
+        Ok(Self {
+            id,
+            record,
+            limit: usize::try_from(limit.unwrap_or(10)).unwrap_or(usize::MAX),
+            observed_generation: *read(observed_generation, id, "status.observedGeneration")?,
+        })
+    }
+}
+
 /// The revisions of an owner in order; none if there are no more than the limit.
 fn revisions<'a>(
     cx: &Context<'a>,
@@ -238,13 +255,7 @@ fn daemon_set(cx: &Context<'_>, key: &Key, id: &ObjectId, record: &Record) -> Re
         return Ok(kept);
     }
     let set = cx.body(id, record, Record::daemon_set)?;
-    let limit = *read(&set.revision_history_limit, id, "spec.revisionHistoryLimit")?;
-    let owner = Owner {
-        id,
-        record,
-        limit: usize::try_from(limit.unwrap_or(10)).unwrap_or(usize::MAX),
-        observed_generation: *read(&set.observed_generation, id, "status.observedGeneration")?,
-    };
+    let owner = Owner::new(id, record, &set.revision_history_limit, &set.observed_generation)?;
     let mut old = revisions(cx, key, &owner, &REVISIONS_BY_DAEMON_SET)?;
     old.pop();
     let live = hashes(cx, key, &owner, &PODS_BY_DAEMON_SET);
@@ -314,13 +325,7 @@ impl Controller for StatefulSetHistory {
             return Ok(kept);
         }
         let set = cx.body(id, record, Record::stateful_set)?;
-        let limit = *read(&set.revision_history_limit, id, "spec.revisionHistoryLimit")?;
-        let owner = Owner {
-            id,
-            record,
-            limit: usize::try_from(limit.unwrap_or(10)).unwrap_or(usize::MAX),
-            observed_generation: *read(&set.observed_generation, id, "status.observedGeneration")?,
-        };
+        let owner = Owner::new(id, record, &set.revision_history_limit, &set.observed_generation)?;
         let all = revisions(cx, key, &owner, &REVISIONS_BY_STATEFUL_SET)?;
         let mut live = hashes(cx, key, &owner, &PODS_BY_STATEFUL_SET);
         live.insert(Arc::clone(read(
