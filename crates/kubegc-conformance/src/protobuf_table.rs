@@ -271,7 +271,7 @@ fn type_of(ty: &str, package: &str, facts: &Facts) -> String {
     }
 }
 
-/// What the Go files of a package say.
+/// Declarations in the Go files of a package.
 #[derive(Default)]
 struct Facts {
     group: Option<String>,

@@ -199,7 +199,7 @@ pub fn replay(path: &Path, options: &Options) -> io::Result<FileReport> {
     Ok(report)
 }
 
-/// What a replay reports in addition to its result.
+/// Details of a replay, in addition to its result.
 #[derive(Default)]
 pub(crate) struct Report {
     pub(crate) notes: Vec<String>,

@@ -24,9 +24,9 @@ pub struct Finalizer {
     pub removed: &'static str,
     /// The minor release in which it first appeared; 0 if it is not of Kubernetes.
     pub since_minor: u32,
-    /// What happens if it is removed by hand, as a clause.
+    /// The consequence of its removal by hand, as a clause.
     pub if_removed: &'static str,
-    /// What a component outside of kube-controller-manager does at once.
+    /// The act that a component outside of kube-controller-manager performs at once.
     pub external: Option<External>,
 }
 

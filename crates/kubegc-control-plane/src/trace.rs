@@ -123,7 +123,7 @@ pub enum Why {
 pub struct Refusal {
     /// The API server's message.
     pub message: Arc<str>,
-    /// What refused it, if it was not the API server itself.
+    /// The extension that refused it, if it was not the API server itself.
     pub by: Option<RefusedBy>,
 }
 

@@ -107,7 +107,7 @@ pub(crate) enum Kept {
 }
 
 impl Kept {
-    /// What is kept of an entry of a list.
+    /// The retained part of an entry of a list.
     const fn of_entries(self) -> Option<Self> {
         match self {
             Self::Leaves => Some(Self::Leaf),

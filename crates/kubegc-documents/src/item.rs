@@ -59,7 +59,7 @@ impl Item<'_> {
         self.name().map(|name| name.to_string().into())
     }
 
-    /// What the body keeps of a field, as far as the kind is known by now.
+    /// The part of a field that the body retains, as far as the kind is known by now.
     fn kept(&mut self, field: &str, hint: Option<(&str, &str)>) -> Option<Kept> {
         let (api_version, kind) = self.assumed_type(hint);
         let may_read = details::may_read(api_version, kind, field);

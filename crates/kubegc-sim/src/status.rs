@@ -23,11 +23,11 @@ pub struct Status {
     pub resource_version: Option<ResourceVersion>,
     /// The token with which a client may continue a list that cannot be finished at its first revision.
     pub continue_token: Option<String>,
-    /// What refused the request, if it was not the server itself. Not a part of the response.
+    /// The extension or authorization that refused the request, if it was not the server itself. Not a part of the response.
     pub refused_by: Option<RefusedBy>,
 }
 
-/// What refuses requests, apart from the API server itself.
+/// Extensions and authorization, which refuse requests apart from the API server itself.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum RefusedBy {

@@ -150,7 +150,7 @@ impl Cluster {
         self.silent.extend(silent);
     }
 
-    /// What shows that the owner of a finalizer does not act.
+    /// Evidence that the owner of a finalizer does not act.
     pub(crate) fn silent_owner(&self, owner: FinalizerOwner, finalizer: &str) -> Option<&Silent> {
         let is_managers = matches!(
             owner,

@@ -715,7 +715,7 @@ fn counted<'m>(message: &'m str, separator: &'m str) -> impl Iterator<Item = &'m
     names.map(|name| name.trim_end_matches('.'))
 }
 
-/// What a condition of a dump blames. Its text is all that is known.
+/// The cause that a condition of a dump names. Only its text is known.
 fn refused_by(cluster: &Cluster, message: &str) -> Option<RefusedBy> {
     let named = |before: &str, after: &str| Some(message.split_once(before)?.1.split_once(after)?.0);
     if let Some(user) = named("is forbidden: User \"", "\"") {

@@ -61,7 +61,7 @@ impl<'v, 'n> Entry<'v, 'n> {
         Ok(Self::new(map, place, path, notes))
     }
 
-    /// What was read from the entry; the reason if it has a flaw.
+    /// The value of the entry, or the reason why it could not be read.
     pub(crate) fn checked<T>(&self, read: T) -> Result<T, String> {
         match &self.flaw {
             None => Ok(read),

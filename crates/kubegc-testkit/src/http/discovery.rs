@@ -70,7 +70,7 @@ pub(super) fn group(server: &ApiServer, name: &str) -> Option<Reply> {
     Some(Reply::object(200, body))
 }
 
-/// What a resource is ordered by: subresources of custom resources keep the order in which they are declared.
+/// The sort key of a resource: subresources of custom resources keep the order in which they are declared.
 fn place(entry: &Value, is_custom: bool) -> &str {
     let name = entry["name"].as_str().unwrap_or_default();
     match is_custom {

@@ -69,7 +69,7 @@ pub(super) fn mutating(body: &Object, old: Option<&Object>, c: &mut Check) {
     spec.get("reinvocationPolicy").one_of(c, &REINVOCATION_POLICIES);
 }
 
-/// What both kinds of policies have in common, except for variables.
+/// Validates the fields that both kinds of policies share, except for variables.
 fn common(spec: &At<'_>, old: Option<&Object>, is_mutating: bool, c: &mut Check) {
     present_one_of(&spec.get("failurePolicy"), &FAILURE_POLICIES, c);
     let param = spec.get("paramKind");
@@ -169,7 +169,7 @@ fn match_resources(at: &At<'_>, c: &mut Check) {
     }
 }
 
-/// What is deleted cannot be mutated.
+/// Refuses the operation DELETE in the rules of a mutating policy.
 fn no_deletes(resources: &At<'_>, c: &mut Check) {
     const OPERATIONS: [&str; 4] = ["*", "CONNECT", "CREATE", "UPDATE"];
     let named = resources.get("resourceRules").get("operations");

@@ -17,7 +17,7 @@ use crate::{formats, status::quoted};
 
 const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
 
-/// What the validation of a container reads of its pod.
+/// Facts of a pod that the validation of its containers reads.
 pub(super) struct Pod<'v> {
     pub(super) spec: At<'v>,
     /// The valid volumes.
@@ -129,7 +129,7 @@ pub(super) fn containers(at: &At<'_>, are_init: bool, pod: &Pod<'_>, c: &mut Che
 
 /// `validateEphemeralContainers`.
 pub(super) fn ephemeral_containers(at: &At<'_>, pod: &Pod<'_>, c: &mut Check) {
-    /// What these containers cannot have, in the order of the fields.
+    /// Fields that these containers cannot have, in the order of their validation.
     const FORBIDDEN: [&str; 9] = [
         "ports",
         "resources",

@@ -232,7 +232,7 @@ fn request(at: &At<'_>, c: &mut Check) {
     }
 }
 
-/// What a request and a subrequest have in common.
+/// Validates the fields that a request and a subrequest share.
 fn device_request(at: &At<'_>, c: &mut Check) {
     let class = at.get("deviceClassName");
     if class.present(c) {

@@ -21,7 +21,7 @@ fn one_of(at: &At<'_>, supported: &[&str], c: &mut Check) {
     }
 }
 
-/// What becomes of a job whose pods fail.
+/// Policies for a job whose pods fail.
 pub(super) fn failure(spec: &At<'_>, c: &mut Check) {
     const ACTIONS: [&str; 4] = ["Count", "FailIndex", "FailJob", "Ignore"];
     let rules = spec.get("podFailurePolicy").get("rules");

@@ -366,7 +366,7 @@ fn policy_peer(at: &At<'_>, c: &mut Check) {
     }
 }
 
-/// What is wrong with a range of addresses. Leading zeros and further bits are refused in new fields, and in
+/// Errors in a range of addresses. Leading zeros and further bits are refused in new fields, and in
 /// older ones since `StrictIPCIDRValidation`.
 ///
 /// # Upstream
@@ -395,7 +395,7 @@ fn cidr_problem(text: &str, is_strict: bool) -> Option<String> {
     Some(problem.to_owned())
 }
 
-/// What is wrong with a range of a field that is older than the strict rules. Other forms than the canonical
+/// Errors in a range of a field that is older than the strict rules. Other forms than the canonical
 /// one stay allowed.
 pub(super) fn legacy_cidr_problem(text: &str, c: &Check) -> Option<String> {
     let problem = cidr_problem(text, c.version.has(formats::ZEROS_ARE_REFUSED));

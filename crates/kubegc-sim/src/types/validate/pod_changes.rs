@@ -135,7 +135,7 @@ fn only_removed_gates(new: &At<'_>, old: &At<'_>, c: &mut Check) {
     }
 }
 
-/// What a pod that waits for its gates may change in addition: its node selector gets entries, and it gets an
+/// Further changes that a pod with scheduling gates may make: its node selector gets entries, and it gets an
 /// affinity to nodes that it did not have. Returns the fields.
 fn gated_pod_updated(spec: &At<'_>, old: &At<'_>, c: &mut Check) -> Vec<&'static str> {
     let (selector, old_selector) = (spec.get("nodeSelector"), old.get("nodeSelector"));

@@ -149,7 +149,7 @@ pub(super) fn addresses(body: &Object, c: &mut Check) {
     }
 }
 
-/// What a cluster with IPv4 only cannot give to a service.
+/// Refuses IP families that a cluster with IPv4 only does not have.
 ///
 /// # Upstream
 /// `initIPFamilyFields` in

@@ -221,7 +221,7 @@ const TEMPLATES_ARE_VALIDATED: Behavior = Behavior::since(34, 0, "kubernetes #13
 const DISKS_ARE_NOT_VALIDATED: Behavior =
     Behavior::since(31, 0, "ValidatePodTemplateSpecForReplicaSet of 1.31");
 
-/// What the validation of a StatefulSet leaves out.
+/// Rules that the validation of a StatefulSet skips.
 #[derive(Clone, Copy, Default)]
 struct Skipped {
     /// Fields that updates cannot change.

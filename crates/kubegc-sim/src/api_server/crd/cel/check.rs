@@ -62,7 +62,7 @@ pub(super) fn located(source: &str, line: usize, column: usize, message: &str) -
     shown
 }
 
-/// What the checker knows of the nodes of an expression.
+/// Types and references of the nodes of an expression.
 #[derive(Debug)]
 pub(super) struct Checked<'a> {
     pub(super) result: Ty<'a>,

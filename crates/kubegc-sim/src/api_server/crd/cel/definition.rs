@@ -70,7 +70,7 @@ impl<'n> Node<'n> {
     }
 }
 
-/// What is wrong with the rules of a schema.
+/// Errors in the rules of a schema.
 #[derive(Default)]
 struct Found {
     /// Problems of the fields of rules.

@@ -27,7 +27,7 @@ pub(super) enum Reader {
     Interpreter,
 }
 
-/// What a macro makes of the entries.
+/// The result that a macro computes from the entries.
 #[derive(Clone, Copy)]
 enum Fold {
     All,

@@ -269,7 +269,7 @@ impl<'a> Ty<'a> {
     }
 }
 
-/// What is known of unknown types, by their numbers.
+/// Types inferred for type variables, by their numbers.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Bindings<'a>(BTreeMap<usize, Ty<'a>>);
 

@@ -35,7 +35,7 @@ pub(super) fn declare(env: &mut Env) -> Result<(), DeclarationError> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Url {
     scheme: String,
-    /// What follows the scheme of a URL without slashes.
+    /// The part after the scheme of a URL without slashes.
     opaque: String,
     user: String,
     host: String,
