@@ -23,7 +23,8 @@ pub struct Status {
     pub resource_version: Option<ResourceVersion>,
     /// The token with which a client may continue a list that cannot be finished at its first revision.
     pub continue_token: Option<String>,
-    /// The extension or authorization that refused the request, if it was not the server itself. Not a part of the response.
+    /// The extension that refused the request, or authorization; none if the API server itself did.
+    /// Not a part of the response.
     pub refused_by: Option<RefusedBy>,
 }
 

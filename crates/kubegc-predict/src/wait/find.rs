@@ -156,7 +156,7 @@ fn unserved_owner(cluster: &Cluster, object: &ObjectRef) -> Option<String> {
     Some(format!("{}/{}", unserved.api_version, unserved.kind))
 }
 
-/// The causes that keep a namespace: APIs that cannot be discovered, refused deletes, and the content that remains.
+/// Causes that keep a namespace: undiscoverable APIs, refused deletes, and the content that remains.
 fn content(
     simulation: &Simulation,
     refusals: &Refusals<'_>,
