@@ -23,12 +23,12 @@ pub struct Status {
     pub resource_version: Option<ResourceVersion>,
     /// The token with which a client may continue a list that cannot be finished at its first revision.
     pub continue_token: Option<String>,
-    /// The extension that refused the request, or authorization; none if the API server itself did.
+    /// The configuration that refused the request; none if it breaks a rule of the API server itself.
     /// Not a part of the response.
     pub refused_by: Option<RefusedBy>,
 }
 
-/// Extensions and authorization, which refuse requests apart from the API server itself.
+/// A configuration or writer that makes the API server refuse requests which keep its own rules.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum RefusedBy {
@@ -45,6 +45,10 @@ pub enum RefusedBy {
     Conversion(Arc<str>),
     /// The authorization of the user of this name.
     Authorization(Arc<str>),
+    /// The ResourceQuota of this name.
+    Quota(Arc<str>),
+    /// An expected resourceVersion: another writer changed the object first.
+    Conflict,
 }
 
 /// The object of a [`Status`].
