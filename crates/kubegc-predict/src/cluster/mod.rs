@@ -100,6 +100,7 @@ impl Cluster {
         let edges = Edges::of(&snapshot);
         let settings = Settings {
             namespaces_must_exist: false,
+            quotas_follow: true,
             ..Settings::default()
         };
         let webhooks = extensions::webhooks(&snapshot, &assumptions);

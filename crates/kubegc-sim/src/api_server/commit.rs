@@ -24,6 +24,9 @@ impl ApiServer {
         event_type: EventType,
     ) -> Arc<StoredObject> {
         let table = self.next_revision(kind);
+        if self.settings.quotas_follow && self.shape.quotas == u32::try_from(table).ok() {
+            self.sync_quota(&mut object);
+        }
         object.meta.resource_version = version_text(self.revision);
         object.tidy();
         let object = Arc::new(object);
@@ -35,9 +38,12 @@ impl ApiServer {
             revision,
             event_type,
             object: Arc::clone(&object),
-            previous,
+            previous: previous.clone(),
         };
         table.log.push(event, events_max);
+        if self.settings.quotas_follow {
+            self.follow_quotas(kind, previous.as_deref(), Some(&object));
+        }
         object
     }
 
@@ -57,6 +63,9 @@ impl ApiServer {
         let table = Arc::make_mut(self.tables[table].get_or_insert_default());
         table.remove(&object.meta.namespace, &object.meta.name);
         table.log.push(event, events_max);
+        if self.settings.quotas_follow {
+            self.follow_quotas(kind, Some(object), None);
+        }
         last
     }
 

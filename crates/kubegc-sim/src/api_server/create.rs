@@ -290,6 +290,7 @@ impl ApiServer {
             warnings.extend(warnings::of_definition(self.version, &object, None));
         }
         warnings.extend(self.call_validating(request, Some(&object))?);
+        self.charge_quotas(kind, "", &object, None)?;
         if typed {
             self.refuse_created(kind, &object)?;
         }
@@ -297,6 +298,7 @@ impl ApiServer {
             let why = "resourceVersion should not be set on objects to be created";
             return Err(status::internal(why));
         }
+        let resource = self.resource(kind);
         let resource_is_custom = resource.custom;
         if let Some(existing) = self.object(kind, &object.meta.namespace, &object.meta.name) {
             let deleting = existing.meta.is_deleting();

@@ -19,6 +19,8 @@ pub(super) struct Shape {
     pub(super) namespaces: Option<u32>,
     /// The table of CustomResourceDefinitions, if the catalog has them.
     pub(super) definitions: Option<u32>,
+    /// The table of ResourceQuotas, if the catalog has them.
+    pub(super) quotas: Option<u32>,
     /// The table of ValidatingAdmissionPolicyBindings, if the catalog has them.
     pub(super) policy_bindings: Option<u32>,
 }
@@ -67,6 +69,7 @@ impl Shape {
             _ => Special::None,
         };
         let (custom, preferred) = (resource.custom, resource.preferred);
+        let limits_usage = resource.group.is_empty() && &*resource.resource == "resourcequotas";
         let binds_policies = *resource.group == *super::admission::GROUP
             && &*resource.resource == "validatingadmissionpolicybindings";
         let schema = StructId::of(&resource);
@@ -94,6 +97,9 @@ impl Shape {
         }
         if special == Special::CustomResourceDefinition {
             self.definitions = Some(table);
+        }
+        if limits_usage {
+            self.quotas = Some(table);
         }
         if binds_policies {
             self.policy_bindings = Some(table);

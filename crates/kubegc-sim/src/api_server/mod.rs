@@ -19,6 +19,7 @@ mod kinds;
 mod namespace;
 mod patch;
 mod policy;
+mod quota;
 mod read;
 mod removal;
 mod request;
@@ -75,6 +76,9 @@ pub struct Settings {
     /// Whether, with types, each namespace gets the service account `default`, as from a controller, and pods
     /// are admitted by the plugin `ServiceAccount`. Default: false.
     pub service_accounts: bool,
+    /// Whether the status of ResourceQuotas follows each write, as if the controller `resourcequota` acted at
+    /// once. Without it, admission charges quotas and nothing is given back. Default: false.
+    pub quotas_follow: bool,
     /// The issuer of the tokens of service accounts, and their default audience
     /// (`--service-account-issuer`). Default: that of kubeadm.
     pub service_account_issuer: Arc<str>,
@@ -89,6 +93,7 @@ impl Default for Settings {
             seed: 0,
             types: false,
             service_accounts: false,
+            quotas_follow: false,
             service_account_issuer: "https://kubernetes.default.svc.cluster.local".into(),
         }
     }
@@ -103,10 +108,10 @@ impl Default for Settings {
 ///
 /// # Assumptions
 /// Specs are defaulted and validated only with [`Settings::types`]. No authorization is checked. Of the
-/// admission plugins, `NamespaceLifecycle`, unreachable [webhooks](Self::with_webhooks),
+/// admission plugins, `NamespaceLifecycle`, `ResourceQuota`, unreachable [webhooks](Self::with_webhooks),
 /// [ValidatingAdmissionPolicies](Self::with_policies) and, with types, those that change or refuse specs
-/// (such as `Priority`, `LimitRanger` and `ServiceAccount`; not `ResourceQuota`) are implemented. With types,
-/// the policies are those that are stored. `authorizer` and audit annotations are not covered.
+/// (such as `Priority`, `LimitRanger` and `ServiceAccount`) are implemented. With types, the policies are
+/// those that are stored. `authorizer` and audit annotations are not covered.
 ///
 /// CEL rules of definitions (`x-kubernetes-validations`) are compiled and run with types and the crate's
 /// feature `cel`, for releases from 1.25 on. Without the feature they are stored and have no effect. Types

@@ -328,6 +328,7 @@ impl ApiServer {
         if is_reviewed {
             warnings.extend(self.call_validating(request, Some(&new))?);
         }
+        self.charge_quotas(kind, part.subresource(), &new, Some(existing))?;
         if self.schema(kind).is_some() && part == Part::Whole {
             self.refuse_updated(kind, &new, existing)?;
             if !is_allocated_first {

@@ -20,7 +20,7 @@ mod limits;
 pub(crate) mod node;
 pub(crate) mod pod;
 pub(crate) mod prepare;
-mod qos;
+pub(crate) mod qos;
 pub(crate) mod schema;
 pub(crate) mod service;
 pub(crate) mod validate;

@@ -122,6 +122,7 @@ impl Default for Builder {
             settings: Settings {
                 types: true,
                 service_accounts: true,
+                quotas_follow: true,
                 ..Settings::default()
             },
             collects: true,

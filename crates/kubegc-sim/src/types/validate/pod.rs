@@ -324,7 +324,7 @@ fn resources(spec: &At<'_>, c: &mut Check) {
     };
     amounts::requirements(&requests, &limits, &at, check_name, c);
     let of = |at: &At<'_>| Quantity::parse(at.text()).unwrap_or_default();
-    for (name, sum) in qos::requests_of_containers(spec.value) {
+    for (name, sum) in qos::amounts_of_containers(spec.value, "requests") {
         let request = requests.key(&name);
         let is_compared = request.is_set() || !c.version.has(MISSING_REQUESTS_ARE_SKIPPED);
         if is_compared && sum > of(&request) {
