@@ -193,7 +193,6 @@ impl GarbageCollector {
         Ok((KubeStore::new(self.client.clone(), version), settings))
     }
 
-    /// One collector from its start to its end.
     async fn term(
         &self,
         store: &KubeStore,
@@ -229,7 +228,6 @@ fn unsynced(collector: &Collector) -> Vec<String> {
     unsynced
 }
 
-/// Traces and counts a collector's report.
 fn log(summary: &mut Summary, report: &Report) {
     match report {
         Report::Performed { request, response } => {

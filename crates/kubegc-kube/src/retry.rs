@@ -8,7 +8,6 @@ use tokio::time::sleep;
 
 /// The wait after the first failure. Each further failure doubles it.
 const WAIT_MIN: Duration = Duration::from_secs(1);
-/// The longest wait.
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// Repeats a request with backoff while its failure is temporary, and logs each failure.

@@ -90,7 +90,6 @@ impl Cluster {
     }
 }
 
-/// The message of an unmet expectation.
 fn failure(server: &ApiServer, state: &State, object: &Name, expected: Expected) -> Option<String> {
     let now = fate(server, state, &state.plane, object);
     let later = ahead(server, &state.plane).map(|(server, plane)| Fate {

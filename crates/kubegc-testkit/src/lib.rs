@@ -109,6 +109,11 @@
 //! | Quotas | refuse requests | there are none; types, defaults and validation of the kinds that operators use are those of the API server ([`Builder::types`]) |
 //! | Users and roles | decide who may do what | rules of the test do ([`Cluster::access`]); without them every user may do everything |
 
+#![cfg_attr(
+    not(feature = "client"),
+    allow(dead_code, unused_imports, reason = "the HTTP layer alone has no clients")
+)]
+
 #[cfg(feature = "client")]
 mod assert;
 #[cfg(feature = "client")]

@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 
 use kubegc_core::{ApiResource, StoreError, store::Address};
 
-/// A path with its query.
 #[derive(Clone, Debug)]
 pub(crate) struct Url {
     text: String,
@@ -13,7 +12,6 @@ pub(crate) struct Url {
 }
 
 impl Url {
-    /// A path as it is.
     pub(crate) fn path(path: &str) -> Self {
         Self {
             text: path.to_owned(),
@@ -21,7 +19,6 @@ impl Url {
         }
     }
 
-    /// Adds a parameter.
     pub(crate) fn query(mut self, name: &str, value: &str) -> Self {
         self.text.push(if self.has_query { '&' } else { '?' });
         self.has_query = true;
@@ -31,7 +28,6 @@ impl Url {
         self
     }
 
-    /// The text for the request line.
     pub(crate) fn as_str(&self) -> &str {
         &self.text
     }
@@ -84,11 +80,7 @@ pub(crate) fn object(address: Address<'_>, subresource: Option<&str>) -> Result<
 /// [`IsValidPathSegmentName`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/staging/src/k8s.io/apimachinery/pkg/api/validation/path/name.go).
 fn segment<'a>(what: &str, text: &'a str) -> Result<&'a str, StoreError> {
     if matches!(text, "" | "." | "..") || text.contains(['/', '%']) {
-        return Err(StoreError::Refused {
-            code: 400,
-            message: format!("{text:?} cannot be a {what}"),
-            retry_after: None,
-        });
+        return Err(super::http::not_sent(format!("{text:?} cannot be a {what}")));
     }
     Ok(text)
 }

@@ -16,7 +16,6 @@ pub(super) struct Names {
     pub(super) singular: String,
     pub(super) short: Vec<String>,
     pub(super) categories: Vec<String>,
-    /// Kind of a list of these objects.
     pub(super) list_kind: String,
 }
 
@@ -48,7 +47,6 @@ pub(super) fn of(server: &ApiServer, resource: &ApiResource) -> Names {
     }
 }
 
-/// The stored CustomResourceDefinition of a resource.
 pub(super) fn definition_of(server: &ApiServer, resource: &ApiResource) -> Option<Arc<StoredObject>> {
     const GROUP: &str = "apiextensions.k8s.io";
     let definitions = ["v1", "v1beta1"]
@@ -56,6 +54,19 @@ pub(super) fn definition_of(server: &ApiServer, resource: &ApiResource) -> Optio
         .find_map(|version| server.resolve(GROUP, version, "customresourcedefinitions").ok())?;
     let name = format!("{}.{}", resource.resource, resource.group);
     server.object(definitions, "", &name).cloned()
+}
+
+/// The columns that the definition of a custom resource declares for its version.
+pub(super) fn printer_columns(server: &ApiServer, resource: &ApiResource) -> Vec<Value> {
+    let definition = resource.custom.then(|| definition_of(server, resource)).flatten();
+    let versions = definition
+        .as_ref()
+        .map_or(&[][..], |definition| items_at(definition, &["spec", "versions"]));
+    let version = versions
+        .iter()
+        .find(|version| version["name"] == *resource.version);
+    let columns = version.and_then(|version| version["additionalPrinterColumns"].as_array());
+    columns.cloned().unwrap_or_default()
 }
 
 fn texts_at(object: &StoredObject, path: &[&str]) -> Vec<String> {

@@ -12,7 +12,6 @@ use kubegc_sim::StoredObject;
 use serde_json::{Value, json};
 
 use super::{
-    accept::MetaVersion,
     cells::{self, Cell},
     json_path,
     render::{self, View},
@@ -52,10 +51,9 @@ impl Column {
     }
 }
 
-/// A table of objects.
 pub(super) fn of<T: Borrow<StoredObject>>(
     view: &View,
-    version: MetaVersion,
+    version: &'static str,
     metadata: Value,
     objects: &[T],
     now: Timestamp,
@@ -90,7 +88,7 @@ pub(super) fn of<T: Borrow<StoredObject>>(
     });
     json!({
         "kind": "Table",
-        "apiVersion": version.api_version(),
+        "apiVersion": version,
         "metadata": metadata,
         "rows": rows.collect::<Vec<_>>(),
         "columnDefinitions": columns
@@ -202,7 +200,6 @@ fn columns_of(view: &View) -> Vec<Column> {
     columns
 }
 
-/// The cell of a custom resource at a path.
 fn custom_cell(object: &Value, path: &str, of_type: &str, now: Timestamp) -> Value {
     let Some(value) = json_path::first(object, path) else {
         return Value::Null;
