@@ -9,6 +9,7 @@ use std::{
     fmt,
 };
 
+use kubegc_control_plane::Refusals;
 use kubegc_core::{ObjectRef, Uid, printable, record::Resource};
 use kubegc_objects::classify::Resolved;
 
@@ -183,7 +184,9 @@ impl Forecast {
     /// The last request about an object, if the API server failed to perform it.
     fn last_failure(&self, object: &ObjectRef) -> Option<usize> {
         let last = self.timeline.iter().rposition(|step| *step.object == *object)?;
-        self.timeline[last].failure.is_some().then_some(last)
+        let step = &self.timeline[last];
+        let lasts = !step.is_conflict() || Refusals::of(&self.timeline).contains(step);
+        (step.failure.is_some() && lasts).then_some(last)
     }
 
     /// The owners and the earlier steps that led to a step. A step that deleted an owner is below that owner.

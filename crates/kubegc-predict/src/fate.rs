@@ -5,7 +5,13 @@ use std::{fmt, sync::Arc, time::Duration};
 use kubegc_core::{ObjectRef, OwnerReference};
 use serde::Serialize;
 
-use crate::{MissingFacts, Outcomes, Wait, doctor::quoted, document::shown, report::span, trace::Actor};
+use crate::{
+    MissingFacts, Outcomes, Wait,
+    doctor::quoted,
+    document::shown,
+    report::span,
+    trace::{Actor, Refusal},
+};
 
 /// The fate of an object.
 ///
@@ -235,6 +241,15 @@ pub enum Finding {
         /// missing.
         is_certain: bool,
     },
+    /// An object is deleted, and the API server refuses the request of its controller to create another one.
+    NotCreatedAgain {
+        /// The deleted object.
+        object: ObjectRef,
+        /// The controller.
+        controller: ObjectRef,
+        /// The API server's message, and what refuses.
+        refusal: Refusal,
+    },
     /// Dependents of kinds that were not dumped completely may block the deletion of their owners, and may be
     /// deleted or kept themselves.
     UnseenDependents {
@@ -369,6 +384,17 @@ impl fmt::Display for Finding {
                 };
                 let (object, controller) = (object.short(), controller.short());
                 write!(f, "{object} {is} created again {by} {controller}, which is kept")
+            }
+            Self::NotCreatedAgain {
+                object,
+                controller,
+                refusal,
+            } => {
+                let (object, controller) = (object.short(), controller.short());
+                write!(
+                    f,
+                    "{object} is not created again by {controller}: the API server refuses it: {refusal}"
+                )
             }
             Self::UnseenDependents { kinds } => {
                 let shown = kinds.len().min(KINDS_SHOWN);

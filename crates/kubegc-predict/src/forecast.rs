@@ -351,7 +351,13 @@ fn did_not_settle(simulation: &Simulation) -> Finding {
 /// The requests that the API server failed to perform, by message. Those of the client are findings already.
 fn failures(steps: &[Step]) -> impl Iterator<Item = Finding> {
     let mut failures = BTreeMap::<&Arc<str>, BTreeSet<&ObjectRef>>::new();
-    for step in steps.iter().filter(|step| !matches!(step.why, Why::Intent(_))) {
+    let refusals = Refusals::of(steps);
+    let lasts = |step: &&Step| !step.is_conflict() || refusals.contains(step);
+    for step in steps
+        .iter()
+        .filter(lasts)
+        .filter(|step| !matches!(step.why, Why::Intent(_)))
+    {
         if let Some(refusal) = &step.failure {
             failures.entry(&refusal.message).or_default().insert(&step.object);
         }

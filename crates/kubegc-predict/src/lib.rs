@@ -39,6 +39,7 @@ mod outcomes;
 mod question;
 mod recreation;
 mod report;
+mod review;
 mod run;
 mod selection;
 mod undetermined;

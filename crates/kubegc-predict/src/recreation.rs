@@ -13,6 +13,7 @@ use crate::{
     cluster::{DELETING, Owner},
     fate::{Fate, Finding},
     forecast::ObjectFate,
+    review::Reviewer,
 };
 
 /// The reaction of a controller to the deletion of a dependent.
@@ -47,17 +48,27 @@ pub(crate) fn findings(cluster: &Cluster, fates: &[ObjectFate]) -> Vec<Finding> 
             }
         }
     }
+    let mut reviewer = Reviewer::new(cluster, fates);
     let mut findings: Vec<Finding> = recreations.addresses().collect();
     for (owner, deleted) in deleted {
         let controller = cluster.object_ref(owner);
         for (fate, recreation) in recreations.of_controller(owner, &deleted) {
-            if recreation != Recreation::Never {
-                findings.push(Finding::CreatedAgain {
-                    object: ObjectRef::clone(&fate.object),
-                    controller: controller.clone(),
-                    is_certain: recreation == Recreation::Certain,
-                });
+            if recreation == Recreation::Never {
+                continue;
             }
+            let (object, controller) = (ObjectRef::clone(&fate.object), controller.clone());
+            findings.push(match reviewer.refusal(fate) {
+                Some(refusal) => Finding::NotCreatedAgain {
+                    object,
+                    controller,
+                    refusal,
+                },
+                None => Finding::CreatedAgain {
+                    object,
+                    controller,
+                    is_certain: recreation == Recreation::Certain,
+                },
+            });
         }
     }
     findings

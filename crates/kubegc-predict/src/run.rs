@@ -22,7 +22,7 @@ use kubegc_core::{
     record::{Body, Node, Record, Resource},
 };
 use kubegc_sim::{ApiServer, Response, StoredObject};
-use kubegc_snapshot::{CrdDetails, Details, JsonDocuments};
+use kubegc_snapshot::{CrdDetails, Details, JsonDocuments, SnapshotObject};
 
 use crate::{
     Cluster, Forecast,
@@ -403,26 +403,14 @@ fn load(cluster: &Cluster, scope: &Scope, server: &mut ApiServer, with_records: 
         records: BTreeMap::new(),
         namespaces: BTreeSet::new(),
     };
-    // Objects with the same fields share them.
-    let mut shared: Option<(Arc<Body>, kubegc_sim::Body)> = None;
+    let mut shared = None;
     for (&position, member) in &scope.members {
         let Some(object) = cluster.snapshot.object(position as usize) else {
             continue;
         };
         let record = object.record();
         if let Some(kind) = object.kind_id {
-            let body = match object.details.as_deref() {
-                Some(Details::Body(_)) => {
-                    let known = shared
-                        .take()
-                        .filter(|(known, _)| Arc::ptr_eq(known, &record.body));
-                    let (_, body) = shared.insert(known.unwrap_or_else(|| lazy_body(&record.body)));
-                    Some(body.clone())
-                }
-                Some(Details::CustomResourceDefinition(definition)) => Some(body_of(definition)),
-                _ => None,
-            };
-            let mut stored = StoredObject::new(object.meta, body);
+            let mut stored = stored(object, &mut shared);
             if *member == Member::Context {
                 keep_owners_in_scope(cluster, scope, position, &mut stored);
             }
@@ -440,6 +428,23 @@ fn load(cluster: &Cluster, scope: &Scope, server: &mut ApiServer, with_records: 
         }
     }
     loaded
+}
+
+/// The stored form of an object. Objects with the same fields as the last one share them with it.
+pub(crate) fn stored(
+    object: SnapshotObject,
+    last: &mut Option<(Arc<Body>, kubegc_sim::Body)>,
+) -> StoredObject {
+    let body = match object.details.as_deref() {
+        Some(Details::Body(fields)) => {
+            let known = last.take().filter(|(known, _)| Arc::ptr_eq(known, fields));
+            let (_, body) = last.insert(known.unwrap_or_else(|| lazy_body(fields)));
+            Some(body.clone())
+        }
+        Some(Details::CustomResourceDefinition(definition)) => Some(body_of(definition)),
+        _ => None,
+    };
+    StoredObject::new(object.meta, body)
 }
 
 /// Removes the owners out of scope: an object that is only read keeps the others.

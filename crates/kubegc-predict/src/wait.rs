@@ -321,6 +321,7 @@ impl fmt::Display for Wait {
                     Act::Delete { .. } => format!("delete of {}", object.short()),
                     Act::DeleteCollection => "delete of its content".to_owned(),
                     Act::Patch { .. } => format!("patch of {}", object.short()),
+                    Act::Create => format!("create of {}", object.short()),
                     _ => format!("write of {}", object.short()),
                 };
                 write!(

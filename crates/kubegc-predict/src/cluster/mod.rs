@@ -82,6 +82,8 @@ pub struct Cluster {
     pub(crate) controllers: Vec<Arc<dyn Controller>>,
     /// A server of this version without objects, to be cloned.
     pub(crate) empty_server: ApiServer,
+    /// Whether the dump has webhooks or policies, which may refuse requests.
+    pub(crate) has_reviewers: bool,
     /// The APIs that other servers serve, by name of their APIService.
     pub(crate) aggregated_apis: BTreeMap<Arc<str>, AggregatedApi>,
     broken_extensions: Vec<BrokenExtension>,
@@ -108,6 +110,7 @@ impl Cluster {
         let conversions = extensions::conversions(&snapshot, &assumptions);
         let broken_extensions = extensions::broken(&snapshot, &webhooks, &conversions, &aggregated_apis);
         let (policies, bindings) = extensions::policies(&snapshot);
+        let has_reviewers = !webhooks.is_empty() || !policies.is_empty() || !conversions.is_empty();
         let empty_server = ApiServer::new(version, snapshot.catalog.clone())
             .with_settings(settings)
             .with_webhooks(webhooks)
@@ -124,6 +127,7 @@ impl Cluster {
             removed_anyway: OnceLock::new(),
             controllers: Vec::new(),
             empty_server,
+            has_reviewers,
             aggregated_apis,
             broken_extensions,
             silent: Vec::new(),
@@ -149,6 +153,11 @@ impl Cluster {
         let names = silent.iter().map(|silent| (Arc::clone(&silent.name), false));
         Arc::make_mut(&mut self.assumptions).acting.extend(names);
         self.silent.extend(silent);
+    }
+
+    /// Whether an assumption, and no evidence, says that a component does not act.
+    pub(crate) fn acts_as_assumed(&self, component: &str) -> bool {
+        !self.silent.iter().any(|silent| silent.component == component)
     }
 
     /// Evidence that the owner of a finalizer does not act.

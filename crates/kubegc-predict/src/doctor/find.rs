@@ -17,12 +17,12 @@ use kubegc_core::{
     ObjectMeta, ObjectRef, OwnerReference, Timestamp,
     identity::split_api_version,
     metadata,
-    record::{Condition, Resource},
+    record::{Body, Condition, Record, Resource},
 };
-use kubegc_sim::{ApiServer, StoredObject};
+use kubegc_snapshot::Details;
 
 use super::{
-    Blocked, Cause, RootCause,
+    Blocked, Cause, Proof, RootCause,
     cause::{NAMED_MAX, STORAGE_DELETERS},
 };
 use crate::{
@@ -49,10 +49,20 @@ pub(super) struct Finder<'c> {
     fates: BTreeMap<u32, &'c ObjectFate>,
     /// The objects that stay because the API server refuses their deletion.
     refused: BTreeMap<u32, &'c Step>,
-    /// The causes, with the objects that wait for each directly.
-    found: IndexMap<Cause, BTreeSet<u32>, FixedState>,
-    /// A server that reviews the removal of finalizers.
-    reviewer: ApiServer,
+    /// The causes.
+    found: IndexMap<Cause, Found, FixedState>,
+    /// The requests that the API server refuses although their objects are not deleted.
+    requests: BTreeMap<u32, String>,
+}
+
+/// A cause, as far as it is known where it is found.
+#[derive(Debug)]
+struct Found {
+    proof: Proof,
+    /// The objects that wait for it directly.
+    roots: BTreeSet<u32>,
+    /// What shows it, if the blocked objects do not.
+    evidence: Vec<String>,
 }
 
 impl<'c> Finder<'c> {
@@ -72,30 +82,31 @@ impl<'c> Finder<'c> {
             refused: refused.collect(),
             fates: forecast.fates.iter().map(|fate| (fate.position, fate)).collect(),
             found: IndexMap::default(),
-            reviewer: cluster.empty_server.clone(),
+            requests: BTreeMap::new(),
         }
     }
 
-    /// Finds them. Those of broken extensions are first.
+    /// Finds them, in the order of their proofs. Those of broken extensions are first.
     ///
     /// # Complexity
     /// O(t) for t terminating objects, and the number of objects that each cause blocks.
     pub(super) fn causes(mut self) -> Vec<RootCause> {
         let cluster = self.cluster;
         for broken in cluster.broken_extensions() {
-            self.found.entry(Cause::Extension(broken.clone())).or_default();
+            self.add(Cause::Extension(broken.clone()), Proof::Seen, []);
         }
+        self.add_reported();
         let refused: Vec<(u32, &Step)> = self.refused.iter().map(|(at, step)| (*at, *step)).collect();
         for (position, step) in refused {
             if let Some(refusal) = &step.failure {
-                self.add_refused(refusal, position);
+                self.add_refused(refusal, Proof::Refused, position);
             }
         }
         for fate in &cluster.pending().fates {
             self.add_waits(fate);
             self.add_condition(fate);
-            if let Some(cause) = self.unforeseen(fate) {
-                self.add(cause, fate.position);
+            if let Some((cause, proof)) = self.unforeseen(fate) {
+                self.add(cause, proof, [fate.position]);
             }
         }
         for fate in &cluster.pending().fates {
@@ -107,48 +118,92 @@ impl<'c> Finder<'c> {
                     .iter()
                     .flat_map(|object| cluster.positions_of(&object.uid));
                 let members = objects.clone();
-                self.found
-                    .insert(Cause::ForegroundCycle { members }, positions.collect());
+                self.add(Cause::ForegroundCycle { members }, Proof::Seen, positions);
             }
         }
         for silent in &cluster.silent {
             let name = silent.component;
-            for position in cluster.positions_of(&silent.object.uid) {
-                self.add(Cause::Component { name }, position);
-            }
+            let positions = cluster.positions_of(&silent.object.uid);
+            self.add(Cause::Component { name }, Proof::Overdue, positions);
         }
         self.add_rest();
         self.add_undetermined();
         let found = mem::take(&mut self.found).into_iter();
-        let causes = found.filter_map(|(cause, roots)| self.root_cause(cause, &roots));
-        causes.collect()
+        let causes = found.filter_map(|(cause, found)| self.root_cause(cause, found));
+        let mut causes: Vec<RootCause> = causes.collect();
+        causes.sort_by_key(|cause| cause.proof);
+        causes
     }
 
-    fn add(&mut self, cause: Cause, position: u32) {
-        self.found.entry(cause).or_default().insert(position);
+    fn add(&mut self, cause: Cause, proof: Proof, positions: impl IntoIterator<Item = u32>) -> &mut Found {
+        let found = self.found.entry(cause).or_insert_with(|| Found {
+            proof,
+            roots: BTreeSet::new(),
+            evidence: Vec::new(),
+        });
+        found.proof = found.proof.min(proof);
+        found.roots.extend(positions);
+        found
+    }
+
+    /// Adds what refuses the requests of controllers, as the conditions of workloads and Events quote it.
+    fn add_reported(&mut self) {
+        let cluster = self.cluster;
+        for reported in reported(cluster) {
+            let Reported {
+                position,
+                message,
+                evidence,
+            } = reported;
+            let Some(by) = refused_by(cluster, &message) else {
+                continue;
+            };
+            let request = match (&by, message.split_once(' ')) {
+                (RefusedBy::Conflict, _) | (_, None) => "change".to_owned(),
+                (_, Some((resource, _))) => format!("creation of {resource}"),
+            };
+            let by = Some(by);
+            let found = self.add_refused(&Refusal { message, by }, Proof::Seen, position);
+            if found.evidence.len() < NAMED_MAX {
+                found.evidence.push(evidence);
+            }
+            self.requests.insert(position, request);
+        }
     }
 
     /// Adds what refuses a request.
-    fn add_refused(&mut self, refusal: &Refusal, position: u32) {
-        let mut broken = self.cluster.broken_extensions().iter();
+    fn add_refused(&mut self, refusal: &Refusal, proof: Proof, position: u32) -> &mut Found {
+        let cluster = self.cluster;
+        let mut broken = cluster.broken_extensions().iter();
         let extension = broken.find(|one| match (&refusal.by, &one.extension) {
             (Some(RefusedBy::Webhook(by)), Extension::Webhook { name, .. }) => by == name,
             (Some(RefusedBy::Conversion(by)), Extension::Conversion { .. }) => *by == one.object.name,
             _ => false,
         });
-        // Each object that a policy keeps has a message of its own.
-        let is_same = |cause: &&Cause| match cause {
-            Cause::Refused(known) => refusal.by.is_some() && known.by == refusal.by,
+        let namespace = |at: u32| {
+            cluster
+                .snapshot
+                .view(at as usize)
+                .map(|view| Arc::clone(view.namespace()))
+        };
+        // Each object that a policy keeps has a message of its own. Quotas have the name of another one in
+        // other namespaces, and each object has its own other writers.
+        let is_same = |(cause, found): &(&Cause, &Found)| match (cause, &refusal.by) {
+            (Cause::Refused(known), Some(by)) if known.by == refusal.by => match by {
+                RefusedBy::Conflict => found.roots.contains(&position),
+                RefusedBy::Quota(_) => found.roots.iter().any(|at| namespace(*at) == namespace(position)),
+                _ => true,
+            },
             _ => false,
         };
         let cause = match extension {
             Some(extension) => Cause::Extension(extension.clone()),
             None => {
-                let known = self.found.keys().find(is_same).cloned();
+                let known = self.found.iter().find(is_same).map(|(cause, _)| cause.clone());
                 known.unwrap_or_else(|| Cause::Refused(refusal.clone()))
             }
         };
-        self.add(cause, position);
+        self.add(cause, proof, [position])
     }
 
     fn add_waits(&mut self, fate: &'c ObjectFate) {
@@ -158,17 +213,21 @@ impl<'c> Finder<'c> {
         let (cluster, position) = (self.cluster, fate.position);
         for wait in waits_for {
             match wait {
-                Wait::Refused { refusal, .. } => self.add_refused(refusal, position),
+                Wait::Refused { refusal, .. } => {
+                    self.add_refused(refusal, Proof::Refused, position);
+                }
                 Wait::Dependents { blocking } => {
                     for dependent in blocking {
                         let mut at = cluster.positions_of(&dependent.object.uid);
                         match &dependent.because {
                             // A cause keeps the dependent, which keeps the object.
                             Some(BlockedBy::Refused(_)) if at.any(|at| self.refused.contains_key(&at)) => {}
-                            Some(BlockedBy::Refused(refusal)) => self.add_refused(refusal, position),
+                            Some(BlockedBy::Refused(refusal)) => {
+                                self.add_refused(refusal, Proof::Refused, position);
+                            }
                             Some(BlockedBy::OwnerNotServed(kind)) => {
                                 let (object, kind) = (dependent.object.clone(), kind.clone());
-                                self.add(Cause::OwnerNotServed { object, kind }, position);
+                                self.add(Cause::OwnerNotServed { object, kind }, Proof::Seen, [position]);
                             }
                             None => {}
                         }
@@ -179,36 +238,19 @@ impl<'c> Finder<'c> {
                         continue;
                     };
                     if let Cause::Component { .. } | Cause::Finalizer { .. } = cause
-                        && let Some(refusal) = self.refused_removal(position)
+                        && let Some(refusal) = cluster.refused_removal(position)
                     {
-                        self.add_refused(&refusal, position);
+                        self.add_refused(&refusal, Proof::Refused, position);
                     }
-                    self.add(cause, position);
+                    let proof = match &cause {
+                        Cause::Component { name } if cluster.acts_as_assumed(name) => Proof::Assumed,
+                        Cause::Component { .. } | Cause::Finalizer { .. } => Proof::Overdue,
+                        _ => Proof::Seen,
+                    };
+                    self.add(cause, proof, [position]);
                 }
             }
         }
-    }
-
-    /// The refusal of the removal of finalizers of an object, by its owner or by hand, if the dump shows it.
-    fn refused_removal(&mut self, position: u32) -> Option<Refusal> {
-        let cluster = self.cluster;
-        let object = cluster.snapshot.object(position as usize)?;
-        let kind = object.kind_id?;
-        let (namespace, name) = (Arc::clone(&object.meta.namespace), Arc::clone(&object.meta.name));
-        let of_namespace = cluster.by_name(Resource::Namespaces, "", &namespace);
-        let of_namespace = of_namespace.and_then(|at| cluster.snapshot.object(at as usize));
-        if let Some((kind, meta)) = of_namespace.and_then(|one| Some((one.kind_id?, one.meta))) {
-            self.reviewer.insert_meta(kind, meta).ok()?;
-        }
-        self.reviewer.insert_meta(kind, object.meta).ok()?;
-        let mut changed = StoredObject::clone(self.reviewer.object(kind, &namespace, &name)?);
-        changed.meta.finalizers = Vec::new();
-        let response = self.reviewer.update(kind, &namespace, &name, changed);
-        let status = response.status()?;
-        Some(Refusal {
-            message: status.message.as_str().into(),
-            by: Some(status.refused_by.clone()?),
-        })
     }
 
     /// Adds what the condition of a terminating namespace blames. The forecast assumes that webhooks whose
@@ -220,6 +262,7 @@ impl<'c> Finder<'c> {
                 "conversion webhook",
                 "denied request",
                 "is forbidden",
+                "the object has been modified",
             ]
             .iter();
             if !blames.any(|part| message.contains(*part)) {
@@ -232,10 +275,10 @@ impl<'c> Finder<'c> {
                     message: Arc::clone(message),
                     by: refused_by(self.cluster, message),
                 };
-                self.add_refused(&refusal, fate.position);
+                self.add_refused(&refusal, Proof::Seen, fate.position);
             }
             for webhook in webhooks {
-                self.add(Cause::Extension(webhook), fate.position);
+                self.add(Cause::Extension(webhook), Proof::Seen, [fate.position]);
             }
         }
     }
@@ -251,12 +294,12 @@ impl<'c> Finder<'c> {
                     None | Some(Owner::Operator(_)) => Cause::Finalizer { name: name.into() },
                     Some(_) => continue,
                 };
-                let is_seen = self.found.get(&cause).is_some_and(|roots| {
-                    let blocked = self.blocked(&cause, roots);
+                let is_seen = self.found.get(&cause).is_some_and(|found| {
+                    let blocked = self.blocked(&cause, &found.roots);
                     blocked.iter().any(|(at, _)| *at == position)
                 });
                 if !is_seen {
-                    self.add(cause, position);
+                    self.add(cause, Proof::Seen, [position]);
                     let is_its = |cause: &Cause| match cause {
                         Cause::UnseenContent { object, .. } => *object == *fate.object,
                         _ => false,
@@ -342,30 +385,30 @@ impl<'c> Finder<'c> {
 
     /// A cause that the forecast does not show, because it assumes that controllers have no bugs, or because
     /// it cannot tell whether there is content.
-    fn unforeseen(&self, fate: &ObjectFate) -> Option<Cause> {
+    fn unforeseen(&self, fate: &ObjectFate) -> Option<(Cause, Proof)> {
         let (cluster, view) = (self.cluster, fate.before());
         if !view.is_deleting() {
             return None;
         }
         let meta = view.meta();
         if cluster.leaks_job_tracking(fate.position, &meta) {
-            return Some(Cause::JobTracking);
+            return Some((Cause::JobTracking, Proof::Assumed));
         }
         if matches!(fate.fate, Fate::Deleted { .. }) {
             let lasted = self.now.since(deletion_requested_at(&meta)?);
             return storage_deleter(&meta)
                 .filter(|_| lasted > LONG_OVERDUE)
-                .map(|name| Cause::Component { name });
+                .map(|name| (Cause::Component { name }, Proof::Overdue));
         }
         let Fate::Undetermined { missing, .. } = &fate.fate else {
             return None;
         };
         let mut missing = missing.iter().filter(|_| self.is_overdue(fate));
         missing.find_map(|missing| match missing {
-            Missing::Content { object, resources } if *object == *fate.object => Some(Cause::UnseenContent {
-                object: object.clone(),
-                resources: resources.clone(),
-            }),
+            Missing::Content { object, resources } if *object == *fate.object => {
+                let (object, resources) = (object.clone(), resources.clone());
+                Some((Cause::UnseenContent { object, resources }, Proof::Missing))
+            }
             _ => None,
         })
     }
@@ -402,19 +445,18 @@ impl<'c> Finder<'c> {
                 let is_unseen =
                     |wait: &Wait| matches!(wait, Wait::Content { remaining, .. } if remaining.is_empty());
                 let object = ObjectRef::clone(&fate.object);
-                let cause = match waits_for.iter().any(is_unseen) {
-                    true => Cause::UnseenContent {
-                        object,
-                        resources: Vec::new(),
-                    },
-                    false => Cause::Other {
-                        object,
-                        wait: sentence(&fate.fate),
-                    },
+                let (cause, proof) = match waits_for.iter().any(is_unseen) {
+                    true => {
+                        let resources = Vec::new();
+                        (Cause::UnseenContent { object, resources }, Proof::Missing)
+                    }
+                    false => {
+                        let wait = sentence(&fate.fate);
+                        (Cause::Other { object, wait }, Proof::Overdue)
+                    }
                 };
-                let roots = BTreeSet::from([fate.position]);
-                reached.extend(self.blocked(&cause, &roots).into_iter().map(|(at, _)| at));
-                self.found.insert(cause, roots);
+                reached.extend(self.blocked_by_one(&cause, fate.position));
+                self.add(cause, proof, [fate.position]);
             }
         }
     }
@@ -437,9 +479,8 @@ impl<'c> Finder<'c> {
                 object: ObjectRef::clone(&fate.object),
                 wait: format!("terminating, and the dump does not show why; unknown is {missing}"),
             };
-            let roots = BTreeSet::from([fate.position]);
-            reached.extend(self.blocked(&cause, &roots).into_iter().map(|(at, _)| at));
-            self.found.insert(cause, roots);
+            reached.extend(self.blocked_by_one(&cause, fate.position));
+            self.add(cause, Proof::Missing, [fate.position]);
         }
     }
 
@@ -448,8 +489,14 @@ impl<'c> Finder<'c> {
         let blocked = self
             .found
             .iter()
-            .flat_map(|(cause, roots)| self.blocked(cause, roots));
+            .flat_map(|(cause, found)| self.blocked(cause, &found.roots));
         blocked.map(|(at, _)| at).collect()
+    }
+
+    /// The objects that a cause blocks if one object waits for it.
+    fn blocked_by_one(&self, cause: &Cause, root: u32) -> impl Iterator<Item = u32> {
+        let blocked = self.blocked(cause, &BTreeSet::from([root])).into_iter();
+        blocked.map(|(at, _)| at)
     }
 
     /// The objects that a cause blocks, with the number of objects between: breadth first from those that
@@ -521,8 +568,8 @@ impl<'c> Finder<'c> {
     }
 
     /// The cause with all that belongs to it; `None` if it keeps nothing in deletion.
-    fn root_cause(&self, cause: Cause, roots: &BTreeSet<u32>) -> Option<RootCause> {
-        let blocked = self.blocked(&cause, roots).into_iter();
+    fn root_cause(&self, cause: Cause, found: Found) -> Option<RootCause> {
+        let blocked = self.blocked(&cause, &found.roots).into_iter();
         let blocks = blocked.filter_map(|(position, depth)| {
             let view = self.cluster.snapshot.view(position as usize)?;
             Some(Blocked {
@@ -530,13 +577,15 @@ impl<'c> Finder<'c> {
                 since: deletion_requested_at(&view.meta()),
                 depth,
                 is_refused: self.refused.contains_key(&position),
+                refused_request: self.requests.get(&position).cloned(),
                 position,
             })
         });
         let mut blocks: Vec<Blocked> = blocks.collect();
         // A component may not even begin a deletion.
         let is_component = matches!(cause, Cause::Component { .. });
-        if !is_component && !blocks.iter().any(Blocked::is_in_deletion) {
+        let is_blocked = |one: &Blocked| one.is_in_deletion() || one.refused_request.is_some();
+        if !is_component && !blocks.iter().any(is_blocked) {
             blocks.clear();
         }
         let is_extension = matches!(cause, Cause::Extension(_));
@@ -564,10 +613,13 @@ impl<'c> Finder<'c> {
             one.since.is_none_or(age)
         };
         let repair = self.repair(&cause, &blocks);
+        let mut evidence = found.evidence;
+        evidence.extend(self.evidence(&cause, &blocks));
         Some(RootCause {
+            proof: found.proof,
             since,
             is_recent: may_be_recent && blocks.iter().all(is_recent),
-            evidence: self.evidence(&cause, &blocks),
+            evidence,
             actor: repair.actor,
             fixes: repair.fixes,
             warnings: repair.warnings,
@@ -715,11 +767,87 @@ fn counted<'m>(message: &'m str, separator: &'m str) -> impl Iterator<Item = &'m
     names.map(|name| name.trim_end_matches('.'))
 }
 
+/// A message of the API server that the dump quotes.
+struct Reported {
+    /// The object of which it says so.
+    position: u32,
+    message: Arc<str>,
+    evidence: String,
+}
+
+/// How often a conflict must have happened: a client that meets one reads the object and tries again.
+const CONFLICTS: i64 = 3;
+
+/// The refusals that conditions of Deployments and ReplicaSets and Events quote. A condition tells more about
+/// these than an Event, which may be old.
+fn reported(cluster: &Cluster) -> Vec<Reported> {
+    let snapshot = &cluster.snapshot;
+    let mut found = Vec::new();
+    for resource in [Resource::ReplicaSets, Resource::Deployments] {
+        for position in snapshot.positions_of_kind(resource.group(), resource.kind()) {
+            let Some(record) = snapshot.record_at(position) else {
+                continue;
+            };
+            let conditions = failures(&record).into_iter().flatten();
+            found.extend(conditions.filter(|one| one.is_true()).map(|condition| Reported {
+                position: position as u32,
+                message: Arc::clone(&condition.message),
+                evidence: quote(condition, &cluster.object_ref(position as u32)),
+            }));
+        }
+    }
+    for position in snapshot.positions_of_kind("", "Event") {
+        let object = snapshot.object(position);
+        let Some(Details::Refusal(event)) = object.as_ref().and_then(|one| one.details.as_deref()) else {
+            continue;
+        };
+        let is_conflict = refused_by(cluster, &event.message) == Some(RefusedBy::Conflict);
+        let about = cluster.positions_of(&event.about.uid).next();
+        let Some(about) = about.filter(|_| !is_conflict || event.count >= CONFLICTS) else {
+            continue;
+        };
+        let record = snapshot.record_at(about as usize);
+        if is_conflict || record.as_ref().and_then(failures).is_none() {
+            // It begins with what its controller did.
+            let message = event
+                .message
+                .strip_prefix("Error creating: ")
+                .unwrap_or(&event.message);
+            found.push(Reported {
+                position: about,
+                message: message.into(),
+                evidence: format!(
+                    "event {} of {}: {}",
+                    event.reason,
+                    event.about.short(),
+                    event.message
+                ),
+            });
+        }
+    }
+    found
+}
+
+/// The conditions of a workload about dependents that are not created, if they were read.
+fn failures(record: &Record) -> Option<&Vec<Condition>> {
+    match &*record.body {
+        Body::ReplicaSet(set) => set.failures.known(),
+        Body::Deployment(deployment) => deployment.failures.known(),
+        _ => None,
+    }
+}
+
 /// The cause that a condition of a dump names. Only its text is known.
 fn refused_by(cluster: &Cluster, message: &str) -> Option<RefusedBy> {
     let named = |before: &str, after: &str| Some(message.split_once(before)?.1.split_once(after)?.0);
     if let Some(user) = named("is forbidden: User \"", "\"") {
         return Some(RefusedBy::Authorization(user.into()));
+    }
+    if let Some(quota) = named("exceeded quota: ", ",") {
+        return Some(RefusedBy::Quota(quota.into()));
+    }
+    if message.contains("the object has been modified") {
+        return Some(RefusedBy::Conflict);
     }
     if let Some((version, kind)) =
         named("conversion webhook for ", " failed").and_then(|of| of.split_once(", Kind="))

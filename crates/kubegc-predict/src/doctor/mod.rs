@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use self::find::Finder;
 pub use self::{
-    cause::{Blocked, Cause, RootCause},
+    cause::{Blocked, Cause, Proof, RootCause},
     references::{ReferenceProblem, WrongReference},
 };
 use crate::{
@@ -58,8 +58,8 @@ pub struct Diagnosis {
     /// The newest time in the dump.
     #[cfg_attr(feature = "schemars", schemars(with = "String"))]
     pub now: Timestamp,
-    /// The causes that keep objects in deletion, and broken extensions. Those of extensions are first, the
-    /// others in the order of the dump.
+    /// The causes that keep objects in deletion, broken extensions, and what refuses requests of controllers:
+    /// the best proven first, those with equal proof in the order of the dump.
     pub causes: Vec<RootCause>,
     /// The terminating objects, in the order of the dump.
     pub terminating: Vec<Terminating>,
@@ -356,8 +356,8 @@ impl Terminating {
 }
 
 impl Diagnosis {
-    /// Whether nothing keeps objects in deletion, no extension is broken, and no reference is wrong for
-    /// certain. Objects whose deletion began a moment ago are no problem.
+    /// Whether nothing keeps objects in deletion, no extension is broken, the API server refuses no request of
+    /// a controller, and no reference is wrong for certain. Objects whose deletion began a moment ago are no problem.
     #[must_use]
     pub fn is_healthy(&self) -> bool {
         let mut wrong = self.references.iter();
