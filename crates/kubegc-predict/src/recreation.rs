@@ -9,8 +9,7 @@ use kubegc_core::{
 };
 
 use crate::{
-    Cluster,
-    cluster::{DELETING, Owner},
+    facts::{DELETING, Facts, Owner},
     fate::{Fate, Finding},
     forecast::ObjectFate,
     review::Reviewer,
@@ -30,7 +29,7 @@ enum Recreation {
 ///
 /// # Complexity
 /// O(n log n) for n fates and dependents of their controllers.
-pub(crate) fn findings(cluster: &Cluster, fates: &[ObjectFate]) -> Vec<Finding> {
+pub(crate) fn findings(cluster: &Facts, fates: &[ObjectFate]) -> Vec<Finding> {
     let recreations = Recreations { cluster, fates };
     let mut deleted: BTreeMap<u32, Vec<(u32, &ObjectFate)>> = BTreeMap::new();
     for fate in fates {
@@ -75,7 +74,7 @@ pub(crate) fn findings(cluster: &Cluster, fates: &[ObjectFate]) -> Vec<Finding> 
 }
 
 struct Recreations<'a> {
-    cluster: &'a Cluster,
+    cluster: &'a Facts,
     /// The fates, by position.
     fates: &'a [ObjectFate],
 }
@@ -116,7 +115,7 @@ impl<'a> Recreations<'a> {
     fn is_kept(&self, position: u32) -> bool {
         match self.fate_at(position) {
             Some(state) => matches!(state.fate, Fate::Kept | Fate::Released { .. }),
-            None => self.cluster.edges.facts[position as usize] & DELETING == 0,
+            None => self.cluster.edges.flags[position as usize] & DELETING == 0,
         }
     }
 

@@ -7,7 +7,7 @@ use kubegc_core::{ObjectRef, Timestamp};
 use serde::Serialize;
 
 use super::Fix;
-use crate::{BrokenExtension, Extension};
+use crate::{BrokenExtension, Extension, words::some_of};
 
 /// A cause that keeps objects in deletion, with the way to repair it.
 #[non_exhaustive]
@@ -214,11 +214,7 @@ pub(super) const NAMED_MAX: usize = 3;
 
 /// The names of some objects, and the number of the others.
 pub(super) fn names(objects: &[ObjectRef]) -> String {
-    let names: Vec<String> = objects.iter().take(NAMED_MAX).map(ObjectRef::short).collect();
-    match objects.len().saturating_sub(NAMED_MAX) {
-        0 => names.join(", "),
-        more => format!("{} and {more} more", names.join(", ")),
-    }
+    some_of(objects.iter().map(ObjectRef::short).collect(), NAMED_MAX).join(", ")
 }
 
 impl fmt::Display for Cause {

@@ -4,7 +4,6 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     mem,
     sync::Arc,
-    time::Duration,
 };
 
 use foldhash::fast::FixedState;
@@ -13,56 +12,45 @@ use kubegc_control_plane::{
     Refusal, Refusals, RefusedBy,
     finalizers::{self, OVERDUE, Owner},
 };
-use kubegc_core::{
-    ObjectMeta, ObjectRef, OwnerReference, Timestamp,
-    identity::split_api_version,
-    metadata,
-    record::{Body, Condition, Record, Resource},
-};
-use kubegc_snapshot::Details;
+use kubegc_core::{ObjectMeta, ObjectRef, Timestamp, record::Resource};
 
 use super::{
-    Blocked, Cause, Proof, RootCause,
+    Cause, Proof, RootCause,
     cause::{NAMED_MAX, STORAGE_DELETERS},
+    reported::{CONTENT_FAILURE, FINALIZERS_REMAINING, Reported, counted, messages, refused_by, reported},
 };
 use crate::{
-    BlockedBy, BrokenExtension, Cluster, Extension, Fate, Finding, Missing, NotRemoved, ObjectFate, Step,
-    Wait,
-    cluster::{DELETING, HAS_CONTENT, Relation},
+    BlockedBy, Cluster, Extension, Fate, Finding, Forecast, Missing, NotRemoved, ObjectFate, Step, Wait,
     evidence::LONG_OVERDUE,
-    report::{sentence, span},
-    run::deletion_requested_at,
+    facts::{Facts, Relation, deletion_requested_at},
+    report::sentence,
 };
 
-/// The time for which an operator may need to remove its finalizer.
-const RECENT: Duration = Duration::from_secs(60);
-const CONTENT_FAILURE: &str = "NamespaceDeletionContentFailure";
-const CONTENT_REMAINING: &str = "NamespaceContentRemaining";
-const FINALIZERS_REMAINING: &str = "NamespaceFinalizersRemaining";
-const PV_PROTECTION: &str = "kubernetes.io/pv-protection";
-const PVC_PROTECTION: &str = "kubernetes.io/pvc-protection";
+pub(super) const PV_PROTECTION: &str = "kubernetes.io/pv-protection";
+pub(super) const PVC_PROTECTION: &str = "kubernetes.io/pvc-protection";
 
 /// Finds the causes in the forecast without deletes.
 pub(super) struct Finder<'c> {
-    pub(super) cluster: &'c Cluster,
-    now: Timestamp,
-    fates: BTreeMap<u32, &'c ObjectFate>,
+    pub(super) cluster: &'c Facts,
+    pub(super) pending: &'c Forecast,
+    pub(super) now: Timestamp,
+    pub(super) fates: BTreeMap<u32, &'c ObjectFate>,
     /// The objects that stay because the API server refuses their deletion.
-    refused: BTreeMap<u32, &'c Step>,
+    pub(super) refused: BTreeMap<u32, &'c Step>,
     /// The causes.
     found: IndexMap<Cause, Found, FixedState>,
     /// The requests that the API server refuses although their objects are not deleted.
-    requests: BTreeMap<u32, String>,
+    pub(super) requests: BTreeMap<u32, String>,
 }
 
 /// A cause, as far as it is known where it is found.
 #[derive(Debug)]
-struct Found {
-    proof: Proof,
+pub(super) struct Found {
+    pub(super) proof: Proof,
     /// The objects that wait for it directly.
-    roots: BTreeSet<u32>,
+    pub(super) roots: BTreeSet<u32>,
     /// What shows it, if the blocked objects do not.
-    evidence: Vec<String>,
+    pub(super) evidence: Vec<String>,
 }
 
 impl<'c> Finder<'c> {
@@ -77,7 +65,8 @@ impl<'c> Finder<'c> {
             Some((fate.position, step))
         });
         Self {
-            cluster,
+            cluster: &cluster.facts,
+            pending: forecast,
             now: forecast.began,
             refused: refused.collect(),
             fates: forecast.fates.iter().map(|fate| (fate.position, fate)).collect(),
@@ -92,7 +81,7 @@ impl<'c> Finder<'c> {
     /// O(t) for t terminating objects, and the number of objects that each cause blocks.
     pub(super) fn causes(mut self) -> Vec<RootCause> {
         let cluster = self.cluster;
-        for broken in cluster.broken_extensions() {
+        for broken in &cluster.broken_extensions {
             self.add(Cause::Extension(broken.clone()), Proof::Seen, []);
         }
         self.add_reported();
@@ -102,17 +91,17 @@ impl<'c> Finder<'c> {
                 self.add_refused(refusal, Proof::Refused, position);
             }
         }
-        for fate in &cluster.pending().fates {
+        for fate in &self.pending.fates {
             self.add_waits(fate);
             self.add_condition(fate);
             if let Some((cause, proof)) = self.unforeseen(fate) {
                 self.add(cause, proof, [fate.position]);
             }
         }
-        for fate in &cluster.pending().fates {
+        for fate in &self.pending.fates {
             self.add_unseen(fate);
         }
-        for finding in &cluster.pending().findings {
+        for finding in &self.pending.findings {
             if let Finding::Cycle { objects } = finding {
                 let positions = objects
                     .iter()
@@ -174,7 +163,7 @@ impl<'c> Finder<'c> {
     /// Adds what refuses a request.
     fn add_refused(&mut self, refusal: &Refusal, proof: Proof, position: u32) -> &mut Found {
         let cluster = self.cluster;
-        let mut broken = cluster.broken_extensions().iter();
+        let mut broken = cluster.broken_extensions.iter();
         let extension = broken.find(|one| match (&refusal.by, &one.extension) {
             (Some(RefusedBy::Webhook(by)), Extension::Webhook { name, .. }) => by == name,
             (Some(RefusedBy::Conversion(by)), Extension::Conversion { .. }) => *by == one.object.name,
@@ -314,7 +303,7 @@ impl<'c> Finder<'c> {
     fn cause_of(&self, wait: &Wait, position: u32) -> Option<Cause> {
         let cluster = self.cluster;
         let extension = |kind: &str, name: &Arc<str>| {
-            let mut broken = cluster.broken_extensions().iter();
+            let mut broken = cluster.broken_extensions.iter();
             let found = broken.find(|one| *one.object.kind == *kind && one.object.name == *name);
             found.cloned().map(Cause::Extension)
         };
@@ -423,7 +412,7 @@ impl<'c> Finder<'c> {
     fn add_rest(&mut self) {
         let mut reached = self.reached();
         for is_last in [false, true] {
-            for fate in &self.cluster.pending().fates {
+            for fate in &self.pending.fates {
                 let Fate::Terminating { waits_for } = &fate.fate else {
                     continue;
                 };
@@ -465,7 +454,7 @@ impl<'c> Finder<'c> {
     /// dump does not show what they wait for.
     fn add_undetermined(&mut self) {
         let mut reached = self.reached();
-        for fate in &self.cluster.pending().fates {
+        for fate in &self.pending.fates {
             let Fate::Undetermined { missing, .. } = &fate.fate else {
                 continue;
             };
@@ -498,239 +487,6 @@ impl<'c> Finder<'c> {
         let blocked = self.blocked(cause, &BTreeSet::from([root])).into_iter();
         blocked.map(|(at, _)| at)
     }
-
-    /// The objects that a cause blocks, with the number of objects between: breadth first from those that
-    /// wait for it directly.
-    fn blocked(&self, cause: &Cause, roots: &BTreeSet<u32>) -> Vec<(u32, usize)> {
-        // The forecast assumes that these causes end.
-        let is_unforeseen = match cause {
-            Cause::JobTracking => true,
-            Cause::Component { name } => STORAGE_DELETERS.contains(name),
-            _ => false,
-        };
-        let is_blocked = |at: u32| match self.fates.get(&at).map(|fate| &fate.fate) {
-            Some(Fate::Terminating { .. }) => true,
-            Some(Fate::Undetermined { .. }) => self.has_fact(at, DELETING),
-            Some(Fate::Deleted { .. }) => is_unforeseen && self.has_fact(at, DELETING),
-            _ => false,
-        };
-        let mut seen = roots.clone();
-        let mut found: Vec<(u32, usize)> = roots.iter().map(|at| (*at, 0)).collect();
-        let mut next = 0;
-        while let Some(&(position, depth)) = found.get(next) {
-            next += 1;
-            for at in self.waiting_for(position) {
-                if is_blocked(at) && seen.insert(at) {
-                    found.push((at, depth + 1));
-                }
-            }
-        }
-        found
-    }
-
-    /// The objects that wait for an object while they are terminating.
-    fn waiting_for(&self, position: u32) -> Vec<u32> {
-        let cluster = self.cluster;
-        let Some(view) = cluster.snapshot.view(position as usize) else {
-            return Vec::new();
-        };
-        let mut waiting = Vec::new();
-        for reference in view.owner_references().filter(OwnerReference::is_blocking) {
-            let owners = cluster.positions_of(&reference.uid);
-            waiting.extend(owners.filter(|at| self.has_finalizer(*at, metadata::FINALIZER_FOREGROUND)));
-        }
-        for related in cluster.related(position) {
-            let (at, waits) = (related.position, related.relation == Relation::Waits);
-            let is_waiting = match cluster.resource_at(at) {
-                Some(Resource::PersistentVolumeClaims) => waits && self.has_finalizer(at, PVC_PROTECTION),
-                Some(Resource::PersistentVolumes) => {
-                    related.relation == Relation::Follows && self.has_finalizer(at, PV_PROTECTION)
-                }
-                _ => waits && self.has_fact(at, HAS_CONTENT),
-            };
-            waiting.extend(is_waiting.then_some(at));
-        }
-        waiting
-    }
-
-    fn has_fact(&self, position: u32, fact: u8) -> bool {
-        self.cluster.edges.facts[position as usize] & fact != 0
-    }
-
-    /// Whether an object has a finalizer at the end of the forecast, or in the dump if it is removed then.
-    fn has_finalizer(&self, position: u32, name: &str) -> bool {
-        let after = self.fates.get(&position).and_then(|fate| fate.after.as_deref());
-        match (after, self.cluster.snapshot.view(position as usize)) {
-            (Some(after), _) => after.finalizers.iter().any(|finalizer| **finalizer == *name),
-            (None, Some(view)) => view.finalizers().any(|finalizer| **finalizer == *name),
-            (None, None) => false,
-        }
-    }
-
-    /// The cause with all that belongs to it; `None` if it keeps nothing in deletion.
-    fn root_cause(&self, cause: Cause, found: Found) -> Option<RootCause> {
-        let blocked = self.blocked(&cause, &found.roots).into_iter();
-        let blocks = blocked.filter_map(|(position, depth)| {
-            let view = self.cluster.snapshot.view(position as usize)?;
-            Some(Blocked {
-                object: view.object_ref(),
-                since: deletion_requested_at(&view.meta()),
-                depth,
-                is_refused: self.refused.contains_key(&position),
-                refused_request: self.requests.get(&position).cloned(),
-                position,
-            })
-        });
-        let mut blocks: Vec<Blocked> = blocks.collect();
-        // A component may not even begin a deletion.
-        let is_component = matches!(cause, Cause::Component { .. });
-        let is_blocked = |one: &Blocked| one.is_in_deletion() || one.refused_request.is_some();
-        if !is_component && !blocks.iter().any(is_blocked) {
-            blocks.clear();
-        }
-        let is_extension = matches!(cause, Cause::Extension(_));
-        if blocks.is_empty() && !is_extension {
-            return None;
-        }
-        let direct = blocks.iter().filter(|one| one.depth == 0);
-        let since = match &cause {
-            Cause::Extension(broken) => broken.since,
-            Cause::LostNode { object: node, .. } => {
-                let ready = node.as_ref().and_then(|node| self.ready(node));
-                ready.and_then(|ready| ready.last_transition_time)
-            }
-            _ => direct.filter_map(|one| one.since).min(),
-        };
-        let may_be_recent = matches!(
-            cause,
-            Cause::Finalizer { .. } | Cause::UnseenContent { .. } | Cause::Other { .. }
-        );
-        let is_recent = |one: &Blocked| {
-            let is_namespace = *one.object.kind == *"Namespace";
-            let limit = if is_namespace { OVERDUE } else { RECENT };
-            // Without anything newer in the dump, its age is not known.
-            let age = |since: Timestamp| since < self.now && self.now.since(since) < limit;
-            one.since.is_none_or(age)
-        };
-        let repair = self.repair(&cause, &blocks);
-        let mut evidence = found.evidence;
-        evidence.extend(self.evidence(&cause, &blocks));
-        Some(RootCause {
-            proof: found.proof,
-            since,
-            is_recent: may_be_recent && blocks.iter().all(is_recent),
-            evidence,
-            actor: repair.actor,
-            fixes: repair.fixes,
-            warnings: repair.warnings,
-            cause,
-            blocks,
-        })
-    }
-
-    fn evidence(&self, cause: &Cause, blocks: &[Blocked]) -> Vec<String> {
-        let cluster = self.cluster;
-        let mut evidence = Vec::new();
-        match cause {
-            Cause::Extension(_) | Cause::Refused(_) => {
-                evidence.extend(blocks.iter().find_map(|one| self.refusal(one)));
-            }
-            Cause::Component { name } => {
-                let silent = cluster.silent.iter().find(|silent| silent.component == *name);
-                let waiting = blocks.iter().find(|_| STORAGE_DELETERS.contains(name));
-                let waiting = waiting.and_then(|one| Some((one, one.since?)));
-                evidence.push(match (silent, waiting) {
-                    (Some(silent), _) => format!(
-                        "{} has waited for it for {}, and it normally acts within {}",
-                        silent.object.short(),
-                        span(silent.lasted),
-                        span(silent.within)
-                    ),
-                    (None, Some((one, since))) => format!(
-                        "{} has waited for it for {}: it does not run, or cannot delete the storage",
-                        one.object.short(),
-                        span(self.now.since(since))
-                    ),
-                    (None, None) => "it is assumed not to act".to_owned(),
-                });
-            }
-            Cause::Finalizer { name } => evidence.push(cluster.similarity(name)),
-            Cause::LostNode { object, .. } => evidence.push(match object {
-                Some(node) => match self.ready(node) {
-                    Some(ready) => quote(&ready, node),
-                    None => format!("{} has no condition Ready", node.short()),
-                },
-                None => "the node does not exist".to_owned(),
-            }),
-            _ => {}
-        }
-        let wanted: &[&str] = match cause {
-            Cause::Extension(BrokenExtension {
-                extension: Extension::Api { .. },
-                ..
-            }) => &["NamespaceDeletionDiscoveryFailure"],
-            Cause::Extension(_) => &[CONTENT_FAILURE],
-            // The cause quotes it.
-            Cause::Refused(_) => &[],
-            _ => &[CONTENT_REMAINING, FINALIZERS_REMAINING],
-        };
-        let namespaces = blocks.iter().filter(|one| *one.object.kind == *"Namespace");
-        for one in namespaces.take(NAMED_MAX) {
-            let record = cluster.snapshot.record_at(one.position as usize);
-            let conditions = record
-                .as_ref()
-                .and_then(|record| record.namespace()?.conditions.known());
-            let conditions = conditions.into_iter().flatten();
-            let conditions = conditions
-                .filter(|condition| condition.is_true() && wanted.contains(&&*condition.condition_type));
-            evidence.extend(conditions.map(|condition| quote(condition, &one.object)));
-        }
-        evidence
-    }
-
-    /// The condition `Ready` of a node.
-    fn ready(&self, node: &ObjectRef) -> Option<Condition> {
-        let snapshot = &self.cluster.snapshot;
-        let record = snapshot.find("", &node.kind, "", &node.name)?.record();
-        let mut conditions = record.node()?.conditions.known()?.iter();
-        conditions
-            .find(|condition| *condition.condition_type == *"Ready")
-            .cloned()
-    }
-
-    /// The refusal of the API server that keeps an object. The condition of a namespace quotes its own.
-    fn refusal(&self, blocked: &Blocked) -> Option<String> {
-        if *blocked.object.kind == *"Namespace" {
-            return None;
-        }
-        let (actor, refusal) = match self.refused.get(&blocked.position) {
-            Some(step) => (step.actor, step.failure.as_ref()?),
-            None => match &self.fates.get(&blocked.position)?.fate {
-                Fate::Terminating { waits_for } => waits_for.iter().find_map(|wait| match wait {
-                    Wait::Refused { actor, refusal, .. } => Some((*actor, refusal)),
-                    _ => None,
-                })?,
-                _ => return None,
-            },
-        };
-        let object = blocked.object.short();
-        Some(format!(
-            "the API server refuses the request of the {actor} for {object}: {refusal}"
-        ))
-    }
-
-    /// The resources of which content remains in a namespace, as its condition says.
-    pub(super) fn remaining(&self, namespace: &Blocked) -> Vec<String> {
-        let fate = self.fates.get(&namespace.position);
-        let messages = fate.map_or_else(Vec::new, |fate| messages(fate, CONTENT_REMAINING));
-        let names = messages.iter().flat_map(|message| counted(message, " has "));
-        names.map(ToOwned::to_owned).collect()
-    }
-
-    /// The metadata of an object in the dump.
-    pub(super) fn meta(&self, blocked: &Blocked) -> Option<ObjectMeta> {
-        Some(self.cluster.snapshot.view(blocked.position as usize)?.meta())
-    }
 }
 
 /// The controller that deletes the storage of a volume before it removes its finalizer.
@@ -738,147 +494,4 @@ fn storage_deleter(meta: &ObjectMeta) -> Option<&'static str> {
     let owners = meta.finalizers.iter().filter_map(|name| finalizers::find(name));
     let mut names = owners.map(|known| known.owner.name());
     names.find(|name| STORAGE_DELETERS.contains(name))
-}
-
-/// The messages of the true conditions of this type of a terminating namespace.
-fn messages(fate: &ObjectFate, condition_type: &str) -> Vec<Arc<str>> {
-    let view = fate.before();
-    if !view.is_deleting() || **view.kind() != *"Namespace" {
-        return Vec::new();
-    }
-    let record = view.record();
-    let conditions = record
-        .namespace()
-        .and_then(|namespace| namespace.conditions.known());
-    let meant = conditions
-        .into_iter()
-        .flatten()
-        .filter(|condition| condition.is_true() && *condition.condition_type == *condition_type);
-    meant.map(|condition| Arc::clone(&condition.message)).collect()
-}
-
-/// The names in the condition of a namespace that counts what remains, such as
-/// `Some resources are remaining: pods. has 2 resource instances`.
-fn counted<'m>(message: &'m str, separator: &'m str) -> impl Iterator<Item = &'m str> {
-    let list = message.split_once(": ").map_or("", |(_, list)| list);
-    let names = list
-        .split(", ")
-        .filter_map(move |entry| Some(entry.split_once(separator)?.0));
-    names.map(|name| name.trim_end_matches('.'))
-}
-
-/// A message of the API server that the dump quotes.
-struct Reported {
-    /// The object of which it says so.
-    position: u32,
-    message: Arc<str>,
-    evidence: String,
-}
-
-/// How often a conflict must have happened: a client that meets one reads the object and tries again.
-const CONFLICTS: i64 = 3;
-
-/// The refusals that conditions of Deployments and ReplicaSets and Events quote. A condition tells more about
-/// these than an Event, which may be old.
-fn reported(cluster: &Cluster) -> Vec<Reported> {
-    let snapshot = &cluster.snapshot;
-    let mut found = Vec::new();
-    for resource in [Resource::ReplicaSets, Resource::Deployments] {
-        for position in snapshot.positions_of_kind(resource.group(), resource.kind()) {
-            let Some(record) = snapshot.record_at(position) else {
-                continue;
-            };
-            let conditions = failures(&record).into_iter().flatten();
-            found.extend(conditions.filter(|one| one.is_true()).map(|condition| Reported {
-                position: position as u32,
-                message: Arc::clone(&condition.message),
-                evidence: quote(condition, &cluster.object_ref(position as u32)),
-            }));
-        }
-    }
-    for position in snapshot.positions_of_kind("", "Event") {
-        let object = snapshot.object(position);
-        let Some(Details::Refusal(event)) = object.as_ref().and_then(|one| one.details.as_deref()) else {
-            continue;
-        };
-        let is_conflict = refused_by(cluster, &event.message) == Some(RefusedBy::Conflict);
-        let about = cluster.positions_of(&event.about.uid).next();
-        let Some(about) = about.filter(|_| !is_conflict || event.count >= CONFLICTS) else {
-            continue;
-        };
-        let record = snapshot.record_at(about as usize);
-        if is_conflict || record.as_ref().and_then(failures).is_none() {
-            // It begins with what its controller did.
-            let message = event
-                .message
-                .strip_prefix("Error creating: ")
-                .unwrap_or(&event.message);
-            found.push(Reported {
-                position: about,
-                message: message.into(),
-                evidence: format!(
-                    "event {} of {}: {}",
-                    event.reason,
-                    event.about.short(),
-                    event.message
-                ),
-            });
-        }
-    }
-    found
-}
-
-/// The conditions of a workload about dependents that are not created, if they were read.
-fn failures(record: &Record) -> Option<&Vec<Condition>> {
-    match &*record.body {
-        Body::ReplicaSet(set) => set.failures.known(),
-        Body::Deployment(deployment) => deployment.failures.known(),
-        _ => None,
-    }
-}
-
-/// The cause that a condition of a dump names. Only its text is known.
-fn refused_by(cluster: &Cluster, message: &str) -> Option<RefusedBy> {
-    let named = |before: &str, after: &str| Some(message.split_once(before)?.1.split_once(after)?.0);
-    if let Some(user) = named("is forbidden: User \"", "\"") {
-        return Some(RefusedBy::Authorization(user.into()));
-    }
-    if let Some(quota) = named("exceeded quota: ", ",") {
-        return Some(RefusedBy::Quota(quota.into()));
-    }
-    if message.contains("the object has been modified") {
-        return Some(RefusedBy::Conflict);
-    }
-    if let Some((version, kind)) =
-        named("conversion webhook for ", " failed").and_then(|of| of.split_once(", Kind="))
-    {
-        let (group, _) = split_api_version(version);
-        let mut kinds = cluster.catalog().iter().map(|(_, resource)| resource);
-        let resource = kinds.find(|resource| *resource.group == *group && *resource.kind == *kind)?;
-        let definition = format!("{}.{group}", resource.resource);
-        return Some(RefusedBy::Conversion(definition.into()));
-    }
-    if let Some(webhook) = named("webhook \"", "\"") {
-        return Some(RefusedBy::Webhook(webhook.into()));
-    }
-    Some(RefusedBy::Policy {
-        policy: named("ValidatingAdmissionPolicy '", "'")?.into(),
-        binding: named("with binding '", "'")?.into(),
-    })
-}
-
-/// A condition as evidence.
-fn quote(condition: &Condition, of: &ObjectRef) -> String {
-    let Condition {
-        condition_type,
-        status,
-        message,
-        ..
-    } = condition;
-    let since = condition.last_transition_time;
-    let since = since.map_or_else(String::new, |since| format!(" since {since}"));
-    format!(
-        "condition {condition_type} of {} is {status}{since}: {message}",
-        of.short()
-    )
 }

@@ -6,17 +6,22 @@ use kubegc_control_plane::{
     CONTROLLER_MANAGER, Refusal, RefusedBy,
     finalizers::{self, Owner},
 };
-use kubegc_core::{ObjectRef, OwnerReference, record::Resource};
+use kubegc_core::{ObjectRef, OwnerReference, Quantity, record::Resource};
 use kubegc_snapshot::Details;
 use serde_json::json;
 
 use super::{
-    Blocked, Cause, Fix, JOB_TRACKING, ReferenceProblem,
+    Blocked, Cause, Fix, ReferenceProblem,
     cause::{NAMED_MAX, STORAGE_DELETERS, names},
     find::Finder,
-    quoted,
 };
-use crate::{BrokenExtension, Cluster, Extension, cluster::DELETING, fate::content_command};
+use crate::{
+    BrokenExtension, Extension,
+    evidence::JOB_TRACKING,
+    facts::{DELETING, Facts},
+    fate::content_command,
+    words::quoted,
+};
 
 /// The repair of a cause.
 pub(super) struct Repair {
@@ -114,7 +119,7 @@ impl Finder<'_> {
             Cause::LostNode { node, object } => {
                 let mut fixes = Vec::new();
                 if let Some(object) = object {
-                    if cluster.version().minor() >= OUT_OF_SERVICE_MINOR {
+                    if cluster.version.minor() >= OUT_OF_SERVICE_MINOR {
                         let taint = "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute";
                         fixes.push(fix(
                             format!("kubectl taint nodes {} {taint}", quoted(node)),
@@ -166,7 +171,7 @@ impl Finder<'_> {
             }
             Cause::OwnerNotServed { object, .. } => {
                 let position = cluster.positions_of(&object.uid).next();
-                let wrong = position.map(|at| cluster.wrong_references(at, false));
+                let wrong = position.map(|at| cluster.wrong_references(self.pending, at, false));
                 let is_unserved =
                     |problem: &ReferenceProblem| matches!(problem, ReferenceProblem::KindNotServed { .. });
                 let wrong = wrong.into_iter().flatten();
@@ -243,7 +248,7 @@ impl Finder<'_> {
 }
 
 /// Who should act on what refuses requests for these objects, and how.
-fn refused(cluster: &Cluster, refusal: &Refusal, objects: &[ObjectRef]) -> (String, Vec<Fix>) {
+fn refused(cluster: &Facts, refusal: &Refusal, objects: &[ObjectRef]) -> (String, Vec<Fix>) {
     let first = objects.first();
     let in_namespace = first.map(|object| quoted(&object.namespace));
     let in_namespace = in_namespace.map_or_else(String::new, |namespace| format!(" -n {namespace}"));
@@ -309,23 +314,21 @@ fn refused(cluster: &Cluster, refusal: &Refusal, objects: &[ObjectRef]) -> (Stri
     }
 }
 
-/// The limits that allow a request which a quota refuses with this message; `None` unless all are whole
-/// numbers.
+/// The limits that allow a request which a quota refuses with this message.
 fn raised(message: &str) -> Option<BTreeMap<&str, String>> {
-    let amounts = |name: &str| -> Option<BTreeMap<&str, u64>> {
+    let amounts = |name: &str| -> Option<BTreeMap<&str, Quantity>> {
         let (_, rest) = message.split_once(name)?;
         let list = rest.split(", ").next()?;
         let amounts = list.split(',').map(|one| {
             let (resource, amount) = one.split_once('=')?;
-            Some((resource, amount.parse().ok()?))
+            Some((resource, Quantity::parse(amount)?))
         });
         amounts.collect()
     };
     let (requested, used) = (amounts("requested: ")?, amounts("used: ")?);
-    let raised = requested.into_iter().map(|(resource, amount)| {
-        let total = used.get(resource)?.saturating_add(amount);
-        Some((resource, total.to_string()))
-    });
+    let raised = requested
+        .into_iter()
+        .map(|(resource, amount)| Some((resource, used.get(resource)?.plus(amount).to_string())));
     raised.collect()
 }
 
@@ -337,14 +340,14 @@ fn fix(command: String, risk: impl Into<String>) -> Fix {
 }
 
 /// The deletion of the first of these objects.
-fn deletes(cluster: &Cluster, objects: &[ObjectRef], risk: &str) -> Vec<Fix> {
+fn deletes(cluster: &Facts, objects: &[ObjectRef], risk: &str) -> Vec<Fix> {
     let objects = objects.iter().take(NAMED_MAX);
     let fixes = objects.map(|object| fix(cluster.command("delete", object, ""), risk));
     fixes.collect()
 }
 
 /// The removal of the first of these pods without their kubelet.
-fn ended(cluster: &Cluster, pods: &[ObjectRef]) -> Vec<Fix> {
+fn ended(cluster: &Facts, pods: &[ObjectRef]) -> Vec<Fix> {
     let pods = pods.iter().take(NAMED_MAX);
     let fixes = pods.map(|pod| {
         fix(
@@ -355,7 +358,7 @@ fn ended(cluster: &Cluster, pods: &[ObjectRef]) -> Vec<Fix> {
     fixes.collect()
 }
 
-fn extension(cluster: &Cluster, broken: &BrokenExtension) -> Vec<Fix> {
+fn extension(cluster: &Facts, broken: &BrokenExtension) -> Vec<Fix> {
     let mut fixes = Vec::new();
     let BrokenExtension {
         object, extension, ..
@@ -363,7 +366,7 @@ fn extension(cluster: &Cluster, broken: &BrokenExtension) -> Vec<Fix> {
     // Nothing can be created in a namespace that is being deleted.
     let is_deleting = |namespace: &str| {
         let at = cluster.by_name(Resource::Namespaces, "", namespace);
-        at.is_some_and(|at| cluster.edges.facts[at as usize] & DELETING != 0)
+        at.is_some_and(|at| cluster.edges.flags[at as usize] & DELETING != 0)
     };
     if let Some((namespace, name)) = extension
         .service()
@@ -415,7 +418,7 @@ fn extension(cluster: &Cluster, broken: &BrokenExtension) -> Vec<Fix> {
 }
 
 /// The patch of one reference that breaks a cycle: preferably one that is not a controller reference.
-fn breaks(cluster: &Cluster, members: &[ObjectRef]) -> Vec<Fix> {
+fn breaks(cluster: &Facts, members: &[ObjectRef]) -> Vec<Fix> {
     let mut found: Option<(&ObjectRef, usize, OwnerReference, bool)> = None;
     for member in members {
         let Some(position) = cluster.positions_of(&member.uid).next() else {

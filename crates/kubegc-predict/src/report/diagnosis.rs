@@ -8,10 +8,8 @@ use std::{
 use kubegc_control_plane::finalizers;
 use kubegc_core::{ObjectRef, Timestamp, printable};
 
-use super::{
-    fates::detail,
-    words::{line_text, moment, number, span},
-};
+use super::fates::detail;
+use crate::words::{line_text, moment, number, span};
 use crate::{
     Diagnosis, Fate,
     doctor::{Blocked, Fix, RootCause, Terminating, WrongReference},

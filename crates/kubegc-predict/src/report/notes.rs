@@ -11,8 +11,8 @@ use kubegc_core::{KubernetesVersion, ObjectRef};
 use super::{
     names::{Name, counted, names_of_kind},
     text::Text,
-    words::{later, moment},
 };
+use crate::words::{later, moment};
 use crate::{Forecast, fate::Finding};
 
 impl Text<'_> {
