@@ -4,7 +4,7 @@ use std::{fmt, ops::Deref};
 
 use serde::{Serialize, Serializer};
 
-use crate::{Fate, Missing, document::each_shown};
+use crate::{Fate, Missing, words::each_shown};
 
 /// The outcomes that an object can have, at least one: those of the runs with and without the owners that are
 /// missing from the dump, and those that the other missing facts allow.

@@ -11,7 +11,7 @@ use kubegc_core::{ObjectRef, Timestamp, metadata};
 use serde::Serialize;
 
 pub(crate) use self::find::waits_for;
-use crate::report::span;
+use crate::words::{some_of, span};
 
 /// A condition that a terminating object waits for.
 ///
@@ -265,12 +265,8 @@ impl fmt::Display for Wait {
                 f.write_str("dependents that the dump does not have")
             }
             Self::Dependents { blocking } => {
-                let names: Vec<String> = blocking.iter().take(NAMED_MAX).map(ToString::to_string).collect();
-                write!(f, "its dependents {}", names.join(", "))?;
-                match blocking.len().saturating_sub(NAMED_MAX) {
-                    0 => Ok(()),
-                    more => write!(f, " and {more} more"),
-                }
+                let names = blocking.iter().map(ToString::to_string).collect();
+                write!(f, "its dependents {}", some_of(names, NAMED_MAX).join(", "))
             }
             Self::Content { remaining, .. } if remaining.is_empty() => {
                 f.write_str("content that the dump does not have")
@@ -321,6 +317,7 @@ impl fmt::Display for Wait {
                     Act::Delete { .. } => format!("delete of {}", object.short()),
                     Act::DeleteCollection => "delete of its content".to_owned(),
                     Act::Patch { .. } => format!("patch of {}", object.short()),
+                    Act::Create => format!("create of {}", object.short()),
                     _ => format!("write of {}", object.short()),
                 };
                 write!(

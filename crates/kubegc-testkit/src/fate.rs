@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, fmt, sync::Arc};
 
-use kubegc_control_plane::{Refusals, Step};
+use kubegc_control_plane::{Act, Refusals, Step};
 use kubegc_core::{
     ApiResource, KindId, ObjectRef, OwnerReference, Timestamp, Uid,
     metadata::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN},
@@ -41,8 +41,9 @@ pub struct Fate {
     /// The last requests of clients that failed. Writes on objects of its name and those of `requests` are
     /// left out.
     pub failures: Audit,
-    /// The requests of the control plane that the API server refuses and that its deletion waits for, each
-    /// with its cause: those about it, and those about dependents that it orphans.
+    /// The requests of the control plane that the API server refuses, each with its cause: those about it, those
+    /// about dependents that it orphans, for both of which its deletion waits, and those that would create
+    /// dependents of it.
     pub refused: Vec<Step>,
     /// The uids of earlier objects with its name, oldest first.
     pub earlier: Vec<Uid>,
@@ -545,7 +546,7 @@ fn deleted_once(plane: &Plane, fate: &Fate) -> Vec<String> {
         | ObjectState::KindNotServed { .. }
         | ObjectState::Deleted { .. } => {}
     }
-    if !fate.refused.is_empty() {
+    if fate.refused.iter().any(|step| step.act != Act::Create) {
         out.push("the API server no longer refuses these requests".to_owned());
     }
     out

@@ -7,10 +7,10 @@ use kubegc_snapshot::ObjectView;
 use serde::Serialize;
 use serde_json::json;
 
-use super::Fix;
+use super::{Fix, fate_of};
 use crate::{
-    Cluster, Fate,
-    cluster::{Edges, Owner},
+    Fate, Forecast,
+    facts::{Edges, Facts, Owner},
 };
 
 /// An owner reference that does not mean a live object.
@@ -169,12 +169,17 @@ impl fmt::Display for ReferenceProblem {
     }
 }
 
-impl Cluster {
+impl Facts {
     /// The wrong references of an object. One that is being deleted needs no repair.
     ///
     /// A reference is right if the API server serves its kind and has an object of that kind, name and uid,
     /// in the namespace of the dependent or cluster-scoped.
-    pub(super) fn wrong_references(&self, position: u32, is_being_deleted: bool) -> Vec<WrongReference> {
+    pub(super) fn wrong_references(
+        &self,
+        pending: &Forecast,
+        position: u32,
+        is_being_deleted: bool,
+    ) -> Vec<WrongReference> {
         let mut wrong = Vec::new();
         let Some(view) = self.snapshot.view(position as usize) else {
             return wrong;
@@ -198,7 +203,7 @@ impl Cluster {
                 continue;
             }
             let object = self.object_ref(position);
-            let fate = self.fate_of(&object);
+            let fate = fate_of(pending, &object);
             let fix = match is_being_deleted {
                 true => None,
                 false => self.fix_of_reference(&object, index, &reference, &problem, &fate),

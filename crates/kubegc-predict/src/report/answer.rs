@@ -315,7 +315,7 @@ mod tests {
     use schemars::{JsonSchema, Schema, schema_for};
 
     use super::{super::document::SCHEMAS, *};
-    use crate::{Comparison, node::json as node};
+    use crate::Comparison;
 
     fn schema<T: JsonSchema>() -> Schema {
         schema_for!(T)
@@ -330,8 +330,6 @@ mod tests {
             ("forecast", schema::<ForecastDocument<'_>>()),
             ("comparison", schema::<Document<'_, Comparison<'_>>>()),
             ("diagnosis", schema::<Document<'_, Diagnosis>>()),
-            ("node-forecast", schema::<node::ForecastDocument<'_>>()),
-            ("node-comparison", schema::<node::ComparisonDocument<'_>>()),
         ];
         let directory = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/schemas"));
         for ((name, mut of_type), (version, in_file)) in of_types.into_iter().zip(SCHEMAS) {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use kubegc_core::{ObjectRef, Timestamp};
 
-pub(super) use super::document::{EndDocument as End, SubjectDocument as Subject};
+pub(super) use super::entries::{EndDocument as End, SubjectDocument as Subject};
 use crate::{
     Forecast, Step,
     forecast::key,

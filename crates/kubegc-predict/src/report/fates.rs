@@ -13,13 +13,13 @@ use super::{
     names::{Name, names_of_kind},
     text::Text,
     tree::{DEPTH_MAX, Relations, rows},
-    words::{moment, number, span},
 };
+use crate::words::{moment, number, span};
 use crate::{
     Fate, Forecast, ObjectFate, Outcomes,
+    facts::deletion_requested_at,
     fate::{Missing, add_list, missing_fact},
     forecast::key,
-    run::deletion_requested_at,
 };
 
 /// The fate of an object that is not deleted, as a row of a report.

@@ -5,6 +5,7 @@ mod comparison;
 mod diagnosis;
 pub mod document;
 mod dot;
+mod entries;
 mod events;
 mod fates;
 mod names;
@@ -16,8 +17,8 @@ mod sarif;
 mod text;
 mod timeline;
 mod tree;
-mod words;
 
+#[cfg(feature = "schemars")]
+pub(crate) use entries::WaitDocument;
 pub(crate) use fates::sentence;
 pub use text::Detail;
-pub(crate) use words::span;

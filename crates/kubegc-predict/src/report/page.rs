@@ -15,8 +15,8 @@ use super::{
     names::names_of_kind,
     notes::{assumptions, notes},
     tree::{DEPTH_MAX, Parent, Relation, Relations, Row, rows},
-    words::{moment, number},
 };
+use crate::words::{moment, number};
 use crate::{Fate, Forecast};
 
 /// Maximum number of rows of the graph; the objects of the others are counted.
