@@ -16,13 +16,8 @@ const VALUES_ARE_VALIDATED: Behavior = Behavior::since_about(27, "ValidateLabelS
 /// `ValidateLabels`.
 pub(super) fn labels(at: &At<'_>, c: &mut Check) {
     for (key, value) in at.entries() {
-        let shown = crate::status::quoted(key);
-        for problem in formats::qualified_name(c.version, key) {
-            at.invalid_as(c, &shown, &problem);
-        }
-        for problem in formats::label_value(c.version, value.text()) {
-            at.invalid_as(c, &value.shown(), &problem);
-        }
+        at.problems_of(c, key, formats::qualified_name(c.version, key));
+        at.problems_of(c, value.text(), formats::label_value(c.version, value.text()));
     }
 }
 
@@ -86,7 +81,7 @@ pub(super) fn node_selector(at: &At<'_>, c: &mut Check) {
 }
 
 /// `ValidateNodeSelectorTerm`.
-pub(super) fn node_selector_term(term: &At<'_>, is_required: bool, c: &mut Check) {
+fn node_selector_term(term: &At<'_>, is_required: bool, c: &mut Check) {
     for requirement in term.get("matchExpressions").items() {
         let (operator, values) = (requirement.get("operator"), requirement.get("values"));
         match operator.text() {
@@ -130,4 +125,27 @@ pub(super) fn node_selector_term(term: &At<'_>, is_required: bool, c: &mut Check
                 .invalid(c, "not a valid field selector key");
         }
     }
+}
+
+/// The reason of a condition.
+pub(super) fn condition_reason(reason: &At<'_>, c: &mut Check) {
+    if !is_reason(reason.text()) {
+        let problem = "a condition reason must start with alphabetic character, optionally followed by a string of \
+                       alphanumeric characters or '_,:', and must end with an alphanumeric character or '_' (e.g. \
+                       'my_name',  or 'MY_NAME',  or 'MyName',  or 'ReasonA,ReasonB',  or 'ReasonA:ReasonB', \
+                       regex used for validation is '[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?')";
+        reason.invalid(c, problem);
+    }
+}
+
+/// Whether a text can be the reason of a condition.
+fn is_reason(text: &str) -> bool {
+    let is_inner = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b',' | b':');
+    text.starts_with(|char: char| char.is_ascii_alphabetic())
+        && text.bytes().all(is_inner)
+        && !text.ends_with([',', ':'])
+}
+
+pub(super) fn preference(term: &At<'_>, c: &mut Check) {
+    node_selector_term(term, false, c);
 }
