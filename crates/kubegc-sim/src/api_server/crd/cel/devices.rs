@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 
 use serde_json::{Value, json};
 
-use super::{Engine, Ty, check, values::text};
+use super::{Engine, Ty, values::text};
 use crate::{
     StoredObject,
     status::{Cause, quoted},
@@ -69,10 +69,13 @@ impl Engine<'_> {
 
     fn selectors(&self, selectors: &Value, path: &str, causes: &mut Vec<Cause>) {
         for (index, selector) in selectors.as_array().into_iter().flatten().enumerate() {
-            let Some(cel) = selector.get("cel").filter(|cel| !cel.is_null()) else {
+            let (path, expression) = (
+                format!("{path}[{index}].cel.expression"),
+                text(&selector["cel"], "expression"),
+            );
+            if selector["cel"].is_null() {
                 continue;
-            };
-            let (path, expression) = (format!("{path}[{index}].cel.expression"), text(cel, "expression"));
+            }
             if expression.len() > LENGTH_MAX {
                 causes.push(Cause::too_long(self.version, path, LENGTH_MAX));
             } else if let Some(problem) = self.selector_problem(expression) {
@@ -82,12 +85,8 @@ impl Engine<'_> {
     }
 
     fn selector_problem(&self, expression: &str) -> Option<String> {
-        let checked = self.programs.get(expression, self.version).and_then(|program| {
-            let variables = vec![("device".to_owned(), Ty::of(&DEVICE, false))];
-            Ok(check(&program, self.version.minor(), variables)?.result)
-        });
-        match checked {
-            Err(problem) => Some(format!("compilation failed: {problem}")),
+        match self.checked_type(expression, vec![("device".to_owned(), Ty::of(&DEVICE, false))]) {
+            Err(problem) => Some(problem),
             Ok(Ty::Bool | Ty::Dyn) => None,
             Ok(other) => Some(format!("must evaluate to bool or the unknown type, not {other}")),
         }

@@ -13,13 +13,14 @@ use std::sync::{Arc, LazyLock};
 
 use cel::{
     Context, Value as Cel,
-    common::ast::{CallExpr, EntryExpr, Expr, IdedExpr, LiteralValue, SelectExpr, operators},
+    common::ast::{CallExpr, Expr, IdedExpr, LiteralValue, SelectExpr, operators},
 };
 use kubegc_core::{Behavior, KubernetesVersion};
 use serde_json::{Value, json};
 
 use super::{
-    Compiled, ENVIRONMENT, Engine, MESSAGE_BYTES_MAX, REVIEW_REQUEST, Ty, check, shown, values, values::text,
+    Compiled, ENVIRONMENT, Engine, REVIEW_REQUEST, Ty, check, nodes, shown, shown_message, values,
+    values::text,
 };
 use crate::{
     StoredObject,
@@ -28,7 +29,6 @@ use crate::{
 
 /// The maximum length of an expression for an audit annotation.
 const AUDIT_BYTES_MAX: usize = 5 * 1024;
-const NO_AUTHORIZER: &str = "authorizer is not covered by this simulated API server";
 
 /// The variables of expressions.
 const VARIABLES: [&str; 7] = [
@@ -42,31 +42,11 @@ const VARIABLES: [&str; 7] = [
 ];
 
 /// The fields of `request` that are known without the user and the body.
-const REQUEST_FIELDS: [&str; 10] = [
-    "operation",
-    "name",
-    "namespace",
-    "kind",
-    "resource",
-    "subResource",
-    "requestKind",
-    "requestResource",
-    "requestSubResource",
-    "dryRun",
-];
-
+const REQUEST_FIELDS: &str = "operation name namespace kind resource subResource requestKind requestResource \
+                              requestSubResource dryRun";
 /// The fields of `metadata` that are known of every object.
-const METADATA_FIELDS: [&str; 9] = [
-    "name",
-    "namespace",
-    "uid",
-    "labels",
-    "finalizers",
-    "ownerReferences",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-];
+const METADATA_FIELDS: &str = "name namespace uid labels finalizers ownerReferences creationTimestamp \
+                               deletionTimestamp deletionGracePeriodSeconds";
 
 /// The fields of the variable `namespaceObject`.
 static NAMESPACE: LazyLock<Value> = LazyLock::new(|| {
@@ -140,6 +120,17 @@ struct Scope<'a> {
     variables: Option<&'a Value>,
 }
 
+impl Scope<'_> {
+    /// The variables of match conditions.
+    const fn of_conditions(has_parameters: bool) -> Self {
+        Self {
+            has_parameters,
+            has_authorizer: true,
+            variables: None,
+        }
+    }
+}
+
 /// The schema of a composed variable with values of this type: objects and types of libraries are dynamic.
 fn schema_of(ty: &Ty<'_>) -> Value {
     match ty {
@@ -187,11 +178,7 @@ impl Engine<'_> {
     ) -> Vec<Cause> {
         let spec = policy.at(&["spec"]).unwrap_or(&Value::Null);
         let mut causes = Vec::new();
-        let scope = Scope {
-            has_parameters: !spec["paramKind"].is_null(),
-            has_authorizer: true,
-            variables: None,
-        };
+        let scope = Scope::of_conditions(!spec["paramKind"].is_null());
         let conditions = ["spec", "matchConditions"];
         if old.is_none_or(|old| old.at(&conditions) != policy.at(&conditions)) {
             for (index, condition) in items(spec, "matchConditions") {
@@ -264,13 +251,13 @@ impl Engine<'_> {
         has_parameters: bool,
         path: String,
     ) -> Option<Cause> {
-        let scope = Scope {
-            has_parameters,
-            has_authorizer: true,
-            variables: None,
-        };
         let expression = text(condition, "expression").trim();
-        self.expression_problem(expression, scope, Wanted::Bool, path)
+        self.expression_problem(
+            expression,
+            Scope::of_conditions(has_parameters),
+            Wanted::Bool,
+            path,
+        )
     }
 
     /// The problem of an expression, unless it is blank.
@@ -298,9 +285,8 @@ impl Engine<'_> {
 
     /// The type of the results of an expression; `None` if it uses the authorizer.
     fn result_type<'v>(&self, expression: &str, scope: Scope<'v>) -> Result<Option<Ty<'v>>, String> {
-        let failed = |problem: String| format!("compilation failed: {problem}");
-        let program = self.programs.get(expression, self.version).map_err(failed)?;
-        if scope.has_authorizer && program.uses("authorizer") {
+        let authorizes = |program: Arc<Compiled>| scope.has_authorizer && program.uses("authorizer");
+        if self.programs.get(expression, self.version).is_ok_and(authorizes) {
             return Ok(None);
         }
         let mut variables = vec![
@@ -315,8 +301,19 @@ impl Engine<'_> {
         if let Some(composed) = scope.variables {
             variables.push(("variables".to_owned(), Ty::of(composed, false)));
         }
-        let checked = check(&program, self.version.minor(), variables).map_err(failed)?;
-        Ok(Some(checked.result))
+        self.checked_type(expression, variables).map(Some)
+    }
+
+    /// The type of the results of an expression with these variables.
+    pub(super) fn checked_type<'v>(
+        &self,
+        expression: &str,
+        variables: Vec<(String, Ty<'v>)>,
+    ) -> Result<Ty<'v>, String> {
+        let checked = self.programs.get(expression, self.version);
+        let checked = checked.and_then(|program| check(&program, self.version.minor(), variables));
+        let result = checked.map(|checked| checked.result);
+        result.map_err(|problem| format!("compilation failed: {problem}"))
     }
 
     /// Whether an expression holds.
@@ -332,12 +329,7 @@ impl Engine<'_> {
 
     /// The message that an expression returns, if it can be shown.
     pub(in crate::api_server) fn message(&self, expression: &str, scene: Scene<'_>) -> Option<String> {
-        let Ok(Cel::String(message)) = self.evaluated(expression, scene) else {
-            return None;
-        };
-        let message = message.trim();
-        let fits = !message.is_empty() && message.len() <= MESSAGE_BYTES_MAX && !message.contains('\n');
-        fits.then(|| message.to_owned())
+        shown_message(self.evaluated(expression, scene).ok()?)
     }
 
     /// Whether the result of an expression follows from the metadata of the object and the address of the
@@ -348,7 +340,7 @@ impl Engine<'_> {
         variables: &[(Arc<str>, Arc<str>)],
     ) -> bool {
         let of_metadata = |source: &str| match self.policy_program(source) {
-            Ok(program) if reads_metadata(program.expression()) => Some(program),
+            Ok(program) if reads_metadata(&mut program.expression().clone()) => Some(program),
             _ => None,
         };
         of_metadata(expression).is_some_and(|program| {
@@ -370,7 +362,7 @@ impl Engine<'_> {
     fn evaluated(&self, expression: &str, scene: Scene<'_>) -> Result<Cel, String> {
         let program = self.policy_program(expression)?;
         if program.uses("authorizer") {
-            return Err(NO_AUTHORIZER.to_owned());
+            return Err("authorizer is not covered by this simulated API server".to_owned());
         }
         let mut context = Context::with_env(Arc::clone(&ENVIRONMENT));
         for (name, value) in [
@@ -400,45 +392,28 @@ impl Engine<'_> {
 
 /// Whether an expression reads only metadata and the address of the request. Depth is bounded by the parser
 /// that read it.
-fn reads_metadata(expression: &IdedExpr) -> bool {
-    match &expression.expr {
-        Expr::Unspecified | Expr::Literal(_) => true,
+fn reads_metadata(expression: &mut IdedExpr) -> bool {
+    match &mut expression.expr {
+        Expr::Struct(_) => false,
         Expr::Ident(name) => !VARIABLES.contains(&name.as_str()),
         Expr::Select(select) => selects_metadata(select),
-        Expr::Call(call) => {
-            is_null_comparison(call)
-                || call.target.as_deref().is_none_or(reads_metadata) && call.args.iter().all(reads_metadata)
-        }
-        Expr::Comprehension(comprehension) => [
-            &comprehension.iter_range,
-            &comprehension.accu_init,
-            &comprehension.loop_cond,
-            &comprehension.loop_step,
-            &comprehension.result,
-        ]
-        .into_iter()
-        .all(reads_metadata),
-        Expr::List(list) => list.elements.iter().all(reads_metadata),
-        Expr::Map(map) => map.entries.iter().all(|entry| match &entry.expr {
-            EntryExpr::MapEntry(entry) => reads_metadata(&entry.key) && reads_metadata(&entry.value),
-            EntryExpr::StructField(field) => reads_metadata(&field.value),
-        }),
-        Expr::Struct(_) => false,
+        Expr::Call(call) if is_null_comparison(call) => true,
+        _ => nodes::parts(expression).into_iter().all(reads_metadata),
     }
 }
 
-fn selects_metadata(select: &SelectExpr) -> bool {
-    let field = select.field.as_str();
+fn selects_metadata(select: &mut SelectExpr) -> bool {
+    let is_in = |fields: &str| fields.split(' ').any(|field| field == select.field);
     match &select.operand.expr {
-        Expr::Ident(name) if name == "request" => REQUEST_FIELDS.contains(&field),
+        Expr::Ident(name) if name == "request" => is_in(REQUEST_FIELDS),
         // Their own expressions are checked.
         Expr::Ident(name) if name == "variables" => true,
         // Every object has metadata.
-        operand if is_object(operand) => select.test && field == "metadata",
+        operand if is_object(operand) => select.test && select.field == "metadata",
         Expr::Select(metadata) if metadata.field == "metadata" && is_object(&metadata.operand.expr) => {
-            METADATA_FIELDS.contains(&field)
+            is_in(METADATA_FIELDS)
         }
-        _ => reads_metadata(&select.operand),
+        _ => reads_metadata(&mut select.operand),
     }
 }
 
