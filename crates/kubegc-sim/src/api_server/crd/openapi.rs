@@ -8,7 +8,7 @@ use kubegc_core::{Behavior, KubernetesVersion};
 use regex::Regex;
 use serde_json::{Map, Number, Value};
 
-use super::string_formats;
+use super::{instance::child, string_formats};
 use crate::{
     go,
     status::{Cause, quoted},
@@ -151,7 +151,7 @@ impl Validator<'_> {
     }
 
     fn types(&self, path: &str, value: &Value, schema: &Value, types: &[&str]) -> Outcome {
-        let outcome = Outcome {
+        let right = Outcome {
             checks: 1,
             ..Outcome::default()
         };
@@ -169,7 +169,7 @@ impl Validator<'_> {
             if !types.is_empty() && !types.contains(&"null") && !flag(schema, "nullable") {
                 return wrong(&types.join(","), "null");
             }
-            return outcome;
+            return right;
         }
         let format = format_of(schema);
         let (found, found_format) = match value {
@@ -190,13 +190,9 @@ impl Validator<'_> {
             return wrong(format, found_format);
         }
         let is_numeric = types.contains(&"number") || types.contains(&"integer");
-        if !is_numeric && !format.is_empty() && is_text_or_list {
-            return outcome;
-        }
-        if fits {
-            outcome
-        } else {
-            wrong(&types.join(","), found)
+        match fits || !is_numeric && !format.is_empty() && is_text_or_list {
+            true => right,
+            false => wrong(&types.join(","), found),
         }
     }
 
@@ -317,14 +313,7 @@ impl Validator<'_> {
                     outcome.merge(self.value(&format!("{path}.{key}"), value, schema));
                 }
                 (None, _) => {}
-                (Some(schema), _) => {
-                    let path = if path.is_empty() {
-                        key.clone()
-                    } else {
-                        format!("{path}.{key}")
-                    };
-                    outcome.merge(self.value(&path, value, schema));
-                }
+                (Some(schema), _) => outcome.merge(self.value(&child(path, key), value, schema)),
             }
         }
         let required = schema.get("required").and_then(Value::as_array);
@@ -450,13 +439,9 @@ impl Validator<'_> {
 
 /// Of several failing schemas, the first one with most checks.
 fn best(results: &[Outcome]) -> Outcome {
-    let mut best: Option<&Outcome> = None;
-    for result in results {
-        if best.is_none_or(|best| result.checks > best.checks) {
-            best = Some(result);
-        }
-    }
-    best.cloned().unwrap_or_default()
+    let most = results.iter().map(|result| result.checks).max();
+    let mut best = results.iter().filter(|result| Some(result.checks) == most);
+    best.next().cloned().unwrap_or_default()
 }
 
 /// The types that a schema allows.
@@ -464,18 +449,16 @@ fn types(schema: &Value) -> Vec<&str> {
     if flag(schema, "x-kubernetes-int-or-string") {
         return vec!["integer", "string"];
     }
-    let text = schema.get("type").and_then(Value::as_str).unwrap_or_default();
-    if text.is_empty() { Vec::new() } else { vec![text] }
+    let ty = schema.get("type").and_then(Value::as_str);
+    ty.filter(|ty| !ty.is_empty()).into_iter().collect()
 }
 
 /// The format, if the server checks it.
 fn format_of(schema: &Value) -> &str {
-    let format = schema.get("format").and_then(Value::as_str).unwrap_or_default();
-    if string_formats::is_known(format) {
-        format
-    } else {
-        ""
-    }
+    let format = schema.get("format").and_then(Value::as_str);
+    format
+        .filter(|format| string_formats::is_known(format))
+        .unwrap_or_default()
 }
 
 fn flag(schema: &Value, key: &str) -> bool {

@@ -27,14 +27,7 @@ use crate::{
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
 /// Keywords of JSON schemas that definitions may not use.
-const UNSUPPORTED: [&str; 6] = [
-    "id",
-    "additionalItems",
-    "patternProperties",
-    "definitions",
-    "dependencies",
-    "$ref",
-];
+const UNSUPPORTED: &str = "id additionalItems patternProperties definitions dependencies $ref";
 const LIST_TYPE: &str = "x-kubernetes-list-type";
 const MAP_TYPE: &str = "x-kubernetes-map-type";
 const KEYS: &str = "x-kubernetes-list-map-keys";
@@ -67,7 +60,7 @@ pub(super) fn problems(schema: &At<'_>, has_status: bool, c: &mut Check) {
     standard(schema, Place::ROOT, c);
     let is_convertible = !any(schema, &|schema| {
         schema.get("$schema").is_set()
-            || UNSUPPORTED.iter().any(|key| schema.get(key).is_set())
+            || UNSUPPORTED.split(' ').any(|key| schema.get(key).is_set())
             || schema.get("items").value.is_array()
             || *schema.get(PRESERVES).value == false
     });
@@ -149,7 +142,7 @@ fn standard(schema: &At<'_>, place: Place, c: &mut Check) {
     if let Some(reason) = place.no_defaults.filter(|_| default.is_set()) {
         default.forbidden(c, &format!("must not be set {reason}"));
     }
-    for key in UNSUPPORTED {
+    for key in UNSUPPORTED.split(' ') {
         forbid_set(&schema.get(key), &format!("{key} is not supported"), c);
     }
     let problem = "type cannot be set to null, use nullable as an alternative";

@@ -10,6 +10,7 @@ use kubegc_core::{Behavior, KubernetesVersion, version::behavior};
 use serde_json::{Map, Value};
 
 use super::{
+    beta,
     selectable::{FIELDS_ARE_SELECTABLE, selectable},
     structural,
 };
@@ -21,13 +22,6 @@ use crate::{
         validate::go_syntax,
     },
 };
-
-/// The fields of versions that all of them may share: here, and for all versions.
-const SHARED: [(&str, &str); 3] = [
-    ("additionalPrinterColumns", "spec.additionalPrinterColumns"),
-    ("schema", "spec.validation"),
-    ("subresources", "spec.subresources"),
-];
 
 pub(super) const NOT_A_LABEL_1035: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', \
      start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', \
@@ -64,14 +58,14 @@ impl<'a> Definition<'a> {
 
     /// The value that all versions share, at its own path.
     fn shared(&self, key: &str) -> Option<At<'a>> {
-        let (_, path) = SHARED.iter().find(|(shared, _)| *shared == key)?;
+        let (for_all, _) = beta::OF_VERSIONS.iter().find(|(_, shared)| *shared == key)?;
         let first = self.versions.first()?.get(key).value;
         let is_shared = !first.is_null()
             && self
                 .versions
                 .iter()
                 .all(|version| version.get(key).value == first);
-        is_shared.then(|| At::of_value(Some(first), path))
+        is_shared.then(|| At::of_value(Some(first), &format!("spec.{for_all}")))
     }
 
     /// The versions as errors of a release print them: without what all of them share.

@@ -62,6 +62,13 @@ impl Range {
         }
     }
 
+    fn zip(self, other: Self, with: impl Fn(u64, u64) -> u64) -> Self {
+        Self {
+            min: with(self.min, other.min),
+            max: with(self.max, other.max),
+        }
+    }
+
     pub(super) fn union(self, other: Self) -> Self {
         Self {
             min: self.min.min(other.min),
@@ -71,7 +78,8 @@ impl Range {
 
     /// The product with a factor, rounded up.
     pub(super) fn scaled(self, factor: f64) -> Self {
-        self.map(|number| scaled(number, factor))
+        // As upstream multiplies: the cast saturates.
+        self.map(|number| (number as f64 * factor).ceil() as u64)
     }
 }
 
@@ -79,10 +87,7 @@ impl ops::Add for Range {
     type Output = Self;
 
     fn add(self, other: Self) -> Self {
-        Self {
-            min: self.min.saturating_add(other.min),
-            max: self.max.saturating_add(other.max),
-        }
+        self.zip(other, u64::saturating_add)
     }
 }
 
@@ -90,16 +95,8 @@ impl ops::Mul for Range {
     type Output = Self;
 
     fn mul(self, other: Self) -> Self {
-        Self {
-            min: self.min.saturating_mul(other.min),
-            max: self.max.saturating_mul(other.max),
-        }
+        self.zip(other, u64::saturating_mul)
     }
-}
-
-/// As upstream multiplies: the cast saturates.
-fn scaled(number: u64, factor: f64) -> u64 {
-    (number as f64 * factor).ceil() as u64
 }
 
 /// The most that an expression may cost. `declared`: the sizes of `self`.

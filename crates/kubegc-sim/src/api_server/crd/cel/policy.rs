@@ -31,16 +31,7 @@ use crate::{
 const AUDIT_BYTES_MAX: usize = 5 * 1024;
 
 /// The variables of expressions.
-const VARIABLES: [&str; 7] = [
-    "object",
-    "oldObject",
-    "request",
-    "params",
-    "namespaceObject",
-    "variables",
-    "authorizer",
-];
-
+const VARIABLES: &str = "object oldObject request params namespaceObject variables authorizer";
 /// The fields of `request` that are known without the user and the body.
 const REQUEST_FIELDS: &str = "operation name namespace kind resource subResource requestKind requestResource \
                               requestSubResource dryRun";
@@ -64,51 +55,32 @@ static NAMESPACE: LazyLock<Value> = LazyLock::new(|| {
     }})
 });
 
-/// The results that an expression may have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wanted {
-    Bool,
-    Text,
-    TextOrNull,
-    /// Of a mutation: a struct.
-    Object,
-    /// Of a mutation: structs.
-    Patches,
-}
-
 /// The message about the type of a result says which one was found.
 const TYPES_ARE_SHOWN: Behavior = Behavior::since_about(32, "between 1.28 and 1.32");
 
-impl Wanted {
-    /// The problem of an expression with a result of this type.
-    fn problem(self, found: &Ty<'_>, version: KubernetesVersion) -> Option<String> {
-        let (fits, wanted) = match self {
-            Self::Bool => (matches!(found, Ty::Bool), "bool"),
-            Self::Text => (matches!(found, Ty::String), "string"),
-            Self::TextOrNull => (
-                matches!(found, Ty::String | Ty::Null),
-                "one of [string null_type]",
-            ),
-            // Only literals of structs have these types.
-            Self::Object => (false, "Object"),
-            Self::Patches => (false, "list(JSONPatch)"),
-        };
-        let found = match found {
-            Ty::Null => "null_type".to_owned(),
-            Ty::Timestamp => "google.protobuf.Timestamp".to_owned(),
-            Ty::Duration => "google.protobuf.Duration".to_owned(),
-            Ty::Object(schema, _) if std::ptr::eq(*schema, &*REVIEW_REQUEST) => {
-                "kubernetes.AdmissionRequest".to_owned()
-            }
-            Ty::Param(_) => Ty::Dyn.to_string(),
-            other => other.to_string(),
-        };
-        let found = match version.has(TYPES_ARE_SHOWN) {
-            true => format!(" but got {found}"),
-            false => String::new(),
-        };
-        (!fits).then(|| format!("must evaluate to {wanted}{found}"))
-    }
+/// The type of the results of audit annotations.
+const TEXT_OR_NULL: &str = "one of [string null_type]";
+
+/// The problem of an expression with a result of this type. Only literals of structs have the types of
+/// mutations.
+fn mistyped(wanted: &str, found: &Ty<'_>, version: KubernetesVersion) -> Option<String> {
+    let (fits, found) = match found {
+        Ty::Bool => (wanted == "bool", found.to_string()),
+        Ty::String => (matches!(wanted, "string" | TEXT_OR_NULL), found.to_string()),
+        Ty::Null => (wanted == TEXT_OR_NULL, "null_type".to_owned()),
+        Ty::Timestamp => (false, "google.protobuf.Timestamp".to_owned()),
+        Ty::Duration => (false, "google.protobuf.Duration".to_owned()),
+        Ty::Object(schema, _) if std::ptr::eq(*schema, &*REVIEW_REQUEST) => {
+            (false, "kubernetes.AdmissionRequest".to_owned())
+        }
+        Ty::Param(_) => (false, Ty::Dyn.to_string()),
+        other => (false, other.to_string()),
+    };
+    let found = match version.has(TYPES_ARE_SHOWN) {
+        true => format!(" but got {found}"),
+        false => String::new(),
+    };
+    (!fits).then(|| format!("must evaluate to {wanted}{found}"))
 }
 
 /// The variables that expressions may read, apart from those of every policy.
@@ -150,7 +122,7 @@ fn schema_of(ty: &Ty<'_>) -> Value {
 }
 
 /// The items of a list of a specification, with their positions.
-fn items<'v>(spec: &'v Value, list: &str) -> impl Iterator<Item = (usize, &'v Value)> + use<'v> {
+pub(super) fn items<'v>(spec: &'v Value, list: &str) -> impl Iterator<Item = (usize, &'v Value)> + use<'v> {
     spec[list].as_array().into_iter().flatten().enumerate()
 }
 
@@ -213,7 +185,7 @@ impl Engine<'_> {
         };
         for (index, validation) in items(spec, "validations") {
             let path = format!("spec.validations[{index}]");
-            for (key, wanted) in [("expression", Wanted::Bool), ("messageExpression", Wanted::Text)] {
+            for (key, wanted) in [("expression", "bool"), ("messageExpression", "string")] {
                 let scope = Scope {
                     has_authorizer: key == "expression",
                     ..scope
@@ -224,8 +196,8 @@ impl Engine<'_> {
         }
         for (index, mutation) in items(spec, "mutations") {
             let (key, wanted) = match text(mutation, "patchType") {
-                "ApplyConfiguration" => ("applyConfiguration", Wanted::Object),
-                "JSONPatch" => ("jsonPatch", Wanted::Patches),
+                "ApplyConfiguration" => ("applyConfiguration", "Object"),
+                "JSONPatch" => ("jsonPatch", "list(JSONPatch)"),
                 _ => continue,
             };
             let expression = text(&mutation[key], "expression");
@@ -238,7 +210,7 @@ impl Engine<'_> {
             let path = format!("spec.auditAnnotations[{index}].valueExpression");
             let expression = text(annotation, "valueExpression");
             if expression.trim().len() <= AUDIT_BYTES_MAX {
-                causes.extend(self.expression_problem(expression, scope, Wanted::TextOrNull, path));
+                causes.extend(self.expression_problem(expression, scope, TEXT_OR_NULL, path));
             }
         }
         causes
@@ -252,12 +224,7 @@ impl Engine<'_> {
         path: String,
     ) -> Option<Cause> {
         let expression = text(condition, "expression").trim();
-        self.expression_problem(
-            expression,
-            Scope::of_conditions(has_parameters),
-            Wanted::Bool,
-            path,
-        )
+        self.expression_problem(expression, Scope::of_conditions(has_parameters), "bool", path)
     }
 
     /// The problem of an expression, unless it is blank.
@@ -265,7 +232,7 @@ impl Engine<'_> {
         &self,
         expression: &str,
         scope: Scope<'_>,
-        wanted: Wanted,
+        wanted: &str,
         path: String,
     ) -> Option<Cause> {
         if expression.trim().is_empty() {
@@ -273,11 +240,11 @@ impl Engine<'_> {
         }
         // Annotations are compiled without the space around them.
         let compiled = match wanted {
-            Wanted::TextOrNull => expression.trim(),
+            TEXT_OR_NULL => expression.trim(),
             _ => expression,
         };
         let problem = match self.result_type(compiled, scope) {
-            Ok(ty) => wanted.problem(&ty?, self.version)?,
+            Ok(ty) => mistyped(wanted, &ty?, self.version)?,
             Err(problem) => problem,
         };
         Some(Cause::invalid(path, &quoted(expression), &problem))
@@ -353,8 +320,8 @@ impl Engine<'_> {
         let program = self.programs.get(source, self.version)?;
         // Functions of the authorizer are not known: the evaluation reports it.
         if !program.uses("authorizer") {
-            let variables = VARIABLES.map(|name| (name.to_owned(), Ty::Dyn));
-            check(&program, self.version.minor(), variables.into())?;
+            let variables = VARIABLES.split(' ').map(|name| (name.to_owned(), Ty::Dyn));
+            check(&program, self.version.minor(), variables.collect())?;
         }
         Ok(program)
     }
@@ -395,7 +362,7 @@ impl Engine<'_> {
 fn reads_metadata(expression: &mut IdedExpr) -> bool {
     match &mut expression.expr {
         Expr::Struct(_) => false,
-        Expr::Ident(name) => !VARIABLES.contains(&name.as_str()),
+        Expr::Ident(name) => VARIABLES.split(' ').all(|variable| variable != name),
         Expr::Select(select) => selects_metadata(select),
         Expr::Call(call) if is_null_comparison(call) => true,
         _ => nodes::parts(expression).into_iter().all(reads_metadata),

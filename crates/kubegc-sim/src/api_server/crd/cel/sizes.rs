@@ -39,11 +39,6 @@ impl Declared {
     /// that read the schema.
     pub(super) fn of(schema: &Value, is_root: bool) -> Option<Self> {
         let number = |key: &str| limit(schema, key);
-        let simple = |least_bytes: u64, most: u64| Self {
-            most,
-            least_bytes,
-            ..Self::default()
-        };
         // A length counts characters, which have up to four bytes.
         let length = number("maxLength").map(|length| length.saturating_mul(4));
         if is_int_or_string(schema) {
@@ -91,16 +86,11 @@ impl Declared {
             .filter_map(|(name, property)| Some((name.as_str(), Self::of(property, is_embedded(property))?)))
             .collect();
         if is_root && !declares_metadata(schema) {
-            let text = Self {
-                most: REQUEST - 2,
-                least_bytes: 2,
-                ..Self::default()
-            };
+            let text = simple(2, REQUEST - 2);
             let names = ["name", "generateName"].map(|name| (name.to_owned(), text.clone()));
             let metadata = Self {
-                least_bytes: 2,
                 fields: names.into(),
-                ..Self::default()
+                ..simple(2, 0)
             };
             fields.extend([
                 ("kind", text.clone()),
@@ -110,10 +100,7 @@ impl Declared {
         }
         let required = schema.get("required").and_then(Value::as_array);
         let required = |name: &str| required.is_some_and(|names| names.iter().any(|known| known == name));
-        let mut object = Self {
-            least_bytes: 2,
-            ..Self::default()
-        };
+        let mut object = simple(2, 0);
         for (name, field) in fields {
             // Defaults are filled in by the server.
             if required(name) && schema["properties"][name].get("default").is_none() {
@@ -144,6 +131,14 @@ impl Declared {
     /// How many values of this schema fit into a request.
     pub(super) const fn cardinality(&self) -> u64 {
         REQUEST / (self.least_bytes + 1)
+    }
+}
+
+fn simple(least_bytes: u64, most: u64) -> Declared {
+    Declared {
+        most,
+        least_bytes,
+        ..Declared::default()
     }
 }
 
