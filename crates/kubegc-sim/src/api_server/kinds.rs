@@ -81,16 +81,14 @@ impl Shape {
         // There are fewer tables than kinds, and fewer than u32::MAX kinds in the catalog.
         let next = u32::try_from(self.tables.len()).ok()?;
         let table = *self.table_of.entry(stored_as).or_insert(next);
-        if table == next {
-            self.tables.push(TableInfo {
-                watched_as: kind,
-                preferred,
-            });
-        } else if preferred && !self.tables[table as usize].preferred {
-            self.tables[table as usize] = TableInfo {
-                watched_as: kind,
-                preferred,
-            };
+        let info = TableInfo {
+            watched_as: kind,
+            preferred,
+        };
+        match self.tables.get_mut(table as usize) {
+            None => self.tables.push(info),
+            Some(known) if preferred && !known.preferred => *known = info,
+            Some(_) => {}
         }
         if special == Special::Namespace {
             self.namespaces = Some(table);

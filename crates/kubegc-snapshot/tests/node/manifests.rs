@@ -220,8 +220,7 @@ fn without_a_sandbox_with_a_uid_the_pods_are_unknown() {
             uid: Uid::new(""),
             namespace: "default".into(),
             name: "web-node-1".into(),
-        })
-        .expect("there is room");
+        });
     assert_eq!(
         known(directory.path(), &node),
         Err(expected.to_owned()),

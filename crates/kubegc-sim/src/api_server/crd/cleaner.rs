@@ -227,7 +227,7 @@ fn write(
     // The object was read in this step: only an admission webhook refuses the write.
     match server.replace(kind, existing, object, Part::Status, Author::Writer) {
         Ok(written) => {
-            server.finish(&written);
+            let _response = server.finish(kind, written, None, Vec::new());
             true
         }
         Err(_) => false,
