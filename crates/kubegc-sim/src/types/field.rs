@@ -27,7 +27,7 @@ pub(crate) struct Check<'v> {
     pub(crate) new: &'v Value,
     /// The stored object that it replaces; null for a new one.
     pub(crate) old: &'v Value,
-    /// The metadata of the validated object.
+    /// The validated object with its metadata.
     pub(crate) object: Option<&'v StoredObject>,
     /// The group and version in which the object was sent.
     pub(crate) group: &'v str,

@@ -7,13 +7,13 @@ use kubegc_core::version::behavior::VALUES_ARE_JSON;
 
 use super::{
     super::field::{At, Check},
-    selector::label_selector,
+    rules,
 };
 
 /// A selector of the roles that a cluster role aggregates.
 pub(super) fn aggregated(selector: &At<'_>, c: &mut Check) {
     let before = c.causes.len();
-    label_selector(selector, c);
+    rules::apply("LabelSelector", selector, c);
     if c.causes.len() > before {
         let shown = match c.version.has(VALUES_ARE_JSON) {
             true => "null",

@@ -124,31 +124,6 @@ pub(super) fn audit_annotations(list: &At<'_>, c: &mut Check) {
     }
 }
 
-pub(super) fn mutation(at: &At<'_>, c: &mut Check) {
-    const TYPES: [(&str, &str); 2] = [
-        ("ApplyConfiguration", "applyConfiguration"),
-        ("JSONPatch", "jsonPatch"),
-    ];
-    let kind = at.get("patchType");
-    let Some((_, own)) = TYPES.iter().find(|(known, _)| *known == kind.text()) else {
-        kind.one_of(c, &TYPES.map(|(known, _)| known));
-        return;
-    };
-    let patch = at.get(own);
-    if !patch.is_set() {
-        patch.required(c, &format!("must be specified when patchType is {}", kind.text()));
-    } else if patch.get("expression").text().trim().is_empty() {
-        patch.get("expression").required(c, "");
-    }
-    for (_, other) in TYPES.iter().filter(|(_, other)| other != own) {
-        if at.get(other).is_set() {
-            let problem = format!("must not be specified when patchType is {}", kind.text());
-            at.get(other)
-                .invalid_as(c, &quoted(&format!("{{{other}}}")), &problem);
-        }
-    }
-}
-
 /// An object is not both refused and warned about.
 pub(super) fn deny_and_warn(actions: &At<'_>, c: &mut Check) {
     if ["Deny", "Warn"]

@@ -13,7 +13,7 @@ use super::{
     amounts::{STANDARD_RESOURCES, container_resource, quantity, resource_name, shown_resource},
     go_syntax,
     networking::{legacy_cidr_problem, parse_cidr},
-    scheduling::{taint_effect, tolerations},
+    scheduling::tolerations,
     selector::labels,
 };
 use crate::{formats, status::quoted};
@@ -30,11 +30,7 @@ pub(super) fn taints(node: &At<'_>, c: &mut Check) {
         if !problems.is_empty() {
             value.invalid(c, &problems.join(";"));
         }
-        if effect.text().is_empty() {
-            effect.required(c, "");
-        } else {
-            taint_effect(&effect, c);
-        }
+        effect.one_of(c, &["NoSchedule", "PreferNoSchedule", "NoExecute"]);
         if !seen.insert((taint.get("key").text(), effect.text())) {
             let shown = go_syntax::value(c.version, taint.value, "core.Taint");
             taint.duplicate_as(
@@ -56,7 +52,7 @@ pub(super) fn resources(node: &At<'_>, c: &mut Check) {
 
 pub(super) fn pod_ranges(ranges: &At<'_>, c: &mut Check) {
     let all = ranges.texts();
-    let shown = super::go_strings(c.version, &all);
+    let shown = go_syntax::value(c.version, ranges.value, "[]string");
     let mut families: Vec<bool> = Vec::new();
     for range in ranges.items() {
         let parsed = parse_cidr(range.text());

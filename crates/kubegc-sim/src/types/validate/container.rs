@@ -338,12 +338,9 @@ fn mounts(container: &At<'_>, volumes: &Volumes<'_>, c: &mut Check) {
                 "must not already exist as a path in volumeDevices",
             );
         }
-        recursive_read_only(&mount, &at, c);
         // Upstream omits the index.
+        rules::apply("VolumeMount", &mount.placed(&at), c);
         let (sub, expression) = (mount.get("subPath"), mount.get("subPathExpr"));
-        if !sub.text().is_empty() {
-            descending(&sub.under(&at, "subPath"), c);
-        }
         if !expression.text().is_empty() {
             if !sub.text().is_empty() {
                 expression.invalid(c, "subPathExpr and subPath are mutually exclusive");
@@ -362,31 +359,6 @@ fn mounts(container: &At<'_>, volumes: &Volumes<'_>, c: &mut Check) {
                 );
             }
         }
-    }
-}
-
-/// `validateMountRecursiveReadOnly`.
-fn recursive_read_only(mount: &At<'_>, mounts: &At<'_>, c: &mut Check) {
-    let (mode, propagation) = (
-        mount.get("recursiveReadOnly"),
-        mount.get("mountPropagation").text(),
-    );
-    let named = mode.under(mounts, "recursiveReadOnly");
-    match mode.text() {
-        "" if !mode.is_set() => {}
-        "Disabled" => {}
-        "Enabled" | "IfPossible" => {
-            if !mount.get("readOnly").flag() {
-                named.forbidden(c, "may only be specified when readOnly is true");
-            }
-            if !matches!(propagation, "" | "None") {
-                named.forbidden(
-                    c,
-                    "may only be specified when mountPropagation is None or not specified",
-                );
-            }
-        }
-        _ => named.unsupported(c, &["Disabled", "Enabled", "IfPossible"]),
     }
 }
 

@@ -9,7 +9,7 @@ use kubegc_core::Behavior;
 use serde_json::Value;
 
 use super::super::field::{At, Check};
-use super::{go_syntax, selector::node_selector, volumes::driver_name};
+use super::{go_syntax, rules, volumes::driver_name};
 use crate::{formats, status::quoted};
 
 /// The maximum number of selectors, requests, constraints and configurations.
@@ -236,7 +236,7 @@ fn allocated(at: &At<'_>, c: &mut Check) {
         result.get("device").label(c);
     }
     if at.get("nodeSelector").is_set() {
-        node_selector(&at.get("nodeSelector"), c);
+        rules::apply("NodeSelector", &at.get("nodeSelector"), c);
     }
 }
 
@@ -360,42 +360,32 @@ pub(super) fn counters(counters: &At<'_>, c: &mut Check) {
     }
 }
 
-/// The nodes that reach a device, if the devices of the slice differ in them.
-pub(super) fn nodes_of_device(device: &At<'_>, c: &mut Check) {
-    const FIELDS: &str = "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when \
-                          `perDeviceNodeSelection` is set to true in the ResourceSlice spec";
-    let [name, selector, all] = ["nodeName", "nodeSelector", "allNodes"].map(|key| device.get(key));
-    if !c.root().get("spec").get("perDeviceNodeSelection").flag() {
-        if [&name, &selector, &all].iter().any(|field| field.is_set()) {
-            let problem = "`nodeName`, `nodeSelector` and `allNodes` can only be set if `perDeviceNodeSelection` is \
-                           set to true in the ResourceSlice spec";
-            device.invalid_as(c, "null", problem);
-        }
-        return;
-    }
-    let mut set = Vec::new();
-    if !name.text().is_empty() {
-        set.push("`nodeName`");
-        name.subdomain(c);
-    } else if name.is_set() {
-        name.invalid(c, "must not be empty");
-    }
-    if selector.is_set() {
-        set.push("`nodeSelector`");
-        node_selector(&selector, c);
-    }
-    if all.flag() {
-        set.push("`allNodes`");
-    } else if all.is_set() {
-        all.invalid(c, "must be either unset or set to true");
-    }
-    match set.as_slice() {
+/// Exactly one of some fields says which nodes reach devices.
+fn one_of(at: &At<'_>, fields: &[&str], problem: &str, if_many: &str, c: &mut Check) {
+    let is_given = |field: &At<'_>| field.flag() || !field.text().is_empty() || field.value.is_object();
+    let given = fields.iter().filter(|key| is_given(&at.get(key)));
+    let given: Vec<String> = given.map(|key| format!("`{key}`")).collect();
+    match given.as_slice() {
         [_] => {}
-        [] => device.required(c, FIELDS),
+        [] => at.required(c, problem),
         _ => {
-            let shown = quoted(&format!("{{{}}}", set.join(", ")));
-            device.invalid_as(c, &shown, FIELDS);
+            let shown = quoted(&format!("{{{}}}", given.join(", ")));
+            at.invalid_as(c, &shown, &format!("{problem}{if_many}"));
         }
+    }
+}
+
+pub(super) fn nodes_of_device(device: &At<'_>, c: &mut Check) {
+    const FIELDS: [&str; 3] = ["nodeName", "nodeSelector", "allNodes"];
+    if c.root().get("spec").get("perDeviceNodeSelection").flag() {
+        rules::apply("NodesOfDevice", device, c);
+        let problem = "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when \
+                       `perDeviceNodeSelection` is set to true in the ResourceSlice spec";
+        one_of(device, &FIELDS, problem, "", c);
+    } else if FIELDS.iter().any(|key| device.get(key).is_set()) {
+        let problem = "`nodeName`, `nodeSelector` and `allNodes` can only be set if `perDeviceNodeSelection` is \
+                       set to true in the ResourceSlice spec";
+        device.invalid_as(c, "null", problem);
     }
 }
 
@@ -425,45 +415,16 @@ pub(super) fn binding_failures(device: &At<'_>, c: &mut Check) {
     }
 }
 
-/// Exactly one of the fields says which nodes reach the devices.
 pub(super) fn nodes_of_slice(spec: &At<'_>, c: &mut Check) {
-    const FIELDS: &str = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is \
-                          required";
-    let mut set = Vec::new();
-    let name = spec.get("nodeName");
-    if name.is_set() && name.text().is_empty() {
-        name.invalid(c, "must be either unset or set to a non-empty string");
-    } else if name.is_set() {
-        set.push("`nodeName`");
-        name.subdomain(c);
-    }
-    let selector = spec.get("nodeSelector");
-    if selector.is_set() {
-        set.push("`nodeSelector`");
-        node_selector(&selector, c);
-        let terms = selector.get("nodeSelectorTerms");
-        if terms.len() != 1 {
-            let problem = "must have exactly one node selector term";
-            terms.invalid_typed(c, "[]core.NodeSelectorTerm", problem);
-        }
-    }
-    for (key, shown) in [
-        ("allNodes", "`allNodes`"),
-        ("perDeviceNodeSelection", "`perDeviceNodeSelection`"),
-    ] {
-        let flag = spec.get(key);
-        if flag.flag() {
-            set.push(shown);
-        } else if flag.is_set() {
-            flag.invalid(c, "must be either unset or set to true");
-        }
-    }
-    match set.as_slice() {
-        [_] => {}
-        [] => spec.required(c, FIELDS),
-        _ => {
-            let shown = quoted(&format!("{{{}}}", set.join(", ")));
-            spec.invalid_as(c, &shown, &format!("{FIELDS}, but multiple fields are set"));
-        }
+    let fields = ["nodeName", "nodeSelector", "allNodes", "perDeviceNodeSelection"];
+    let problem =
+        "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required";
+    one_of(spec, &fields, problem, ", but multiple fields are set", c);
+}
+
+pub(super) fn one_term(terms: &At<'_>, c: &mut Check) {
+    if terms.len() != 1 {
+        let problem = "must have exactly one node selector term";
+        terms.invalid_typed(c, "[]core.NodeSelectorTerm", problem);
     }
 }

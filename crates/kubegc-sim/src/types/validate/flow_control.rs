@@ -23,40 +23,6 @@ pub(super) fn distinguisher(method: &At<'_>, c: &mut Check) {
     }
 }
 
-pub(super) fn subject(subject: &At<'_>, c: &mut Check) {
-    /// Kinds of subjects and their fields, in the order in which the fields of others are refused.
-    const KINDS: [(&str, &str); 3] = [
-        ("ServiceAccount", "serviceAccount"),
-        ("User", "user"),
-        ("Group", "group"),
-    ];
-    let kind = subject.get("kind");
-    let Some((name, field)) = KINDS.iter().find(|(known, _)| *known == kind.text()) else {
-        kind.unsupported(c, &["Group", "ServiceAccount", "User"]);
-        return;
-    };
-    let own = subject.get(field);
-    if !own.is_set() {
-        own.required(c, &format!("{field} is required when subject kind is '{name}'"));
-    } else if own.get("name").present(c) && *name == "ServiceAccount" && own.get("name").text() != "*" {
-        own.get("name").subdomain(c);
-    }
-    if own.is_set() && *name == "ServiceAccount" {
-        let namespace = own.get("namespace");
-        if namespace.text().is_empty() {
-            namespace.required(c, "must specify namespace for service account");
-        } else {
-            namespace.label(c);
-        }
-    }
-    for (other, field) in KINDS.iter().filter(|(other, _)| other != name) {
-        if subject.get(field).is_set() {
-            let problem = format!("{field} is forbidden when subject kind is not '{other}'");
-            subject.get(field).forbidden(c, &problem);
-        }
-    }
-}
-
 fn has_wildcard(list: &At<'_>) -> bool {
     list.texts().contains(&"*")
 }
@@ -74,7 +40,8 @@ pub(super) fn known_verbs(verbs: &At<'_>, c: &mut Check) {
         "watch",
     ];
     if !has_wildcard(verbs) && !verbs.texts().iter().all(|verb| VERBS.contains(verb)) {
-        verbs.unsupported_as(c, &super::go_strings(c.version, &verbs.texts()), &VERBS);
+        let shown = go_syntax::value(c.version, verbs.value, "[]string");
+        verbs.unsupported_as(c, &shown, &VERBS);
     }
 }
 

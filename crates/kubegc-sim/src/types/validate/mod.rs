@@ -1,5 +1,8 @@
 //! Validation of objects of built-in kinds, with upstream's causes. Metadata is validated elsewhere.
 //!
+//! Rules of single fields are rows of `rules.txt`, in the order of the causes; rules across fields are
+//! functions that rows name.
+//!
 //! # Upstream
 //! `Validate` and `ValidateUpdate` of the strategies in `pkg/registry`, and `pkg/apis/*/validation`, 1.20.2
 //! to 1.36.
@@ -43,10 +46,7 @@ use super::{
     field::{At, Check},
     qos,
 };
-use crate::{
-    StoredObject,
-    status::{Cause, quoted},
-};
+use crate::{StoredObject, status::Cause};
 
 /// The functions of the rows of `rules.txt` with `fn`.
 fn code(name: &str) -> Option<rules::Code> {
@@ -60,7 +60,7 @@ fn code(name: &str) -> Option<rules::Code> {
     }
     let code: rules::Code = functions! {
         access: aggregated priority;
-        admission_policies: audit_annotations deny_and_warn group_version kind messages mutation no_deletes
+        admission_policies: audit_annotations deny_and_warn group_version kind messages no_deletes
             variable_name;
         api_services: bundle port;
         autoscaling: bounds container_resource group_version min_replicas outer_metrics positive sources;
@@ -72,30 +72,30 @@ fn code(name: &str) -> Option<rules::Code> {
         container: field_of_variable one_source variables_from;
         csi: attachment_status drivers_updated tokens topology_keys;
         devices: attributes binding_failures claim_status constraint contents_of_slice count counters
-            extended_resource nodes_of_device nodes_of_slice of_objects parameters pool_name
+            extended_resource nodes_of_device nodes_of_slice of_objects one_term parameters pool_name
             requests_of_config;
-        flow_control: distinguisher exempt hand_size known_verbs namespaces precedence_of_exempt subject
-            urls;
+        flow_control: distinguisher exempt hand_size known_verbs namespaces precedence_of_exempt urls;
         handlers: headers port sleep;
         job_policies: codes container_name success_rule;
         jobs: at_most_completions completions_updated finished_job generated_selector many_indexes
             name_of_cron_job schedule selects_template status_updated template_updated time_zone;
         networking: address_of_balancer backend domain_prefixed_path ingress ingress_class_annotation
-            ip_block one_peer path policy_port scope service_ranges service_ranges_updated;
-        pod: annotations created dns_config host_aliases overhead template;
+            ip_block path policy_port service_ranges service_ranges_updated;
+        pod: annotations created former_address overhead search_paths template;
         pod_changes: annotations_of_status claim_of_status conditions families first_host_address nominated
             restarts updated;
         references: resource_field_of_file resource_field_of_variable;
-        scheduling: both_keys min_domains namespaces selected_keys spread_constraints tolerations;
-        security: host_users privilege_escalation process_namespaces superfluous_profile sysctls user_name;
-        selector: condition_reason label_selector labels node_selector preference;
-        services: balancer_updated cluster_addresses external_name external_policy former_policies headless
-            ordinary_ip slice_addresses source_ranges topology_annotations unique_ports updated;
-        storage: capacity claim_updated csi data_source exclusive_mode parameters provisioner recycled
-            requested same_source topologies volume_updated;
+        scheduling: both_keys comparison min_domains namespaces selected_keys spread_constraints
+            superfluous_value tolerations value_of_toleration;
+        security: privilege_escalation process_namespaces superfluous_profile sysctls user_name;
+        selector: condition_reason labels one_field_value one_value;
+        services: balancer_updated cluster_addresses external_name external_policy headless ordinary_ip
+            slice_addresses source_ranges topology_annotations unique_ports updated;
+        storage: capacity claim_updated data_source exclusive_mode former_secrets parameters provisioner
+            recycled requested same_source topologies volume_updated;
         volumes: absolute csi descending disk_uri downward_files driver_name field_of_file flex_options
             initiator no_backsteps no_slash non_reserved portal projected quobyte size_limit;
-        webhooks: client name resources review_versions side_effects unique_name;
+        webhooks: client_service client_url name resources review_versions side_effects unique_name;
         workloads: at_most_all at_most_ready at_most_replicas at_most_status_ready data_of_revision
             data_updated deadline int_or_percent not_decremented not_zero selector_of_deployment
             stateful_set_updated template_of_controller template_of_daemon_set template_of_replica_set
@@ -103,15 +103,6 @@ fn code(name: &str) -> Option<rules::Code> {
             unknown_strategy;
     };
     Some(code)
-}
-
-/// Strings as Go's `%#v` prints a slice of them.
-fn go_strings(version: KubernetesVersion, texts: &[&str]) -> String {
-    if version.has(VALUES_ARE_JSON) {
-        return Value::from(texts).to_string();
-    }
-    let texts: Vec<String> = texts.iter().map(|text| quoted(text)).collect();
-    format!("[]string{{{}}}", texts.join(", "))
 }
 
 fn body(object: &StoredObject) -> Value {

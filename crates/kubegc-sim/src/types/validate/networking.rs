@@ -148,20 +148,6 @@ fn service_backend(at: &At<'_>, service: &At<'_>, c: &mut Check) {
     }
 }
 
-/// The scope of the parameters of a class, and their namespace.
-pub(super) fn scope(parameters: &At<'_>, c: &mut Check) {
-    let (scope, namespace) = (parameters.get("scope"), parameters.get("namespace"));
-    match scope.text() {
-        "" if c.since(22) && !scope.is_set() => scope.required(c, ""),
-        "" if !scope.is_set() && !namespace.is_set() => {}
-        "Namespace" if namespace.is_set() => namespace.label(c),
-        "Namespace" => namespace.required(c, "`parameters.scope` is set to 'Namespace'"),
-        "Cluster" if namespace.is_set() => namespace.forbidden(c, "`parameters.scope` is set to 'Cluster'"),
-        "Cluster" => {}
-        text => scope.unsupported_as(c, &quoted(text), &["Cluster", "Namespace"]),
-    }
-}
-
 /// `IsDomainPrefixedPath`.
 pub(super) fn domain_prefixed_path(at: &At<'_>, c: &mut Check) {
     let text = at.text();
@@ -207,14 +193,6 @@ pub(super) fn policy_port(at: &At<'_>, c: &mut Check) {
             end.invalid_as(c, &port.shown(), "must be greater than or equal to `port`");
         }
         end.problems(c, formats::port_number(end.number()));
-    }
-}
-
-/// A block of addresses is the only peer.
-pub(super) fn one_peer(at: &At<'_>, c: &mut Check) {
-    let [pods, namespaces, block] = at.fields(["podSelector", "namespaceSelector", "ipBlock"]);
-    if block.is_set() && (pods.is_set() || namespaces.is_set()) {
-        at.forbidden(c, "may not specify both ipBlock and another peer");
     }
 }
 

@@ -19,8 +19,6 @@ use super::{
 };
 use crate::{formats, status::quoted};
 
-/// Each address of a name server and each search path is shown where it is.
-const ADDRESSES_ARE_VALIDATED_ALIKE: Behavior = Behavior::since(30, 0, "kubernetes #122550");
 /// Search paths may have underscores, and one may be a dot.
 const SEARCH_PATHS_ARE_RELAXED: Behavior =
     Behavior::since(33, 0, "the feature gate RelaxedDNSSearchValidation is on");
@@ -161,25 +159,10 @@ pub(super) fn overhead(overhead: &At<'_>, c: &mut Check) {
     amounts::requirements(&overhead.get("requests"), &limits, overhead, check_name, c);
 }
 
-/// `ValidateHostAliases`.
-pub(super) fn host_aliases(aliases: &At<'_>, c: &mut Check) {
-    for alias in aliases.items() {
-        let ip = alias.get("ip");
-        if c.version.has(ADDRESSES_ARE_VALIDATED_ALIKE) {
-            ip.problems_of(c, ip.text(), formats::ip(c.version, ip.text()));
-        } else if formats::parse_ip(ip.text()).is_none() {
-            aliases
-                .get("ip")
-                .invalid_as(c, &ip.shown(), "must be valid IP address");
-        }
-        for name in alias.get("hostnames").items() {
-            if c.version.has(ADDRESSES_ARE_VALIDATED_ALIKE) {
-                name.subdomain(c);
-                continue;
-            }
-            let at = aliases.get("hostnames");
-            at.problems_of(c, name.text(), formats::subdomain(c.version, name.text()));
-        }
+/// An address in releases that do not validate all addresses alike.
+pub(super) fn former_address(ip: &At<'_>, c: &mut Check) {
+    if formats::parse_ip(ip.text()).is_none() {
+        ip.invalid(c, "must be valid IP address");
     }
 }
 
@@ -228,50 +211,13 @@ fn resources(spec: &At<'_>, c: &mut Check) {
     }
 }
 
-pub(super) fn dns_config(spec: &At<'_>, c: &mut Check) {
-    let config = spec.get("dnsConfig");
-    let servers = config.get("nameservers");
-    if spec.get("dnsPolicy").text() == "None" {
-        if !config.is_set() {
-            config.required(c, "must provide `dnsConfig` when `dnsPolicy` is None");
-            return;
-        }
-        if servers.is_empty() {
-            servers.required(
-                c,
-                "must provide at least one DNS nameserver when `dnsPolicy` is None",
-            );
-            return;
-        }
-    }
-    let version = c.version;
-    let texts =
-        |at: &At<'_>| super::go_strings(version, &at.items().map(|item| item.text()).collect::<Vec<_>>());
-    if servers.len() > 3 {
-        servers.invalid_as(c, &texts(&servers), "must not have more than 3 nameservers");
-    }
-    for server in servers.items() {
-        if c.version.has(ADDRESSES_ARE_VALIDATED_ALIKE) {
-            server.problems(c, formats::ip(c.version, server.text()));
-        } else if formats::parse_ip(server.text()).is_none() {
-            server.invalid(c, "must be valid IP address");
-        }
-    }
-    let (paths_max, characters_max) = if c.since(26) { (32, 2048) } else { (6, 256) };
-    let searches = config.get("searches");
-    if searches.len() > paths_max {
-        let problem = format!("must not have more than {paths_max} search paths");
-        searches.invalid_as(c, &texts(&searches), &problem);
-    }
-    let characters = searches
-        .items()
-        .map(|search| search.text().len() + 1)
-        .sum::<usize>();
-    if characters > characters_max + 1 {
-        let problem = format!(
-            "must not have more than {characters_max} characters (including spaces) in the search list"
-        );
-        searches.invalid_as(c, &texts(&searches), &problem);
+pub(super) fn search_paths(searches: &At<'_>, c: &mut Check) {
+    let max = if c.since(26) { 2048 } else { 256 };
+    let characters: usize = searches.items().map(|search| search.text().len() + 1).sum();
+    if characters > max + 1 {
+        let problem =
+            format!("must not have more than {max} characters (including spaces) in the search list");
+        searches.invalid_typed(c, "[]string", &problem);
     }
     for search in searches.items() {
         let text = search.text().strip_suffix('.').unwrap_or(search.text());
@@ -281,10 +227,5 @@ pub(super) fn dns_config(spec: &At<'_>, c: &mut Check) {
             false => formats::subdomain(c.version, text),
         };
         search.problems_of(c, text, problems);
-    }
-    for option in config.get("options").items() {
-        if option.get("name").text().is_empty() {
-            option.required(c, "must not be empty");
-        }
     }
 }

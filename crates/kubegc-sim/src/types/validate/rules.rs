@@ -49,7 +49,7 @@ struct Row {
 #[derive(Debug)]
 enum Step {
     Field(&'static str),
-    /// A field, and its name in errors.
+    /// A field, and its name in errors; without one, its errors are those of the value that has it.
     Renamed(&'static str, &'static str),
     Key(&'static str),
     Items,
@@ -69,10 +69,13 @@ enum Word {
     Trimmed,
     /// An asterisk is alone in its list.
     Wildcard,
+    /// The object is created, or updated.
     IsNew(bool),
+    /// Whether the object was sent in this version.
     Api(bool, &'static str),
     Set,
     Given,
+    /// The row has found no problem so far.
     Valid,
     Required,
     Format(fn(&At<'_>, &mut Check)),
@@ -81,6 +84,7 @@ enum Word {
     Range(i64, i64),
     MaxBytes(usize),
     MaxItems(usize),
+    /// The number of the rule.
     Unique(usize),
     /// No other field with this rule is set; the name of the field in the error.
     Sole(&'static str),

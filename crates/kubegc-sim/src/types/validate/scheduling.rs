@@ -6,8 +6,6 @@
 //! [`validation.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/apis/core/validation/validation.go),
 //! 1.20.2 and newer.
 
-use kubegc_core::Behavior;
-
 use super::super::field::{At, Check};
 use super::rules;
 use crate::{formats, status::quoted};
@@ -79,71 +77,39 @@ pub(super) fn selected_keys(constraint: &At<'_>, c: &mut Check) {
     }
 }
 
-/// A toleration with a superfluous value is refused for the value, before for the whole toleration.
-const VALUES_OF_TOLERATIONS_ARE_SHOWN: Behavior = Behavior::since(32, 0, "ValidateTolerations of 1.32");
-
 /// `ValidateTolerations`.
 pub(super) fn tolerations(at: &At<'_>, c: &mut Check) {
     for toleration in at.items() {
-        let (key, operator) = (toleration.get("key"), toleration.get("operator"));
-        let (value, effect) = (toleration.get("value"), toleration.get("effect"));
-        if !key.text().is_empty() {
-            key.qualified_name(c);
-        } else if operator.text() != "Exists" {
-            let problem =
-                "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
-            operator.invalid_as(c, &quoted(operator.text()), problem);
-        }
-        if toleration.get("tolerationSeconds").is_set() && effect.text() != "NoExecute" {
-            let problem = "effect must be 'NoExecute' when `tolerationSeconds` is set";
-            effect.invalid_as(c, &quoted(effect.text()), problem);
-        }
-        match operator.text() {
-            "Equal" | "" => {
-                let problems = formats::label_value(c.version, value.text());
-                if !problems.is_empty() {
-                    operator.invalid_as(c, &quoted(value.text()), &problems.join(";"));
-                }
-            }
-            "Exists" if c.version.has(VALUES_OF_TOLERATIONS_ARE_SHOWN) => {
-                if !value.text().is_empty() {
-                    operator.invalid_as(
-                        c,
-                        &value.shown(),
-                        "value must be empty when `operator` is 'Exists'",
-                    );
-                }
-            }
-            "Exists" => {
-                if !value.text().is_empty() {
-                    let seconds = if toleration.get("tolerationSeconds").is_set() {
-                        "<ptr>"
-                    } else {
-                        "nil"
-                    };
-                    let shown = format!(
-                        "core.Toleration{{Key:{}, Operator:\"Exists\", Value:{}, Effect:{}, TolerationSeconds:(*int64)({seconds})}}",
-                        quoted(key.text()),
-                        quoted(value.text()),
-                        quoted(effect.text()),
-                    );
-                    operator.invalid_as(c, &shown, "value must be empty when `operator` is 'Exists'");
-                }
-            }
-            // The feature gate `TaintTolerationComparisonOperators` is off.
-            "Lt" | "Gt" if c.since(35) => operator.unsupported(c, &["Equal", "Exists", "Lt", "Gt"]),
-            _ => operator.unsupported(c, &["Equal", "Exists"]),
-        }
-        if !effect.text().is_empty() {
-            taint_effect(&effect, c);
-        }
+        rules::apply("Toleration", &toleration, c);
     }
 }
 
-/// `validateTaintEffect`.
-pub(super) fn taint_effect(effect: &At<'_>, c: &mut Check) {
-    const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
-    if !EFFECTS.contains(&effect.text()) {
-        effect.unsupported(c, &EFFECTS);
+pub(super) fn value_of_toleration(toleration: &At<'_>, c: &mut Check) {
+    let value = toleration.get("value").text();
+    let problems = formats::label_value(c.version, value);
+    if !problems.is_empty() {
+        let operator = toleration.get("operator");
+        operator.invalid_as(c, &quoted(value), &problems.join(";"));
     }
+}
+
+/// A toleration of any value has none; before 1.32 the whole toleration was shown.
+pub(super) fn superfluous_value(toleration: &At<'_>, c: &mut Check) {
+    let [key, value, effect] = ["key", "value", "effect"].map(|key| quoted(toleration.get(key).text()));
+    let seconds = match toleration.get("tolerationSeconds").is_set() {
+        true => "<ptr>",
+        false => "nil",
+    };
+    let whole = format!(
+        "core.Toleration{{Key:{key}, Operator:\"Exists\", Value:{value}, Effect:{effect}, \
+         TolerationSeconds:(*int64)({seconds})}}"
+    );
+    let shown = if c.since(32) { &value } else { &whole };
+    let operator = toleration.get("operator");
+    operator.invalid_as(c, shown, "value must be empty when `operator` is 'Exists'");
+}
+
+/// The feature gate `TaintTolerationComparisonOperators` is off.
+pub(super) fn comparison(operator: &At<'_>, c: &mut Check) {
+    operator.unsupported(c, &["Equal", "Exists", "Lt", "Gt"]);
 }

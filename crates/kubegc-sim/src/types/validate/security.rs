@@ -53,24 +53,6 @@ pub(super) fn process_namespaces(spec: &At<'_>, c: &mut Check) {
     }
 }
 
-/// `validateHostUsers`.
-pub(super) fn host_users(spec: &At<'_>, c: &mut Check) {
-    // Upstream spells two of the paths differently.
-    for (key, shown) in [
-        ("hostNetwork", "hostNetwork"),
-        ("hostPID", "HostPID"),
-        ("hostIPC", "HostIPC"),
-    ] {
-        if spec.get(key).flag() {
-            let name = match c.since(34) {
-                true => "hostUsers",
-                false => "pod.Spec.HostUsers",
-            };
-            spec.get(shown).forbidden(c, &format!("when `{name}` is false"));
-        }
-    }
-}
-
 /// Profiles of AppArmor in fields and in annotations must be the same.
 ///
 /// # Upstream

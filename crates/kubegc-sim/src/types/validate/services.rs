@@ -108,21 +108,6 @@ pub(super) fn topology_annotations(annotations: &At<'_>, c: &mut Check) {
     }
 }
 
-pub(super) fn former_policies(spec: &At<'_>, c: &mut Check) {
-    let [policy, health, internal] = spec.fields([
-        "externalTrafficPolicy",
-        "healthCheckNodePort",
-        "internalTrafficPolicy",
-    ]);
-    if !matches!(policy.text(), "" | "Cluster" | "Local") {
-        policy.invalid(c, "ExternalTrafficPolicy must be empty, Cluster or Local");
-    }
-    if health.number() < 0 {
-        health.invalid(c, "HealthCheckNodePort must be not less than 0");
-    }
-    internal.supported(c, &["Cluster", "Local"]);
-}
-
 /// `validateServiceExternalTrafficPolicy`.
 pub(super) fn external_policy(spec: &At<'_>, c: &mut Check) {
     let fields = spec.value.as_object();

@@ -7,7 +7,7 @@ use kubegc_core::{Behavior, Quantity};
 use serde_json::Value;
 
 use super::super::field::{At, Check};
-use super::{go_syntax, volumes::driver_name};
+use super::go_syntax;
 use crate::{
     formats,
     status::{POINTER, quoted},
@@ -50,9 +50,6 @@ pub(super) fn recycled(policy: &At<'_>, c: &mut Check) {
     }
 }
 
-/// Each secret that a driver gets is validated in the same way.
-const SECRETS_OF_DRIVERS_ARE_VALIDATED_ALIKE: Behavior =
-    Behavior::since(25, 0, "validateCSIPersistentVolumeSource of 1.25");
 /// A claim without a class may get one.
 const CLAIMS_GET_CLASSES: Behavior =
     Behavior::since(26, 0, "the feature gate RetroactiveDefaultStorageClass is on");
@@ -60,36 +57,19 @@ const CLAIMS_GET_CLASSES: Behavior =
 const BOUND_CLAIMS_CHANGE_ATTRIBUTES: Behavior =
     Behavior::since(34, 0, "the feature gate VolumeAttributesClass is on");
 
-pub(super) fn csi(source: &At<'_>, c: &mut Check) {
-    driver_name(&source.get("driver"), c);
-    source.get("volumeHandle").present(c);
-    let is_alike = c.version.has(SECRETS_OF_DRIVERS_ARE_VALIDATED_ALIKE);
-    for key in [
-        "controllerPublishSecretRef",
-        "controllerExpandSecretRef",
-        "nodePublishSecretRef",
-        "nodeExpandSecretRef",
+/// The secrets of a driver, as they were validated until 1.24.
+pub(super) fn former_secrets(source: &At<'_>, c: &mut Check) {
+    for (key, shown) in [
+        ("controllerPublishSecretRef", "controllerPublishSecretRef"),
+        ("controllerExpandSecretRef", "controllerExpandSecretRef"),
+        // The name ends with a blank.
+        ("nodePublishSecretRef", "nodePublishSecretRef "),
     ] {
         let reference = source.get(key);
-        if !reference.is_set() || !is_alike && key == "nodeExpandSecretRef" {
-            continue;
-        }
-        let [name, namespace] = reference.fields(["name", "namespace"]);
-        if is_alike {
-            if name.present(c) {
-                name.subdomain(c);
-            }
-            if namespace.present(c) {
-                namespace.label(c);
-            }
-            continue;
-        }
-        // The name ends with a blank.
-        let blank = if key == "nodePublishSecretRef" { " " } else { "" };
-        for (part, text) in [("name", name), ("namespace", namespace)] {
+        for part in ["name", "namespace"].into_iter().filter(|_| reference.is_set()) {
+            let text = reference.get(part);
             if text.text().is_empty() {
-                let reference = source.get(&format!("{key}{blank}"));
-                reference.get(part).required(c, "");
+                source.get(shown).get(part).required(c, "");
             } else {
                 text.under(source, part).label(c);
             }

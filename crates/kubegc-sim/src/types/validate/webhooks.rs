@@ -70,17 +70,6 @@ pub(super) fn side_effects(effects: &At<'_>, c: &mut Check) {
     }
 }
 
-pub(super) fn client(client: &At<'_>, c: &mut Check) {
-    let (url, service) = (client.get("url"), client.get("service"));
-    if url.is_set() == service.is_set() {
-        client.required(c, "exactly one of url or service is required");
-    } else if url.is_set() {
-        client_url(&url, c);
-    } else {
-        client_service(&service, c);
-    }
-}
-
 pub(super) fn resources(list: &At<'_>, c: &mut Check) {
     if list.is_empty() {
         list.required(c, "");
@@ -156,7 +145,7 @@ pub(super) fn review_versions(list: &At<'_>, c: &mut Check) {
 const HOSTS_ARE_SPECIFIED: Behavior = Behavior::since_about(32, "between 1.20 and 1.32");
 
 /// `ValidateWebhookURL`.
-fn client_url(url: &At<'_>, c: &mut Check) {
+pub(super) fn client_url(url: &At<'_>, c: &mut Check) {
     const FORM: &str = "; desired format: https://host[/path]";
     let text = url.text();
     let (text, fragment) = text.split_once('#').unwrap_or((text, ""));
@@ -191,7 +180,7 @@ fn client_url(url: &At<'_>, c: &mut Check) {
 }
 
 /// `ValidateWebhookService`; upstream swaps its arguments name and namespace.
-fn client_service(service: &At<'_>, c: &mut Check) {
+pub(super) fn client_service(service: &At<'_>, c: &mut Check) {
     let [name, namespace] = service.fields(["name", "namespace"]);
     if namespace.text().is_empty() {
         name.required(c, "service name is required");

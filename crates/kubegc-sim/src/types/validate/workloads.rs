@@ -14,7 +14,7 @@ use super::{
     go_syntax,
     pod::{template, template_metadata},
     rules,
-    selector::{is_empty_selector, label_selector, matches},
+    selector::{is_empty_selector, matches},
 };
 use crate::formats;
 
@@ -27,7 +27,7 @@ fn required_selector(spec: &At<'_>, kind: &str, c: &mut Check) {
         selector.required(c, "");
         return;
     }
-    label_selector(&selector, c);
+    rules::apply("LabelSelector", &selector, c);
     if is_empty_selector(&selector) {
         let problem = format!("empty selector is invalid for {kind}");
         let shown = shown_selector(&selector, c);
@@ -295,7 +295,7 @@ pub(super) fn stateful_set_updated(set: &At<'_>, c: &mut Check) {
 
 pub(super) fn template_of_daemon_set(spec: &At<'_>, c: &mut Check) {
     let (selector, template) = (spec.get("selector"), spec.get("template"));
-    label_selector(&selector, c);
+    rules::apply("LabelSelector", &selector, c);
     if selects_template(spec, c.version) == Some(false) {
         not_selected(spec, c);
     }
