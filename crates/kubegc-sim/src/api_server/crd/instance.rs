@@ -156,8 +156,6 @@ pub(super) struct Place<'v> {
     pub(super) schema: &'v Value,
     /// The value before an update, except null.
     pub(super) old: Option<&'v Value>,
-    /// Whether it is a complete resource.
-    pub(super) is_root: bool,
     /// Whether the nearest value that has an old value equals it.
     pub(super) is_unchanged: bool,
 }
@@ -170,7 +168,6 @@ impl<'v> Place<'v> {
             value,
             schema,
             old,
-            is_root: true,
             is_unchanged: old == Some(value),
         }
     }
@@ -179,7 +176,6 @@ impl<'v> Place<'v> {
         let below = Self::of(value, old, schema);
         Self {
             path,
-            is_root: is_embedded(schema),
             is_unchanged: below.old.map_or(self.is_unchanged, |_| below.is_unchanged),
             ..below
         }

@@ -1,4 +1,4 @@
-//! The functions of Kubernetes that the interpreter lacks; `functions.txt` has their types, costs and releases.
+//! The functions of Kubernetes that the interpreter lacks; `functions.txt` has their types and costs.
 //!
 //! # Upstream
 //! `apiserver/pkg/cel/library/{lists,regex,quantity,ip,cidr}.go`, 1.31.0; `semverlib.go`, 1.34.0; `sets.go`

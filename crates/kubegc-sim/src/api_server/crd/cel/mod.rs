@@ -39,7 +39,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::{
-    instance::{Place, child},
+    instance::{Place, child, is_embedded},
     ratchet::UNCHANGED_VALUES_MAY_STAY,
 };
 use crate::{
@@ -372,8 +372,8 @@ impl Engine<'_> {
             path => path,
         };
         let invalid = |problem: &str| Cause::invalid(field, &kind, problem);
-        let former = old.map(|old| values::of(old, schema, place.is_root));
-        let (own, former) = match (values::of(value, schema, place.is_root), former.transpose()) {
+        let former = old.map(|old| values::of(old, schema, is_root(place)));
+        let (own, former) = match (values::of(value, schema, is_root(place)), former.transpose()) {
             (Ok(own), Ok(former)) => (own, former),
             (Err(problem), _) | (_, Err(problem)) => {
                 let problem = |(_, rule): (usize, Rule<'_>)| {
@@ -385,7 +385,7 @@ impl Engine<'_> {
         };
         for (_, rule) in Rule::of(schema) {
             let is_optional = rule.takes_optional_old_self(self.version);
-            let (program, checked) = match self.compiled(rule.text("rule"), schema, place.is_root, &rule) {
+            let (program, checked) = match self.compiled(rule.text("rule"), schema, is_root(place), &rule) {
                 Ok(compiled) => compiled,
                 Err(_) if rule.text("rule").trim().is_empty() => continue,
                 Err(problem) => {
@@ -434,9 +434,14 @@ impl Engine<'_> {
         if source.is_empty() || !self.version.has(MESSAGES_ARE_EXPRESSIONS) {
             return None;
         }
-        let (program, checked) = self.compiled(source, place.schema, place.is_root, rule).ok()?;
+        let (program, checked) = self.compiled(source, place.schema, is_root(place), rule).ok()?;
         shown_message(program.execute_as(&checked, context).ok()?)
     }
+}
+
+/// Whether a value is a complete resource.
+fn is_root(place: &Place<'_>) -> bool {
+    place.path.is_empty() || is_embedded(place.schema)
 }
 
 fn failure(rule: &Rule<'_>, place: &Place<'_>, kind: &str, message: &str) -> Cause {

@@ -13,8 +13,8 @@ use serde_json::Value;
 use super::super::instance::is_embedded;
 
 /// Reserved words, which cannot select a field.
-const RESERVED: &str = "true false null in as break const continue else for function if import let loop package \
-                        namespace return var void while";
+const RESERVED: &str = "true false null in as break const continue else for function if import let loop \
+                        package namespace return var void while";
 
 /// The name by which rules select a property; `None` where they cannot.
 pub(super) fn escaped(name: &str) -> Option<String> {
