@@ -122,6 +122,13 @@ pub(crate) async fn open(
 }
 
 fn unknown(error: &dyn std::error::Error) -> StoreError {
+    StoreError::Unknown {
+        message: with_causes(error),
+    }
+}
+
+/// The error and those of its causes that it does not contain, in one line.
+pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
     let mut message = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
@@ -132,7 +139,7 @@ fn unknown(error: &dyn std::error::Error) -> StoreError {
         }
         cause = error.source();
     }
-    StoreError::Unknown { message }
+    message
 }
 
 /// The error of a status from a middleware of the client.

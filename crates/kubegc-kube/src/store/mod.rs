@@ -26,7 +26,7 @@ use self::{
     url::Url,
     watch::Watch,
 };
-use crate::{discovery, error::Error};
+use crate::discovery;
 
 /// Page size of lists, as in upstream's reflectors and kubectl. API servers ignore it when they respond from
 /// their watch cache.
@@ -71,15 +71,6 @@ impl KubeStore {
             client,
             builtin: Arc::new(Catalog::builtin(version)),
         }
-    }
-
-    /// A store over a client, in the version that the API server reports.
-    ///
-    /// # Errors
-    /// The API server does not respond, or reports a version that kubegc does not know.
-    pub async fn connect(client: Client) -> Result<Self, Error> {
-        let version = crate::version(&client).await?;
-        Ok(Self::new(client, version))
     }
 
     #[must_use]

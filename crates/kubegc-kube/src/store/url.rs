@@ -5,31 +5,25 @@ use std::fmt::Write as _;
 
 use kubegc_core::{ApiResource, StoreError, store::Address};
 
+/// A path with its query.
 #[derive(Clone, Debug)]
-pub(crate) struct Url {
-    text: String,
-    has_query: bool,
-}
+pub(crate) struct Url(String);
 
 impl Url {
     pub(crate) fn path(path: &str) -> Self {
-        Self {
-            text: path.to_owned(),
-            has_query: false,
-        }
+        Self(path.to_owned())
     }
 
     pub(crate) fn query(mut self, name: &str, value: &str) -> Self {
-        self.text.push(if self.has_query { '&' } else { '?' });
-        self.has_query = true;
-        self.text.push_str(name);
-        self.text.push('=');
-        encode(&mut self.text, value);
+        self.0.push(if self.0.contains('?') { '&' } else { '?' });
+        self.0.push_str(name);
+        self.0.push('=');
+        encode(&mut self.0, value);
         self
     }
 
     pub(crate) fn as_str(&self) -> &str {
-        &self.text
+        &self.0
     }
 }
 
@@ -49,10 +43,7 @@ pub(crate) fn collection(resource: &ApiResource, namespace: Option<&str>) -> Res
     }
     text.push('/');
     encode(&mut text, &resource.resource);
-    Ok(Url {
-        text,
-        has_query: false,
-    })
+    Ok(Url(text))
 }
 
 /// The URL of one object.
@@ -67,11 +58,11 @@ pub(crate) fn object(address: Address<'_>, subresource: Option<&str>) -> Result<
     }
     let namespace = Some(address.namespace).filter(|namespace| !namespace.is_empty());
     let mut url = collection(address.resource, namespace)?;
-    url.text.push('/');
-    encode(&mut url.text, segment("name", address.name)?);
+    url.0.push('/');
+    encode(&mut url.0, segment("name", address.name)?);
     if let Some(subresource) = subresource {
-        url.text.push('/');
-        encode(&mut url.text, segment("subresource", subresource)?);
+        url.0.push('/');
+        encode(&mut url.0, segment("subresource", subresource)?);
     }
     Ok(url)
 }

@@ -206,20 +206,6 @@ impl Builder {
         self
     }
 
-    /// Whether each namespace has the service account `default`, and pods get a service account that exists,
-    /// its pull secrets and a volume with its token: only with types. Default: true.
-    pub const fn service_accounts(mut self, service_accounts: bool) -> Self {
-        self.settings.service_accounts = service_accounts;
-        self
-    }
-
-    /// Number of changes that the server retains per resource for watches. Older versions get a 410 response.
-    /// Default: all.
-    pub const fn events_max(mut self, events: usize) -> Self {
-        self.settings.events_max = events;
-        self
-    }
-
     /// Turns the garbage collector off, for tests of another collector against the cluster. Namespaces are
     /// still emptied and pods still terminate.
     pub const fn without_collector(mut self) -> Self {

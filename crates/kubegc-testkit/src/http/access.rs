@@ -1,6 +1,5 @@
 //! Rules of a test that allow or deny requests, in the terms of RBAC.
 
-use http::Method;
 use kubegc_core::{RequestAttributes, RequestMatcher};
 
 use super::call::{Call, Verb};
@@ -87,8 +86,4 @@ pub(super) fn forbidden(request: &RequestAttributes<'_>) -> String {
         .replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")
-}
-
-pub(super) fn lower_case(method: &Method) -> String {
-    method.as_str().to_ascii_lowercase()
 }

@@ -196,12 +196,8 @@ fn since(time: Option<Timestamp>, now: Timestamp) -> String {
 }
 
 fn items<'v>(value: &'v Value, path: &str) -> &'v [Value] {
-    let list = if path.is_empty() {
-        Some(value)
-    } else {
-        value.pointer(path)
-    };
-    list.and_then(Value::as_array).map_or(&[], Vec::as_slice)
+    let list = value.pointer(path).and_then(Value::as_array);
+    list.map_or(&[], Vec::as_slice)
 }
 
 fn or_none(text: String) -> String {

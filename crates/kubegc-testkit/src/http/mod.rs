@@ -95,18 +95,6 @@ pub enum ApiResponse {
     Node(Box<NodeCall>),
 }
 
-impl ApiResponse {
-    /// The code of the response; `None` if a node gives it.
-    #[must_use]
-    pub fn code(&self) -> Option<u16> {
-        match self {
-            Self::Whole(response) => Some(response.status().as_u16()),
-            Self::Stream { head, .. } => Some(head.status().as_u16()),
-            Self::Node(_) => None,
-        }
-    }
-}
-
 /// Performs a request that was read by [`read_call`]. It always returns a response; errors are responses of
 /// the kind `Status`.
 ///
@@ -178,7 +166,7 @@ fn route(
     request: &http::Request<Bytes>,
     requester: Requester<'_>,
 ) -> Result<Outcome, Refusal> {
-    let method = access::lower_case(request.method());
+    let method = request.method().as_str().to_ascii_lowercase();
     let attributes = access::attributes(requester.user, call, &method);
     if !requester.rules.allows(&attributes) {
         let why = access::forbidden(&attributes);
@@ -229,8 +217,15 @@ fn respond_with(
     }
     let is_encodable = is_builtin && protobuf::has_message(&resource.api_version(), &resource.kind);
     let (form, encoding) = accept::objects(request.headers(), is_encodable)?;
-    let mut view = View::new(server.version(), form, encoding, resource, query);
-    view.list_kind = names::of(server, &view.resource).list_kind;
+    let mut view = View {
+        version: server.version(),
+        form,
+        encoding,
+        list_kind: names::of(server, &resource).list_kind,
+        resource,
+        rows: table::Rows::of(query),
+        printer_columns: Vec::new(),
+    };
     if let accept::Form::Table(_) = form {
         if !call.verb.is_write() {
             options::table_options(query)?;

@@ -24,7 +24,12 @@ pub(super) fn of(server: &ApiServer, resource: &ApiResource) -> Names {
     let definition = resource.custom.then(|| definition_of(server, resource)).flatten();
     if let Some(definition) = definition {
         let text = |key: &str| definition.text_at(&["spec", "names", key]).to_owned();
-        let texts = |key: &str| texts_at(&definition, &["spec", "names", key]);
+        let texts = |key: &str| {
+            let texts = items_at(&definition, &["spec", "names", key]).iter();
+            texts
+                .filter_map(|text| text.as_str().map(str::to_owned))
+                .collect()
+        };
         let or = |text: String, otherwise: String| if text.is_empty() { otherwise } else { text };
         return Names {
             singular: or(text("singular"), resource.kind.to_lowercase()),
@@ -36,10 +41,9 @@ pub(super) fn of(server: &ApiServer, resource: &ApiResource) -> Names {
     let is_listed = resource.custom || server.version().has(SINGULAR_NAMES_ARE_LISTED);
     let owned = |names: &[Arc<str>]| names.iter().map(ToString::to_string).collect();
     Names {
-        singular: if is_listed {
-            resource.kind.to_lowercase()
-        } else {
-            String::new()
+        singular: match is_listed {
+            true => resource.kind.to_lowercase(),
+            false => String::new(),
         },
         short: owned(&resource.short_names),
         categories: owned(&resource.categories),
@@ -69,14 +73,7 @@ pub(super) fn printer_columns(server: &ApiServer, resource: &ApiResource) -> Vec
     columns.cloned().unwrap_or_default()
 }
 
-fn texts_at(object: &StoredObject, path: &[&str]) -> Vec<String> {
-    let texts = items_at(object, path).iter().filter_map(Value::as_str);
-    texts.map(str::to_owned).collect()
-}
-
 fn items_at<'a>(object: &'a StoredObject, path: &[&str]) -> &'a [Value] {
-    object
-        .at(path)
-        .and_then(Value::as_array)
-        .map_or(&[], Vec::as_slice)
+    let items = object.at(path).and_then(Value::as_array);
+    items.map_or(&[], Vec::as_slice)
 }

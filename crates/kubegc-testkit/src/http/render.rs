@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 use super::{
     accept::{Encoding, Form},
     problem::{self, Refusal},
-    query::Query,
     table::{self, Rows},
 };
 
@@ -44,29 +43,6 @@ pub(super) struct ListMeta {
 }
 
 impl View {
-    pub(super) fn new(
-        version: KubernetesVersion,
-        form: Form,
-        encoding: Encoding,
-        resource: ApiResource,
-        query: &Query,
-    ) -> Self {
-        let rows = match query.text("includeObject") {
-            "None" => Rows::CellsOnly,
-            "Object" => Rows::Objects,
-            _ => Rows::Metadata,
-        };
-        Self {
-            version,
-            form,
-            encoding,
-            resource,
-            list_kind: String::new(),
-            rows,
-            printer_columns: Vec::new(),
-        }
-    }
-
     /// One object.
     ///
     /// # Errors

@@ -9,11 +9,13 @@ use std::borrow::Borrow;
 
 use kubegc_core::{KubernetesVersion, Timestamp};
 use kubegc_sim::StoredObject;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{
     cells::{self, Cell},
     json_path,
+    query::Query,
     render::{self, View},
 };
 
@@ -25,30 +27,30 @@ pub(super) enum Rows {
     Objects,
 }
 
+impl Rows {
+    pub(super) fn of(query: &Query) -> Self {
+        match query.text("includeObject") {
+            "None" => Self::CellsOnly,
+            "Object" => Self::Objects,
+            _ => Self::Metadata,
+        }
+    }
+}
+
 /// The columns of the kinds that have some of their own.
 const COLUMNS: &str = include_str!("columns.txt");
 
 /// A column: its name, its type, its visibility, and what it shows.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 struct Column {
     name: String,
+    #[serde(rename = "type")]
     of_type: String,
     format: String,
-    priority: i64,
     description: String,
+    priority: i64,
+    #[serde(skip)]
     cell: Cell,
-}
-
-impl Column {
-    fn definition(&self) -> Value {
-        json!({
-            "name": self.name,
-            "type": self.of_type,
-            "format": self.format,
-            "description": self.description,
-            "priority": self.priority,
-        })
-    }
 }
 
 pub(super) fn of<T: Borrow<StoredObject>>(
@@ -91,11 +93,7 @@ pub(super) fn of<T: Borrow<StoredObject>>(
         "apiVersion": version,
         "metadata": metadata,
         "rows": rows.collect::<Vec<_>>(),
-        "columnDefinitions": columns
-            .iter()
-            .filter(|column| !column.of_type.is_empty())
-            .map(Column::definition)
-            .collect::<Vec<_>>(),
+        "columnDefinitions": columns.iter().filter(|column| !column.of_type.is_empty()).collect::<Vec<_>>(),
     })
 }
 
