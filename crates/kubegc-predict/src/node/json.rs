@@ -386,7 +386,7 @@ fn containers(plan: &PlanOf<container::EvictUnits>) -> ContainersDocument<'_> {
     let kept = plan.kept.iter().map(|kept| KeptContainerDocument {
         id: match &kept.object {
             container::Subject::Container(container) => Some(&container.id),
-            container::Subject::Node => None,
+            _ => None,
         },
         reason: kept.reason.as_str(),
         message: kept.reason.to_string(),
@@ -422,7 +422,7 @@ fn images(plan: &PlanOf<image::FreeSpace>) -> ImagesDocument<'_> {
     let kept = plan.kept.iter().map(|kept| KeptImageDocument {
         id: match &kept.object {
             image::Subject::Image(image) => Some(&*image.id),
-            image::Subject::Container(_) | image::Subject::Node => None,
+            _ => None,
         },
         message: kept.reason.to_string(),
     });
