@@ -130,7 +130,7 @@ fn containers(plan: &PlanOf<container::EvictUnits>) -> Value {
     let kept = plan.kept.iter().map(|kept| {
         let id = match &kept.object {
             container::Subject::Container(container) => Some(&container.id),
-            container::Subject::Node => None,
+            _ => None,
         };
         json!({ "id": id, "reason": kept.reason.as_str(), "message": kept.reason.to_string() })
     });
@@ -161,7 +161,7 @@ fn images(plan: &PlanOf<image::FreeSpace>) -> Value {
     let kept = plan.kept.iter().map(|kept| {
         let id = match &kept.object {
             image::Subject::Image(image) => Some(&image.id),
-            image::Subject::Container(_) | image::Subject::Node => None,
+            image::Subject::Container(_) | _ => None,
         };
         json!({ "id": id, "message": kept.reason.to_string() })
     });
