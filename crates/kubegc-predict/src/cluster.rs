@@ -9,9 +9,9 @@ use crate::{
     Assumptions, BrokenExtension, Forecast, Intent, ObjectName, PredictError, Question, Target,
     everything::everything,
     evidence,
-    facts::{DELETING, Facts},
-    run::{self, Run},
-    selection,
+    explore::{self, Bounds, Exploration},
+    facts::{DELETING, Facts, nothing_selected},
+    run::{self, Run, Simulated},
 };
 
 /// The dump of a cluster, from which forecasts are computed.
@@ -204,9 +204,7 @@ impl Cluster {
     fn forecast_of(&self, run: &Run<'_>, intents: &[Intent]) -> Forecast {
         let mut forecast = run.forecast();
         if run.deletes.is_empty() {
-            forecast
-                .findings
-                .push(selection::nothing_selected(&self.facts, intents));
+            forecast.findings.push(nothing_selected(&self.facts, intents));
         }
         forecast
     }
@@ -217,5 +215,22 @@ impl Cluster {
     /// The kind is unknown or ambiguous, or there is no such object.
     pub fn position(&self, name: &ObjectName) -> Result<u32, PredictError> {
         self.facts.position(name)
+    }
+
+    /// Tries many orders of the effects of several deletes. The client sends them one after another, without
+    /// waiting for anything.
+    ///
+    /// Owners that are not in the dump are assumed to exist.
+    ///
+    /// # Errors
+    /// An intent names an unknown or ambiguous kind, or an object that is not in the dump.
+    ///
+    /// # Complexity
+    /// O(b s) for b states or choices within the bounds and s objects in scope, divided among the threads.
+    pub fn explore(&self, intents: &[Intent], bounds: Bounds) -> Result<Exploration, PredictError> {
+        let run = Run::of_intents(&self.facts, intents)?;
+        // The scope of all objects that one schedule affects.
+        let Simulated { scope, .. } = run.simulate(run.deletes.iter().filter_map(|delete| delete.position));
+        Ok(explore::explore(&run, scope, bounds))
     }
 }

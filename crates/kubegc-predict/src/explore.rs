@@ -24,11 +24,11 @@ use kubegc_sim::rng::Rng;
 
 use self::race::{Choice, Race};
 use crate::{
-    Cluster, Fate, Finding, Intent, Outcomes, PredictError, Step,
+    Fate, Finding, Outcomes, Step,
     cycle::cycles,
     facts::{Facts, Owner, Scope},
     judge,
-    run::{ClientDelete, Run, Simulated, Unlisted},
+    run::{ClientDelete, Run, Unlisted},
     trace::Actor,
 };
 
@@ -116,26 +116,7 @@ impl Exploration {
     }
 }
 
-impl Cluster {
-    /// Tries many orders of the effects of several deletes. The client sends them one after another, without
-    /// waiting for anything.
-    ///
-    /// Owners that are not in the dump are assumed to exist.
-    ///
-    /// # Errors
-    /// An intent names an unknown or ambiguous kind, or an object that is not in the dump.
-    ///
-    /// # Complexity
-    /// O(b s) for b states or choices within the bounds and s objects in scope, divided among the threads.
-    pub fn explore(&self, intents: &[Intent], bounds: Bounds) -> Result<Exploration, PredictError> {
-        let run = Run::of_intents(&self.facts, intents)?;
-        // The scope of all objects that one schedule affects.
-        let Simulated { scope, .. } = run.simulate(run.deletes.iter().filter_map(|delete| delete.position));
-        Ok(explore(&run, scope, bounds))
-    }
-}
-
-fn explore(run: &Run<'_>, scope: Scope, bounds: Bounds) -> Exploration {
+pub(crate) fn explore(run: &Run<'_>, scope: Scope, bounds: Bounds) -> Exploration {
     let simulation = run.begin(&scope, Unlisted::Present);
     let prepared = Prepared {
         cluster: run.cluster,

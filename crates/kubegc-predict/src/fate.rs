@@ -1,14 +1,14 @@
 //! Fates of objects, missing facts and findings.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, ops::Deref, sync::Arc, time::Duration};
 
 use kubegc_core::{ObjectRef, OwnerReference};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::{
-    MissingFacts, Outcomes, Wait,
+    Outcomes, Wait,
     trace::{Actor, Refusal},
-    words::{quoted, shown, some_of, span},
+    words::{each_shown, quoted, shown, some_of, span},
 };
 
 /// The fate of an object.
@@ -32,10 +32,7 @@ pub enum Fate {
     /// It is kept and loses owner references.
     Released {
         /// The references that it loses.
-        #[cfg_attr(
-            feature = "schemars",
-            schemars(with = "Vec<crate::document::ReferenceSchema>")
-        )]
+        #[cfg_attr(feature = "schemars", schemars(with = "Vec<crate::schemas::ReferenceSchema>"))]
         owners: Vec<OwnerReference>,
     },
     /// It is terminating at the end.
@@ -43,7 +40,7 @@ pub enum Fate {
         /// The conditions that it waits for, at least one.
         #[cfg_attr(
             feature = "schemars",
-            schemars(with = "Vec<crate::report::WaitDocument<'static>>")
+            schemars(with = "Vec<crate::wait::WaitDocument<'static>>")
         )]
         waits_for: Vec<Wait>,
     },
@@ -68,6 +65,18 @@ impl Fate {
             Self::Released { .. } => "released",
             Self::Terminating { .. } => "terminating",
             Self::Undetermined { .. } => "undetermined",
+        }
+    }
+}
+
+impl From<&Fate> for Outcomes {
+    fn from(fate: &Fate) -> Self {
+        match fate {
+            Fate::Deleted { .. } => Self::DELETED,
+            Fate::Terminating { .. } => Self::TERMINATING,
+            Fate::Released { .. } => Self::RELEASED,
+            Fate::Kept => Self::KEPT,
+            Fate::Undetermined { outcomes, .. } => *outcomes,
         }
     }
 }
@@ -145,6 +154,38 @@ pub enum Missing {
         /// or that is not evaluated without the feature `cel`.
         expression: Arc<str>,
     },
+}
+
+/// Missing facts, at least one.
+///
+/// # Examples
+/// ```
+/// use kubegc_predict::MissingFacts;
+/// assert_eq!(MissingFacts::new(Vec::new()), None);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct MissingFacts(Vec<Missing>);
+
+impl MissingFacts {
+    /// These facts; `None` if there are none.
+    #[must_use]
+    pub fn new(facts: Vec<Missing>) -> Option<Self> {
+        (!facts.is_empty()).then_some(Self(facts))
+    }
+}
+
+impl Deref for MissingFacts {
+    type Target = [Missing];
+
+    fn deref(&self) -> &[Missing] {
+        &self.0
+    }
+}
+
+impl Serialize for MissingFacts {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        each_shown(&self.0, serializer)
+    }
 }
 
 /// The way to complete the list of a resource.

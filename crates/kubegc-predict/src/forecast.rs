@@ -72,7 +72,7 @@ pub struct Forecast {
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct ObjectFate {
     /// The object.
-    #[cfg_attr(feature = "schemars", schemars(with = "crate::document::ObjectSchema"))]
+    #[cfg_attr(feature = "schemars", schemars(with = "crate::schemas::ObjectSchema"))]
     pub object: Arc<ObjectRef>,
     /// Its fate.
     #[serde(flatten)]
@@ -146,6 +146,11 @@ impl Forecast {
             .fates
             .binary_search_by(|fate| key(&fate.object).cmp(&key(object)));
         Some(&self.fates[found.ok()?])
+    }
+
+    /// The fate of an object, which is kept if it is not affected.
+    pub(crate) fn fate_or_kept(&self, object: &ObjectRef) -> Fate {
+        self.fate(object).map_or(Fate::Kept, |fate| fate.fate.clone())
     }
 
     /// Number of objects by fate, without those that have it anyway.

@@ -26,7 +26,7 @@ use crate::{
     recreation,
     run::{Run, Simulated},
     undetermined::{self, Held, Reaction, Sources},
-    wait::waits_for,
+    waits::waits_for,
 };
 
 /// The fates in a simulation, by position.

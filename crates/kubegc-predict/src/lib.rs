@@ -24,6 +24,7 @@
 mod closure;
 mod cluster;
 pub mod comparison;
+mod conversions;
 mod cycle;
 pub mod doctor;
 mod error;
@@ -43,10 +44,13 @@ mod recreation;
 mod report;
 mod review;
 mod run;
+#[cfg(feature = "schemars")]
+mod schemas;
 mod selection;
 mod undetermined;
 mod unknown;
 mod wait;
+mod waits;
 mod words;
 
 pub use closure::Closure;
@@ -57,11 +61,11 @@ pub use error::PredictError;
 pub use explain::Explanation;
 pub use explore::Exploration;
 pub use facts::{BrokenExtension, Extension};
-pub use fate::{Fate, Finding, Missing};
+pub use fate::{Fate, Finding, Missing, MissingFacts};
 pub use forecast::{Forecast, ObjectFate, Removal, Undetermined};
 pub use intent::{Intent, KindName, ObjectName, Target};
 pub use kubegc_control_plane::{Assumptions, Instance};
-pub use outcomes::{MissingFacts, Outcomes};
+pub use outcomes::Outcomes;
 pub use question::Question;
 pub use report::{Detail, document};
 pub use selection::Selection;

@@ -4,9 +4,8 @@ use std::{fmt, sync::Arc};
 
 use kubegc_control_plane::{Refusal, RefusedBy, finalizers};
 use kubegc_core::{ObjectRef, Timestamp};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
-use super::Fix;
 use crate::{BrokenExtension, Extension, words::some_of};
 
 /// A cause that keeps objects in deletion, with the way to repair it.
@@ -17,10 +16,7 @@ use crate::{BrokenExtension, Extension, words::some_of};
 pub struct RootCause {
     /// The cause.
     #[serde(flatten)]
-    #[cfg_attr(
-        feature = "schemars",
-        schemars(with = "crate::document::CauseDocument<'static>")
-    )]
+    #[cfg_attr(feature = "schemars", schemars(with = "CauseDocument<'static>"))]
     pub cause: Cause,
     /// What shows the cause. The first causes are proven best.
     pub proof: Proof,
@@ -40,6 +36,17 @@ pub struct RootCause {
     pub fixes: Vec<Fix>,
     /// What not to do, and why.
     pub warnings: Vec<String>,
+}
+
+/// A command that repairs something, and its risk.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+pub struct Fix {
+    /// The command for a POSIX shell.
+    pub command: String,
+    /// The risk of the command.
+    pub risk: String,
 }
 
 /// What shows a cause, from the best proof to the weakest.
@@ -67,7 +74,7 @@ pub enum Proof {
 #[serde(rename_all = "camelCase")]
 pub struct Blocked {
     /// The object.
-    #[cfg_attr(feature = "schemars", schemars(with = "crate::document::ObjectSchema"))]
+    #[cfg_attr(feature = "schemars", schemars(with = "crate::schemas::ObjectSchema"))]
     pub object: ObjectRef,
     /// The time at which its deletion was requested; `None` if it is not terminating yet.
     #[cfg_attr(feature = "schemars", schemars(with = "Option<String>"))]
@@ -302,5 +309,29 @@ impl RootCause {
     pub(crate) fn only_refuses(&self) -> bool {
         let mut blocks = self.blocks.iter();
         !self.blocks.is_empty() && blocks.all(|one| one.refused_request.is_some() && !one.is_in_deletion())
+    }
+}
+
+/// A cause that keeps objects in deletion.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+pub(crate) struct CauseDocument<'a> {
+    /// Name of the cause.
+    cause: &'static str,
+    /// The cause as a sentence.
+    message: String,
+    /// The objects to repair or to delete; empty if they are those that it blocks.
+    #[cfg_attr(feature = "schemars", schemars(with = "Vec<crate::schemas::ObjectSchema>"))]
+    objects: Vec<&'a ObjectRef>,
+}
+
+impl Serialize for Cause {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let document = CauseDocument {
+            cause: self.word(),
+            message: self.to_string(),
+            objects: self.objects(),
+        };
+        document.serialize(serializer)
     }
 }

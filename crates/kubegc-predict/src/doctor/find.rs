@@ -15,8 +15,7 @@ use kubegc_control_plane::{
 use kubegc_core::{ObjectMeta, ObjectRef, Timestamp, record::Resource};
 
 use super::{
-    Cause, Proof, RootCause,
-    cause::{NAMED_MAX, STORAGE_DELETERS},
+    cause::{Cause, NAMED_MAX, Proof, RootCause, STORAGE_DELETERS},
     reported::{CONTENT_FAILURE, FINALIZERS_REMAINING, Reported, counted, messages, refused_by, reported},
 };
 use crate::{

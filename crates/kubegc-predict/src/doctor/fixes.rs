@@ -11,9 +11,9 @@ use kubegc_snapshot::Details;
 use serde_json::json;
 
 use super::{
-    Blocked, Cause, Fix, ReferenceProblem,
-    cause::{NAMED_MAX, STORAGE_DELETERS, names},
+    cause::{Blocked, Cause, Fix, NAMED_MAX, STORAGE_DELETERS, names},
     find::Finder,
+    references::ReferenceProblem,
 };
 use crate::{
     BrokenExtension, Extension,

@@ -17,11 +17,11 @@ use serde_json::{Value, json};
 
 use self::find::Finder;
 pub use self::{
-    cause::{Blocked, Cause, Proof, RootCause},
+    cause::{Blocked, Cause, Fix, Proof, RootCause},
     references::{ReferenceProblem, WrongReference},
 };
 use crate::{
-    Cluster, Fate, Forecast, Wait,
+    Cluster, Fate, Wait,
     facts::{DELETING, Facts, deletion_requested_at},
     words::quoted,
 };
@@ -76,7 +76,7 @@ pub struct Diagnosis {
 #[serde(rename_all = "camelCase")]
 pub struct Terminating {
     /// The object.
-    #[cfg_attr(feature = "schemars", schemars(with = "crate::document::ObjectSchema"))]
+    #[cfg_attr(feature = "schemars", schemars(with = "crate::schemas::ObjectSchema"))]
     pub object: ObjectRef,
     /// The time at which its deletion was requested.
     #[cfg_attr(feature = "schemars", schemars(with = "Option<String>"))]
@@ -108,7 +108,7 @@ pub struct ForeignFinalizer {
     pub known: Option<&'static Finalizer>,
     /// Workloads of the dump with a name, namespace or label like the domain of the finalizer: the component
     /// may be one of them.
-    #[cfg_attr(feature = "schemars", schemars(with = "Vec<crate::document::ObjectSchema>"))]
+    #[cfg_attr(feature = "schemars", schemars(with = "Vec<crate::schemas::ObjectSchema>"))]
     pub similar_workloads: Vec<ObjectRef>,
     /// Whether all Deployments, StatefulSets and DaemonSets are in the dump.
     pub workloads_are_complete: bool,
@@ -126,17 +126,6 @@ const fn is_foreign(known: &Finalizer) -> bool {
 
 fn component<S: Serializer>(known: &Option<&'static Finalizer>, serializer: S) -> Result<S::Ok, S::Error> {
     known.map(|known| known.owner.to_string()).serialize(serializer)
-}
-
-/// A command that repairs something, and its risk.
-#[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-pub struct Fix {
-    /// The command for a POSIX shell.
-    pub command: String,
-    /// The risk of the command.
-    pub risk: String,
 }
 
 impl Cluster {
@@ -173,7 +162,7 @@ impl Cluster {
     fn terminating(&self, position: u32, is_stuck: bool) -> Option<Terminating> {
         let facts = &self.facts;
         let object = facts.snapshot.object(position as usize)?;
-        let fate = fate_of(self.pending(), &object.object_ref());
+        let fate = self.pending().fate_or_kept(&object.object_ref());
         let mut foreign_finalizers = Vec::new();
         if !matches!(fate, Fate::Deleted { .. }) {
             for (index, name) in object.meta.finalizers.iter().enumerate() {
@@ -300,12 +289,6 @@ impl Facts {
         command.push_str(arguments);
         command
     }
-}
-
-/// The fate of an object in the forecast without any delete.
-fn fate_of(pending: &Forecast, object: &ObjectRef) -> Fate {
-    let fate = pending.fate(object);
-    fate.map_or(Fate::Kept, |fate| fate.fate.clone())
 }
 
 const JOB_TRACKING_LEAK: &str = "the job-controller of 1.23.0 to 1.23.5 may leave finalizer batch.kubernetes.io/job-tracking on pods whose \

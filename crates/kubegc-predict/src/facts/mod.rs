@@ -29,7 +29,7 @@ use kubegc_snapshot::Snapshot;
 pub use self::extensions::{BrokenExtension, Extension};
 pub(crate) use self::{
     edges::{DELETING, Edges, FLAWED, HAS_COLLECTOR_FINALIZER, HAS_CONTENT, HAS_FINALIZERS, Owner},
-    names::{SIMILAR_MAX, similar, unknown_kind, unknown_object},
+    names::{nothing_selected, similar, unknown_kind, unknown_object},
     relations::{Indexes, Related, Relation},
     scope::{Member, Scope},
     times::deletion_requested_at,

@@ -1,11 +1,14 @@
 //! Objects and kinds by the names that people give.
 
-use std::sync::Arc;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use kubegc_core::{ApiResource, KindId, ObjectRef};
 
 use super::Facts;
-use crate::{KindName, ObjectName, PredictError, Target};
+use crate::{Finding, Intent, KindName, ObjectName, PredictError, Target};
 
 impl Facts {
     /// The object of a name, if it certainly does not exist.
@@ -96,7 +99,7 @@ impl Facts {
 }
 
 /// Maximum number of similar names in an error.
-pub(crate) const SIMILAR_MAX: usize = 3;
+const SIMILAR_MAX: usize = 3;
 /// From which similarity on a name is offered, up to 1 for equal names.
 const SIMILARITY_MIN: f64 = 0.8;
 
@@ -162,5 +165,73 @@ pub(crate) fn unknown_object(
         name: name.to_owned(),
         similar,
         content,
+    }
+}
+
+/// The finding that intents select no object, with similar labels and with the namespaces of objects that
+/// match.
+pub(crate) fn nothing_selected(cluster: &Facts, intents: &[Intent]) -> Finding {
+    let (mut namespaces, mut elsewhere, mut labels) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
+    for intent in intents {
+        let Target::Labelled {
+            kind,
+            namespace,
+            selector,
+        } = &intent.target
+        else {
+            continue;
+        };
+        namespaces.insert(namespace);
+        let Ok((_, resource)) = cluster.kind(kind) else {
+            continue;
+        };
+        let positions = cluster
+            .snapshot
+            .positions_of_kind(&resource.group, &resource.kind);
+        let mut known: BTreeMap<Arc<str>, BTreeSet<Arc<str>>> = BTreeMap::new();
+        for object in positions.filter_map(|position| cluster.snapshot.object(position)) {
+            if selector.matches(&object.meta) && !object.meta.namespace.is_empty() {
+                elsewhere.insert(format!("-n {}", object.meta.namespace));
+            }
+            if namespace.as_ref().is_none_or(|one| *one == object.meta.namespace) {
+                for (label, value) in &object.meta.labels {
+                    let values = known.entry(Arc::clone(label)).or_default();
+                    values.insert(Arc::clone(value));
+                }
+            }
+        }
+        for (label, value) in selector.wanted_labels() {
+            let found = match known.get(label) {
+                Some(values) => {
+                    let values = values.iter();
+                    similar(
+                        value,
+                        values.map(|value| (Arc::clone(value), format!("-l {label}={value}"))),
+                    )
+                }
+                None => {
+                    let names = known.keys();
+                    similar(
+                        label,
+                        names.map(|name| (Arc::clone(name), format!("-l {name}={value}"))),
+                    )
+                }
+            };
+            labels.extend(
+                found
+                    .into_iter()
+                    .filter(|hint| !labels.contains(hint))
+                    .collect::<Vec<_>>(),
+            );
+        }
+    }
+    let mut namespaces = namespaces.into_iter();
+    let namespace = match (namespaces.next(), namespaces.next()) {
+        (Some(namespace), None) => namespace.clone(),
+        _ => None,
+    };
+    Finding::NothingSelected {
+        namespace,
+        similar: elsewhere.into_iter().chain(labels).take(SIMILAR_MAX).collect(),
     }
 }

@@ -8,7 +8,7 @@ use std::{
 use kubegc_control_plane::finalizers;
 use kubegc_core::{ObjectRef, Timestamp, printable};
 
-use super::fates::detail;
+use super::sentences::detail;
 use crate::words::{line_text, moment, number, span};
 use crate::{
     Diagnosis, Fate,

@@ -4,130 +4,18 @@
 use kubegc_controllers::Operation;
 use kubegc_core::{ObjectRef, OwnerReference, Timestamp, Uid};
 use kubegc_objects::classify::Resolved;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
+use super::{
+    events::{Event, Subject},
+    reasons::because,
+};
 #[cfg(feature = "schemars")]
-use super::document::{ObjectSchema, ReferenceSchema};
-use super::{events::Event, reasons::because};
+use crate::schemas::{ObjectSchema, ReferenceSchema};
 use crate::{
-    Remaining, Step, Wait,
+    Step,
     trace::{Act, Outcome, Why},
 };
-
-/// A condition that a terminating object waits for.
-#[derive(Clone, Debug, Serialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-pub(crate) struct WaitDocument<'a> {
-    /// The finalizer that the object has until then.
-    pub(super) finalizer: Option<&'a str>,
-    /// The wait as a sentence.
-    pub(super) text: String,
-    /// The rest, by kind of wait.
-    #[serde(flatten)]
-    pub(super) cause: WaitCauseDocument<'a>,
-}
-
-/// The fields of each kind of wait.
-#[derive(Clone, Debug, Serialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-#[serde(untagged, rename_all_fields = "camelCase")]
-pub(super) enum WaitCauseDocument<'a> {
-    /// For dependents that block its deletion.
-    Dependents {
-        /// These.
-        #[cfg_attr(feature = "schemars", schemars(with = "Vec<ObjectSchema>"))]
-        dependents: Vec<&'a ObjectRef>,
-    },
-    /// A namespace for its content.
-    Content {
-        /// The content by resource.
-        remaining: &'a [Remaining],
-    },
-    /// For the controller that removes a finalizer.
-    Finalizer {
-        /// The controller, if known.
-        removed_by: Option<String>,
-        /// The event after which it removes the finalizer.
-        removed_when: Option<&'static str>,
-        /// The reason why it has not.
-        reason: Option<String>,
-    },
-    /// For the end of its grace period.
-    Grace {
-        /// The time of that end.
-        #[cfg_attr(feature = "schemars", schemars(with = "Option<String>"))]
-        grace_period_ends_at: Option<Timestamp>,
-    },
-    /// For a request that the API server refuses.
-    Refused {
-        /// The sender.
-        refused_to: String,
-        /// The verb.
-        verb: String,
-        /// The object of the request.
-        #[cfg_attr(feature = "schemars", schemars(with = "ObjectSchema"))]
-        request_for: &'a ObjectRef,
-        /// The API server's message.
-        message: &'a str,
-    },
-    /// A namespace for the discovery of an API.
-    Discovery {
-        /// Its group and version.
-        api_version: &'a str,
-        /// The name of its APIService.
-        api_service: &'a str,
-        /// Why it is not available.
-        failure: &'a str,
-        /// Since when, if the dump says so.
-        #[cfg_attr(feature = "schemars", schemars(with = "Option<String>"))]
-        since: Option<Timestamp>,
-    },
-    /// For the conversion of custom resources.
-    Conversion {
-        /// The resource with its version.
-        resource: &'a str,
-        /// The name of its CustomResourceDefinition.
-        definition: &'a str,
-        /// Why the conversion webhook cannot be reached.
-        failure: &'a str,
-    },
-    /// For the kubelet of its node.
-    Kubelet {
-        /// The node.
-        node: Option<&'a str>,
-        /// The end of the grace period, if its kubelet should have ended the pod long ago.
-        #[cfg_attr(feature = "schemars", schemars(with = "Option<String>"))]
-        overdue_since: Option<Timestamp>,
-    },
-}
-
-/// The end of an event for an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
-pub(super) enum EndDocument {
-    /// It no longer exists.
-    Removed,
-    /// It is terminating.
-    Terminating,
-    /// It is kept.
-    Changed,
-}
-
-/// An object of an event.
-#[derive(Clone, Copy, Debug, Serialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
-pub(super) struct SubjectDocument<'a> {
-    /// The object.
-    #[cfg_attr(feature = "schemars", schemars(with = "ObjectSchema"))]
-    pub(super) object: &'a ObjectRef,
-    /// The end of the event for it.
-    pub(super) end: EndDocument,
-    /// The time at which it is removed.
-    #[cfg_attr(feature = "schemars", schemars(with = "Option<String>"))]
-    pub(super) removed_at: Option<Timestamp>,
-}
 
 /// A deletion or another change, with the deletions that it causes.
 #[derive(Clone, Debug, Serialize)]
@@ -136,7 +24,7 @@ pub(super) struct SubjectDocument<'a> {
 pub(super) struct EventDocument<'a> {
     /// The object, and how the event ends for it.
     #[serde(flatten)]
-    pub(super) subject: SubjectDocument<'a>,
+    pub(super) subject: Subject<'a>,
     /// The time of the event.
     #[cfg_attr(feature = "schemars", schemars(with = "String"))]
     pub(super) at: Timestamp,
@@ -149,7 +37,7 @@ pub(super) struct EventDocument<'a> {
     /// Whether it happens for certain. Otherwise the fates of its objects are undetermined.
     pub(super) certain: bool,
     /// The objects whose deletion it causes.
-    pub(super) with: Vec<SubjectDocument<'a>>,
+    pub(super) with: Vec<Subject<'a>>,
 }
 
 /// A controller that cannot decide about an object.
@@ -243,72 +131,6 @@ pub(super) struct WarningDocument<'a> {
     pub(super) reason: &'static str,
     /// Message of the Event.
     pub(super) message: String,
-}
-
-impl Serialize for Wait {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        wait(self).serialize(serializer)
-    }
-}
-
-fn wait(wait: &Wait) -> WaitDocument<'_> {
-    let cause = match wait {
-        Wait::Dependents { blocking } => WaitCauseDocument::Dependents {
-            dependents: blocking.iter().map(|blocking| &blocking.object).collect(),
-        },
-        Wait::Content { remaining, .. } => WaitCauseDocument::Content { remaining },
-        Wait::Finalizer { known, reason, .. } => WaitCauseDocument::Finalizer {
-            removed_by: known.map(|known| known.owner.to_string()),
-            removed_when: known.map(|known| known.removed),
-            reason: reason.as_ref().map(ToString::to_string),
-        },
-        Wait::Grace { ends_at } => WaitCauseDocument::Grace {
-            grace_period_ends_at: *ends_at,
-        },
-        Wait::Refused {
-            actor,
-            act,
-            object,
-            refusal,
-            ..
-        } => WaitCauseDocument::Refused {
-            refused_to: actor.to_string(),
-            verb: act.to_string(),
-            request_for: object,
-            message: &refusal.message,
-        },
-        Wait::Discovery {
-            api_version,
-            api_service,
-            failure,
-            since,
-            ..
-        } => WaitCauseDocument::Discovery {
-            api_version,
-            api_service,
-            failure,
-            since: *since,
-        },
-        Wait::Conversion {
-            resource,
-            definition,
-            failure,
-            ..
-        } => WaitCauseDocument::Conversion {
-            resource,
-            definition,
-            failure,
-        },
-        Wait::Kubelet { node, overdue_since } => WaitCauseDocument::Kubelet {
-            node: node.as_deref(),
-            overdue_since: *overdue_since,
-        },
-    };
-    WaitDocument {
-        finalizer: wait.finalizer(),
-        text: wait.to_string(),
-        cause,
-    }
 }
 
 pub(super) fn event<'a>(event: &Event<'a>) -> EventDocument<'a> {

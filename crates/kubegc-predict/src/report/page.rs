@@ -11,9 +11,10 @@ use std::{
 use kubegc_core::printable;
 
 use super::{
-    fates::{counts, detail, fate_rows},
+    fates::{counts, fate_rows},
     names::names_of_kind,
     notes::{assumptions, notes},
+    sentences::detail,
     tree::{DEPTH_MAX, Parent, Relation, Relations, Row, rows},
 };
 use crate::words::{moment, number};

@@ -12,8 +12,9 @@ use kubegc_objects::Reason;
 use kubegc_sim::StoredObject;
 use kubegc_snapshot::SnapshotObject;
 
-use super::{BlockedBy, Blocking, NotRemoved, Remaining, Wait, conversions::Conversions};
 use crate::{
+    BlockedBy, Blocking, NotRemoved, Remaining, Wait,
+    conversions::Conversions,
     facts::{Facts, deletion_requested_at},
     unknown::kubelet_of,
 };
