@@ -4,15 +4,15 @@
 use std::time::Duration;
 
 use k8s_openapi::api::{
-    apps::v1::{Deployment, StatefulSet},
+    apps::v1::{Deployment, ReplicaSet, StatefulSet},
     batch::v1::Job,
-    core::v1::{Node, Pod},
+    core::v1::{Node, Pod, ResourceQuota},
 };
 use kube::{
     Api, ResourceExt,
     api::{DeleteParams, Patch, PatchParams},
 };
-use kubegc_testkit::{ClaimFate, Cluster, PodFate, Rest, Workloads};
+use kubegc_testkit::{ClaimFate, Cluster, PodFate, RefusedBy, Rest, Workloads};
 use serde_json::{Value, json};
 
 const DEPLOYMENT: &str = "
@@ -217,4 +217,30 @@ async fn a_cron_job_runs_on_demand() {
         let owner = &now.metadata.owner_references.unwrap()[0];
         assert_eq!((owner.kind.as_str(), owner.name.as_str()), ("CronJob", "nightly"));
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_quota_limits_pods_and_the_refusal_is_reported() {
+    const QUOTA: &str =
+        "---\napiVersion: v1\nkind: ResourceQuota\nmetadata: {name: small}\nspec: {hard: {pods: '1'}}\n";
+    let cluster = cluster(Workloads::new(), &[DEPLOYMENT, QUOTA].concat());
+    settle(&cluster, 60).await;
+    assert_eq!(names(&cluster).len(), 1);
+    let set = cluster.find_all::<ReplicaSet>().remove(0);
+    let fate = cluster.fate(&set);
+    let refusal = fate.refused[0].failure.as_ref().unwrap();
+    assert_eq!(refusal.by, Some(RefusedBy::Quota("small".into())));
+    let text = fate.to_string();
+    assert!(
+        text.contains("exceeded quota: small, requested: pods=1, used: pods=1, limited: pods=1"),
+        "{text}"
+    );
+    let raised = json!({"spec": {"hard": {"pods": "3"}}});
+    let quotas = Api::<ResourceQuota>::namespaced(cluster.client(), "default");
+    quotas
+        .patch("small", &PatchParams::default(), &Patch::Merge(&raised))
+        .await
+        .unwrap();
+    settle(&cluster, 600).await;
+    assert_eq!(names(&cluster).len(), 3);
 }
