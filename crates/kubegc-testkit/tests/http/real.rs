@@ -98,7 +98,7 @@ Others belong to operators, and nothing here removes them.
 |---|---|---|---|---|
 ",
     );
-    for finalizer in FINALIZERS {
+    for finalizer in FINALIZERS.iter().filter(|finalizer| finalizer.since_minor > 0) {
         writeln!(
             page,
             "| `{}` | {} | {} | {} | 1.{} |",
