@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kubegc_core::{ObjectRef, Uid};
+use kubegc_core::{ObjectRef, Uid, record::ObjectId};
 use kubegc_objects::Reason;
 
 use crate::{Act, Actor, Step, Why};
@@ -20,6 +20,10 @@ pub struct Refusals<'s> {
     by_object: BTreeMap<&'s Uid, Vec<&'s Step>>,
 }
 
+/// The number of conflicts in a row after which a request is refused for good: a client that meets a new
+/// version of an object reads it and sends its request again.
+const CONFLICTS: usize = 3;
+
 impl<'s> Refusals<'s> {
     /// Those of a trace.
     ///
@@ -31,40 +35,81 @@ impl<'s> Refusals<'s> {
         if !steps.iter().any(is_refused) {
             return refusals;
         }
-        let mut last = BTreeMap::<(Actor, Verb, &ObjectRef), &Step>::new();
+        let mut last = BTreeMap::<(Actor, Verb, Subject<'_>), (&Step, usize)>::new();
         for step in steps {
-            last.insert((step.actor, Verb::of(step.act), &step.object), step);
+            let (newest, conflicts) = last.entry(key(step)).or_insert((step, 0));
+            *newest = step;
+            *conflicts = if step.is_conflict() { *conflicts + 1 } else { 0 };
         }
         for step in steps.iter().filter(|step| is_refused(step)) {
-            let newest = last[&(step.actor, Verb::of(step.act), &*step.object)];
+            let (newest, conflicts) = last[&key(step)];
             // One sync of a namespace deletes the collections of all resources, in no time.
             let is_last = match step.act {
                 Act::DeleteCollection => newest.at == step.at,
                 _ => std::ptr::eq(newest, step),
             };
-            if !is_last {
+            if !is_last || step.is_conflict() && conflicts < CONFLICTS {
                 continue;
             }
-            let orphaning = match &step.why {
+            let waiting = match &step.why {
                 Why::Collector(Reason::OwnerOrphans(owner)) => Some(&owner.uid),
-                _ => None,
+                _ => creator(step).map(|creator| &creator.uid),
             };
-            for uid in [&step.object.uid].into_iter().chain(orphaning) {
+            for uid in [&step.object.uid].into_iter().chain(waiting) {
                 refusals.by_object.entry(uid).or_default().push(step);
             }
         }
         refusals
     }
 
-    /// Those about an object, and those about dependents that it orphans.
+    /// Those about an object, those about dependents that it orphans, and those that would create dependents
+    /// of it.
     pub fn about(&self, uid: &Uid) -> impl Iterator<Item = &'s Step> {
         self.by_object.get(uid).into_iter().flatten().copied()
+    }
+
+    /// Whether a step is one of these.
+    #[must_use]
+    pub fn contains(&self, step: &Step) -> bool {
+        self.about(&step.object.uid)
+            .any(|known| std::ptr::eq(known, step))
     }
 }
 
 /// Whether the API server refused a request that is not the client's.
 fn is_refused(step: &Step) -> bool {
     step.failure.is_some() && step.actor != Actor::Client
+}
+
+/// What a request is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Subject<'s> {
+    Object(&'s ObjectRef),
+    /// The owner of an object that is to be created, whose name is not known before.
+    Creator(&'s ObjectId),
+}
+
+/// The owner for which a step creates an object.
+fn creator(step: &Step) -> Option<&ObjectId> {
+    match &step.why {
+        Why::Controller(reason) if step.act == Act::Create => reason.object(),
+        _ => None,
+    }
+}
+
+/// What a later answer to a request has in common with it.
+fn key(step: &Step) -> (Actor, Verb, Subject<'_>) {
+    let verb = match step.act {
+        Act::Delete { .. } => Verb::Delete,
+        Act::DeleteCollection => Verb::DeleteCollection,
+        Act::Patch { .. } | Act::Create | Act::Update => Verb::Write,
+        Act::Storage(_) => Verb::Storage,
+    };
+    let subject = match creator(step) {
+        Some(creator) => Subject::Creator(creator),
+        None => Subject::Object(&step.object),
+    };
+    (step.actor, verb, subject)
 }
 
 /// The verb of a request, as far as a later answer to it settles an earlier one.
@@ -76,13 +121,73 @@ enum Verb {
     Storage,
 }
 
-impl Verb {
-    const fn of(act: Act) -> Self {
-        match act {
-            Act::Delete { .. } => Self::Delete,
-            Act::DeleteCollection => Self::DeleteCollection,
-            Act::Patch { .. } | Act::Create | Act::Update => Self::Write,
-            Act::Storage(_) => Self::Storage,
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use kubegc_core::{ObjectMeta, record::Resource};
+
+    use super::*;
+    use crate::{
+        RefusedBy,
+        trace::{Recorded, Refusal},
+    };
+
+    fn step(act: Act, name: &str, by: Option<RefusedBy>, why: Why) -> Step {
+        let message = "no".into();
+        let recorded = Recorded {
+            actor: Actor::Controller("replicaset-controller"),
+            act,
+            object: Arc::new(ObjectRef::new("v1", "Pod", "shop", name, "")),
+            code: (
+                if by.is_some() { 409 } else { 200 },
+                by.map(|by| Refusal {
+                    message,
+                    by: Some(by),
+                }),
+            ),
+            why,
+        };
+        recorded.into_step(std::time::Duration::ZERO)
+    }
+
+    #[test]
+    fn a_conflict_is_a_refusal_after_some_in_a_row() {
+        let reason = kubegc_controllers::Reason::new("Changed", "it differs");
+        let write = |conflicts: bool| {
+            let by = conflicts.then_some(RefusedBy::Conflict);
+            step(Act::Update, "web", by, Why::Controller(Box::new(reason.clone())))
+        };
+        for (conflicts, expected) in [
+            (&[true, true][..], 0),
+            (&[true, true, true], 1),
+            (&[true, true, true, false], 0),
+            (&[true, true, false, true, true], 0),
+        ] {
+            let steps: Vec<Step> = conflicts.iter().map(|conflicts| write(*conflicts)).collect();
+            assert_eq!(
+                Refusals::of(&steps).about(&"".into()).count(),
+                expected,
+                "{conflicts:?}"
+            );
         }
+    }
+
+    /// The name of a pod is generated when it is created.
+    #[test]
+    fn a_create_is_settled_by_a_later_one_for_its_owner() {
+        let create = |owner: &str, by: Option<RefusedBy>| {
+            let mut meta = ObjectMeta::new("shop", owner, "");
+            meta.uid = owner.into();
+            let reason = kubegc_controllers::Reason::new("SuccessfulCreate", "it is missing");
+            let reason = reason.about(ObjectId::new(Resource::ReplicaSets, &meta));
+            let name = if by.is_some() { "web-" } else { "web-x2x4z" };
+            step(Act::Create, name, by, Why::Controller(Box::new(reason)))
+        };
+        let quota = || Some(RefusedBy::Quota("compute".into()));
+        let steps = [create("a", quota()), create("b", quota()), create("a", None)];
+        let refusals = Refusals::of(&steps);
+        let count = |owner: &str| refusals.about(&owner.into()).count();
+        assert_eq!([count("a"), count("b")], [0, 1]);
     }
 }

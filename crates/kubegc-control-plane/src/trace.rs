@@ -7,7 +7,7 @@ use hashbrown::{HashTable, hash_table::Entry};
 use kubegc_controllers::Operation;
 use kubegc_core::{ObjectRef, OwnerReference, PropagationPolicy, Uid};
 use kubegc_objects::Reason;
-use kubegc_sim::{RefusedBy, Response};
+use kubegc_sim::{RefusedBy, Response, Status};
 
 /// The actor of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -149,8 +149,8 @@ pub struct Step {
     pub object: Arc<ObjectRef>,
     /// The HTTP status code of the response.
     pub code: u16,
-    /// The refusal, if the API server refused the request. An object that no longer exists or has changed
-    /// (404, 409) refuses nothing.
+    /// The refusal, if the API server refused the request. An object that no longer exists, or exists already,
+    /// refuses nothing. A request that meets a new version of its object ([`RefusedBy::Conflict`]) is sent again.
     pub failure: Option<Refusal>,
     /// The objects that it changed: most writes change one.
     pub changes: Vec<Change>,
@@ -166,6 +166,13 @@ impl Step {
     #[must_use]
     pub fn is_delete(&self) -> bool {
         matches!(self.act, Act::Delete { .. } | Act::DeleteCollection) && self.actor != Actor::Kubelet
+    }
+
+    /// Whether the API server refused it because another writer changed the object first.
+    #[must_use]
+    pub fn is_conflict(&self) -> bool {
+        let by = self.failure.as_ref().and_then(|refusal| refusal.by.as_ref());
+        by == Some(&RefusedBy::Conflict)
     }
 }
 
@@ -429,13 +436,26 @@ pub(crate) type Code = (u16, Option<Refusal>);
 
 /// The code and the refusal of a response.
 pub(crate) fn code_of(response: &Response) -> Code {
-    let is_refusal = |code: u16| code >= 400 && !matches!(code, 404 | 409);
-    let status = response.status().filter(|status| is_refusal(status.code));
-    let refusal = status.map(|status| Refusal {
-        message: status.message.as_str().into(),
-        by: status.refused_by.clone(),
+    let refusal = response.status().and_then(|status| {
+        let by = match status.refused_by.clone() {
+            None if is_conflict(status) => Some(RefusedBy::Conflict),
+            by => by,
+        };
+        let is_refusal = match status.code {
+            404 => false,
+            409 => by.is_some(),
+            code => code >= 400,
+        };
+        let message = status.message.as_str().into();
+        is_refusal.then_some(Refusal { message, by })
     });
     (response.code, refusal)
+}
+
+/// Whether another writer changed the object first. A precondition on the uid fails for another object.
+fn is_conflict(status: &Status) -> bool {
+    let texts = ["the object has been modified", "ResourceVersion in precondition"];
+    status.reason == "Conflict" && texts.iter().any(|text| status.message.contains(text))
 }
 
 #[cfg(test)]
@@ -585,12 +605,23 @@ mod tests {
         let response = server.delete(kind, "shop", "none", &Default::default());
         assert_eq!(code_of(&response), (404, None));
         let mut failed = response;
-        for (code, message) in [(399, None), (409, None), (422, Some("no webhook".into()))] {
+        let (changed, other) = (
+            "the object has been modified; please apply your changes to the latest version",
+            "Precondition failed: UID in precondition: a, UID in object meta: b",
+        );
+        for (code, reason, message, refused_by) in [
+            (399, "", "no webhook", None),
+            (409, "AlreadyExists", "it exists", None),
+            (409, "Conflict", other, None),
+            (409, "Conflict", changed, Some(Some(RefusedBy::Conflict))),
+            (422, "Invalid", "no webhook", Some(None)),
+        ] {
             failed.code = code;
             if let ResponseBody::Status(status) = &mut failed.body {
-                (status.code, status.message) = (code, "no webhook".to_owned());
+                (status.code, status.reason, status.message) = (code, reason, message.to_owned());
             }
-            let refusal = message.map(|message| Refusal { message, by: None });
+            let message = message.into();
+            let refusal = refused_by.map(|by| Refusal { message, by });
             assert_eq!(code_of(&failed), (code, refusal));
         }
     }

@@ -384,6 +384,9 @@ maps! {
         "versions" => Kept::ListOf(&["name", "served", "storage"]),
         "conversion" => Kept::Map(conversion),
         "service" => Kept::Fields(SERVICE),
+        // Of ResourceQuotas.
+        "scopes" => Kept::Leaves,
+        "scopeSelector" => Kept::Leaf,
         // Of admission policies and their bindings.
         "failurePolicy" | "policyName" => Kept::Leaf,
         "matchConstraints" | "matchResources" => Kept::Map(match_resources),
@@ -404,6 +407,7 @@ maps! {
         "volumesInUse" | "storedVersions" => Kept::Leaves,
         "allocation" | "currentVolumeAttributesClassName" => Kept::Leaf,
         "reservedFor" => Kept::ListOf(&["apiGroup", "resource", "name", "uid"]),
+        "hard" | "used" => Kept::Labels,
         "modifyVolumeStatus" => Kept::Fields(&["targetVolumeAttributesClassName"]),
     }
     container_status {
@@ -517,7 +521,8 @@ pub(crate) fn object(key: &str) -> Option<Kept> {
         "metadata" => Kept::Map(metadata),
         "spec" => Kept::Map(spec),
         "status" => Kept::Map(status),
-        "type" | "revision" => Kept::Leaf,
+        "type" | "revision" | "reason" | "message" | "count" => Kept::Leaf,
+        "involvedObject" => Kept::Fields(&["apiVersion", "kind", "namespace", "name", "uid"]),
         "data" | "stringData" => Kept::Data,
         "secrets" => Kept::ListOf(NAMED),
         "webhooks" => Kept::Maps(webhook),

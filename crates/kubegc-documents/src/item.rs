@@ -118,7 +118,7 @@ impl Item<'_> {
 }
 
 /// The fields of an object that are read.
-const FIELDS: [&str; 14] = [
+const FIELDS: [&str; 18] = [
     "apiVersion",
     "kind",
     "metadata",
@@ -132,6 +132,10 @@ const FIELDS: [&str; 14] = [
     "webhooks",
     "subsets",
     "endpoints",
+    "reason",
+    "message",
+    "count",
+    "involvedObject",
     "items",
 ];
 

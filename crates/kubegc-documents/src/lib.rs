@@ -39,7 +39,9 @@ pub mod texts;
 pub mod tree;
 mod x509;
 
-pub use details::{ApiServiceDetails, CrdConverter, CrdDetails, CrdVersion, Details};
+pub use details::{
+    ApiServiceDetails, CrdConverter, CrdDetails, CrdVersion, Details, EventDetails, QuotaDetails,
+};
 pub use documents::JsonDocuments;
 pub use name::ObjectName;
 

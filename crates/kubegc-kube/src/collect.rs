@@ -52,7 +52,6 @@ pub struct GarbageCollector {
     version: Option<KubernetesVersion>,
     settings: Option<Settings>,
     calls_in_flight_max: Option<NonZeroU32>,
-    ignored_resources: Vec<(String, String)>,
     events: bool,
     election: Option<Election>,
 }
@@ -82,7 +81,6 @@ impl GarbageCollector {
             version: None,
             settings: None,
             calls_in_flight_max: NonZeroU32::new(CALLS_IN_FLIGHT_MAX),
-            ignored_resources: Vec::new(),
             events: true,
             election: None,
         }
@@ -106,14 +104,6 @@ impl GarbageCollector {
     /// the API server. With `None` the number of workers in the settings is the limit, 40 by default.
     pub fn calls_in_flight_max(mut self, max: Option<NonZeroU32>) -> Self {
         self.calls_in_flight_max = max;
-        self
-    }
-
-    /// Does not monitor a resource, in addition to those that the settings name. References to its objects
-    /// are still verified.
-    pub fn ignore(mut self, group: &str, resource: &str) -> Self {
-        self.ignored_resources
-            .push((group.to_owned(), resource.to_owned()));
         self
     }
 
@@ -186,14 +176,10 @@ impl GarbageCollector {
         let version = retry::version(&self.client, self.version).await?;
         let mut settings = self.settings.clone().unwrap_or_else(|| Settings::new(version));
         settings.calls_in_flight_max = settings.calls_in_flight_max.or(self.calls_in_flight_max);
-        settings
-            .ignored_resources
-            .extend(self.ignored_resources.iter().cloned());
         settings.record_conclusions = true;
         Ok((KubeStore::new(self.client.clone(), version), settings))
     }
 
-    /// One collector from its start to its end.
     async fn term(
         &self,
         store: &KubeStore,
@@ -229,7 +215,6 @@ fn unsynced(collector: &Collector) -> Vec<String> {
     unsynced
 }
 
-/// Traces and counts a collector's report.
 fn log(summary: &mut Summary, report: &Report) {
     match report {
         Report::Performed { request, response } => {

@@ -10,51 +10,28 @@ use kubegc_objects::collector::Misuse;
 pub enum Error {
     /// The API server did not respond to `GET /version`.
     #[error("the API server sends no response to GET /version")]
-    Version {
-        /// Why.
-        source: StoreError,
-    },
+    Version { source: StoreError },
     /// The API server has a version that kubegc does not know.
     #[error("the API server's version {version:?} is not known; choose the version to behave as")]
-    UnknownVersion {
-        /// The version in the response.
-        version: String,
-        /// The problem.
-        source: FieldError,
-    },
+    UnknownVersion { version: String, source: FieldError },
     /// Discovery failed.
     #[error("the served kinds cannot be read")]
-    Discovery {
-        /// Why.
-        source: StoreError,
-    },
+    Discovery { source: StoreError },
     /// There is no usable configuration of a cluster.
     #[error("no cluster can be reached: {message}")]
-    Configuration {
-        /// Why.
-        message: String,
-    },
+    Configuration { message: String },
     /// A name belongs to no controller.
     #[error(transparent)]
     UnknownController(#[from] kubegc_controllers::UnknownController),
     /// The clock went back.
     #[error("the collector was misused")]
-    Misuse {
-        /// How.
-        source: Misuse,
-    },
+    Misuse { source: Misuse },
     /// The parts of a snapshot do not fit together.
     #[error("the snapshot cannot be put together")]
-    Snapshot {
-        /// Why.
-        source: kubegc_snapshot::SnapshotError,
-    },
+    Snapshot { source: kubegc_snapshot::SnapshotError },
     /// The lease for leader election cannot be used.
     #[error("the lease for leader election cannot be used: {message}")]
-    Lease {
-        /// Why.
-        message: String,
-    },
+    Lease { message: String },
 }
 
 impl From<Misuse> for Error {

@@ -30,7 +30,6 @@ const ONE_MORE_EVERY: Duration = Duration::from_secs(300);
 /// Objects whose events are counted.
 const OBJECTS_MAX: usize = 4096;
 
-/// An Event to be published.
 #[derive(Clone, Debug)]
 pub(crate) struct Event {
     pub(crate) object: ObjectRef,

@@ -19,7 +19,6 @@ use crate::{Error, retry};
 /// Wait time after the lease could not be read or renewed.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// Timeout for reading the lease.
 const READ_WITHIN: Duration = Duration::from_secs(5);
 
 /// A Lease that selects one of several instances as the leader.
@@ -68,7 +67,6 @@ impl LeaderElection {
         }
     }
 
-    /// Checks the configuration.
     fn check(&self) -> Result<(), Error> {
         let bad = |message: &str| {
             let message = message.to_owned();

@@ -48,28 +48,6 @@ pub(crate) const CONTROLLER_EVENTS: &str = "kubegc_controllers_events_total";
 
 /// Describes the metrics to the recorder. Called once a run; repeated calls change nothing.
 pub fn describe() {
-    describe_counter!(
-        SYNC_ERRORS,
-        Unit::Count,
-        "Number of garbage collector resources sync errors"
-    );
-    describe_counter!(
-        REQUESTS,
-        Unit::Count,
-        "Number of HTTP requests, partitioned by status code and method."
-    );
-    describe_counter!(
-        CALLS,
-        Unit::Count,
-        "Calls of the collector by request, reason and outcome."
-    );
-    describe_counter!(ATTEMPTS, Unit::Count, "Attempts of the collector by conclusion.");
-    describe_counter!(
-        WATCH_ERRORS,
-        Unit::Count,
-        "Lists and watches that failed, by resource."
-    );
-    describe_counter!(WARNINGS, Unit::Count, "Warning Events by result.");
     describe_gauge!(
         LEADING,
         Unit::Count,
@@ -86,6 +64,15 @@ pub fn describe() {
         "Duration of a task of a controller."
     );
     for (name, description) in [
+        (SYNC_ERRORS, "Number of garbage collector resources sync errors"),
+        (
+            REQUESTS,
+            "Number of HTTP requests, partitioned by status code and method.",
+        ),
+        (CALLS, "Calls of the collector by request, reason and outcome."),
+        (ATTEMPTS, "Attempts of the collector by conclusion."),
+        (WATCH_ERRORS, "Lists and watches that failed, by resource."),
+        (WARNINGS, "Warning Events by result."),
         (
             RETRIES,
             "Tasks after which the key is retried or continued later, by controller.",

@@ -52,12 +52,9 @@ pub fn for_controllers(
     let mut rules = BTreeMap::<(&str, Vec<&str>), Vec<String>>::new();
     for ((group, resource), granted) in permissions(controllers) {
         let mut verbs: Vec<&str> = granted.into_iter().collect();
-        verbs.sort_by_key(|verb| {
-            VERBS
-                .iter()
-                .position(|known| known == verb)
-                .unwrap_or(VERBS.len())
-        });
+        // Others follow.
+        let place = |verb: &str| VERBS.split(' ').position(|known| known == verb);
+        verbs.sort_by_key(|verb| place(verb).unwrap_or(usize::MAX));
         rules.entry((group, verbs)).or_default().push(resource);
     }
     let mut yaml = "# For these controllers:\n".to_owned();
@@ -84,18 +81,8 @@ pub fn for_controllers(
     yaml
 }
 
-/// The order of verbs in rules.
-const VERBS: [&str; 7] = [
-    "get",
-    "list",
-    "watch",
-    "patch",
-    "update",
-    "delete",
-    "deletecollection",
-];
+const VERBS: &str = "get list watch patch update delete deletecollection";
 
-/// Discovery and the version.
 const DISCOVERY: &str = r#"- nonResourceURLs: ["/api", "/api/*", "/apis", "/apis/*", "/version"]
   verbs: ["get"]
 "#;

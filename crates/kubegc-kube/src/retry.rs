@@ -6,9 +6,10 @@ use kube::Client;
 use kubegc_core::KubernetesVersion;
 use tokio::time::sleep;
 
+use crate::store::http::with_causes;
+
 /// The wait after the first failure. Each further failure doubles it.
 const WAIT_MIN: Duration = Duration::from_secs(1);
-/// The longest wait.
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// Repeats a request with backoff while its failure is temporary, and logs each failure.
@@ -43,16 +44,4 @@ pub(crate) async fn version(
     }
     let is_temporary = |error: &crate::Error| matches!(error, crate::Error::Version { .. });
     with_backoff("GET /version", is_temporary, || crate::version(client)).await
-}
-
-/// The error and its causes, in one line.
-fn with_causes(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
 }

@@ -47,7 +47,6 @@ pub(crate) async fn elect<S: Future<Output = ()>, T: Default, W: Future<Output =
     }
 }
 
-/// The terms of one run.
 pub(crate) struct Terms<'s, S> {
     leading: watch::Receiver<bool>,
     stop: Pin<&'s mut S>,
@@ -70,7 +69,6 @@ impl<'s, S: FusedFuture<Output = ()>> Terms<'s, S> {
         }
     }
 
-    /// Waits until the term ends.
     pub(crate) async fn ends(&mut self) {
         let lost = async {
             // A sender that is dropped while it leads leads to the end.

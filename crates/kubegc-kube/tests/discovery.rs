@@ -6,140 +6,123 @@ use serde_json::{Value, json};
 
 use crate::common::{RecordedRequest, Script, ScriptedResponse, respond, status};
 
-const ALL: [&str; 8] = [
-    "create",
-    "delete",
-    "deletecollection",
-    "get",
-    "list",
-    "patch",
-    "update",
-    "watch",
-];
+const ALL: &str = "create,delete,deletecollection,get,list,patch,update,watch";
 
-/// group, version, fresh, [(resource, kind, namespaced, verbs)]
-type Served<'a> = (
-    &'a str,
-    &'a str,
-    bool,
-    &'a [(&'a str, &'a str, bool, &'a [&'a str])],
-);
+/// API version, resource, kind, scope, verbs.
+const CLUSTER: &str = "
+v1 pods Pod Namespaced all
+v1 pods/status Pod Namespaced get
+v1 bindings Binding Namespaced create
+v1 nodes Node Cluster all
+apps/v1 deployments Deployment Namespaced all
+batch/v1 jobs Job Namespaced all
+example.com/v2 widgets Widget Namespaced all
+example.com/v1 widgets Widget Namespaced all
+example.com/v1 gadgets Gadget Cluster list,get
+metrics.k8s.io/v1beta1 nodes NodeMetrics Cluster get,list
+templates.example.com/v1 processed Template Namespaced create
+templates.example.com/v1 templates Template Namespaced all
+";
 
-const CLUSTER: [Served<'static>; 7] = [
-    (
-        "",
-        "v1",
-        true,
-        &[
-            ("pods", "Pod", true, &ALL),
-            ("pods/status", "Pod", true, &["get"]),
-            ("bindings", "Binding", true, &["create"]),
-            ("nodes", "Node", false, &ALL),
-        ],
-    ),
-    ("apps", "v1", true, &[("deployments", "Deployment", true, &ALL)]),
-    ("batch", "v1", true, &[("jobs", "Job", true, &ALL)]),
-    ("example.com", "v2", true, &[("widgets", "Widget", true, &ALL)]),
-    (
-        "example.com",
-        "v1",
-        true,
-        &[
-            ("widgets", "Widget", true, &ALL),
-            ("gadgets", "Gadget", false, &["list", "get"]),
-        ],
-    ),
-    (
-        "metrics.k8s.io",
-        "v1beta1",
-        false,
-        &[("nodes", "NodeMetrics", false, &["get", "list"])],
-    ),
-    (
-        "templates.example.com",
-        "v1",
-        true,
-        &[
-            ("processed", "Template", true, &["create"]),
-            ("templates", "Template", true, &ALL),
-        ],
-    ),
-];
+/// The group version whose resources may have changed.
+const STALE: &str = "metrics.k8s.io/v1beta1";
+
+/// The distinct first words of lines, in order.
+fn distinct(words: impl Iterator<Item = &'static str>) -> Vec<&'static str> {
+    let mut words: Vec<&str> = words.collect();
+    words.dedup();
+    words
+}
+
+fn api_versions() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let names = CLUSTER.trim().lines().filter_map(|line| line.split(' ').next());
+    let names = distinct(names).into_iter();
+    names.map(|name| name.split_once('/').unwrap_or(("", name)))
+}
 
 fn groups(core: bool) -> Vec<&'static str> {
-    let mut names: Vec<&str> = CLUSTER
-        .iter()
-        .map(|served| served.0)
-        .filter(|name| name.is_empty() == core)
-        .collect();
-    names.dedup();
-    names
+    let names = api_versions().map(|(group, _)| group);
+    distinct(names.filter(|name| name.is_empty() == core))
+}
+
+/// The resources of a group version in one of the two forms.
+fn resources(api_version: &str, form: fn(&str, &str, &str, Value) -> Value) -> Vec<Value> {
+    let lines = CLUSTER
+        .trim()
+        .lines()
+        .map(|line| line.split(' ').collect::<Vec<&str>>());
+    let read = |line: Vec<&str>| {
+        let [of, name, kind, scope, verbs] = line[..] else {
+            panic!("{line:?}")
+        };
+        let verbs = if verbs == "all" { ALL } else { verbs };
+        let verbs: Vec<&str> = verbs.split(',').collect();
+        (of == api_version).then(|| form(name, kind, scope, json!(verbs)))
+    };
+    lines.filter_map(read).collect()
+}
+
+fn joined(group: &str, version: &str) -> String {
+    if group.is_empty() {
+        version.to_owned()
+    } else {
+        format!("{group}/{version}")
+    }
 }
 
 fn aggregated(core: bool) -> Value {
-    let items: Vec<Value> = groups(core)
-        .into_iter()
-        .map(|group| {
-            let versions: Vec<Value> = CLUSTER
-                .iter()
-                .filter(|served| served.0 == group)
-                .map(|(_, version, fresh, resources)| {
-                    let resources: Vec<Value> = resources
-                        .iter()
-                        .filter(|resource| !resource.0.contains('/'))
-                        .map(|(name, kind, namespaced, verbs)| {
-                            let scope = if *namespaced { "Namespaced" } else { "Cluster" };
-                            json!({"resource": name, "responseKind": {"group": "", "version": "", "kind": kind}, "scope": scope,
-                                "verbs": verbs, "subresources": [{"subresource": "status"}]})
-                        })
-                        .collect();
-                    json!({"version": version, "freshness": if *fresh { "Current" } else { "Stale" }, "resources": resources})
+    let in_group = |group: &str| {
+        let versions = api_versions().filter(|(of, _)| *of == group);
+        let versions = versions.map(|(_, version)| {
+            let api_version = joined(group, version);
+            let freshness = if api_version == STALE { "Stale" } else { "Current" };
+            let mut resources = resources(&api_version, |name, kind, scope, verbs| {
+                json!({
+                    "resource": name,
+                    "responseKind": {"group": "", "version": "", "kind": kind},
+                    "scope": scope,
+                    "verbs": verbs,
+                    "subresources": [{"subresource": "status"}],
                 })
-                .collect();
-            json!({"metadata": {"name": group}, "versions": versions})
-        })
-        .collect();
+            });
+            resources.retain(|resource| resource["resource"] != "pods/status");
+            json!({"version": version, "freshness": freshness, "resources": resources})
+        });
+        json!({"metadata": {"name": group}, "versions": versions.collect::<Vec<_>>()})
+    };
+    let items: Vec<Value> = groups(core).into_iter().map(in_group).collect();
     json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "items": items})
 }
 
 fn classic(request: &RecordedRequest) -> Option<ScriptedResponse> {
     let path = request.line.strip_prefix("GET ")?;
-    if path == "/api" {
-        return Some(respond(200, &json!({"kind": "APIVersions", "versions": ["v1"]})));
-    }
-    if path == "/apis" {
-        let groups: Vec<Value> = groups(false)
-            .into_iter()
-            .map(|group| {
-                let versions: Vec<Value> = CLUSTER
-                    .iter()
-                    .filter(|served| served.0 == group)
-                    .map(|served| json!({"groupVersion": format!("{group}/{}", served.1), "version": served.1}))
-                    .collect();
+    let document = match path {
+        "/api" => json!({"kind": "APIVersions", "versions": ["v1"]}),
+        "/apis" => {
+            let in_group = |group: &str| {
+                let versions = api_versions().filter(|(of, _)| *of == group);
+                let versions = versions.map(
+                    |(group, version)| json!({"groupVersion": joined(group, version), "version": version}),
+                );
+                let versions: Vec<Value> = versions.collect();
                 json!({"name": group, "versions": versions, "preferredVersion": versions[0]})
-            })
-            .collect();
-        return Some(respond(200, &json!({"kind": "APIGroupList", "groups": groups})));
-    }
-    let found = CLUSTER.iter().find(|(group, version, ..)| {
-        path == if group.is_empty() {
-            format!("/api/{version}")
-        } else {
-            format!("/apis/{group}/{version}")
+            };
+            let groups: Vec<Value> = groups(false).into_iter().map(in_group).collect();
+            json!({"kind": "APIGroupList", "groups": groups})
         }
-    });
-    let (_, _, fresh, resources) = found?;
-    if !fresh {
-        return Some(status(503));
-    }
-    let resources: Vec<Value> = resources
-        .iter()
-        .map(|(name, kind, namespaced, verbs)| json!({"name": name, "kind": kind, "namespaced": namespaced, "verbs": verbs}))
-        .collect();
-    Some(respond(
-        200,
-        &json!({"kind": "APIResourceList", "resources": resources}),
-    ))
+        path => {
+            let (_, api_version) = path.trim_start_matches('/').split_once('/')?;
+            if api_version == STALE {
+                return Some(status(503));
+            }
+            let resources = resources(
+                api_version,
+                |name, kind, scope, verbs| json!({"name": name, "kind": kind, "namespaced": scope == "Namespaced", "verbs": verbs}),
+            );
+            json!({"kind": "APIResourceList", "resources": resources})
+        }
+    };
+    Some(respond(200, &document))
 }
 
 async fn discover(script: &Script) -> Result<Discovered, StoreError> {

@@ -20,6 +20,21 @@ fn list(version: &str, names: &[&str], continues: &str) -> Value {
     json!({"kind": "PartialObjectMetadataList", "metadata": {"resourceVersion": version, "continue": continues}, "items": items})
 }
 
+/// The errors of a read and of the writes of a pod.
+async fn errors(script: &Script, namespace: &str, name: &str) -> [Option<StoreError>; 3] {
+    let (store, resource) = (script.store(), pods());
+    let address = Address {
+        resource: &resource,
+        namespace,
+        name,
+    };
+    [
+        store.get(address).await.err(),
+        store.delete(address, &DeleteOptions::default()).await.err(),
+        store.patch(address, PatchType::Merge, b"{}").await.err(),
+    ]
+}
+
 /// A 404 of a proxy, or of a server that no longer serves the version, does not prove absence: otherwise the
 /// dependents of the object would be deleted.
 #[tokio::test(start_paused = true)]
@@ -31,32 +46,35 @@ async fn a_404_that_does_not_name_the_object_does_not_prove_its_absence() {
         respond(404, &of_another),
         respond(404, &json!("page not found")),
     ] {
-        let script = Script::of(vec![response]);
-        let (store, pods) = (script.store(), pods());
-        let address = pod(&pods, "web");
-        let refused = |error: &StoreError| matches!(error, StoreError::Refused { code: 404, .. });
-        assert!(store.get(address).await.is_err_and(|error| refused(&error)));
-        let deleted = store.delete(address, &DeleteOptions::default()).await;
-        assert!(deleted.is_err_and(|error| refused(&error)));
-        let patched = store.patch(address, PatchType::Merge, b"{}").await;
-        assert!(patched.is_err_and(|error| refused(&error)));
+        for error in errors(&Script::of(vec![response]), "shop", "web").await {
+            assert!(
+                matches!(error, Some(StoreError::Refused { code: 404, .. })),
+                "{error:?}"
+            );
+        }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_response_with_another_object_is_an_unknown_outcome() {
+async fn lost_and_invalid_responses_make_the_outcome_unknown() {
+    for script in [
+        Script::new(|_| None),
+        Script::of(vec![respond(200, &json!("neither status nor object"))]),
+        Script::of(vec![respond(200, &json!({"kind": "Pod", "metadata": {}}))]),
+    ] {
+        for error in errors(&script, "shop", "web").await {
+            assert!(matches!(error, Some(StoreError::Unknown { .. })), "{error:?}");
+        }
+    }
+    // An object with another name, another namespace, or none of the required fields.
     for metadata in [
         json!({"name": "other", "namespace": "shop", "uid": "u"}),
         json!({"name": "web", "namespace": "elsewhere", "uid": "u"}),
         json!({"name": "web", "namespace": "shop"}),
     ] {
-        let script = Script::of(vec![respond(
-            200,
-            &json!({"kind": "PartialObjectMetadata", "metadata": metadata}),
-        )]);
-        let (store, pods) = (script.store(), pods());
-        let got = store.get(pod(&pods, "web")).await;
-        assert!(matches!(got, Err(StoreError::Unknown { .. })), "{got:?}");
+        let object = json!({"kind": "PartialObjectMetadata", "metadata": metadata});
+        let [error, ..] = errors(&Script::of(vec![respond(200, &object)]), "shop", "web").await;
+        assert!(matches!(error, Some(StoreError::Unknown { .. })), "{error:?}");
     }
 }
 
@@ -78,56 +96,28 @@ async fn each_operation_classifies_failures() {
     ] {
         let script = Script::of(vec![response]);
         let (store, pods) = (script.store(), pods());
-        let address = pod(&pods, "web");
-        assert_eq!(store.get(address).await, Err(expected.clone()));
-        let deleted = store.delete(address, &DeleteOptions::default()).await;
-        assert_eq!(deleted, Err(expected.clone()));
-        assert_eq!(
-            store.patch(address, PatchType::Merge, b"{}").await,
-            Err(expected.clone())
-        );
-        assert_eq!(store.list(&pods, None).await, Err(expected.clone()));
         let watch = store.watch(&pods, &ResourceVersion::new("5")).await;
-        assert_eq!(watch.err(), Some(expected));
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn lost_and_invalid_responses_make_the_outcome_unknown() {
-    let pods = pods();
-    for script in [
-        Script::new(|_| None),
-        Script::of(vec![respond(200, &json!("neither status nor object"))]),
-        Script::of(vec![respond(200, &json!({"kind": "Pod", "metadata": {}}))]),
-    ] {
-        let store = script.store();
-        let patched = store.patch(pod(&pods, "web"), PatchType::Merge, b"{}").await;
-        assert!(matches!(patched, Err(StoreError::Unknown { .. })), "{patched:?}");
-        let deleted = store.delete(pod(&pods, "web"), &DeleteOptions::default()).await;
-        assert!(matches!(deleted, Err(StoreError::Unknown { .. })), "{deleted:?}");
+        let others = [store.list(&pods, None).await.err(), watch.err()];
+        for error in errors(&script, "shop", "web").await.into_iter().chain(others) {
+            assert_eq!(error, Some(expected.clone()));
+        }
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn addresses_with_the_wrong_scope_are_not_found_without_a_request() {
     let script = Script::of(vec![respond(200, &meta("a", "u", "1"))]);
-    let store = script.store();
-    let nodes = ApiResource::new("v1", "Node", "nodes", Scope::Cluster);
-    let pods = pods();
-    for (resource, namespace) in [(&nodes, "shop"), (&pods, "")] {
-        let address = Address {
-            resource,
-            namespace,
-            name: "a",
-        };
-        assert_eq!(store.get(address).await, Err(StoreError::NotFound));
-        let deleted = store.delete(address, &DeleteOptions::default()).await;
-        assert_eq!(deleted, Err(StoreError::NotFound));
-        assert_eq!(
-            store.patch(address, PatchType::Merge, b"{}").await,
-            Err(StoreError::NotFound)
-        );
+    let (store, pods) = (script.store(), pods());
+    for error in errors(&script, "", "a").await {
+        assert_eq!(error, Some(StoreError::NotFound));
     }
+    let nodes = ApiResource::new("v1", "Node", "nodes", Scope::Cluster);
+    let address = Address {
+        resource: &nodes,
+        namespace: "shop",
+        name: "a",
+    };
+    assert_eq!(store.get(address).await, Err(StoreError::NotFound));
     let unnamed = store.delete(pod(&pods, ""), &DeleteOptions::default()).await;
     assert!(
         matches!(unnamed, Err(StoreError::Refused { code: 400, .. })),

@@ -1,22 +1,11 @@
 //! Events that the kubelet records, and the rules for when a failed run causes one
 //! ([N1.11](crate::rules#n1-11) to [N1.15](crate::rules#n1-15)).
 
-/// The type of an event.
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum EventKind {
-    Normal,
-    Warning,
-}
-
-impl EventKind {
-    /// The value of the event's field `type`.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Normal => "Normal",
-            Self::Warning => "Warning",
-        }
+names! {
+    /// The value of an event's field `type`.
+    pub enum EventKind {
+        Normal = "Normal";
+        Warning = "Warning";
     }
 }
 

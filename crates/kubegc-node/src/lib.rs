@@ -30,29 +30,8 @@
 //! - No I/O, no clock, no hidden state: the caller passes the image records in, and each plan returns the new
 //!   ones.
 
-/// Implements `Serialize` by the name and the text of a reason.
-macro_rules! serialize_reason {
-    ($($reason:ty),+) => {$(
-        #[cfg(feature = "serde")]
-        impl serde::Serialize for $reason {
-            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                kubegc_core::planner::serialize_reason(self.as_str(), self, serializer)
-            }
-        }
-    )+};
-}
-
-/// Implements `Serialize` as text, by `Display`.
-macro_rules! serialize_text {
-    ($($text:ty),+) => {$(
-        #[cfg(feature = "serde")]
-        impl serde::Serialize for $text {
-            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.collect_str(self)
-            }
-        }
-    )+};
-}
+#[macro_use]
+mod text;
 
 mod aggregate;
 mod bytes;
@@ -72,6 +51,7 @@ pub mod rules {}
 pub mod sandbox;
 pub mod schedule;
 pub mod semantics;
+mod subject;
 
 pub use aggregate::aggregate;
 pub use bytes::Bytes;
@@ -82,6 +62,7 @@ pub use inventory::{Inventory, Listing, Unlisted};
 pub use order::Order;
 pub use policy::{Policy, PolicySpec};
 pub use semantics::Semantics;
+pub use subject::Subject;
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -22,12 +22,12 @@
 use std::{collections::BTreeSet, fmt, sync::Arc};
 
 use kubegc_core::{
-    Kept, Plan, PlanOf, PlannedAction, Planner, RuntimeError, Timestamp, Uid,
+    Plan, PlanOf, PlannedAction, Planner, RuntimeError, Timestamp, Uid,
     node_facts::{Container, ContainerState, ContainerStatus, LogLink, LogTarget},
 };
 
 use crate::{
-    Inventory, Order, Semantics,
+    Inventory, Order, Semantics, Subject,
     pod::{RemovableState, content_removable},
     semantics::behavior,
 };
@@ -170,42 +170,21 @@ pub enum NoContainer {
     TooShort { id: Box<str> },
 }
 
-/// The subject of an entry in a log plan.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize),
-    serde(rename_all = "camelCase", rename_all_fields = "camelCase")
-)]
-pub enum Subject {
-    /// An entry of the pod log directory.
-    Directory(Arc<str>),
-    /// A link to a log, by its path.
-    Link(Arc<str>),
-    /// The node as a whole.
-    Node,
-}
-
-/// The reason why a directory or link is kept, or a finding.
-#[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Reason {
-    /// Its pod exists, or its content cannot be removed yet.
-    PodExists,
-    /// Not all pod sources are ready.
-    SourcesNotReady,
-    /// Its name is not a file name: `.`, `..`, empty, or with a `/`.
-    NotAnEntry,
-    /// The target of the link exists.
-    LinkIsValid,
-    /// It is unknown whether the target of the link exists.
-    LinkUnknown,
-    /// The link dangles, but its container has not exited.
-    NotExited(ContainerState),
-    /// The link dangles, and the status of its container is empty.
-    EmptyStatus,
-    /// The directory was not read, or reading it failed.
-    Unlisted(Box<str>),
+reasons! {
+    /// The reason why a directory or link is kept, or a finding.
+    pub enum Reason {
+        /// Its content cannot be removed yet.
+        PodExists = "its pod still exists";
+        SourcesNotReady = "not all pod sources are ready";
+        /// Its name is `.`, `..`, empty, or with a `/`.
+        NotAnEntry = "its name is not a file name";
+        LinkIsValid = "its target exists";
+        LinkUnknown = "whether its target exists is unknown";
+        NotExited(state: ContainerState) = "dangles, but its container is {state:?}";
+        EmptyStatus = "dangles, and the status of its container is empty";
+        /// The directory was not read, or reading it failed.
+        Unlisted(error: Box<str>) = "the log files are unknown: {error}";
+    }
 }
 
 /// [N2.41](crate::rules#n2-41) and [N2.43](crate::rules#n2-43): the uid at the end of a directory name.
@@ -277,7 +256,8 @@ impl EvictLogs {
         let entries = match &inventory.log_entries {
             Ok(entries) => entries,
             Err(error) => {
-                plan.findings.push(unlisted(&error.to_string()));
+                plan.findings
+                    .push(Subject::Node.because(Reason::Unlisted(error.to_string().into())));
                 // Unless all pod sources are ready, upstream does not read the directory, so no read can
                 // fail.
                 return !inventory.pods.sources_ready;
@@ -305,10 +285,8 @@ impl EvictLogs {
                     None => Reason::PodExists,
                 }
             };
-            plan.kept.push(Kept {
-                object: Subject::Directory(Arc::clone(entry)),
-                reason,
-            });
+            plan.kept
+                .push(Subject::Directory(Arc::clone(entry)).because(reason));
         }
         true
     }
@@ -317,7 +295,11 @@ impl EvictLogs {
     fn links(&self, inventory: &Inventory, plan: &mut PlanOf<Self>) {
         let links = match &inventory.log_links {
             Ok(links) => links,
-            Err(error) => return plan.findings.push(unlisted(&error.to_string())),
+            Err(error) => {
+                return plan
+                    .findings
+                    .push(Subject::Node.because(Reason::Unlisted(error.to_string().into())));
+            }
         };
         // If a path is listed twice and one entry does not dangle, the link is kept.
         let dangles = |link: &LogLink| link.target == LogTarget::Missing;
@@ -347,61 +329,18 @@ impl EvictLogs {
                     continue;
                 }
             };
-            plan.kept.push(Kept {
-                object: Subject::Link(path),
-                reason,
-            });
+            plan.kept.push(Subject::Link(path).because(reason));
         }
     }
 }
 
-fn unlisted(error: &str) -> Kept<Subject, Reason> {
-    Kept {
-        object: Subject::Node,
-        reason: Reason::Unlisted(error.into()),
-    }
-}
-
-impl Reason {
-    /// The reason's name, in the form of an Event's reason.
-    #[must_use]
-    pub const fn as_str(&self) -> &'static str {
-        match self {
-            Self::PodExists => "PodExists",
-            Self::SourcesNotReady => "SourcesNotReady",
-            Self::NotAnEntry => "NotAnEntry",
-            Self::LinkIsValid => "LinkIsValid",
-            Self::LinkUnknown => "LinkUnknown",
-            Self::NotExited(_) => "NotExited",
-            Self::EmptyStatus => "EmptyStatus",
-            Self::Unlisted(_) => "Unlisted",
-        }
-    }
-}
-
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::PodExists => f.write_str("its pod still exists"),
-            Self::SourcesNotReady => f.write_str("not all pod sources are ready"),
-            Self::NotAnEntry => f.write_str("its name is not a file name"),
-            Self::LinkIsValid => f.write_str("its target exists"),
-            Self::LinkUnknown => f.write_str("whether its target exists is unknown"),
-            Self::NotExited(state) => write!(f, "dangles, but its container is {state:?}"),
-            Self::EmptyStatus => f.write_str("dangles, and the status of its container is empty"),
-            Self::Unlisted(error) => write!(f, "the log files are unknown: {error}"),
-        }
-    }
-}
-
-serialize_reason!(Reason);
 serialize_text!(NoContainer);
 
 impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::RemoveDirectory { entry, pod_state } => {
-                write!(f, "remove directory {entry}: its pod is {}", pod_state.as_str())
+                write!(f, "remove directory {entry}: its pod is {pod_state}")
             }
             Self::ResolveLink { path, container_id } => {
                 write!(
@@ -410,16 +349,6 @@ impl fmt::Display for Action {
                 )
             }
             Self::RemoveLink { path, problem } => write!(f, "remove link {path}, which dangles: {problem}"),
-        }
-    }
-}
-
-impl fmt::Display for Subject {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Directory(entry) => write!(f, "directory {entry}"),
-            Self::Link(path) => write!(f, "link {path}"),
-            Self::Node => f.write_str("node"),
         }
     }
 }

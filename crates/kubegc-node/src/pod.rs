@@ -8,30 +8,18 @@ use kubegc_core::{
 
 use crate::semantics::{Semantics, behavior};
 
-/// A pod state in which dead containers, sandboxes and logs of the pod can be removed.
-#[non_exhaustive]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum RemovableState {
-    /// The pod was evicted.
-    Evicted,
-    /// The pod is deleted, and none of its containers is running.
-    Deleted,
-    /// The pod has terminated, and the node is under pressure.
-    Terminated,
-    /// The pod is in no pod source, so it no longer exists.
-    Unknown,
-}
-
-impl RemovableState {
-    /// The state's name, as in messages: "its pod is ...".
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Evicted => "evicted",
-            Self::Deleted => "deleted and terminated",
-            Self::Terminated => "terminated",
-            Self::Unknown => "unknown to the kubelet",
-        }
+names! {
+    /// A pod state in which dead containers, sandboxes and logs of the pod can be removed, as in "its pod
+    /// is ...".
+    #[non_exhaustive]
+    pub enum RemovableState {
+        Evicted = "evicted";
+        /// The pod is deleted, and none of its containers is running.
+        Deleted = "deleted and terminated";
+        /// The pod has terminated, and the node is under pressure.
+        Terminated = "terminated";
+        /// The pod is in no pod source, so it no longer exists.
+        Unknown = "unknown to the kubelet";
     }
 }
 
@@ -87,11 +75,4 @@ fn unknown_removable(pods: &Pods, semantics: &Semantics) -> Option<RemovableStat
     let is_removable =
         pods.synced || (pods.sources_ready && !semantics.version.has(behavior::UNKNOWN_PODS_AWAIT_SYNC));
     is_removable.then_some(RemovableState::Unknown)
-}
-
-#[cfg(feature = "serde")]
-impl serde::Serialize for RemovableState {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.as_str())
-    }
 }

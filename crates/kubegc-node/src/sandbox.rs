@@ -26,12 +26,12 @@ use std::{
 };
 
 use kubegc_core::{
-    Kept, Plan, PlanOf, PlannedAction, Planner, Timestamp, Uid,
+    Plan, PlanOf, PlannedAction, Planner, Timestamp, Uid,
     node_facts::{Sandbox, SandboxState},
 };
 
 use crate::{
-    Inventory, Order, Semantics,
+    Inventory, Order, Semantics, Subject,
     container::Mode,
     pod::{RemovableState, content_removable, runtime_removable},
 };
@@ -92,7 +92,7 @@ impl PlannedAction for Action {
 
     fn object(&self) -> Subject {
         let Self::Remove { sandbox, .. } = self;
-        Subject::Sandbox(Arc::clone(sandbox))
+        sandbox.into()
     }
 
     fn is_deletion(&self) -> bool {
@@ -100,51 +100,30 @@ impl PlannedAction for Action {
     }
 }
 
-/// The reason why a sandbox is removed.
-#[non_exhaustive]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum RemovalReason {
-    /// The state of its pod allows its removal, and no container belongs to it.
-    PodEnded(RemovableState),
-    /// Its pod has a newer sandbox, and no container belongs to it.
-    Superseded,
-}
+reasons! {
+    /// The reason why a sandbox is removed.
+    #[derive(Copy)]
+    pub enum RemovalReason {
+        PodEnded(state: RemovableState) = "its pod is {state}, and it has no containers";
+        Superseded = "its pod has a newer sandbox, and it has no containers";
+    }
 
-/// The subject of an entry in a sandbox plan.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize),
-    serde(rename_all = "camelCase", rename_all_fields = "camelCase")
-)]
-pub enum Subject {
-    Sandbox(Arc<Sandbox>),
-    /// The node as a whole.
-    Node,
-}
-
-/// The reason why a sandbox is kept, or a finding.
-#[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Reason {
-    Ready,
-    /// Containers belong to it, running or dead.
-    HasContainers {
-        /// The number of containers.
-        containers: u32,
-    },
-    /// It is the newest sandbox of its pod.
-    Newest,
-    /// Its metadata has no pod uid.
-    NoPod,
-    /// The runtime returned no id, so it cannot be removed.
-    NoId,
-    /// Its id is listed more than once, with equal contents. It counts once.
-    Repeated,
-    /// Its id is listed more than once, with different contents. It is not removed.
-    Contradiction,
-    /// The listing of sandboxes or of containers is missing.
-    Unlisted(Box<str>),
+    /// The reason why a sandbox is kept, or a finding.
+    pub enum Reason {
+        Ready = "ready";
+        /// Containers belong to it, running or dead.
+        HasContainers { containers: u32 } = "{containers} containers belong to it";
+        Newest = "it is the newest sandbox of its pod";
+        NoPod = "its metadata has no pod uid";
+        /// It cannot be removed.
+        NoId = "the runtime returned no id";
+        /// It counts once.
+        Repeated = "listed more than once with equal contents";
+        /// It is not removed.
+        Contradiction = "listed more than once with different contents";
+        /// The listing of sandboxes or of containers is missing.
+        Unlisted(error: Box<str>) = "the sandboxes are unknown: {error}";
+    }
 }
 
 impl Planner for EvictSandboxes {
@@ -160,10 +139,7 @@ impl Planner for EvictSandboxes {
             (Ok(containers), Ok(sandboxes)) => (containers, sandboxes),
             (Err(error), _) | (_, Err(error)) => {
                 let reason = Reason::Unlisted(error.to_string().into());
-                plan.findings.push(Kept {
-                    object: Subject::Node,
-                    reason,
-                });
+                plan.findings.push(Subject::Node.because(reason));
                 return plan;
             }
         };
@@ -202,18 +178,20 @@ impl EvictSandboxes {
             let problem = if contradicting.contains(&*sandbox.id) {
                 Some(Reason::Contradiction)
             } else if first.remove(&*sandbox.id).is_none() {
-                plan.findings.push(about(sandbox, Reason::Repeated));
+                plan.findings
+                    .push(Subject::from(sandbox).because(Reason::Repeated));
                 continue;
             } else {
                 sandbox.id.is_empty().then_some(Reason::NoId)
             };
             if let Some(problem) = problem {
-                plan.findings.push(about(sandbox, problem.clone()));
-                plan.kept.push(about(sandbox, problem));
+                plan.findings
+                    .push(Subject::from(sandbox).because(problem.clone()));
+                plan.kept.push(Subject::from(sandbox).because(problem));
                 continue;
             }
             if sandbox.pod.uid.is_empty() {
-                plan.findings.push(about(sandbox, Reason::NoPod));
+                plan.findings.push(Subject::from(sandbox).because(Reason::NoPod));
             }
             groups.entry(&sandbox.pod.uid).or_default().push(sandbox);
         }
@@ -253,7 +231,7 @@ impl EvictSandboxes {
                     continue;
                 }
             };
-            plan.kept.push(about(sandbox, reason));
+            plan.kept.push(Subject::from(sandbox).because(reason));
         }
     }
 }
@@ -267,79 +245,9 @@ fn sort_key(sandbox: &Sandbox) -> impl Ord + '_ {
     )
 }
 
-fn about(sandbox: &Arc<Sandbox>, reason: Reason) -> Kept<Subject, Reason> {
-    Kept {
-        object: Subject::Sandbox(Arc::clone(sandbox)),
-        reason,
-    }
-}
-
-impl RemovalReason {
-    /// The reason's name, in the form of an Event's reason.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::PodEnded(_) => "PodEnded",
-            Self::Superseded => "Superseded",
-        }
-    }
-}
-
-impl fmt::Display for RemovalReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::PodEnded(state) => write!(f, "its pod is {}, and it has no containers", state.as_str()),
-            Self::Superseded => f.write_str("its pod has a newer sandbox, and it has no containers"),
-        }
-    }
-}
-
-impl Reason {
-    /// The reason's name, in the form of an Event's reason.
-    #[must_use]
-    pub const fn as_str(&self) -> &'static str {
-        match self {
-            Self::Ready => "Ready",
-            Self::HasContainers { .. } => "HasContainers",
-            Self::Newest => "Newest",
-            Self::NoPod => "NoPod",
-            Self::NoId => "NoId",
-            Self::Repeated => "Repeated",
-            Self::Contradiction => "Contradiction",
-            Self::Unlisted(_) => "Unlisted",
-        }
-    }
-}
-
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Ready => f.write_str("ready"),
-            Self::HasContainers { containers } => write!(f, "{containers} containers belong to it"),
-            Self::Newest => f.write_str("it is the newest sandbox of its pod"),
-            Self::NoPod => f.write_str("its metadata has no pod uid"),
-            Self::NoId => f.write_str("the runtime returned no id"),
-            Self::Repeated => f.write_str("listed more than once with equal contents"),
-            Self::Contradiction => f.write_str("listed more than once with different contents"),
-            Self::Unlisted(error) => write!(f, "the sandboxes are unknown: {error}"),
-        }
-    }
-}
-
-serialize_reason!(RemovalReason, Reason);
-
 impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self::Remove { sandbox, reason } = self;
         write!(f, "remove sandbox {} of {}: {reason}", sandbox.id, sandbox.pod)
-    }
-}
-
-impl fmt::Display for Subject {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Sandbox(sandbox) => write!(f, "sandbox {} of {}", sandbox.id, sandbox.pod),
-            Self::Node => f.write_str("node"),
-        }
     }
 }

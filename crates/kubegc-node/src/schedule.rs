@@ -10,37 +10,29 @@
 //! [`eviction_manager.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/kubelet/eviction/eviction_manager.go),
 //! 1.20 to 1.36.
 
-use std::{collections::BTreeMap, fmt, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use kubegc_core::Timestamp;
 
-/// A loop of the kubelet that is relevant to garbage collection.
-///
-/// Loops that are due at the same time run in this order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Loop {
-    /// Removes dead containers, sandboxes and logs.
-    Containers,
-    /// Removes images.
-    Images,
-    /// Detects images and their use: updates the image records and removes nothing.
-    Detection,
-    /// Updates the image list of the node status. It does not affect garbage collection.
-    ImageList,
-    /// Checks the eviction thresholds. It can cause the removal of containers and images.
-    Eviction,
+names! {
+    /// A loop of the kubelet that is relevant to garbage collection.
+    ///
+    /// Loops that are due at the same time run in this order.
+    pub enum Loop {
+        /// Removes dead containers, sandboxes and logs.
+        Containers = "container collection";
+        /// Removes images.
+        Images = "image collection";
+        /// Detects images and their use: updates the image records and removes nothing.
+        Detection = "image detection";
+        /// Updates the image list of the node status. It does not affect garbage collection.
+        ImageList = "image list";
+        /// Checks the eviction thresholds. It can cause the removal of containers and images.
+        Eviction = "eviction";
+    }
 }
 
 impl Loop {
-    /// All loops.
-    pub const ALL: [Self; 5] = [
-        Self::Containers,
-        Self::Images,
-        Self::Detection,
-        Self::ImageList,
-        Self::Eviction,
-    ];
-
     /// The time from the end of one run to the start of the next. After a sync that evicts a pod, the
     /// eviction manager does not wait this time: it starts the next sync as soon as the pod is cleaned up.
     #[must_use]
@@ -50,18 +42,6 @@ impl Loop {
             Self::Images | Self::Detection => 300,
             Self::ImageList => 30,
             Self::Eviction => 10,
-        })
-    }
-}
-
-impl fmt::Display for Loop {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Containers => "container collection",
-            Self::Images => "image collection",
-            Self::Detection => "image detection",
-            Self::ImageList => "image list",
-            Self::Eviction => "eviction",
         })
     }
 }

@@ -113,7 +113,7 @@ fn reason_of(kept: &[Kept<Subject, Reason>], signal: Signal) -> Option<&Reason> 
 #[test]
 fn n4_8_to_n4_10_functions_of_each_signal_by_release() {
     // The recordings contain the functions of 1.28 and 1.31.
-    for signal in Signal::ALL {
+    for &signal in Signal::ALL {
         let of = |minor, layout| reclaim_functions(signal, layout, semantics(minor));
         for layout in LAYOUTS {
             let before_the_split = if layout == Layout::Split {

@@ -13,7 +13,7 @@ use crate::world::at;
 
 #[test]
 fn n1_1_to_n1_5_periods() {
-    let periods = Loop::ALL.map(|which| which.period().as_secs());
+    let periods: Vec<_> = Loop::ALL.iter().map(|which| which.period().as_secs()).collect();
     assert_eq!(periods, [60, 300, 300, 30, 10]);
 }
 
@@ -135,7 +135,7 @@ proptest! {
         steps in prop::collection::vec((0_u64..120, prop::option::of(0_usize..5)), 1..200),
     ) {
         let mut now = at(0);
-        let mut schedule = Schedule::new(Loop::ALL, now);
+        let mut schedule = Schedule::new(Loop::ALL.iter().copied(), now);
         let mut ended = [None; 5];
         let mut running = [false; 5];
         for (passed, end) in steps {

@@ -9,7 +9,7 @@ use hashbrown::HashSet;
 
 use crate::{
     Cluster, PredictError, Target,
-    cluster::{FLAWED, HAS_COLLECTOR_FINALIZER, HAS_CONTENT, HAS_FINALIZERS, Owner},
+    facts::{FLAWED, Facts, HAS_COLLECTOR_FINALIZER, HAS_CONTENT, HAS_FINALIZERS, Owner},
 };
 
 /// The steady state after background deletes, by position in the dump
@@ -18,20 +18,9 @@ use crate::{
 /// # Examples
 /// A ConfigMap owns a Secret.
 /// ```
-/// # use kubegc_core::{DeleteOptions, KubernetesVersion};
-/// # use kubegc_predict::{Assumptions, Cluster, Intent};
-/// # let version = KubernetesVersion::LATEST;
-/// # let mut reader = kubegc_snapshot::Reader::new(version).complete("all");
-/// # reader.read("dump.yaml", &b"
-/// # apiVersion: v1
-/// # kind: ConfigMap
-/// # metadata: {namespace: shop, name: owner, uid: u1}
-/// # ---
-/// # apiVersion: v1
-/// # kind: Secret
-/// # metadata: {namespace: shop, name: key, uid: u2, ownerReferences: [{apiVersion: v1, kind: ConfigMap, name: owner, uid: u1}]}
-/// # "[..])?;
-/// # let cluster = Cluster::new(version, reader.finish()?, Assumptions::default());
+/// # use kubegc_core::DeleteOptions;
+/// # use kubegc_predict::Intent;
+/// # let cluster = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/owner_and_key.rs"));
 /// let closure = cluster.closure(&[Intent::delete("shop/ConfigMap/owner".parse()?, DeleteOptions::default()).target])?;
 /// assert_eq!(closure.removed, [0, 1], "the ConfigMap and the Secret, by position");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -76,7 +65,7 @@ impl Cluster {
     pub fn closure(&self, roots: &[Target]) -> Result<Closure, PredictError> {
         let mut positions = Vec::new();
         for root in roots {
-            positions.extend(self.resolve(root)?);
+            positions.extend(self.facts.resolve(root)?);
         }
         Ok(self.closure_of(&positions))
     }
@@ -84,10 +73,13 @@ impl Cluster {
     /// The same for positions in the dump. Positions that do not exist are ignored.
     #[must_use]
     pub fn closure_of(&self, roots: &[u32]) -> Closure {
-        let removed_anyway = self.removed_anyway();
-        self.closure_from(roots, &|position| removed_anyway.contains(&position))
+        let removed_anyway = self.facts.removed_anyway();
+        let is_removed = |position| removed_anyway.contains(&position);
+        self.facts.closure_from(roots, &is_removed)
     }
+}
 
+impl Facts {
     /// The objects none of whose owners exist, and their dependents.
     fn removed_anyway(&self) -> &HashSet<u32, FixedState> {
         self.removed_anyway.get_or_init(|| {
@@ -95,7 +87,7 @@ impl Cluster {
                 let mut owners = self.edges.owners(*position).peekable();
                 owners.peek().is_some() && owners.all(|owner| owner == Owner::Absent)
             };
-            let dangling: Vec<u32> = (0..self.edges.facts.len() as u32).filter(is_dangling).collect();
+            let dangling: Vec<u32> = (0..self.edges.flags.len() as u32).filter(is_dangling).collect();
             self.closure_from(&dangling, &|_| false)
                 .removed
                 .into_iter()
@@ -107,9 +99,9 @@ impl Cluster {
     fn closure_from(&self, roots: &[u32], is_removed: &dyn Fn(u32) -> bool) -> Closure {
         let edges = &self.edges;
         let mut closure = Closure::default();
-        let mut state = vec![UNSEEN; edges.facts.len()];
+        let mut state = vec![UNSEEN; edges.flags.len()];
         // Number of references that still keep an object, once it was processed.
-        let mut keeping: Vec<u32> = vec![0; edges.facts.len()];
+        let mut keeping: Vec<u32> = vec![0; edges.flags.len()];
         let mut touched: Vec<u32> = Vec::new();
         for &root in roots {
             if (root as usize) < state.len() && state[root as usize] != DECIDED && !is_removed(root) {
@@ -168,7 +160,7 @@ impl Cluster {
     }
 
     fn place(&self, position: u32, closure: &mut Closure) {
-        let facts = self.edges.facts[position as usize];
+        let facts = self.edges.flags[position as usize];
         if facts & FLAWED != 0 {
             closure.undecided.push(position);
         } else if facts & (HAS_COLLECTOR_FINALIZER | HAS_CONTENT) != 0 {

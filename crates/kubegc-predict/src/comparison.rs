@@ -59,7 +59,7 @@ pub struct Comparison<'a> {
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Difference<'a> {
     /// The object.
-    #[cfg_attr(feature = "schemars", schemars(with = "crate::document::ObjectSchema"))]
+    #[cfg_attr(feature = "schemars", schemars(with = "crate::schemas::ObjectSchema"))]
     pub object: &'a ObjectRef,
     /// Its fate in the first forecast; `None` if it is not affected.
     pub left: Option<&'a Fate>,

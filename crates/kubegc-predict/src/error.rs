@@ -4,20 +4,9 @@
 ///
 /// # Examples
 /// ```
-/// # use kubegc_core::{DeleteOptions, KubernetesVersion};
-/// # use kubegc_predict::{Assumptions, Cluster, Intent};
-/// # let version = KubernetesVersion::LATEST;
-/// # let mut reader = kubegc_snapshot::Reader::new(version).complete("all");
-/// # reader.read("dump.yaml", &b"
-/// # apiVersion: v1
-/// # kind: ConfigMap
-/// # metadata: {namespace: shop, name: owner, uid: u1}
-/// # ---
-/// # apiVersion: v1
-/// # kind: Secret
-/// # metadata: {namespace: shop, name: key, uid: u2, ownerReferences: [{apiVersion: v1, kind: ConfigMap, name: owner, uid: u1}]}
-/// # "[..])?;
-/// # let cluster = Cluster::new(version, reader.finish()?, Assumptions::default());
+/// # use kubegc_core::DeleteOptions;
+/// # use kubegc_predict::Intent;
+/// # let cluster = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/owner_and_key.rs"));
 /// let delete = Intent::delete("shop/ConfigMap/ownr".parse()?, DeleteOptions::default());
 /// let error = cluster.predict(&[delete]).unwrap_err();
 /// assert!(error.to_string().contains("did you mean"), "{error}");

@@ -1,22 +1,58 @@
-//! Forecasts of everything that happens in a dump, with or without deletes.
+//! Forecasts of deletes, and of everything that happens in a dump.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use kubegc_control_plane::QUIET;
+use kubegc_control_plane::{QUIET, Simulation, Step, Why};
 use kubegc_controllers::{
     Controller, End, FieldChange, Input, Key, Manager, Output, Request, Response, Step as Sequenced, Task,
     Wire, Write,
 };
 use kubegc_core::{
     StoreError, Timestamp,
-    record::{Body, ObjectId, Record, Resource},
+    record::{ObjectId, Resource},
 };
 
 use crate::{
-    Cluster, Finding, Forecast, Undetermined, forecast,
-    run::{self, ClientDelete, Run, Simulated},
+    Finding, Forecast, Undetermined, explore,
+    facts::{Facts, PENDING_CHANGES},
+    judge,
+    run::{self, ClientDelete, Run, Simulated, Unlisted},
     unknown,
 };
+
+impl Run<'_> {
+    /// Predicts the effects of the deletes.
+    pub(crate) fn forecast(&self) -> Forecast {
+        let targets: Vec<u32> = self.deletes.iter().filter_map(|delete| delete.position).collect();
+        let waiting = self.cluster.waiting_for(&targets);
+        let simulated = self.simulate(targets.into_iter().chain(waiting));
+        let missing = unknown::of_intents(self.cluster, &simulated);
+        let anyway = self.anyway(&simulated);
+        let orders = explore::order_decides(self, &simulated.scope);
+        let mut forecast = judge::conclude(self, simulated, missing, anyway.as_ref());
+        forecast.findings.extend(orders);
+        forecast.findings.sort();
+        forecast
+    }
+
+    /// The same without the deletes, if anything happens to the objects without them.
+    fn anyway(&self, simulated: &Simulated) -> Option<Simulation> {
+        let is_pending = |at: &u32| self.cluster.edges.flags[*at as usize] & PENDING_CHANGES != 0;
+        let is_own = |step: &Step| step.causes.is_empty() && !matches!(step.why, Why::Intent(_));
+        let is_any = simulated.scope.affected().any(|at| is_pending(&at))
+            || simulated.primary.plane.steps().iter().any(is_own);
+        let run = Run {
+            cluster: self.cluster,
+            controllers: self.controllers.clone(),
+            manager: None,
+            deletes: Vec::new(),
+            began: Some(simulated.primary.plane.began()),
+            horizon: self.horizon,
+        };
+        (is_any && !self.deletes.is_empty())
+            .then(|| run.simulate_with(&simulated.scope, Unlisted::Present, &mut Vec::new()))
+    }
+}
 
 /// Predicts everything that happens until the horizon, or until nothing changes.
 ///
@@ -26,7 +62,7 @@ use crate::{
 /// # Complexity
 /// O(n log n) for n objects of the kinds that controllers read, and the cost of the simulation.
 pub(crate) fn everything(
-    cluster: &Cluster,
+    cluster: &Facts,
     controllers: Vec<Arc<dyn Controller>>,
     deletes: Vec<ClientDelete<'_>>,
     began: Timestamp,
@@ -37,7 +73,7 @@ pub(crate) fn everything(
     run::list_all(cluster, &mut manager, began);
     manager.reconcile_due(began);
     let until = began.saturating_add(horizon.unwrap_or(QUIET));
-    let seeds = pending(cluster);
+    let seeds = cluster.pending_changes();
     let seeds = seeds.chain(planned(cluster, manager.clone(), began, until, horizon.is_some()));
     let seeds = seeds.chain(deletes.iter().filter_map(|delete| delete.position));
     let mut seeds: BTreeSet<u32> = seeds.collect();
@@ -62,20 +98,12 @@ pub(crate) fn everything(
             unknown::of_intents(cluster, &simulated)
         };
         let undetermined = undetermined(&simulated);
-        let mut forecast = forecast::conclude(&run, simulated, missing, None);
+        let mut forecast = judge::conclude(&run, simulated, missing, None);
         forecast.undetermined = undetermined;
         forecast.findings.extend(findings);
         forecast.findings.sort();
         return forecast;
     }
-}
-
-/// The objects at which something happens without any intent: owners that do not exist, and deletions in
-/// progress.
-pub(crate) fn pending(cluster: &Cluster) -> impl Iterator<Item = u32> + '_ {
-    let facts = &cluster.edges.facts;
-    let is_pending = |at: &u32| facts[*at as usize] & crate::cluster::PENDING_CHANGES != 0;
-    (0..facts.len() as u32).filter(is_pending)
 }
 
 /// The objects about which controllers cannot decide.
@@ -94,7 +122,7 @@ fn undetermined(simulated: &Simulated) -> Vec<Undetermined> {
 /// The objects that controllers act on until a time if nothing else happens, and those that depend on missing
 /// data.
 fn planned(
-    cluster: &Cluster,
+    cluster: &Facts,
     mut manager: Manager,
     began: Timestamp,
     until: Timestamp,
@@ -135,7 +163,7 @@ fn planned(
 
 /// The objects that a task deletes if reads return the objects of the dump and every write succeeds. Adds the
 /// objects that it touches to the seeds.
-fn deletions(cluster: &Cluster, manager: &Manager, task: Task, seeds: &mut Vec<u32>) -> Vec<ObjectId> {
+fn deletions(cluster: &Facts, manager: &Manager, task: Task, seeds: &mut Vec<u32>) -> Vec<ObjectId> {
     let mut deleted = Vec::new();
     let mut sequence = task.work.into_steps(false).begin();
     let mut response = None;
@@ -157,23 +185,15 @@ fn deletions(cluster: &Cluster, manager: &Manager, task: Task, seeds: &mut Vec<u
     deleted
 }
 
-/// The time of the newest event that the dump shows.
-pub(crate) fn newest_time(cluster: &Cluster) -> Timestamp {
-    let snapshot = &cluster.snapshot;
-    let records = (0..snapshot.len()).filter_map(|position| snapshot.record_at(position));
-    let times = records.map(|record| run::latest_of(&record.meta).max(newest(&record)));
-    times.flatten().max().unwrap_or(Timestamp::EPOCH)
-}
-
 /// The data that the question needs and that is missing from the dump: nodes that controllers looked up at
 /// the cloud provider, and StatefulSets that claims may belong to.
-fn findings(cluster: &Cluster, controllers: &[Arc<dyn Controller>]) -> Vec<Finding> {
+fn findings(cluster: &Facts, controllers: &[Arc<dyn Controller>]) -> Vec<Finding> {
     let nodes = nodes_not_in_dump(cluster);
     nodes.chain(sets_not_in_dump(cluster, controllers)).collect()
 }
 
 /// The nodes that controllers looked up at the cloud provider and that are missing from the dump.
-fn nodes_not_in_dump<'a>(cluster: &'a Cluster) -> impl Iterator<Item = Finding> + 'a {
+fn nodes_not_in_dump<'a>(cluster: &'a Facts) -> impl Iterator<Item = Finding> + 'a {
     let is_dumped = |node: &str| cluster.by_name(Resource::Nodes, "", node).is_some();
     let unknown = cluster
         .assumptions
@@ -186,7 +206,7 @@ fn nodes_not_in_dump<'a>(cluster: &'a Cluster) -> impl Iterator<Item = Finding> 
 }
 
 /// Whether claims may belong to stateful sets that were not dumped.
-fn sets_not_in_dump(cluster: &Cluster, controllers: &[Arc<dyn Controller>]) -> Option<Finding> {
+fn sets_not_in_dump(cluster: &Facts, controllers: &[Arc<dyn Controller>]) -> Option<Finding> {
     let snapshot = &cluster.snapshot;
     let of = |resource: Resource| snapshot.completeness.of(resource.group(), resource.kind());
     let mut names = controllers.iter().map(|controller| controller.info().name);
@@ -220,7 +240,7 @@ fn sets_not_in_dump(cluster: &Cluster, controllers: &[Arc<dyn Controller>]) -> O
 
 /// The objects of the dump that a request touches: its object, those that it reads, and the owners that it
 /// sets, which must exist.
-fn touched(cluster: &Cluster, request: &Request) -> Vec<u32> {
+fn touched(cluster: &Facts, request: &Request) -> Vec<u32> {
     let mut found = Vec::new();
     match request {
         Request::Get { resource, key } => {
@@ -240,18 +260,4 @@ fn touched(cluster: &Cluster, request: &Request) -> Vec<u32> {
         found.extend(request.object().and_then(|object| cluster.position_of(object)));
     }
     found
-}
-
-/// The newest time in the record of an object.
-fn newest(record: &Record) -> Option<Timestamp> {
-    let conditions = match &*record.body {
-        Body::Job(job) => job.conditions.known(),
-        Body::CertificateSigningRequest(request) => request.conditions.known(),
-        Body::Node(node) => node.conditions.known(),
-        Body::Namespace(namespace) => namespace.conditions.known(),
-        _ => None,
-    };
-    let changed = conditions.into_iter().flatten();
-    let changed = changed.flat_map(|condition| [condition.last_transition_time, condition.last_update_time]);
-    changed.flatten().max()
 }

@@ -8,26 +8,15 @@ use kubegc_control_plane::{
     finalizers::{self, OVERDUE, Owner},
 };
 use kubegc_core::{
-    ObjectRef, Timestamp,
+    ObjectMeta, ObjectRef, Timestamp,
     record::{Record, Resource},
 };
 use kubegc_objects::Reason;
 
-use crate::{Cluster, Fate, cluster::DELETING, run::deletion_requested_at};
-
-/// A component that does not act.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Silent {
-    pub(crate) component: &'static str,
-    /// The component, or its finalizer where each finalizer has a component of its own.
-    pub(crate) name: Arc<str>,
-    /// The object that has waited longest.
-    pub(crate) object: ObjectRef,
-    /// How long it has waited.
-    pub(crate) lasted: Duration,
-    /// The time within which the component normally acts.
-    pub(crate) within: Duration,
-}
+use crate::{
+    Fate, Forecast,
+    facts::{DELETING, Facts, Owner as ResolvedOwner, Silent, deletion_requested_at},
+};
 
 /// The time after which a controller does not act, although an object waits for nothing else in the dump. It
 /// may have waited for something that ended just before the dump was made, or the controller began to run.
@@ -40,9 +29,9 @@ const TTL_AFTER_FINISHED: &str = "ttl-after-finished-controller";
 ///
 /// # Complexity
 /// O(t) for t terminating objects.
-pub(crate) fn external(cluster: &Cluster) -> Vec<Silent> {
+pub(crate) fn external(cluster: &Facts) -> Vec<Silent> {
     let (mut found, now) = (Vec::new(), cluster.newest_time());
-    let facts = cluster.edges.facts.iter().enumerate();
+    let facts = cluster.edges.flags.iter().enumerate();
     for (position, _) in facts.filter(|(_, facts)| **facts & DELETING != 0) {
         let Some(view) = cluster.snapshot.view(position) else {
             continue;
@@ -98,8 +87,8 @@ fn component_of(finalizer: &Arc<str>, kind: &str) -> Option<(&'static str, Arc<s
 }
 
 /// Whether a controller should have acted on an object long before the dump was made.
-pub(crate) fn may_show_controllers(cluster: &Cluster) -> bool {
-    let facts = cluster.edges.facts.iter().enumerate();
+pub(crate) fn may_show_controllers(cluster: &Facts) -> bool {
+    let facts = cluster.edges.flags.iter().enumerate();
     let mut terminating = facts.filter(|(_, facts)| **facts & DELETING != 0);
     let jobs = Resource::Jobs;
     let mut jobs = cluster.snapshot.positions_of_kind(jobs.group(), jobs.kind());
@@ -122,8 +111,7 @@ pub(crate) fn may_show_controllers(cluster: &Cluster) -> bool {
 ///
 /// # Complexity
 /// O(s log f) for s steps and f fates of that forecast.
-pub(crate) fn controllers(cluster: &Cluster) -> Vec<Silent> {
-    let forecast = cluster.pending();
+pub(crate) fn controllers(cluster: &Facts, forecast: &Forecast) -> Vec<Silent> {
     let mut found = Vec::new();
     let at_once = |step: &&Step| step.causes.is_empty() && step.failure.is_none() && step.at <= OVERDUE;
     for step in forecast.timeline.iter().filter(at_once) {
@@ -173,7 +161,7 @@ const fn owner_of(actor: Actor) -> Option<Owner> {
 }
 
 /// The object that has waited for a step, since when, and the time after which that shows something.
-fn waited(cluster: &Cluster, step: &Step) -> Option<(ObjectRef, Timestamp, Duration)> {
+fn waited(cluster: &Facts, step: &Step) -> Option<(ObjectRef, Timestamp, Duration)> {
     let is_expiry =
         step.actor == Actor::Controller(TTL_AFTER_FINISHED) && matches!(step.act, Act::Delete { .. });
     let (object, limit) = match (&step.why, step.act) {
@@ -213,4 +201,24 @@ fn expiry(job: &Record) -> Option<Timestamp> {
     let ttl = (*job.ttl_seconds_after_finished.known()?)?;
     let finished = job.finished()??.last_transition_time?;
     Some(finished.saturating_add(Duration::from_secs(u64::try_from(ttl).ok()?)))
+}
+
+/// The finalizer of the job-controller on pods.
+pub(crate) const JOB_TRACKING: &str = "batch.kubernetes.io/job-tracking";
+
+impl Facts {
+    /// Whether the job-controller of this release may never remove its finalizer from a pod. A Job could be
+    /// deleted before its pods were counted, and nothing enqueued them again
+    /// ([kubernetes #109020](https://github.com/kubernetes/kubernetes/pull/109020), in 1.23.6).
+    pub(crate) fn leaks_job_tracking(&self, position: u32, meta: &ObjectMeta) -> bool {
+        let has_owner = || {
+            self.edges
+                .owners(position)
+                .any(|owner| matches!(owner, ResolvedOwner::At(_)))
+        };
+        let mut finalizers = meta.finalizers.iter();
+        matches!((self.version.minor(), self.version.patch()), (23, 0..=5))
+            && finalizers.any(|name| **name == *JOB_TRACKING)
+            && !has_owner()
+    }
 }

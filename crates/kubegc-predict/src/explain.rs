@@ -9,6 +9,7 @@ use std::{
     fmt,
 };
 
+use kubegc_control_plane::Refusals;
 use kubegc_core::{ObjectRef, Uid, printable, record::Resource};
 use kubegc_objects::classify::Resolved;
 
@@ -60,20 +61,9 @@ pub enum Fact {
 /// # Examples
 /// A ConfigMap owns a Secret.
 /// ```
-/// # use kubegc_core::{DeleteOptions, KubernetesVersion};
-/// # use kubegc_predict::{Assumptions, Cluster, Intent};
-/// # let version = KubernetesVersion::LATEST;
-/// # let mut reader = kubegc_snapshot::Reader::new(version).complete("all");
-/// # reader.read("dump.yaml", &b"
-/// # apiVersion: v1
-/// # kind: ConfigMap
-/// # metadata: {namespace: shop, name: owner, uid: u1}
-/// # ---
-/// # apiVersion: v1
-/// # kind: Secret
-/// # metadata: {namespace: shop, name: key, uid: u2, ownerReferences: [{apiVersion: v1, kind: ConfigMap, name: owner, uid: u1}]}
-/// # "[..])?;
-/// # let cluster = Cluster::new(version, reader.finish()?, Assumptions::default());
+/// # use kubegc_core::DeleteOptions;
+/// # use kubegc_predict::Intent;
+/// # let cluster = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/owner_and_key.rs"));
 /// let delete = Intent::delete("shop/ConfigMap/owner".parse()?, DeleteOptions::default());
 /// let forecast = cluster.predict(&[delete])?;
 /// let explanation = forecast.explain(&forecast.fates[1].object);
@@ -87,6 +77,12 @@ pub struct Explanation {
     pub statements: Vec<Statement>,
 }
 
+impl Fact {
+    const fn at(self, depth: usize) -> Statement {
+        Statement { depth, fact: self }
+    }
+}
+
 impl Forecast {
     /// Explains the fate of an object.
     ///
@@ -96,37 +92,20 @@ impl Forecast {
     pub fn explain(&self, object: &ObjectRef) -> Explanation {
         let mut statements = Vec::new();
         let Some(fate) = self.fate(object) else {
-            statements.push(Statement {
-                depth: 0,
-                fact: Fact::NotReached {
-                    object: object.clone(),
-                },
-            });
+            let object = object.clone();
+            statements.push(Fact::NotReached { object }.at(0));
             return Explanation { statements };
         };
-        let fact = Fact::Fate {
-            object: ObjectRef::clone(&fate.object),
-            fate: fate.fate.clone(),
-        };
-        statements.push(Statement { depth: 0, fact });
+        statements.push(fate_fact(fate).at(0));
         let mut seen = BTreeSet::new();
         // A stack instead of recursion: chains of owners may be long.
         let mut pending: Vec<Statement> = Vec::new();
         if let Some(index) = self.last_failure(object) {
-            pending.push(Statement {
-                depth: 1,
-                fact: self.step_fact(index),
-            });
+            pending.push(self.step_fact(index, None).at(1));
         }
         if let Some(index) = self.decisive_step(object) {
-            let step = Box::new(self.timeline[index].clone());
-            let deleted_with = is_deleted_with(object, &step).then(|| object.clone());
-            let fact = Fact::Step {
-                index,
-                step,
-                deleted_with,
-            };
-            pending.push(Statement { depth: 1, fact });
+            let deleted_with = is_deleted_with(object, &self.timeline[index]).then(|| object.clone());
+            pending.push(self.step_fact(index, deleted_with).at(1));
         } else if pending.is_empty() {
             pending.extend(self.standing(object));
         }
@@ -144,17 +123,17 @@ impl Forecast {
                     };
                 }
             }
-            statements.push(Statement { depth, fact });
+            statements.push(fact.at(depth));
             pending.extend(below.into_iter().rev());
         }
         Explanation { statements }
     }
 
-    fn step_fact(&self, index: usize) -> Fact {
+    fn step_fact(&self, index: usize, deleted_with: Option<ObjectRef>) -> Fact {
         Fact::Step {
             index,
             step: Box::new(self.timeline[index].clone()),
-            deleted_with: None,
+            deleted_with,
         }
     }
 
@@ -183,7 +162,9 @@ impl Forecast {
     /// The last request about an object, if the API server failed to perform it.
     fn last_failure(&self, object: &ObjectRef) -> Option<usize> {
         let last = self.timeline.iter().rposition(|step| *step.object == *object)?;
-        self.timeline[last].failure.is_some().then_some(last)
+        let step = &self.timeline[last];
+        let lasts = !step.is_conflict() || Refusals::of(&self.timeline).contains(step);
+        (step.failure.is_some() && lasts).then_some(last)
     }
 
     /// The owners and the earlier steps that led to a step. A step that deleted an owner is below that owner.
@@ -195,10 +176,7 @@ impl Forecast {
             _ => &[],
         };
         for owner in owners {
-            causes.push(Statement {
-                depth,
-                fact: Fact::Owner { owner: owner.clone() },
-            });
+            causes.push(Fact::Owner { owner: owner.clone() }.at(depth));
             let is_about = |cause: &&usize| {
                 let changes = &self.timeline[**cause].changes;
                 changes
@@ -207,17 +185,11 @@ impl Forecast {
             };
             if let Some(&cause) = step.causes.iter().find(is_about) {
                 of_owners.insert(cause);
-                causes.push(Statement {
-                    depth: depth + 1,
-                    fact: self.step_fact(cause),
-                });
+                causes.push(self.step_fact(cause, None).at(depth + 1));
             }
         }
         let others = step.causes.iter().filter(|cause| !of_owners.contains(cause));
-        causes.extend(others.map(|&cause| Statement {
-            depth,
-            fact: self.step_fact(cause),
-        }));
+        causes.extend(others.map(|&cause| self.step_fact(cause, None).at(depth)));
         causes
     }
 
@@ -234,14 +206,15 @@ impl Forecast {
             self.fates.iter().map(|fate| (&fate.object.uid, fate)).collect();
         wanted
             .filter_map(|reference| by_uid.get(&reference.uid))
-            .map(|owner| Statement {
-                depth: 1,
-                fact: Fact::Fate {
-                    object: ObjectRef::clone(&owner.object),
-                    fate: owner.fate.clone(),
-                },
-            })
+            .map(|owner| fate_fact(owner).at(1))
             .collect()
+    }
+}
+
+fn fate_fact(fate: &ObjectFate) -> Fact {
+    Fact::Fate {
+        object: ObjectRef::clone(&fate.object),
+        fate: fate.fate.clone(),
     }
 }
 

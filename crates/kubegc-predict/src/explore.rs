@@ -9,32 +9,26 @@
 //! Up to a limit, every schedule is tried. States that were reached before are not explored again. Further
 //! schedules are chosen at random from seeds.
 
+mod race;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
-    hash::{BuildHasher, Hash, Hasher},
     num::NonZeroUsize,
     sync::Arc,
     thread,
 };
 
-use foldhash::fast::FixedState;
-use hashbrown::HashSet;
-
-use kubegc_control_plane::Simulation;
-use kubegc_core::{KindId, ObjectMeta, ObjectRef, PropagationPolicy, Timestamp, Uid, deletion::Propagation};
-use kubegc_objects::{
-    Call, Input, Operation, Output,
-    collector::{FingerprintOptions, WaitReason},
-};
+use kubegc_core::{ObjectRef, PropagationPolicy, deletion::Propagation};
 use kubegc_sim::rng::Rng;
 
+use self::race::{Choice, Race};
 use crate::{
-    Cluster, Fate, Finding, Intent, Outcomes, PredictError, Step,
-    cluster::{Owner, Scope},
+    Fate, Finding, Outcomes, Step,
     cycle::cycles,
-    forecast,
-    run::{ClientDelete, Run, Simulated, Unlisted},
+    facts::{Facts, Owner, Scope},
+    judge,
+    run::{ClientDelete, Run, Unlisted},
     trace::Actor,
 };
 
@@ -69,20 +63,9 @@ impl Default for Bounds {
 /// # Examples
 /// A ConfigMap owns a Secret: in every order, both are deleted.
 /// ```
-/// # use kubegc_core::{DeleteOptions, KubernetesVersion};
-/// # use kubegc_predict::{Assumptions, Cluster, Intent};
-/// # let version = KubernetesVersion::LATEST;
-/// # let mut reader = kubegc_snapshot::Reader::new(version).complete("all");
-/// # reader.read("dump.yaml", &b"
-/// # apiVersion: v1
-/// # kind: ConfigMap
-/// # metadata: {namespace: shop, name: owner, uid: u1}
-/// # ---
-/// # apiVersion: v1
-/// # kind: Secret
-/// # metadata: {namespace: shop, name: key, uid: u2, ownerReferences: [{apiVersion: v1, kind: ConfigMap, name: owner, uid: u1}]}
-/// # "[..])?;
-/// # let cluster = Cluster::new(version, reader.finish()?, Assumptions::default());
+/// # use kubegc_core::DeleteOptions;
+/// # use kubegc_predict::Intent;
+/// # let cluster = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/owner_and_key.rs"));
 /// use kubegc_predict::explore::Bounds;
 /// let delete = Intent::delete("shop/ConfigMap/owner".parse()?, DeleteOptions::default());
 /// let exploration = cluster.explore(&[delete], Bounds::default())?;
@@ -133,27 +116,7 @@ impl Exploration {
     }
 }
 
-impl Cluster {
-    /// Tries many orders of the effects of several deletes. The client sends them one after another, without
-    /// waiting for anything.
-    ///
-    /// Owners that are not in the dump are assumed to exist.
-    ///
-    /// # Errors
-    /// An intent names an unknown or ambiguous kind, or an object that is not in the dump.
-    ///
-    /// # Complexity
-    /// O(b s) for b states or choices within the bounds and s objects in scope, divided among the threads.
-    pub fn explore(&self, intents: &[Intent], bounds: Bounds) -> Result<Exploration, PredictError> {
-        let deletes = self.deletes(intents)?;
-        let run = self.run(deletes, None, None, self.controllers.clone());
-        // The scope of all objects that one schedule affects.
-        let Simulated { scope, .. } = run.simulate(run.deletes.iter().filter_map(|delete| delete.position));
-        Ok(explore(&run, scope, bounds))
-    }
-}
-
-fn explore(run: &Run<'_>, scope: Scope, bounds: Bounds) -> Exploration {
+pub(crate) fn explore(run: &Run<'_>, scope: Scope, bounds: Bounds) -> Exploration {
     let simulation = run.begin(&scope, Unlisted::Present);
     let prepared = Prepared {
         cluster: run.cluster,
@@ -253,215 +216,8 @@ fn deletes_in_foreground(delete: &ClientDelete<'_>) -> bool {
 
 /// The objects that can be affected.
 struct Prepared<'c> {
-    cluster: &'c Cluster,
+    cluster: &'c Facts,
     scope: Scope,
-}
-
-/// A simulation whose next step is a choice.
-#[derive(Clone)]
-struct Race<'a> {
-    simulation: Simulation,
-    in_flight: Vec<Call>,
-    client: &'a [ClientDelete<'a>],
-    done: usize,
-}
-
-/// A possible next step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Choice {
-    /// The client sends its next delete.
-    Client,
-    /// A request is performed and gets its response.
-    Call(usize),
-    /// A watch of the collector delivers the next change of a kind.
-    Deliver(KindId),
-}
-
-impl Race<'_> {
-    /// Assigns queued keys to idle workers, then returns the possible steps. If there are none, the time
-    /// advances; the result is empty when nothing is pending.
-    fn choices(&mut self) -> Vec<Choice> {
-        loop {
-            let retry_at = self.poll();
-            self.simulation.plane.observe(&mut self.simulation.server);
-            let mut choices = Vec::new();
-            if self.done < self.client.len() {
-                choices.push(Choice::Client);
-            }
-            choices.extend((0..self.in_flight.len()).map(Choice::Call));
-            choices.extend(
-                self.simulation
-                    .plane
-                    .pending_kinds()
-                    .into_iter()
-                    .map(Choice::Deliver),
-            );
-            if !choices.is_empty() {
-                return choices;
-            }
-            if !self.simulation.plane.act(&mut self.simulation.server) {
-                let idle = self.simulation.plane.idle(retry_at);
-                if !self.simulation.advance(idle, None) {
-                    return choices;
-                }
-            }
-        }
-    }
-
-    fn poll(&mut self) -> Option<Timestamp> {
-        loop {
-            match self.simulation.plane.poll_collector(&self.simulation.server) {
-                Some(Output::Call(call)) => self.in_flight.push(call),
-                Some(Output::Wait(wait)) => return wait.until.filter(|_| wait.why != WaitReason::Events),
-                _ => {}
-            }
-        }
-    }
-
-    fn perform(&mut self, choice: Choice) {
-        match choice {
-            Choice::Client => {
-                let delete = &self.client[self.done];
-                self.done += 1;
-                // The delete may be refused.
-                let _response = delete.send(&mut self.simulation);
-            }
-            Choice::Call(at) => {
-                let call = self.in_flight.remove(at);
-                let response = self
-                    .simulation
-                    .plane
-                    .perform(&mut self.simulation.server, &call.request);
-                self.simulation.plane.observe(&mut self.simulation.server);
-                self.simulation.plane.handle(Input::Response {
-                    call: call.id,
-                    response,
-                });
-            }
-            Choice::Deliver(kind) => self.simulation.plane.deliver_next(kind),
-        }
-    }
-
-    fn run(&mut self, rng: &mut Rng, choices_max: usize) {
-        for _ in 0..choices_max {
-            let choices = self.choices();
-            if choices.is_empty() {
-                return;
-            }
-            self.perform(choices[rng.below(choices.len() as u64) as usize]);
-        }
-        self.simulation.gave_up = true;
-    }
-
-    /// A digest of all state that affects the fates.
-    fn fingerprint(&self) -> u128 {
-        let server = &self.simulation.server;
-        let collector = self.simulation.plane.collector();
-        let mut hasher = FixedState::default().build_hasher();
-        self.done.hash(&mut hasher);
-        let mut existing: HashSet<Uid, FixedState> = HashSet::default();
-        for (kind, _) in server.catalog().iter().filter(|(_, resource)| resource.preferred) {
-            if server.len(kind) > 0 {
-                for object in server.objects(kind, None) {
-                    existing.insert(object.meta.uid.clone());
-                    digest(&object.meta, &mut hasher);
-                }
-            }
-        }
-        for (kind, event_type, object) in self.simulation.plane.pending() {
-            (kind, event_type).hash(&mut hasher);
-            digest(&object.meta, &mut hasher);
-        }
-        let mut calls: Vec<u64> = self.in_flight.iter().map(|call| self.call_digest(call)).collect();
-        calls.sort_unstable();
-        calls.hash(&mut hasher);
-        // Uids are not used again: an owner that no longer exists is absent whether it is cached as absent or
-        // not, and an attempt for an object that is unknown everywhere does nothing.
-        let collector = collector.fingerprint_with(FingerprintOptions {
-            seen: &|resource, meta, mut hasher| {
-                let kind =
-                    server
-                        .catalog()
-                        .by_resource(&resource.group, &resource.version, &resource.resource);
-                let current = kind.and_then(|kind| server.object(kind, &meta.namespace, &meta.name));
-                current
-                    .is_some_and(|current| current.meta.resource_version == meta.resource_version)
-                    .hash(&mut hasher);
-                digest(meta, &mut hasher);
-            },
-            may_exist: &|owner| existing.contains(&owner.uid),
-            matters: &|object| {
-                existing.contains(&object.uid) || collector.graph().node(&object.uid).is_some()
-            },
-        });
-        collector ^ u128::from(hasher.finish())
-    }
-
-    /// A request, and whether the version of its precondition is still current.
-    fn call_digest(&self, call: &Call) -> u64 {
-        let mut hasher = FixedState::default().build_hasher();
-        let request = &call.request;
-        request.target.hash(&mut hasher);
-        let resource = &self.simulation.plane.collector().catalog()[request.kind];
-        let kind = self.simulation.server.catalog().by_resource(
-            &resource.group,
-            &resource.version,
-            &resource.resource,
-        );
-        let current = kind.and_then(|kind| {
-            self.simulation
-                .server
-                .object(kind, &request.target.namespace, &request.target.name)
-        });
-        let expected = request.expect.resource_version.as_ref();
-        current
-            .is_some_and(|current| Some(&current.meta.resource_version) == expected)
-            .hash(&mut hasher);
-        match &request.operation {
-            Operation::Get => 0u8.hash(&mut hasher),
-            Operation::Delete { propagation, .. } => (1u8, propagation).hash(&mut hasher),
-            Operation::Patch { format, body, .. } => {
-                (
-                    2u8,
-                    format,
-                    without_version(body, expected.map(|version| version.as_str())),
-                )
-                    .hash(&mut hasher);
-            }
-            Operation::Put { finalizers, .. } => (3u8, finalizers).hash(&mut hasher),
-        }
-        hasher.finish()
-    }
-}
-
-/// A patch without its resourceVersion, which is also the precondition of the request.
-fn without_version(body: &[u8], version: Option<&str>) -> String {
-    let text = String::from_utf8_lossy(body);
-    match version {
-        Some(version) => text.replace(&format!("\"resourceVersion\":\"{version}\""), ""),
-        None => text.into_owned(),
-    }
-}
-
-/// An object without its version and dates.
-fn digest(meta: &ObjectMeta, hasher: &mut impl Hasher) {
-    let ObjectMeta {
-        namespace,
-        name,
-        uid,
-        finalizers,
-        owner_references,
-        ..
-    } = meta;
-    (
-        namespace,
-        name,
-        uid,
-        finalizers,
-        owner_references,
-        meta.is_deleting(),
-    )
-        .hash(hasher);
 }
 
 /// Number of simulations that run at the same time. It does not depend on the number of threads, so that the
@@ -572,7 +328,7 @@ struct Ending<'a> {
 
 impl<'a> Ending<'a> {
     fn of(prepared: &Prepared<'_>, race: Race<'a>, seed: Option<u64>) -> Self {
-        let fates = forecast::fates(prepared.cluster, &prepared.scope, &race.simulation);
+        let fates = judge::fates(prepared.cluster, &prepared.scope, &race.simulation);
         Self {
             fates: fates.into_iter().collect(),
             race,

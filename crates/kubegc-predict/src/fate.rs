@@ -1,11 +1,15 @@
 //! Fates of objects, missing facts and findings.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, ops::Deref, sync::Arc, time::Duration};
 
 use kubegc_core::{ObjectRef, OwnerReference};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
-use crate::{MissingFacts, Outcomes, Wait, doctor::quoted, document::shown, report::span, trace::Actor};
+use crate::{
+    Outcomes, Wait,
+    trace::{Actor, Refusal},
+    words::{each_shown, quoted, shown, some_of, span},
+};
 
 /// The fate of an object.
 ///
@@ -28,10 +32,7 @@ pub enum Fate {
     /// It is kept and loses owner references.
     Released {
         /// The references that it loses.
-        #[cfg_attr(
-            feature = "schemars",
-            schemars(with = "Vec<crate::document::ReferenceSchema>")
-        )]
+        #[cfg_attr(feature = "schemars", schemars(with = "Vec<crate::schemas::ReferenceSchema>"))]
         owners: Vec<OwnerReference>,
     },
     /// It is terminating at the end.
@@ -39,7 +40,7 @@ pub enum Fate {
         /// The conditions that it waits for, at least one.
         #[cfg_attr(
             feature = "schemars",
-            schemars(with = "Vec<crate::document::WaitDocument<'static>>")
+            schemars(with = "Vec<crate::wait::WaitDocument<'static>>")
         )]
         waits_for: Vec<Wait>,
     },
@@ -64,6 +65,18 @@ impl Fate {
             Self::Released { .. } => "released",
             Self::Terminating { .. } => "terminating",
             Self::Undetermined { .. } => "undetermined",
+        }
+    }
+}
+
+impl From<&Fate> for Outcomes {
+    fn from(fate: &Fate) -> Self {
+        match fate {
+            Fate::Deleted { .. } => Self::DELETED,
+            Fate::Terminating { .. } => Self::TERMINATING,
+            Fate::Released { .. } => Self::RELEASED,
+            Fate::Kept => Self::KEPT,
+            Fate::Undetermined { outcomes, .. } => *outcomes,
         }
     }
 }
@@ -141,6 +154,38 @@ pub enum Missing {
         /// or that is not evaluated without the feature `cel`.
         expression: Arc<str>,
     },
+}
+
+/// Missing facts, at least one.
+///
+/// # Examples
+/// ```
+/// use kubegc_predict::MissingFacts;
+/// assert_eq!(MissingFacts::new(Vec::new()), None);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct MissingFacts(Vec<Missing>);
+
+impl MissingFacts {
+    /// These facts; `None` if there are none.
+    #[must_use]
+    pub fn new(facts: Vec<Missing>) -> Option<Self> {
+        (!facts.is_empty()).then_some(Self(facts))
+    }
+}
+
+impl Deref for MissingFacts {
+    type Target = [Missing];
+
+    fn deref(&self) -> &[Missing] {
+        &self.0
+    }
+}
+
+impl Serialize for MissingFacts {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        each_shown(&self.0, serializer)
+    }
 }
 
 /// The way to complete the list of a resource.
@@ -234,6 +279,15 @@ pub enum Finding {
         /// Whether it certainly does. Otherwise it may, because its kind is not one of Kubernetes or data is
         /// missing.
         is_certain: bool,
+    },
+    /// An object is deleted, and the API server refuses the request of its controller to create another one.
+    NotCreatedAgain {
+        /// The deleted object.
+        object: ObjectRef,
+        /// The controller.
+        controller: ObjectRef,
+        /// The API server's message, and what refuses.
+        refusal: Refusal,
     },
     /// Dependents of kinds that were not dumped completely may block the deletion of their owners, and may be
     /// deleted or kept themselves.
@@ -339,16 +393,19 @@ pub enum Finding {
 /// Maximum number of kinds or objects that a sentence names.
 const KINDS_SHOWN: usize = 6;
 
+/// The first of some names, and the number of the others.
+fn first(names: Vec<String>) -> String {
+    some_of(names, KINDS_SHOWN).join(", ")
+}
+
 /// The first objects as a part of a sentence.
 fn listed(objects: &[ObjectRef]) -> String {
-    let shown = objects.len().min(KINDS_SHOWN);
-    let mut names: Vec<String> = objects[..shown].iter().map(ObjectRef::short).collect();
-    if objects.len() > shown {
-        names.push(format!("{} more", objects.len() - shown));
-    }
+    let names: Vec<String> = objects.iter().map(ObjectRef::short).collect();
     match names.split_last() {
-        Some((last, others)) if !others.is_empty() => format!("{} and {last}", others.join(", ")),
-        _ => names.concat(),
+        Some((last, others)) if (1..KINDS_SHOWN).contains(&others.len()) => {
+            format!("{} and {last}", others.join(", "))
+        }
+        _ => first(names),
     }
 }
 
@@ -370,16 +427,23 @@ impl fmt::Display for Finding {
                 let (object, controller) = (object.short(), controller.short());
                 write!(f, "{object} {is} created again {by} {controller}, which is kept")
             }
+            Self::NotCreatedAgain {
+                object,
+                controller,
+                refusal,
+            } => {
+                let (object, controller) = (object.short(), controller.short());
+                write!(
+                    f,
+                    "{object} is not created again by {controller}: the API server refuses it: {refusal}"
+                )
+            }
             Self::UnseenDependents { kinds } => {
-                let shown = kinds.len().min(KINDS_SHOWN);
-                f.write_str(
-                    "objects of kinds that were not dumped completely may depend on deleted objects: ",
-                )?;
-                f.write_str(&kinds[..shown].join(", "))?;
-                match kinds.len() - shown {
-                    0 => Ok(()),
-                    more => write!(f, " and {more} more"),
-                }
+                let kinds = first(kinds.clone());
+                write!(
+                    f,
+                    "objects of kinds that were not dumped completely may depend on deleted objects: {kinds}"
+                )
             }
             Self::NamespacedOwnerOfClusterScoped { object } => write!(
                 f,
@@ -405,13 +469,8 @@ impl fmt::Display for Finding {
                 )
             }
             Self::RequestsFail { message, objects } => {
-                let shown = objects.len().min(KINDS_SHOWN);
-                let names: Vec<String> = objects[..shown].iter().map(ObjectRef::short).collect();
-                write!(f, "the API server refuses requests for {}", names.join(", "))?;
-                if objects.len() > shown {
-                    write!(f, " and {} more", objects.len() - shown)?;
-                }
-                write!(f, ": {message}")
+                let names = first(objects.iter().map(ObjectRef::short).collect());
+                write!(f, "the API server refuses requests for {names}: {message}")
             }
             Self::NodeNotDumped { node } => write!(
                 f,
@@ -482,22 +541,16 @@ impl fmt::Display for Finding {
                 }
             }
             Self::DidNotSettle { at, writes, cycle } => {
-                let shown = cycle.len().min(KINDS_SHOWN);
-                let names = cycle[..shown]
+                let names = cycle
                     .iter()
                     .map(|(actor, object)| format!("{} (by the {actor})", object.short()));
-                let names: Vec<String> = names.collect();
                 write!(
                     f,
                     "the simulation stopped {} s after its beginning: it made {writes} writes, and these objects \
-                     are written again and again: {}",
+                     are written again and again: {}; fates may be wrong",
                     at.as_secs(),
-                    names.join(", ")
-                )?;
-                match cycle.len() - shown {
-                    0 => f.write_str("; fates may be wrong"),
-                    more => write!(f, " and {more} more; fates may be wrong"),
-                }
+                    first(names.collect())
+                )
             }
         }
     }

@@ -1,10 +1,8 @@
-//! The outcomes that missing data allows, and the missing facts.
+//! The outcomes that missing data allows.
 
-use std::{fmt, ops::Deref};
+use std::fmt;
 
 use serde::{Serialize, Serializer};
-
-use crate::{Fate, Missing, document::each_shown};
 
 /// The outcomes that an object can have, at least one: those of the runs with and without the owners that are
 /// missing from the dump, and those that the other missing facts allow.
@@ -50,18 +48,6 @@ impl Outcomes {
     }
 }
 
-impl From<&Fate> for Outcomes {
-    fn from(fate: &Fate) -> Self {
-        match fate {
-            Fate::Deleted { .. } => Self::DELETED,
-            Fate::Terminating { .. } => Self::TERMINATING,
-            Fate::Released { .. } => Self::RELEASED,
-            Fate::Kept => Self::KEPT,
-            Fate::Undetermined { outcomes, .. } => *outcomes,
-        }
-    }
-}
-
 /// `deleted, terminating, or kept`.
 impl fmt::Display for Outcomes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -77,37 +63,5 @@ impl fmt::Display for Outcomes {
 impl Serialize for Outcomes {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.words())
-    }
-}
-
-/// Missing facts, at least one.
-///
-/// # Examples
-/// ```
-/// use kubegc_predict::MissingFacts;
-/// assert_eq!(MissingFacts::new(Vec::new()), None);
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct MissingFacts(Vec<Missing>);
-
-impl MissingFacts {
-    /// These facts; `None` if there are none.
-    #[must_use]
-    pub fn new(facts: Vec<Missing>) -> Option<Self> {
-        (!facts.is_empty()).then_some(Self(facts))
-    }
-}
-
-impl Deref for MissingFacts {
-    type Target = [Missing];
-
-    fn deref(&self) -> &[Missing] {
-        &self.0
-    }
-}
-
-impl Serialize for MissingFacts {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        each_shown(&self.0, serializer)
     }
 }

@@ -9,10 +9,10 @@ use kubegc_core::{
 };
 
 use crate::{
-    Cluster,
-    cluster::{DELETING, Owner},
+    facts::{DELETING, Facts, Owner},
     fate::{Fate, Finding},
     forecast::ObjectFate,
+    review::Reviewer,
 };
 
 /// The reaction of a controller to the deletion of a dependent.
@@ -29,7 +29,7 @@ enum Recreation {
 ///
 /// # Complexity
 /// O(n log n) for n fates and dependents of their controllers.
-pub(crate) fn findings(cluster: &Cluster, fates: &[ObjectFate]) -> Vec<Finding> {
+pub(crate) fn findings(cluster: &Facts, fates: &[ObjectFate]) -> Vec<Finding> {
     let recreations = Recreations { cluster, fates };
     let mut deleted: BTreeMap<u32, Vec<(u32, &ObjectFate)>> = BTreeMap::new();
     for fate in fates {
@@ -47,24 +47,34 @@ pub(crate) fn findings(cluster: &Cluster, fates: &[ObjectFate]) -> Vec<Finding> 
             }
         }
     }
+    let mut reviewer = Reviewer::new(cluster, fates);
     let mut findings: Vec<Finding> = recreations.addresses().collect();
     for (owner, deleted) in deleted {
         let controller = cluster.object_ref(owner);
         for (fate, recreation) in recreations.of_controller(owner, &deleted) {
-            if recreation != Recreation::Never {
-                findings.push(Finding::CreatedAgain {
-                    object: ObjectRef::clone(&fate.object),
-                    controller: controller.clone(),
-                    is_certain: recreation == Recreation::Certain,
-                });
+            if recreation == Recreation::Never {
+                continue;
             }
+            let (object, controller) = (ObjectRef::clone(&fate.object), controller.clone());
+            findings.push(match reviewer.refusal(fate) {
+                Some(refusal) => Finding::NotCreatedAgain {
+                    object,
+                    controller,
+                    refusal,
+                },
+                None => Finding::CreatedAgain {
+                    object,
+                    controller,
+                    is_certain: recreation == Recreation::Certain,
+                },
+            });
         }
     }
     findings
 }
 
 struct Recreations<'a> {
-    cluster: &'a Cluster,
+    cluster: &'a Facts,
     /// The fates, by position.
     fates: &'a [ObjectFate],
 }
@@ -105,7 +115,7 @@ impl<'a> Recreations<'a> {
     fn is_kept(&self, position: u32) -> bool {
         match self.fate_at(position) {
             Some(state) => matches!(state.fate, Fate::Kept | Fate::Released { .. }),
-            None => self.cluster.edges.facts[position as usize] & DELETING == 0,
+            None => self.cluster.edges.flags[position as usize] & DELETING == 0,
         }
     }
 

@@ -8,7 +8,7 @@ use std::{
 };
 
 use kubegc_control_plane::{
-    ControlPlane, Settings, Simulation, Step, Why, add_cloud_responses,
+    ControlPlane, Settings, Simulation, Why, add_cloud_responses,
     finalizers::{OVERDUE, Owner as FinalizerOwner},
     list_resource,
 };
@@ -22,14 +22,12 @@ use kubegc_core::{
     record::{Body, Node, Record, Resource},
 };
 use kubegc_sim::{ApiServer, Response, StoredObject};
-use kubegc_snapshot::{CrdDetails, Details, JsonDocuments};
+use kubegc_snapshot::{CrdDetails, Details, JsonDocuments, SnapshotObject};
 
 use crate::{
-    Cluster, Forecast,
-    cluster::{Member, Owner, PENDING_CHANGES, Scope},
-    explore,
+    Intent, PredictError, Target,
+    facts::{Facts, Member, Owner, Scope},
     fate::Finding,
-    forecast, unknown,
 };
 
 /// The assumption about owners that are missing from the dump.
@@ -69,7 +67,7 @@ impl ClientDelete<'_> {
 
 /// A question to be simulated.
 pub(crate) struct Run<'q> {
-    pub(crate) cluster: &'q Cluster,
+    pub(crate) cluster: &'q Facts,
     pub(crate) controllers: Vec<Arc<dyn Controller>>,
     /// Controllers that have listed the whole dump. Without these, they list the scope.
     pub(crate) manager: Option<Manager>,
@@ -91,37 +89,17 @@ pub(crate) struct Simulated {
     pub(crate) refused: Vec<Finding>,
 }
 
-impl Run<'_> {
-    /// Predicts the effects of the deletes.
-    pub(crate) fn forecast(&self) -> Forecast {
-        let targets: Vec<u32> = self.deletes.iter().filter_map(|delete| delete.position).collect();
-        let waiting = self.cluster.waiting_for(&targets);
-        let simulated = self.simulate(targets.into_iter().chain(waiting));
-        let missing = unknown::of_intents(self.cluster, &simulated);
-        let anyway = self.anyway(&simulated);
-        let orders = explore::order_decides(self, &simulated.scope);
-        let mut forecast = forecast::conclude(self, simulated, missing, anyway.as_ref());
-        forecast.findings.extend(orders);
-        forecast.findings.sort();
-        forecast
-    }
-
-    /// The same without the deletes, if anything happens to the objects without them.
-    fn anyway(&self, simulated: &Simulated) -> Option<Simulation> {
-        let is_pending = |at: &u32| self.cluster.edges.facts[*at as usize] & PENDING_CHANGES != 0;
-        let is_own = |step: &Step| step.causes.is_empty() && !matches!(step.why, Why::Intent(_));
-        let is_any = simulated.scope.affected().any(|at| is_pending(&at))
-            || simulated.primary.plane.steps().iter().any(is_own);
-        let run = Run {
-            cluster: self.cluster,
-            controllers: self.controllers.clone(),
+impl<'q> Run<'q> {
+    /// The deletes of some intents, until nothing changes.
+    pub(crate) fn of_intents(cluster: &'q Facts, intents: &'q [Intent]) -> Result<Self, PredictError> {
+        Ok(Self {
+            cluster,
+            controllers: cluster.controllers.clone(),
             manager: None,
-            deletes: Vec::new(),
-            began: Some(simulated.primary.plane.began()),
-            horizon: self.horizon,
-        };
-        (is_any && !self.deletes.is_empty())
-            .then(|| run.simulate_with(&simulated.scope, Unlisted::Present, &mut Vec::new()))
+            deletes: deletes(cluster, intents)?,
+            began: None,
+            horizon: None,
+        })
     }
 
     /// Simulates the objects that the seeds can reach.
@@ -197,7 +175,12 @@ impl Run<'_> {
         }
     }
 
-    fn simulate_with(&self, scope: &Scope, unlisted: Unlisted, refused: &mut Vec<Finding>) -> Simulation {
+    pub(crate) fn simulate_with(
+        &self,
+        scope: &Scope,
+        unlisted: Unlisted,
+        refused: &mut Vec<Finding>,
+    ) -> Simulation {
         let mut simulation = self.begin(scope, unlisted);
         let began = simulation.plane.began();
         for delete in &self.deletes {
@@ -262,13 +245,45 @@ impl Run<'_> {
     }
 }
 
+/// The requests of some intents, in order.
+fn deletes<'q>(cluster: &Facts, intents: &'q [Intent]) -> Result<Vec<ClientDelete<'q>>, PredictError> {
+    let mut deletes = Vec::new();
+    for (number, intent) in intents.iter().enumerate() {
+        let kind = match &intent.target {
+            Target::Object(name) => &name.kind,
+            Target::Labelled { kind, .. } => kind,
+        };
+        // The dump may have custom resources in another version than that of the request.
+        let (kind, resource) = cluster.kind(kind)?;
+        let kind = resource.custom.then_some(kind);
+        let delete = |position: Option<u32>, object: ObjectRef| ClientDelete {
+            position,
+            object,
+            kind,
+            options: &intent.options,
+            at: intent.after,
+            intent: number,
+        };
+        if let Target::Object(name) = &intent.target
+            && let Some(object) = cluster.absent(name)?
+        {
+            deletes.push(delete(None, object));
+            continue;
+        }
+        let positions = cluster.resolve(&intent.target)?;
+        deletes.extend(
+            positions
+                .into_iter()
+                .map(|at| delete(Some(at), cluster.object_ref(at))),
+        );
+    }
+    Ok(deletes)
+}
+
 /// The controllers, with the assumptions about the nodes of the cluster and its storage: the volume plugins
 /// and migrations of its release, and the external provisioners of its volumes. A cluster with PodGroups has
 /// their controller.
-pub(crate) fn with_storage(
-    cluster: &Cluster,
-    controllers: &[Arc<dyn Controller>],
-) -> Vec<Arc<dyn Controller>> {
+pub(crate) fn with_storage(cluster: &Facts, controllers: &[Arc<dyn Controller>]) -> Vec<Arc<dyn Controller>> {
     let mut controllers = controllers.to_vec();
     let mut lifecycle = NodeLifecycle::new(cluster.version);
     lifecycle.stops_without_ready_nodes =
@@ -303,7 +318,7 @@ pub(crate) fn with_storage(
 }
 
 /// Whether the dump has objects of a resource.
-fn has_objects(cluster: &Cluster, resource: Resource) -> bool {
+fn has_objects(cluster: &Facts, resource: Resource) -> bool {
     let snapshot = &cluster.snapshot;
     !snapshot
         .positions_of_kind(resource.group(), resource.kind())
@@ -311,7 +326,7 @@ fn has_objects(cluster: &Cluster, resource: Resource) -> bool {
 }
 
 /// Whether the dump has a node that is ready. A scope may have only others.
-fn has_ready_node(cluster: &Cluster) -> bool {
+fn has_ready_node(cluster: &Facts) -> bool {
     let nodes = Resource::Nodes;
     let mut positions = cluster.snapshot.positions_of_kind(nodes.group(), nodes.kind());
     positions.any(|position| {
@@ -322,7 +337,7 @@ fn has_ready_node(cluster: &Cluster) -> bool {
 
 /// The external provisioners of the volumes of the dump: those that the volumes name, and the CSI drivers
 /// that volumes are migrated to.
-fn external_provisioners(cluster: &Cluster, storage: &Storage) -> BTreeSet<Arc<str>> {
+fn external_provisioners(cluster: &Facts, storage: &Storage) -> BTreeSet<Arc<str>> {
     let resource = Resource::PersistentVolumes;
     let snapshot = &cluster.snapshot;
     let positions = snapshot.positions_of_kind(resource.group(), resource.kind());
@@ -350,7 +365,7 @@ fn external_provisioners(cluster: &Cluster, storage: &Storage) -> BTreeSet<Arc<s
 
 /// Feeds the list of a scope's objects to controllers. A resource is complete if the dump has all objects in
 /// the namespaces of the scope.
-fn list_scope(cluster: &Cluster, manager: &mut Manager, now: Timestamp, loaded: Loaded) {
+fn list_scope(cluster: &Facts, manager: &mut Manager, now: Timestamp, loaded: Loaded) {
     let Loaded {
         mut records,
         mut namespaces,
@@ -376,7 +391,7 @@ fn list_scope(cluster: &Cluster, manager: &mut Manager, now: Timestamp, loaded: 
 }
 
 /// Feeds the list of the whole dump to controllers.
-pub(crate) fn list_all(cluster: &Cluster, manager: &mut Manager, now: Timestamp) {
+pub(crate) fn list_all(cluster: &Facts, manager: &mut Manager, now: Timestamp) {
     let snapshot = &cluster.snapshot;
     for resource in manager.resources() {
         let positions = snapshot.positions_of_kind(resource.group(), resource.kind());
@@ -398,31 +413,19 @@ struct Loaded {
 }
 
 /// Adds the objects of a scope to its server.
-fn load(cluster: &Cluster, scope: &Scope, server: &mut ApiServer, with_records: bool) -> Loaded {
+fn load(cluster: &Facts, scope: &Scope, server: &mut ApiServer, with_records: bool) -> Loaded {
     let mut loaded = Loaded {
         records: BTreeMap::new(),
         namespaces: BTreeSet::new(),
     };
-    // Objects with the same fields share them.
-    let mut shared: Option<(Arc<Body>, kubegc_sim::Body)> = None;
+    let mut shared = None;
     for (&position, member) in &scope.members {
         let Some(object) = cluster.snapshot.object(position as usize) else {
             continue;
         };
         let record = object.record();
         if let Some(kind) = object.kind_id {
-            let body = match object.details.as_deref() {
-                Some(Details::Body(_)) => {
-                    let known = shared
-                        .take()
-                        .filter(|(known, _)| Arc::ptr_eq(known, &record.body));
-                    let (_, body) = shared.insert(known.unwrap_or_else(|| lazy_body(&record.body)));
-                    Some(body.clone())
-                }
-                Some(Details::CustomResourceDefinition(definition)) => Some(body_of(definition)),
-                _ => None,
-            };
-            let mut stored = StoredObject::new(object.meta, body);
+            let mut stored = stored(object, &mut shared);
             if *member == Member::Context {
                 keep_owners_in_scope(cluster, scope, position, &mut stored);
             }
@@ -442,8 +445,25 @@ fn load(cluster: &Cluster, scope: &Scope, server: &mut ApiServer, with_records: 
     loaded
 }
 
+/// The stored form of an object. Objects with the same fields as the last one share them with it.
+pub(crate) fn stored(
+    object: SnapshotObject,
+    last: &mut Option<(Arc<Body>, kubegc_sim::Body)>,
+) -> StoredObject {
+    let body = match object.details.as_deref() {
+        Some(Details::Body(fields)) => {
+            let known = last.take().filter(|(known, _)| Arc::ptr_eq(known, fields));
+            let (_, body) = last.insert(known.unwrap_or_else(|| lazy_body(fields)));
+            Some(body.clone())
+        }
+        Some(Details::CustomResourceDefinition(definition)) => Some(body_of(definition)),
+        _ => None,
+    };
+    StoredObject::new(object.meta, body)
+}
+
 /// Removes the owners out of scope: an object that is only read keeps the others.
-fn keep_owners_in_scope(cluster: &Cluster, scope: &Scope, position: u32, stored: &mut StoredObject) {
+fn keep_owners_in_scope(cluster: &Facts, scope: &Scope, position: u32, stored: &mut StoredObject) {
     let is_in_scope = |owner: &Owner| matches!(owner, Owner::At(at) if scope.members.contains_key(at));
     if cluster.edges.owners(position).all(|owner| is_in_scope(&owner)) {
         return;
@@ -456,7 +476,7 @@ fn keep_owners_in_scope(cluster: &Cluster, scope: &Scope, position: u32, stored:
 }
 
 /// Adds the owners that are missing from the dump to the server of a scope.
-fn add_unlisted(cluster: &Cluster, scope: &Scope, server: &mut ApiServer, unlisted: Unlisted) {
+fn add_unlisted(cluster: &Facts, scope: &Scope, server: &mut ApiServer, unlisted: Unlisted) {
     for (position, reference) in &scope.unknown {
         let kind = unlisted_kind(cluster, server, reference);
         let Some(kind) = kind.filter(|_| unlisted != Unlisted::Absent) else {
@@ -490,7 +510,7 @@ fn add_unlisted(cluster: &Cluster, scope: &Scope, server: &mut ApiServer, unlist
 
 /// The kind of an owner that is not in the dump. One that nothing explains is assumed to be cluster-scoped,
 /// so that it can be found from anywhere.
-fn unlisted_kind(cluster: &Cluster, server: &mut ApiServer, reference: &OwnerReference) -> Option<KindId> {
+fn unlisted_kind(cluster: &Facts, server: &mut ApiServer, reference: &OwnerReference) -> Option<KindId> {
     if let Some(kind) = server.catalog().mapping(&reference.api_version, &reference.kind) {
         return Some(kind);
     }
@@ -549,17 +569,4 @@ fn fields_of(body: &Body) -> serde_json::Map<String, serde_json::Value> {
         spec["terminationGracePeriodSeconds"] = grace.unwrap_or(30).into();
     }
     fields
-}
-
-/// The newest time that an object's metadata shows.
-pub(crate) fn latest_of(meta: &ObjectMeta) -> Option<Timestamp> {
-    deletion_requested_at(meta).max(meta.creation_timestamp)
-}
-
-/// The time at which the deletion of a terminating object was requested: its deletion time without the grace
-/// period.
-pub(crate) fn deletion_requested_at(meta: &ObjectMeta) -> Option<Timestamp> {
-    let grace = meta.deletion_grace_period_seconds.unwrap_or(0).max(0);
-    let deletion = meta.deletion_timestamp?;
-    Some(deletion.saturating_sub(Duration::from_secs(grace.unsigned_abs())))
 }

@@ -1,15 +1,15 @@
 //! The objects that the arguments of `kubectl delete` select.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::sync::Arc;
 
 use kubegc_core::{ApiResource, KindId, identity::split_api_version};
 use kubegc_sim::Selector;
 use kubegc_snapshot::Snapshot;
 
-use crate::{Cluster, Finding, Intent, KindName, ObjectName, PredictError, Target};
+use crate::{
+    Cluster, KindName, ObjectName, PredictError, Target,
+    facts::{Facts, unknown_kind, unknown_object},
+};
 
 /// The objects that the arguments of `kubectl delete` select.
 ///
@@ -79,6 +79,7 @@ impl Selection {
     /// # Complexity
     /// O(n) for n objects of the kinds that are selected without a namespace; otherwise O(log n) for each.
     pub fn targets(&self, cluster: &Cluster) -> Result<Vec<Target>, PredictError> {
+        let cluster = &cluster.facts;
         let selects_many = self.selector.is_some() || self.all;
         if !self.manifests.is_empty() {
             if !self.arguments.is_empty() || selects_many {
@@ -142,7 +143,7 @@ impl Selection {
     }
 
     /// Reads `TYPE/NAME` or `NAMESPACE/TYPE/NAME`.
-    fn slash_name(&self, cluster: &Cluster, argument: &str) -> Result<ObjectName, PredictError> {
+    fn slash_name(&self, cluster: &Facts, argument: &str) -> Result<ObjectName, PredictError> {
         let parts: Vec<&str> = argument.split('/').collect();
         let (namespace, kind, name) = match parts.as_slice() {
             [kind, name] => (None, *kind, *name),
@@ -165,7 +166,7 @@ impl Selection {
     }
 
     /// The object of this name, of the kind that the dump has it of.
-    fn object(&self, cluster: &Cluster, kind: &str, name: &str) -> Result<ObjectName, PredictError> {
+    fn object(&self, cluster: &Facts, kind: &str, name: &str) -> Result<ObjectName, PredictError> {
         if self.all_namespaces {
             return Err(usage(
                 "an object is not selected by name in all namespaces: use --namespace",
@@ -212,7 +213,7 @@ impl Selection {
     }
 
     /// The namespaces in which the dump has an object of this name: one for objects that are in no namespace.
-    fn namespaces_of(&self, cluster: &Cluster, kind: &ApiResource, name: &str) -> Vec<Arc<str>> {
+    fn namespaces_of(&self, cluster: &Facts, kind: &ApiResource, name: &str) -> Vec<Arc<str>> {
         let snapshot = &cluster.snapshot;
         let is_in = |namespace: &str| {
             let found = snapshot.position(&kind.group, &kind.kind, namespace, name);
@@ -233,7 +234,7 @@ impl Selection {
     }
 
     /// The objects of the manifests.
-    fn of_manifests(&self, cluster: &Cluster) -> Result<Vec<Target>, PredictError> {
+    fn of_manifests(&self, cluster: &Facts) -> Result<Vec<Target>, PredictError> {
         let mut targets = Vec::new();
         for manifest in self.manifests.iter().flat_map(Snapshot::views) {
             // Of the core group, a kind alone may fit others; the version of a manifest may be another one.
@@ -266,7 +267,7 @@ fn exact(resource: &ApiResource) -> KindName {
 }
 
 /// The kinds of `TYPE[,TYPE...]`.
-fn kinds(cluster: &Cluster, types: &str) -> Result<Vec<KindId>, PredictError> {
+fn kinds(cluster: &Facts, types: &str) -> Result<Vec<KindId>, PredictError> {
     let catalog = cluster.catalog();
     let mut kinds = Vec::new();
     for name in types.split(',') {
@@ -280,142 +281,4 @@ fn kinds(cluster: &Cluster, types: &str) -> Result<Vec<KindId>, PredictError> {
         kinds.extend(of_category);
     }
     Ok(kinds)
-}
-
-/// Maximum number of similar names in an error.
-const SIMILAR_MAX: usize = 3;
-/// From which similarity on a name is offered, up to 1 for equal names.
-const SIMILARITY_MIN: f64 = 0.8;
-
-/// The names that are most similar to one that was not found.
-pub(crate) fn similar(name: &str, known: impl Iterator<Item = (Arc<str>, String)>) -> Vec<String> {
-    let name = name.to_lowercase();
-    let similarity = |known: &str| strsim::jaro_winkler(&name, &known.to_lowercase());
-    let mut found: Vec<(f64, String)> = known
-        .map(|(known, shown)| (similarity(&known), shown))
-        .filter(|(similarity, _)| *similarity >= SIMILARITY_MIN)
-        .collect();
-    found.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
-    found.dedup_by(|a, b| a.1 == b.1);
-    found.truncate(SIMILAR_MAX);
-    found.into_iter().map(|(_, shown)| shown).collect()
-}
-
-/// The finding that intents select no object, with similar labels and with the namespaces of objects that
-/// match.
-pub(crate) fn nothing_selected(cluster: &Cluster, intents: &[Intent]) -> Finding {
-    let (mut namespaces, mut elsewhere, mut labels) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
-    for intent in intents {
-        let Target::Labelled {
-            kind,
-            namespace,
-            selector,
-        } = &intent.target
-        else {
-            continue;
-        };
-        namespaces.insert(namespace);
-        let Ok((_, resource)) = cluster.kind(kind) else {
-            continue;
-        };
-        let positions = cluster
-            .snapshot
-            .positions_of_kind(&resource.group, &resource.kind);
-        let mut known: BTreeMap<Arc<str>, BTreeSet<Arc<str>>> = BTreeMap::new();
-        for object in positions.filter_map(|position| cluster.snapshot.object(position)) {
-            if selector.matches(&object.meta) && !object.meta.namespace.is_empty() {
-                elsewhere.insert(format!("-n {}", object.meta.namespace));
-            }
-            if namespace.as_ref().is_none_or(|one| *one == object.meta.namespace) {
-                for (label, value) in &object.meta.labels {
-                    let values = known.entry(Arc::clone(label)).or_default();
-                    values.insert(Arc::clone(value));
-                }
-            }
-        }
-        for (label, value) in selector.wanted_labels() {
-            let found = match known.get(label) {
-                Some(values) => {
-                    let values = values.iter();
-                    similar(
-                        value,
-                        values.map(|value| (Arc::clone(value), format!("-l {label}={value}"))),
-                    )
-                }
-                None => {
-                    let names = known.keys();
-                    similar(
-                        label,
-                        names.map(|name| (Arc::clone(name), format!("-l {name}={value}"))),
-                    )
-                }
-            };
-            labels.extend(
-                found
-                    .into_iter()
-                    .filter(|hint| !labels.contains(hint))
-                    .collect::<Vec<_>>(),
-            );
-        }
-    }
-    let mut namespaces = namespaces.into_iter();
-    let namespace = match (namespaces.next(), namespaces.next()) {
-        (Some(namespace), None) => namespace.clone(),
-        _ => None,
-    };
-    Finding::NothingSelected {
-        namespace,
-        similar: elsewhere.into_iter().chain(labels).take(SIMILAR_MAX).collect(),
-    }
-}
-
-/// The error for a name of no kind, with the similar kinds; or with the objects of this name.
-pub(crate) fn unknown_kind(cluster: &Cluster, name: &str) -> PredictError {
-    let plain = name.split(['.', '/']).next_back().filter(|_| name.contains('/'));
-    let plain = plain.unwrap_or_else(|| name.split('.').next().unwrap_or(name));
-    let kinds = cluster.catalog().iter().map(|(_, resource)| resource);
-    let names = kinds.filter(|resource| resource.preferred).flat_map(|resource| {
-        let all = [&resource.kind, &resource.resource].into_iter();
-        let all = all.chain(&resource.short_names);
-        all.map(|name| (Arc::clone(name), resource.qualified_resource()))
-    });
-    PredictError::UnknownKind {
-        name: name.to_owned(),
-        similar: similar(plain, names),
-    }
-}
-
-/// The error for an object that the dump does not have, with the names of similar objects.
-pub(crate) fn unknown_object(
-    cluster: &Cluster,
-    namespace: Option<&str>,
-    kind: &ApiResource,
-    name: &str,
-) -> PredictError {
-    let snapshot = &cluster.snapshot;
-    let positions = snapshot.positions_of_kind(&kind.group, &kind.kind);
-    let views = positions.filter_map(|position| snapshot.view(position));
-    let names = views.map(|view| {
-        let shown = match &**view.namespace() {
-            in_same if in_same.is_empty() || Some(in_same) == namespace => view.name().to_string(),
-            other => format!("{} -n {other}", view.name()),
-        };
-        (Arc::clone(view.name()), shown)
-    });
-    let similar = similar(name, names);
-    let is_namespace = kind.group.is_empty() && *kind.kind == *"Namespace";
-    let content = match is_namespace {
-        true => snapshot
-            .views()
-            .filter(|view| **view.namespace() == *name)
-            .count(),
-        false => 0,
-    };
-    PredictError::UnknownObject {
-        resource: kind.qualified_resource(),
-        namespace: namespace.filter(|_| kind.is_namespaced()).map(Into::into),
-        name: name.to_owned(),
-        similar,
-        content,
-    }
 }

@@ -16,8 +16,8 @@ use hashbrown::HashMap;
 use kubegc_core::{ObjectRef, OwnerReference, Uid};
 
 use crate::{
-    Cluster, MissingFacts, Outcomes,
-    cluster::{HAS_CONTENT, Owner, Related, Relation, Scope},
+    MissingFacts, Outcomes,
+    facts::{Facts, HAS_CONTENT, Owner, Related, Relation, Scope},
     fate::Missing,
 };
 
@@ -87,7 +87,7 @@ pub(crate) enum Held {
 ///
 /// # Complexity
 /// O(h log n) for h held objects and their owners among n objects.
-pub(crate) fn hold_waiting(cluster: &Cluster, reactions: &mut BTreeMap<u32, Reaction>) {
+pub(crate) fn hold_waiting(cluster: &Facts, reactions: &mut BTreeMap<u32, Reaction>) {
     let held = reactions.iter().filter(|(_, reaction)| reaction.held > Held::No);
     let mut pending: Vec<u32> = held.map(|(&position, _)| position).collect();
     while let Some(position) = pending.pop() {
@@ -100,7 +100,7 @@ pub(crate) fn hold_waiting(cluster: &Cluster, reactions: &mut BTreeMap<u32, Reac
         });
         let has_content = |related: &Related| {
             related.relation == Relation::Waits
-                && cluster.edges.facts[related.position as usize] & HAS_CONTENT != 0
+                && cluster.edges.flags[related.position as usize] & HAS_CONTENT != 0
         };
         let related = cluster.related(position).into_iter().filter(has_content);
         let waiting: Vec<(u32, bool)> = owners
@@ -135,7 +135,7 @@ pub(crate) type Sources = BTreeMap<Missing, Vec<u32>>;
 /// O(l + e) for l facts listed in all and e references of the objects that they are listed for, each counted
 /// once a fact.
 pub(crate) fn spread(
-    cluster: &Cluster,
+    cluster: &Facts,
     scope: &Scope,
     reactions: &BTreeMap<u32, Reaction>,
     mut sources: Sources,
@@ -245,7 +245,7 @@ pub(crate) fn spread(
                     let reaction = reactions.get(position);
                     reaction.is_some_and(|reaction| reaction.waits || reaction.is_removed || reaction.differs)
                 };
-                let has_content = |position: u32| cluster.edges.facts[position as usize] & HAS_CONTENT != 0;
+                let has_content = |position: u32| cluster.edges.flags[position as usize] & HAS_CONTENT != 0;
                 let is_affected = |related: &Related| match related.relation {
                     // The content of a namespace or definition is deleted once that is terminating.
                     Relation::Follows => via == Via::Other || !has_content(position),
@@ -323,7 +323,7 @@ enum Via {
 }
 
 /// Whether a dependent blocks the deletion of an owner.
-fn blocks_owner(cluster: &Cluster, dependent: u32, owner: u32) -> bool {
+fn blocks_owner(cluster: &Facts, dependent: u32, owner: u32) -> bool {
     let view = |position: u32| cluster.snapshot.view(position as usize);
     let (Some(dependent), Some(owner)) = (view(dependent), view(owner)) else {
         return false;
@@ -367,7 +367,7 @@ fn place(missing: &Missing) -> Option<Place<'_>> {
     }
 }
 
-fn missing_owner(cluster: &Cluster, dependent: u32, reference: &OwnerReference) -> Missing {
+fn missing_owner(cluster: &Facts, dependent: u32, reference: &OwnerReference) -> Missing {
     let mut owner = ObjectRef {
         kind: Arc::clone(&reference.kind),
         api_version: Arc::clone(&reference.api_version),

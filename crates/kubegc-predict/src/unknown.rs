@@ -10,8 +10,7 @@ use kubegc_core::{
 };
 
 use crate::{
-    Cluster,
-    cluster::{HAS_CONTENT, Member, Relation, Scope},
+    facts::{Facts, HAS_CONTENT, Member, Relation, Scope},
     fate::{Missing, missing_fact},
     run::Simulated,
     undetermined::Sources,
@@ -21,7 +20,7 @@ use crate::{
 /// did.
 ///
 /// The actions of controllers on other objects are independent of the deletes.
-pub(crate) fn of_intents(cluster: &Cluster, simulated: &Simulated) -> Sources {
+pub(crate) fn of_intents(cluster: &Facts, simulated: &Simulated) -> Sources {
     let (scope, simulation) = (&simulated.scope, &simulated.primary);
     let undetermined = undetermined(cluster, scope, simulation);
     let mut sources: Sources = contents(cluster, scope, simulation).collect();
@@ -55,11 +54,11 @@ pub(crate) fn of_intents(cluster: &Cluster, simulated: &Simulated) -> Sources {
 /// The namespaces and CustomResourceDefinitions that are removed in a simulation though the dump may lack
 /// content of them.
 fn contents<'a>(
-    cluster: &'a Cluster,
+    cluster: &'a Facts,
     scope: &'a Scope,
     simulation: &'a Simulation,
 ) -> impl Iterator<Item = (Missing, Vec<u32>)> + 'a {
-    let has_content = |position: &u32| cluster.edges.facts[*position as usize] & HAS_CONTENT != 0;
+    let has_content = |position: &u32| cluster.edges.flags[*position as usize] & HAS_CONTENT != 0;
     scope.affected().filter(has_content).filter_map(move |position| {
         let object = cluster.snapshot.object(position as usize)?;
         let end = simulation.server.object(object.kind_id?, "", &object.meta.name);
@@ -90,7 +89,7 @@ fn contents<'a>(
 }
 
 /// The policies that may refuse requests of a simulation, with the objects of the requests.
-fn policies(cluster: &Cluster, simulated: &Simulated) -> Sources {
+fn policies(cluster: &Facts, simulated: &Simulated) -> Sources {
     let mut sources = Sources::new();
     for simulation in simulated.alternatives.iter().chain([&simulated.primary]) {
         for request in simulation.server.undecided_requests() {
@@ -111,7 +110,7 @@ fn policies(cluster: &Cluster, simulated: &Simulated) -> Sources {
 
 /// The unknown facts of a simulation of what happens anyway, and the objects out of scope that may be
 /// affected.
-pub(crate) fn of_everything(cluster: &Cluster, simulated: &Simulated) -> (Sources, Vec<u32>) {
+pub(crate) fn of_everything(cluster: &Facts, simulated: &Simulated) -> (Sources, Vec<u32>) {
     let (scope, simulation) = (&simulated.scope, &simulated.primary);
     let mut sources = Sources::new();
     let mut beginnings = Vec::new();
@@ -154,7 +153,7 @@ struct Undetermined {
     affected: Vec<u32>,
 }
 
-fn undetermined(cluster: &Cluster, scope: &Scope, simulation: &Simulation) -> Vec<Undetermined> {
+fn undetermined(cluster: &Facts, scope: &Scope, simulation: &Simulation) -> Vec<Undetermined> {
     let mut found = Vec::new();
     let unknown_owners: BTreeSet<u32> = scope.unknown.iter().map(|(position, _)| *position).collect();
     for (controller, object, missing, _) in simulation.plane.manager().unknown() {
@@ -231,7 +230,7 @@ fn undetermined(cluster: &Cluster, scope: &Scope, simulation: &Simulation) -> Ve
 }
 
 /// The dependents of an object of one resource.
-fn dependents(cluster: &Cluster, owner: u32, resource: Resource) -> Vec<u32> {
+fn dependents(cluster: &Facts, owner: u32, resource: Resource) -> Vec<u32> {
     let dependents = cluster.edges.dependents(owner).iter().copied();
     let of_resource = dependents.filter(|&at| cluster.resource_at(at) == Some(resource));
     of_resource.collect()
@@ -239,7 +238,7 @@ fn dependents(cluster: &Cluster, owner: u32, resource: Resource) -> Vec<u32> {
 
 /// Whether an object of the dump no longer exists, or is terminating. Nothing happens to one that is out of
 /// scope.
-fn is_deleted(cluster: &Cluster, scope: &Scope, simulation: &Simulation, position: u32) -> bool {
+fn is_deleted(cluster: &Facts, scope: &Scope, simulation: &Simulation, position: u32) -> bool {
     let is_member = scope.members.contains_key(&position);
     let Some(view) = cluster.snapshot.view(position as usize).filter(|_| is_member) else {
         return false;
@@ -253,7 +252,7 @@ fn is_deleted(cluster: &Cluster, scope: &Scope, simulation: &Simulation, positio
 ///
 /// A pod with a final phase and one without a node are removed at once when they are deleted. Others have
 /// their grace period, and their kubelet ends them.
-fn unknown_end(cluster: &Cluster, pod: &Record) -> Option<String> {
+fn unknown_end(cluster: &Facts, pod: &Record) -> Option<String> {
     let Some(fields) = pod.pod() else {
         return Some("its node is not known".to_owned());
     };
@@ -280,7 +279,7 @@ fn unknown_end(cluster: &Cluster, pod: &Record) -> Option<String> {
 }
 
 /// Whether the kubelet of the node of this name runs; `None` if that is not known.
-pub(crate) fn kubelet_of(cluster: &Cluster, node: &str) -> Option<bool> {
+pub(crate) fn kubelet_of(cluster: &Facts, node: &str) -> Option<bool> {
     match cluster.by_name(Resource::Nodes, "", node) {
         Some(position) => kubelet_runs(&cluster.snapshot.record_at(position as usize)?),
         None => {

@@ -38,7 +38,6 @@ struct State {
 
 impl SimClock {
     /// A clock at a time.
-    #[must_use]
     pub fn new(now: Timestamp) -> Self {
         let state = State {
             now,
@@ -69,7 +68,6 @@ impl SimClock {
     }
 
     /// The earliest time that a task waits for.
-    #[must_use]
     pub fn next_wake(&self) -> Option<Timestamp> {
         let state = self.0.lock();
         state.sleepers.first_key_value().map(|((until, _), _)| *until)

@@ -30,23 +30,9 @@ struct Requirement {
 }
 
 impl FieldSelector {
-    /// Selects everything.
-    #[must_use]
-    pub const fn everything() -> Self {
-        Self(Vec::new())
-    }
-
     /// The fields of the requirements, in order.
     pub fn fields(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|requirement| &*requirement.field)
-    }
-
-    /// The one value that a field must have, if the selector requires one.
-    #[must_use]
-    pub fn exact(&self, field: &str) -> Option<&str> {
-        let mut own = self.0.iter().filter(|requirement| requirement.equal);
-        own.find(|requirement| requirement.field == field)
-            .map(|requirement| &*requirement.value)
     }
 
     /// Whether the selector matches an object whose fields have these values; a missing field is empty.
@@ -137,21 +123,6 @@ fn unescaped(value: &str) -> Result<String, String> {
 pub struct Filter {
     pub labels: Selector,
     pub fields: FieldSelector,
-}
-
-impl From<&Selector> for Filter {
-    fn from(labels: &Selector) -> Self {
-        labels.clone().into()
-    }
-}
-
-impl From<Selector> for Filter {
-    fn from(labels: Selector) -> Self {
-        Self {
-            labels,
-            ..Self::default()
-        }
-    }
 }
 
 impl From<FieldSelector> for Filter {

@@ -23,7 +23,6 @@ const DEPTH_MAX: usize = 10_000;
 /// let refused = json_syntax_error(b"not json");
 /// assert_eq!(refused.as_deref(), Some("invalid character 'o' in literal null (expecting 'u')"));
 /// ```
-#[must_use]
 pub fn json_syntax_error(text: &[u8]) -> Option<String> {
     let mut scanner = Scanner {
         rest: text,
@@ -261,7 +260,6 @@ pub(crate) fn type_name(value: &Value) -> &'static str {
 }
 
 /// The name that the errors of Go's `encoding/json` give to the kind of a JSON value.
-#[must_use]
 pub const fn json_kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -273,42 +271,23 @@ pub const fn json_kind(value: &Value) -> &'static str {
     }
 }
 
-/// A JSON value as Go's `%v` prints its decoded form.
+/// A JSON value as Go's `%v` prints its decoded form. Depth is bounded by the parser that read the value.
 pub(crate) fn printed(value: &Value) -> String {
-    let mut text = String::new();
-    print(value, &mut text);
-    text
-}
-
-/// Depth is bounded by the parser that read the value.
-fn print(value: &Value, text: &mut String) {
     match value {
-        Value::Null => text.push_str("<nil>"),
-        Value::String(string) => text.push_str(string),
+        Value::Null => "<nil>".to_owned(),
+        Value::Bool(flag) => flag.to_string(),
+        Value::Number(one) => number(one),
+        Value::String(text) => text.clone(),
         Value::Array(items) => {
-            text.push('[');
-            for (index, item) in items.iter().enumerate() {
-                if index > 0 {
-                    text.push(' ');
-                }
-                print(item, text);
-            }
-            text.push(']');
+            let items: Vec<String> = items.iter().map(printed).collect();
+            format!("[{}]", items.join(" "))
         }
         Value::Object(fields) => {
-            text.push_str("map[");
-            for (index, (key, value)) in fields.iter().enumerate() {
-                if index > 0 {
-                    text.push(' ');
-                }
-                text.push_str(key);
-                text.push(':');
-                print(value, text);
-            }
-            text.push(']');
+            let fields = fields
+                .iter()
+                .map(|(key, value)| format!("{key}:{}", printed(value)));
+            format!("map[{}]", fields.collect::<Vec<_>>().join(" "))
         }
-        Value::Bool(flag) => text.push_str(if *flag { "true" } else { "false" }),
-        Value::Number(one) => text.push_str(&number(one)),
     }
 }
 

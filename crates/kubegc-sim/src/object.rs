@@ -13,9 +13,12 @@ use kubegc_core::{
     ApiResource, FieldError, ObjectMeta, OwnerReference, SharedMeta, Timestamp, json::MetaFields,
 };
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
-use crate::{api_server::ManagedFields, types::convert};
+use crate::{
+    api_server::ManagedFields,
+    types::{convert, defaults::object_in},
+};
 
 /// One object in its stored form.
 ///
@@ -60,7 +63,6 @@ struct Fields {
 
 impl Body {
     /// A body that `build` creates when a field is first read. It contains no empty `metadata`.
-    #[must_use]
     pub fn lazy(build: impl Fn() -> Map<String, Value> + Send + Sync + 'static) -> Self {
         Self(Arc::new(Fields {
             built: OnceLock::new(),
@@ -69,7 +71,6 @@ impl Body {
     }
 
     /// Whether two bodies are the same one in memory.
-    #[must_use]
     pub fn is_shared_with(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -193,7 +194,6 @@ impl Manifest {
 
 impl StoredObject {
     /// An object of metadata and other fields.
-    #[must_use]
     pub const fn new(meta: SharedMeta, body: Option<Body>) -> Self {
         Self {
             meta,
@@ -216,7 +216,6 @@ impl StoredObject {
     }
 
     /// The object in its JSON form, in the API version of `resource`.
-    #[must_use]
     pub fn to_json(&self, resource: &ApiResource) -> Value {
         let mut object = self.to_json_without_managers(resource);
         if let Some(list) = self.managers.list() {
@@ -242,7 +241,6 @@ impl StoredObject {
 
     /// The fields of the JSON form except `apiVersion`, `kind`, `managedFields` and the typed metadata, in
     /// the API version of `resource`; empty where only metadata is known.
-    #[must_use]
     pub fn fields(&self, resource: &ApiResource) -> Cow<'_, Map<String, Value>> {
         match &self.body {
             Some(body) if convert::is_shown_as_stored(resource) => Cow::Borrowed(body),
@@ -255,22 +253,19 @@ impl StoredObject {
     }
 
     /// The object as a JSON document, in the API version of `resource`.
-    #[must_use]
     pub fn to_document(&self, resource: &ApiResource) -> Vec<u8> {
         // Serialization of a JSON value does not fail.
         serde_json::to_vec(&self.to_json(resource)).unwrap_or_default()
     }
 
     /// The value at a path of the body, such as `["spec", "nodeName"]`.
-    #[must_use]
-    pub fn at(&self, path: &[&str]) -> Option<&Value> {
+    pub fn at(&self, path: &[impl AsRef<str>]) -> Option<&Value> {
         let (first, rest) = path.split_first()?;
-        rest.iter()
-            .try_fold(self.body.as_ref()?.get(*first)?, |value, key| value.get(key))
+        let first = self.body.as_ref()?.get(first.as_ref())?;
+        rest.iter().try_fold(first, |value, key| value.get(key.as_ref()))
     }
 
     /// The string at a path of the body; empty where there is none.
-    #[must_use]
     pub fn text_at(&self, path: &[&str]) -> &str {
         self.at(path).and_then(Value::as_str).unwrap_or_default()
     }
@@ -280,19 +275,39 @@ impl StoredObject {
         self.body.get_or_insert_with(|| Map::new().into()).make_mut()
     }
 
-    /// Mutable access to the metadata outside [`ObjectMeta`].
-    pub(crate) fn rest_of_metadata_mut(&mut self) -> &mut Map<String, Value> {
-        let entry = self
-            .body_mut()
-            .entry("metadata")
-            .or_insert_with(|| Value::Object(Map::new()));
+    /// The items of the list at a path of the body; none where there is no list.
+    pub(crate) fn list_at(&self, path: &[&str]) -> &[Value] {
+        let list = self.at(path).and_then(Value::as_array);
+        list.map_or(&[], Vec::as_slice)
+    }
+
+    /// The object in a field of the body. It takes the place of any other value.
+    pub(crate) fn field_mut(&mut self, key: &str) -> &mut Map<String, Value> {
+        let entry = self.body_mut().entry(key).or_insert(Value::Null);
         if !entry.is_object() {
             *entry = Value::Object(Map::new());
         }
         match entry {
-            Value::Object(rest) => rest,
+            Value::Object(fields) => fields,
             // Converted to an object two lines above.
             _ => unreachable!("the entry is an object"),
+        }
+    }
+
+    /// Mutable access to the metadata outside [`ObjectMeta`].
+    pub(crate) fn rest_of_metadata_mut(&mut self) -> &mut Map<String, Value> {
+        self.field_mut("metadata")
+    }
+
+    /// The `spec`, if it is an object.
+    pub(crate) fn spec_mut(&mut self) -> Option<&mut Map<String, Value>> {
+        self.body_mut().get_mut("spec")?.as_object_mut()
+    }
+
+    /// Sets an annotation. Does nothing where the annotations are no object.
+    pub(crate) fn annotate(&mut self, key: &str, value: impl Into<Value>) {
+        if let Some(annotations) = object_in(self.rest_of_metadata_mut(), "annotations") {
+            annotations.insert(key.to_owned(), value.into());
         }
     }
 
@@ -359,7 +374,7 @@ fn read_meta(fields: &Map<String, Value>) -> Result<ObjectMeta, FieldError> {
 }
 
 /// The fields of a JSON `metadata` that are typed.
-pub(crate) const TYPED: [&str; 11] = [
+const TYPED: [&str; 11] = [
     "creationTimestamp",
     "deletionGracePeriodSeconds",
     "deletionTimestamp",
@@ -373,93 +388,67 @@ pub(crate) const TYPED: [&str; 11] = [
     "uid",
 ];
 
-/// Replaces the typed fields that a JSON `metadata` has; null empties one.
-pub(crate) fn replace_fields(meta: &mut ObjectMeta, fields: &Map<String, Value>) -> Result<(), FieldError> {
-    let new = read_meta(fields)?;
-    for key in fields.keys() {
-        match key.as_str() {
-            "name" => meta.name = Arc::clone(&new.name),
-            "namespace" => meta.namespace = Arc::clone(&new.namespace),
-            "uid" => meta.uid = new.uid.clone(),
-            "resourceVersion" => meta.resource_version = new.resource_version.clone(),
-            "generation" => meta.generation = new.generation,
-            "creationTimestamp" => meta.creation_timestamp = new.creation_timestamp,
-            "deletionTimestamp" => meta.deletion_timestamp = new.deletion_timestamp,
-            "deletionGracePeriodSeconds" => {
-                meta.deletion_grace_period_seconds = new.deletion_grace_period_seconds;
-            }
-            "finalizers" => meta.finalizers.clone_from(&new.finalizers),
-            "ownerReferences" => meta.owner_references.clone_from(&new.owner_references),
-            "labels" => meta.labels.clone_from(&new.labels),
-            _ => {}
-        }
-    }
-    Ok(())
-}
-
 /// Adds the typed fields to a JSON `metadata`; empty ones are left out, as the API does.
 pub(crate) fn put_meta(meta: &ObjectMeta, fields: &mut Map<String, Value>) {
-    let mut put = |key: &str, value: Value| {
-        fields.insert(key.to_owned(), value);
-    };
-    put("name", (&*meta.name).into());
-    if !meta.namespace.is_empty() {
-        put("namespace", (&*meta.namespace).into());
-    }
-    if !meta.uid.is_empty() {
-        put("uid", meta.uid.to_string().into());
-    }
-    if !meta.resource_version.is_empty() {
-        put("resourceVersion", meta.resource_version.as_str().into());
-    }
-    if meta.generation != 0 {
-        put("generation", meta.generation.into());
-    }
     let date = |time: Timestamp| Value::from(time.truncate_to_secs().to_string());
-    put(
-        "creationTimestamp",
-        meta.creation_timestamp.map_or(Value::Null, date),
-    );
-    if let Some(time) = meta.deletion_timestamp {
-        put("deletionTimestamp", date(time));
-    }
-    if let Some(seconds) = meta.deletion_grace_period_seconds {
-        put("deletionGracePeriodSeconds", seconds.into());
-    }
-    if !meta.finalizers.is_empty() {
-        put(
+    let text = |text: &str| (!text.is_empty()).then(|| Value::from(text));
+    let finalizers = meta.finalizers.iter().map(|name| Value::from(&**name));
+    let references = meta.owner_references.iter().map(owner_reference_json);
+    let labels = meta.labels.iter();
+    let labels = labels.map(|(name, value)| (name.to_string(), Value::from(&**value)));
+    let created = meta.creation_timestamp.map_or(Value::Null, date);
+    let all = [
+        ("name", Some((&*meta.name).into())),
+        ("namespace", text(&meta.namespace)),
+        ("uid", text(&meta.uid.text())),
+        ("resourceVersion", text(meta.resource_version.as_str())),
+        (
+            "generation",
+            (meta.generation != 0).then(|| meta.generation.into()),
+        ),
+        ("creationTimestamp", Some(created)),
+        ("deletionTimestamp", meta.deletion_timestamp.map(date)),
+        (
+            "deletionGracePeriodSeconds",
+            meta.deletion_grace_period_seconds.map(Value::from),
+        ),
+        (
             "finalizers",
-            meta.finalizers.iter().map(|name| Value::from(&**name)).collect(),
-        );
-    }
-    if !meta.owner_references.is_empty() {
-        put(
+            (!meta.finalizers.is_empty()).then(|| finalizers.collect()),
+        ),
+        (
             "ownerReferences",
-            meta.owner_references.iter().map(owner_reference_json).collect(),
-        );
-    }
-    if !meta.labels.is_empty() {
-        let labels = meta
-            .labels
-            .iter()
-            .map(|(name, value)| (name.to_string(), Value::from(&**value)));
-        put("labels", Value::Object(labels.collect()));
+            (!meta.owner_references.is_empty()).then(|| references.collect()),
+        ),
+        (
+            "labels",
+            (!meta.labels.is_empty()).then(|| Value::Object(labels.collect())),
+        ),
+    ];
+    for (key, value) in all {
+        if let Some(value) = value {
+            fields.insert(key.to_owned(), value);
+        }
     }
 }
 
-fn owner_reference_json(reference: &OwnerReference) -> Value {
-    let mut fields = Map::new();
-    fields.insert("apiVersion".to_owned(), (&*reference.api_version).into());
-    fields.insert("kind".to_owned(), (&*reference.kind).into());
-    fields.insert("name".to_owned(), (&*reference.name).into());
-    fields.insert("uid".to_owned(), reference.uid.to_string().into());
-    if let Some(controller) = reference.controller {
-        fields.insert("controller".to_owned(), controller.into());
+/// An owner reference in its JSON form.
+pub(crate) fn owner_reference_json(reference: &OwnerReference) -> Value {
+    let mut shown = json!({
+        "apiVersion": &*reference.api_version,
+        "kind": &*reference.kind,
+        "name": &*reference.name,
+        "uid": reference.uid.to_string(),
+    });
+    for (key, flag) in [
+        ("controller", reference.controller),
+        ("blockOwnerDeletion", reference.block_owner_deletion),
+    ] {
+        if let Some(flag) = flag {
+            shown[key] = flag.into();
+        }
     }
-    if let Some(block) = reference.block_owner_deletion {
-        fields.insert("blockOwnerDeletion".to_owned(), block.into());
-    }
-    Value::Object(fields)
+    shown
 }
 
 fn wrong(field: &str, value: &Value, expected: &str) -> FieldError {

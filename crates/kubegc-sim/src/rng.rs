@@ -19,7 +19,6 @@ pub struct Rng {
 
 impl Rng {
     /// Starts the sequence of a seed.
-    #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self { state: seed }
     }
@@ -44,7 +43,6 @@ impl Rng {
 }
 
 /// Spreads the bits of a number over all 64.
-#[must_use]
 pub const fn mix(value: u64) -> u64 {
     let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -43,12 +43,6 @@ enum Test {
 }
 
 impl Selector {
-    /// Selects everything.
-    #[must_use]
-    pub const fn everything() -> Self {
-        Self(Vec::new())
-    }
-
     /// The labels that the selector requires, each with one of the accepted values.
     pub fn wanted_labels(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().flat_map(|requirement| {
@@ -62,7 +56,6 @@ impl Selector {
     }
 
     /// Whether the selector matches the object. A missing label is in no set.
-    #[must_use]
     pub fn matches(&self, meta: &ObjectMeta) -> bool {
         let number = |value: &str| value.parse::<i64>().ok();
         self.0.iter().all(|requirement| {
@@ -108,7 +101,6 @@ impl std::str::FromStr for Selector {
 /// let selector = kubegc_sim::label_selector(&selector).expect("a known operator");
 /// assert_eq!(selector.to_string(), "tier in (db,web)");
 /// ```
-#[must_use]
 pub fn label_selector(selector: &Value) -> Option<LabelSelector> {
     let list = |value: &Value, key: &str| {
         value
@@ -136,14 +128,11 @@ pub fn label_selector(selector: &Value) -> Option<LabelSelector> {
 
 /// The tokens of a selector: symbols, and the text between them and spaces.
 fn tokens(text: &str) -> Vec<&str> {
-    const SYMBOLS: [&str; 8] = ["==", "!=", "=", "!", "(", ")", ",", ">"];
+    const SYMBOLS: [&str; 9] = ["==", "!=", "=", "!", "(", ")", ",", ">", "<"];
     let mut tokens = Vec::new();
     let mut rest = text.trim_start();
     while let Some(first) = rest.chars().next() {
-        let symbol = SYMBOLS
-            .iter()
-            .chain(&["<"])
-            .find(|symbol| rest.starts_with(**symbol));
+        let symbol = SYMBOLS.iter().find(|symbol| rest.starts_with(**symbol));
         let length = match symbol {
             Some(symbol) => symbol.len(),
             None => rest

@@ -50,13 +50,11 @@ impl std::fmt::Debug for SharedApiServer {
 
 impl SharedApiServer {
     /// Shares a server. Its time changes only when it is set.
-    #[must_use]
     pub fn new(server: ApiServer) -> Self {
         Self::build(server, None)
     }
 
     /// Shares a server with the time of a clock.
-    #[must_use]
     pub fn with_clock(server: ApiServer, clock: Arc<dyn Clock>) -> Self {
         Self::build(server, Some(clock))
     }
@@ -115,19 +113,13 @@ impl SharedApiServer {
         resource: &ApiResource,
         work: impl FnOnce(&mut ApiServer, KindId) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        self.with(|server| on(server, resource, work))
+        self.with(|server| {
+            let kind = server
+                .resolve(&resource.group, &resource.version, &resource.resource)
+                .map_err(|response| failure(&response))?;
+            work(server, kind)
+        })
     }
-}
-
-fn on<T>(
-    server: &mut ApiServer,
-    resource: &ApiResource,
-    work: impl FnOnce(&mut ApiServer, KindId) -> Result<T, StoreError>,
-) -> Result<T, StoreError> {
-    let kind = server
-        .resolve(&resource.group, &resource.version, &resource.resource)
-        .map_err(|response| failure(&response))?;
-    work(server, kind)
 }
 
 fn failure(response: &Response) -> StoreError {

@@ -84,7 +84,6 @@ pub struct Cause {
 
 impl Status {
     /// A status without an object.
-    #[must_use]
     pub fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
         Self {
             code,
@@ -111,13 +110,11 @@ impl Status {
     }
 
     /// Whether the request succeeded.
-    #[must_use]
     pub const fn is_success(&self) -> bool {
         self.code < 300
     }
 
     /// The single problems, if the server reported them.
-    #[must_use]
     pub fn causes(&self) -> &[Cause] {
         self.details
             .as_ref()
@@ -125,7 +122,6 @@ impl Status {
     }
 
     /// The status of an error as an error of an object store.
-    #[must_use]
     pub fn to_error(&self) -> StoreError {
         let seconds = self
             .details
@@ -136,45 +132,40 @@ impl Status {
     }
 
     /// The response in its JSON form on the wire.
-    #[must_use]
     pub fn to_json(&self) -> Value {
-        let mut fields = Map::new();
-        let mut put = |key: &str, value: Value| {
-            fields.insert(key.to_owned(), value);
-        };
-        put("kind", "Status".into());
-        put("apiVersion", "v1".into());
-        let mut metadata = Map::new();
-        if let Some(version) = &self.resource_version {
-            metadata.insert("resourceVersion".to_owned(), version.as_str().into());
-        }
-        if let Some(token) = &self.continue_token {
-            metadata.insert("continue".to_owned(), token.as_str().into());
-        }
-        put("metadata", metadata.into());
-        put(
-            "status",
-            if self.is_success() { "Success" } else { "Failure" }.into(),
-        );
-        if !self.message.is_empty() {
-            put("message", self.message.as_str().into());
-        }
-        if !self.reason.is_empty() {
-            put("reason", self.reason.into());
-        }
+        let version = self.resource_version.as_ref().map_or("", ResourceVersion::as_str);
+        let metadata = texts(&[
+            ("resourceVersion", version),
+            ("continue", self.continue_token.as_deref().unwrap_or_default()),
+        ]);
+        let mut fields = texts(&[
+            ("kind", "Status"),
+            ("apiVersion", "v1"),
+            ("status", if self.is_success() { "Success" } else { "Failure" }),
+            ("message", &self.message),
+            ("reason", self.reason),
+        ]);
+        fields.insert("metadata".to_owned(), metadata.into());
         if let Some(details) = &self.details {
-            put("details", details.to_json());
+            fields.insert("details".to_owned(), details.to_json());
         }
         if !self.is_success() || self.code == 201 {
-            put("code", self.code.into());
+            fields.insert("code".to_owned(), self.code.into());
         }
         Value::Object(fields)
     }
 }
 
+/// The fields whose texts are not empty.
+fn texts(fields: &[(&str, &str)]) -> Map<String, Value> {
+    let given = fields.iter().filter(|(_, text)| !text.is_empty());
+    given
+        .map(|(key, text)| ((*key).to_owned(), (*text).into()))
+        .collect()
+}
+
 impl Details {
     /// About an object, by its name and by the group and resource of its kind.
-    #[must_use]
     pub fn new(name: &str, group: &str, kind: &str) -> Self {
         Self {
             name: name.into(),
@@ -192,15 +183,13 @@ impl Details {
     }
 
     fn to_json(&self) -> Value {
-        let mut fields = Map::new();
-        for (key, text) in [("name", &self.name), ("group", &self.group), ("kind", &self.kind)] {
-            if !text.is_empty() {
-                fields.insert(key.to_owned(), (&**text).into());
-            }
-        }
-        if let Some(uid) = &self.uid {
-            fields.insert("uid".to_owned(), uid.to_string().into());
-        }
+        let uid = self.uid.as_ref().map(Uid::to_string).unwrap_or_default();
+        let mut fields = texts(&[
+            ("name", &self.name),
+            ("group", &self.group),
+            ("kind", &self.kind),
+            ("uid", &uid),
+        ]);
         if !self.causes.is_empty() {
             let causes = self.causes.iter().map(Cause::to_json);
             fields.insert("causes".to_owned(), causes.collect());
@@ -238,7 +227,6 @@ fn counted(version: KubernetesVersion, count: usize, noun: &str) -> String {
 
 impl Cause {
     /// A problem with a field; empty if it is not about one.
-    #[must_use]
     pub fn new(reason: &'static str, field: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             reason,
@@ -248,83 +236,55 @@ impl Cause {
     }
 
     fn to_json(&self) -> Value {
-        let mut fields = Map::new();
-        for (key, text) in [
+        texts(&[
             ("reason", self.reason),
             ("message", &self.message),
             ("field", &self.field),
-        ] {
-            if !text.is_empty() {
-                fields.insert(key.to_owned(), text.into());
-            }
-        }
-        fields.into()
+        ])
+        .into()
     }
 
     /// A value of the right type that is not allowed; `shown` is the value as the server prints it, empty for
     /// one that it does not print.
-    #[must_use]
     pub fn invalid(field: impl Into<String>, shown: &str, problem: &str) -> Self {
-        Self {
-            reason: "FieldValueInvalid",
-            field: field.into(),
-            message: match (shown, problem) {
-                ("", problem) => format!("Invalid value: {problem}"),
-                (shown, "") => format!("Invalid value: {shown}"),
-                (shown, problem) => format!("Invalid value: {shown}: {problem}"),
-            },
-        }
+        let message = match (shown, problem) {
+            ("", rest) | (rest, "") => format!("Invalid value: {rest}"),
+            (shown, problem) => format!("Invalid value: {shown}: {problem}"),
+        };
+        Self::new("FieldValueInvalid", field, message)
     }
 
     /// A change that is not allowed.
-    #[must_use]
     pub fn forbidden(field: impl Into<String>, problem: &str) -> Self {
-        Self {
-            reason: "FieldValueForbidden",
-            field: field.into(),
-            message: format!("Forbidden: {problem}"),
-        }
+        Self::new("FieldValueForbidden", field, format!("Forbidden: {problem}"))
     }
 
     /// A required field is missing.
-    #[must_use]
     pub fn required(field: impl Into<String>, problem: &str) -> Self {
-        Self {
-            reason: "FieldValueRequired",
-            field: field.into(),
-            message: if problem.is_empty() {
-                "Required value".to_owned()
-            } else {
-                format!("Required value: {problem}")
-            },
-        }
+        let message = match problem {
+            "" => "Required value".to_owned(),
+            problem => format!("Required value: {problem}"),
+        };
+        Self::new("FieldValueRequired", field, message)
     }
 
     /// A value that is not one of the allowed values; `shown` is the value as the server prints it.
-    #[must_use]
     pub fn not_supported(field: impl Into<String>, shown: &str, supported: &[impl AsRef<str>]) -> Self {
         let supported: Vec<String> = supported.iter().map(|one| quoted(one.as_ref())).collect();
         let mut message = format!("Unsupported value: {shown}");
         if !supported.is_empty() {
             message += &format!(": supported values: {}", supported.join(", "));
         }
-        Self {
-            reason: "FieldValueNotSupported",
-            field: field.into(),
-            message,
-        }
+        Self::new("FieldValueNotSupported", field, message)
     }
 
     /// A value that is longer than `max` bytes.
     pub(crate) fn too_long(version: KubernetesVersion, field: impl Into<String>, max: usize) -> Self {
-        Self {
-            reason: "FieldValueTooLong",
-            field: field.into(),
-            message: match version.has(behavior::TOO_LONG_MAY_NOT_BE) {
-                true => format!("Too long: may not be more than {}", counted(version, max, "byte")),
-                false => format!("Too long: must have at most {max} bytes"),
-            },
-        }
+        let message = match version.has(behavior::TOO_LONG_MAY_NOT_BE) {
+            true => format!("Too long: may not be more than {}", counted(version, max, "byte")),
+            false => format!("Too long: must have at most {max} bytes"),
+        };
+        Self::new("FieldValueTooLong", field, message)
     }
 
     /// A list or map with more than `max` entries.
@@ -341,29 +301,21 @@ impl Cause {
 
     /// A value that another field or item already has.
     pub(crate) fn duplicate(field: impl Into<String>, shown: &str) -> Self {
-        Self {
-            reason: "FieldValueDuplicate",
-            field: field.into(),
-            message: format!("Duplicate value: {shown}"),
-        }
+        Self::new("FieldValueDuplicate", field, format!("Duplicate value: {shown}"))
     }
 
     fn from_field_error(error: &FieldError) -> Self {
         let text = error.to_string();
         let body = text
             .strip_prefix(error.field())
-            .and_then(|text| text.strip_prefix(": "))
-            .unwrap_or(&text);
-        Self {
-            reason: match error {
-                FieldError::NotSupported { .. } => "FieldValueNotSupported",
-                FieldError::Required { .. } => "FieldValueRequired",
-                FieldError::Forbidden { .. } => "FieldValueForbidden",
-                _ => "FieldValueInvalid",
-            },
-            field: error.field().to_owned(),
-            message: body.to_owned(),
-        }
+            .and_then(|text| text.strip_prefix(": "));
+        let reason = match error {
+            FieldError::NotSupported { .. } => "FieldValueNotSupported",
+            FieldError::Required { .. } => "FieldValueRequired",
+            FieldError::Forbidden { .. } => "FieldValueForbidden",
+            _ => "FieldValueInvalid",
+        };
+        Self::new(reason, error.field(), body.unwrap_or(&text))
     }
 }
 
@@ -428,23 +380,17 @@ fn stored(resource: &ApiResource, name: &str) -> (String, Details) {
 }
 
 fn about(resource: &ApiResource, name: &str) -> Details {
-    Details {
-        name: name.into(),
-        group: Arc::clone(&resource.group),
-        kind: Arc::clone(&resource.resource),
-        ..Details::default()
-    }
+    Details::new(name, &resource.group, &resource.resource)
+}
+
+fn with_causes(causes: Vec<Cause>) -> Details {
+    Details::default().with_causes(causes)
 }
 
 /// A finished deletion, for resources whose response has no object.
-pub(crate) fn deleted(resource: &ApiResource, name: &Arc<str>, uid: &Uid) -> Refusal {
-    let details = Details {
-        name: Arc::clone(name),
-        group: storage_group(resource),
-        kind: Arc::clone(&resource.resource),
-        uid: Some(uid.clone()),
-        ..Details::default()
-    };
+pub(crate) fn deleted(resource: &ApiResource, name: &str, uid: &Uid) -> Refusal {
+    let (_, mut details) = stored(resource, name);
+    details.uid = Some(uid.clone());
     refusal(200, "", String::new(), Some(details))
 }
 
@@ -455,24 +401,14 @@ pub(crate) fn created() -> Refusal {
 
 /// The request must be retried later.
 pub(crate) fn too_many_requests(message: &str, cause: Cause, retry_after_seconds: Option<u32>) -> Refusal {
-    let details = Details {
-        causes: vec![cause],
-        retry_after_seconds,
-        ..Details::default()
-    };
+    let mut details = with_causes(vec![cause]);
+    details.retry_after_seconds = retry_after_seconds;
     refusal(429, "TooManyRequests", message.to_owned(), Some(details))
 }
 
 /// The server failed with a known problem.
 pub(crate) fn internal_error(problem: &str) -> Refusal {
-    let details = Details {
-        causes: vec![Cause {
-            reason: "",
-            field: String::new(),
-            message: problem.to_owned(),
-        }],
-        ..Details::default()
-    };
+    let details = with_causes(vec![Cause::new("", "", problem)]);
     let message = format!("Internal error occurred: {problem}");
     refusal(500, "InternalError", message, Some(details))
 }
@@ -484,13 +420,8 @@ pub(crate) fn denied(code: u16, message: String) -> Refusal {
 
 /// The URL is not served.
 pub(crate) fn unserved() -> Refusal {
-    let details = Details::default();
-    refusal(
-        404,
-        "NotFound",
-        "the server could not find the requested resource".to_owned(),
-        Some(details),
-    )
+    let message = "the server could not find the requested resource";
+    refusal(404, "NotFound", message.to_owned(), Some(Details::default()))
 }
 
 /// There is no such object.
@@ -502,13 +433,13 @@ pub(crate) fn not_found(resource: &ApiResource, name: &str) -> Refusal {
 
 /// There is no such namespace.
 pub(crate) fn namespace_not_found(name: &str) -> Refusal {
-    let details = Details {
-        name: name.into(),
-        kind: "namespaces".into(),
-        ..Details::default()
-    };
     let message = format!("namespaces {} not found", quoted(name));
-    refusal(404, "NotFound", message, Some(details))
+    refusal(
+        404,
+        "NotFound",
+        message,
+        Some(Details::new(name, "", "namespaces")),
+    )
 }
 
 /// The name is taken, possibly by a terminating object. `suffix` ends the message.
@@ -519,23 +450,21 @@ pub(crate) fn already_exists(resource: &ApiResource, name: &str, deleting: bool,
     refusal(409, "AlreadyExists", message, Some(details))
 }
 
+fn conflict_on(subject: &str, details: Details, why: &str) -> Refusal {
+    let name = quoted(&details.name);
+    let message = format!("Operation cannot be fulfilled on {subject} {name}: {why}");
+    refusal(409, "Conflict", message, Some(details))
+}
+
 /// The stored object does not meet the precondition.
 pub(crate) fn conflict(resource: &ApiResource, name: &str, why: &str) -> Refusal {
     let (subject, details) = stored(resource, name);
-    let message = format!(
-        "Operation cannot be fulfilled on {subject} {}: {why}",
-        quoted(name)
-    );
-    refusal(409, "Conflict", message, Some(details))
+    conflict_on(&subject, details, why)
 }
 
 /// Other managers own fields that would be changed.
 pub(crate) fn apply_conflict(message: String, causes: Vec<Cause>) -> Refusal {
-    let details = Details {
-        causes,
-        ..Details::default()
-    };
-    refusal(409, "Conflict", message, Some(details))
+    refusal(409, "Conflict", message, Some(with_causes(causes)))
 }
 
 /// The same as [`conflict`], found before the deletion began: names the kind, not the resource.
@@ -546,17 +475,8 @@ pub(crate) fn kind_conflict(
     why: &str,
 ) -> Refusal {
     let group = internal_group(resource, version);
-    let subject = qualified(&resource.kind, &group);
-    let message = format!(
-        "Operation cannot be fulfilled on {subject} {}: {why}",
-        quoted(name)
-    );
-    let details = Details {
-        kind: Arc::clone(&resource.kind),
-        group,
-        ..about(resource, name)
-    };
-    refusal(409, "Conflict", message, Some(details))
+    let details = Details::new(name, &group, &resource.kind);
+    conflict_on(&qualified(&resource.kind, &group), details, why)
 }
 
 /// The object would not be valid.
@@ -566,70 +486,43 @@ pub(crate) fn invalid(
     name: &str,
     causes: Vec<Cause>,
 ) -> Refusal {
-    let problems = aggregate(&causes, resource.custom);
-    invalid_kind(
-        &internal_group(resource, version),
-        &resource.kind,
-        name,
-        causes,
-        &problems,
-    )
+    let details = Details::new(name, &internal_group(resource, version), &resource.kind);
+    invalid_kind(details, causes, resource.custom)
 }
 
-fn invalid_kind(
-    group: &Arc<str>,
-    kind: &Arc<str>,
-    name: &str,
-    causes: Vec<Cause>,
-    problems: &str,
-) -> Refusal {
-    let subject = qualified(kind, group);
-    let message = format!("{subject} {} is invalid: {problems}", quoted(name));
-    let details = Details {
-        name: name.into(),
-        group: Arc::clone(group),
-        kind: Arc::clone(kind),
-        causes,
-        ..Details::default()
-    };
-    refusal(422, "Invalid", message, Some(details))
+/// `pointers_differ`: see [`aggregate`].
+fn invalid_kind(details: Details, causes: Vec<Cause>, pointers_differ: bool) -> Refusal {
+    let message = format!(
+        "{} {} is invalid: {}",
+        qualified(&details.kind, &details.group),
+        quoted(&details.name),
+        aggregate(&causes, pointers_differ)
+    );
+    refusal(422, "Invalid", message, Some(details.with_causes(causes)))
 }
 
 /// The options of a deletion are inconsistent.
 pub(crate) fn invalid_delete_options(version: KubernetesVersion, errors: &[FieldError]) -> Refusal {
-    let mut causes: Vec<Cause> = errors.iter().map(Cause::from_field_error).collect();
-    for (cause, error) in causes.iter_mut().zip(errors) {
-        if let FieldError::NotSupported {
+    let causes = errors.iter().map(|error| match error {
+        FieldError::NotSupported {
             field,
             value,
             supported,
-        } = error
-            && field == "dryRun"
-            && version.has(behavior::VALUES_ARE_JSON)
-        {
-            *cause = Cause::not_supported("dryRun", &format!("[{}]", quoted(value)), supported);
+        } if field == "dryRun" && version.has(behavior::VALUES_ARE_JSON) => {
+            Cause::not_supported("dryRun", &format!("[{}]", quoted(value)), supported)
         }
-    }
-    let problems = aggregate(&causes, false);
+        error => Cause::from_field_error(error),
+    });
     invalid_kind(
-        &"meta.k8s.io".into(),
-        &"DeleteOptions".into(),
-        "",
-        causes,
-        &problems,
+        Details::new("", "meta.k8s.io", "DeleteOptions"),
+        causes.collect(),
+        false,
     )
 }
 
 /// The options of a patch are inconsistent.
 pub(crate) fn invalid_patch_options(causes: Vec<Cause>) -> Refusal {
-    let problems = aggregate(&causes, false);
-    invalid_kind(
-        &"meta.k8s.io".into(),
-        &"PatchOptions".into(),
-        "",
-        causes,
-        &problems,
-    )
+    invalid_kind(Details::new("", "meta.k8s.io", "PatchOptions"), causes, false)
 }
 
 /// The request is malformed.
@@ -657,27 +550,19 @@ pub(crate) fn internal(message: &str) -> Refusal {
 /// The request is not allowed.
 pub(crate) fn forbidden(resource: &ApiResource, name: &str, why: &str, causes: Vec<Cause>) -> Refusal {
     let subject = resource.qualified_resource();
-    let message = if name.is_empty() {
-        format!("{subject} is forbidden: {why}")
-    } else {
-        format!("{subject} {} is forbidden: {why}", quoted(name))
+    let message = match name {
+        "" => format!("{subject} is forbidden: {why}"),
+        name => format!("{subject} {} is forbidden: {why}", quoted(name)),
     };
-    let details = Details {
-        causes,
-        ..about(resource, name)
-    };
+    let details = about(resource, name).with_causes(causes);
     refusal(403, "Forbidden", message, Some(details))
 }
 
 /// The resource does not support this request.
 pub(crate) fn method_not_allowed(resource: &ApiResource, message: Option<&str>) -> Refusal {
     let message = message.unwrap_or("the server does not allow this method on the requested resource");
-    refusal(
-        405,
-        "MethodNotAllowed",
-        message.to_owned(),
-        Some(about(resource, "")),
-    )
+    let details = about(resource, "");
+    refusal(405, "MethodNotAllowed", message.to_owned(), Some(details))
 }
 
 /// The resource does not support the format of the patch.
@@ -704,8 +589,7 @@ pub(crate) fn too_large(problem: &str) -> Refusal {
 /// The patched object cannot be decoded.
 pub(crate) fn invalid_patch(patch: &str, problem: &str) -> Refusal {
     let causes = vec![Cause::invalid("patch", &quoted(patch), problem)];
-    let problems = aggregate(&causes, false);
-    invalid_kind(&"".into(), &"".into(), "", causes, &problems)
+    invalid_kind(Details::default(), causes, false)
 }
 
 /// The operations of a JSON patch do not apply to the object.

@@ -82,7 +82,8 @@ pub use completeness::{Completeness, Coverage, GroupKind, Proof, Why};
 pub use error::{Cause, Place, SnapshotError};
 pub use finding::{FINDINGS_LISTED_MAX, Finding, Problem};
 pub use kubegc_documents::{
-    ApiServiceDetails, CrdConverter, CrdDetails, CrdVersion, Details, JsonDocuments, ObjectName,
+    ApiServiceDetails, CrdConverter, CrdDetails, CrdVersion, Details, EventDetails, JsonDocuments,
+    ObjectName, QuotaDetails,
 };
 pub use live::Live;
 pub use node::{

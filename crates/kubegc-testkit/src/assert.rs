@@ -13,31 +13,8 @@ use crate::{
     fate::{Fate, fate},
 };
 
-/// The state that a test expects of an object.
-#[derive(Clone, Copy)]
-enum Expected {
-    Collected,
-    Survives,
-    Stuck,
-}
-
-impl Expected {
-    const fn holds(self, fate: &Fate) -> bool {
-        match self {
-            Self::Collected => fate.is_collected(),
-            Self::Survives => fate.survives(),
-            Self::Stuck => fate.is_stuck(),
-        }
-    }
-
-    const fn word(self) -> &'static str {
-        match self {
-            Self::Collected => "deleted",
-            Self::Survives => "not being deleted",
-            Self::Stuck => "terminating, and waiting for more than its grace period",
-        }
-    }
-}
+/// The state that a test expects of an object: whether it has it, and its description.
+type Expected = (fn(&Fate) -> bool, &'static str);
 
 /// Maximum number of control plane steps that an assertion simulates ahead.
 const TURNS_MAX: u32 = 10_000;
@@ -53,7 +30,7 @@ impl Cluster {
     /// the requests that led to this state, and what would complete the deletion.
     #[track_caller]
     pub fn assert_collected(&self, object: impl Into<Name>) {
-        self.expect(&object.into(), Expected::Collected);
+        self.expect(&object.into(), (Fate::is_collected, "deleted"));
     }
 
     /// Asserts that an object exists and is not being deleted, now and after everything that the control
@@ -64,7 +41,7 @@ impl Cluster {
     /// who deleted it and why.
     #[track_caller]
     pub fn assert_survives(&self, object: impl Into<Name>) {
-        self.expect(&object.into(), Expected::Survives);
+        self.expect(&object.into(), (Fate::survives, "not being deleted"));
     }
 
     /// Asserts that an object is terminating and waits for more than its grace period, now and
@@ -74,7 +51,8 @@ impl Cluster {
     /// Panics if the object no longer exists, is not being deleted, or waits only for its grace period.
     #[track_caller]
     pub fn assert_stuck(&self, object: impl Into<Name>) {
-        self.expect(&object.into(), Expected::Stuck);
+        let stuck = "terminating, and waiting for more than its grace period";
+        self.expect(&object.into(), (Fate::is_stuck, stuck));
     }
 
     #[track_caller]
@@ -90,26 +68,25 @@ impl Cluster {
     }
 }
 
-/// The message of an unmet expectation.
 fn failure(server: &ApiServer, state: &State, object: &Name, expected: Expected) -> Option<String> {
     let now = fate(server, state, &state.plane, object);
     let later = ahead(server, &state.plane).map(|(server, plane)| Fate {
         settled: true,
         ..fate(&server, state, &plane, object)
     });
-    let holds_later = later.as_ref().is_none_or(|later| expected.holds(later));
-    if expected.holds(&now) && holds_later {
+    let (holds, description) = expected;
+    if holds(&now) && later.as_ref().is_none_or(holds) {
         return None;
     }
     let mut out = String::new();
     // Writing to a string does not fail.
-    let _infallible = write_failure(&mut out, &now, later.as_ref(), expected);
+    let _infallible = write_failure(&mut out, &now, later.as_ref(), description);
     Some(out)
 }
 
-fn write_failure(out: &mut String, now: &Fate, later: Option<&Fate>, expected: Expected) -> std::fmt::Result {
+fn write_failure(out: &mut String, now: &Fate, later: Option<&Fate>, expected: &str) -> std::fmt::Result {
     writeln!(out, "{}", now.object)?;
-    writeln!(out, "  expected: {}", expected.word())?;
+    writeln!(out, "  expected: {expected}")?;
     write!(out, "       got: {}", now.state)?;
     match later {
         Some(later) if later.state != now.state => {

@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use kubegc_core::{ObjectRef, Timestamp, Uid};
-use serde::Deserialize;
+use serde_json::Value;
 
 use crate::{
     fault::is_client,
@@ -12,7 +12,7 @@ use crate::{
 
 /// One request and its response.
 #[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Entry {
     /// Its place among all requests, from 1 on.
     pub number: u64,
@@ -24,7 +24,6 @@ pub struct Entry {
     /// `User-Agent`. The control plane's own requests have the names `garbage-collector`,
     /// `namespace-controller`, `custom-resource-cleaner`, `kubelet` and `finalizer-holder`.
     pub client: Arc<str>,
-    /// The requested verb.
     pub verb: Verb,
     /// API group; empty for the core group and for requests without a resource.
     pub group: Arc<str>,
@@ -178,18 +177,15 @@ impl Audit {
         Self(entries)
     }
 
-    /// The requests.
     pub fn entries(&self) -> impl DoubleEndedIterator<Item = &Entry> + ExactSizeIterator {
         self.0.iter().map(|entry| &**entry)
     }
 
-    /// The number of entries.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there are no entries.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -198,13 +194,8 @@ impl Audit {
     /// Those that a test chooses.
     #[must_use]
     pub fn filter(&self, mut wanted: impl FnMut(&Entry) -> bool) -> Self {
-        Self(
-            self.0
-                .iter()
-                .filter(|entry| wanted(entry))
-                .map(Arc::clone)
-                .collect(),
-        )
+        let chosen = self.0.iter().filter(|entry| wanted(entry));
+        Self(chosen.map(Arc::clone).collect())
     }
 
     /// Those that were to change something, dry runs left out.
@@ -219,7 +210,6 @@ impl Audit {
         self.filter(|entry| is_client(&entry.client, client))
     }
 
-    /// Those with this verb.
     #[must_use]
     pub fn verb(&self, verb: Verb) -> Self {
         self.filter(|entry| entry.verb == verb)
@@ -231,13 +221,11 @@ impl Audit {
         self.filter(|entry| *entry.resource == *plural)
     }
 
-    /// Those in this namespace.
     #[must_use]
     pub fn namespace(&self, namespace: &str) -> Self {
         self.filter(|entry| *entry.namespace == *namespace)
     }
 
-    /// Those that name this object.
     #[must_use]
     pub fn name(&self, name: &str) -> Self {
         self.filter(|entry| *entry.name == *name)
@@ -263,55 +251,23 @@ impl fmt::Display for Audit {
     }
 }
 
-/// The parts of a response body that identify its object.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct ResponseBody {
-    kind: String,
-    metadata: ResponseMeta,
-    /// Of a `Status`.
-    status: serde_json::Value,
-    details: StatusDetails,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct StatusDetails {
-    uid: String,
-}
-
-impl ResponseBody {
-    /// The metadata of the object: its own, or that in the status of a deletion.
-    fn meta(self) -> ResponseMeta {
-        match &*self.kind {
-            "Status" if self.status == "Success" => ResponseMeta {
-                uid: self.details.uid,
-                ..ResponseMeta::default()
-            },
-            "Status" => ResponseMeta::default(),
-            _ => self.metadata,
-        }
-    }
-}
-
 /// Reads a body in JSON or protobuf. An unreadable one identifies no object.
-fn read(body: &[u8]) -> ResponseBody {
+fn read(body: &[u8]) -> Value {
     let read = if is_object(body) {
-        decode(body, ("", ""))
-            .ok()
-            .and_then(|object| serde_json::from_value(object).ok())
+        decode(body, ("", "")).ok()
     } else {
         serde_json::from_slice(body).ok()
     };
     read.unwrap_or_default()
 }
 
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct ResponseMeta {
-    name: String,
-    uid: String,
-    resource_version: String,
+/// The part of a response that identifies its object: its metadata, or the details of a completed deletion.
+fn identity(response: &Value) -> &Value {
+    match (&response["kind"], &response["status"]) {
+        (kind, status) if kind == "Status" && status == "Success" => &response["details"],
+        (kind, _) if kind == "Status" => &Value::Null,
+        _ => &response["metadata"],
+    }
 }
 
 /// The parts of an entry that exist before the response.
@@ -328,41 +284,36 @@ pub(crate) struct Exchange<'a> {
 impl Exchange<'_> {
     /// The entry with the status code and, for writes, the response body.
     pub(crate) fn entry(self, code: Option<u16>, body: &[u8]) -> Entry {
-        let Exchange {
-            client,
-            call,
-            body: request,
-            at,
-            since_start,
-            fault,
-        } = self;
-        let response: ResponseBody = if call.verb.is_write() && call.verb != Verb::DeleteCollection {
-            read(body)
-        } else {
-            ResponseBody::default()
+        let call = self.call;
+        let response = match call.verb.is_write() && call.verb != Verb::DeleteCollection {
+            true => read(body),
+            false => Value::Null,
         };
-        let response = response.meta();
-        let resource: &str = if call.verb == Verb::NonResource {
-            &call.path
-        } else {
-            &call.resource
+        let identity = identity(&response);
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        // The details of a status have the name of the resource as well.
+        let given = match response["kind"] == "Status" {
+            true => String::new(),
+            false => text(&identity["name"]),
         };
         let name = match call.verb {
-            Verb::Create if call.name.is_empty() && response.name.is_empty() => read(request).metadata.name,
-            Verb::Create if call.name.is_empty() => response.name,
+            Verb::Create if call.name.is_empty() && given.is_empty() => {
+                text(&read(self.body)["metadata"]["name"])
+            }
+            Verb::Create if call.name.is_empty() => given,
             _ => call.name.clone(),
         };
-        // Upstream's requests on a namespace count as requests in it.
-        let namespace: &str = if call.group.is_empty() && call.resource == "namespaces" {
-            ""
-        } else {
-            &call.namespace
+        let resource = match call.verb {
+            Verb::NonResource => &*call.path,
+            _ => &call.resource,
         };
+        // Upstream's requests on a namespace count as requests in it.
+        let is_namespace = call.group.is_empty() && call.resource == "namespaces";
+        let namespace = if is_namespace { "" } else { &*call.namespace };
         Entry {
-            number: 0,
-            at,
-            since_start,
-            client: client.into(),
+            at: self.at,
+            since_start: self.since_start,
+            client: self.client.into(),
             verb: call.verb,
             group: (&*call.group).into(),
             resource: resource.into(),
@@ -371,16 +322,15 @@ impl Exchange<'_> {
             subresource: (&*call.subresource).into(),
             dry_run: call.dry_run,
             code,
-            body_bytes: request.len(),
-            resource_version: response.resource_version,
-            uid: Uid::new(&response.uid),
-            fault,
-            reason: None,
+            body_bytes: self.body.len(),
+            resource_version: text(&identity["resourceVersion"]),
+            uid: Uid::new(identity["uid"].as_str().unwrap_or_default()),
+            fault: self.fault,
+            ..Entry::default()
         }
     }
 }
 
-/// The entry of a request of the control plane.
 pub(crate) fn of_control_plane(
     client: &str,
     verb: Verb,
@@ -390,22 +340,15 @@ pub(crate) fn of_control_plane(
     reason: Arc<str>,
 ) -> Entry {
     Entry {
-        number: 0,
-        at: Timestamp::EPOCH,
-        since_start: Duration::ZERO,
         client: client.into(),
         verb,
         group: Arc::clone(&resource.group),
         resource: Arc::clone(&resource.resource),
         namespace: Arc::clone(&object.namespace),
         name: Arc::clone(&object.name),
-        subresource: "".into(),
-        dry_run: false,
         code: Some(code),
-        body_bytes: 0,
-        resource_version: String::new(),
         uid: object.uid.clone(),
-        fault: None,
         reason: Some(reason),
+        ..Entry::default()
     }
 }

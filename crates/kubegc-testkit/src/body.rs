@@ -12,11 +12,10 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use kubegc_core::Timestamp;
 use kubegc_sim::Status;
-use serde_json::Value;
 
 use crate::{
     cluster::{Inner, OpenWatch},
-    fault::Fault,
+    fault::{Fault, WATCH_EXPIRED},
     http::{Watch, WatchStep},
     nodes::LogBody,
     service::broken,
@@ -46,7 +45,7 @@ impl ResponseBody {
         client: &str,
         what: &str,
         watch: Watch,
-        end: Option<WatchEnd>,
+        fault: Option<Fault>,
     ) -> Self {
         let number = {
             let mut state = inner.state.lock();
@@ -64,9 +63,8 @@ impl ResponseBody {
             inner: Arc::clone(inner),
             number,
             watch: Some(watch),
-            end,
-            changed: None,
-            due: None,
+            end: fault.and_then(|fault| Some((fault.events_before_end()?, fault))),
+            woken: None,
         })))
     }
 }
@@ -105,48 +103,15 @@ impl Body for ResponseBody {
     }
 }
 
-/// The way in which a fault ends a watch.
-pub(crate) struct WatchEnd {
-    events_left: u32,
-    how: End,
-}
-
-#[derive(Clone, Copy)]
-enum End {
-    Close,
-    Break,
-    Expire,
-}
-
-impl WatchEnd {
-    pub(crate) const fn of(fault: Option<&Fault>) -> Option<Self> {
-        let (events_left, how) = match fault {
-            Some(Fault::EndWatch { after_events }) => (*after_events, End::Close),
-            Some(Fault::BreakWatch { after_events }) => (*after_events, End::Break),
-            Some(Fault::ExpireWatch { after_events }) => (*after_events, End::Expire),
-            _ => return None,
-        };
-        Some(Self { events_left, how })
-    }
-}
-
-/// The Status that makes a client relist.
-fn expired() -> Value {
-    let message = "The resourceVersion for the provided watch is too old.";
-    Status::new(410, "Expired", message).to_json()
-}
-
-type Waiting<T> = Pin<Box<dyn Future<Output = T> + Send>>;
-
 /// A watch as far as it has been read.
 struct WatchBody {
     inner: Arc<Inner>,
     number: u64,
     /// `None` after its end.
     watch: Option<Watch>,
-    end: Option<WatchEnd>,
-    changed: Option<Waiting<u64>>,
-    due: Option<(Timestamp, Waiting<()>)>,
+    /// The fault that ends it, after this number of further events.
+    end: Option<(u32, Fault)>,
+    woken: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
 impl WatchBody {
@@ -171,7 +136,7 @@ impl WatchBody {
                 WatchStep::Lines(lines) => {
                     self.inner.pulse.beat();
                     let lines = match &mut self.end {
-                        Some(end) => watch.first_events(&lines, &mut end.events_left),
+                        Some((events_left, _)) => watch.first_events(&lines, events_left),
                         None => lines,
                     };
                     if lines.is_empty() {
@@ -193,48 +158,34 @@ impl WatchBody {
 
     /// Waits for a change after a revision, and for a time. Returns whether one of them has already occurred.
     fn is_woken(&mut self, context: &mut Context<'_>, revision: u64, until: Option<Timestamp>) -> bool {
-        let shared = self.inner.shared.clone();
-        let mut changed: Waiting<u64> = Box::pin(async move { shared.changed(revision).await });
-        let mut woken = changed.as_mut().poll(context).is_ready();
-        self.changed = Some(changed);
-        match until {
-            None => self.due = None,
-            Some(until) => {
-                if self.due.as_ref().is_none_or(|(due, _)| *due != until) {
-                    let clock = self.inner.clock.clone();
-                    let sleep = Box::pin(async move { clock.sleep_in_background_until(until).await });
-                    self.due = Some((until, sleep));
-                }
-                if let Some((_, sleep)) = &mut self.due
-                    && sleep.as_mut().poll(context).is_ready()
-                {
-                    self.due = None;
-                    woken = true;
-                }
+        let inner = Arc::clone(&self.inner);
+        let woken = self.woken.insert(Box::pin(async move {
+            tokio::select! {
+                biased;
+                _ = inner.shared.changed(revision) => {}
+                () = inner.clock.sleep_in_background_until(until) => {}
             }
-        }
-        woken
+        }));
+        woken.as_mut().poll(context).is_ready()
     }
 
     /// The last event or error that the client receives, once the fault is due.
     fn ended_by_fault(&mut self) -> Option<Option<Result<Bytes, io::Error>>> {
-        let end = self.end.as_ref().filter(|end| end.events_left == 0)?;
-        let how = end.how;
-        self.end = None;
-        let expired = self.watch.as_ref().map(|watch| watch.error_event(expired()));
+        let (_, fault) = self.end.take_if(|(events_left, _)| *events_left == 0)?;
+        let expired = Status::new(410, "Expired", WATCH_EXPIRED).to_json();
+        let expired = self.watch.as_ref().map(|watch| watch.error_event(expired));
         self.close();
-        Some(match how {
-            End::Close => None,
-            End::Break => Some(Err(broken())),
-            End::Expire => expired.map(Ok),
+        Some(match fault {
+            Fault::BreakWatch { .. } => Some(Err(broken())),
+            Fault::ExpireWatch { .. } => expired.map(Ok),
+            _ => None,
         })
     }
 
     /// Stops waiting for this watch.
     fn close(&mut self) {
         self.watch = None;
-        self.changed = None;
-        self.due = None;
+        self.woken = None;
         self.inner.state.lock().watches.remove(&self.number);
         self.inner.pulse.beat();
     }

@@ -80,7 +80,6 @@ impl ClusterClock {
         }
     }
 
-    /// Sets the time of a manual clock.
     pub(crate) fn set(&self, now: Timestamp) {
         if let Source::Manual(clock, background) = &self.0 {
             background.set(now);
@@ -88,12 +87,13 @@ impl ClusterClock {
         }
     }
 
-    /// Waits like [`Clock::sleep_until`], but is not reported by [`next_wake`](Self::next_wake). For tasks
-    /// that never end.
-    pub(crate) async fn sleep_in_background_until(&self, until: Timestamp) {
-        match &self.0 {
-            Source::Manual(_, background) => background.sleep_until(until).await,
-            Source::Tokio(_) => self.sleep_until(until).await,
+    /// Waits like [`Clock::sleep_until`], or forever if there is no time to wait for. It is not reported by
+    /// [`next_wake`](Self::next_wake). For tasks that never end.
+    pub(crate) async fn sleep_in_background_until(&self, until: Option<Timestamp>) {
+        match (until, &self.0) {
+            (None, _) => std::future::pending().await,
+            (Some(until), Source::Manual(_, background)) => background.sleep_until(until).await,
+            (Some(until), Source::Tokio(_)) => self.sleep_until(until).await,
         }
     }
 }

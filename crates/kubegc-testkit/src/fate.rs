@@ -3,12 +3,13 @@
 
 use std::{collections::BTreeSet, fmt, sync::Arc};
 
-use kubegc_control_plane::{Refusals, Step};
+use kubegc_control_plane::{Act, Refusals, Step};
 use kubegc_core::{
     ApiResource, KindId, ObjectRef, OwnerReference, Timestamp, Uid,
     metadata::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN},
 };
 use kubegc_sim::{ApiServer, StoredObject};
+use serde_json::Value;
 
 use crate::{
     Cluster, Name,
@@ -40,8 +41,9 @@ pub struct Fate {
     /// The last requests of clients that failed. Writes on objects of its name and those of `requests` are
     /// left out.
     pub failures: Audit,
-    /// The requests of the control plane that the API server refuses and that its deletion waits for, each
-    /// with its cause: those about it, and those about dependents that it orphans.
+    /// The requests of the control plane that the API server refuses, each with its cause: those about it, those
+    /// about dependents that it orphans, for both of which its deletion waits, and those that would create
+    /// dependents of it.
     pub refused: Vec<Step>,
     /// The uids of earlier objects with its name, oldest first.
     pub earlier: Vec<Uid>,
@@ -84,7 +86,6 @@ pub enum ObjectState {
     },
 }
 
-/// An owner that an object names.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Owner {
@@ -98,7 +99,6 @@ pub struct Owner {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OwnerState {
     Exists,
-    /// It is being deleted.
     Terminating,
     /// It is being deleted and waits for its dependents.
     WaitsForDependents,
@@ -168,21 +168,18 @@ pub(crate) fn fate(server: &ApiServer, state: &State, plane: &Plane, object: &Na
     let kind = server.catalog().mapping(&object.api_version, &object.kind);
     let found = kind.and_then(|kind| server.object(kind, &object.namespace, &object.name));
     let is_meant = |stored: &StoredObject| object.uid.as_ref().is_none_or(|uid| *uid == stored.meta.uid);
-    let last = kind.and_then(|kind| last_seen(server, kind, object));
     let (stored, object_state) = match found {
         Some(stored) if is_meant(stored) => (
             Some(Arc::clone(stored)),
             object_state(server, plane, kind, stored),
         ),
-        other => match last {
-            Some(last) => (
-                Some(last),
-                ObjectState::Deleted {
-                    replaced: other.is_some(),
-                },
-            ),
-            None => (None, never_existed(server, kind, object)),
-        },
+        other => {
+            let replaced = other.is_some();
+            match kind.and_then(|kind| last_seen(server, kind, object)) {
+                Some(last) => (Some(last), ObjectState::Deleted { replaced }),
+                None => (None, never_existed(server, kind, object)),
+            }
+        }
     };
     let mut fate = Fate {
         object: object.clone(),
@@ -202,31 +199,37 @@ pub(crate) fn fate(server: &ApiServer, state: &State, plane: &Plane, object: &Na
         return fate;
     };
     fate.object.uid = Some(stored.meta.uid.clone());
-    fate.owners = stored
-        .meta
-        .owner_references
-        .iter()
-        .map(|reference| owner(server, kind, &stored, reference))
-        .collect();
-    if plane.collects {
-        let collector = plane.control.collector();
-        let known = collector.explain(&stored.meta.uid);
-        fate.retry = known.retry_at.map(|at| (at, known.failures));
-        for owner in &mut fate.owners {
-            let known = collector.explain(&owner.reference.uid);
-            owner.retry = known.retry_at.map(|at| (at, known.failures));
-        }
-        fate.dependents = known.dependents;
+    let collector = plane.collects.then(|| plane.control.collector());
+    let retry_of = |uid: &Uid| {
+        let known = collector?.explain(uid);
+        known.retry_at.map(|at| (at, known.failures))
+    };
+    let references = stored.meta.owner_references.iter();
+    let owners = references.map(|reference| Owner {
+        reference: reference.clone(),
+        state: owner_state(server, kind, &stored, reference),
+        retry: retry_of(&reference.uid),
+    });
+    fate.owners = owners.collect();
+    fate.retry = retry_of(&stored.meta.uid);
+    if let Some(collector) = collector {
+        fate.dependents = collector.explain(&stored.meta.uid).dependents;
         let warnings = plane.control.warnings().iter();
         let about_it = warnings.filter(|warning| warning.dependent.uid == stored.meta.uid);
         fate.warnings.extend(about_it.map(|warning| warning.to_string()));
     }
     fate.requests = requests(server, &state.audit, kind, &stored);
-    let own = Named::new(server, kind, &stored.meta.namespace, &stored.meta.name).writes(&state.audit);
+    let own = writes(
+        server,
+        &state.audit,
+        kind,
+        &stored.meta.namespace,
+        &stored.meta.name,
+    );
     let shown = fate.requests.entries().chain(own);
     let shown: Vec<u64> = shown.map(|entry| entry.number).collect();
     fate.failures = failures(&state.audit, &shown);
-    fate.earlier = earlier(server, kind, &stored);
+    fate.earlier = earlier(server, kind, &fate.object);
     if !fate.is_collected() {
         let refusals = Refusals::of(plane.control.steps());
         fate.refused = refusals.about(&stored.meta.uid).cloned().collect();
@@ -235,47 +238,50 @@ pub(crate) fn fate(server: &ApiServer, state: &State, plane: &Plane, object: &Na
     fate
 }
 
-/// The last state that watchers saw of an object.
-fn last_seen(server: &ApiServer, kind: KindId, object: &Name) -> Option<Arc<StoredObject>> {
-    let seen = server.changes_since(0).filter(|change| {
+/// The states that watchers saw of the objects with a name, oldest first.
+fn seen<'a>(
+    server: &'a ApiServer,
+    kind: KindId,
+    object: &'a Name,
+) -> impl Iterator<Item = &'a Arc<StoredObject>> {
+    let seen = server.changes_since(0).filter(move |change| {
         let meta = &change.event.object.meta;
         server.share_objects(change.kind, kind)
             && meta.name == object.name
             && meta.namespace == object.namespace
-            && object.uid.as_ref().is_none_or(|uid| *uid == meta.uid)
     });
-    seen.last().map(|change| Arc::clone(&change.event.object))
+    seen.map(|change| &change.event.object)
+}
+
+/// The last state that watchers saw of an object.
+fn last_seen(server: &ApiServer, kind: KindId, object: &Name) -> Option<Arc<StoredObject>> {
+    let is_meant =
+        |stored: &&Arc<StoredObject>| object.uid.as_ref().is_none_or(|uid| *uid == stored.meta.uid);
+    seen(server, kind, object).filter(is_meant).last().cloned()
 }
 
 /// The uids of the objects that had the name of this one before it.
-fn earlier(server: &ApiServer, kind: KindId, stored: &StoredObject) -> Vec<Uid> {
-    let mut uids: Vec<Uid> = Vec::new();
-    for change in server.changes_since(0) {
-        let meta = &change.event.object.meta;
-        let same_name = meta.name == stored.meta.name && meta.namespace == stored.meta.namespace;
-        if !same_name || !server.share_objects(change.kind, kind) {
-            continue;
-        }
-        if meta.uid == stored.meta.uid {
-            break;
-        }
-        if !uids.contains(&meta.uid) {
-            uids.push(meta.uid.clone());
+fn earlier(server: &ApiServer, kind: KindId, object: &Name) -> Vec<Uid> {
+    let uids = seen(server, kind, object).map(|stored| &stored.meta.uid);
+    let before = uids.take_while(|uid| object.uid.as_ref() != Some(uid));
+    let mut distinct: Vec<Uid> = Vec::new();
+    for uid in before {
+        if !distinct.contains(uid) {
+            distinct.push(uid.clone());
         }
     }
-    uids
+    distinct
 }
 
-/// The state of an object that was never stored.
 fn never_existed(server: &ApiServer, kind: Option<KindId>, object: &Name) -> ObjectState {
-    match kind.filter(|kind| server.serves(*kind)) {
-        Some(kind) => ObjectState::NeverExisted {
-            others: others(server, kind, object),
-        },
-        None => ObjectState::KindNotServed {
-            similar: similar_kind(server, object),
-        },
-    }
+    let Some(kind) = kind.filter(|kind| server.serves(*kind)) else {
+        let similar = similar_kind(server, object);
+        return ObjectState::KindNotServed { similar };
+    };
+    let namespace = Some(&*object.namespace).filter(|_| server.catalog()[kind].is_namespaced());
+    let others = server.objects(kind, namespace).into_iter().take(SHOWN);
+    let others = others.map(|object| Arc::clone(&object.meta.name)).collect();
+    ObjectState::NeverExisted { others }
 }
 
 /// From which similarity on a kind is offered, up to 1 for equal names.
@@ -296,16 +302,6 @@ fn similar_kind(server: &ApiServer, object: &Name) -> Option<String> {
     best.map(|(_, _, resource)| format!("{} {}", resource.api_version(), resource.kind))
 }
 
-fn others(server: &ApiServer, kind: KindId, object: &Name) -> Vec<Arc<str>> {
-    let namespace = Some(&*object.namespace).filter(|_| server.catalog()[kind].is_namespaced());
-    let objects = server.objects(kind, namespace);
-    objects
-        .iter()
-        .take(SHOWN)
-        .map(|object| Arc::clone(&object.meta.name))
-        .collect()
-}
-
 fn object_state(
     server: &ApiServer,
     plane: &Plane,
@@ -322,12 +318,9 @@ fn object_state(
     }
     let resource = kind.map(|kind| &server.catalog()[kind]);
     if resource.is_some_and(|resource| *resource.kind == *"Namespace" && resource.group.is_empty()) {
-        if let Some(own) = stored
-            .at(&["spec", "finalizers"])
-            .and_then(serde_json::Value::as_array)
-        {
-            finalizers.extend(own.iter().filter_map(serde_json::Value::as_str).map(Arc::from));
-        }
+        let own = stored.at(&["spec", "finalizers"]).and_then(Value::as_array);
+        let own = own.into_iter().flatten().filter_map(Value::as_str);
+        finalizers.extend(own.map(Arc::from));
         blocked_by.extend(content(server, &stored.meta.name));
     }
     blocked_by.truncate(SHOWN);
@@ -338,7 +331,6 @@ fn object_state(
     }
 }
 
-/// The objects left in a namespace.
 fn content(server: &ApiServer, namespace: &str) -> Vec<ObjectRef> {
     let kinds = server
         .catalog()
@@ -351,38 +343,28 @@ fn content(server: &ApiServer, namespace: &str) -> Vec<ObjectRef> {
     objects.take(SHOWN).collect()
 }
 
-fn owner(server: &ApiServer, kind: KindId, dependent: &StoredObject, reference: &OwnerReference) -> Owner {
-    let state = match server.catalog().mapping(&reference.api_version, &reference.kind) {
-        None => OwnerState::KindNotServed,
-        Some(owner) if !server.serves(owner) => OwnerState::KindNotServed,
-        Some(owner) => {
-            let namespaced = server.catalog()[owner].is_namespaced();
-            if namespaced && !server.catalog()[kind].is_namespaced() {
-                OwnerState::OutOfReach
-            } else {
-                let namespace = if namespaced {
-                    &*dependent.meta.namespace
-                } else {
-                    ""
-                };
-                match server.object(owner, namespace, &reference.name) {
-                    None => absent(server, owner, namespace, reference, false),
-                    Some(found) if found.meta.uid != reference.uid => {
-                        absent(server, owner, namespace, reference, true)
-                    }
-                    Some(found) if !found.meta.is_deleting() => OwnerState::Exists,
-                    Some(found) if found.meta.has_finalizer(FINALIZER_FOREGROUND) => {
-                        OwnerState::WaitsForDependents
-                    }
-                    Some(_) => OwnerState::Terminating,
-                }
-            }
-        }
+fn owner_state(
+    server: &ApiServer,
+    kind: KindId,
+    dependent: &StoredObject,
+    reference: &OwnerReference,
+) -> OwnerState {
+    let (catalog, meta) = (server.catalog(), &dependent.meta);
+    let owner = catalog.mapping(&reference.api_version, &reference.kind);
+    let Some(owner) = owner.filter(|owner| server.serves(*owner)) else {
+        return OwnerState::KindNotServed;
     };
-    Owner {
-        reference: reference.clone(),
-        state,
-        retry: None,
+    let namespaced = catalog[owner].is_namespaced();
+    if namespaced && !catalog[kind].is_namespaced() {
+        return OwnerState::OutOfReach;
+    }
+    let namespace = if namespaced { &*meta.namespace } else { "" };
+    let found = server.object(owner, namespace, &reference.name);
+    match found.filter(|found| found.meta.uid == reference.uid) {
+        None => absent(server, owner, namespace, reference, found.is_some()),
+        Some(found) if !found.meta.is_deleting() => OwnerState::Exists,
+        Some(found) if found.meta.has_finalizer(FINALIZER_FOREGROUND) => OwnerState::WaitsForDependents,
+        Some(_) => OwnerState::Terminating,
     }
 }
 
@@ -417,26 +399,18 @@ fn absent(
     }
 }
 
-/// The resources that the objects of a kind are served as: some in more than one group.
-fn served_as(server: &ApiServer, kind: KindId) -> Vec<&ApiResource> {
-    let kinds = server.catalog().iter();
-    let same = kinds.filter(|(other, _)| server.share_objects(kind, *other));
-    same.map(|(_, resource)| resource).collect()
-}
-
 /// The last writes of an object, and the deletions of its owners.
 fn requests(server: &ApiServer, audit: &[Arc<Entry>], kind: KindId, stored: &StoredObject) -> Audit {
     let meta = &stored.meta;
-    let mut numbers = BTreeSet::new();
-    let own = Named::new(server, kind, &meta.namespace, &meta.name).writes(audit);
-    numbers.extend(about(&own, &meta.uid).map(|entry| entry.number));
+    let own = writes(server, audit, kind, &meta.namespace, &meta.name);
+    let mut numbers: BTreeSet<u64> = about(&own, &meta.uid).map(|entry| entry.number).collect();
     for reference in &meta.owner_references {
         let Some(owner) = server.catalog().mapping(&reference.api_version, &reference.kind) else {
             continue;
         };
         let namespaced = server.catalog()[owner].is_namespaced();
         let namespace = if namespaced { &*meta.namespace } else { "" };
-        let writes = Named::new(server, owner, namespace, &reference.name).writes(audit);
+        let writes = writes(server, audit, owner, namespace, &reference.name);
         let deletes = about(&writes, &reference.uid).filter(|entry| entry.verb == Verb::Delete);
         numbers.extend(deletes.map(|entry| entry.number));
     }
@@ -446,7 +420,6 @@ fn requests(server: &ApiServer, audit: &[Arc<Entry>], kind: KindId, stored: &Sto
     Audit::new(entries.split_off(first))
 }
 
-/// Maximum number of failed requests that are shown.
 const FAILURES_SHOWN: usize = 5;
 
 /// The last failed requests of clients, one of each kind, except those with these numbers.
@@ -469,34 +442,26 @@ fn failures(audit: &[Arc<Entry>], shown: &[u64]) -> Audit {
     Audit::new(chosen)
 }
 
-/// All objects that have, or had, one name.
-struct Named<'a> {
-    resources: Vec<&'a ApiResource>,
-    namespace: &'a str,
-    name: &'a str,
-}
-
-impl<'a> Named<'a> {
-    fn new(server: &'a ApiServer, kind: KindId, namespace: &'a str, name: &'a str) -> Self {
-        let resources = served_as(server, kind);
-        Self {
-            resources,
-            namespace,
-            name,
-        }
-    }
-
-    /// The writes on them, those on the whole collection included.
-    fn writes<'e>(&self, audit: &'e [Arc<Entry>]) -> Vec<&'e Entry> {
-        let wanted = |entry: &&Entry| {
-            let mut resources = self.resources.iter();
-            entry.is_write()
-                && *entry.namespace == *self.namespace
-                && (*entry.name == *self.name || entry.name.is_empty())
-                && resources.any(|one| entry.resource == one.resource && entry.group == one.group)
-        };
-        audit.iter().map(|entry| &**entry).filter(wanted).collect()
-    }
+/// The writes on all objects that have, or had, one name, and those on their whole collection. Some kinds
+/// are served in more than one group.
+fn writes<'e>(
+    server: &ApiServer,
+    audit: &'e [Arc<Entry>],
+    kind: KindId,
+    namespace: &str,
+    name: &str,
+) -> Vec<&'e Entry> {
+    let kinds = server.catalog().iter();
+    let same = kinds.filter(|(other, _)| server.share_objects(kind, *other));
+    let resources: Vec<&ApiResource> = same.map(|(_, resource)| resource).collect();
+    let wanted = |entry: &&Entry| {
+        let mut resources = resources.iter();
+        entry.is_write()
+            && *entry.namespace == *namespace
+            && (*entry.name == *name || entry.name.is_empty())
+            && resources.any(|one| entry.resource == one.resource && entry.group == one.group)
+    };
+    audit.iter().map(|entry| &**entry).filter(wanted).collect()
 }
 
 /// Those of the writes on one name that are about the object with this uid.
@@ -520,11 +485,8 @@ fn about<'e>(writes: &[&'e Entry], uid: &Uid) -> impl Iterator<Item = &'e Entry>
         };
         other.is_none_or(|other| other.uid == *uid)
     };
-    let chosen: Vec<&Entry> = (0..writes.len())
-        .filter(|&at| is_about(at))
-        .map(|at| writes[at])
-        .collect();
-    chosen.into_iter()
+    let chosen = (0..writes.len()).filter(|&at| is_about(at));
+    chosen.map(|at| writes[at]).collect::<Vec<_>>().into_iter()
 }
 
 /// The remaining conditions of its deletion.
@@ -584,7 +546,7 @@ fn deleted_once(plane: &Plane, fate: &Fate) -> Vec<String> {
         | ObjectState::KindNotServed { .. }
         | ObjectState::Deleted { .. } => {}
     }
-    if !fate.refused.is_empty() {
+    if fate.refused.iter().any(|step| step.act != Act::Create) {
         out.push("the API server no longer refuses these requests".to_owned());
     }
     out
@@ -599,11 +561,8 @@ fn acts(plane: &Plane, what: &str) -> String {
 }
 
 pub(crate) fn names(objects: &[ObjectRef]) -> String {
-    objects
-        .iter()
-        .map(ObjectRef::short)
-        .collect::<Vec<_>>()
-        .join(", ")
+    let names: Vec<String> = objects.iter().map(ObjectRef::short).collect();
+    names.join(", ")
 }
 
 impl Fate {
@@ -673,10 +632,8 @@ impl Fate {
         for owner in &self.owners {
             write!(f, "\n  its owner {} {}", owner.reference.short(), owner.state)?;
             if let Some((at, failures)) = owner.retry {
-                write!(
-                    f,
-                    "; the collector looks it up again at {at}, after {failures} failures"
-                )?;
+                let again = format!("at {at}, after {failures} failures");
+                write!(f, "; the collector looks it up again {again}")?;
             }
         }
         if !self.dependents.is_empty() {
@@ -694,26 +651,19 @@ impl Fate {
         }
         if !self.earlier.is_empty() {
             let uids: Vec<String> = self.earlier.iter().map(ToString::to_string).collect();
-            let objects = if uids.len() == 1 {
-                "an earlier object"
-            } else {
-                "earlier objects"
+            let objects = match uids.len() {
+                1 => "an earlier object",
+                _ => "earlier objects",
             };
-            write!(
-                f,
-                "\n  {objects} had this name (uid {}): not shown here",
-                uids.join(", ")
-            )?;
+            let uids = uids.join(", ");
+            write!(f, "\n  {objects} had this name (uid {uids}): not shown here")?;
         }
-        if !self.requests.is_empty() {
-            write!(f, "\n  requests:")?;
-            for entry in self.requests.entries() {
-                write!(f, "\n    {entry}")?;
+        let of_clients = "failed requests of clients";
+        for (title, audit) in [("requests", &self.requests), (of_clients, &self.failures)] {
+            if !audit.is_empty() {
+                write!(f, "\n  {title}:")?;
             }
-        }
-        if !self.failures.is_empty() {
-            write!(f, "\n  failed requests of clients:")?;
-            for entry in self.failures.entries() {
+            for entry in audit.entries() {
                 write!(f, "\n    {entry}")?;
             }
         }

@@ -10,7 +10,7 @@ use kubegc_sim::{
     fault::script::{Script, Turn},
 };
 
-use crate::http::{Call, Verb};
+use crate::http::{Call, Verb, qualified};
 
 /// A fault of a request.
 #[non_exhaustive]
@@ -73,11 +73,14 @@ impl Fault {
         }
     }
 
-    const fn is_about_watches(&self) -> bool {
-        matches!(
-            self,
-            Self::EndWatch { .. } | Self::BreakWatch { .. } | Self::ExpireWatch { .. }
-        )
+    /// Of a fault of watches: after how many events it ends the watch.
+    pub(crate) const fn events_before_end(&self) -> Option<u32> {
+        match self {
+            Self::EndWatch { after_events }
+            | Self::BreakWatch { after_events }
+            | Self::ExpireWatch { after_events } => Some(*after_events),
+            _ => None,
+        }
     }
 }
 
@@ -91,7 +94,7 @@ impl Fault {
 /// ```
 #[must_use]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Rule(Turn<RequestMatcher, Fault>);
+pub struct Rule(pub(crate) Turn<RequestMatcher, Fault>);
 
 impl Rule {
     /// The next request gets this fault.
@@ -112,11 +115,9 @@ impl Rule {
 
     /// Only writes: creations, updates, patches and deletions.
     pub fn on_writes(self) -> Self {
-        self.on(Verb::Create)
-            .on(Verb::Update)
-            .on(Verb::Patch)
-            .on(Verb::Delete)
-            .on(Verb::DeleteCollection)
+        use Verb::{Create, Delete, DeleteCollection, Patch, Update};
+        let writes = [Create, Update, Patch, Delete, DeleteCollection];
+        writes.into_iter().fold(self, Self::on)
     }
 
     /// Only requests for this resource, by its plural name, and for its subresources.
@@ -133,7 +134,6 @@ impl Rule {
         self
     }
 
-    /// The resource and the subresource.
     fn target(&self) -> (&str, &str) {
         let named = self.0.matching.resources.first();
         named
@@ -141,19 +141,16 @@ impl Rule {
             .unwrap_or(("*", "*"))
     }
 
-    /// Only requests in this namespace.
     pub fn namespace(mut self, namespace: &str) -> Self {
         self.0.matching.namespace = Some(namespace.into());
         self
     }
 
-    /// Only requests that name this object.
     pub fn name(mut self, name: &str) -> Self {
         self.0.matching.name = Some(name.into());
         self
     }
 
-    /// Only requests of this client.
     pub fn client(mut self, client: &str) -> Self {
         self.0.matching.user = Some(client.into());
         self
@@ -212,39 +209,13 @@ impl fmt::Display for Rule {
 /// The faults of clients' requests, and the number of each that was injected.
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
-    script: Script<RequestMatcher, Fault>,
+    pub(crate) script: Script<RequestMatcher, Fault>,
     /// The client whose requests get drawn faults; `None` for all.
-    drawn_for: Option<String>,
-    counts: BTreeMap<&'static str, u64>,
+    pub(crate) drawn_for: Option<String>,
+    pub(crate) counts: BTreeMap<&'static str, u64>,
 }
 
 impl Faults {
-    pub(crate) fn add(&mut self, rule: Rule) {
-        self.script.add(rule.0);
-    }
-
-    pub(crate) fn draw(&mut self, seed: u64, per_mille: u16, faults: Vec<Fault>) {
-        self.drawn_for = None;
-        self.script.draw(seed, per_mille, faults);
-    }
-
-    pub(crate) fn draw_for(&mut self, client: &str, seed: u64, per_mille: u16, faults: Vec<Fault>) {
-        self.drawn_for = Some(client.to_owned());
-        self.script.draw(seed, per_mille, faults);
-    }
-
-    pub(crate) fn clear(&mut self) {
-        self.script.clear();
-    }
-
-    pub(crate) const fn injected(&self) -> u64 {
-        self.script.injected()
-    }
-
-    pub(crate) const fn counts(&self) -> &BTreeMap<&'static str, u64> {
-        &self.counts
-    }
-
     /// The fault of this request. The first rule that applies counts, and later ones do not count the
     /// request.
     pub(crate) fn take(&mut self, client: &str, call: &Call) -> Option<Fault> {
@@ -258,7 +229,7 @@ impl Faults {
             name: &call.name,
             ..RequestAttributes::default()
         };
-        let affects = |fault: &Fault| !fault.is_about_watches() || call.verb == Verb::Watch;
+        let affects = |fault: &Fault| fault.events_before_end().is_none() || call.verb == Verb::Watch;
         let matches =
             |turn: &Turn<RequestMatcher, Fault>| affects(&turn.fault) && turn.matching.matches(&request);
         let draws = self.drawn_for.as_ref().is_none_or(|name| is_client(client, name));
@@ -268,51 +239,48 @@ impl Faults {
     }
 }
 
-/// The status of a server that refuses.
 pub(crate) fn refusal(call: &Call, code: u16, retry_after_seconds: Option<u32>) -> Status {
     let mut details = Details::new(&call.name, &call.group, &call.resource);
     details.retry_after_seconds = retry_after_seconds;
-    Status::new(code, reason(code), message(call, code)).with_details(details)
+    let (resource, name) = (qualified(&call.group, &call.resource), &call.name);
+    let (reason, message) = match code {
+        403 => (
+            "Forbidden",
+            format!("{resource} {name:?} is forbidden: injected by the test"),
+        ),
+        404 => ("NotFound", format!("{resource} {name:?} not found")),
+        409 => (
+            "Conflict",
+            format!(
+                "Operation cannot be fulfilled on {resource} {name:?}: the object has been modified; \
+                 please apply your changes to the latest version and try again"
+            ),
+        ),
+        410 => ("Expired", WATCH_EXPIRED.to_owned()),
+        429 => (
+            "TooManyRequests",
+            "Too many requests, please try again later.".to_owned(),
+        ),
+        _ => (reason(code), format!("injected by the test: {code}")),
+    };
+    Status::new(code, reason, message).with_details(details)
 }
 
-/// The `reason` of a status with a code.
+/// The message of a status that makes a client relist.
+pub(crate) const WATCH_EXPIRED: &str = "The resourceVersion for the provided watch is too old.";
+
 const fn reason(code: u16) -> &'static str {
     match code {
         400 => "BadRequest",
         401 => "Unauthorized",
-        403 => "Forbidden",
-        404 => "NotFound",
         405 => "MethodNotAllowed",
         406 => "NotAcceptable",
-        409 => "Conflict",
-        410 => "Expired",
         413 => "RequestEntityTooLarge",
         415 => "UnsupportedMediaType",
         422 => "Invalid",
-        429 => "TooManyRequests",
         500 => "InternalError",
         503 => "ServiceUnavailable",
         504 => "Timeout",
         _ => "",
-    }
-}
-
-fn message(call: &Call, code: u16) -> String {
-    let resource = if call.group.is_empty() {
-        call.resource.to_string()
-    } else {
-        format!("{}.{}", call.resource, call.group)
-    };
-    match code {
-        403 => format!("{resource} {:?} is forbidden: injected by the test", call.name),
-        404 => format!("{resource} {:?} not found", call.name),
-        409 => format!(
-            "Operation cannot be fulfilled on {resource} {:?}: the object has been modified; please apply your changes to the latest version \
-             and try again",
-            call.name
-        ),
-        410 => "The resourceVersion for the provided watch is too old.".to_owned(),
-        429 => "Too many requests, please try again later.".to_owned(),
-        _ => format!("injected by the test: {code}"),
     }
 }

@@ -105,9 +105,14 @@
 //! | The collector's requests | meet errors | do not: [faults](Cluster::faults) are for clients |
 //! | Discovery by the collector | every 30 s | at once: a new kind is watched as soon as it is served |
 //! | Admission webhooks | are called over HTTPS | are closures ([`Cluster::on_admission`]), called once the cluster is built; time limits, warnings and audit annotations have no effect, a patch of an eviction, binding or scale is refused, and match conditions with `authorizer` cannot be evaluated. `userInfo` has the name of the client; for the control plane it is `system:kube-controller-manager` |
-//! | Service accounts | get `default` and the ConfigMap `kube-root-ca.crt` in each namespace from controllers, a moment later | `default` exists at once ([`Builder::service_accounts`]), the ConfigMap does not; up to 1.20, pods get no volume with a token |
+//! | Service accounts | get `default` and the ConfigMap `kube-root-ca.crt` in each namespace from controllers, a moment later | `default` exists at once, the ConfigMap does not; up to 1.20, pods get no volume with a token |
 //! | Quotas | refuse requests | there are none; types, defaults and validation of the kinds that operators use are those of the API server ([`Builder::types`]) |
 //! | Users and roles | decide who may do what | rules of the test do ([`Cluster::access`]); without them every user may do everything |
+
+#![cfg_attr(
+    not(feature = "client"),
+    allow(dead_code, unused_imports, reason = "the HTTP layer alone has no clients")
+)]
 
 #[cfg(feature = "client")]
 mod assert;

@@ -101,7 +101,6 @@ impl Cluster {
 }
 
 impl Loopback {
-    /// The address of the listener.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address

@@ -18,7 +18,7 @@ use kubegc_sim::ApiServer;
 use crate::{
     Cluster,
     audit::{Entry, Exchange},
-    body::{ResponseBody, WatchEnd},
+    body::ResponseBody,
     cluster::Inner,
     fault::{self, Fault},
     http::{ApiResponse, BYTES_MAX, Call, LogRequest, read_call, refused, refused_by_node, respond_as},
@@ -111,7 +111,6 @@ async fn collect<B: http_body::Body<Data = Bytes>>(body: B) -> Result<Bytes, B::
     Ok(read.freeze())
 }
 
-/// A request that has begun.
 struct InFlight {
     inner: Arc<Inner>,
     number: u64,
@@ -143,34 +142,26 @@ impl InFlight {
         request: &Request<Bytes>,
     ) -> Result<Response<ResponseBody>, BoxError> {
         let inner = &self.inner;
-        let begun = inner.shared.with(|server| {
+        let (fault, now) = inner.shared.with(|server| {
             let call = read_call(server, request);
             let client = client_name(client, &call);
-            let fault = inner.state.lock().faults.take(&client, &call);
-            match fault {
-                Some(Fault::Delay(by)) => Begun::Delayed(server.now().saturating_add(by)),
-                fault => Begun::Performed(inner.respond(server, &client, &call, request, fault)),
-            }
+            (inner.state.lock().faults.take(&client, &call), server.now())
         });
-        let until = match begun {
-            Begun::Performed(performed) => return Ok(performed?.deliver(inner)),
-            Begun::Delayed(until) => until,
-        };
-        self.hold(Some(until));
-        inner.clock.sleep_until(until).await;
-        self.hold(None);
+        if let Some(Fault::Delay(by)) = fault {
+            let until = now.saturating_add(by);
+            self.hold(Some(until));
+            inner.clock.sleep_until(until).await;
+            self.hold(None);
+        }
         let performed = inner.shared.with(|server| {
             let call = read_call(server, request);
             let client = client_name(client, &call);
-            inner.respond(
-                server,
-                &client,
-                &call,
-                request,
-                Some(Fault::Delay(std::time::Duration::ZERO)),
-            )
+            inner.respond(server, &client, &call, request, fault)
         });
-        Ok(performed?.deliver(inner))
+        Ok(match performed? {
+            Performed::Response(response) => response,
+            Performed::Log(call) => call.respond(inner),
+        })
     }
 }
 
@@ -181,25 +172,10 @@ impl Drop for InFlight {
     }
 }
 
-enum Begun {
-    Performed(Result<Performed, io::Error>),
-    Delayed(Timestamp),
-}
-
-/// A request that was performed.
 enum Performed {
     Response(Response<ResponseBody>),
     /// A closure serves it.
     Log(Box<LogCall>),
-}
-
-impl Performed {
-    fn deliver(self, inner: &Inner) -> Response<ResponseBody> {
-        match self {
-            Self::Response(response) => response,
-            Self::Log(call) => call.respond(inner),
-        }
-    }
 }
 
 /// A request for a log that a closure serves: without the server's lock, so that the closure may use the
@@ -237,7 +213,6 @@ fn client_name(given: Option<&str>, call: &Call) -> String {
     given.or_else(first_word).unwrap_or("client").to_owned()
 }
 
-/// The error of a broken connection.
 pub(crate) fn broken() -> io::Error {
     io::Error::new(
         io::ErrorKind::ConnectionReset,
@@ -286,20 +261,22 @@ impl Inner {
                 respond_as(server, call, request, user, &rules)
             }
         };
-        match response {
+        if fault == Some(Fault::LoseResponse) {
+            note(
+                None,
+                match &response {
+                    ApiResponse::Whole(response) => response.body(),
+                    ApiResponse::Node(_) | ApiResponse::Stream { .. } => &[],
+                },
+            );
+            return Err(broken());
+        }
+        Ok(Performed::Response(match response {
             ApiResponse::Whole(response) => {
-                if fault == Some(Fault::LoseResponse) {
-                    note(None, response.body());
-                    return Err(broken());
-                }
                 note(Some(response.status().as_u16()), response.body());
-                Ok(Performed::Response(response.map(ResponseBody::whole)))
+                response.map(ResponseBody::whole)
             }
             ApiResponse::Node(call) => {
-                if fault == Some(Fault::LoseResponse) {
-                    note(None, &[]);
-                    return Err(broken());
-                }
                 let handler = self.state.lock().nodes.find(&call.request().target);
                 if let Some(handler) = handler {
                     return Ok(Performed::Log(Box::new(LogCall {
@@ -310,24 +287,17 @@ impl Inner {
                 }
                 let response = call.unreachable();
                 note(Some(response.status().as_u16()), &[]);
-                Ok(Performed::Response(response.map(ResponseBody::whole)))
+                response.map(ResponseBody::whole)
             }
             ApiResponse::Stream { head, watch } => {
-                if fault == Some(Fault::LoseResponse) {
-                    note(None, &[]);
-                    return Err(broken());
-                }
                 note(Some(head.status().as_u16()), &[]);
-                let end = WatchEnd::of(fault.as_ref());
                 let what = watch_target(call);
-                let response = head.map(|()| ResponseBody::watch(self, client, &what, watch, end));
-                Ok(Performed::Response(response))
+                head.map(|()| ResponseBody::watch(self, client, &what, watch, fault))
             }
-        }
+        }))
     }
 }
 
-/// The description of a watch, for messages.
 fn watch_target(call: &Call) -> String {
     if call.namespace.is_empty() {
         call.resource.clone()

@@ -3,7 +3,12 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use kubegc_controllers::Reason;
-use kubegc_core::{KindId, ObjectMeta, PatchType, Timestamp, Uid, deletion::DeleteOptionsSpec};
+use kubegc_core::{
+    KindId, ObjectMeta, PatchType, Timestamp, Uid,
+    deletion::DeleteOptionsSpec,
+    identity::split_api_version,
+    record::{ObjectId, Resource},
+};
 use kubegc_sim::{ApiServer, StoredObject};
 use serde_json::{Value, json};
 
@@ -166,8 +171,10 @@ impl Sync<'_> {
     }
 
     pub(super) fn create(&mut self, kind: &str, namespace: &str, object: Value) {
-        let name = object["metadata"]["name"].as_str().unwrap_or_default();
-        let meta = ObjectMeta::new(namespace, name, "");
+        let metadata = &object["metadata"];
+        // A refused request has no other name.
+        let name = metadata["name"].as_str().or(metadata["generateName"].as_str());
+        let meta = ObjectMeta::new(namespace, name.unwrap_or_default(), "");
         self.write(Act::Create, kind, &meta, object);
     }
 
@@ -201,6 +208,7 @@ impl Sync<'_> {
             _ => ("Changed", "it differs from what its controller wants"),
         };
         let (format, patch) = (PatchType::Strategic.content_type(), body.to_string().into_bytes());
+        let creator = creator(namespace, &body);
         let response = match act {
             Act::Create => server.create_json(id, namespace, body),
             Act::Delete { .. } => server.delete(id, namespace, name, &DeleteOptionsSpec::default()),
@@ -213,6 +221,7 @@ impl Sync<'_> {
             return;
         }
         let created = response.object().filter(|_| act == Act::Create);
+        let why = Reason::new(reason, message);
         let recorded = Recorded {
             actor: self.actor,
             act,
@@ -222,7 +231,10 @@ impl Sync<'_> {
                 created.map_or(meta, |created| &created.meta),
             )),
             code: code_of(&response),
-            why: Why::Controller(Box::new(Reason::new(reason, message))),
+            why: Why::Controller(Box::new(match creator.filter(|_| act == Act::Create) {
+                Some(creator) => why.about(creator),
+                None => why,
+            })),
         };
         self.has_written = true;
         let cause = self.plane.player.as_ref().and_then(|player| player.cause);
@@ -255,6 +267,16 @@ impl Sync<'_> {
             self.update(kind, object, json!({"status": fields}));
         }
     }
+}
+
+/// The owner of an object that is to be created.
+fn creator(namespace: &str, object: &Value) -> Option<ObjectId> {
+    let owner = &object["metadata"]["ownerReferences"][0];
+    let text = |field: &str| owner[field].as_str();
+    let (group, _) = split_api_version(text("apiVersion")?);
+    let mut meta = ObjectMeta::new(namespace, text("name")?, "");
+    meta.uid = text("uid")?.into();
+    Some(ObjectId::new(Resource::of_kind(group, text("kind")?)?, &meta))
 }
 
 /// The API version of a simulated kind, or of a kind of the core group.

@@ -1,7 +1,6 @@
 //! The kinds that a default API server serves in each release, and the deletion behaviour of their objects.
 //!
-//! The facts are in [`table`]. This module resolves them for one release: the served kinds, the version of a
-//! resource that discovery prefers, the effect of a DELETE on dependents, and its response.
+//! The facts are in `builtin.txt`, one line a kind in one version. This module resolves them for one release.
 //!
 //! # Upstream
 //! Ranges: the `prerelease-lifecycle` marks and the types of `k8s.io/api`, every release branch from 1.13 to
@@ -21,13 +20,95 @@
 //! - ReplicationController and Job keep orphaning by default after 1.20: inferred from the promise of a
 //!   stable API, not read in the source.
 
-mod table;
-
 use std::sync::Arc;
 
 use super::{ApiResource, DefaultDeletion, Verbs};
-use crate::{KubernetesVersion, identity::split_api_version};
-use table::{Kind, SERVED, VerbSet};
+use crate::{KubernetesVersion, Scope, identity::split_api_version};
+
+const TABLE: &str = include_str!("builtin.txt");
+
+/// One kind in one version: a row of the table.
+struct Row<'t> {
+    api_version: &'t str,
+    kind: &'t str,
+    resource: &'t str,
+    scope: Scope,
+    /// First minor release that serves it by default, at least the oldest that kubegc supports.
+    first: u16,
+    /// Last minor release that serves it by default. Releases after the newest known one are assumed to serve
+    /// what that one serves.
+    last: u16,
+    /// What is not usual about it.
+    facts: Vec<(&'t str, &'t str)>,
+}
+
+/// The rows of the table; `None` in place of a malformed one.
+fn rows<'t>() -> impl Iterator<Item = Option<Row<'t>>> {
+    let mut api_version = "";
+    let lines = TABLE
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with('#'));
+    lines.filter_map(move |line| {
+        if let Some(section) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
+            api_version = section;
+            return None;
+        }
+        Some(row(api_version, line))
+    })
+}
+
+fn row<'t>(api_version: &'t str, line: &'t str) -> Option<Row<'t>> {
+    let mut words = line.split(' ');
+    let (kind, resource, scope) = (words.next()?, words.next()?, words.next()?);
+    let (first, last) = words.next()?.split_once('-')?;
+    Some(Row {
+        api_version,
+        kind,
+        resource,
+        scope: match scope {
+            "namespaced" => Scope::Namespaced,
+            "cluster" => Scope::Cluster,
+            _ => return None,
+        },
+        first: first.parse().ok()?,
+        last: if last.is_empty() {
+            u16::MAX
+        } else {
+            last.parse().ok()?
+        },
+        facts: words
+            .map(|fact| fact.split_once('=').unwrap_or((fact, "")))
+            .collect(),
+    })
+}
+
+impl Row<'_> {
+    fn fact(&self, name: &str) -> Option<&str> {
+        let mut facts = self.facts.iter();
+        facts.find(|(known, _)| *known == name).map(|(_, value)| *value)
+    }
+
+    fn texts(&self, name: &str) -> Vec<Arc<str>> {
+        let texts = self.fact(name).into_iter().flat_map(|texts| texts.split(','));
+        texts.map(Arc::from).collect()
+    }
+
+    fn verbs(&self, minor: u16) -> Verbs {
+        let mut verbs = Verbs::ALL;
+        if let Some(supported) = self.fact("verbs") {
+            let has = |verb: &str| supported.split(',').any(|one| one == verb);
+            verbs = Verbs {
+                delete: has("delete"),
+                delete_collection: has("deletecollection"),
+                list: has("list"),
+                watch: has("watch"),
+            };
+        }
+        let first = self.fact("deletecollection").and_then(|first| first.parse().ok());
+        verbs.delete_collection &= first.is_none_or(|first| minor >= first);
+        verbs
+    }
+}
 
 /// The resources of one release, in the table's order.
 ///
@@ -38,183 +119,54 @@ pub(super) fn resources(version: KubernetesVersion) -> Vec<ApiResource> {
     let mut all: Vec<ApiResource> = Vec::new();
     // Versions of one group are adjacent: the first row of this group in `all`.
     let mut group_start = 0;
-    for (api_version, kinds) in SERVED {
-        let (group, version) = split_api_version(api_version);
-        if all.last().is_some_and(|last| *last.group != *group) {
+    for row in rows()
+        .flatten()
+        .filter(|row| (row.first..=row.last).contains(&minor))
+    {
+        let (group, version) = split_api_version(row.api_version);
+        let before = all.last().filter(|last| *last.group == *group);
+        let text = |known: fn(&ApiResource) -> &Arc<str>, text: &str| {
+            let known = before.map(known).filter(|known| ***known == *text);
+            known.map_or_else(|| text.into(), Arc::clone)
+        };
+        let (group, version) = (
+            text(|last| &last.group, group),
+            text(|last| &last.version, version),
+        );
+        if before.is_none() {
             group_start = all.len();
         }
-        let group: Arc<str> = group.into();
-        let version: Arc<str> = version.into();
-        for kind in kinds.iter().filter(|kind| kind.served_in(minor)) {
-            // The table has a group's versions in upstream's order of preference.
-            let preferred = !all[group_start..]
-                .iter()
-                .any(|better| *better.resource == *kind.resource);
-            all.push(ApiResource {
-                group: Arc::clone(&group),
-                version: Arc::clone(&version),
-                kind: kind.kind.into(),
-                resource: kind.resource.into(),
-                short_names: texts(short_names(kind.resource)),
-                categories: texts(categories(kind.resource)),
-                scope: kind.scope,
-                verbs: verbs(kind, minor),
-                preferred,
-                custom: false,
-                default_deletion: default_deletion(api_version, kind.resource),
-                delete_returns_object: delete_returns_object(&group, kind.resource),
-            });
-        }
+        // The table has a group's versions in upstream's order of preference.
+        let preferred = !all[group_start..]
+            .iter()
+            .any(|better| *better.resource == *row.resource);
+        all.push(ApiResource {
+            group,
+            version,
+            kind: row.kind.into(),
+            resource: row.resource.into(),
+            short_names: row.texts("short"),
+            categories: row.texts("category"),
+            scope: row.scope,
+            verbs: row.verbs(minor),
+            preferred,
+            custom: false,
+            default_deletion: match row.fact("default") {
+                Some("Orphan") => DefaultDeletion::Orphan,
+                Some(_) => DefaultDeletion::Unsupported,
+                None => DefaultDeletion::Delete,
+            },
+            delete_returns_object: row.fact("returned").is_some(),
+        });
     }
     all
-}
-
-fn texts(texts: &[&str]) -> Vec<Arc<str>> {
-    texts.iter().map(|&text| text.into()).collect()
-}
-
-/// The short names of a resource.
-///
-/// # Upstream
-/// `ShortNames` of the storages in `pkg/registry`, 1.20.2, and of newer ones.
-fn short_names(resource: &str) -> &'static [&'static str] {
-    match resource {
-        "certificatesigningrequests" => &["csr"],
-        "componentstatuses" => &["cs"],
-        "configmaps" => &["cm"],
-        "cronjobs" => &["cj"],
-        "customresourcedefinitions" => &["crd", "crds"],
-        "daemonsets" => &["ds"],
-        "deployments" => &["deploy"],
-        "endpoints" => &["ep"],
-        "events" => &["ev"],
-        "horizontalpodautoscalers" => &["hpa"],
-        "ingresses" => &["ing"],
-        "ipaddresses" => &["ip"],
-        "limitranges" => &["limits"],
-        "namespaces" => &["ns"],
-        "networkpolicies" => &["netpol"],
-        "nodes" => &["no"],
-        "persistentvolumeclaims" => &["pvc"],
-        "persistentvolumes" => &["pv"],
-        "poddisruptionbudgets" => &["pdb"],
-        "pods" => &["po"],
-        "podsecuritypolicies" => &["psp"],
-        "priorityclasses" => &["pc"],
-        "replicasets" => &["rs"],
-        "replicationcontrollers" => &["rc"],
-        "resourcequotas" => &["quota"],
-        "serviceaccounts" => &["sa"],
-        "services" => &["svc"],
-        "statefulsets" => &["sts"],
-        "storageclasses" => &["sc"],
-        "volumeattributesclasses" => &["vac"],
-        _ => &[],
-    }
-}
-
-/// The categories of a resource.
-///
-/// # Upstream
-/// `Categories` of the storages in `pkg/registry`, 1.20.2; `api-extensions` since 1.14.
-fn categories(resource: &str) -> &'static [&'static str] {
-    match resource {
-        "cronjobs"
-        | "daemonsets"
-        | "deployments"
-        | "horizontalpodautoscalers"
-        | "jobs"
-        | "pods"
-        | "replicasets"
-        | "replicationcontrollers"
-        | "services"
-        | "statefulsets" => &["all"],
-        "apiservices"
-        | "customresourcedefinitions"
-        | "mutatingadmissionpolicies"
-        | "mutatingadmissionpolicybindings"
-        | "mutatingwebhookconfigurations"
-        | "validatingadmissionpolicies"
-        | "validatingadmissionpolicybindings"
-        | "validatingwebhookconfigurations" => &["api-extensions"],
-        _ => &[],
-    }
-}
-
-/// The default propagation of a DELETE through this version.
-///
-/// # Upstream
-/// `DefaultGarbageCollectionPolicy` of the strategies: old versions keep their original behaviour.
-fn default_deletion(api_version: &str, resource: &str) -> DefaultDeletion {
-    match (api_version, resource) {
-        ("v1", "replicationcontrollers")
-        | ("batch/v1", "jobs")
-        | ("batch/v1beta1" | "batch/v2alpha1", "cronjobs")
-        | ("extensions/v1beta1" | "apps/v1beta1" | "apps/v1beta2", "deployments")
-        | ("apps/v1beta1" | "apps/v1beta2", "statefulsets")
-        | ("extensions/v1beta1" | "apps/v1beta2", "daemonsets" | "replicasets") => DefaultDeletion::Orphan,
-        ("v1" | "events.k8s.io/v1" | "events.k8s.io/v1beta1", "events") => DefaultDeletion::Unsupported,
-        _ => DefaultDeletion::Delete,
-    }
-}
-
-/// Whether the response to a finished DELETE contains the object, in any requested version.
-///
-/// # Upstream
-/// `ReturnDeletedObject` of the registries.
-fn delete_returns_object(group: &str, resource: &str) -> bool {
-    matches!(
-        (group, resource),
-        (
-            "",
-            "namespaces"
-                | "persistentvolumeclaims"
-                | "persistentvolumes"
-                | "pods"
-                | "podtemplates"
-                | "resourcequotas"
-                | "serviceaccounts"
-                | "services"
-        ) | ("extensions" | "policy", "podsecuritypolicies")
-            | ("resource.k8s.io", _)
-            | (
-                "storage.k8s.io",
-                "csidrivers"
-                    | "csinodes"
-                    | "storageclasses"
-                    | "volumeattachments"
-                    | "volumeattributesclasses"
-            )
-    )
-}
-
-fn verbs(kind: &Kind, minor: u16) -> Verbs {
-    let none = Verbs {
-        delete: false,
-        delete_collection: false,
-        list: false,
-        watch: false,
-    };
-    match kind.verbs {
-        VerbSet::All => Verbs::ALL,
-        VerbSet::CollectionSince(first) => Verbs {
-            delete_collection: minor >= first,
-            ..Verbs::ALL
-        },
-        VerbSet::AllButCollection => Verbs {
-            delete_collection: false,
-            ..Verbs::ALL
-        },
-        VerbSet::Reads => Verbs { list: true, ..none },
-        VerbSet::CreateOnly | VerbSet::Nothing => none,
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
-    use super::{table::NEWEST, *};
+    use super::*;
     use crate::Catalog;
 
     fn release(minor: u16) -> KubernetesVersion {
@@ -334,96 +286,41 @@ mod tests {
 
     #[test]
     fn the_rows_of_the_table_are_well_formed() {
+        const FACTS: [&str; 6] = [
+            "verbs",
+            "deletecollection",
+            "short",
+            "category",
+            "default",
+            "returned",
+        ];
         let (mut groups, mut current) = (BTreeSet::new(), None);
         let mut facts = BTreeMap::new();
-        for (api_version, kinds) in SERVED {
-            let group = split_api_version(api_version).0;
+        for (at, row) in rows().enumerate() {
+            let row = row.unwrap_or_else(|| panic!("row {at} is malformed"));
+            let group = split_api_version(row.api_version).0;
             if current != Some(group) {
                 assert!(groups.insert(group), "the versions of {group} are not adjacent");
                 current = Some(group);
             }
-            for kind in *kinds {
-                let row = format!("{api_version} {}", kind.kind);
-                assert!(kind.first >= KubernetesVersion::MINOR_MIN, "{row}");
-                assert!(kind.first <= kind.last, "{row}");
-                let is_known = kind.last <= KubernetesVersion::MINOR_MAX;
-                assert!(kind.last == NEWEST || is_known, "{row}");
-                // Scope and resource are the same in every version.
-                let of_kind = (kind.scope, kind.resource);
-                assert_eq!(*facts.entry(kind.kind).or_insert(of_kind), of_kind, "{row}");
-            }
+            let name = format!("{} {}", row.api_version, row.kind);
+            assert!(row.first >= KubernetesVersion::MINOR_MIN, "{name}");
+            assert!(row.first <= row.last, "{name}");
+            assert!(
+                row.last == u16::MAX || row.last <= KubernetesVersion::MINOR_MAX,
+                "{name}"
+            );
+            assert!(row.facts.iter().all(|(fact, _)| FACTS.contains(fact)), "{name}");
+            let deletion = row.fact("default").unwrap_or("Orphan");
+            assert!(matches!(deletion, "Orphan" | "Unsupported"), "{name}");
+            // These are the same in every version.
+            let of_kind = (row.scope, row.resource, row.texts("short"), row.texts("category"));
+            assert_eq!(
+                *facts.entry(row.kind).or_insert_with(|| of_kind.clone()),
+                of_kind,
+                "{name}"
+            );
         }
-    }
-
-    /// The effect of a DELETE without options in the requested version.
-    const DELETIONS: &str = "\
-v1 replicationcontrollers Orphan
-batch/v1 jobs Orphan
-batch/v1beta1 cronjobs Orphan
-batch/v2alpha1 cronjobs Orphan
-batch/v1 cronjobs Delete
-extensions/v1beta1 deployments Orphan
-apps/v1beta1 deployments Orphan
-apps/v1beta2 deployments Orphan
-apps/v1 deployments Delete
-apps/v1beta1 statefulsets Orphan
-apps/v1beta2 statefulsets Orphan
-apps/v1 statefulsets Delete
-extensions/v1beta1 daemonsets Orphan
-apps/v1beta2 daemonsets Orphan
-apps/v1 daemonsets Delete
-extensions/v1beta1 replicasets Orphan
-apps/v1beta2 replicasets Orphan
-apps/v1 replicasets Delete
-v1 events Unsupported
-events.k8s.io/v1beta1 events Unsupported
-events.k8s.io/v1 events Unsupported
-extensions/v1beta1 ingresses Delete
-extensions/v1beta1 replicationcontrollers Delete
-apps/v1beta1 controllerrevisions Delete
-v1 pods Delete
-";
-
-    #[test]
-    fn default_deletion_follows_the_requested_version() {
-        for line in DELETIONS.lines() {
-            let words: Vec<&str> = line.split(' ').collect();
-            let found = default_deletion(words[0], words[1]);
-            assert_eq!(format!("{found:?}"), words[2], "{line}");
-        }
-        for (api_version, expected) in [
-            ("extensions/v1beta1", DefaultDeletion::Orphan),
-            ("apps/v1", DefaultDeletion::Delete),
-        ] {
-            let found = find(13, api_version, "Deployment").map(|resource| resource.default_deletion);
-            assert_eq!(found, Some(expected), "{api_version}");
-        }
-    }
-
-    #[test]
-    fn the_response_to_a_finished_delete_contains_the_object_for_these_only() {
-        let mut returning: Vec<String> = resources(release(20))
-            .iter()
-            .filter(|resource| resource.delete_returns_object && resource.preferred)
-            .map(ApiResource::qualified_resource)
-            .collect();
-        returning.sort();
-        let expected = [
-            "csidrivers.storage.k8s.io",
-            "csinodes.storage.k8s.io",
-            "namespaces",
-            "persistentvolumeclaims",
-            "persistentvolumes",
-            "pods",
-            "podsecuritypolicies.policy",
-            "podtemplates",
-            "resourcequotas",
-            "serviceaccounts",
-            "services",
-            "storageclasses.storage.k8s.io",
-            "volumeattachments.storage.k8s.io",
-        ];
-        assert_eq!(returning, expected);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::Field;
+use super::{Condition, Field};
 use crate::LabelSelector;
 
 /// Fields of a Deployment.
@@ -25,6 +25,8 @@ pub struct Deployment {
     pub status_replicas: Field<[i32; 3]>,
     /// `status.observedGeneration`.
     pub observed_generation: Field<i64>,
+    /// The condition `ReplicaFailure` of `status.conditions`, if there is one.
+    pub failures: Field<Vec<Condition>>,
 }
 
 /// How a Deployment replaces pods.
@@ -86,6 +88,8 @@ pub struct ReplicaSet {
     pub available_replicas: Field<i32>,
     /// `status.observedGeneration`.
     pub observed_generation: Field<i64>,
+    /// The condition `ReplicaFailure` of `status.conditions`, if there is one.
+    pub failures: Field<Vec<Condition>>,
 }
 
 /// Fields of a DaemonSet.

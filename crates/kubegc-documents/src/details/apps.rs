@@ -13,6 +13,7 @@ use super::{
     facts::{
         By, Each, Fact, Facts, In, Object, Or, Plain, Required, object, put, put_part, unless_empty, written,
     },
+    node::Conditions,
     reading::{At, Found, Origin, Reading, Unreadable},
 };
 use crate::{
@@ -33,6 +34,7 @@ facts! {
         status {
             status_replicas: "" => Plain,
             observed_generation: "observedGeneration" => Plain,
+            failures: "conditions" => Conditions(&["ReplicaFailure"]),
         }
     }
     ReplicaSet {
@@ -45,6 +47,7 @@ facts! {
             status_replicas: "replicas" => Plain,
             available_replicas: "availableReplicas" => Plain,
             observed_generation: "observedGeneration" => Plain,
+            failures: "conditions" => Conditions(&["ReplicaFailure"]),
         }
         metadata {
             revision: "annotations" => In(ANNOTATION_REVISION, Plain),

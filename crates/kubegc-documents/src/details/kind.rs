@@ -109,6 +109,8 @@ kinds! {
         ApiService: "APIService" in "apiregistration.k8s.io" has ["spec", "status"];
         CustomResourceDefinition:
             "CustomResourceDefinition" in "apiextensions.k8s.io" has ["spec", "status"];
+        Event: "Event" in "" has ["reason", "message", "involvedObject", "count"];
+        ResourceQuota: "ResourceQuota" in "" has ["spec", "status"];
         EndpointSlice: "EndpointSlice" in "discovery.k8s.io" has ["endpoints"];
         WebhookConfiguration: "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration"
             in "admissionregistration.k8s.io" has ["webhooks"];

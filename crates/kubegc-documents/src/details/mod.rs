@@ -11,15 +11,16 @@ mod network;
 mod node;
 mod pod;
 mod reading;
+mod refusal;
 mod security;
 mod selector;
 mod storage;
 mod workload;
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use kubegc_core::{
-    Scope, Timestamp,
+    ObjectRef, Scope, Timestamp,
     admission::{Policy, PolicyBinding, Webhook},
     record::{self, Field, Pod},
 };
@@ -53,6 +54,10 @@ pub enum Details {
         /// Whether one of `endpoints` is ready.
         has_ready: bool,
     },
+    /// Of an Event that quotes a refused request.
+    Refusal(Box<EventDetails>),
+    /// Of a ResourceQuota.
+    Quota(Box<QuotaDetails>),
     /// Of any other kind.
     Body(Arc<record::Body>),
 }
@@ -68,7 +73,9 @@ impl Details {
             | Self::AdmissionPolicy(_)
             | Self::AdmissionBinding(_)
             | Self::ApiService(_)
-            | Self::EndpointSlice { .. } => record::Body::unread(),
+            | Self::EndpointSlice { .. }
+            | Self::Refusal(_)
+            | Self::Quota(_) => record::Body::unread(),
         }
     }
 
@@ -158,6 +165,30 @@ impl ApiServiceDetails {
     }
 }
 
+/// An Event whose message quotes a refusal of the API server.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct EventDetails {
+    /// `involvedObject`.
+    pub about: ObjectRef,
+    pub reason: Arc<str>,
+    pub message: Arc<str>,
+    /// `count`: how often it happened.
+    pub count: i64,
+}
+
+/// The amounts of a ResourceQuota.
+#[non_exhaustive]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct QuotaDetails {
+    /// `status.hard`, by name of the resource.
+    pub hard: BTreeMap<Arc<str>, Arc<str>>,
+    /// `status.used`.
+    pub used: BTreeMap<Arc<str>, Arc<str>>,
+    /// Whether it counts only some of the objects: it has `spec.scopes` or `spec.scopeSelector`.
+    pub is_scoped: bool,
+}
+
 /// Reads the details of a kind; `None` if the kind has none.
 ///
 /// A field that cannot be read is unread, and a flaw. What an absent field means depends on the origin. In
@@ -186,6 +217,10 @@ pub fn read(
         Kind::EndpointSlice => {
             let has_ready = network::slice(reading, object);
             return has_ready.map(|has_ready| Details::EndpointSlice { has_ready });
+        }
+        Kind::Event => return refusal::event(reading, object).map(|event| Details::Refusal(event.into())),
+        Kind::ResourceQuota => {
+            return refusal::quota(reading, object).map(|quota| Details::Quota(quota.into()));
         }
         Kind::AdmissionPolicy => {
             let policy = admission::policy(reading, object);

@@ -255,7 +255,6 @@ impl ControllerManager {
         ))
     }
 
-    /// One run of the controllers from their start to their end.
     async fn term(
         &self,
         store: &KubeStore,

@@ -16,7 +16,6 @@ use tokio::sync::mpsc;
 use super::ControllersSummary;
 use crate::{collect::is_logged, events::Event, metrics as names};
 
-/// Takes the reports of one term.
 pub(super) struct Reporter {
     summary: Arc<Mutex<ControllersSummary>>,
     events: Option<mpsc::Sender<Event>>,

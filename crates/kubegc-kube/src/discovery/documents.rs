@@ -1,125 +1,75 @@
 //! The documents of aggregated and of classic discovery, reduced to the fields that describe kinds.
 
-use kubegc_core::{Scope, Verbs, identity::join_api_version};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
+    APIGroup, APIResourceList, APIVersions, GroupVersionForDiscovery,
+};
+use kubegc_core::{ApiResource, Scope, Verbs, identity::join_api_version};
 use serde::Deserialize;
 
-use super::preferred::{Group, Resource, Version};
+use super::preferred::{Group, Version};
 
-/// The kind of a document.
 #[derive(Debug, Deserialize)]
 pub(super) struct Kind {
     #[serde(default)]
     pub(super) kind: String,
 }
 
-/// `APIVersions`: the versions of the core group.
-#[derive(Debug, Deserialize)]
-pub(super) struct ApiVersions {
-    #[serde(default)]
-    versions: Vec<String>,
-}
-
-impl ApiVersions {
-    /// The core group, in the form of the named groups.
-    pub(super) fn groups(self) -> Groups {
-        let versions: Vec<GroupVersion> = self
-            .versions
-            .into_iter()
-            .map(|version| GroupVersion { version })
-            .collect();
-        Groups {
-            groups: vec![ApiGroup {
-                name: String::new(),
-                versions,
-                preferred_version: None,
-            }],
-        }
+/// The core group, in the form of the named groups.
+pub(super) fn core_group(served: APIVersions) -> APIGroup {
+    let versions = served.versions.into_iter();
+    let versions = versions.map(|version| GroupVersionForDiscovery {
+        group_version: version.clone(),
+        version,
+    });
+    APIGroup {
+        versions: versions.collect(),
+        ..APIGroup::default()
     }
 }
 
-/// `APIGroupList`.
-#[derive(Debug, Deserialize)]
-pub(super) struct Groups {
-    #[serde(default)]
-    pub(super) groups: Vec<ApiGroup>,
+/// The resources of a group version in order, without subresources.
+pub(super) fn resources(list: APIResourceList, api_version: &str) -> Vec<ApiResource> {
+    let all = list.resources.into_iter();
+    let all = all.filter(|resource| !resource.name.contains('/'));
+    all.filter_map(|found| {
+        let scope = match found.namespaced {
+            true => Scope::Namespaced,
+            false => Scope::Cluster,
+        };
+        resource(api_version, &found.kind, &found.name, scope, &found.verbs)
+    })
+    .collect()
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct ApiGroup {
-    #[serde(default)]
-    pub(super) name: String,
-    #[serde(default)]
-    pub(super) versions: Vec<GroupVersion>,
-    #[serde(default)]
-    preferred_version: Option<GroupVersion>,
+/// `None` without a name or a kind.
+fn resource(
+    api_version: &str,
+    kind: &str,
+    name: &str,
+    scope: Scope,
+    verbs: &[String],
+) -> Option<ApiResource> {
+    let has = |verb: &str| verbs.iter().any(|name| name == verb);
+    let mut resource = ApiResource::new(api_version, kind, name, scope);
+    resource.verbs = Verbs {
+        delete: has("delete"),
+        delete_collection: has("deletecollection"),
+        list: has("list"),
+        watch: has("watch"),
+    };
+    (!kind.is_empty() && !name.is_empty()).then_some(resource)
 }
 
-impl ApiGroup {
-    /// The preferred version, by name.
-    pub(super) fn preferred(&self) -> Option<String> {
-        let named = self.preferred_version.as_ref().or_else(|| self.versions.first());
-        named.map(|version| version.version.clone())
-    }
-}
-
-#[derive(Debug, Deserialize)]
-pub(super) struct GroupVersion {
-    #[serde(default)]
-    pub(super) version: String,
-}
-
-/// `APIResourceList`.
-#[derive(Debug, Deserialize)]
-pub(super) struct ResourceList {
-    #[serde(default)]
-    resources: Option<Vec<ClassicResource>>,
-}
-
-#[derive(Debug, Deserialize)]
-struct ClassicResource {
-    #[serde(default)]
-    name: String,
-    #[serde(default)]
-    kind: String,
-    #[serde(default)]
-    namespaced: bool,
-    #[serde(default)]
-    verbs: Option<Vec<String>>,
-}
-
-impl ResourceList {
-    /// The resources in order, without subresources.
-    pub(super) fn resources(self) -> Vec<Resource> {
-        let all = self.resources.unwrap_or_default().into_iter();
-        all.filter(|resource| !resource.name.contains('/') && !resource.name.is_empty())
-            .filter(|resource| !resource.kind.is_empty())
-            .map(|resource| Resource {
-                verbs: verbs(resource.verbs.as_deref().unwrap_or_default()),
-                scope: if resource.namespaced {
-                    Scope::Namespaced
-                } else {
-                    Scope::Cluster
-                },
-                name: resource.name,
-                kind: resource.kind,
-            })
-            .collect()
-    }
-}
-
-/// `APIGroupDiscoveryList`.
 #[derive(Debug, Deserialize)]
 pub(super) struct AggregatedGroups {
     #[serde(default)]
     items: Vec<AggregatedGroup>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 struct AggregatedGroup {
-    #[serde(default)]
     metadata: GroupName,
-    #[serde(default)]
     versions: Option<Vec<AggregatedVersion>>,
 }
 
@@ -129,26 +79,20 @@ struct GroupName {
     name: String,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 struct AggregatedVersion {
-    #[serde(default)]
     version: String,
-    #[serde(default)]
     freshness: String,
-    #[serde(default)]
     resources: Option<Vec<AggregatedResource>>,
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 struct AggregatedResource {
-    #[serde(default)]
     resource: String,
-    #[serde(default)]
     response_kind: Option<Kind>,
-    #[serde(default)]
     scope: String,
-    #[serde(default)]
     verbs: Option<Vec<String>>,
 }
 
@@ -157,17 +101,13 @@ impl AggregatedGroups {
     pub(super) fn groups(self) -> impl Iterator<Item = Group> {
         self.items.into_iter().map(|group| {
             let name = group.metadata.name;
-            let versions: Vec<Version> = group
-                .versions
-                .unwrap_or_default()
-                .into_iter()
-                .filter(|version| !version.version.is_empty())
-                .map(|version| version.read(&name))
-                .collect();
+            let versions = group.versions.unwrap_or_default().into_iter();
+            let versions = versions.filter(|version| !version.version.is_empty());
+            let versions: Vec<Version> = versions.map(|version| version.read(&name)).collect();
             let preferred = versions.iter().find(|version| version.resources.is_ok());
             Group {
-                name,
                 preferred: preferred.map(|version| version.version.clone()),
+                name,
                 versions,
             }
         })
@@ -176,41 +116,25 @@ impl AggregatedGroups {
 
 impl AggregatedVersion {
     fn read(self, group: &str) -> Version {
+        let api_version = join_api_version(group, &self.version);
         // The API service has become unavailable: its resources may have changed.
-        let stale = self.freshness == "Stale";
+        let is_stale = self.freshness == "Stale";
         let resources = self.resources.unwrap_or_default().into_iter();
-        let resources = resources.filter_map(|resource| {
-            let kind = resource.response_kind?.kind;
-            let scope = match resource.scope.as_str() {
+        let resources = resources.filter_map(|found| {
+            let scope = match found.scope.as_str() {
                 "Namespaced" => Scope::Namespaced,
                 "Cluster" => Scope::Cluster,
                 _ => return None,
             };
-            (!kind.is_empty() && !resource.resource.is_empty()).then(|| Resource {
-                verbs: verbs(resource.verbs.as_deref().unwrap_or_default()),
-                name: resource.resource,
-                kind,
-                scope,
-            })
+            let (kind, verbs) = (found.response_kind?.kind, found.verbs.unwrap_or_default());
+            resource(&api_version, &kind, &found.resource, scope, &verbs)
         });
         Version {
-            resources: if stale {
-                let api_version = join_api_version(group, &self.version);
-                Err(format!("stale GroupVersion discovery: {api_version}"))
-            } else {
-                Ok(resources.collect())
+            resources: match is_stale {
+                true => Err(format!("stale GroupVersion discovery: {api_version}")),
+                false => Ok(resources.collect()),
             },
             version: self.version,
         }
-    }
-}
-
-fn verbs(names: &[String]) -> Verbs {
-    let has = |verb: &str| names.iter().any(|name| name == verb);
-    Verbs {
-        delete: has("delete"),
-        delete_collection: has("deletecollection"),
-        list: has("list"),
-        watch: has("watch"),
     }
 }

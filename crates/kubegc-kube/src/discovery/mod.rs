@@ -9,12 +9,13 @@ mod documents;
 mod preferred;
 
 use futures_util::{StreamExt as _, future::try_join, stream};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{APIGroup, APIGroupList, APIResourceList};
 use kube::Client;
 use kubegc_core::{Catalog, StoreError, identity::join_api_version, store::Discovered};
 use serde::de::DeserializeOwned;
 
 use self::{
-    documents::{AggregatedGroups, ApiVersions, Groups, ResourceList},
+    documents::AggregatedGroups,
     preferred::{Group, Version},
 };
 use crate::store::{
@@ -52,7 +53,7 @@ pub(crate) async fn discover(client: &Client, builtin: &Catalog) -> Result<Disco
 
 enum Root {
     Aggregated(AggregatedGroups),
-    Classic(Groups),
+    Classic(Vec<APIGroup>),
     /// 404 or 403: the path is not served to this client; the other path may be.
     Absent,
 }
@@ -69,61 +70,60 @@ async fn root(client: &Client, path: &str) -> Result<Root, StoreError> {
         Err(error) => return Err(error),
     };
     let kind: documents::Kind = read(&body)?;
-    match kind.kind.as_str() {
-        "APIGroupDiscoveryList" => read(&body).map(Root::Aggregated),
-        "APIGroupList" => read(&body).map(Root::Classic),
-        "APIVersions" => read::<ApiVersions>(&body).map(|versions| Root::Classic(versions.groups())),
-        other => Err(unreadable(format_args!(
-            "{path} returned the unexpected kind {other:?}"
-        ))),
-    }
+    Ok(match kind.kind.as_str() {
+        "APIGroupDiscoveryList" => Root::Aggregated(read(&body)?),
+        "APIGroupList" => Root::Classic(read::<APIGroupList>(&body)?.groups),
+        "APIVersions" => Root::Classic(vec![documents::core_group(read(&body)?)]),
+        other => {
+            let problem = format!("{path} returned the unexpected kind {other:?}");
+            return Err(unreadable(problem));
+        }
+    })
 }
 
 fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, StoreError> {
     serde_json::from_slice(body).map_err(unreadable)
 }
 
-/// Requests the resources of each group version.
-async fn classic(client: &Client, list: Groups) -> Vec<Group> {
+async fn classic(client: &Client, list: Vec<APIGroup>) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     let mut versions = Vec::new();
-    for group in list.groups {
-        for version in &group.versions {
-            versions.push((group.name.clone(), version.version.clone(), group.preferred()));
-        }
+    for group in list {
+        let named = group
+            .preferred_version
+            .as_ref()
+            .or_else(|| group.versions.first());
+        let preferred = named.map(|version| version.version.clone());
+        let served = group.versions.into_iter().map(|served| served.version);
+        let served = served.filter(|version| !version.is_empty());
+        versions.extend(served.map(|version| (groups.len(), group.name.clone(), version)));
+        groups.push(Group {
+            name: group.name,
+            preferred,
+            versions: Vec::new(),
+        });
     }
-    let versions = versions.into_iter().filter(|(_, version, _)| !version.is_empty());
-    let responses = stream::iter(versions.map(|(group, version, preferred)| async move {
-        let path = if group.is_empty() {
-            format!("/api/{version}")
-        } else {
-            format!("/apis/{group}/{version}")
-        };
-        let response = send(client, HttpRequest::get(&Url::path(&path), JSON)).await;
-        let resources = response.and_then(|body| read::<ResourceList>(&body));
+    let responses = stream::iter(versions.into_iter().map(|(at, group, version)| async move {
+        let api_version = join_api_version(&group, &version);
+        let root = if group.is_empty() { "api" } else { "apis" };
+        let url = Url::path(&format!("/{root}/{api_version}"));
+        let response = send(client, HttpRequest::get(&url, JSON)).await;
+        let resources = response.and_then(|body| read::<APIResourceList>(&body));
         if let Err(error) = &resources {
-            let api_version = join_api_version(&group, &version);
             tracing::warn!(api_version, %error, "a group version has resources that cannot be read");
         }
         let resources = resources
-            .map(ResourceList::resources)
+            .map(|list| documents::resources(list, &api_version))
             .map_err(|error| match error {
                 StoreError::Unknown { message } | StoreError::Refused { message, .. } => message,
                 other => other.to_string(),
             });
-        (group, Version { version, resources }, preferred)
+        (at, Version { version, resources })
     }));
     // In order: the first version can be the preferred one.
     let mut responses = responses.buffered(GROUPS_AT_A_TIME);
-    while let Some((name, version, preferred)) = responses.next().await {
-        match groups.last_mut() {
-            Some(group) if group.name == name => group.versions.push(version),
-            _ => groups.push(Group {
-                name,
-                preferred,
-                versions: vec![version],
-            }),
-        }
+    while let Some((at, version)) = responses.next().await {
+        groups[at].versions.push(version);
     }
     groups
 }

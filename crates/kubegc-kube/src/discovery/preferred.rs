@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use kubegc_core::{ApiResource, Catalog, Scope, Verbs, identity::join_api_version, store::Discovered};
+use kubegc_core::{ApiResource, Catalog, identity::join_api_version, store::Discovered};
 
 /// One group, from either form of discovery.
 pub(super) struct Group {
@@ -21,21 +21,12 @@ pub(super) struct Group {
 pub(super) struct Version {
     pub(super) version: String,
     /// The resources, or the error if they could not be discovered.
-    pub(super) resources: Result<Vec<Resource>, String>,
+    pub(super) resources: Result<Vec<ApiResource>, String>,
 }
 
-/// One resource; subresources are omitted.
-pub(super) struct Resource {
-    pub(super) name: String,
-    pub(super) kind: String,
-    pub(super) scope: Scope,
-    pub(super) verbs: Verbs,
-}
-
-/// Builds the catalog of the groups.
 pub(super) fn catalog(groups: Vec<Group>, builtin: &Catalog) -> Discovered {
     let mut discovered = Discovered::default();
-    for group in groups {
+    for group in &groups {
         let mut preferred: BTreeMap<&str, &str> = BTreeMap::new();
         for version in &group.versions {
             let resources = match &version.resources {
@@ -48,7 +39,7 @@ pub(super) fn catalog(groups: Vec<Group>, builtin: &Catalog) -> Discovered {
             };
             let is_preferred = group.preferred.as_deref() == Some(&version.version);
             for resource in resources {
-                let preferred_version = preferred.entry(&resource.name).or_insert(&version.version);
+                let preferred_version = preferred.entry(&resource.resource).or_insert(&version.version);
                 if is_preferred {
                     *preferred_version = &version.version;
                 }
@@ -56,11 +47,12 @@ pub(super) fn catalog(groups: Vec<Group>, builtin: &Catalog) -> Discovered {
         }
         for version in &group.versions {
             // If two resources of a version have the same kind, the one that can be collected is added first.
-            let mut resources: Vec<&Resource> = version.resources.iter().flatten().collect();
+            let mut resources: Vec<&ApiResource> = version.resources.iter().flatten().collect();
             resources.sort_by_key(|resource| !resource.verbs.collectable());
             for resource in resources {
-                let is_preferred = preferred.get(&*resource.name) == Some(&&*version.version);
-                let entry = entry(&group.name, &version.version, resource, is_preferred, builtin);
+                let mut entry = resource.clone();
+                entry.preferred = preferred.get(&*resource.resource) == Some(&&*version.version);
+                complete(&mut entry, builtin);
                 if let Err(error) = discovered.catalog.add(entry) {
                     tracing::debug!(%error, "a resource is skipped");
                 }
@@ -70,21 +62,17 @@ pub(super) fn catalog(groups: Vec<Group>, builtin: &Catalog) -> Discovered {
     discovered
 }
 
-fn entry(group: &str, version: &str, resource: &Resource, preferred: bool, builtin: &Catalog) -> ApiResource {
-    let api_version = join_api_version(group, version);
-    let mut entry = ApiResource::new(&api_version, &resource.kind, &resource.name, resource.scope);
-    entry.verbs = resource.verbs;
-    entry.preferred = preferred;
-    match builtin.by_resource(group, version, &resource.name) {
+/// Sets the properties that discovery lacks.
+fn complete(entry: &mut ApiResource, builtin: &Catalog) {
+    match builtin.by_resource(&entry.group, &entry.version, &entry.resource) {
         Some(known) => {
             entry.default_deletion = builtin[known].default_deletion;
             entry.delete_returns_object = builtin[known].delete_returns_object;
         }
         // Groups of the API server itself have no custom kinds; metrics are served by the metrics server.
         None => {
-            let is_builtin = builtin.iter().any(|(_, known)| *known.group == *group);
-            entry.custom = !is_builtin && !group.ends_with("metrics.k8s.io");
+            let is_builtin = builtin.iter().any(|(_, known)| known.group == entry.group);
+            entry.custom = !is_builtin && !entry.group.ends_with("metrics.k8s.io");
         }
     }
-    entry
 }

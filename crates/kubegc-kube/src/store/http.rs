@@ -7,14 +7,11 @@ use http::{HeaderMap, Method, Request, StatusCode, header};
 use http_body_util::{BodyExt as _, Limited};
 use kube::{Client, client::Body, core::Status};
 use kubegc_core::StoreError;
+use serde_json::Value;
 use tracing::Instrument as _;
 
-use super::{
-    url::Url,
-    wire::{WireCause, WireStatus},
-};
+use super::url::Url;
 
-/// The `User-Agent` of requests.
 pub(crate) const USER_AGENT: &str = concat!("kubegc/", env!("CARGO_PKG_VERSION"));
 /// Timeout of a request that is not a watch. The API server has the same timeout.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
@@ -110,11 +107,9 @@ pub(crate) async fn open(
         }
         None => Body::empty(),
     };
-    let built = head.body(body).map_err(|error| StoreError::Refused {
-        code: 400,
-        message: format!("{} cannot be sent: {error}", request.url.as_str()),
-        retry_after: None,
-    })?;
+    let built = head
+        .body(body)
+        .map_err(|error| not_sent(format!("{} cannot be sent: {error}", request.url.as_str())))?;
     let response = client.send(built).await;
     match &response {
         Ok(response) => crate::metrics::request(response.status().as_str(), &method),
@@ -127,6 +122,13 @@ pub(crate) async fn open(
 }
 
 fn unknown(error: &dyn std::error::Error) -> StoreError {
+    StoreError::Unknown {
+        message: with_causes(error),
+    }
+}
+
+/// The error and those of its causes that it does not contain, in one line.
+pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
     let mut message = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
@@ -137,7 +139,7 @@ fn unknown(error: &dyn std::error::Error) -> StoreError {
         }
         cause = error.source();
     }
-    StoreError::Unknown { message }
+    message
 }
 
 /// The error of a status from a middleware of the client.
@@ -157,29 +159,23 @@ pub(crate) fn check_status(status: StatusCode, headers: &HeaderMap, body: &[u8])
     if status.is_success() {
         return Ok(());
     }
-    let parsed: WireStatus = serde_json::from_slice(body).unwrap_or_default();
+    let said: Value = serde_json::from_slice(body).unwrap_or_default();
     let from_header = || {
         let text = headers.get(header::RETRY_AFTER)?.to_str().ok()?;
         text.trim().parse::<u64>().ok()
     };
-    let retry_after = from_header().or_else(|| parsed.details.as_ref()?.retry_after_seconds);
-    if status == StatusCode::GATEWAY_TIMEOUT && is_too_large_version(&parsed) {
+    let retry_after = from_header().or_else(|| said["details"]["retryAfterSeconds"].as_u64());
+    if status == StatusCode::GATEWAY_TIMEOUT && is_too_large_version(&said) {
         return Err(StoreError::Expired);
     }
-    let message = parsed
-        .message
-        .filter(|message| !message.is_empty())
-        .unwrap_or_else(|| {
-            let text = String::from_utf8_lossy(&body[..body.len().min(MESSAGE_BYTES_MAX)]);
-            if text.trim().is_empty() {
-                status.to_string()
-            } else {
-                text.trim().to_owned()
-            }
-        });
-    let retry_after = retry_after
-        .filter(|&seconds| seconds > 0)
-        .map(Duration::from_secs);
+    let text = String::from_utf8_lossy(&body[..body.len().min(MESSAGE_BYTES_MAX)]);
+    let message = match said["message"].as_str() {
+        Some(message) if !message.is_empty() => message.to_owned(),
+        _ if text.trim().is_empty() => status.to_string(),
+        _ => text.trim().to_owned(),
+    };
+    let retry_after = retry_after.filter(|&seconds| seconds > 0);
+    let retry_after = retry_after.map(Duration::from_secs);
     Err(StoreError::from_status(status.as_u16(), message, retry_after))
 }
 
@@ -189,42 +185,44 @@ pub(crate) fn check_status(status: StatusCode, headers: &HeaderMap, body: &[u8])
 /// `isTooLargeResourceVersionError` in [`reflector.go`, 1.36](
 /// https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/client-go/tools/cache/reflector.go).
 /// Releases before 1.19 give only this text.
-fn is_too_large_version(parsed: &WireStatus) -> bool {
-    let causes = parsed
-        .details
-        .as_ref()
-        .and_then(|details| details.causes.as_deref());
-    let of_cause = |cause: &WireCause| cause.reason.as_deref() == Some("ResourceVersionTooLarge");
-    causes.unwrap_or_default().iter().any(of_cause)
-        || parsed
-            .message
-            .as_deref()
-            .is_some_and(|message| message.contains("Too large resource version"))
+fn is_too_large_version(said: &Value) -> bool {
+    let mut causes = said["details"]["causes"].as_array().into_iter().flatten();
+    let message = said["message"].as_str().unwrap_or_default();
+    causes.any(|cause| cause["reason"] == "ResourceVersionTooLarge")
+        || message.contains("Too large resource version")
 }
 
 /// Whether a 404 proves that this object does not exist. Proxies, and versions that are no longer served,
 /// respond with 404 as well.
 fn proves_absence(body: &[u8], name: &str) -> bool {
-    let parsed: WireStatus = serde_json::from_slice(body).unwrap_or_default();
-    let named = parsed.details.and_then(|details| details.name);
-    parsed.kind.as_deref() == Some("Status")
-        && parsed.reason.as_deref() == Some("NotFound")
-        && named.as_deref() == Some(name)
+    let said: Value = serde_json::from_slice(body).unwrap_or_default();
+    said["kind"] == "Status" && said["reason"] == "NotFound" && said["details"]["name"] == name
 }
 
 /// Maximum number of bytes of a response without a status that are part of a message.
 const MESSAGE_BYTES_MAX: usize = 512;
 
 /// The error of an `ERROR` event of a watch.
-pub(crate) fn of_event(status: WireStatus) -> StoreError {
-    let expired = matches!(status.reason.as_deref(), Some("Expired" | "Gone"));
-    let code = if expired { 410 } else { status.code.unwrap_or(500) };
-    let retry_after = status.details.and_then(|details| details.retry_after_seconds);
-    StoreError::from_status(
-        code,
-        status.message.unwrap_or_default(),
-        retry_after.map(Duration::from_secs),
-    )
+pub(crate) fn of_event(status: &Value) -> StoreError {
+    let code = match status["reason"].as_str() {
+        Some("Expired" | "Gone") => 410,
+        _ => status["code"]
+            .as_u64()
+            .and_then(|code| u16::try_from(code).ok())
+            .unwrap_or(500),
+    };
+    let retry_after = status["details"]["retryAfterSeconds"].as_u64();
+    let message = status["message"].as_str().unwrap_or_default();
+    StoreError::from_status(code, message.to_owned(), retry_after.map(Duration::from_secs))
+}
+
+/// The error of a request that cannot be sent.
+pub(crate) fn not_sent(message: String) -> StoreError {
+    StoreError::Refused {
+        code: 400,
+        message,
+        retry_after: None,
+    }
 }
 
 #[cfg(test)]

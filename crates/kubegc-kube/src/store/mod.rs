@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use ::http::Method;
 use async_trait::async_trait;
+use bytes::Bytes;
 use http_body_util::{BodyExt as _, Collected};
 use kube::{Client, client::Body};
 use kubegc_core::{
@@ -21,11 +22,11 @@ use serde::Serialize;
 use serde_json::Value;
 
 use self::{
-    http::{HttpRequest, check_status, open, send},
+    http::{HttpRequest, check_status, not_sent, open, send},
     url::Url,
     watch::Watch,
 };
-use crate::{discovery, error::Error};
+use crate::discovery;
 
 /// Page size of lists, as in upstream's reflectors and kubectl. API servers ignore it when they respond from
 /// their watch cache.
@@ -72,21 +73,11 @@ impl KubeStore {
         }
     }
 
-    /// A store over a client, in the version that the API server reports.
-    ///
-    /// # Errors
-    /// The API server does not respond, or reports a version that kubegc does not know.
-    pub async fn connect(client: Client) -> Result<Self, Error> {
-        let version = crate::version(&client).await?;
-        Ok(Self::new(client, version))
-    }
-
     #[must_use]
     pub const fn client(&self) -> &Client {
         &self.client
     }
 
-    /// The built-in kinds of the version.
     pub(crate) fn builtin(&self) -> &Catalog {
         &self.builtin
     }
@@ -113,25 +104,30 @@ impl KubeStore {
         Ok(pages)
     }
 
-    async fn written(
+    async fn write(
         &self,
         method: Method,
-        url: Url,
-        name: &str,
+        address: Address<'_>,
+        subresource: Option<&str>,
         media_type: &'static str,
         body: Vec<u8>,
     ) -> Result<ObjectMeta, StoreError> {
-        let url = url.query("fieldManager", FIELD_MANAGER);
+        let url = url::object(address, subresource)?.query("fieldManager", FIELD_MANAGER);
         let request = HttpRequest {
             method,
             url: &url,
             accept: META,
             content: Some((media_type, body)),
-            about: Some(name),
+            about: Some(address.name),
         };
         // The write was performed; an unreadable response leaves its outcome unknown.
         let response = send(&self.client, request).await?;
         wire::object(&response).map_err(unreadable)
+    }
+
+    async fn read(&self, address: Address<'_>) -> Result<Bytes, StoreError> {
+        let url = url::object(address, None)?;
+        send(&self.client, HttpRequest::get(&url, JSON).about(address.name)).await
     }
 
     async fn list_meta(
@@ -153,7 +149,6 @@ impl KubeStore {
         Ok(list)
     }
 
-    /// Reads all pages of a list.
     async fn pages(
         &self,
         url: &Url,
@@ -185,9 +180,7 @@ impl KubeStore {
             }
         }
     }
-}
 
-impl KubeStore {
     /// Opens a watch. Returns the body of the response, and the requested duration of the watch in seconds.
     async fn open_watch(
         &self,
@@ -318,11 +311,8 @@ fn delete_body(options: &DeleteOptions) -> Result<Vec<u8>, StoreError> {
         propagation_policy,
         dry_run: options.dry_run.then_some(["All"]),
     };
-    let mut json = serde_json::to_vec(&body).map_err(|error| StoreError::Refused {
-        code: 400,
-        message: format!("DeleteOptions cannot be written as JSON: {error}"),
-        retry_after: None,
-    })?;
+    let mut json = serde_json::to_vec(&body)
+        .map_err(|error| not_sent(format!("DeleteOptions cannot be written as JSON: {error}")))?;
     json.push(b'\n');
     Ok(json)
 }
@@ -406,8 +396,8 @@ impl ObjectStore for KubeStore {
             about: Some(address.name),
         };
         let response = send(&self.client, request).await?;
-        let status: wire::WireStatus = serde_json::from_slice(&response).map_err(unreadable)?;
-        if status.kind.as_deref() == Some("Status") {
+        let status: Value = serde_json::from_slice(&response).map_err(unreadable)?;
+        if status["kind"] == "Status" {
             return Ok(Deleted::Removed);
         }
         wire::object(&response).map(deleted).map_err(unreadable)
@@ -419,15 +409,8 @@ impl ObjectStore for KubeStore {
         format: PatchType,
         body: &[u8],
     ) -> Result<ObjectMeta, StoreError> {
-        let url = url::object(address, None)?;
-        self.written(
-            Method::PATCH,
-            url,
-            address.name,
-            format.content_type(),
-            body.to_vec(),
-        )
-        .await
+        let (media_type, body) = (format.content_type(), body.to_vec());
+        self.write(Method::PATCH, address, None, media_type, body).await
     }
 
     async fn replace_finalizers(
@@ -436,8 +419,7 @@ impl ObjectStore for KubeStore {
         read_at: &ResourceVersion,
         finalizers: &[Arc<str>],
     ) -> Result<ObjectMeta, StoreError> {
-        let url = url::object(address, None)?;
-        let whole = send(&self.client, HttpRequest::get(&url, JSON).about(address.name)).await?;
+        let whole = self.read(address).await?;
         let mut whole: Value = serde_json::from_slice(&whole).map_err(unreadable)?;
         let Some(meta) = whole.get_mut("metadata").and_then(Value::as_object_mut) else {
             return Err(unreadable("the object has no metadata"));
@@ -450,20 +432,12 @@ impl ObjectStore for KubeStore {
             let finalizers: Vec<&str> = finalizers.iter().map(|finalizer| &**finalizer).collect();
             meta.insert("finalizers".to_owned(), finalizers.into());
         }
-        self.written(
-            Method::PUT,
-            url,
-            address.name,
-            JSON,
-            whole.to_string().into_bytes(),
-        )
-        .await
+        let whole = whole.to_string().into_bytes();
+        self.write(Method::PUT, address, None, JSON, whole).await
     }
 
     async fn get_object(&self, address: Address<'_>) -> Result<Vec<u8>, StoreError> {
-        let url = url::object(address, None)?;
-        let whole = send(&self.client, HttpRequest::get(&url, JSON).about(address.name)).await?;
-        Ok(whole.to_vec())
+        Ok(self.read(address).await?.to_vec())
     }
 
     async fn list_objects(
@@ -514,15 +488,9 @@ impl ObjectStore for KubeStore {
         format: PatchType,
         body: &[u8],
     ) -> Result<ObjectMeta, StoreError> {
-        let url = url::object(address, Some(subresource))?;
-        self.written(
-            Method::PATCH,
-            url,
-            address.name,
-            format.content_type(),
-            body.to_vec(),
-        )
-        .await
+        let (media_type, body) = (format.content_type(), body.to_vec());
+        self.write(Method::PATCH, address, Some(subresource), media_type, body)
+            .await
     }
 
     async fn replace_subresource(
@@ -531,8 +499,7 @@ impl ObjectStore for KubeStore {
         subresource: &str,
         body: &[u8],
     ) -> Result<ObjectMeta, StoreError> {
-        let url = url::object(address, Some(subresource))?;
-        self.written(Method::PUT, url, address.name, JSON, body.to_vec())
+        self.write(Method::PUT, address, Some(subresource), JSON, body.to_vec())
             .await
     }
 

@@ -7,33 +7,23 @@ use kubegc_core::{ApiResource, StoreError, store::Address};
 
 /// A path with its query.
 #[derive(Clone, Debug)]
-pub(crate) struct Url {
-    text: String,
-    has_query: bool,
-}
+pub(crate) struct Url(String);
 
 impl Url {
-    /// A path as it is.
     pub(crate) fn path(path: &str) -> Self {
-        Self {
-            text: path.to_owned(),
-            has_query: false,
-        }
+        Self(path.to_owned())
     }
 
-    /// Adds a parameter.
     pub(crate) fn query(mut self, name: &str, value: &str) -> Self {
-        self.text.push(if self.has_query { '&' } else { '?' });
-        self.has_query = true;
-        self.text.push_str(name);
-        self.text.push('=');
-        encode(&mut self.text, value);
+        self.0.push(if self.0.contains('?') { '&' } else { '?' });
+        self.0.push_str(name);
+        self.0.push('=');
+        encode(&mut self.0, value);
         self
     }
 
-    /// The text for the request line.
     pub(crate) fn as_str(&self) -> &str {
-        &self.text
+        &self.0
     }
 }
 
@@ -53,10 +43,7 @@ pub(crate) fn collection(resource: &ApiResource, namespace: Option<&str>) -> Res
     }
     text.push('/');
     encode(&mut text, &resource.resource);
-    Ok(Url {
-        text,
-        has_query: false,
-    })
+    Ok(Url(text))
 }
 
 /// The URL of one object.
@@ -71,11 +58,11 @@ pub(crate) fn object(address: Address<'_>, subresource: Option<&str>) -> Result<
     }
     let namespace = Some(address.namespace).filter(|namespace| !namespace.is_empty());
     let mut url = collection(address.resource, namespace)?;
-    url.text.push('/');
-    encode(&mut url.text, segment("name", address.name)?);
+    url.0.push('/');
+    encode(&mut url.0, segment("name", address.name)?);
     if let Some(subresource) = subresource {
-        url.text.push('/');
-        encode(&mut url.text, segment("subresource", subresource)?);
+        url.0.push('/');
+        encode(&mut url.0, segment("subresource", subresource)?);
     }
     Ok(url)
 }
@@ -84,11 +71,7 @@ pub(crate) fn object(address: Address<'_>, subresource: Option<&str>) -> Result<
 /// [`IsValidPathSegmentName`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/staging/src/k8s.io/apimachinery/pkg/api/validation/path/name.go).
 fn segment<'a>(what: &str, text: &'a str) -> Result<&'a str, StoreError> {
     if matches!(text, "" | "." | "..") || text.contains(['/', '%']) {
-        return Err(StoreError::Refused {
-            code: 400,
-            message: format!("{text:?} cannot be a {what}"),
-            retry_after: None,
-        });
+        return Err(super::http::not_sent(format!("{text:?} cannot be a {what}")));
     }
     Ok(text)
 }

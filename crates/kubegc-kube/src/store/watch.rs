@@ -35,7 +35,6 @@ pub(super) fn seconds(resource: &str) -> u64 {
 /// Reads the object of a watch event.
 pub(super) type ReadObject<T> = fn(&[u8], &mut Texts) -> Result<T, String>;
 
-/// A watch in progress.
 pub(super) struct Watch<T> {
     body: Body,
     buffer: BytesMut,
@@ -98,7 +97,7 @@ impl<T: Send> WatchStream<T> for Watch<T> {
                     Ok(Line::Other) => continue,
                     Ok(Line::Refusal(status)) => {
                         self.ended = true;
-                        return Some(Err(of_event(status)));
+                        return Some(Err(of_event(&status)));
                     }
                     Err(problem) => return self.fail(format!("a line of a watch cannot be read: {problem}")),
                 }
@@ -107,10 +106,9 @@ impl<T: Send> WatchStream<T> for Watch<T> {
                 return self.fail(format!("a line of a watch has more than {LINE_BYTES_MAX} bytes"));
             }
             match timeout_at(self.deadline, self.body.frame()).await {
-                // The connection is dead, or the server forgot the watch.
-                Err(_) => self.ended = true,
-                // The next watch delivers a truncated line again.
-                Ok(None) => self.ended = true,
+                // The connection is dead, or the server forgot the watch; or it ended, and the next watch
+                // delivers a truncated line again.
+                Err(_) | Ok(None) => self.ended = true,
                 Ok(Some(Ok(frame))) => {
                     if let Some(data) = frame.data_ref() {
                         self.buffer.extend_from_slice(data);

@@ -38,7 +38,6 @@ fn null_or_items<'de: 'a, 'a, D: Deserializer<'de>>(
     Option::deserialize(items)
 }
 
-/// The list metadata of a page.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct ListMeta {
@@ -58,33 +57,6 @@ struct LineType {
 #[derive(Debug, Deserialize)]
 struct WireEvent<T> {
     object: T,
-}
-
-/// The fields of a `Status` that distinguish failures.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct WireStatus {
-    pub(crate) kind: Option<String>,
-    pub(crate) message: Option<String>,
-    pub(crate) reason: Option<String>,
-    pub(crate) code: Option<u16>,
-    pub(crate) details: Option<WireDetails>,
-}
-
-/// The details of a `Status`.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct WireDetails {
-    pub(crate) name: Option<String>,
-    pub(crate) retry_after_seconds: Option<u64>,
-    pub(crate) causes: Option<Vec<WireCause>>,
-}
-
-/// A cause in the details of a `Status`.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct WireCause {
-    pub(crate) reason: Option<String>,
 }
 
 /// Strings that many objects share: namespaces, finalizers, names of labels, kinds of owners.
@@ -125,7 +97,6 @@ impl WireObject<'_> {
     }
 }
 
-/// Reads one object.
 pub(crate) fn object(body: &[u8]) -> Result<ObjectMeta, String> {
     let object: WireObject<'_> = serde_json::from_slice(body).map_err(|error| error.to_string())?;
     object.meta(&mut Texts::default())
@@ -145,7 +116,6 @@ pub(crate) fn page(body: &[u8], list: &mut MetaList, texts: &mut Texts) -> Resul
     Ok(page.metadata.continues.filter(|token| !token.is_empty()))
 }
 
-/// The metadata in a watch event.
 pub(super) fn meta_of(line: &[u8], texts: &mut Texts) -> Result<ObjectMeta, String> {
     let event: WireEvent<WireObject<'_>> = serde_json::from_slice(line).map_err(|error| error.to_string())?;
     event.object.meta(texts)
@@ -159,10 +129,9 @@ pub(super) fn document_of(line: &[u8], _texts: &mut Texts) -> Result<Vec<u8>, St
 
 /// The content of a line of a watch.
 pub(crate) enum Line<T> {
-    /// A change.
     Item(WatchItem<T>),
     /// The server ended the watch with this status.
-    Refusal(WireStatus),
+    Refusal(Value),
     /// An event of an unknown type; it is ignored.
     Other,
 }
@@ -178,14 +147,14 @@ pub(crate) fn line<T>(
         Ok(known) => known.name,
         // Some servers send a bare status.
         Err(error) => {
-            return match serde_json::from_slice::<WireStatus>(line) {
-                Ok(status) if status.kind.as_deref() == Some("Status") => Ok(Line::Refusal(status)),
+            return match serde_json::from_slice::<Value>(line) {
+                Ok(status) if status["kind"] == "Status" => Ok(Line::Refusal(status)),
                 _ => Err(error.to_string()),
             };
         }
     };
     if name == "ERROR" {
-        let refusal = serde_json::from_slice::<WireEvent<WireStatus>>(line);
+        let refusal = serde_json::from_slice::<WireEvent<Value>>(line);
         return refusal.map(|event| Line::Refusal(event.object)).map_err(text);
     }
     Ok(match name.as_str() {

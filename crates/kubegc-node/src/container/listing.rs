@@ -57,7 +57,8 @@ impl<'a> Classified<'a> {
     fn add(&mut self, policy: &EvictUnits, container: &'a Arc<Container>, now: Timestamp) {
         let Some(reason) = kept_reason(policy, container, now) else {
             if container.pod.uid.is_empty() {
-                self.findings.push(about(container, Reason::NoPod));
+                self.findings
+                    .push(Subject::from(container).because(Reason::NoPod));
             }
             self.units.entry(unit(container)).or_default().push(container);
             return;
@@ -68,9 +69,10 @@ impl<'a> Classified<'a> {
             self.next_at = Some(self.next_at.map_or(reaches_at, |at| at.min(reaches_at)));
         }
         if let Reason::NoMetadata | Reason::NoId | Reason::CreatedInFuture { .. } = reason {
-            self.findings.push(about(container, reason.clone()));
+            self.findings
+                .push(Subject::from(container).because(reason.clone()));
         }
-        self.kept.push(about(container, reason));
+        self.kept.push(Subject::from(container).because(reason));
     }
 
     /// Reports the containers whose id is listed more than once. Returns the indexes of those to exclude: all
@@ -95,9 +97,12 @@ impl<'a> Classified<'a> {
             excluded.extend(&same[usize::from(are_equal)..]);
             // Sorted, so that the order of the listing is irrelevant.
             same.sort_by(|&a, &b| sort_key(&listing[a]).cmp(&sort_key(&listing[b])));
-            self.findings.push(about(&listing[same[0]], reason.clone()));
+            self.findings
+                .push(Subject::from(&listing[same[0]]).because(reason.clone()));
             if !are_equal {
-                let kept = same.iter().map(|&at| about(&listing[at], reason.clone()));
+                let kept = same
+                    .iter()
+                    .map(|&at| Subject::from(&listing[at]).because(reason.clone()));
                 self.kept.extend(kept);
             }
         }
@@ -143,19 +148,12 @@ fn kept_reason(policy: &EvictUnits, container: &Container, now: Timestamp) -> Op
     })
 }
 
-fn about(container: &Arc<Container>, reason: Reason) -> Kept<Subject, Reason> {
-    Kept {
-        object: Subject::Container(Arc::clone(container)),
-        reason,
-    }
-}
-
 /// Sorts by creation time and id, so that the order of the listing is irrelevant.
 fn sort_entries(kept: &mut [Kept<Subject, Reason>]) {
     fn key(kept: &Kept<Subject, Reason>) -> Option<(Timestamp, &str)> {
         match &kept.object {
             Subject::Container(container) => Some((container.created_at, &container.id)),
-            Subject::Node => None,
+            _ => None,
         }
     }
     kept.sort_by(|a, b| key(a).cmp(&key(b)));

@@ -30,5 +30,7 @@ mod reason;
 mod run;
 
 pub use policy::{EvictUnits, InvalidAge, Limits, Mode};
-pub use reason::{Action, Reason, RemovalReason, Subject, Summary};
+pub use reason::{Action, Reason, RemovalReason, Summary};
 pub use run::{Failed, Run, Step};
+
+pub use crate::Subject;

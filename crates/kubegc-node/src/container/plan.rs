@@ -34,7 +34,7 @@ impl Planner for EvictUnits {
             Err(error) => {
                 let reason = Reason::Unlisted(error.to_string().into());
                 return Plan {
-                    findings: vec![node(reason)],
+                    findings: vec![Subject::Node.because(reason)],
                     ..Plan::default()
                 };
             }
@@ -118,7 +118,7 @@ impl Selection<'_> {
         }
         let units = count(self.units.len());
         let share = max.checked_div(units).unwrap_or(0).max(1);
-        findings.push(node(Reason::LimitsConflict {
+        findings.push(Subject::Node.because(Reason::LimitsConflict {
             per_unit_max: self.policy.limits.per_unit_max,
             node_max: max,
             units,
@@ -130,7 +130,7 @@ impl Selection<'_> {
         if remaining > max {
             summary.node_limit = self.oldest(max, RemovalReason::NodeLimit { node_max: max });
         } else if remaining < max {
-            findings.push(node(Reason::RemovesMoreThanNeeded {
+            findings.push(Subject::Node.because(Reason::RemovesMoreThanNeeded {
                 remaining,
                 node_max: max,
             }));
@@ -162,13 +162,12 @@ impl Selection<'_> {
             newest_first(unit, self.policy.order);
             // With ready sources, the units of removable pods have been removed.
             let sources_not_ready = removable_state(self.policy, self.inventory, uid).is_some();
-            reasons.extend((0..).zip(unit).map(|(newer, container)| Kept {
-                object: Subject::Container(Arc::clone(container)),
-                reason: if sources_not_ready {
+            reasons.extend((0..).zip(unit).map(|(newer, &mut container)| {
+                Subject::from(container).because(if sources_not_ready {
                     Reason::SourcesNotReady
                 } else {
                     Reason::WithinLimits { newer }
-                },
+                })
             }));
         }
     }
@@ -234,13 +233,6 @@ fn grace_seconds(container: &Container) -> u32 {
         .unwrap_or(0)
         .max(i64::from(GRACE_SECONDS_MIN));
     u32::try_from(seconds).unwrap_or(u32::MAX)
-}
-
-const fn node(reason: Reason) -> Kept<Subject, Reason> {
-    Kept {
-        object: Subject::Node,
-        reason,
-    }
 }
 
 /// A count as 32 bits. Saturation cannot happen: four billion containers do not fit into memory.

@@ -1,8 +1,6 @@
 //! The layout of a node's file systems, and the reclaim functions of each signal ([N4.2](crate::rules#n4-2),
 //! [N4.8](crate::rules#n4-8) to [N4.10](crate::rules#n4-10)).
 
-use std::fmt;
-
 use super::Signal;
 use crate::{Semantics, semantics::behavior};
 
@@ -41,16 +39,27 @@ impl FileSystems {
     }
 }
 
-/// The layout of a node's file systems, as eviction distinguishes them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Layout {
-    /// Images and writable layers are on `nodefs`.
-    #[default]
-    Single,
-    /// Images and writable layers share a dedicated file system.
-    DedicatedImages,
-    /// Images have a dedicated file system; writable layers are on `nodefs`.
-    Split,
+names! {
+    /// The layout of a node's file systems, as eviction distinguishes them.
+    #[derive(Default)]
+    pub enum Layout {
+        /// Images and writable layers are on `nodefs`.
+        #[default]
+        Single = "one file system";
+        /// Images and writable layers share a dedicated file system.
+        DedicatedImages = "a file system for images and writable layers";
+        /// Images have a dedicated file system; writable layers are on `nodefs`.
+        Split = "a file system for images alone";
+    }
+
+    /// A reclaim function of a node under pressure, by upstream's name.
+    pub enum Function {
+        /// Removes dead containers and sandboxes, including those of terminated pods:
+        /// [`Mode::Forced`](crate::container::Mode::Forced).
+        DeleteAllUnusedContainers = "DeleteAllUnusedContainers";
+        /// Removes all images that are not in use, not pinned, and older than the minimum age.
+        DeleteUnusedImages = "DeleteUnusedImages";
+    }
 }
 
 /// The reason why a sync of the eviction manager ends before it evaluates thresholds. The next sync tries
@@ -93,43 +102,6 @@ impl Layout {
             (true, false) => Ok(Self::DedicatedImages),
             (true, true) => Ok(Self::Split),
         }
-    }
-}
-
-impl fmt::Display for Layout {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Single => "one file system",
-            Self::DedicatedImages => "a file system for images and writable layers",
-            Self::Split => "a file system for images alone",
-        })
-    }
-}
-
-/// A reclaim function of a node under pressure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Function {
-    /// Removes dead containers and sandboxes, including those of terminated pods:
-    /// [`Mode::Forced`](crate::container::Mode::Forced).
-    DeleteAllUnusedContainers,
-    /// Removes all images that are not in use, not pinned, and older than the minimum age.
-    DeleteUnusedImages,
-}
-
-impl Function {
-    /// Upstream's name.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::DeleteAllUnusedContainers => "DeleteAllUnusedContainers",
-            Self::DeleteUnusedImages => "DeleteUnusedImages",
-        }
-    }
-}
-
-impl fmt::Display for Function {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 

@@ -45,31 +45,15 @@ pub enum Decision {
     },
 }
 
-/// The reason why a pod is evicted.
-#[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum EvictionReason {
-    /// The signal has no functions, so nothing was measured either.
-    NothingToCollect,
-    /// The measurement failed.
-    NotMeasured { error: String },
-    /// The selected threshold, or a copy of it, is still met.
-    NotEnough,
-    /// The selected threshold is no longer met, but another one is: a pod is evicted although the reclaim was
-    /// sufficient.
-    UnrelatedThreshold,
-}
-
-impl fmt::Display for EvictionReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NothingToCollect => f.write_str("the signal has no reclaim functions"),
-            Self::NotMeasured { error } => write!(f, "the new measurement failed: {error}"),
-            Self::NotEnough => f.write_str("the reclaim was not sufficient"),
-            Self::UnrelatedThreshold => {
-                f.write_str("the reclaim was sufficient, but another threshold is met")
-            }
-        }
+reasons! {
+    /// The reason why a pod is evicted.
+    pub enum EvictionReason {
+        /// Nothing was measured either.
+        NothingToCollect = "the signal has no reclaim functions";
+        NotMeasured { error: String } = "the new measurement failed: {error}";
+        /// The selected threshold, or a copy of it, is still met.
+        NotEnough = "the reclaim was not sufficient";
+        UnrelatedThreshold = "the reclaim was sufficient, but another threshold is met";
     }
 }
 

@@ -1,124 +1,52 @@
 //! The eviction signals of a node, with their resources and conditions.
 
-use std::{fmt, str::FromStr};
+use std::str::FromStr;
 
 use kubegc_core::FieldError;
 
 use crate::{Semantics, semantics::behavior};
 
-/// An eviction signal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Signal {
-    /// Available memory of the node.
-    MemoryAvailable,
-    /// Available memory of the cgroup that contains all pods.
-    AllocatableMemoryAvailable,
-    /// Available bytes of `nodefs`, the file system of the kubelet's root directory.
-    NodeFsAvailable,
-    /// Free inodes of `nodefs`.
-    NodeFsInodesFree,
-    /// Available bytes of `imagefs`, the file system of images.
-    ImageFsAvailable,
-    /// Free inodes of `imagefs`.
-    ImageFsInodesFree,
-    /// Available bytes of `containerfs`, the file system of writable layers.
-    ContainerFsAvailable,
-    /// Free inodes of `containerfs`.
-    ContainerFsInodesFree,
-    /// Available process ids.
-    PidAvailable,
-}
-
-/// The resource of a signal, by upstream's name in events.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Resource {
-    Memory,
-    /// Bytes of a file system.
-    EphemeralStorage,
-    /// Inodes of a file system.
-    Inodes,
-    /// Process ids.
-    Pids,
-}
-
-impl Resource {
-    /// Upstream's name.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Memory => "memory",
-            Self::EphemeralStorage => "ephemeral-storage",
-            Self::Inodes => "inodes",
-            Self::Pids => "pids",
-        }
+names! {
+    /// An eviction signal, by upstream's name, as in the kubelet's configuration.
+    pub enum Signal {
+        /// Of the node.
+        MemoryAvailable = "memory.available";
+        /// Of the cgroup that contains all pods.
+        AllocatableMemoryAvailable = "allocatableMemory.available";
+        /// Bytes of the file system of the kubelet's root directory.
+        NodeFsAvailable = "nodefs.available";
+        NodeFsInodesFree = "nodefs.inodesFree";
+        /// Bytes of the file system of images.
+        ImageFsAvailable = "imagefs.available";
+        ImageFsInodesFree = "imagefs.inodesFree";
+        /// Bytes of the file system of writable layers.
+        ContainerFsAvailable = "containerfs.available";
+        ContainerFsInodesFree = "containerfs.inodesFree";
+        /// Process ids.
+        PidAvailable = "pid.available";
     }
-}
 
-impl fmt::Display for Resource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+    /// The resource of a signal, by upstream's name in events.
+    pub enum Resource {
+        Memory = "memory";
+        /// Bytes of a file system.
+        EphemeralStorage = "ephemeral-storage";
+        /// Inodes of a file system.
+        Inodes = "inodes";
+        /// Process ids.
+        Pids = "pids";
     }
-}
 
-/// A pressure condition of a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum NodeCondition {
-    /// The node is short of memory.
-    MemoryPressure,
-    /// The node is short of disk space or inodes.
-    DiskPressure,
-    /// The node is short of process ids.
-    PidPressure,
-}
-
-impl NodeCondition {
-    /// The condition's type in the node's status.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::MemoryPressure => "MemoryPressure",
-            Self::DiskPressure => "DiskPressure",
-            Self::PidPressure => "PIDPressure",
-        }
-    }
-}
-
-impl fmt::Display for NodeCondition {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+    /// A pressure condition of a node, by its type in the node's status.
+    pub enum NodeCondition {
+        MemoryPressure = "MemoryPressure";
+        /// The node is short of disk space or inodes.
+        DiskPressure = "DiskPressure";
+        PidPressure = "PIDPressure";
     }
 }
 
 impl Signal {
-    /// All signals.
-    pub const ALL: [Self; 9] = [
-        Self::MemoryAvailable,
-        Self::AllocatableMemoryAvailable,
-        Self::NodeFsAvailable,
-        Self::NodeFsInodesFree,
-        Self::ImageFsAvailable,
-        Self::ImageFsInodesFree,
-        Self::ContainerFsAvailable,
-        Self::ContainerFsInodesFree,
-        Self::PidAvailable,
-    ];
-
-    /// Upstream's name, as in the kubelet's configuration.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::MemoryAvailable => "memory.available",
-            Self::AllocatableMemoryAvailable => "allocatableMemory.available",
-            Self::NodeFsAvailable => "nodefs.available",
-            Self::NodeFsInodesFree => "nodefs.inodesFree",
-            Self::ImageFsAvailable => "imagefs.available",
-            Self::ImageFsInodesFree => "imagefs.inodesFree",
-            Self::ContainerFsAvailable => "containerfs.available",
-            Self::ContainerFsInodesFree => "containerfs.inodesFree",
-            Self::PidAvailable => "pid.available",
-        }
-    }
-
     /// Returns whether it is a signal of `containerfs`.
     #[must_use]
     pub const fn is_container_fs(self) -> bool {
@@ -157,19 +85,13 @@ impl Signal {
     }
 }
 
-impl fmt::Display for Signal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
 impl FromStr for Signal {
     type Err = FieldError;
 
     /// Parses upstream's exact name.
     fn from_str(text: &str) -> Result<Self, FieldError> {
-        Self::ALL
-            .into_iter()
+        let mut signals = Self::ALL.iter().copied();
+        signals
             .find(|signal| signal.as_str() == text)
             .ok_or_else(|| FieldError::invalid("", text, "not an eviction signal"))
     }
@@ -181,7 +103,7 @@ mod tests {
 
     #[test]
     fn names_parse_to_their_signals_and_other_texts_are_rejected() {
-        for signal in Signal::ALL {
+        for &signal in Signal::ALL {
             assert_eq!(signal.as_str().parse(), Ok(signal));
         }
         for bad in [

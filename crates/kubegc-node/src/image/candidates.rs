@@ -1,7 +1,5 @@
 //! The candidates for removal: their selection, their order and their states.
 
-use std::sync::Arc;
-
 use kubegc_core::{Kept, Timestamp};
 
 use super::{FreeSpace, Reason, Record, Records, Subject, detect::Listed};
@@ -105,10 +103,7 @@ pub(super) fn findings(records: &Records, listed: &[Listed], now: Timestamp) -> 
     let mut findings = Vec::new();
     for (record, listed) in records.iter().zip(listed) {
         let mut add = |reason| {
-            findings.push(Kept {
-                object: Subject::Image(Arc::clone(&listed.image)),
-                reason,
-            });
+            findings.push(Subject::from(&listed.image).because(reason));
         };
         if i64::try_from(record.size_bytes).is_err() {
             add(Reason::SizeOverflow);

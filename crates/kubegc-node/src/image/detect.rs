@@ -60,10 +60,7 @@ pub(super) fn detect(
         let ((key, first_at), (_, at)) = (&same[0], &same[same.len() - 1]);
         let image = &images[*at];
         if at != first_at {
-            findings.push(Kept {
-                object: Subject::Image(Arc::clone(image)),
-                reason: Reason::Repeated,
-            });
+            findings.push(Subject::from(image).because(Reason::Repeated));
         }
         // Records of images that are no longer listed are dropped.
         let known = records.get(key);

@@ -44,8 +44,10 @@ pub use candidates::Candidate;
 pub use error::{Error, Wording};
 pub use policy::{Arithmetic, FreeSpace, InvalidThresholds, Thresholds};
 pub use pull_record::{Pruning, PullRecord, PullRecordKept};
-pub use reason::{Action, Hook, Reason, RemovalReason, Subject, Summary};
+pub use reason::{Action, Hook, Reason, RemovalReason, Summary};
 pub use records::{Record, Records};
 pub use run::Run;
 pub use step::{Response, Step};
 pub use task::Task;
+
+pub use crate::Subject;

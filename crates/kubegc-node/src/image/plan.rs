@@ -80,10 +80,7 @@ impl Run {
                     age_min: self.policy().thresholds.age_min,
                 },
             };
-            Some(Kept {
-                object: Subject::Image(Arc::clone(&listed.image)),
-                reason,
-            })
+            Some(Subject::from(&listed.image).because(reason))
         });
         kept.collect()
     }

@@ -11,7 +11,7 @@
 //! [`pkg/kubelet/images/pullmanager/image_pull_manager.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/kubelet/images/pullmanager/image_pull_manager.go),
 //! which runs if the feature gate `KubeletEnsureSecretPulledImages` is on.
 
-use std::{collections::BTreeSet, fmt, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc};
 
 use kubegc_core::{Kept, Timestamp};
 
@@ -36,25 +36,14 @@ pub enum Pruning {
     Strict,
 }
 
-/// The reason why a record is kept.
-#[non_exhaustive]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum PullRecordKept {
-    /// It was written since the start of the run.
-    WrittenSince,
-    /// The run considered its image and kept it.
-    ConsideredAndKept,
-    /// Its image still exists. Upstream deletes the record.
-    ImageExists,
-}
-
-impl fmt::Display for PullRecordKept {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::WrittenSince => "written since the run started",
-            Self::ConsideredAndKept => "its image was considered and kept",
-            Self::ImageExists => "its image still exists",
-        })
+reasons! {
+    /// The reason why a record is kept.
+    #[derive(Copy)]
+    pub enum PullRecordKept {
+        WrittenSince = "written since the run started";
+        ConsideredAndKept = "its image was considered and kept";
+        /// Upstream deletes the record.
+        ImageExists = "its image still exists";
     }
 }
 

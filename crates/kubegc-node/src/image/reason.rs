@@ -2,13 +2,10 @@
 
 use std::{fmt, sync::Arc};
 
-use kubegc_core::{
-    PlannedAction,
-    node_facts::{Container, Image},
-};
+use kubegc_core::{PlannedAction, node_facts::Image};
 
 use super::{Error, Records};
-use crate::{Bytes, GoDuration, event::Event};
+use crate::{Bytes, GoDuration, Subject, event::Event};
 
 /// An action of an image plan.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -34,7 +31,7 @@ impl PlannedAction for Action {
 
     fn object(&self) -> Subject {
         let Self::Remove { image, .. } = self;
-        Subject::Image(Arc::clone(image))
+        image.into()
     }
 
     fn is_deletion(&self) -> bool {
@@ -60,69 +57,40 @@ pub enum RemovalReason {
     },
 }
 
-/// The subject of an entry in an image plan.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize),
-    serde(rename_all = "camelCase", rename_all_fields = "camelCase")
-)]
-pub enum Subject {
-    Image(Arc<Image>),
-    /// One container, because of its image.
-    Container(Arc<Container>),
-    /// The node as a whole.
-    Node,
-}
+reasons! {
+    /// The reason why an image is kept, or a finding.
+    pub enum Reason {
+        /// A container has it as its image, or mounts it as a volume.
+        InUse = "in use";
+        Pinned = "pinned";
+        OnlyDetected = "this run only detects images";
+        BelowThreshold { usage_percent: i64, high_percent: i32 } =
+            "the disk usage is {usage_percent}%, below {high_percent}%";
+        TooYoung { age: GoDuration, age_min: GoDuration } = "first detected {age} ago, less than {age_min}";
+        UsedSince = "used since the run started";
+        /// Enough space was freed before it was considered.
+        EnoughFreed { freed_bytes: i64 } = "enough was freed: {}", Bytes::from(*freed_bytes);
+        RemovalFailed(error: Box<str>) = "could not be removed: {error}";
+        /// The run failed before it was considered.
+        RunFailed(error: Box<Error>) = "{}: {error}", match **error {
+            Error::ListImages(_) => "the images are unknown",
+            Error::ListPods(_) => "the containers are unknown",
+            Error::ImageVolumes(_) => "the images that are mounted as volumes are unknown",
+            Error::FileSystem(_) => "the usage of the image file system is unknown",
+            _ => "the run failed",
+        };
 
-/// The reason why an image is kept, or a finding.
-#[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Reason {
-    /// A container has it as its image, or mounts it as a volume.
-    InUse,
-    /// The runtime pins it.
-    Pinned,
-    /// The run only detects images.
-    OnlyDetected,
-    /// The usage of the file system is below the threshold.
-    BelowThreshold {
-        usage_percent: i64,
-        /// The threshold.
-        high_percent: i32,
-    },
-    /// It has not reached the minimum age.
-    TooYoung {
-        /// Time since first detection.
-        age: GoDuration,
-        /// The minimum age.
-        age_min: GoDuration,
-    },
-    /// It was used at the start of the run, or later.
-    UsedSince,
-    /// Enough space was freed before it was considered.
-    EnoughFreed { freed_bytes: i64 },
-    /// Removing it failed.
-    RemovalFailed(Box<str>),
-    /// The run failed before it was considered.
-    RunFailed(Box<Error>),
-
-    /// The container has neither an image reference nor an image id.
-    UseUnknown,
-    /// Its id is listed more than once; the last entry is used.
-    Repeated,
-    /// The key of its record has no image id.
-    InvalidId,
-    /// Its size does not fit into a signed 64-bit integer.
-    SizeOverflow,
-    /// The time of its first detection or last use is after the start of the run: a clock is wrong.
-    InFuture,
-    /// The available bytes exceed the capacity, so the usage is treated as zero.
-    AvailableAboveCapacity,
-    /// The usage of the file system cannot be computed in 64 bits.
-    ArithmeticOverflow,
-    /// Less can be freed than required.
-    Shortfall { missing_bytes: i64 },
+        UseUnknown = "has neither an image reference nor an image id";
+        Repeated = "listed more than once; the last entry is used";
+        InvalidId = "its record has no image id";
+        SizeOverflow = "its size does not fit into a signed 64-bit integer";
+        /// The time of its first detection or last use is after the start of the run: a clock is wrong.
+        InFuture = "a time of its record is in the future";
+        /// The usage is treated as zero.
+        AvailableAboveCapacity = "the available bytes exceed the capacity";
+        ArithmeticOverflow = "the usage of the disk cannot be computed in 64 bits";
+        Shortfall { missing_bytes: i64 } = "{} cannot be freed", Bytes::from(*missing_bytes);
+    }
 }
 
 /// The summary of an image plan.
@@ -204,75 +172,12 @@ impl fmt::Display for RemovalReason {
     }
 }
 
-impl Reason {
-    /// The reason's name, in the form of an Event's reason.
-    #[must_use]
-    pub const fn as_str(&self) -> &'static str {
-        match self {
-            Self::InUse => "InUse",
-            Self::Pinned => "Pinned",
-            Self::OnlyDetected => "OnlyDetected",
-            Self::BelowThreshold { .. } => "BelowThreshold",
-            Self::TooYoung { .. } => "TooYoung",
-            Self::UsedSince => "UsedSince",
-            Self::EnoughFreed { .. } => "EnoughFreed",
-            Self::RemovalFailed(_) => "RemovalFailed",
-            Self::RunFailed(_) => "RunFailed",
-            Self::UseUnknown => "UseUnknown",
-            Self::Repeated => "Repeated",
-            Self::InvalidId => "InvalidId",
-            Self::SizeOverflow => "SizeOverflow",
-            Self::InFuture => "InFuture",
-            Self::AvailableAboveCapacity => "AvailableAboveCapacity",
-            Self::ArithmeticOverflow => "ArithmeticOverflow",
-            Self::Shortfall { .. } => "Shortfall",
-        }
+#[cfg(feature = "serde")]
+impl serde::Serialize for RemovalReason {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        kubegc_core::planner::serialize_reason(self.as_str(), self, serializer)
     }
 }
-
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::InUse => f.write_str("in use"),
-            Self::Pinned => f.write_str("pinned"),
-            Self::OnlyDetected => f.write_str("this run only detects images"),
-            Self::BelowThreshold {
-                usage_percent,
-                high_percent,
-            } => write!(f, "the disk usage is {usage_percent}%, below {high_percent}%"),
-            Self::TooYoung { age, age_min } => {
-                write!(f, "first detected {age} ago, less than {age_min}")
-            }
-            Self::UsedSince => f.write_str("used since the run started"),
-            Self::EnoughFreed { freed_bytes } => {
-                write!(f, "enough was freed: {}", Bytes::from(*freed_bytes))
-            }
-            Self::RemovalFailed(error) => write!(f, "could not be removed: {error}"),
-            Self::RunFailed(error) => {
-                let missing = match **error {
-                    Error::ListImages(_) => "the images are unknown",
-                    Error::ListPods(_) => "the containers are unknown",
-                    Error::ImageVolumes(_) => "the images that are mounted as volumes are unknown",
-                    Error::FileSystem(_) => "the usage of the image file system is unknown",
-                    _ => "the run failed",
-                };
-                write!(f, "{missing}: {error}")
-            }
-            Self::UseUnknown => f.write_str("has neither an image reference nor an image id"),
-            Self::Repeated => f.write_str("listed more than once; the last entry is used"),
-            Self::InvalidId => f.write_str("its record has no image id"),
-            Self::SizeOverflow => f.write_str("its size does not fit into a signed 64-bit integer"),
-            Self::InFuture => f.write_str("a time of its record is in the future"),
-            Self::AvailableAboveCapacity => f.write_str("the available bytes exceed the capacity"),
-            Self::ArithmeticOverflow => f.write_str("the usage of the disk cannot be computed in 64 bits"),
-            Self::Shortfall { missing_bytes } => {
-                write!(f, "{} cannot be freed", Bytes::from(*missing_bytes))
-            }
-        }
-    }
-}
-
-serialize_reason!(RemovalReason, Reason);
 
 impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -283,15 +188,5 @@ impl fmt::Display for Action {
             image.name(),
             Bytes::from(image.size_bytes)
         )
-    }
-}
-
-impl fmt::Display for Subject {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Image(image) => write!(f, "image {}", image.name()),
-            Self::Container(container) => write!(f, "container {}", container.id),
-            Self::Node => f.write_str("node"),
-        }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use kubegc_core::{Kept, RuntimeError, Timestamp, node_facts::FileSystem};
+use kubegc_core::{RuntimeError, Timestamp, node_facts::FileSystem};
 
 use super::{
     Action, Arithmetic, Error, FreeSpace, Reason, Records, RemovalReason, Subject, Task, Wording,
@@ -156,10 +156,9 @@ impl Run {
         ) {
             Err(error) => {
                 if let Error::UseUnknown(container) = &error {
-                    self.outcome.findings.push(Kept {
-                        object: Subject::Container(Arc::clone(container)),
-                        reason: Reason::UseUnknown,
-                    });
+                    self.outcome
+                        .findings
+                        .push(Subject::from(container).because(Reason::UseUnknown));
                 }
                 self.fail(error);
             }
@@ -417,10 +416,7 @@ impl Run {
     }
 
     fn add_finding(&mut self, reason: Reason) {
-        self.outcome.findings.push(Kept {
-            object: Subject::Node,
-            reason,
-        });
+        self.outcome.findings.push(Subject::Node.because(reason));
     }
 
     pub(super) const fn task(&self) -> Task {

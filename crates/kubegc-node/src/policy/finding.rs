@@ -1,7 +1,5 @@
 //! Findings about valid settings that are probably not intended.
 
-use std::fmt;
-
 use kubegc_core::{Quantity, node_facts::FileSystem};
 
 use super::{Policy, PolicySpec, SwitchReason};
@@ -10,66 +8,34 @@ use crate::{
     eviction::{Amount, Signal, Threshold},
 };
 
-/// A valid setting that is probably not intended.
-#[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Finding {
-    /// Eviction starts at a lower usage than image collection, or at the same one. So all unused images are
-    /// removed, or pods are evicted, before image collection starts. With upstream's defaults both start at
-    /// the same usage.
-    EvictionComesFirst {
-        /// The eviction threshold.
-        threshold: Threshold,
-        /// The usage in percent at which image collection starts.
-        high_percent: i32,
-    },
-    /// A high threshold of 100 does not disable the image loop, because a maximum age is set. Space is still
-    /// freed at a usage of 100 percent ([N1.9](crate::rules#n1-9)).
-    HighThresholdDoesNotDisable {
-        /// The maximum age.
-        age: GoDuration,
-    },
-    /// The minimum age is zero, so it protects no image. Only the flag can set that: in a configuration file
-    /// zero means two minutes ([N1.20](crate::rules#n1-20)).
-    MinimumAgeIsZero,
-    /// The value of a deprecated flag differs from its default.
-    DeprecatedFlag {
-        /// The flag, without dashes.
-        flag: &'static str,
-    },
-    /// A threshold of `0%` or `100%` is disabled.
-    ThresholdIsDisabled {
-        /// The path of the field.
-        field: String,
-    },
-    /// A threshold of `containerfs` is replaced by a copy of another threshold.
-    ThresholdIsReplaced { threshold: Threshold },
-}
-
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::EvictionComesFirst {
-                threshold,
-                high_percent,
-            } => write!(
-                f,
-                "eviction at {threshold} starts no later than image collection at imageGCHighThresholdPercent {high_percent}"
-            ),
-            Self::HighThresholdDoesNotDisable { age } => write!(
-                f,
-                "imageGCHighThresholdPercent 100 does not turn image collection off: imageMaximumGCAge is {age}"
-            ),
-            Self::MinimumAgeIsZero => f.write_str(
-                "imageMinimumGCAge 0s protects no new image; in a configuration file it would mean 2m0s",
-            ),
-            Self::DeprecatedFlag { flag } => write!(f, "--{flag} is deprecated"),
-            Self::ThresholdIsDisabled { field } => write!(f, "{field} is disabled by its value"),
-            Self::ThresholdIsReplaced { threshold } => write!(
-                f,
-                "{threshold} is replaced by a copy of the threshold on the file system that contains the writable layers"
-            ),
-        }
+reasons! {
+    /// A valid setting that is probably not intended.
+    pub enum Finding {
+        /// All unused images are removed, or pods are evicted, before image collection starts. With upstream's
+        /// defaults both start at the same usage.
+        EvictionComesFirst { threshold: Threshold, high_percent: i32 } =
+            "eviction at {threshold} starts no later than image collection at imageGCHighThresholdPercent \
+             {high_percent}";
+        /// Space is still freed at a usage of 100 percent ([N1.9](crate::rules#n1-9)).
+        HighThresholdDoesNotDisable { age: GoDuration } =
+            "imageGCHighThresholdPercent 100 does not turn image collection off: imageMaximumGCAge is {age}";
+        /// Only the flag can set that ([N1.20](crate::rules#n1-20)).
+        MinimumAgeIsZero =
+            "imageMinimumGCAge 0s protects no new image; in a configuration file it would mean 2m0s";
+        /// The value of a deprecated flag differs from its default.
+        DeprecatedFlag {
+            /// Without dashes.
+            flag: &'static str,
+        } = "--{flag} is deprecated";
+        /// Its value is `0%` or `100%`.
+        ThresholdIsDisabled {
+            /// The path of the field.
+            field: String,
+        } = "{field} is disabled by its value";
+        /// It is one of `containerfs`.
+        ThresholdIsReplaced { threshold: Threshold } =
+            "{threshold} is replaced by a copy of the threshold on the file system that contains the writable \
+             layers";
     }
 }
 

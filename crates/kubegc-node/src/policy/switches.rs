@@ -3,53 +3,22 @@
 //! Disabling image collection disables its loop and nothing else: images are still detected, and a node under
 //! pressure still removes them.
 
-use std::fmt;
-
 use crate::{GoDuration, Semantics, image, schedule::Loop, semantics::behavior};
 
-/// The reason why a loop is enabled or disabled.
-#[non_exhaustive]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum SwitchReason {
-    /// The loop cannot be disabled.
-    CannotBeDisabled,
-    /// The high threshold is below 100.
-    HighThreshold {
-        /// The high threshold.
-        percent: i32,
-    },
-    /// The high threshold is 100, which disables the loop; this version has no maximum age.
-    HighThresholdIsHundred,
-    /// The high threshold is 100 and no maximum age is set.
-    NoMaximumAge,
-    /// The high threshold is 100, and the gate of the maximum age is off.
-    MaximumAgeGateIsOff,
-    /// The high threshold is 100, but a maximum age is set. Space is still freed at a usage of 100 percent.
-    MaximumAge {
-        /// The maximum age.
-        age: GoDuration,
-    },
-}
-
-impl fmt::Display for SwitchReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::CannotBeDisabled => f.write_str("it cannot be disabled"),
-            Self::HighThreshold { percent } => {
-                write!(f, "imageGCHighThresholdPercent is {percent}, below 100")
-            }
-            Self::HighThresholdIsHundred => f.write_str("imageGCHighThresholdPercent is 100"),
-            Self::NoMaximumAge => {
-                f.write_str("imageGCHighThresholdPercent is 100 and imageMaximumGCAge is not set")
-            }
-            Self::MaximumAgeGateIsOff => f.write_str(
-                "imageGCHighThresholdPercent is 100 and the feature gate ImageMaximumGCAge is off",
-            ),
-            Self::MaximumAge { age } => write!(
-                f,
-                "imageGCHighThresholdPercent is 100, but imageMaximumGCAge is {age}; space is still freed at a usage of 100 %"
-            ),
-        }
+reasons! {
+    /// The reason why a loop is enabled or disabled.
+    #[derive(Copy)]
+    pub enum SwitchReason {
+        CannotBeDisabled = "it cannot be disabled";
+        HighThreshold { percent: i32 } = "imageGCHighThresholdPercent is {percent}, below 100";
+        /// This version has no maximum age.
+        HighThresholdIsHundred = "imageGCHighThresholdPercent is 100";
+        NoMaximumAge = "imageGCHighThresholdPercent is 100 and imageMaximumGCAge is not set";
+        MaximumAgeGateIsOff =
+            "imageGCHighThresholdPercent is 100 and the feature gate ImageMaximumGCAge is off";
+        MaximumAge { age: GoDuration } =
+            "imageGCHighThresholdPercent is 100, but imageMaximumGCAge is {age}; space is still freed at a usage \
+             of 100 %";
     }
 }
 

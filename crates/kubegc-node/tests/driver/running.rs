@@ -145,10 +145,7 @@ fn a_sandbox_that_is_created_between_the_listings_is_known() {
                     return;
                 }
                 in_time = !operations(&busy.node).contains(&Operation::Sandboxes);
-                let id = busy
-                    .node
-                    .run_sandbox(&crate::world::pod(&name))
-                    .expect("there is room");
+                let id = busy.node.run_sandbox(&crate::world::pod(&name));
                 if with_container {
                     let spec = ContainerSpec::new("main", "web:1");
                     busy.node.create_container(&id, &spec).expect("there is room");

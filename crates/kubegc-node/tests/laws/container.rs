@@ -212,7 +212,7 @@ proptest! {
         }
         let kept = plan.kept.iter().filter_map(|kept| match &kept.object {
             Subject::Container(container) => Some(container),
-            Subject::Node => None,
+            _ => None,
         });
         let mut reported: Vec<_> = plan.actions.iter().map(Action::container).chain(kept).map(|container| &container.id).collect();
         reported.sort();

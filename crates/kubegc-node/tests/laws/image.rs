@@ -408,7 +408,7 @@ proptest! {
         }
         let kept = plan.kept.iter().filter_map(|kept| match &kept.object {
             Subject::Image(image) => Some(&*image.id),
-            Subject::Container(_) | Subject::Node => None,
+            _ => None,
         });
         let mut reported: Vec<_> = ids(&plan.actions).into_iter().chain(kept).collect();
         reported.sort_unstable();

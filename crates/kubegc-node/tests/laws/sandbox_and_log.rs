@@ -7,10 +7,10 @@ use kubegc_core::{
     node_facts::{Container, LogLink, LogTarget, Sandbox, SandboxState},
 };
 use kubegc_node::{
-    Inventory, Order,
+    Inventory, Order, Subject,
     container::Mode,
     log,
-    sandbox::{Action, EvictSandboxes, Reason, Subject},
+    sandbox::{Action, EvictSandboxes, Reason},
 };
 use proptest::prelude::*;
 
@@ -144,7 +144,7 @@ proptest! {
         }
         let kept = plan.kept.iter().filter_map(|kept| match &kept.object {
             Subject::Sandbox(sandbox) => Some(&*sandbox.id),
-            Subject::Node => None,
+            _ => None,
         });
         let mut reported: Vec<_> = ids(&plan.actions).into_iter().chain(kept).collect();
         reported.sort_unstable();

@@ -2,12 +2,11 @@
 
 use std::{fmt, sync::Arc};
 
-use kubegc_control_plane::{Refusal, finalizers};
+use kubegc_control_plane::{Refusal, RefusedBy, finalizers};
 use kubegc_core::{ObjectRef, Timestamp};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
-use super::Fix;
-use crate::{BrokenExtension, Extension};
+use crate::{BrokenExtension, Extension, words::some_of};
 
 /// A cause that keeps objects in deletion, with the way to repair it.
 #[non_exhaustive]
@@ -17,11 +16,10 @@ use crate::{BrokenExtension, Extension};
 pub struct RootCause {
     /// The cause.
     #[serde(flatten)]
-    #[cfg_attr(
-        feature = "schemars",
-        schemars(with = "crate::document::CauseDocument<'static>")
-    )]
+    #[cfg_attr(feature = "schemars", schemars(with = "CauseDocument<'static>"))]
     pub cause: Cause,
+    /// What shows the cause. The first causes are proven best.
+    pub proof: Proof,
     /// Since when, if the dump shows it.
     #[cfg_attr(feature = "schemars", schemars(with = "Option<String>"))]
     pub since: Option<Timestamp>,
@@ -40,6 +38,35 @@ pub struct RootCause {
     pub warnings: Vec<String>,
 }
 
+/// A command that repairs something, and its risk.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+pub struct Fix {
+    /// The command for a POSIX shell.
+    pub command: String,
+    /// The risk of the command.
+    pub risk: String,
+}
+
+/// What shows a cause, from the best proof to the weakest.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub enum Proof {
+    /// Objects of the dump, their conditions and Events.
+    Seen,
+    /// A request of the forecast, which the API server refuses.
+    Refused,
+    /// An object that has waited for long.
+    Overdue,
+    /// An assumption.
+    Assumed,
+    /// Nothing: the dump lacks the data.
+    Missing,
+}
+
 /// An object that a cause keeps in deletion.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -47,7 +74,7 @@ pub struct RootCause {
 #[serde(rename_all = "camelCase")]
 pub struct Blocked {
     /// The object.
-    #[cfg_attr(feature = "schemars", schemars(with = "crate::document::ObjectSchema"))]
+    #[cfg_attr(feature = "schemars", schemars(with = "crate::schemas::ObjectSchema"))]
     pub object: ObjectRef,
     /// The time at which its deletion was requested; `None` if it is not terminating yet.
     #[cfg_attr(feature = "schemars", schemars(with = "Option<String>"))]
@@ -56,6 +83,8 @@ pub struct Blocked {
     pub depth: usize,
     /// Whether it is not terminating because the API server refuses its deletion.
     pub is_refused: bool,
+    /// The request that the API server refuses although the object is not deleted, such as `creation of pods`.
+    pub refused_request: Option<String>,
     #[serde(skip)]
     pub(crate) position: u32,
 }
@@ -144,7 +173,11 @@ impl Cause {
                 Extension::Webhook { .. } => "WebhookRefuses",
                 Extension::Conversion { .. } => "ConversionFails",
             },
-            Self::Refused(_) => "RequestRefused",
+            Self::Refused(refusal) => match refusal.by {
+                Some(RefusedBy::Quota(_)) => "QuotaExceeded",
+                Some(RefusedBy::Conflict) => "WriteConflict",
+                _ => "RequestRefused",
+            },
             Self::Component { .. } => "ComponentDoesNotAct",
             Self::Finalizer { .. } => "OperatorFinalizer",
             Self::LostNode { .. } => "NodeLost",
@@ -188,11 +221,7 @@ pub(super) const NAMED_MAX: usize = 3;
 
 /// The names of some objects, and the number of the others.
 pub(super) fn names(objects: &[ObjectRef]) -> String {
-    let names: Vec<String> = objects.iter().take(NAMED_MAX).map(ObjectRef::short).collect();
-    match objects.len().saturating_sub(NAMED_MAX) {
-        0 => names.join(", "),
-        more => format!("{} and {more} more", names.join(", ")),
-    }
+    some_of(objects.iter().map(ObjectRef::short).collect(), NAMED_MAX).join(", ")
 }
 
 impl fmt::Display for Cause {
@@ -272,5 +301,37 @@ impl Blocked {
     /// Whether it is being deleted, or would be if the API server allowed it.
     pub(crate) const fn is_in_deletion(&self) -> bool {
         self.since.is_some() || self.is_refused
+    }
+}
+
+impl RootCause {
+    /// Whether it keeps nothing in deletion, and the API server refuses other requests.
+    pub(crate) fn only_refuses(&self) -> bool {
+        let mut blocks = self.blocks.iter();
+        !self.blocks.is_empty() && blocks.all(|one| one.refused_request.is_some() && !one.is_in_deletion())
+    }
+}
+
+/// A cause that keeps objects in deletion.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+pub(crate) struct CauseDocument<'a> {
+    /// Name of the cause.
+    cause: &'static str,
+    /// The cause as a sentence.
+    message: String,
+    /// The objects to repair or to delete; empty if they are those that it blocks.
+    #[cfg_attr(feature = "schemars", schemars(with = "Vec<crate::schemas::ObjectSchema>"))]
+    objects: Vec<&'a ObjectRef>,
+}
+
+impl Serialize for Cause {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let document = CauseDocument {
+            cause: self.word(),
+            message: self.to_string(),
+            objects: self.objects(),
+        };
+        document.serialize(serializer)
     }
 }

@@ -1,20 +1,27 @@
 //! Repairs of a cause: who should act, the commands with their risk, and what not to do.
 
+use std::collections::BTreeMap;
+
 use kubegc_control_plane::{
-    CONTROLLER_MANAGER, RefusedBy,
+    CONTROLLER_MANAGER, Refusal, RefusedBy,
     finalizers::{self, Owner},
 };
-use kubegc_core::{ObjectRef, OwnerReference, record::Resource};
+use kubegc_core::{ObjectRef, OwnerReference, Quantity, record::Resource};
 use kubegc_snapshot::Details;
 use serde_json::json;
 
 use super::{
-    Blocked, Cause, Fix, JOB_TRACKING, ReferenceProblem,
-    cause::{NAMED_MAX, STORAGE_DELETERS, names},
+    cause::{Blocked, Cause, Fix, NAMED_MAX, STORAGE_DELETERS, names},
     find::Finder,
-    quoted,
+    references::ReferenceProblem,
 };
-use crate::{BrokenExtension, Cluster, Extension, cluster::DELETING, fate::content_command};
+use crate::{
+    BrokenExtension, Extension,
+    evidence::JOB_TRACKING,
+    facts::{DELETING, Facts},
+    fate::content_command,
+    words::quoted,
+};
 
 /// The repair of a cause.
 pub(super) struct Repair {
@@ -48,43 +55,7 @@ impl Finder<'_> {
                 };
                 (actor, extension(cluster, broken))
             }
-            Cause::Refused(refusal) => {
-                let fix = match &refusal.by {
-                    Some(RefusedBy::Policy { binding, .. }) => Some(fix(
-                        format!(
-                            "kubectl delete validatingadmissionpolicybinding {}",
-                            quoted(binding)
-                        ),
-                        "the policy is no longer enforced where this binding applies",
-                    )),
-                    Some(RefusedBy::Authorization(user)) => Some(fix(
-                        format!("kubectl auth can-i --list --as={}", quoted(user)),
-                        "none: it shows what the user may do; its ClusterRole and binding may be missing",
-                    )),
-                    Some(RefusedBy::Webhook(name)) => Some(fix(
-                        format!("kubectl get {WEBHOOK_CONFIGURATIONS} -o json"),
-                        format!(
-                            "none: a diagnosis with its output has the command that removes webhook {name}"
-                        ),
-                    )),
-                    Some(RefusedBy::Conversion(name)) => Some(fix(
-                        format!("kubectl get customresourcedefinitions {} -o json", quoted(name)),
-                        "none: spec.conversion names the Service of the webhook",
-                    )),
-                    _ => None,
-                };
-                let actor = match &refusal.by {
-                    Some(RefusedBy::Authorization(_)) => {
-                        "the administrator of the cluster's authorization".to_owned()
-                    }
-                    Some(RefusedBy::Webhook(name)) => format!("the administrator of webhook {name}"),
-                    Some(RefusedBy::Conversion(name)) => {
-                        format!("the administrator of customresourcedefinition/{name}")
-                    }
-                    _ => "the administrator of the policy that refuses".to_owned(),
-                };
-                (actor, fix.into_iter().collect())
-            }
+            Cause::Refused(refusal) => refused(cluster, refusal, &all),
             Cause::Component { name } => {
                 let is_external = finalizers::external_components().any(|component| component == *name);
                 let is_its = |finalizer: &str| {
@@ -148,7 +119,7 @@ impl Finder<'_> {
             Cause::LostNode { node, object } => {
                 let mut fixes = Vec::new();
                 if let Some(object) = object {
-                    if cluster.version().minor() >= OUT_OF_SERVICE_MINOR {
+                    if cluster.version.minor() >= OUT_OF_SERVICE_MINOR {
                         let taint = "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute";
                         fixes.push(fix(
                             format!("kubectl taint nodes {} {taint}", quoted(node)),
@@ -200,7 +171,7 @@ impl Finder<'_> {
             }
             Cause::OwnerNotServed { object, .. } => {
                 let position = cluster.positions_of(&object.uid).next();
-                let wrong = position.map(|at| cluster.wrong_references(at, false));
+                let wrong = position.map(|at| cluster.wrong_references(self.pending, at, false));
                 let is_unserved =
                     |problem: &ReferenceProblem| matches!(problem, ReferenceProblem::KindNotServed { .. });
                 let wrong = wrong.into_iter().flatten();
@@ -276,6 +247,91 @@ impl Finder<'_> {
     }
 }
 
+/// Who should act on what refuses requests for these objects, and how.
+fn refused(cluster: &Facts, refusal: &Refusal, objects: &[ObjectRef]) -> (String, Vec<Fix>) {
+    let first = objects.first();
+    let in_namespace = first.map(|object| quoted(&object.namespace));
+    let in_namespace = in_namespace.map_or_else(String::new, |namespace| format!(" -n {namespace}"));
+    let Some(by) = &refusal.by else {
+        return (
+            "the administrator of the policy that refuses".to_owned(),
+            Vec::new(),
+        );
+    };
+    match by {
+        RefusedBy::Webhook(name) => {
+            let command = format!("kubectl get {WEBHOOK_CONFIGURATIONS} -o json");
+            let risk =
+                format!("none: a diagnosis with its output has the command that removes webhook {name}");
+            (
+                format!("the administrator of webhook {name}"),
+                vec![fix(command, risk)],
+            )
+        }
+        RefusedBy::Policy { binding, .. } => {
+            let binding = quoted(binding);
+            let command = format!("kubectl delete validatingadmissionpolicybinding {binding}");
+            let risk = "the policy is no longer enforced where this binding applies";
+            let actor = "the administrator of the policy that refuses".to_owned();
+            (actor, vec![fix(command, risk)])
+        }
+        RefusedBy::Conversion(name) => {
+            let command = format!("kubectl get customresourcedefinitions {} -o json", quoted(name));
+            let risk = "none: spec.conversion names the Service of the webhook";
+            let actor = format!("the administrator of customresourcedefinition/{name}");
+            (actor, vec![fix(command, risk)])
+        }
+        RefusedBy::Authorization(user) => {
+            let command = format!("kubectl auth can-i --list --as={}", quoted(user));
+            let risk = "none: it shows what the user may do; its ClusterRole and binding may be missing";
+            let actor = "the administrator of the cluster's authorization".to_owned();
+            (actor, vec![fix(command, risk)])
+        }
+        RefusedBy::Quota(name) => {
+            let actor = format!("the administrator of resourcequota/{name}{in_namespace}");
+            let quota = format!("resourcequota {}{in_namespace}", quoted(name));
+            let risk = "none: status.used and status.hard show what is used up; delete what is not needed";
+            let mut fixes = vec![fix(format!("kubectl get {quota} -o yaml"), risk)];
+            fixes.extend(raised(&refusal.message).map(|hard| {
+                let patch = quoted(&json!({ "spec": { "hard": hard } }).to_string());
+                let command = format!("kubectl patch {quota} --type=merge -p {patch}");
+                fix(
+                    command,
+                    "the namespace may use more of the cluster than it was given",
+                )
+            }));
+            (actor, fixes)
+        }
+        RefusedBy::Conflict => {
+            let risk =
+                "none: the newest entries of metadata.managedFields name the writers; stop one of them";
+            let shown = first.map(|object| cluster.command("get", object, " -o yaml --show-managed-fields"));
+            let fixes = shown.map(|command| fix(command, risk)).into_iter().collect();
+            (format!("the other writer of {}", names(objects)), fixes)
+        }
+        // Names of later releases of kubegc-sim.
+        _ => ("the administrator of what refuses".to_owned(), Vec::new()),
+    }
+}
+
+/// The limits that allow a request which a quota refuses with this message.
+fn raised(message: &str) -> Option<BTreeMap<&str, String>> {
+    let amounts = |name: &str| -> Option<BTreeMap<&str, Quantity>> {
+        let (_, rest) = message.split_once(name)?;
+        let list = rest.split(", ").next()?;
+        let amounts = list.split(',').map(|one| {
+            let (resource, amount) = one.split_once('=')?;
+            Some((resource, Quantity::parse(amount)?))
+        });
+        amounts.collect()
+    };
+    let (requested, used) = (amounts("requested: ")?, amounts("used: ")?);
+    let raised = requested
+        .into_iter()
+        .map(|(resource, amount)| Some((resource, used.get(resource)?.plus(amount).to_string())));
+    raised.collect()
+}
+
 fn fix(command: String, risk: impl Into<String>) -> Fix {
     Fix {
         command,
@@ -284,14 +340,14 @@ fn fix(command: String, risk: impl Into<String>) -> Fix {
 }
 
 /// The deletion of the first of these objects.
-fn deletes(cluster: &Cluster, objects: &[ObjectRef], risk: &str) -> Vec<Fix> {
+fn deletes(cluster: &Facts, objects: &[ObjectRef], risk: &str) -> Vec<Fix> {
     let objects = objects.iter().take(NAMED_MAX);
     let fixes = objects.map(|object| fix(cluster.command("delete", object, ""), risk));
     fixes.collect()
 }
 
 /// The removal of the first of these pods without their kubelet.
-fn ended(cluster: &Cluster, pods: &[ObjectRef]) -> Vec<Fix> {
+fn ended(cluster: &Facts, pods: &[ObjectRef]) -> Vec<Fix> {
     let pods = pods.iter().take(NAMED_MAX);
     let fixes = pods.map(|pod| {
         fix(
@@ -302,7 +358,7 @@ fn ended(cluster: &Cluster, pods: &[ObjectRef]) -> Vec<Fix> {
     fixes.collect()
 }
 
-fn extension(cluster: &Cluster, broken: &BrokenExtension) -> Vec<Fix> {
+fn extension(cluster: &Facts, broken: &BrokenExtension) -> Vec<Fix> {
     let mut fixes = Vec::new();
     let BrokenExtension {
         object, extension, ..
@@ -310,7 +366,7 @@ fn extension(cluster: &Cluster, broken: &BrokenExtension) -> Vec<Fix> {
     // Nothing can be created in a namespace that is being deleted.
     let is_deleting = |namespace: &str| {
         let at = cluster.by_name(Resource::Namespaces, "", namespace);
-        at.is_some_and(|at| cluster.edges.facts[at as usize] & DELETING != 0)
+        at.is_some_and(|at| cluster.edges.flags[at as usize] & DELETING != 0)
     };
     if let Some((namespace, name)) = extension
         .service()
@@ -362,7 +418,7 @@ fn extension(cluster: &Cluster, broken: &BrokenExtension) -> Vec<Fix> {
 }
 
 /// The patch of one reference that breaks a cycle: preferably one that is not a controller reference.
-fn breaks(cluster: &Cluster, members: &[ObjectRef]) -> Vec<Fix> {
+fn breaks(cluster: &Facts, members: &[ObjectRef]) -> Vec<Fix> {
     let mut found: Option<(&ObjectRef, usize, OwnerReference, bool)> = None;
     for member in members {
         let Some(position) = cluster.positions_of(&member.uid).next() else {

@@ -1,9 +1,11 @@
 //! A diagnosis of a cluster: the causes that keep objects in deletion, and owner references that are wrong.
 
+mod blocked;
 mod cause;
 mod find;
 mod fixes;
 mod references;
+mod reported;
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -15,13 +17,13 @@ use serde_json::{Value, json};
 
 use self::find::Finder;
 pub use self::{
-    cause::{Blocked, Cause, RootCause},
+    cause::{Blocked, Cause, Fix, Proof, RootCause},
     references::{ReferenceProblem, WrongReference},
 };
 use crate::{
     Cluster, Fate, Wait,
-    cluster::{DELETING, Owner},
-    run::deletion_requested_at,
+    facts::{DELETING, Facts, deletion_requested_at},
+    words::quoted,
 };
 
 /// The causes that keep objects in deletion, the terminating objects and the wrong owner references of a
@@ -58,8 +60,8 @@ pub struct Diagnosis {
     /// The newest time in the dump.
     #[cfg_attr(feature = "schemars", schemars(with = "String"))]
     pub now: Timestamp,
-    /// The causes that keep objects in deletion, and broken extensions. Those of extensions are first, the
-    /// others in the order of the dump.
+    /// The causes that keep objects in deletion, broken extensions, and what refuses requests of controllers:
+    /// the best proven first, those with equal proof in the order of the dump.
     pub causes: Vec<RootCause>,
     /// The terminating objects, in the order of the dump.
     pub terminating: Vec<Terminating>,
@@ -74,7 +76,7 @@ pub struct Diagnosis {
 #[serde(rename_all = "camelCase")]
 pub struct Terminating {
     /// The object.
-    #[cfg_attr(feature = "schemars", schemars(with = "crate::document::ObjectSchema"))]
+    #[cfg_attr(feature = "schemars", schemars(with = "crate::schemas::ObjectSchema"))]
     pub object: ObjectRef,
     /// The time at which its deletion was requested.
     #[cfg_attr(feature = "schemars", schemars(with = "Option<String>"))]
@@ -106,7 +108,7 @@ pub struct ForeignFinalizer {
     pub known: Option<&'static Finalizer>,
     /// Workloads of the dump with a name, namespace or label like the domain of the finalizer: the component
     /// may be one of them.
-    #[cfg_attr(feature = "schemars", schemars(with = "Vec<crate::document::ObjectSchema>"))]
+    #[cfg_attr(feature = "schemars", schemars(with = "Vec<crate::schemas::ObjectSchema>"))]
     pub similar_workloads: Vec<ObjectRef>,
     /// Whether all Deployments, StatefulSets and DaemonSets are in the dump.
     pub workloads_are_complete: bool,
@@ -126,17 +128,6 @@ fn component<S: Serializer>(known: &Option<&'static Finalizer>, serializer: S) -
     known.map(|known| known.owner.to_string()).serialize(serializer)
 }
 
-/// A command that repairs something, and its risk.
-#[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-pub struct Fix {
-    /// The command for a POSIX shell.
-    pub command: String,
-    /// The risk of the command.
-    pub risk: String,
-}
-
 impl Cluster {
     /// Finds the causes that keep objects in deletion, and wrong owner references, with their repairs.
     ///
@@ -152,35 +143,32 @@ impl Cluster {
             references: Vec::new(),
         };
         let stuck: BTreeSet<u32> = diagnosis.stuck().map(|one| one.position).collect();
-        for position in 0..self.edges.facts.len() as u32 {
-            let is_terminating = self.edges.facts[position as usize] & DELETING != 0;
+        for (position, flags) in (0..).zip(&self.facts.edges.flags) {
+            let is_terminating = flags & DELETING != 0;
             let is_stuck = stuck.contains(&position);
             if is_terminating {
                 let object = self.terminating(position, is_stuck);
                 diagnosis.terminating.extend(object);
             }
-            diagnosis
-                .references
-                .extend(self.wrong_references(position, is_terminating || is_stuck));
+            diagnosis.references.extend(self.facts.wrong_references(
+                self.pending(),
+                position,
+                is_terminating || is_stuck,
+            ));
         }
         diagnosis
     }
 
-    /// The fate of an object without any delete.
-    fn fate_of(&self, object: &ObjectRef) -> Fate {
-        let fate = self.pending().fate(object);
-        fate.map_or(Fate::Kept, |fate| fate.fate.clone())
-    }
-
     fn terminating(&self, position: u32, is_stuck: bool) -> Option<Terminating> {
-        let object = self.snapshot.object(position as usize)?;
-        let fate = self.fate_of(&object.object_ref());
+        let facts = &self.facts;
+        let object = facts.snapshot.object(position as usize)?;
+        let fate = self.pending().fate_or_kept(&object.object_ref());
         let mut foreign_finalizers = Vec::new();
         if !matches!(fate, Fate::Deleted { .. }) {
             for (index, name) in object.meta.finalizers.iter().enumerate() {
                 let known = finalizers::find(name);
                 if known.is_none_or(is_foreign) {
-                    foreign_finalizers.push(self.foreign_finalizer(&object, index, name, known));
+                    foreign_finalizers.push(facts.foreign_finalizer(&object, index, name, known));
                 }
             }
         }
@@ -189,29 +177,16 @@ impl Cluster {
             since: deletion_requested_at(&object.meta),
             fate,
             finalizers: object.meta.finalizers.to_vec(),
-            bug: self
+            bug: facts
                 .leaks_job_tracking(position, &object.meta)
                 .then_some(JOB_TRACKING_LEAK),
             is_stuck,
             foreign_finalizers,
         })
     }
+}
 
-    /// Whether the job-controller of this release may never remove its finalizer from a pod. A Job could be
-    /// deleted before its pods were counted, and nothing enqueued them again
-    /// ([kubernetes #109020](https://github.com/kubernetes/kubernetes/pull/109020), in 1.23.6).
-    pub(crate) fn leaks_job_tracking(&self, position: u32, meta: &ObjectMeta) -> bool {
-        let has_owner = || {
-            self.edges
-                .owners(position)
-                .any(|owner| matches!(owner, Owner::At(_)))
-        };
-        let mut finalizers = meta.finalizers.iter();
-        matches!((self.version().minor(), self.version().patch()), (23, 0..=5))
-            && finalizers.any(|name| **name == *JOB_TRACKING)
-            && !has_owner()
-    }
-
+impl Facts {
     fn foreign_finalizer(
         &self,
         object: &SnapshotObject,
@@ -316,8 +291,6 @@ impl Cluster {
     }
 }
 
-/// The finalizer of the job-controller on pods.
-const JOB_TRACKING: &str = "batch.kubernetes.io/job-tracking";
 const JOB_TRACKING_LEAK: &str = "the job-controller of 1.23.0 to 1.23.5 may leave finalizer batch.kubernetes.io/job-tracking on pods whose \
      Job no longer exists: restart kube-controller-manager, or upgrade to 1.23.6";
 
@@ -334,16 +307,6 @@ const GENERIC_PARTS: [&str; 6] = [
     "cluster",
 ];
 
-/// A word of a POSIX shell.
-pub(crate) fn quoted(word: &str) -> String {
-    let is_plain =
-        |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'/' | b':');
-    match !word.is_empty() && word.bytes().all(is_plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', "'\\''")),
-    }
-}
-
 impl Terminating {
     /// The conditions that it waits for, if it stays terminating.
     #[must_use]
@@ -356,8 +319,8 @@ impl Terminating {
 }
 
 impl Diagnosis {
-    /// Whether nothing keeps objects in deletion, no extension is broken, and no reference is wrong for
-    /// certain. Objects whose deletion began a moment ago are no problem.
+    /// Whether nothing keeps objects in deletion, no extension is broken, the API server refuses no request of
+    /// a controller, and no reference is wrong for certain. Objects whose deletion began a moment ago are no problem.
     #[must_use]
     pub fn is_healthy(&self) -> bool {
         let mut wrong = self.references.iter();

@@ -4,13 +4,13 @@ use std::fmt;
 
 use kubegc_core::{ApiResource, ObjectRef, OwnerReference, identity::split_api_version};
 use kubegc_snapshot::ObjectView;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::json;
 
-use super::Fix;
+use super::cause::Fix;
 use crate::{
-    Cluster, Fate,
-    cluster::{Edges, Owner},
+    Fate, Forecast,
+    facts::{Edges, Facts, Owner},
 };
 
 /// An owner reference that does not mean a live object.
@@ -20,16 +20,16 @@ use crate::{
 #[serde(rename_all = "camelCase")]
 pub struct WrongReference {
     /// The object with the reference.
-    #[cfg_attr(feature = "schemars", schemars(with = "crate::document::ObjectSchema"))]
+    #[cfg_attr(feature = "schemars", schemars(with = "crate::schemas::ObjectSchema"))]
     pub object: ObjectRef,
     /// The position of the reference in `metadata.ownerReferences`.
     pub index: usize,
     /// The reference.
-    #[cfg_attr(feature = "schemars", schemars(with = "crate::document::ReferenceSchema"))]
+    #[cfg_attr(feature = "schemars", schemars(with = "crate::schemas::ReferenceSchema"))]
     pub reference: OwnerReference,
     /// The problem with the reference.
     #[serde(flatten)]
-    #[cfg_attr(feature = "schemars", schemars(with = "crate::document::ProblemDocument"))]
+    #[cfg_attr(feature = "schemars", schemars(with = "ProblemDocument"))]
     pub problem: ReferenceProblem,
     /// The fate of the object in this version of Kubernetes.
     #[serde(flatten)]
@@ -169,12 +169,41 @@ impl fmt::Display for ReferenceProblem {
     }
 }
 
-impl Cluster {
+/// A problem with an owner reference.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ProblemDocument {
+    /// Name of the problem.
+    problem: &'static str,
+    /// The problem as a sentence.
+    message: String,
+    /// Whether the dump proves the problem.
+    is_certain: bool,
+}
+
+impl Serialize for ReferenceProblem {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let document = ProblemDocument {
+            problem: self.word(),
+            message: self.to_string(),
+            is_certain: self.is_certain(),
+        };
+        document.serialize(serializer)
+    }
+}
+
+impl Facts {
     /// The wrong references of an object. One that is being deleted needs no repair.
     ///
     /// A reference is right if the API server serves its kind and has an object of that kind, name and uid,
     /// in the namespace of the dependent or cluster-scoped.
-    pub(super) fn wrong_references(&self, position: u32, is_being_deleted: bool) -> Vec<WrongReference> {
+    pub(super) fn wrong_references(
+        &self,
+        pending: &Forecast,
+        position: u32,
+        is_being_deleted: bool,
+    ) -> Vec<WrongReference> {
         let mut wrong = Vec::new();
         let Some(view) = self.snapshot.view(position as usize) else {
             return wrong;
@@ -198,7 +227,7 @@ impl Cluster {
                 continue;
             }
             let object = self.object_ref(position);
-            let fate = self.fate_of(&object);
+            let fate = pending.fate_or_kept(&object);
             let fix = match is_being_deleted {
                 true => None,
                 false => self.fix_of_reference(&object, index, &reference, &problem, &fate),

@@ -92,7 +92,7 @@ impl NodeForecast {
                         )
                     )?;
                 }
-                container::Subject::Node => writeln!(f, "{}", wrapped("  ! ", &finding.reason.to_string()))?,
+                _ => writeln!(f, "{}", wrapped("  ! ", &finding.reason.to_string()))?,
             }
         }
         Ok(())

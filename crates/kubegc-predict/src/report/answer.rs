@@ -6,16 +6,14 @@ use std::{
     path::Path,
 };
 
-use kubegc_core::FieldError;
-use kubegc_node::policy::InvalidPolicy;
-use kubegc_snapshot::SnapshotError;
 use serde::Serialize;
 
 use super::{
-    document::{ANSWER_SCHEMA, Document, ForecastDocument},
+    forms::{ANSWER_SCHEMA, Document, ForecastDocument},
     question::{Ask, QuestionDocument},
+    status::{AnswerStatus, Failure},
 };
-use crate::{Cluster, Diagnosis, Fate, Finding, Forecast, PredictError};
+use crate::{Cluster, Diagnosis, Fate, Finding, Forecast};
 
 /// An answer: a report, or the error that prevents one.
 #[derive(Serialize)]
@@ -36,74 +34,6 @@ pub(super) struct AnswerDocument<'a> {
     forecast: Option<ForecastDocument<'a>>,
     /// The diagnosis, if the question asks for one.
     diagnosis: Option<Document<'a, Diagnosis>>,
-}
-
-/// The result of a question in a word, which command line tools return as their exit code.
-///
-/// # Examples
-/// ```
-/// use kubegc_predict::{PredictError, document::AnswerStatus};
-/// let error = PredictError::Selection { problem: "give no names".to_owned() };
-/// assert_eq!(AnswerStatus::of(&error), AnswerStatus::Invalid);
-/// assert_eq!(AnswerStatus::of(&error).exit_code(), 2);
-/// ```
-#[non_exhaustive]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
-pub enum AnswerStatus {
-    /// The report is complete, and nothing is wrong.
-    Ok,
-    /// The dump cannot be read, or has no object.
-    Unreadable,
-    /// The question cannot be read, or contradicts itself.
-    Invalid,
-    /// An object stays terminating, an extension of the API server is broken, or an owner reference is wrong.
-    Problem,
-    /// The dump has no such object or resource type.
-    NotFound,
-    /// The outcome of an object depends on missing data.
-    Undetermined,
-    /// The API server refuses a delete, or a kubelet its settings.
-    Refused,
-    /// kubegc failed. This is a bug.
-    Internal,
-}
-
-impl AnswerStatus {
-    /// The exit code of a command line tool.
-    #[must_use]
-    pub const fn exit_code(self) -> u8 {
-        match self {
-            Self::Ok => 0,
-            Self::Unreadable => 1,
-            Self::Invalid => 2,
-            Self::Problem => 3,
-            Self::NotFound => 4,
-            Self::Undetermined => 5,
-            Self::Refused => 6,
-            // That of a panic.
-            Self::Internal => 101,
-        }
-    }
-
-    /// The status of an error; [`Unreadable`](Self::Unreadable) for those of other crates.
-    #[must_use]
-    pub fn of(error: &(dyn Error + 'static)) -> Self {
-        if let Some(error) = error.downcast_ref::<SnapshotError>() {
-            return match error {
-                SnapshotError::Declaration { .. } => Self::Invalid,
-                _ => Self::Unreadable,
-            };
-        }
-        match error.downcast_ref::<PredictError>() {
-            Some(PredictError::UnknownKind { .. } | PredictError::UnknownObject { .. }) => Self::NotFound,
-            Some(_) => Self::Invalid,
-            None if error.is::<InvalidPolicy>() => Self::Refused,
-            None if error.is::<FieldError>() => Self::Invalid,
-            None => Self::Unreadable,
-        }
-    }
 }
 
 impl Forecast {
@@ -152,56 +82,20 @@ pub struct Answer {
     pub text: String,
 }
 
-/// The reason why there is no report.
-pub(super) struct Failure {
-    status: AnswerStatus,
-    message: String,
-}
-
-impl Failure {
-    pub(super) const fn invalid(message: String) -> Self {
-        Self {
-            status: AnswerStatus::Invalid,
-            message,
-        }
-    }
-
-    /// The status and the message of an error, with its causes.
-    fn of(error: &(dyn Error + 'static)) -> Self {
-        let mut message = error.to_string();
-        let mut cause = error.source();
-        while let Some(error) = cause {
-            message.push_str(": ");
-            message.push_str(&error.to_string());
-            cause = error.source();
-        }
-        Self {
-            status: AnswerStatus::of(error),
-            message,
-        }
-    }
-
-    fn document<'a>(self) -> AnswerDocument<'a> {
-        AnswerDocument {
-            schema: ANSWER_SCHEMA,
-            status: self.status,
-            error: Some(self.message),
-            kubernetes: None,
-            notes: Vec::new(),
-            forecast: None,
-            diagnosis: None,
-        }
-    }
-}
-
-impl<E: Error + 'static> From<E> for Failure {
-    fn from(error: E) -> Self {
-        Self::of(&error)
+fn without_report<'a>(failure: Failure) -> AnswerDocument<'a> {
+    AnswerDocument {
+        schema: ANSWER_SCHEMA,
+        status: failure.status,
+        error: Some(failure.message),
+        kubernetes: None,
+        notes: Vec::new(),
+        forecast: None,
+        diagnosis: None,
     }
 }
 
 /// Answers a question in JSON: the dump in it and in these files, its deletes, period and assumptions. The
-/// answer is JSON, too, also if it is an error. [`SCHEMAS`](super::document::SCHEMAS) describes both.
+/// answer is JSON, too, also if it is an error. [`SCHEMAS`](crate::document::SCHEMAS) describes both.
 ///
 /// It does not panic, and reads no files but these: a question may come from anywhere.
 ///
@@ -230,7 +124,7 @@ impl<E: Error + 'static> From<E> for Failure {
 pub fn answer(question: &[u8], paths: &[&Path]) -> Answer {
     // A host in another language cannot unwind.
     let answered = panic::catch_unwind(AssertUnwindSafe(|| {
-        report(question, paths).unwrap_or_else(|failure| failure.document().into())
+        report(question, paths).unwrap_or_else(|failure| without_report(failure).into())
     }));
     answered.unwrap_or_else(|panic| {
         let message = match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
@@ -242,7 +136,7 @@ pub fn answer(question: &[u8], paths: &[&Path]) -> Answer {
             status: AnswerStatus::Internal,
             message: format!("a bug of kubegc: {message}"),
         };
-        failure.document().into()
+        without_report(failure).into()
     })
 }
 
@@ -257,7 +151,7 @@ pub fn answer(question: &[u8], paths: &[&Path]) -> Answer {
 /// ```
 #[must_use]
 pub fn error(error: &(dyn Error + 'static)) -> Answer {
-    Failure::of(error).document().into()
+    without_report(Failure::of(error)).into()
 }
 
 /// The answer to a question that can be answered.
@@ -314,8 +208,8 @@ mod tests {
 
     use schemars::{JsonSchema, Schema, schema_for};
 
-    use super::{super::document::SCHEMAS, *};
-    use crate::{Comparison, node::json as node};
+    use super::{super::forms::SCHEMAS, *};
+    use crate::Comparison;
 
     fn schema<T: JsonSchema>() -> Schema {
         schema_for!(T)
@@ -330,8 +224,6 @@ mod tests {
             ("forecast", schema::<ForecastDocument<'_>>()),
             ("comparison", schema::<Document<'_, Comparison<'_>>>()),
             ("diagnosis", schema::<Document<'_, Diagnosis>>()),
-            ("node-forecast", schema::<node::ForecastDocument<'_>>()),
-            ("node-comparison", schema::<node::ComparisonDocument<'_>>()),
         ];
         let directory = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/schemas"));
         for ((name, mut of_type), (version, in_file)) in of_types.into_iter().zip(SCHEMAS) {

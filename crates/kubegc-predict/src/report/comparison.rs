@@ -5,10 +5,8 @@ use std::{
     fmt::{self, Write as _},
 };
 
-use super::{
-    names::{Name, names_of_kind},
-    words::{line_text, number},
-};
+use super::names::{Name, names_of_kind};
+use crate::words::{line_text, number};
 use crate::{Comparison, comparison::Difference, node::units::wrapped};
 
 impl Comparison<'_> {

@@ -8,10 +8,8 @@ use std::{
 use kubegc_control_plane::finalizers;
 use kubegc_core::{ObjectRef, Timestamp, printable};
 
-use super::{
-    fates::detail,
-    words::{line_text, moment, number, span},
-};
+use super::sentences::detail;
+use crate::words::{line_text, moment, number, span};
 use crate::{
     Diagnosis, Fate,
     doctor::{Blocked, Fix, RootCause, Terminating, WrongReference},
@@ -49,6 +47,8 @@ impl Text<'_> {
         let causes = diagnosis.causes.iter().filter(|cause| !cause.is_recent);
         let (idle, causes): (Vec<&RootCause>, Vec<&RootCause>) =
             causes.partition(|cause| cause.blocks.is_empty());
+        let (refusing, causes): (Vec<&RootCause>, Vec<&RootCause>) =
+            causes.into_iter().partition(|cause| cause.only_refuses());
         let stuck: BTreeSet<u32> = diagnosis.stuck().map(|one| one.position).collect();
         let others = diagnosis.terminating.iter().filter(|item| !item.is_stuck);
         let others: Vec<&Terminating> = others.collect();
@@ -56,7 +56,7 @@ impl Text<'_> {
             .references
             .iter()
             .partition(|item| item.problem.is_certain());
-        writeln!(
+        write!(
             self.out,
             "{} {} {} in deletion; {} being deleted; {} wrong, {} that the dump cannot confirm",
             number(causes.len(), "cause"),
@@ -69,7 +69,13 @@ impl Text<'_> {
             number(wrong.len(), "owner reference"),
             unknown.len(),
         )?;
+        match refusing.len() {
+            0 => writeln!(self.out)?,
+            1 => writeln!(self.out, "; 1 cause refuses requests")?,
+            count => writeln!(self.out, "; {count} causes refuse requests")?,
+        }
         self.write_causes("Kept in deletion by", &causes)?;
+        self.write_causes("Requests of controllers refused by", &refusing)?;
         self.write_causes("Broken extensions that nothing waits for", &idle)?;
         self.write_terminating(&others)?;
         self.write_references("Wrong owner references", &wrong)?;
@@ -128,13 +134,14 @@ impl Text<'_> {
             });
             depth = one.depth;
             text.push_str(&one.object.short());
-            match one.since {
-                Some(since) if since < self.diagnosis.now => {
+            match (one.since, &one.refused_request) {
+                (Some(since), _) if since < self.diagnosis.now => {
                     text.push_str(&format!(" ({})", span(self.diagnosis.now.since(since))));
                 }
-                Some(_) => {}
-                None if one.is_refused => text.push_str(" (its deletion is refused)"),
-                None => text.push_str(" (not deleted yet)"),
+                (Some(_), _) => {}
+                (None, _) if one.is_refused => text.push_str(" (its deletion is refused)"),
+                (None, Some(request)) => text.push_str(&format!(" (its {request} is refused)")),
+                (None, None) => text.push_str(" (not deleted yet)"),
             }
         }
         match blocks.len().saturating_sub(self.objects_max) {

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt::Write};
 
 use kubegc_core::Uid;
 
-use super::words::line_text;
+use crate::words::line_text;
 use crate::{Fate, Forecast};
 
 impl Forecast {

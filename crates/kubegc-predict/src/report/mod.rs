@@ -1,23 +1,27 @@
 //! Forecasts and diagnoses for people and programs: text, JSON and DOT.
 
 mod answer;
+mod assumptions;
 mod comparison;
 mod diagnosis;
 pub mod document;
 mod dot;
+mod entries;
 mod events;
 mod fates;
+mod forms;
 mod names;
 mod notes;
 mod page;
 mod question;
 mod reasons;
 mod sarif;
+mod sections;
+mod sentences;
+mod status;
 mod text;
 mod timeline;
 mod tree;
-mod words;
 
-pub(crate) use fates::sentence;
+pub(crate) use sentences::sentence;
 pub use text::Detail;
-pub(crate) use words::span;

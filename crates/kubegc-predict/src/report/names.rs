@@ -4,7 +4,7 @@ use std::{cmp::Reverse, collections::BTreeMap};
 
 use kubegc_core::{ObjectRef, identity::kubectl_name, record::ObjectId};
 
-use super::words::{number, some_of};
+use crate::words::{number, some_of};
 
 /// The name of an object.
 #[derive(Clone, Copy, Debug)]

@@ -11,8 +11,8 @@ use kubegc_core::{KubernetesVersion, ObjectRef};
 use super::{
     names::{Name, counted, names_of_kind},
     text::Text,
-    words::{later, moment},
 };
+use crate::words::{later, moment};
 use crate::{Forecast, fate::Finding};
 
 impl Text<'_> {
@@ -73,30 +73,49 @@ pub(super) fn assumptions(forecast: &Forecast) -> Vec<String> {
 
 /// Findings, with those about controllers that create objects again grouped.
 fn grouped(findings: &[Finding], names_max: usize) -> Vec<String> {
-    let mut recreated: BTreeMap<(bool, &str, &str), Recreated<'_>> = BTreeMap::new();
+    let mut recreated: BTreeMap<(Recreation<'_>, &str, &str), Recreated<'_>> = BTreeMap::new();
     let mut others = Vec::new();
     for finding in findings {
-        match finding {
+        let (object, controller, recreation) = match finding {
             Finding::CreatedAgain {
                 object,
                 controller,
-                is_certain,
-            } => {
-                let key = (!is_certain, &*controller.kind, controller.group());
-                let of_kind = recreated.entry(key).or_default();
-                of_kind.controllers.insert(controller);
-                of_kind.kinds.push(&*object.kind);
-            }
+                is_certain: true,
+            } => (object, controller, Recreation::Certain),
+            Finding::CreatedAgain {
+                object, controller, ..
+            } => (object, controller, Recreation::Possible),
+            Finding::NotCreatedAgain {
+                object,
+                controller,
+                refusal,
+            } => (object, controller, Recreation::Refused(&refusal.message)),
             // The summary contains it.
-            Finding::NothingSelected { .. } => {}
-            other => others.push(other.to_string()),
-        }
+            Finding::NothingSelected { .. } => continue,
+            other => {
+                others.push(other.to_string());
+                continue;
+            }
+        };
+        let of_kind = recreated.entry((recreation, &controller.kind, controller.group()));
+        let of_kind = of_kind.or_default();
+        of_kind.controllers.insert(controller);
+        of_kind.kinds.push(&*object.kind);
     }
     let recreated = recreated.iter();
-    let recreated = recreated.map(|((is_possible, ..), of_kind)| of_kind.text(!is_possible, names_max));
+    let recreated = recreated.map(|((recreation, ..), of_kind)| of_kind.text(*recreation, names_max));
     let mut all: Vec<String> = recreated.collect();
     all.append(&mut others);
     all
+}
+
+/// Whether objects are created again.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Recreation<'a> {
+    Certain,
+    Possible,
+    /// They are not, for the API server refuses it with this message.
+    Refused(&'a str),
 }
 
 /// Objects that are deleted while their controllers, all of one kind, are kept.
@@ -108,23 +127,30 @@ struct Recreated<'a> {
 }
 
 impl Recreated<'_> {
-    fn text(&self, is_certain: bool, names_max: usize) -> String {
+    fn text(&self, recreation: Recreation<'_>, names_max: usize) -> String {
         let names: Vec<Name<'_>> = self
             .controllers
             .iter()
             .map(|controller| Name::from(*controller))
             .collect();
         let deleted = counted(self.kinds.iter().copied()).join(", ");
-        let are = match (is_certain, self.kinds.len()) {
-            (true, 1) => "is",
-            (true, _) => "are",
-            (false, _) => "may be",
+        let are = match (recreation, self.kinds.len()) {
+            (Recreation::Certain, 1) => "is",
+            (Recreation::Certain, _) => "are",
+            (Recreation::Possible, _) => "may be",
+            (Recreation::Refused(_), 1) => "is not",
+            (Recreation::Refused(_), _) => "are not",
         };
         let which = if names.len() == 1 { "which is" } else { "which are" };
         // The API server creates the addresses of Services.
         let are_services = names.iter().all(|name| name.kind == "Service");
         let by = if are_services { "for" } else { "by" };
         let names = names_of_kind(&names, names_max);
-        format!("{deleted} {are} created again {by} {names}, {which} kept")
+        match recreation {
+            Recreation::Refused(message) => {
+                format!("{deleted} {are} created again {by} {names}: the API server refuses it: {message}")
+            }
+            _ => format!("{deleted} {are} created again {by} {names}, {which} kept"),
+        }
     }
 }

@@ -11,12 +11,13 @@ use std::{
 use kubegc_core::printable;
 
 use super::{
-    fates::{counts, detail, fate_rows},
+    fates::{counts, fate_rows},
     names::names_of_kind,
     notes::{assumptions, notes},
+    sentences::detail,
     tree::{DEPTH_MAX, Parent, Relation, Relations, Row, rows},
-    words::{moment, number},
 };
+use crate::words::{moment, number};
 use crate::{Fate, Forecast};
 
 /// Maximum number of rows of the graph; the objects of the others are counted.

@@ -1,18 +1,16 @@
 //! The JSON form of a question: a dump, deletes, a period and assumptions.
 
-use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
-use kubegc_control_plane::finalizers::external_components;
-use kubegc_controllers::Cloud;
 use kubegc_core::{
     DeleteOptions, KubernetesVersion, PropagationPolicy, Timestamp, Uid, deletion::DeleteOptionsSpec,
 };
 use kubegc_snapshot::Reader;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::answer::Failure;
-use crate::{Assumptions, Cluster, Instance, Intent, KindName, ObjectName, Question, Selection, Target};
+use super::{assumptions::AssumptionsDocument, forms::QUESTION_SCHEMA, status::Failure};
+use crate::{Cluster, Intent, KindName, ObjectName, Question, Selection, Target};
 
 /// A question.
 #[derive(Deserialize)]
@@ -170,111 +168,6 @@ struct PreconditionsSchema {
     resource_version: Option<String>,
 }
 
-/// Assumptions about everything outside of the control plane.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
-#[non_exhaustive]
-pub struct AssumptionsDocument {
-    /// Pods end after their grace period.
-    pub pods_end: bool,
-    /// Finalizers that are removed from terminating objects: as `acting` with `true`.
-    pub finalizers_released: Vec<Arc<str>>,
-    /// Whether finalizers are removed, or components act, by name.
-    pub acting: BTreeMap<Arc<str>, bool>,
-    /// Admission webhooks that cannot be reached.
-    pub unreachable_webhooks: Vec<Arc<str>>,
-    /// APIs of extension API servers that are not available.
-    pub unavailable_apis: Vec<Arc<str>>,
-    /// Storage plugins delete volumes.
-    pub storage_is_deleted: bool,
-    /// Cloud and CSI controllers remove their finalizers.
-    pub external_controllers_run: bool,
-    /// A node that is missing from the dump is ready.
-    pub other_nodes_are_ready: bool,
-    /// The cloud provider's responses for nodes.
-    pub cloud: Vec<InstanceDocument>,
-}
-
-/// The cloud provider's response for a node.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[non_exhaustive]
-pub struct InstanceDocument {
-    /// The node.
-    pub node: Arc<str>,
-    /// Whether its machine exists; null if there is no response.
-    pub exists: Option<bool>,
-    /// Whether it is shut down; null if there is no response.
-    pub is_shutdown: Option<bool>,
-}
-
-impl Default for AssumptionsDocument {
-    fn default() -> Self {
-        Self::from(&Assumptions::default())
-    }
-}
-
-impl From<&Assumptions> for AssumptionsDocument {
-    fn from(assumptions: &Assumptions) -> Self {
-        // There may be no response.
-        let response = |response: &Cloud| match response {
-            Cloud::Yes => Some(true),
-            Cloud::No => Some(false),
-            Cloud::NotImplemented | Cloud::Failed(_) => None,
-        };
-        let cloud = assumptions.cloud.iter().map(|(node, instance)| InstanceDocument {
-            node: Arc::clone(node),
-            exists: response(&instance.exists),
-            is_shutdown: response(&instance.is_shutdown),
-        });
-        Self {
-            pods_end: assumptions.pods_end,
-            finalizers_released: Vec::new(),
-            acting: assumptions.acting.clone(),
-            unreachable_webhooks: assumptions.unreachable_webhooks.clone(),
-            unavailable_apis: assumptions.unavailable_apis.clone(),
-            storage_is_deleted: assumptions.storage_is_deleted,
-            external_controllers_run: external_components()
-                .any(|component| assumptions.acting.get(component) != Some(&false)),
-            other_nodes_are_ready: assumptions.other_nodes_are_ready,
-            cloud: cloud.collect(),
-        }
-    }
-}
-
-impl From<AssumptionsDocument> for Assumptions {
-    fn from(document: AssumptionsDocument) -> Self {
-        let response = |response, unknown| match response {
-            Some(true) => Cloud::Yes,
-            Some(false) => Cloud::No,
-            None => unknown,
-        };
-        let cloud = document.cloud.into_iter().map(|instance| {
-            let unknown = Instance::default();
-            let known = Instance {
-                exists: response(instance.exists, unknown.exists),
-                is_shutdown: response(instance.is_shutdown, unknown.is_shutdown),
-            };
-            (instance.node, known)
-        });
-        let absent = external_components().filter(|_| !document.external_controllers_run);
-        let absent = absent.map(|component| (Arc::from(component), false));
-        let released = document.finalizers_released.into_iter().map(|name| (name, true));
-        Self {
-            pods_end: document.pods_end,
-            acting: absent.chain(document.acting).chain(released).collect(),
-            unreachable_webhooks: document.unreachable_webhooks,
-            unavailable_apis: document.unavailable_apis,
-            storage_is_deleted: document.storage_is_deleted,
-            other_nodes_are_ready: document.other_nodes_are_ready,
-            cloud: cloud.collect(),
-            ..Self::default()
-        }
-    }
-}
-
 impl<'a> QuestionDocument<'a> {
     /// Reads a question.
     pub(super) fn read(text: &'a [u8]) -> Result<Self, Failure> {
@@ -285,8 +178,8 @@ impl<'a> QuestionDocument<'a> {
         }
         let invalid = |error: serde_json::Error| Failure::invalid(format!("the question: {error}"));
         let Version { schema } = serde_json::from_slice(text).map_err(invalid)?;
-        if schema != super::document::QUESTION_SCHEMA {
-            let expected = super::document::QUESTION_SCHEMA;
+        if schema != QUESTION_SCHEMA {
+            let expected = QUESTION_SCHEMA;
             return Err(Failure::invalid(format!(
                 "the question: its schema is {schema:?}, expected {expected:?}"
             )));

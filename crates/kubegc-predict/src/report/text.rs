@@ -9,8 +9,8 @@ use super::{
     events::{End, Event, events},
     fates::{counts, fate_rows},
     names::{Name, counted, names_of_kind},
-    words::{line_text, moment, span},
 };
+use crate::words::{line_text, moment, span};
 use crate::{Finding, Forecast, Step, node::units::wrapped};
 
 /// Size limits of a printed forecast.
@@ -18,20 +18,9 @@ use crate::{Finding, Forecast, Step, node::units::wrapped};
 /// # Examples
 /// A ConfigMap owns a Secret.
 /// ```
-/// # use kubegc_core::{DeleteOptions, KubernetesVersion};
-/// # use kubegc_predict::{Assumptions, Cluster, Intent};
-/// # let version = KubernetesVersion::LATEST;
-/// # let mut reader = kubegc_snapshot::Reader::new(version).complete("all");
-/// # reader.read("dump.yaml", &b"
-/// # apiVersion: v1
-/// # kind: ConfigMap
-/// # metadata: {namespace: shop, name: owner, uid: u1}
-/// # ---
-/// # apiVersion: v1
-/// # kind: Secret
-/// # metadata: {namespace: shop, name: key, uid: u2, ownerReferences: [{apiVersion: v1, kind: ConfigMap, name: owner, uid: u1}]}
-/// # "[..])?;
-/// # let cluster = Cluster::new(version, reader.finish()?, Assumptions::default());
+/// # use kubegc_core::DeleteOptions;
+/// # use kubegc_predict::Intent;
+/// # let cluster = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/owner_and_key.rs"));
 /// use kubegc_predict::Detail;
 /// let delete = Intent::delete("shop/ConfigMap/owner".parse()?, DeleteOptions::default());
 /// let text = cluster.predict(&[delete])?.to_text(Detail { steps: true, ..Detail::default() });

@@ -11,12 +11,12 @@ use kubegc_core::Timestamp;
 use super::{
     events::{End, Event, Subject},
     reasons::{because, changes},
-    words::{day, later, moment, number, some_of, span, time_of_day},
 };
 use super::{
     names::{Name, counted},
     text::Text,
 };
+use crate::words::{day, later, moment, number, some_of, span, time_of_day};
 
 /// Column at which the texts of a timeline begin.
 const ACTOR_COLUMNS: usize = 37;

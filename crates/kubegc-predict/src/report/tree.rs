@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use kubegc_core::Uid;
 
-use super::{fates::sentence, names::Name};
+use super::{names::Name, sentences::sentence};
 use crate::{Forecast, ObjectFate, forecast::key};
 
 /// Rows deeper than this are indented no further.

@@ -81,3 +81,22 @@ fn objects_with_one_cause_are_below_one_entry() {
     assert_eq!(document["causes"][0]["cause"], "OperatorFinalizer");
     assert_eq!(document["causes"][0]["blocks"][4]["object"]["name"], "held-4");
 }
+
+/// Nothing is in deletion, and the ReplicaSet lacks pods.
+#[test]
+fn what_refuses_the_requests_of_controllers_is_in_the_document() {
+    let message = "pods \\\"web-\\\" is forbidden: exceeded quota: compute, requested: pods=1, used: pods=4, limited: pods=4";
+    let diagnosis = diagnosis(&format!(
+        "1.36 all\napiVersion: apps/v1\nkind: ReplicaSet\nmetadata: {{name: web, namespace: shop, uid: r1}}\n\
+         status: {{replicas: 4, conditions: [{{type: ReplicaFailure, status: \"True\", message: \"{message}\"}}]}}\n"
+    ));
+    assert_eq!(diagnosis.status(), AnswerStatus::Problem);
+    let document = diagnosis.to_json();
+    let cause = &document["causes"][0];
+    assert_eq!(cause["cause"], "QuotaExceeded");
+    assert_eq!(cause["proof"], "seen");
+    assert_eq!(cause["blocks"][0]["refusedRequest"], "creation of pods");
+    assert_eq!(cause["blocks"][0]["object"]["name"], "web");
+    let command = "kubectl get resourcequota compute -n shop -o yaml";
+    assert_eq!(cause["fixes"][0]["command"], command);
+}

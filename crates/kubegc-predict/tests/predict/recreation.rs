@@ -2,7 +2,7 @@
 
 use kubegc_core::DeleteOptions;
 use kubegc_fixtures::{merge, owned_by};
-use kubegc_predict::{Finding, Intent};
+use kubegc_predict::{Detail, Finding, Intent};
 use serde_json::{Value, json};
 
 use crate::common;
@@ -171,4 +171,61 @@ fn a_controller_of_another_kind_may_create_anything_again() {
     let config_map = of(&widget, object("v1", "ConfigMap", "settings", json!({})));
     let items = [widget, common::widget_definition(), config_map];
     assert_eq!(recreation(&items, "shop/ConfigMap/settings"), POSSIBLE);
+}
+
+/// A deleted pod is no longer counted. A quota that has been lowered counts too many even then.
+#[test]
+fn what_refuses_the_pods_of_a_controller_is_named() {
+    let quota = |used: &str| {
+        let hard = json!({ "pods": "4", "requests.cpu": "1" });
+        let status = json!({ "hard": hard, "used": { "pods": used, "requests.cpu": "1" } });
+        object("v1", "ResourceQuota", "compute", json!({ "status": status }))
+    };
+    let client = json!({ "service": { "namespace": "shop", "name": "gone" } });
+    let rule =
+        json!({ "apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"] });
+    let webhook =
+        json!({ "name": "w.example.com", "failurePolicy": "Fail", "clientConfig": client, "rules": [rule] });
+    let kind = "ValidatingWebhookConfiguration";
+    let hook = kubegc_fixtures::object(
+        "admissionregistration.k8s.io/v1",
+        kind,
+        "",
+        "hook",
+        json!({ "webhooks": [webhook] }),
+    );
+    let of_quota = "pods \"web-a\" is forbidden: exceeded quota: compute, requested: pods=1, used: pods=4, limited: pods=4";
+    let of_hook =
+        "Internal error occurred: failed calling webhook \"w.example.com\": service \"gone\" not found";
+    for (refuses, refusal) in [
+        (quota("4"), None),
+        (quota("5"), Some(of_quota)),
+        (hook, Some(of_hook)),
+    ] {
+        let set = replica_set("web", 1, "a");
+        let items = [
+            refuses.clone(),
+            set.clone(),
+            of(&set, pod("web-a", "Running")),
+            common::node(),
+        ];
+        let cluster = common::complete(&items);
+        let delete = Intent::delete(
+            "shop/Pod/web-a".parse().expect("a name"),
+            DeleteOptions::default(),
+        );
+        let forecast = cluster.predict(&[delete]).expect("it exists");
+        let expected = match refusal {
+            Some(refusal) => format!(
+                "pod/web-a -n shop is not created again by replicaset/web -n shop: the API server refuses it: {refusal}"
+            ),
+            None => "pod/web-a -n shop is created again by replicaset/web -n shop, which is kept".to_owned(),
+        };
+        let document = forecast.to_json();
+        let findings = document["findings"].as_array().expect("a list");
+        assert!(findings.contains(&expected.clone().into()), "{findings:#?}");
+        let text = forecast.to_text(Detail::default()).replace("\n    ", " ");
+        let note = expected.replacen("pod/web-a -n shop", "1 pod", 1);
+        assert!(text.contains(&note), "{text}");
+    }
 }

@@ -28,7 +28,6 @@ pub struct AdmissionWebhook {
 }
 
 /// The failure of a call to a Service that does not exist, as the API server words it.
-#[must_use]
 pub fn service_not_found(name: &str) -> Arc<str> {
     format!("service {} not found", status::quoted(name)).into()
 }
@@ -77,12 +76,8 @@ impl ApiServer {
     ) -> Result<Vec<String>, Refusal> {
         self.admit("DELETE", kind, "", &[&existing.meta])?;
         let request = hooks::Request {
-            operation: "DELETE",
-            kind,
-            subresource: "",
-            body: None,
-            old: Some(existing),
             dry_run,
+            ..hooks::Request::new("DELETE", kind, "", Some(existing))
         };
         self.mutate(request, None, |_| Ok(()))?;
         self.call_validating(request, None)
@@ -147,7 +142,7 @@ impl ApiServer {
         let Some(object) = objects.last() else {
             return true;
         };
-        if self.shape.kinds[kind.index()].special == Special::Namespace {
+        if self.special(kind) == Special::Namespace {
             return selector.matches(object);
         }
         if object.namespace.is_empty() {
@@ -183,7 +178,7 @@ impl ApiServer {
         if *self.resource(kind).group == *GROUP {
             Arc::make_mut(&mut self.webhooks)
                 .retain(|one| one.kind != resource || one.configuration != removed.name);
-        } else if self.shape.kinds[kind.index()].special == Special::Service {
+        } else if self.special(kind) == Special::Service {
             for one in Arc::make_mut(&mut self.webhooks) {
                 let service = one.webhook.service.as_ref();
                 if service

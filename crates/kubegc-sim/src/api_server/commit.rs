@@ -24,20 +24,24 @@ impl ApiServer {
         event_type: EventType,
     ) -> Arc<StoredObject> {
         let table = self.next_revision(kind);
-        object.meta.resource_version = version_text(self.revision);
+        if self.settings.quotas_follow && self.shape.quotas == u32::try_from(table).ok() {
+            self.sync_quota(&mut object);
+        }
+        object.meta.resource_version = ResourceVersion::new(&self.revision.to_string());
         object.tidy();
         let object = Arc::new(object);
-        let revision = self.revision;
-        let events_max = self.settings.events_max;
         let table = Arc::make_mut(self.tables[table].get_or_insert_default());
-        let previous = table.put(Arc::clone(&object));
         let event = Event {
-            revision,
+            revision: self.revision,
             event_type,
+            previous: table.put(Arc::clone(&object)),
             object: Arc::clone(&object),
-            previous,
         };
-        table.log.push(event, events_max);
+        let previous = event.previous.clone();
+        table.log.push(event, self.settings.events_max);
+        if self.settings.quotas_follow {
+            self.follow_quotas(kind, previous.as_deref(), Some(&object));
+        }
         object
     }
 
@@ -45,7 +49,7 @@ impl ApiServer {
     pub(super) fn commit_deletion(&mut self, kind: KindId, object: &Arc<StoredObject>) -> Arc<StoredObject> {
         let table = self.next_revision(kind);
         let mut last = StoredObject::clone(object);
-        last.meta.resource_version = version_text(self.revision);
+        last.meta.resource_version = ResourceVersion::new(&self.revision.to_string());
         let last = Arc::new(last);
         let event = Event {
             revision: self.revision,
@@ -53,10 +57,12 @@ impl ApiServer {
             object: Arc::clone(&last),
             previous: Some(Arc::clone(object)),
         };
-        let events_max = self.settings.events_max;
         let table = Arc::make_mut(self.tables[table].get_or_insert_default());
         table.remove(&object.meta.namespace, &object.meta.name);
-        table.log.push(event, events_max);
+        table.log.push(event, self.settings.events_max);
+        if self.settings.quotas_follow {
+            self.follow_quotas(kind, Some(object), None);
+        }
         last
     }
 
@@ -94,21 +100,4 @@ impl ApiServer {
         bytes[8] = (bytes[8] & 0x3f) | 0x80;
         Uid::from_uuid(bytes)
     }
-}
-
-/// A revision in the form of `resourceVersion`.
-pub(super) fn version_text(revision: u64) -> ResourceVersion {
-    let mut buffer = [0; 20];
-    let mut at = buffer.len();
-    let mut rest = revision;
-    loop {
-        at -= 1;
-        buffer[at] = b'0' + (rest % 10) as u8;
-        rest /= 10;
-        if rest == 0 {
-            break;
-        }
-    }
-    // ASCII digits, written above.
-    ResourceVersion::new(str::from_utf8(&buffer[at..]).unwrap_or_default())
 }

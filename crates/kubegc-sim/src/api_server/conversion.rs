@@ -31,7 +31,6 @@ impl ConversionWebhook {
     /// # Upstream
     /// `webhookConverter.Convert` in
     /// [`webhook_converter.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/conversion/webhook_converter.go).
-    #[must_use]
     pub fn message(&self, resource: &ApiResource) -> String {
         let Self {
             storage_version, url, ..
@@ -45,49 +44,39 @@ impl ConversionWebhook {
     }
 }
 
-/// The conversion webhooks of a server.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Conversions {
-    reachable: Vec<ConversionWebhook>,
-    broken: Vec<ConversionWebhook>,
-}
-
 impl ApiServer {
     /// The same server, with conversion webhooks.
     #[must_use]
     pub fn with_conversions(mut self, webhooks: Vec<ConversionWebhook>) -> Self {
-        let (broken, reachable) = webhooks.into_iter().partition(|one| one.failure.is_some());
-        self.conversions = Arc::new(Conversions { reachable, broken });
+        self.conversions = Arc::new(webhooks);
         self
     }
 
     /// Whether a conversion webhook cannot be reached.
-    #[must_use]
     pub fn has_broken_conversions(&self) -> bool {
-        !self.conversions.broken.is_empty()
+        self.conversions.iter().any(|one| one.failure.is_some())
     }
 
     /// The conversion webhook that would have to convert stored objects to the version of a kind, if it
     /// cannot be reached.
-    #[must_use]
     pub fn broken_conversion(&self, kind: KindId) -> Option<&ConversionWebhook> {
-        let broken = &self.conversions.broken;
-        if broken.is_empty() {
-            return None;
-        }
+        let mut broken = self
+            .conversions
+            .iter()
+            .filter(|one| one.failure.is_some())
+            .peekable();
+        broken.peek()?;
         let definition = &self.shape.kinds.get(kind.index())?.definition;
-        let webhook = broken.iter().find(|one| one.definition == *definition)?;
+        let webhook = broken.find(|one| one.definition == *definition)?;
         (self.resource(kind).version != webhook.storage_version).then_some(webhook)
     }
 
     /// Whether a list of all objects of a kind fails because they cannot be converted.
-    #[must_use]
     pub fn is_unlistable(&self, kind: KindId) -> bool {
         self.broken_conversion(kind).is_some() && self.len(kind) > 0
     }
 
     /// The kind in whose version garbage collectors and watchers observe the objects of a kind.
-    #[must_use]
     pub fn watched_as(&self, kind: KindId) -> KindId {
         let known = self.shape.kinds.get(kind.index());
         known.map_or(kind, |known| self.shape.tables[known.table as usize].watched_as)
@@ -95,7 +84,6 @@ impl ApiServer {
 
     /// The kind in the storage version if objects cannot be converted to the version of a kind and the server
     /// serves the storage version; else the kind itself.
-    #[must_use]
     pub fn convertible_kind(&self, kind: KindId) -> KindId {
         let Some(webhook) = self.broken_conversion(kind) else {
             return kind;
@@ -118,27 +106,26 @@ impl ApiServer {
 
     /// Follows the removal of a Service or of a CustomResourceDefinition.
     pub(super) fn forget_conversions(&mut self, kind: KindId, removed: &ObjectMeta) {
-        let Conversions { reachable, broken } = &*self.conversions;
-        let special = self.shape.kinds[kind.index()].special;
-        if reachable.is_empty() && broken.is_empty()
+        let special = self.special(kind);
+        if self.conversions.is_empty()
             || !matches!(special, Special::Service | Special::CustomResourceDefinition)
         {
             return;
         }
-        let Conversions { reachable, broken } = Arc::make_mut(&mut self.conversions);
+        let webhooks = Arc::make_mut(&mut self.conversions);
         if special == Special::CustomResourceDefinition {
-            for webhooks in [reachable, broken] {
-                webhooks.retain(|one| one.definition != removed.name);
-            }
+            webhooks.retain(|one| one.definition != removed.name);
             return;
         }
-        let is_its = |one: &mut ConversionWebhook| {
-            let service = one.service.as_ref();
-            service.is_some_and(|(namespace, name)| *namespace == removed.namespace && *name == removed.name)
-        };
-        for mut webhook in reachable.extract_if(.., is_its) {
-            webhook.failure = Some(service_not_found(&removed.name));
-            broken.push(webhook);
+        for webhook in webhooks {
+            let service = webhook.service.as_ref();
+            if service
+                .is_some_and(|(namespace, name)| *namespace == removed.namespace && *name == removed.name)
+            {
+                webhook
+                    .failure
+                    .get_or_insert_with(|| service_not_found(&removed.name));
+            }
         }
     }
 }

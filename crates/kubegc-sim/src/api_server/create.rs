@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{
     ApiServer, EventType, Response, Special, admission, crd, hooks, namespace,
     update::{Author, Moment, Part, without_equal_references},
-    validate, warnings,
+    validate,
 };
 use crate::{
     Manifest, StoredObject, rng,
@@ -31,18 +31,7 @@ impl ApiServer {
     /// `Store.Create` in `apiserver/pkg/registry/generic/registry/store.go`, `BeforeCreate` in
     /// `rest/create.go`, 1.20.2.
     pub fn create(&mut self, kind: KindId, namespace: &str, object: StoredObject) -> Response {
-        self.retyped(kind, object)
-            .and_then(|object| self.try_create(kind, namespace, object, None, Author::Writer))
-            .into()
-    }
-
-    /// An object, decoded again by its type.
-    pub(super) fn retyped(&self, kind: KindId, object: StoredObject) -> Result<StoredObject, Refusal> {
-        if self.is_decoded(kind) {
-            self.manifest(kind, object.to_json(self.resource(kind)))
-        } else {
-            Ok(object)
-        }
+        self.create_typed(kind, namespace, object, None)
     }
 
     /// Creates an object whose uid the caller chooses: for tests and replays.
@@ -53,9 +42,28 @@ impl ApiServer {
         object: StoredObject,
         uid: Uid,
     ) -> Response {
+        self.create_typed(kind, namespace, object, Some(uid))
+    }
+
+    fn create_typed(
+        &mut self,
+        kind: KindId,
+        namespace: &str,
+        object: StoredObject,
+        uid: Option<Uid>,
+    ) -> Response {
         self.retyped(kind, object)
-            .and_then(|object| self.try_create(kind, namespace, object, Some(uid), Author::Writer))
+            .and_then(|object| self.try_create(kind, namespace, object, uid, Author::Writer))
             .into()
+    }
+
+    /// An object, decoded again by its type.
+    pub(super) fn retyped(&self, kind: KindId, object: StoredObject) -> Result<StoredObject, Refusal> {
+        if self.is_decoded(kind) {
+            self.manifest(kind, object.to_json(self.resource(kind)))
+        } else {
+            Ok(object)
+        }
     }
 
     /// Creates an object from its JSON form. `apiVersion` and `kind` may be missing; otherwise they must
@@ -87,16 +95,13 @@ impl ApiServer {
         } else {
             api_version
         };
-        let sent_kind = if sent_kind.is_empty() {
-            resource.kind.to_string()
-        } else {
-            sent_kind
+        let sent_kind = match &*sent_kind {
+            "" => &*resource.kind,
+            sent => sent,
         };
-        let sent = self.shape.catalog.mapping(&api_version, &sent_kind);
+        let sent = self.shape.catalog.mapping(&api_version, sent_kind);
         if !has_version && (resource.custom || sent.is_some_and(|sent| self.share_objects(sent, kind))) {
-            return Err(status::bad_request(format!(
-                "the API version in the data ({api_version}) does not match the expected API version ({expected})"
-            )));
+            return Err(other_version(&api_version, &expected));
         }
         let problem = if sent.is_some() {
             format!(
@@ -106,11 +111,11 @@ impl ApiServer {
         } else {
             format!(
                 "no kind {} is registered for version {} in scheme \"k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30\"",
-                status::quoted(&sent_kind),
+                status::quoted(sent_kind),
                 status::quoted(&api_version)
             )
         };
-        Err(status::cannot_be_handled(resource, &sent_kind, &problem))
+        Err(status::cannot_be_handled(resource, sent_kind, &problem))
     }
 
     /// Whether objects of a kind are decoded by their schema or type.
@@ -163,9 +168,7 @@ impl ApiServer {
             )));
         }
         if *api_version != *expected {
-            return Err(status::bad_request(format!(
-                "the API version in the data ({api_version}) does not match the expected API version ({expected})"
-            )));
+            return Err(other_version(&api_version, &expected));
         }
         if *sent_kind != *resource.kind {
             let name = object
@@ -216,19 +219,12 @@ impl ApiServer {
         drop_ignored_metadata(&mut object);
         let typed = self.schema(kind).is_some();
         if typed {
-            self.complete(kind, &mut object, None)?;
+            types::admission::complete(self, self.resource(kind), &mut object, None)?;
         }
-        let request = hooks::Request {
-            operation: "CREATE",
-            kind,
-            subresource: "",
-            body: None,
-            old: None,
-            dry_run: false,
-        };
+        let request = hooks::Request::new("CREATE", kind, "", None);
         self.mutate(request, Some(&mut object), |object| {
             if typed {
-                self.complete(kind, object, None)
+                types::admission::complete(self, self.resource(kind), object, None)
             } else {
                 Ok(())
             }
@@ -281,22 +277,19 @@ impl ApiServer {
         if causes.is_empty() {
             causes = validate::created_generic(self.version, resource, &object);
         }
-        if !causes.is_empty() {
-            return Err(status::invalid(self.version, resource, &object.meta.name, causes));
-        }
+        self.refuse_invalid(kind, &object.meta.name, causes)?;
         self.admit("CREATE", kind, "", &[&object.meta])?;
-        warnings.extend(warnings::of_metadata(self.version, resource, &object.meta, None));
-        if known.special == Special::CustomResourceDefinition && self.settings.types {
-            warnings.extend(warnings::of_definition(self.version, &object, None));
-        }
+        warnings.extend(self.warnings_of(kind, &object, None));
         warnings.extend(self.call_validating(request, Some(&object))?);
+        self.charge_quotas(kind, "", &object, None)?;
         if typed {
-            self.refuse_created(kind, &object)?;
+            types::admission::refuse(self, self.resource(kind), &object)?;
         }
         if !object.meta.resource_version.is_empty() {
             let why = "resourceVersion should not be set on objects to be created";
             return Err(status::internal(why));
         }
+        let resource = self.resource(kind);
         let resource_is_custom = resource.custom;
         if let Some(existing) = self.object(kind, &object.meta.namespace, &object.meta.name) {
             let deleting = existing.meta.is_deleting();
@@ -341,7 +334,7 @@ impl ApiServer {
         old: Option<&StoredObject>,
         part: Part,
     ) -> Vec<Cause> {
-        if self.shape.kinds[kind.index()].special == Special::CustomResourceDefinition {
+        if self.special(kind) == Special::CustomResourceDefinition {
             if self.settings.types && part == Part::Whole {
                 return self.definition_problems(kind, object, old);
             }
@@ -452,10 +445,8 @@ impl ApiServer {
         };
         for _ in 0..draws {
             object.meta.name = self.draw_name(&prefix).into();
-            if self
-                .object(kind, &object.meta.namespace, &object.meta.name)
-                .is_none()
-            {
+            let meta = &object.meta;
+            if self.object(kind, &meta.namespace, &meta.name).is_none() {
                 return;
             }
         }
@@ -504,6 +495,12 @@ impl ApiServer {
     }
 }
 
+fn other_version(found: &str, expected: &str) -> Refusal {
+    status::bad_request(format!(
+        "the API version in the data ({found}) does not match the expected API version ({expected})"
+    ))
+}
+
 /// Drops the sent metadata that no object stores.
 ///
 /// # Upstream
@@ -525,20 +522,15 @@ fn prepare_namespace(object: &mut StoredObject, labelled: bool) {
             .labels
             .insert("kubernetes.io/metadata.name".into(), name);
     }
-    let body = object.body_mut();
-    let spec = body.entry("spec").or_insert_with(|| json!({}));
-    if !spec.is_object() {
-        *spec = json!({});
-    }
-    let mut finalizers = match spec.get("finalizers") {
-        Some(Value::Array(finalizers)) => finalizers.clone(),
-        _ => Vec::new(),
-    };
+    let mut finalizers = namespace::spec_finalizers(object).to_vec();
     if !finalizers.contains(&json!("kubernetes")) {
         finalizers.push(json!("kubernetes"));
     }
-    spec["finalizers"] = finalizers.into();
-    body.insert("status".to_owned(), json!({"phase": "Active"}));
+    object
+        .field_mut("spec")
+        .insert("finalizers".to_owned(), finalizers.into());
+    let status = json!({"phase": "Active"});
+    object.body_mut().insert("status".to_owned(), status);
 }
 
 /// Sets the defaults of a pod that affect its deletion.

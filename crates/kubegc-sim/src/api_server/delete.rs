@@ -38,6 +38,17 @@ pub(super) struct Outcome {
     pub(super) warnings: Vec<String>,
 }
 
+impl Outcome {
+    /// The object still exists.
+    pub(super) const fn kept(object: Arc<StoredObject>, warnings: Vec<String>) -> Self {
+        Self {
+            body: ResponseBody::Object(object),
+            is_removed: false,
+            warnings,
+        }
+    }
+}
+
 /// Whether the deletion is graceful, and its grace period.
 ///
 /// # Upstream
@@ -186,12 +197,7 @@ impl ApiServer {
                 }
             };
             if stays {
-                let body = ResponseBody::Object(last);
-                return Ok(Outcome {
-                    body,
-                    is_removed: false,
-                    warnings,
-                });
+                return Ok(Outcome::kept(last, warnings));
             }
             if let Some(version) = &mut expected_version
                 && self.version.has(PRECONDITION_FOLLOWS_UPDATE)
@@ -203,11 +209,9 @@ impl ApiServer {
                 };
             }
             if options.dry_run {
-                let body = ResponseBody::Object(last);
                 return Ok(Outcome {
-                    body,
                     is_removed: true,
-                    warnings,
+                    ..Outcome::kept(last, warnings)
                 });
             }
         }
@@ -284,7 +288,7 @@ impl ApiServer {
             }
         };
         *grace = grace.map(settled);
-        if self.shape.kinds[kind.index()].special != Special::Pod {
+        if self.special(kind) != Special::Pod {
             return Graceful::No;
         }
         let meta = &object.meta;

@@ -1,13 +1,16 @@
 //! Reads an object for export: in a form that can be created again.
 
 use kubegc_core::{Behavior, KindId};
-use serde_json::Value;
 
 use super::{ApiServer, Response};
 use crate::{
     StoredObject,
     status::{self, Cause, Refusal},
-    types::{self, prepare},
+    types::{
+        self,
+        defaults::{object_mut, objects_in, text},
+        prepare,
+    },
 };
 
 /// Export is no longer supported.
@@ -19,7 +22,6 @@ impl ApiServer {
     /// # Upstream
     /// `getResourceHandler` in `apiserver/pkg/endpoints/handlers/get.go`, `Store.Export` in
     /// `registry/generic/registry/store.go`, 1.20.2.
-    #[must_use]
     pub fn exported(&self, kind: KindId, namespace: &str, name: &str, exact: bool) -> Response {
         self.try_export(kind, namespace, name, exact)
             .map(|object| Response::ok(object.into()))
@@ -51,11 +53,7 @@ impl ApiServer {
         meta.resource_version = "".into();
         if !exact {
             meta.namespace = "".into();
-            let generated = object.at(&["metadata", "generateName"]);
-            if generated
-                .and_then(Value::as_str)
-                .is_some_and(|name| !name.is_empty())
-            {
+            if !object.text_at(&["metadata", "generateName"]).is_empty() {
                 object.meta.name = "".into();
             }
         }
@@ -80,12 +78,7 @@ impl ApiServer {
             "Secret" if !exact && is_of_service_account(object) => {
                 let why = "can not export service account secrets";
                 let cause = Cause::invalid("type", "", why);
-                return Err(status::invalid(
-                    self.version,
-                    resource,
-                    &object.meta.name,
-                    vec![cause],
-                ));
+                self.refuse_invalid(kind, &object.meta.name, vec![cause])?;
             }
             _ => {}
         }
@@ -96,26 +89,21 @@ impl ApiServer {
 fn export_service(service: &mut StoredObject, exact: bool) {
     let body = service.body_mut();
     body.remove("status");
-    let Some(Value::Object(spec)) = body.get_mut("spec").filter(|_| !exact) else {
+    let Some(spec) = object_mut(body, "spec").filter(|_| !exact) else {
         return;
     };
-    if spec.get("clusterIP").and_then(Value::as_str) != Some("None") {
+    if text(spec, "clusterIP") != "None" {
         spec.remove("clusterIP");
         spec.remove("clusterIPs");
     }
-    if spec.get("type").and_then(Value::as_str) == Some("NodePort") {
-        let ports = spec.get_mut("ports").and_then(Value::as_array_mut);
-        for port in ports.into_iter().flatten().filter_map(Value::as_object_mut) {
+    if text(spec, "type") == "NodePort" {
+        for port in objects_in(spec, "ports") {
             port.remove("nodePort");
         }
     }
 }
 
 fn is_of_service_account(secret: &StoredObject) -> bool {
-    let is_token =
-        secret.at(&["type"]).and_then(Value::as_str) == Some("kubernetes.io/service-account-token");
-    is_token
-        || secret
-            .at(&["metadata", "annotations", "kubernetes.io/service-account.uid"])
-            .is_some()
+    let uid = ["metadata", "annotations", "kubernetes.io/service-account.uid"];
+    secret.text_at(&["type"]) == "kubernetes.io/service-account-token" || secret.at(&uid).is_some()
 }

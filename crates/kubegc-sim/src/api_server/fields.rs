@@ -48,7 +48,6 @@ impl ApiServer {
     }
 
     /// Whether a filter matches an object of a kind. The filter is valid for the kind.
-    #[must_use]
     pub fn matches(&self, kind: KindId, filter: &Filter, object: &StoredObject) -> bool {
         filter.labels.matches(&object.meta)
             && filter

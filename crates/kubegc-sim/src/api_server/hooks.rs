@@ -74,6 +74,25 @@ pub(super) struct Request<'a> {
     pub(super) dry_run: bool,
 }
 
+impl<'a> Request<'a> {
+    /// A request whose body has the kind of the object.
+    pub(super) const fn new(
+        operation: &'static str,
+        kind: KindId,
+        subresource: &'static str,
+        old: Option<&'a StoredObject>,
+    ) -> Self {
+        Self {
+            operation,
+            kind,
+            subresource,
+            body: None,
+            old,
+            dry_run: false,
+        }
+    }
+}
+
 /// A webhook of a stored configuration.
 struct Configured {
     webhook: Webhook,
@@ -125,7 +144,6 @@ impl ApiServer {
     }
 
     /// The name of the user who makes requests.
-    #[must_use]
     pub fn user(&self) -> &str {
         &self.user
     }
@@ -247,18 +265,15 @@ impl ApiServer {
         object: Option<&StoredObject>,
     ) -> Result<Option<Admission>, Refusal> {
         let webhook = &configured.webhook;
-        let metas: Vec<&kubegc_core::ObjectMeta> = [request.old, object]
-            .into_iter()
-            .flatten()
-            .map(|object| &*object.meta)
-            .collect();
-        if !self.is_called(
-            webhook,
-            request.operation,
-            request.kind,
-            request.subresource,
-            &metas,
-        ) {
+        let metas = [request.old, object].into_iter().flatten();
+        let metas: Vec<_> = metas.map(|object| &*object.meta).collect();
+        let Request {
+            operation,
+            kind,
+            subresource,
+            ..
+        } = request;
+        if !self.is_called(webhook, operation, kind, subresource, &metas) {
             return Ok(None);
         }
         let review = self.review_request(request, object);
@@ -334,14 +349,14 @@ impl ApiServer {
         });
         // Empty fields are omitted.
         let namespace = meta.map_or("", |meta| &*meta.namespace);
-        for (key, text) in [
+        let subresource = request.subresource;
+        let more = [
             ("namespace", namespace),
-            ("subResource", request.subresource),
-            ("requestSubResource", request.subresource),
-        ] {
-            if !text.is_empty() {
-                review[key] = text.into();
-            }
+            ("subResource", subresource),
+            ("requestSubResource", subresource),
+        ];
+        for (key, text) in more.into_iter().filter(|(_, text)| !text.is_empty()) {
+            review[key] = text.into();
         }
         review
     }

@@ -19,6 +19,8 @@ pub(super) struct Shape {
     pub(super) namespaces: Option<u32>,
     /// The table of CustomResourceDefinitions, if the catalog has them.
     pub(super) definitions: Option<u32>,
+    /// The table of ResourceQuotas, if the catalog has them.
+    pub(super) quotas: Option<u32>,
     /// The table of ValidatingAdmissionPolicyBindings, if the catalog has them.
     pub(super) policy_bindings: Option<u32>,
 }
@@ -67,6 +69,7 @@ impl Shape {
             _ => Special::None,
         };
         let (custom, preferred) = (resource.custom, resource.preferred);
+        let limits_usage = resource.group.is_empty() && &*resource.resource == "resourcequotas";
         let binds_policies = *resource.group == *super::admission::GROUP
             && &*resource.resource == "validatingadmissionpolicybindings";
         let schema = StructId::of(&resource);
@@ -78,22 +81,23 @@ impl Shape {
         // There are fewer tables than kinds, and fewer than u32::MAX kinds in the catalog.
         let next = u32::try_from(self.tables.len()).ok()?;
         let table = *self.table_of.entry(stored_as).or_insert(next);
-        if table == next {
-            self.tables.push(TableInfo {
-                watched_as: kind,
-                preferred,
-            });
-        } else if preferred && !self.tables[table as usize].preferred {
-            self.tables[table as usize] = TableInfo {
-                watched_as: kind,
-                preferred,
-            };
+        let info = TableInfo {
+            watched_as: kind,
+            preferred,
+        };
+        match self.tables.get_mut(table as usize) {
+            None => self.tables.push(info),
+            Some(known) if preferred && !known.preferred => *known = info,
+            Some(_) => {}
         }
         if special == Special::Namespace {
             self.namespaces = Some(table);
         }
         if special == Special::CustomResourceDefinition {
             self.definitions = Some(table);
+        }
+        if limits_usage {
+            self.quotas = Some(table);
         }
         if binds_policies {
             self.policy_bindings = Some(table);

@@ -19,6 +19,7 @@ mod kinds;
 mod namespace;
 mod patch;
 mod policy;
+mod quota;
 mod read;
 mod removal;
 mod request;
@@ -34,7 +35,7 @@ mod watch;
 
 use std::sync::Arc;
 
-use kubegc_core::{ApiResource, Catalog, FieldError, KindId, KubernetesVersion, Timestamp};
+use kubegc_core::{ApiResource, Catalog, FieldError, KindId, KubernetesVersion, ResourceVersion, Timestamp};
 
 pub use admission::{AdmissionWebhook, service_not_found};
 pub use apply::ApplyOptions;
@@ -50,10 +51,10 @@ pub use watch::Change;
 
 use crate::{
     StoredObject,
-    status::{self, Refusal},
+    status::{self, Cause, Refusal},
     types::StructId,
 };
-use commit::{History, version_text};
+use commit::History;
 use kinds::{Kind, Shape, Special};
 use store::Table;
 
@@ -75,6 +76,9 @@ pub struct Settings {
     /// Whether, with types, each namespace gets the service account `default`, as from a controller, and pods
     /// are admitted by the plugin `ServiceAccount`. Default: false.
     pub service_accounts: bool,
+    /// Whether the status of ResourceQuotas follows each write, as if the controller `resourcequota` acted at
+    /// once. Without it, admission charges quotas and nothing is given back. Default: false.
+    pub quotas_follow: bool,
     /// The issuer of the tokens of service accounts, and their default audience
     /// (`--service-account-issuer`). Default: that of kubeadm.
     pub service_account_issuer: Arc<str>,
@@ -89,6 +93,7 @@ impl Default for Settings {
             seed: 0,
             types: false,
             service_accounts: false,
+            quotas_follow: false,
             service_account_issuer: "https://kubernetes.default.svc.cluster.local".into(),
         }
     }
@@ -103,10 +108,10 @@ impl Default for Settings {
 ///
 /// # Assumptions
 /// Specs are defaulted and validated only with [`Settings::types`]. No authorization is checked. Of the
-/// admission plugins, `NamespaceLifecycle`, unreachable [webhooks](Self::with_webhooks),
+/// admission plugins, `NamespaceLifecycle`, `ResourceQuota`, unreachable [webhooks](Self::with_webhooks),
 /// [ValidatingAdmissionPolicies](Self::with_policies) and, with types, those that change or refuse specs
-/// (such as `Priority`, `LimitRanger` and `ServiceAccount`; not `ResourceQuota`) are implemented. With types,
-/// the policies are those that are stored. `authorizer` and audit annotations are not covered.
+/// (such as `Priority`, `LimitRanger` and `ServiceAccount`) are implemented. With types, the policies are
+/// those that are stored. `authorizer` and audit annotations are not covered.
 ///
 /// CEL rules of definitions (`x-kubernetes-validations`) are compiled and run with types and the crate's
 /// feature `cel`, for releases from 1.25 on. Without the feature they are stored and have no effect. Types
@@ -158,7 +163,7 @@ pub struct ApiServer {
     field_manager: Arc<str>,
     /// The webhooks that refuse requests if they cannot be reached.
     webhooks: Arc<Vec<AdmissionWebhook>>,
-    conversions: Arc<conversion::Conversions>,
+    conversions: Arc<Vec<ConversionWebhook>>,
     converters: crd::convert::Converters,
     hooks: hooks::Hooks,
     /// `None` while the server itself makes requests.
@@ -171,7 +176,6 @@ pub struct ApiServer {
 
 impl ApiServer {
     /// An empty server of a release that serves these kinds, with the default [`Settings`].
-    #[must_use]
     pub fn new(version: KubernetesVersion, catalog: Catalog) -> Self {
         let mut shape = Shape::default();
         for (_, resource) in catalog.iter() {
@@ -210,31 +214,26 @@ impl ApiServer {
     }
 
     /// The simulated release.
-    #[must_use]
     pub const fn version(&self) -> KubernetesVersion {
         self.version
     }
 
-    #[must_use]
     pub const fn settings(&self) -> &Settings {
         &self.settings
     }
 
     /// Every kind that the server ever served. Requests address kinds by their position here.
-    #[must_use]
     pub fn catalog(&self) -> &Catalog {
         &self.shape.catalog
     }
 
     /// Whether the server serves this kind. It stops when the definition of the kind is deleted.
-    #[must_use]
     pub fn serves(&self, kind: KindId) -> bool {
         self.shape.kinds.get(kind.index()).is_some_and(|kind| kind.served)
     }
 
     /// The kinds that discovery currently returns. Positions differ from those in [`catalog`](Self::catalog)
     /// once a kind was removed.
-    #[must_use]
     pub fn discover(&self) -> Catalog {
         let mut catalog = Catalog::new();
         for (kind, resource) in self.shape.catalog.iter() {
@@ -282,7 +281,6 @@ impl ApiServer {
     }
 
     /// The current time of the server, used for timestamps.
-    #[must_use]
     pub const fn now(&self) -> Timestamp {
         self.now
     }
@@ -293,32 +291,27 @@ impl ApiServer {
     }
 
     /// The revision of the last write.
-    #[must_use]
     pub const fn revision(&self) -> u64 {
         self.revision
     }
 
     /// Number of objects of a resource.
-    #[must_use]
     pub fn len(&self, kind: KindId) -> usize {
         self.table(kind).map_or(0, |table| table.len())
     }
 
     /// Whether the server has no objects.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.tables.iter().flatten().all(|table| table.len() == 0)
     }
 
     /// One object as it is stored, without a request.
-    #[must_use]
     pub fn object(&self, kind: KindId, namespace: &str, name: &str) -> Option<&Arc<StoredObject>> {
         self.table(kind)?.find(self.namespace_of(kind, namespace), name)
     }
 
     /// All objects of a resource, or those of one namespace, ordered by namespace and name, without a
     /// request.
-    #[must_use]
     pub fn objects(&self, kind: KindId, namespace: Option<&str>) -> Vec<Arc<StoredObject>> {
         self.table(kind)
             .map(|table| table.list(namespace))
@@ -327,7 +320,6 @@ impl ApiServer {
 
     /// Whether two kinds are served from the same objects: versions of one resource, or one that is served
     /// from two groups.
-    #[must_use]
     pub fn share_objects(&self, one: KindId, other: KindId) -> bool {
         let table = |kind: KindId| self.shape.kinds.get(kind.index()).map(|kind| kind.table);
         table(one).is_some_and(|one| table(other) == Some(one))
@@ -361,7 +353,7 @@ impl ApiServer {
         }
         if object.meta.resource_version.is_empty() {
             self.revision += 1;
-            object.meta.resource_version = version_text(self.revision);
+            object.meta.resource_version = ResourceVersion::new(&self.revision.to_string());
         } else if let Ok(revision) = object.meta.resource_version.as_str().parse::<u64>() {
             self.revision = self.revision.max(revision);
         }
@@ -397,6 +389,18 @@ impl ApiServer {
     fn schema(&self, kind: KindId) -> Option<StructId> {
         let known = self.shape.kinds.get(kind.index())?;
         known.schema.filter(|_| self.settings.types)
+    }
+
+    /// Refuses an object with problems.
+    fn refuse_invalid(&self, kind: KindId, name: &str, causes: Vec<Cause>) -> Result<(), Refusal> {
+        match causes.is_empty() {
+            true => Ok(()),
+            false => Err(status::invalid(self.version, self.resource(kind), name, causes)),
+        }
+    }
+
+    fn special(&self, kind: KindId) -> Special {
+        self.shape.kinds[kind.index()].special
     }
 
     fn resource(&self, kind: KindId) -> &ApiResource {

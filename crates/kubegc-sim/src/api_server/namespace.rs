@@ -10,12 +10,11 @@ use kubegc_core::{
     deletion::Propagation,
     metadata::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN},
 };
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{
-    ApiServer, EventType, Response, ResponseBody,
+    ApiServer, EventType,
     delete::{Outcome, check_before_marking},
-    update::{Author, Part},
 };
 use crate::{
     StoredObject,
@@ -29,36 +28,7 @@ const UPDATES_NEED_NO_NAMESPACE: Behavior = Behavior::since(37, 0, "kubernetes #
 const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
 
 impl ApiServer {
-    /// Removes one finalizer from the `spec.finalizers` of a namespace, as the namespace controller finally
-    /// does with `kubernetes`.
-    pub fn remove_namespace_finalizer(&mut self, kind: KindId, name: &str, finalizer: &str) -> Response {
-        self.try_remove_namespace_finalizer(kind, name, finalizer)
-            .map(Response::ok)
-            .into()
-    }
-
-    fn try_remove_namespace_finalizer(
-        &mut self,
-        kind: KindId,
-        name: &str,
-        finalizer: &str,
-    ) -> Result<Arc<StoredObject>, Refusal> {
-        self.kind(kind)?;
-        let existing = self.existing(kind, "", name)?;
-        let mut object = StoredObject::clone(&existing);
-        let kept: Vec<Value> = spec_finalizers(&existing)
-            .iter()
-            .filter(|kept| kept.as_str() != Some(finalizer))
-            .cloned()
-            .collect();
-        set_spec_finalizers(&mut object, kept);
-        let written = self.replace(kind, &existing, object, Part::Finalize, Author::Writer)?;
-        self.finish(&written);
-        Ok(written.object)
-    }
-
     /// Whether a namespace exists and refuses new objects.
-    #[must_use]
     pub fn is_terminating(&self, namespace: &str) -> bool {
         self.namespace_object(namespace).is_some_and(is_terminating)
     }
@@ -92,29 +62,17 @@ pub(super) fn delete(
         let mut object = StoredObject::clone(&existing);
         object.meta.deletion_timestamp = Some(server.now.truncate_to_secs());
         set_finalizers(&mut object, options);
-        let body = object.body_mut();
-        let status = body.entry("status").or_insert_with(|| json!({}));
-        if !status.is_object() {
-            *status = json!({});
-        }
-        status["phase"] = "Terminating".into();
+        let status = object.field_mut("status");
+        status.insert("phase".to_owned(), "Terminating".into());
         let object = if options.dry_run {
             Arc::new(object)
         } else {
             server.commit(kind, object, EventType::Modified)
         };
-        return Ok(Outcome {
-            body: ResponseBody::Object(object),
-            is_removed: false,
-            warnings,
-        });
+        return Ok(Outcome::kept(object, warnings));
     }
     if !spec_finalizers(&existing).is_empty() {
-        return Ok(Outcome {
-            body: ResponseBody::Object(existing),
-            is_removed: false,
-            warnings: Vec::new(),
-        });
+        return Ok(Outcome::kept(existing, Vec::new()));
     }
     let mut grace = options.grace_period_seconds;
     server.delete_object(kind, "", name, options, &mut grace)
@@ -157,11 +115,8 @@ pub(super) fn refuse_content(server: &ApiServer, kind: KindId, object: &StoredOb
     if !is_terminating(namespace) {
         return Ok(());
     }
-    let cause = Cause {
-        reason: "NamespaceTerminating",
-        field: "metadata.namespace".to_owned(),
-        message: format!("namespace {name} is being terminated"),
-    };
+    let message = format!("namespace {name} is being terminated");
+    let cause = Cause::new("NamespaceTerminating", "metadata.namespace", message);
     let why = format!("unable to create new content in namespace {name} because it is being terminated");
     Err(status::forbidden(resource, &object.meta.name, &why, vec![cause]))
 }
@@ -200,30 +155,17 @@ fn is_terminating(namespace: &StoredObject) -> bool {
 }
 
 pub(super) fn spec_finalizers(namespace: &StoredObject) -> &[Value] {
-    namespace
-        .at(&["spec", "finalizers"])
-        .and_then(Value::as_array)
-        .map_or(&[], Vec::as_slice)
-}
-
-fn set_spec_finalizers(namespace: &mut StoredObject, finalizers: Vec<Value>) {
-    if spec_finalizers(namespace) == finalizers.as_slice() {
-        return;
-    }
-    let spec = namespace.body_mut().entry("spec").or_insert_with(|| json!({}));
-    if !spec.is_object() {
-        *spec = json!({});
-    }
-    if let Value::Object(spec) = spec {
-        if finalizers.is_empty() {
-            spec.remove("finalizers");
-        } else {
-            spec.insert("finalizers".to_owned(), finalizers.into());
-        }
-    }
+    namespace.list_at(&["spec", "finalizers"])
 }
 
 /// Restores `spec.finalizers`, which a plain write does not change.
 pub(super) fn keep_spec_finalizers(new: &mut StoredObject, existing: &StoredObject) {
-    set_spec_finalizers(new, spec_finalizers(existing).to_vec());
+    if spec_finalizers(new) == spec_finalizers(existing) {
+        return;
+    }
+    let spec = new.field_mut("spec");
+    match spec_finalizers(existing) {
+        [] => drop(spec.remove("finalizers")),
+        finalizers => drop(spec.insert("finalizers".to_owned(), finalizers.into())),
+    }
 }

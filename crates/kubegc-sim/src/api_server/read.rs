@@ -7,7 +7,6 @@ use crate::{Filter, status::Refusal};
 
 impl ApiServer {
     /// Reads one object.
-    #[must_use]
     pub fn read(&self, kind: KindId, namespace: &str, name: &str) -> Response {
         self.kind(kind)
             .and_then(|_| self.existing(kind, namespace, name))

@@ -1,40 +1,34 @@
 //! Final removal of objects.
 
-use std::{fmt::Write, sync::Arc};
+use std::sync::Arc;
 
 use kubegc_core::{KindId, Uid};
 
-use super::{ApiServer, crd, kinds::Special, service, update::Written};
-use crate::StoredObject;
-
-/// An object whose last finalizer a write removed.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct PendingRemoval {
-    /// Kind of the object.
-    pub(super) kind: KindId,
-    pub(super) namespace: Arc<str>,
-    pub(super) name: Arc<str>,
-    /// Its uid, if it is a precondition of the removal.
-    pub(super) uid: Option<Uid>,
-}
+use super::{ApiServer, Response, crd, kinds::Special, service, update::Written};
+use crate::{StoredObject, types::facts::Facts};
 
 impl ApiServer {
-    /// Removes the object whose last finalizer a write removed.
+    /// Removes the object if a write removed its last finalizer, and returns the response to the write.
+    /// `uid`: the precondition of the removal.
     ///
     /// # Upstream
     /// `Store.deleteWithoutFinalizers` in `apiserver/pkg/registry/generic/registry/store.go`, 1.20.2: it
     /// expects no version, and after a PATCH no uid either, so it removes whichever object then has the name.
-    pub(super) fn finish(&mut self, written: &Written) {
-        let Some(removal) = &written.removal else {
-            return;
-        };
-        let object = self
-            .object(removal.kind, &removal.namespace, &removal.name)
-            .cloned();
-        let is_meant = |object: &StoredObject| removal.uid.as_ref().is_none_or(|uid| *uid == object.meta.uid);
-        if let Some(object) = object.filter(|object| is_meant(object)) {
-            self.remove(removal.kind, &object);
+    pub(super) fn finish(
+        &mut self,
+        kind: KindId,
+        written: Written,
+        uid: Option<Uid>,
+        warnings: Vec<String>,
+    ) -> Response {
+        let meta = &written.object.meta;
+        if written.removes
+            && let Some(object) = self.object(kind, &meta.namespace, &meta.name).cloned()
+            && uid.is_none_or(|uid| uid == object.meta.uid)
+        {
+            self.remove(kind, &object);
         }
+        Response::ok(written.object).with([warnings, written.warnings].concat())
     }
 
     /// Removes an object, and the objects that the server itself removes with it.
@@ -43,7 +37,7 @@ impl ApiServer {
         self.forget_webhooks(kind, &object.meta);
         self.forget_conversions(kind, &object.meta);
         self.forget_policies(kind, &object.meta);
-        match self.shape.kinds[kind.index()].special {
+        match self.special(kind) {
             Special::CustomResourceDefinition => crd::withdraw(self, object),
             Special::Service => service::removed(self, object),
             Special::Namespace | Special::Pod | Special::None => {}
@@ -60,24 +54,18 @@ impl ApiServer {
     /// The key in etcd, as some error messages print it.
     pub(super) fn storage_key(&self, kind: KindId, namespace: &str, name: &str) -> String {
         let resource = self.resource(kind);
-        let mut key = "/registry/".to_owned();
-        // Writing to a String does not fail.
-        let _infallible = match (&*resource.group, &*resource.resource) {
-            (group, plural) if resource.custom => write!(key, "{group}/{plural}"),
-            ("", "replicationcontrollers") => write!(key, "controllers"),
-            ("", "endpoints") => write!(key, "services/endpoints"),
-            ("", "services") => write!(key, "services/specs"),
-            ("", "nodes") => write!(key, "minions"),
-            (_, "ingresses") => write!(key, "ingress"),
-            (_, "podsecuritypolicies") => write!(key, "podsecuritypolicy"),
-            (_, plural) => write!(key, "{plural}"),
+        let plural = &*resource.resource;
+        let mut key = match resource.custom {
+            true => format!("/registry/{}/{plural}", resource.group),
+            false => {
+                let place = Facts::of(resource).value("key", self.version);
+                format!("/registry/{}", place.unwrap_or(plural))
+            }
         };
-        if !namespace.is_empty() {
+        for part in [namespace, name].into_iter().filter(|part| !part.is_empty()) {
             key.push('/');
-            key.push_str(namespace);
+            key.push_str(part);
         }
-        key.push('/');
-        key.push_str(name);
         key
     }
 }

@@ -43,13 +43,11 @@ pub struct ObjectList {
 
 impl Response {
     /// Whether the request succeeded.
-    #[must_use]
     pub const fn is_success(&self) -> bool {
         self.code < 300
     }
 
     /// The object, if the body is one.
-    #[must_use]
     pub const fn object(&self) -> Option<&Arc<StoredObject>> {
         match &self.body {
             ResponseBody::Object(object) => Some(object),
@@ -72,14 +70,12 @@ impl Response {
     }
 
     /// The error; `None` for a success.
-    #[must_use]
     pub fn error(&self) -> Option<StoreError> {
         let status = self.status().filter(|status| !status.is_success());
         status.map(Status::to_error)
     }
 
     /// The status, if the body is one.
-    #[must_use]
     pub fn status(&self) -> Option<&Status> {
         match &self.body {
             ResponseBody::Status(status) => Some(status),
@@ -88,7 +84,6 @@ impl Response {
     }
 
     /// The object that is not stored, if the body is one.
-    #[must_use]
     pub fn virtual_object(&self) -> Option<&Value> {
         match &self.body {
             ResponseBody::Virtual(object) => Some(object),
@@ -97,7 +92,6 @@ impl Response {
     }
 
     /// The objects, if the body is a list.
-    #[must_use]
     pub fn items(&self) -> &[Arc<StoredObject>] {
         match &self.body {
             ResponseBody::List(list) => &list.items,

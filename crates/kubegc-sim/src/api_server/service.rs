@@ -79,18 +79,13 @@ pub(super) fn refuse_unreferable(server: &mut ApiServer, service: &StoredObject)
     let Ok(kind) = server.resolve("", "v1", "services") else {
         return Ok(());
     };
-    Err(status::invalid(
-        server.version,
-        server.resource(kind),
-        name,
-        vec![cause],
-    ))
+    server.refuse_invalid(kind, name, vec![cause])
 }
 
 impl ApiServer {
     /// Whether the addresses and ports of this kind are allocated before an object is validated.
     pub(super) fn is_allocated_first(&self, kind: KindId) -> bool {
-        self.shape.kinds[kind.index()].special == Special::Service
+        self.special(kind) == Special::Service
             && self.schema(kind).is_some()
             && self.version.has(ALLOCATED_FIRST)
     }

@@ -22,31 +22,16 @@ const NIL_BYTES_ARE_EMPTY: [Behavior; 5] = [
 ];
 
 impl ApiServer {
-    /// Runs the mutating admission plugins on an object that is created, or that replaces `old`.
-    pub(super) fn complete(
-        &self,
-        kind: KindId,
-        object: &mut StoredObject,
-        old: Option<&StoredObject>,
-    ) -> Result<(), Refusal> {
-        admission::complete(self, self.resource(kind), object, old)
-    }
-
     /// Prepares an object that is created for validation.
     pub(super) fn prepare_created(&self, kind: KindId, object: &mut StoredObject) -> Result<(), Refusal> {
         let resource = self.resource(kind);
         prepare::create(object, resource, self.version, self.now);
-        if &*resource.kind == "Service" {
-            service::prepare(object, None, self.version);
-        }
-        if &*resource.kind == "Pod" {
-            pod::prepare(object, self.version, self.now);
-        }
-        if &*resource.kind == "EndpointSlice" && &*resource.version == "v1" {
-            prepare::without_topology(object, None);
-        }
-        if &*resource.kind == "CertificateSigningRequest" {
-            certificates::prepare(object, self.user());
+        match (&*resource.kind, &*resource.version) {
+            ("Service", _) => service::prepare(object, None, self.version),
+            ("Pod", _) => pod::prepare(object, self.version, self.now),
+            ("EndpointSlice", "v1") => prepare::without_topology(object, None),
+            ("CertificateSigningRequest", _) => certificates::prepare(object, self.user()),
+            _ => {}
         }
         self.normalized(kind, object)
     }
@@ -61,20 +46,17 @@ impl ApiServer {
     ) -> Result<(), Refusal> {
         let resource = self.resource(kind);
         if part == Part::Whole {
-            self.complete(kind, new, Some(old))?;
+            admission::complete(self, resource, new, Some(old))?;
         }
         prepare::update(new, old, &resource.kind, self.version, self.now);
-        if &*resource.kind == "Service" && part == Part::Whole {
-            service::prepare(new, Some(old), self.version);
-        }
-        if &*resource.kind == "Pod" && part == Part::Status {
-            pod::prepare_status(new, old, self.version);
-        }
-        if &*resource.kind == "CertificateSigningRequest" {
-            certificates::prepare_updated(new, old, part.subresource(), self.now);
-        }
-        if &*resource.kind == "EndpointSlice" && &*resource.version == "v1" {
-            prepare::without_topology(new, Some(old));
+        match (&*resource.kind, &*resource.version) {
+            ("Service", _) if part == Part::Whole => service::prepare(new, Some(old), self.version),
+            ("Pod", _) if part == Part::Status => pod::prepare_status(new, old, self.version),
+            ("EndpointSlice", "v1") => prepare::without_topology(new, Some(old)),
+            ("CertificateSigningRequest", _) => {
+                certificates::prepare_updated(new, old, part.subresource(), self.now);
+            }
+            _ => {}
         }
         self.normalized(kind, new)?;
         if part.can_increment_generation() {
@@ -128,21 +110,6 @@ impl ApiServer {
         types::normalize(object, self.resource(kind), self.version).map_err(status::bad_request)
     }
 
-    /// Runs the validating admission plugins on an object that is created.
-    pub(super) fn refuse_created(&self, kind: KindId, object: &StoredObject) -> Result<(), Refusal> {
-        admission::refuse(self, self.resource(kind), object)
-    }
-
-    /// Runs the validating admission plugins on an object that replaces `old`.
-    pub(super) fn refuse_updated(
-        &self,
-        kind: KindId,
-        new: &StoredObject,
-        old: &StoredObject,
-    ) -> Result<(), Refusal> {
-        admission::refuse_change(self, self.resource(kind), new, old)
-    }
-
     /// Allocates the addresses and ports of a service.
     pub(super) fn allocate(
         &self,
@@ -150,31 +117,20 @@ impl ApiServer {
         object: &mut StoredObject,
         old: Option<&StoredObject>,
     ) -> Result<(), Refusal> {
-        if &*self.resource(kind).kind == "Service" {
-            let taken = self.objects(kind, None);
-            let invalid = |causes, object: &StoredObject| {
-                status::invalid(self.version, self.resource(kind), &object.meta.name, causes)
-            };
-            if self.is_allocated_first(kind) {
-                let causes = validate::service_addresses(object, self.version);
-                if !causes.is_empty() {
-                    return Err(invalid(causes, object));
-                }
-            }
-            service::allocate(
-                &taken,
-                object,
-                old,
-                self.version,
-                self.is_dry_run,
-                self.addresses_refused,
-            )
-            .map_err(|causes| invalid(causes, object))?;
-            let causes = validate::allocated(object, self.version);
-            if !causes.is_empty() {
-                return Err(invalid(causes, object));
-            }
+        if &*self.resource(kind).kind != "Service" {
+            return Ok(());
         }
-        Ok(())
+        let taken = self.objects(kind, None);
+        if self.is_allocated_first(kind) {
+            self.refuse_invalid(
+                kind,
+                &object.meta.name,
+                validate::service_addresses(object, self.version),
+            )?;
+        }
+        let (is_dry_run, refused) = (self.is_dry_run, self.addresses_refused);
+        let allocated = service::allocate(&taken, object, old, self.version, is_dry_run, refused);
+        self.refuse_invalid(kind, &object.meta.name, allocated.err().unwrap_or_default())?;
+        self.refuse_invalid(kind, &object.meta.name, validate::allocated(object, self.version))
     }
 }

@@ -9,7 +9,6 @@ use crate::types::node::{Node, Sent, undeclared};
 impl ApiServer {
     /// The paths of the fields that a kind does not have, such as `spec.replica`, in an object, or in a merge
     /// patch, whose nulls and directives are not fields. Nothing is known of kinds without a type or schema.
-    #[must_use]
     pub fn unknown_fields(&self, kind: KindId, sent: &Value, is_patch: bool) -> Vec<String> {
         if !self.is_decoded(kind) {
             return Vec::new();

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::{
     ApiServer, EventType, Response, Special, apply::ManagedFields, crd, create::drop_ignored_metadata, hooks,
-    namespace, removal::PendingRemoval, subresource, validate, warnings,
+    namespace, subresource, validate,
 };
 use crate::{
     Body, StoredObject,
@@ -81,20 +81,11 @@ pub(super) enum Author {
 pub(super) struct Written {
     /// The object in the response.
     pub(super) object: Arc<StoredObject>,
-    /// The pending removal, if any.
-    pub(super) removal: Option<PendingRemoval>,
+    /// Whether the write removed the last finalizer: nothing is stored, and [`ApiServer::finish`] removes the
+    /// object.
+    pub(super) removes: bool,
     /// The warnings of admission.
     pub(super) warnings: Vec<String>,
-}
-
-impl Written {
-    const fn stored(object: Arc<StoredObject>, warnings: Vec<String>) -> Self {
-        Self {
-            object,
-            removal: None,
-            warnings,
-        }
-    }
 }
 
 impl ApiServer {
@@ -149,41 +140,35 @@ impl ApiServer {
             object.meta.namespace = namespace.as_str().into();
         }
         let warnings = without_equal_references(self.version, &mut object.meta, Moment::BeforeAdmission);
+        let creates = || part == Part::Whole && Facts::of(self.resource(kind)).has("creates", self.version);
+        let expected_uid = (!object.meta.uid.is_empty()).then(|| object.meta.uid.clone());
+        let other_uid = |stored: &str| {
+            let why = self.other_uid(kind, &namespace, name, &object.meta.uid, stored);
+            Err(status::conflict(self.resource(kind), name, &why))
+        };
         let existing = match self.existing(kind, &namespace, name) {
             Err(refusal) if refusal.code != 404 => return Err(refusal),
-            Err(_)
-                if !object.meta.uid.is_empty()
-                    && (!self.version.has(ABSENT_IS_NOT_FOUND)
-                        || part == Part::Whole
-                            && Facts::of(self.resource(kind)).has("creates", self.version)) =>
-            {
-                let why = self.other_uid(kind, &namespace, name, &object.meta.uid, "");
-                return Err(status::conflict(self.resource(kind), name, &why));
+            Err(_) if expected_uid.is_some() && (creates() || !self.version.has(ABSENT_IS_NOT_FOUND)) => {
+                return other_uid("");
             }
-            Err(_) if part == Part::Whole && Facts::of(self.resource(kind)).has("creates", self.version) => {
+            Err(_) if creates() => {
                 return self.try_create(kind, &namespace, object, None, Author::Writer);
             }
             existing => existing?,
         };
-        let expects_other = !object.meta.uid.is_empty() && object.meta.uid != existing.meta.uid;
-        if expects_other && !self.is_validated_first(kind, part) {
-            let stored = existing.meta.uid.text();
-            let why = self.other_uid(kind, &namespace, name, &object.meta.uid, &stored);
-            return Err(status::conflict(self.resource(kind), name, &why));
+        if expected_uid.as_ref().is_some_and(|uid| *uid != existing.meta.uid)
+            && !self.is_validated_first(kind, part)
+        {
+            return other_uid(&existing.meta.uid.text());
         }
-        let expected_uid = (!object.meta.uid.is_empty()).then(|| object.meta.uid.clone());
-        let mut written = self.replace(kind, &existing, object, part, Author::Writer)?;
-        if let Some(removal) = &mut written.removal {
-            removal.uid = expected_uid;
-        }
-        self.finish(&written);
-        Ok(Response::ok(written.object).with([warnings, written.warnings].concat()))
+        let written = self.replace(kind, &existing, object, part, Author::Writer)?;
+        Ok(self.finish(kind, written, expected_uid, warnings))
     }
 
     /// Whether an object is validated before its uid and version are compared, as a service is.
     fn is_validated_first(&self, kind: KindId, part: Part) -> bool {
         part == Part::Whole
-            && self.shape.kinds[kind.index()].special == Special::Service
+            && self.special(kind) == Special::Service
             && self.schema(kind).is_some()
             && !self.version.has(ALLOCATED_FIRST)
     }
@@ -209,8 +194,8 @@ impl ApiServer {
 
     /// Replaces `existing` by `new`, if the rules allow it.
     ///
-    /// If the write deletes the object, nothing is stored: the response contains the object as it was
-    /// submitted, and the removal is pending.
+    /// If the write deletes the object, nothing is stored: the result contains the object as it was
+    /// submitted.
     pub(super) fn replace(
         &mut self,
         kind: KindId,
@@ -219,28 +204,24 @@ impl ApiServer {
         part: Part,
         author: Author,
     ) -> Result<Written, Refusal> {
-        let stored = existing;
-        let existing = &self.shown(kind, stored)?;
-        let resource = self.resource(kind);
+        let before = existing;
+        let existing = &self.shown(kind, before)?;
+        let (special, resource) = (self.special(kind), self.resource(kind));
         let (name, old) = (&existing.meta.name, &existing.meta);
         if is_unset(&new.meta.resource_version) {
             if resource.custom || Facts::of(resource).has("guarded", self.version) {
-                let shown = if self.version.has(behavior::VALUES_ARE_JSON) {
-                    "0"
-                } else {
-                    "0x0"
+                let shown = match self.version.has(behavior::VALUES_ARE_JSON) {
+                    true => "0",
+                    false => "0x0",
                 };
-                let cause = Cause::invalid(
-                    "metadata.resourceVersion",
-                    shown,
-                    "must be specified for an update",
-                );
+                let why = "must be specified for an update";
+                let cause = Cause::invalid("metadata.resourceVersion", shown, why);
                 let mut named = resource.clone();
                 // This error names the resource; others name the kind.
                 named.kind = Arc::clone(&named.resource);
                 return Err(status::invalid(self.version, &named, name, vec![cause]));
             }
-            let is_service = self.shape.kinds[kind.index()].special == Special::Service;
+            let is_service = special == Special::Service;
             if !(part == Part::Whole && is_service && !self.version.has(ALLOCATED_FIRST)) {
                 new.meta.resource_version = old.resource_version.clone();
             }
@@ -273,14 +254,7 @@ impl ApiServer {
         };
         // A binding and a scale are reviewed in their own form.
         let is_reviewed = !matches!(part, Part::Binding | Part::Scale);
-        let request = hooks::Request {
-            operation: part.operation(),
-            kind,
-            subresource: part.subresource(),
-            body: None,
-            old: Some(existing),
-            dry_run: false,
-        };
+        let request = hooks::Request::new(part.operation(), kind, part.subresource(), Some(existing));
         namespace::refuse_update(self, kind, &existing.meta.namespace)?;
         if is_reviewed {
             self.mutate(request, Some(&mut new), |_| Ok(()))?;
@@ -301,35 +275,23 @@ impl ApiServer {
         let mut causes = validate::updated(self.version, self.resource(kind), &new, existing);
         causes.extend(self.kind_problems(kind, &new, Some(existing), part));
         if self.schema(kind).is_some() {
-            let resource = self.resource(kind);
-            causes.extend(types::validate::updated(
-                resource,
-                &new,
-                existing,
-                part.subresource(),
-                self.version,
-            ));
+            let (resource, subresource) = (self.resource(kind), part.subresource());
+            let found = types::validate::updated(resource, &new, existing, subresource, self.version);
+            causes.extend(found);
         }
-        if !causes.is_empty() {
-            return Err(status::invalid(self.version, self.resource(kind), name, causes));
-        }
+        self.refuse_invalid(kind, name, causes)?;
         self.check_version(kind, &new, existing)?;
         self.admit(part.operation(), kind, part.subresource(), &[old, &new.meta])?;
         let mut warnings = match part {
-            Part::Whole => warnings::of_metadata(self.version, self.resource(kind), &new.meta, Some(old)),
+            Part::Whole => self.warnings_of(kind, &new, Some(existing)),
             _ => Vec::new(),
         };
-        if self.settings.types
-            && part == Part::Whole
-            && self.shape.kinds[kind.index()].special == Special::CustomResourceDefinition
-        {
-            warnings.extend(warnings::of_definition(self.version, &new, Some(existing)));
-        }
         if is_reviewed {
             warnings.extend(self.call_validating(request, Some(&new))?);
         }
+        self.charge_quotas(kind, part.subresource(), &new, Some(existing))?;
         if self.schema(kind).is_some() && part == Part::Whole {
-            self.refuse_updated(kind, &new, existing)?;
+            types::admission::refuse_change(self, self.resource(kind), &new, existing)?;
             if !is_allocated_first {
                 self.allocate(kind, &mut new, Some(existing))?;
             }
@@ -339,19 +301,12 @@ impl ApiServer {
             && old
                 .deletion_grace_period_seconds
                 .is_none_or(|seconds| seconds == 0)
-            && (self.shape.kinds[kind.index()].special != Special::Namespace
-                || namespace::spec_finalizers(&new).is_empty())
+            && (special != Special::Namespace || namespace::spec_finalizers(&new).is_empty())
         {
             new.tidy();
-            let removal = PendingRemoval {
-                kind,
-                namespace: Arc::clone(&old.namespace),
-                name: Arc::clone(&old.name),
-                uid: None,
-            };
             return Ok(Written {
                 object: Arc::new(new),
-                removal: Some(removal),
+                removes: true,
                 warnings,
             });
         }
@@ -359,17 +314,22 @@ impl ApiServer {
             self.to_stored_version(kind, &mut new)?;
         }
         new.tidy();
-        if new.equals(stored) && !self.stores_unchanged(kind, &new, stored) {
-            return Ok(Written::stored(Arc::clone(stored), warnings));
+        let stored = |object| Written {
+            object,
+            removes: false,
+            warnings,
+        };
+        if new.equals(before) && !self.stores_unchanged(kind, &new, before) {
+            return Ok(stored(Arc::clone(before)));
         }
         let written = self.commit(kind, new, EventType::Modified);
-        if self.shape.kinds[kind.index()].special == Special::CustomResourceDefinition {
+        if special == Special::CustomResourceDefinition {
             crd::follow(self, &written);
             if self.settings.types {
                 self.accept_names(kind, &written);
             }
         }
-        Ok(Written::stored(written, warnings))
+        Ok(stored(written))
     }
 
     /// Whether the writer of a status owns no metadata.
@@ -378,20 +338,9 @@ impl ApiServer {
     /// `GetResetFields` of the status strategies in `pkg/registry`, and
     /// [of custom resources](https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresource/status_strategy.go).
     pub(super) fn status_resets_metadata(&self, resource: &ApiResource) -> bool {
-        match (&*resource.group, &*resource.kind) {
-            _ if resource.custom => self.version.has(CUSTOM_STATUS_OWNS_NO_METADATA),
-            (
-                "admissionregistration.k8s.io"
-                | "apiextensions.k8s.io"
-                | "apiregistration.k8s.io"
-                | "flowcontrol.apiserver.k8s.io"
-                | "internal.apiserver.k8s.io",
-                _,
-            )
-            | ("storage.k8s.io", "VolumeAttachment") => true,
-            ("networking.k8s.io", "ServiceCIDR") => self.version.has(CUSTOM_STATUS_OWNS_NO_METADATA),
-            ("resource.k8s.io", "ResourceClaim") => self.version.has(CLAIM_STATUS_OWNS_NO_METADATA),
-            _ => false,
+        match resource.custom {
+            true => self.version.has(CUSTOM_STATUS_OWNS_NO_METADATA),
+            false => Facts::of(resource).has("unowned", self.version),
         }
     }
 
@@ -414,39 +363,26 @@ impl ApiServer {
             (Part::Whole, _) if known.status_subresource => copy_field(new, existing, "status"),
             (Part::Whole, _) => {}
             (Part::Status, _) if custom => {
-                let status = take_field(new, "status");
+                let status = new.at(&["status"]).cloned();
                 let mut meta = existing.meta.clone();
                 meta.resource_version = new.meta.resource_version.clone();
                 *new = StoredObject::new(meta, existing.body.clone());
                 put_field(new, "status", status);
             }
             (Part::Status, special) => {
-                let (status, metadata) = (take_field(new, "status"), take_field(new, "metadata"));
+                let (status, metadata) = (new.at(&["status"]).cloned(), new.at(&["metadata"]).cloned());
                 new.body = existing.body.clone();
                 put_field(new, "status", status);
                 let resource = self.resource(kind);
-                match (&*resource.group, &*resource.kind) {
-                    (
-                        "admissionregistration.k8s.io"
-                        | "apiregistration.k8s.io"
-                        | "flowcontrol.apiserver.k8s.io"
-                        | "internal.apiserver.k8s.io",
-                        _,
-                    )
-                    | ("networking.k8s.io", "ServiceCIDR")
-                    | ("resource.k8s.io", "ResourceClaim")
-                    | ("storage.k8s.io", "VolumeAttachment") => {
-                        new.meta.labels.clone_from(&old.labels);
-                        new.meta.finalizers.clone_from(&old.finalizers);
-                        new.meta.owner_references.clone_from(&old.owner_references);
-                    }
-                    ("apiextensions.k8s.io", _) => {}
+                if Facts::of(resource).has("keepsmeta", self.version) {
+                    new.meta.labels.clone_from(&old.labels);
+                    new.meta.finalizers.clone_from(&old.finalizers);
+                    new.meta.owner_references.clone_from(&old.owner_references);
+                } else if special != Special::CustomResourceDefinition {
                     // Other metadata is also updated.
-                    (_, sent) => {
-                        put_field(new, "metadata", metadata);
-                        if sent == "Deployment" {
-                            new.meta.labels.clone_from(&old.labels);
-                        }
+                    put_field(new, "metadata", metadata);
+                    if &*resource.kind == "Deployment" {
+                        new.meta.labels.clone_from(&old.labels);
                     }
                 }
                 if special == Special::Pod {
@@ -562,11 +498,8 @@ pub(super) fn check_names(
 const ABSENT_IS_NOT_FOUND: Behavior = Behavior::since(34, 0, "kubernetes #132470");
 /// An update compares the namespaces before it looks at the name.
 const NAMESPACES_ARE_COMPARED_FIRST: Behavior = Behavior::since(24, 0, "kubernetes #94637");
-/// The writer of the status of a custom resource or of service ranges does not own the metadata that
-/// it sends.
+/// The writer of the status of a custom resource does not own the metadata that it sends.
 const CUSTOM_STATUS_OWNS_NO_METADATA: Behavior = Behavior::since(36, 0, "status_strategy.go of 1.36");
-/// The writer of the status of a ResourceClaim does not own the metadata that it sends.
-const CLAIM_STATUS_OWNS_NO_METADATA: Behavior = Behavior::since(35, 0, "resourceclaim/strategy.go of 1.35");
 
 /// The reason why a resourceVersion is invalid, in the words of Go's `strconv`.
 fn unreadable(version: &ResourceVersion) -> Option<String> {
@@ -603,10 +536,6 @@ fn spec_differs(new: &Option<Body>, old: &Option<Body>, known: &super::Kind) -> 
     !new.eq(old)
 }
 
-fn take_field(object: &StoredObject, key: &str) -> Option<Value> {
-    object.body.as_ref()?.get(key).cloned()
-}
-
 fn put_field(object: &mut StoredObject, key: &str, value: Option<Value>) {
     match value {
         Some(value) => {
@@ -621,14 +550,12 @@ fn put_field(object: &mut StoredObject, key: &str, value: Option<Value>) {
 
 /// Copies one field from the stored object, unless it is equal.
 fn copy_field(new: &mut StoredObject, existing: &StoredObject, key: &str) {
-    let field = |object: &StoredObject| object.body.as_ref().and_then(|body| body.get(key).cloned());
     if let (Some(a), Some(b)) = (&new.body, &existing.body)
         && a.is_shared_with(b)
     {
         return;
     }
-    let stored = field(existing);
-    if field(new) != stored {
-        put_field(new, key, stored);
+    if new.at(&[key]) != existing.at(&[key]) {
+        put_field(new, key, existing.at(&[key]).cloned());
     }
 }

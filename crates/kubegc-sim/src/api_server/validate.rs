@@ -12,10 +12,11 @@ use kubegc_core::{
     version::behavior::VALUES_ARE_JSON,
 };
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::{
     StoredObject, formats,
+    object::owner_reference_json,
     status::{Cause, quoted},
     types::{facts::Facts, validate::go_syntax},
 };
@@ -25,35 +26,6 @@ const FIELDS_ARE_NOT_REPEATED: Behavior = Behavior::since(34, 0, "kubernetes #13
 
 /// The message about two controllers has their kinds.
 const CONTROLLERS_HAVE_KINDS: Behavior = Behavior::since(26, 0, "kubernetes #112223");
-
-/// The format of the names of a kind. `PathSegment` for kinds that rely on the generic validation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Names {
-    Subdomain,
-    Label,
-    /// A label that begins with a letter.
-    Label1035,
-    /// An IP address.
-    Address,
-    PathSegment,
-    /// The version and the group of the specification.
-    VersionAndGroup,
-    Any,
-}
-
-impl Names {
-    fn of(facts: Facts, version: KubernetesVersion) -> Self {
-        match facts.value("names", version) {
-            Some("label") => Self::Label,
-            Some("label1035") => Self::Label1035,
-            Some("path") => Self::PathSegment,
-            Some("address") => Self::Address,
-            Some("versiongroup") => Self::VersionAndGroup,
-            Some("any") => Self::Any,
-            _ => Self::Subdomain,
-        }
-    }
-}
 
 /// The problems that a kind's own validation finds in the metadata of an object that is to be created.
 pub(super) fn created(
@@ -69,7 +41,8 @@ pub(super) fn created(
         return causes;
     }
     for _ in 0..times {
-        name(version, Names::of(facts, version), object, &mut causes);
+        let names = facts.value("names", version).unwrap_or_default();
+        name(version, names, object, &mut causes);
         let is_declarative = match (&*resource.group, &*resource.resource) {
             ("", "replicationcontrollers") => version.has(formats::LENGTHS_ARE_BYTES),
             ("resource.k8s.io", "deviceclasses") => version.has(DEVICE_CLASSES_ARE_DECLARATIVE),
@@ -111,7 +84,7 @@ pub(super) fn created_generic(
     object: &StoredObject,
 ) -> Vec<Cause> {
     let mut causes = Vec::new();
-    name(version, Names::PathSegment, object, &mut causes);
+    name(version, "path", object, &mut causes);
     whole(version, resource, object, &mut causes);
     causes
 }
@@ -289,7 +262,7 @@ fn owner_references(version: KubernetesVersion, references: &[OwnerReference], c
         }
         if group_version == Some(("", "v1")) && &*reference.kind == "Event" {
             let problem = "/v1, Kind=Event is disallowed from being an owner";
-            let shown = go_syntax::value(version, &json_reference(reference), "v1.OwnerReference");
+            let shown = go_syntax::value(version, &owner_reference_json(reference), "v1.OwnerReference");
             causes.push(Cause::invalid(FIELD, &shown, problem));
         }
         if reference.controller == Some(true) {
@@ -303,7 +276,7 @@ fn owner_references(version: KubernetesVersion, references: &[OwnerReference], c
                     "Only one reference can have Controller set to true. \
                      Found \"true\" in references for {first} and {name}"
                 );
-                let all: Value = references.iter().map(json_reference).collect();
+                let all: Value = references.iter().map(owner_reference_json).collect();
                 let shown = go_syntax::value(version, &all, "[]v1.OwnerReference");
                 causes.push(Cause::invalid(FIELD, &shown, &problem));
             } else {
@@ -401,12 +374,12 @@ fn annotations(version: KubernetesVersion, object: &StoredObject, causes: &mut V
     }
 }
 
-/// `ValidateObjectMetaAccessor`, the names.
-fn name(version: KubernetesVersion, rule: Names, object: &StoredObject, causes: &mut Vec<Cause>) {
+/// `ValidateObjectMetaAccessor`, the names. `rule`: the fact `names` of the kind.
+fn name(version: KubernetesVersion, rule: &str, object: &StoredObject, causes: &mut Vec<Cause>) {
     let prefix = object.text_at(&["metadata", "generateName"]);
     if !prefix.is_empty() {
         // The generated part begins with a letter or digit, so a dash before it is valid.
-        let is_unmasked = matches!(rule, Names::PathSegment | Names::VersionAndGroup | Names::Address);
+        let is_unmasked = matches!(rule, "path" | "versiongroup" | "address");
         let masked = match prefix.strip_suffix('-') {
             Some(rest) if !rest.is_empty() && !is_unmasked => {
                 let mut masked = rest.to_owned();
@@ -433,10 +406,10 @@ fn name(version: KubernetesVersion, rule: Names, object: &StoredObject, causes: 
     }
 }
 
-fn name_problems(version: KubernetesVersion, rule: Names, object: &StoredObject, name: &str) -> Vec<String> {
+fn name_problems(version: KubernetesVersion, rule: &str, object: &StoredObject, name: &str) -> Vec<String> {
     match rule {
-        Names::Any => Vec::new(),
-        Names::VersionAndGroup => {
+        "any" => Vec::new(),
+        "versiongroup" => {
             let part = |key: &str| object.text_at(&["spec", key]);
             let required = format!("{}.{}", part("version"), part("group"));
             let mut problems = formats::path_segment(name);
@@ -447,11 +420,11 @@ fn name_problems(version: KubernetesVersion, rule: Names, object: &StoredObject,
             }
             problems
         }
-        Names::PathSegment => formats::path_segment(name),
-        Names::Label => formats::label(version, name),
-        Names::Label1035 => formats::dns_1035_label(name),
-        Names::Address => formats::canonical_ip(name),
-        Names::Subdomain => formats::subdomain(version, name),
+        "path" => formats::path_segment(name),
+        "label" => formats::label(version, name),
+        "label1035" => formats::dns_1035_label(name),
+        "address" => formats::canonical_ip(name),
+        _ => formats::subdomain(version, name),
     }
 }
 
@@ -469,24 +442,6 @@ fn problems(field: &str, value: &str, problems: Vec<String>, causes: &mut Vec<Ca
 fn go_strings<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
     let texts: Vec<String> = texts.into_iter().map(quoted).collect();
     format!("[]string{{{}}}", texts.join(", "))
-}
-
-fn json_reference(reference: &OwnerReference) -> Value {
-    let mut shown = json!({
-        "apiVersion": &*reference.api_version,
-        "kind": &*reference.kind,
-        "name": &*reference.name,
-        "uid": &*reference.uid.text(),
-    });
-    for (key, flag) in [
-        ("controller", reference.controller),
-        ("blockOwnerDeletion", reference.block_owner_deletion),
-    ] {
-        if let Some(flag) = flag {
-            shown[key] = flag.into();
-        }
-    }
-    shown
 }
 
 /// A timestamp as Go prints a `time.Time` in UTC.

@@ -7,16 +7,14 @@ use std::{collections::VecDeque, future::Future, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use kubegc_core::{
-    ApiResource, Clock, DeleteOptions, ObjectMeta, ObjectStore, PatchType, ResourceVersion, StoreError,
-    WatchStream,
+    ApiResource, Clock, DeleteOptions, ObjectMeta, ObjectStore, PatchType, RequestAttributes, RequestMatcher,
+    ResourceVersion, StoreError, WatchStream,
     store::{Address, Deleted, Discovered, MetaList, ObjectList},
 };
 use parking_lot::Mutex;
 
 use script::{Script, Turn};
 use watch::FaultyWatch;
-
-use kubegc_core::{RequestAttributes, RequestMatcher};
 
 /// A call to an [`ObjectStore`], by method.
 #[non_exhaustive]
@@ -66,7 +64,6 @@ impl Fault {
     ///
     /// A 5xx does not say whether the write was performed: here it was not. [`Fault::LoseResponse`] is the
     /// other case.
-    #[must_use]
     pub fn of_code(code: u16) -> Option<Self> {
         let retry_after = (code == 429).then_some(Duration::from_secs(1));
         if !(400..600).contains(&code) {
@@ -165,7 +162,6 @@ impl<S: std::fmt::Debug> std::fmt::Debug for Faulty<S> {
 
 impl<S> Faulty<S> {
     /// Puts faults between callers and a store.
-    #[must_use]
     pub fn new(store: S, plan: FaultPlan) -> Self {
         let mut script = Script::default();
         script.draw(plan.seed, plan.faults_per_mille, plan.faults.clone());
@@ -186,23 +182,21 @@ impl<S> Faulty<S> {
     }
 
     /// The store behind the faults.
-    #[must_use]
     pub const fn store(&self) -> &S {
         &self.store
     }
 
     /// Number of injected faults.
-    #[must_use]
     pub fn injected(&self) -> u64 {
         self.script.lock().injected()
     }
 
     /// The fault of this call, if any.
-    fn fault(&self, call: Call, resource: Option<&ApiResource>, name: Option<&str>) -> Option<Fault> {
+    fn fault(&self, call: Call, Place(resource, name): Place<'_>) -> Option<Fault> {
         let request = RequestAttributes {
             verb: call.verb(),
-            resource: resource.map_or("", |resource| &resource.resource),
-            name: name.unwrap_or_default(),
+            resource,
+            name,
             ..RequestAttributes::default()
         };
         let mut script = self.script.lock();
@@ -225,11 +219,10 @@ impl<S> Faulty<S> {
     async fn through<T>(
         &self,
         call: Call,
-        resource: Option<&ApiResource>,
-        name: Option<&str>,
+        place: Place<'_>,
         work: impl Future<Output = Result<T, StoreError>> + Send,
     ) -> Result<T, StoreError> {
-        match self.fault(call, resource, name) {
+        match self.fault(call, place) {
             None => work.await,
             Some(Fault::Refuse(error)) => Err(error),
             Some(Fault::LoseResponse) => {
@@ -243,127 +236,89 @@ impl<S> Faulty<S> {
     }
 }
 
-#[async_trait]
-impl<S: ObjectStore> ObjectStore for Faulty<S> {
-    async fn discover(&self) -> Result<Discovered, StoreError> {
-        self.through(Call::Discover, None, None, self.store.discover())
-            .await
-    }
+/// Implements calls with faults: each method with its addressed object or resource, its other arguments, its
+/// result and its verb. Methods that open watches follow in braces.
+macro_rules! with_faults {
+    ({ $($other:tt)* } $(
+        $method:ident($($place:ident: $of:ty)? $(, $arg:ident: $ty:ty)*) -> $result:ty = $call:ident;
+    )*) => {
+        #[async_trait]
+        impl<S: ObjectStore> ObjectStore for Faulty<S> {
+            $(
+                async fn $method(
+                    &self,
+                    $($place: $of,)?
+                    $($arg: $ty),*
+                ) -> Result<$result, StoreError> {
+                    let work = self.store.$method($($place,)? $($arg),*);
+                    let place: Place<'_> = ($($place)?).into();
+                    self.through(Call::$call, place, work).await
+                }
+            )*
+            $($other)*
+        }
+    };
+}
 
-    async fn get(&self, address: Address<'_>) -> Result<ObjectMeta, StoreError> {
-        let work = self.store.get(address);
-        self.through(Call::Get, Some(address.resource), Some(address.name), work)
-            .await
-    }
+with_faults! {
+    {
+        async fn watch(
+            &self,
+            resource: &ApiResource,
+            since: &ResourceVersion,
+        ) -> Result<Box<dyn WatchStream>, StoreError> {
+            let work = self.store.watch(resource, since);
+            let stream = self.through(Call::Watch, resource.into(), work).await?;
+            Ok(Box::new(self.faulty(stream)))
+        }
 
-    async fn list(&self, resource: &ApiResource, namespace: Option<&str>) -> Result<MetaList, StoreError> {
-        let work = self.store.list(resource, namespace);
-        self.through(Call::List, Some(resource), None, work).await
+        async fn watch_objects(
+            &self,
+            resource: &ApiResource,
+            since: &ResourceVersion,
+        ) -> Result<Box<dyn WatchStream<Vec<u8>>>, StoreError> {
+            let work = self.store.watch_objects(resource, since);
+            let stream = self.through(Call::Watch, resource.into(), work).await?;
+            Ok(Box::new(self.faulty(stream)))
+        }
     }
+    discover() -> Discovered = Discover;
+    get(address: Address<'_>) -> ObjectMeta = Get;
+    get_object(address: Address<'_>) -> Vec<u8> = Get;
+    list(resource: &ApiResource, namespace: Option<&str>) -> MetaList = List;
+    list_objects(resource: &ApiResource, namespace: Option<&str>) -> ObjectList = List;
+    list_for_watch(resource: &ApiResource, at_least: &ResourceVersion) -> MetaList = List;
+    delete(address: Address<'_>, options: &DeleteOptions) -> Deleted = Delete;
+    delete_collection(
+        resource: &ApiResource, namespace: &str, options: &DeleteOptions
+    ) -> () = DeleteCollection;
+    patch(address: Address<'_>, format: PatchType, body: &[u8]) -> ObjectMeta = Patch;
+    patch_subresource(
+        address: Address<'_>, subresource: &str, format: PatchType, body: &[u8]
+    ) -> ObjectMeta = Patch;
+    replace_finalizers(
+        address: Address<'_>, read_at: &ResourceVersion, finalizers: &[Arc<str>]
+    ) -> ObjectMeta = Replace;
+    replace_subresource(address: Address<'_>, subresource: &str, body: &[u8]) -> ObjectMeta = Replace;
+}
 
-    async fn list_for_watch(
-        &self,
-        resource: &ApiResource,
-        at_least: &ResourceVersion,
-    ) -> Result<MetaList, StoreError> {
-        let work = self.store.list_for_watch(resource, at_least);
-        self.through(Call::List, Some(resource), None, work).await
+/// The plural name of the resource of a call, and the name of its object; empty where it has none.
+struct Place<'a>(&'a str, &'a str);
+
+impl From<()> for Place<'_> {
+    fn from((): ()) -> Self {
+        Self("", "")
     }
+}
 
-    async fn watch(
-        &self,
-        resource: &ApiResource,
-        since: &ResourceVersion,
-    ) -> Result<Box<dyn WatchStream>, StoreError> {
-        let work = self.store.watch(resource, since);
-        let stream = self.through(Call::Watch, Some(resource), None, work).await?;
-        Ok(Box::new(self.faulty(stream)))
+impl<'a> From<&'a ApiResource> for Place<'a> {
+    fn from(resource: &'a ApiResource) -> Self {
+        Self(&resource.resource, "")
     }
+}
 
-    async fn watch_objects(
-        &self,
-        resource: &ApiResource,
-        since: &ResourceVersion,
-    ) -> Result<Box<dyn WatchStream<Vec<u8>>>, StoreError> {
-        let work = self.store.watch_objects(resource, since);
-        let stream = self.through(Call::Watch, Some(resource), None, work).await?;
-        Ok(Box::new(self.faulty(stream)))
-    }
-
-    async fn delete(&self, address: Address<'_>, options: &DeleteOptions) -> Result<Deleted, StoreError> {
-        let work = self.store.delete(address, options);
-        self.through(Call::Delete, Some(address.resource), Some(address.name), work)
-            .await
-    }
-
-    async fn patch(
-        &self,
-        address: Address<'_>,
-        format: PatchType,
-        body: &[u8],
-    ) -> Result<ObjectMeta, StoreError> {
-        let work = self.store.patch(address, format, body);
-        self.through(Call::Patch, Some(address.resource), Some(address.name), work)
-            .await
-    }
-
-    async fn replace_finalizers(
-        &self,
-        address: Address<'_>,
-        read_at: &ResourceVersion,
-        finalizers: &[Arc<str>],
-    ) -> Result<ObjectMeta, StoreError> {
-        let work = self.store.replace_finalizers(address, read_at, finalizers);
-        self.through(Call::Replace, Some(address.resource), Some(address.name), work)
-            .await
-    }
-
-    async fn get_object(&self, address: Address<'_>) -> Result<Vec<u8>, StoreError> {
-        let work = self.store.get_object(address);
-        self.through(Call::Get, Some(address.resource), Some(address.name), work)
-            .await
-    }
-
-    async fn list_objects(
-        &self,
-        resource: &ApiResource,
-        namespace: Option<&str>,
-    ) -> Result<ObjectList, StoreError> {
-        let work = self.store.list_objects(resource, namespace);
-        self.through(Call::List, Some(resource), None, work).await
-    }
-
-    async fn patch_subresource(
-        &self,
-        address: Address<'_>,
-        subresource: &str,
-        format: PatchType,
-        body: &[u8],
-    ) -> Result<ObjectMeta, StoreError> {
-        let work = self.store.patch_subresource(address, subresource, format, body);
-        self.through(Call::Patch, Some(address.resource), Some(address.name), work)
-            .await
-    }
-
-    async fn replace_subresource(
-        &self,
-        address: Address<'_>,
-        subresource: &str,
-        body: &[u8],
-    ) -> Result<ObjectMeta, StoreError> {
-        let work = self.store.replace_subresource(address, subresource, body);
-        self.through(Call::Replace, Some(address.resource), Some(address.name), work)
-            .await
-    }
-
-    async fn delete_collection(
-        &self,
-        resource: &ApiResource,
-        namespace: &str,
-        options: &DeleteOptions,
-    ) -> Result<(), StoreError> {
-        let work = self.store.delete_collection(resource, namespace, options);
-        self.through(Call::DeleteCollection, Some(resource), None, work)
-            .await
+impl<'a> From<Address<'a>> for Place<'a> {
+    fn from(address: Address<'a>) -> Self {
+        Self(&address.resource.resource, address.name)
     }
 }

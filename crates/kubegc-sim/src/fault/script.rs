@@ -57,7 +57,6 @@ impl<M, F: Clone> Script<M, F> {
     }
 
     /// Number of injected faults.
-    #[must_use]
     pub const fn injected(&self) -> u64 {
         self.injected
     }

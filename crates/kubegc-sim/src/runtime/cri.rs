@@ -10,45 +10,42 @@ use kubegc_core::{
 
 use super::{
     SimNode,
-    call::{Operation, Request},
-    disk::Purpose,
+    call::{CallRecord, Operation},
 };
 
 #[async_trait]
 impl Runtime for SimNode {
     async fn containers(&self) -> Result<Vec<Arc<Container>>, RuntimeError> {
-        self.call(Request::new(Operation::Containers, ""), |world| {
-            let all = world.containers.iter().map(|(_, row)| Arc::clone(&row.facts));
+        self.call(CallRecord::new(Operation::Containers, ""), |world| {
+            let all = world.containers.iter().map(|row| Arc::clone(&row.facts));
             let all = all.collect();
             Ok(world.listing(all))
         })
     }
 
     async fn sandboxes(&self) -> Result<Vec<Arc<Sandbox>>, RuntimeError> {
-        self.call(Request::new(Operation::Sandboxes, ""), |world| {
-            let all = world.sandboxes.iter().map(|(_, row)| Arc::clone(&row.facts));
+        self.call(CallRecord::new(Operation::Sandboxes, ""), |world| {
+            Ok(world.listing(world.sandboxes.clone()))
+        })
+    }
+
+    async fn images(&self) -> Result<Vec<Arc<Image>>, RuntimeError> {
+        self.call(CallRecord::new(Operation::Images, ""), |world| {
+            let all = world.images.iter().map(|row| Arc::clone(&row.facts));
             let all = all.collect();
             Ok(world.listing(all))
         })
     }
 
-    async fn images(&self) -> Result<Vec<Arc<Image>>, RuntimeError> {
-        self.call(Request::new(Operation::Images, ""), |world| {
-            let all = world.images.list();
-            Ok(world.listing(all))
-        })
-    }
-
     async fn image_file_system(&self) -> Result<FileSystem, RuntimeError> {
-        self.call(Request::new(Operation::ImageFileSystem, ""), |world| {
-            Ok(world.disk.file_system())
+        self.call(CallRecord::new(Operation::ImageFileSystem, ""), |world| {
+            Ok(world.file_system())
         })
     }
 
     async fn container_status(&self, id: &str) -> Result<Option<ContainerStatus>, RuntimeError> {
-        self.call(Request::new(Operation::ContainerStatus, id), |world| {
-            let key = world.containers.find(id).ok_or(RuntimeError::NotFound)?;
-            let row = world.containers.get(key).ok_or(RuntimeError::NotFound)?;
+        self.call(CallRecord::new(Operation::ContainerStatus, id), |world| {
+            let row = world.container(id).ok_or(RuntimeError::NotFound)?;
             Ok(Some(ContainerStatus {
                 state: row.facts.state,
                 log_path: Arc::clone(&row.log_path),
@@ -58,60 +55,53 @@ impl Runtime for SimNode {
     }
 
     async fn image_id(&self, reference: &str) -> Result<Option<Arc<str>>, RuntimeError> {
-        self.call(Request::new(Operation::ImageId, reference), |world| {
-            Ok(world.images.find_any(reference).map(|key| key.id))
+        self.call(CallRecord::new(Operation::ImageId, reference), |world| {
+            Ok(world.any_image(reference).map(|row| Arc::clone(&row.facts.id)))
         })
     }
 
     async fn stop_container(&self, id: &str, grace_seconds: u32) -> Result<(), RuntimeError> {
-        let request = Request {
+        let call = CallRecord {
             grace_seconds,
-            ..Request::new(Operation::StopContainer, id)
+            ..CallRecord::new(Operation::StopContainer, id)
         };
-        self.call(request, |world| {
-            if let Some(key) = world.containers.find(id) {
-                world.stop_container(key);
-            }
+        self.call(call, |world| {
+            world.stop_container(id);
             Ok(())
         })
     }
 
     async fn remove_container(&self, id: &str) -> Result<(), RuntimeError> {
-        self.call(Request::new(Operation::RemoveContainer, id), |world| {
-            if let Some(key) = world.containers.find(id) {
-                world.remove_container(key);
-            }
+        self.call(CallRecord::new(Operation::RemoveContainer, id), |world| {
+            world.containers.retain(|row| *row.facts.id != *id);
             Ok(())
         })
     }
 
     async fn stop_sandbox(&self, id: &str) -> Result<(), RuntimeError> {
-        self.call(Request::new(Operation::StopSandbox, id), |world| {
-            if let Some(key) = world.sandboxes.find(id) {
-                world.stop_sandbox(key);
-            }
+        self.call(CallRecord::new(Operation::StopSandbox, id), |world| {
+            world.stop_sandbox(id);
             Ok(())
         })
     }
 
     async fn remove_sandbox(&self, id: &str) -> Result<(), RuntimeError> {
-        self.call(Request::new(Operation::RemoveSandbox, id), |world| {
-            if let Some(key) = world.sandboxes.find(id) {
-                world.remove_sandbox(key);
-            }
+        self.call(CallRecord::new(Operation::RemoveSandbox, id), |world| {
+            world.sandboxes.retain(|sandbox| *sandbox.id != *id);
+            world.containers.retain(|row| *row.facts.sandbox_id != *id);
             Ok(())
         })
     }
 
     /// `id` may also be a tag or a digest: the image is removed with all its names.
     async fn remove_image(&self, id: &str, runtime_handler: &str) -> Result<(), RuntimeError> {
-        let request = Request {
-            runtime_handler,
-            ..Request::new(Operation::RemoveImage, id)
+        let call = CallRecord {
+            runtime_handler: runtime_handler.into(),
+            ..CallRecord::new(Operation::RemoveImage, id)
         };
-        self.call(request, |world| {
-            if let Some(key) = world.images.find(id, runtime_handler) {
-                world.remove_image(&key);
+        self.call(call, |world| {
+            if let Some(at) = world.image_place(id, runtime_handler) {
+                world.images.remove(at);
             }
             Ok(())
         })
@@ -121,52 +111,52 @@ impl Runtime for SimNode {
 #[async_trait]
 impl LogDirectory for SimNode {
     async fn pod_entries(&self) -> Result<Vec<Arc<str>>, RuntimeError> {
-        self.call(Request::new(Operation::PodEntries, ""), |world| {
-            Ok(world.logs.entries())
+        self.call(CallRecord::new(Operation::PodEntries, ""), |world| {
+            Ok(world.logs.entries.iter().cloned().collect())
         })
     }
 
     async fn container_links(&self) -> Result<Vec<LogLink>, RuntimeError> {
-        self.call(Request::new(Operation::ContainerLinks, ""), |world| {
-            Ok(world.logs.links())
+        self.call(CallRecord::new(Operation::ContainerLinks, ""), |world| {
+            Ok(world.logs.listed_links())
         })
     }
 
     /// A missing entry is not an error. A name that leads out of the directory is refused.
     async fn remove_pod_entry(&self, entry: &str) -> Result<(), RuntimeError> {
-        self.call(Request::new(Operation::RemovePodEntry, entry), |world| {
+        self.call(CallRecord::new(Operation::RemovePodEntry, entry), |world| {
             if entry.contains('/') || matches!(entry, "" | "." | "..") {
                 return Err(RuntimeError::refused(format!("{entry:?} is not a name")));
             }
-            let freed_bytes = world.logs.remove_entry(entry);
-            world.disk.give(Purpose::Logs, freed_bytes);
+            world.logs.remove_entry(entry);
             Ok(())
         })
     }
 
     /// A missing link is [`RuntimeError::NotFound`], as in a file system.
     async fn remove_container_link(&self, path: &str) -> Result<(), RuntimeError> {
-        self.call(Request::new(Operation::RemoveContainerLink, path), |world| {
-            if world.logs.remove_link(path) {
-                Ok(())
-            } else {
-                Err(RuntimeError::NotFound)
-            }
+        self.call(CallRecord::new(Operation::RemoveContainerLink, path), |world| {
+            let removed = world.logs.links.remove(path);
+            removed.map(drop).ok_or(RuntimeError::NotFound)
         })
     }
 
     async fn remove_container_logs(&self, log_path: &str) -> Result<(), RuntimeError> {
-        self.call(Request::new(Operation::RemoveContainerLogs, log_path), |world| {
-            let freed_bytes = world.logs.remove_files(log_path);
-            world.disk.give(Purpose::Logs, freed_bytes);
-            Ok(())
-        })
+        self.call(
+            CallRecord::new(Operation::RemoveContainerLogs, log_path),
+            |world| {
+                world.logs.remove_files(log_path);
+                Ok(())
+            },
+        )
     }
 }
 
 #[async_trait]
 impl PodSource for SimNode {
     async fn pods(&self) -> Result<Pods, RuntimeError> {
-        self.call(Request::new(Operation::Pods, ""), |world| Ok(world.pods.clone()))
+        self.call(CallRecord::new(Operation::Pods, ""), |world| {
+            Ok(world.pods.clone())
+        })
     }
 }

@@ -43,7 +43,6 @@ pub struct Rule {
 
 impl Rule {
     /// A rule that injects a fault into all calls of an operation.
-    #[must_use]
     pub const fn always(operation: Operation, fault: Fault) -> Self {
         Self {
             operation: Some(operation),
@@ -112,7 +111,6 @@ struct State {
 
 impl<R> FaultyRuntime<R> {
     /// Puts faults between callers and a runtime.
-    #[must_use]
     pub fn new(runtime: R, plan: FaultPlan) -> Self {
         let mut script = Script::default();
         script.draw(plan.seed, plan.faults_per_mille, plan.faults);
@@ -136,7 +134,6 @@ impl<R> FaultyRuntime<R> {
     }
 
     /// The runtime behind the faults.
-    #[must_use]
     pub const fn runtime(&self) -> &R {
         &self.runtime
     }
@@ -153,14 +150,12 @@ impl<R> FaultyRuntime<R> {
     }
 
     /// Whether the runtime is stopped.
-    #[must_use]
     pub fn is_dead(&self) -> bool {
         self.state.lock().dead
     }
 
     /// The calls that got a fault of the plan so far, in their order. Calls to a stopped runtime do not
     /// count.
-    #[must_use]
     pub fn injected(&self) -> Vec<(Operation, Arc<str>, Fault)> {
         self.state.lock().injected.clone()
     }
@@ -187,18 +182,9 @@ impl<R> FaultyRuntime<R> {
         }
         fault
     }
-
-    /// Performs a call or not, and returns its response or an error.
-    async fn through<T>(
-        &self,
-        operation: Operation,
-        target: &str,
-        work: impl Future<Output = Result<T, RuntimeError>> + Send,
-    ) -> Result<T, RuntimeError> {
-        carry(self.fault(operation, target), work).await
-    }
 }
 
+/// Performs a call or not, and returns its response or an error.
 async fn carry<T>(
     fault: Option<Fault>,
     work: impl Future<Output = Result<T, RuntimeError>> + Send,
@@ -219,97 +205,63 @@ async fn carry<T>(
     }
 }
 
-#[async_trait]
-impl<R: Runtime> Runtime for FaultyRuntime<R> {
-    async fn containers(&self) -> Result<Vec<Arc<Container>>, RuntimeError> {
-        self.through(Operation::Containers, "", self.runtime.containers())
-            .await
-    }
+/// Implements a trait by calls with faults: each method with its target, its other argument, its result and
+/// its operation. Other methods follow in braces.
+macro_rules! with_faults {
+    ($trait:ident, $({ $($other:tt)* })? $(
+        $method:ident($($target:ident $(, $arg:ident: $ty:ty)?)?) -> $result:ty = $operation:ident;
+    )*) => {
+        #[async_trait]
+        impl<R: $trait> $trait for FaultyRuntime<R> {
+            $(
+                async fn $method(
+                    &self,
+                    $($target: &str, $($arg: $ty)?)?
+                ) -> Result<$result, RuntimeError> {
+                    let work = self.runtime.$method($($target, $($arg)?)?);
+                    let targets: &[&str] = &[$($target)?];
+                    let target = targets.first().copied().unwrap_or_default();
+                    carry(self.fault(Operation::$operation, target), work).await
+                }
+            )*
+            $($($other)*)?
+        }
+    };
+}
 
-    async fn sandboxes(&self) -> Result<Vec<Arc<Sandbox>>, RuntimeError> {
-        self.through(Operation::Sandboxes, "", self.runtime.sandboxes())
-            .await
-    }
-
-    async fn images(&self) -> Result<Vec<Arc<Image>>, RuntimeError> {
-        self.through(Operation::Images, "", self.runtime.images()).await
-    }
-
-    async fn image_file_system(&self) -> Result<FileSystem, RuntimeError> {
-        let work = self.runtime.image_file_system();
-        self.through(Operation::ImageFileSystem, "", work).await
-    }
-
-    async fn container_status(&self, id: &str) -> Result<Option<ContainerStatus>, RuntimeError> {
-        let work = self.runtime.container_status(id);
-        match self.fault(Operation::ContainerStatus, id) {
-            Some(Fault::EmptyStatus) => work.await.map(|_| None),
-            fault => carry(fault, work).await,
+with_faults! {
+    Runtime,
+    {
+        async fn container_status(&self, id: &str) -> Result<Option<ContainerStatus>, RuntimeError> {
+            let work = self.runtime.container_status(id);
+            match self.fault(Operation::ContainerStatus, id) {
+                Some(Fault::EmptyStatus) => work.await.map(|_| None),
+                fault => carry(fault, work).await,
+            }
         }
     }
-
-    async fn image_id(&self, reference: &str) -> Result<Option<Arc<str>>, RuntimeError> {
-        let work = self.runtime.image_id(reference);
-        self.through(Operation::ImageId, reference, work).await
-    }
-
-    async fn stop_container(&self, id: &str, grace_seconds: u32) -> Result<(), RuntimeError> {
-        let work = self.runtime.stop_container(id, grace_seconds);
-        self.through(Operation::StopContainer, id, work).await
-    }
-
-    async fn remove_container(&self, id: &str) -> Result<(), RuntimeError> {
-        let work = self.runtime.remove_container(id);
-        self.through(Operation::RemoveContainer, id, work).await
-    }
-
-    async fn stop_sandbox(&self, id: &str) -> Result<(), RuntimeError> {
-        let work = self.runtime.stop_sandbox(id);
-        self.through(Operation::StopSandbox, id, work).await
-    }
-
-    async fn remove_sandbox(&self, id: &str) -> Result<(), RuntimeError> {
-        let work = self.runtime.remove_sandbox(id);
-        self.through(Operation::RemoveSandbox, id, work).await
-    }
-
-    async fn remove_image(&self, id: &str, runtime_handler: &str) -> Result<(), RuntimeError> {
-        let work = self.runtime.remove_image(id, runtime_handler);
-        self.through(Operation::RemoveImage, id, work).await
-    }
+    containers() -> Vec<Arc<Container>> = Containers;
+    sandboxes() -> Vec<Arc<Sandbox>> = Sandboxes;
+    images() -> Vec<Arc<Image>> = Images;
+    image_file_system() -> FileSystem = ImageFileSystem;
+    image_id(reference) -> Option<Arc<str>> = ImageId;
+    stop_container(id, grace_seconds: u32) -> () = StopContainer;
+    remove_container(id) -> () = RemoveContainer;
+    stop_sandbox(id) -> () = StopSandbox;
+    remove_sandbox(id) -> () = RemoveSandbox;
+    remove_image(id, runtime_handler: &str) -> () = RemoveImage;
 }
 
-#[async_trait]
-impl<R: LogDirectory> LogDirectory for FaultyRuntime<R> {
-    async fn pod_entries(&self) -> Result<Vec<Arc<str>>, RuntimeError> {
-        self.through(Operation::PodEntries, "", self.runtime.pod_entries())
-            .await
-    }
-
-    async fn container_links(&self) -> Result<Vec<LogLink>, RuntimeError> {
-        let work = self.runtime.container_links();
-        self.through(Operation::ContainerLinks, "", work).await
-    }
-
-    async fn remove_pod_entry(&self, entry: &str) -> Result<(), RuntimeError> {
-        let work = self.runtime.remove_pod_entry(entry);
-        self.through(Operation::RemovePodEntry, entry, work).await
-    }
-
-    async fn remove_container_link(&self, path: &str) -> Result<(), RuntimeError> {
-        let work = self.runtime.remove_container_link(path);
-        self.through(Operation::RemoveContainerLink, path, work).await
-    }
-
-    async fn remove_container_logs(&self, log_path: &str) -> Result<(), RuntimeError> {
-        let work = self.runtime.remove_container_logs(log_path);
-        self.through(Operation::RemoveContainerLogs, log_path, work).await
-    }
+with_faults! {
+    LogDirectory,
+    pod_entries() -> Vec<Arc<str>> = PodEntries;
+    container_links() -> Vec<LogLink> = ContainerLinks;
+    remove_pod_entry(entry) -> () = RemovePodEntry;
+    remove_container_link(path) -> () = RemoveContainerLink;
+    remove_container_logs(log_path) -> () = RemoveContainerLogs;
 }
 
-#[async_trait]
-impl<R: PodSource> PodSource for FaultyRuntime<R> {
-    async fn pods(&self) -> Result<Pods, RuntimeError> {
-        self.through(Operation::Pods, "", self.runtime.pods()).await
-    }
+with_faults! {
+    PodSource,
+    pods() -> Pods = Pods;
 }

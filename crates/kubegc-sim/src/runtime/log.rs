@@ -7,8 +7,6 @@ use std::{
 
 use kubegc_core::node_facts::{LogLink, LogTarget, PodIdentity};
 
-use super::table::beginning_with;
-
 /// The parent of the pods' log directories.
 pub(super) const POD_LOG_DIRECTORY: &str = "/var/log/pods";
 /// The directory of links to the logs of containers.
@@ -26,10 +24,14 @@ pub(super) fn pod_log_entry(pod: &PodIdentity) -> String {
 /// The path of the link to a container's log: `<pod>_<namespace>_<container>-<id>.log`, truncated before
 /// `.log` so that the file name has at most 255 bytes (rule N2.49). Truncation respects character boundaries.
 pub(super) fn container_log_link(pod: &PodIdentity, container: &str, id: &str) -> String {
-    let stem = format!("{}_{}_{container}-{id}", pod.name, pod.namespace);
+    let mut stem = format!("{}_{}_{container}-{id}", pod.name, pod.namespace);
     let room = stem.len().min(FILE_NAME_BYTES - LINK_SUFFIX.len());
-    let whole = (0..=room).rev().find(|end| stem.is_char_boundary(*end));
-    let stem = whole.and_then(|end| stem.get(..end)).unwrap_or_default();
+    stem.truncate(
+        (0..=room)
+            .rev()
+            .find(|end| stem.is_char_boundary(*end))
+            .unwrap_or(0),
+    );
     format!("{CONTAINER_LOG_DIRECTORY}/{stem}{LINK_SUFFIX}")
 }
 
@@ -39,108 +41,45 @@ pub(super) fn entry_uid(entry: &str) -> &str {
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum LinkTo {
-    Path(Arc<str>),
+pub(super) enum Link {
+    /// To the log of a container.
+    Log { path: Arc<str>, container_id: Arc<str> },
     /// Following the link always has this result.
     Fixed(LogTarget),
 }
 
-#[derive(Clone, Debug)]
-pub(super) struct Link {
-    pub(super) to: LinkTo,
-    /// The container of the log.
-    pub(super) container_id: Option<Arc<str>>,
-}
-
 #[derive(Clone, Debug, Default)]
 pub(super) struct LogTree {
-    entries: BTreeSet<Arc<str>>,
-    files: BTreeMap<Arc<str>, u64>,
-    links: BTreeMap<Arc<str>, Link>,
+    pub(super) entries: BTreeSet<Arc<str>>,
+    /// The bytes of files by path.
+    pub(super) files: BTreeMap<Arc<str>, u64>,
+    pub(super) links: BTreeMap<Arc<str>, Link>,
 }
 
 impl LogTree {
-    pub(super) fn entries(&self) -> Vec<Arc<str>> {
-        self.entries.iter().cloned().collect()
-    }
-
-    pub(super) fn add_entry(&mut self, name: &str) {
-        self.entries.insert(name.into());
-    }
-
-    pub(super) fn has_entry(&self, name: &str) -> bool {
-        self.entries.contains(name)
-    }
-
-    /// Removes an entry and all files below it; returns their bytes.
-    pub(super) fn remove_entry(&mut self, name: &str) -> u64 {
-        if !self.entries.remove(name) {
-            return 0;
+    /// Removes an entry and all files below it.
+    pub(super) fn remove_entry(&mut self, name: &str) {
+        if self.entries.remove(name) {
+            self.remove_files(&format!("{POD_LOG_DIRECTORY}/{name}/"));
         }
-        let path = format!("{POD_LOG_DIRECTORY}/{name}");
-        let file = self.files.remove(path.as_str()).unwrap_or(0);
-        file.saturating_add(self.remove_files(&format!("{path}/")))
     }
 
-    /// Whether a file can be created at this path: the entry of its pod exists, or the path is elsewhere.
-    pub(super) fn has_directory_of(&self, path: &str) -> bool {
-        path.strip_prefix(POD_LOG_DIRECTORY)
-            .and_then(|rest| rest.strip_prefix('/'))
-            .and_then(|rest| rest.split('/').next())
-            .is_none_or(|entry| self.entries.contains(entry))
-    }
-
-    pub(super) fn add_file(&mut self, path: Arc<str>, bytes: u64) {
-        let size = self.files.entry(path).or_default();
-        *size = size.saturating_add(bytes);
-    }
-
-    pub(super) fn has_file(&self, path: &str) -> bool {
-        self.files.contains_key(path)
-    }
-
-    /// Removes one file; returns its bytes.
-    pub(super) fn remove_file(&mut self, path: &str) -> Option<u64> {
-        self.files.remove(path)
-    }
-
-    /// Removes all files whose paths begin with a prefix; returns their bytes. An empty prefix matches no
-    /// path.
-    pub(super) fn remove_files(&mut self, prefix: &str) -> u64 {
-        if prefix.is_empty() {
-            return 0;
-        }
-        let mut freed: u64 = 0;
-        let doomed = beginning_with(&self.files, prefix);
-        for path in doomed.map(|(path, _)| Arc::clone(path)).collect::<Vec<_>>() {
-            freed = freed.saturating_add(self.files.remove(&path).unwrap_or(0));
-        }
-        freed
-    }
-
-    /// Adds a link, or replaces the existing one.
-    pub(super) fn add_link(&mut self, path: &str, link: Link) {
-        self.links.insert(path.into(), link);
-    }
-
-    pub(super) fn link(&self, path: &str) -> Option<&Link> {
-        self.links.get(path)
-    }
-
-    pub(super) fn remove_link(&mut self, path: &str) -> bool {
-        self.links.remove(path).is_some()
+    /// Removes all files whose paths begin with a prefix. An empty prefix matches no path.
+    pub(super) fn remove_files(&mut self, prefix: &str) {
+        self.files
+            .retain(|path, _| prefix.is_empty() || !path.starts_with(prefix));
     }
 
     pub(super) fn target(&self, link: &Link) -> LogTarget {
-        match &link.to {
-            LinkTo::Path(path) if self.files.contains_key(path) => LogTarget::Exists,
-            LinkTo::Path(_) => LogTarget::Missing,
-            LinkTo::Fixed(target) => *target,
+        match link {
+            Link::Log { path, .. } if self.files.contains_key(path) => LogTarget::Exists,
+            Link::Log { .. } => LogTarget::Missing,
+            Link::Fixed(target) => *target,
         }
     }
 
     /// The matches of `/var/log/containers/*.log`, by path.
-    pub(super) fn links(&self) -> Vec<LogLink> {
+    pub(super) fn listed_links(&self) -> Vec<LogLink> {
         let listed = self.links.iter().filter(|(path, _)| {
             path.strip_prefix(CONTAINER_LOG_DIRECTORY)
                 .and_then(|rest| rest.strip_prefix('/'))
@@ -159,23 +98,20 @@ impl LogTree {
 mod tests {
     use super::*;
 
-    fn pod(name: &str) -> PodIdentity {
-        PodIdentity {
-            uid: "u1".into(),
-            namespace: "shop".into(),
-            name: name.into(),
-        }
-    }
-
     #[test]
     fn n2_49_link_names_have_at_most_255_bytes_and_whole_characters() {
         let id = "a".repeat(64);
-        assert_eq!(
-            container_log_link(&pod("web"), "app", &id),
-            format!("/var/log/containers/web_shop_app-{id}.log")
-        );
-        for (name, bytes) in [("x".repeat(253), 255), ("ü".repeat(126), 254)] {
-            let path = container_log_link(&pod(&name), "app", &id);
+        for (name, bytes) in [
+            ("web".to_owned(), 81),
+            ("x".repeat(253), 255),
+            ("ü".repeat(126), 254),
+        ] {
+            let pod = PodIdentity {
+                uid: "u1".into(),
+                namespace: "shop".into(),
+                name: name.into(),
+            };
+            let path = container_log_link(&pod, "app", &id);
             let file = path.rsplit('/').next().unwrap_or_default();
             assert_eq!(file.len(), bytes, "{file}");
             assert!(file.ends_with(".log"));

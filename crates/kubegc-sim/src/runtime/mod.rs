@@ -10,24 +10,15 @@
 
 mod call;
 mod cri;
-mod disk;
-mod error;
-mod events;
 mod fault;
-mod image_store;
 mod judge;
-mod lifecycle;
 mod log;
 mod node;
-mod settings;
 mod spec;
-mod table;
 mod world;
 
 pub use call::{CallRecord, Operation};
-pub use error::NodeError;
 pub use fault::{Fault, FaultPlan, FaultyRuntime, Rule};
 pub use judge::{Harm, Violation};
 pub use node::SimNode;
-pub use settings::NodeSettings;
-pub use spec::{ContainerSpec, ImageSpec, Layer, PodSpec, RunningPod};
+pub use spec::{ContainerSpec, ImageSpec, Layer, NodeError, NodeSettings, PodSpec, RunningPod};

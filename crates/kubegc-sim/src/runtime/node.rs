@@ -1,17 +1,21 @@
-//! The handle of a simulated node: shared by many users, with a consistent state.
+//! The handle of a simulated node: reads, recorded calls, and the events that tests trigger.
 
 use std::sync::Arc;
 
 use kubegc_core::{
-    Clock, RuntimeError,
-    node_facts::{Container, FileSystem, Image, LogLink, Pods, Sandbox},
+    Clock, RuntimeError, Uid,
+    node_facts::{
+        Container, ContainerState, FileSystem, Image, LogLink, LogTarget, PodIdentity, PodState, Pods,
+        Sandbox,
+    },
 };
 use parking_lot::{Mutex, MutexGuard};
 
 use super::{
-    call::{CallRecord, Request},
+    call::CallRecord,
     judge::Violation,
-    settings::NodeSettings,
+    log::{Link, POD_LOG_DIRECTORY},
+    spec::{ContainerSpec, ImageSpec, NodeError, NodeSettings, PodSpec, RunningPod},
     world::World,
 };
 use crate::SimClock;
@@ -30,8 +34,7 @@ use crate::SimClock;
 /// abbreviated ids; this one does not.
 ///
 /// # Complexity
-/// A call for one thing needs a few tree lookups. A listing of n things is O(n), of images O(n log n).
-/// Removing an image checks all containers for harm.
+/// A call is linear in the number of objects, and so is a write of bytes.
 ///
 /// # Examples
 /// ```
@@ -64,7 +67,6 @@ struct Shared {
 impl SimNode {
     /// An empty node with the time of a clock. Its source of pods initially reports that there are no pods
     /// and that the list is complete.
-    #[must_use]
     pub fn new(clock: SimClock, settings: NodeSettings) -> Self {
         let world = World::new(&settings, clock.now());
         Self::share(world, clock)
@@ -78,7 +80,6 @@ impl SimNode {
     }
 
     /// A copy of this node with another clock. The two nodes are independent from now on.
-    #[must_use]
     pub fn fork(&self, clock: SimClock) -> Self {
         let mut world = self.lock().clone();
         world.now = clock.now();
@@ -86,7 +87,6 @@ impl SimNode {
     }
 
     /// The node's clock.
-    #[must_use]
     pub fn clock(&self) -> &SimClock {
         &self.0.clock
     }
@@ -101,117 +101,300 @@ impl SimNode {
 
     pub(super) fn call<T>(
         &self,
-        request: Request<'_>,
+        call: CallRecord,
         work: impl FnOnce(&mut World) -> Result<T, RuntimeError>,
     ) -> Result<T, RuntimeError> {
-        self.lock().perform(request, work)
+        self.lock().perform(call, work)
     }
+}
 
-    // Reads that are not recorded.
-
-    /// All containers, in the order of their creation.
-    #[must_use]
+/// Reads that are not recorded. Listings have the order of creation, those of logs the order of names.
+impl SimNode {
     pub fn all_containers(&self) -> Vec<Arc<Container>> {
         let world = self.lock();
         let rows = world.containers.iter();
-        rows.map(|(_, row)| Arc::clone(&row.facts)).collect()
+        rows.map(|row| Arc::clone(&row.facts)).collect()
     }
 
-    /// All sandboxes, in the order of their creation.
-    #[must_use]
     pub fn all_sandboxes(&self) -> Vec<Arc<Sandbox>> {
-        let world = self.lock();
-        let rows = world.sandboxes.iter();
-        rows.map(|(_, row)| Arc::clone(&row.facts)).collect()
+        self.lock().sandboxes.clone()
     }
 
-    /// All images, in the order in which they were added.
-    #[must_use]
     pub fn all_images(&self) -> Vec<Arc<Image>> {
-        self.lock().images.list()
+        let world = self.lock();
+        world.images.iter().map(|row| Arc::clone(&row.facts)).collect()
     }
 
-    /// All entries of the pod log directory, by name.
-    #[must_use]
+    /// All entries of the pod log directory.
     pub fn all_log_entries(&self) -> Vec<Arc<str>> {
-        self.lock().logs.entries()
+        self.lock().logs.entries.iter().cloned().collect()
     }
 
-    /// All links to logs of containers, by path.
-    #[must_use]
+    /// All links to logs of containers.
     pub fn all_log_links(&self) -> Vec<LogLink> {
-        self.lock().logs.links()
+        self.lock().logs.listed_links()
     }
 
     /// The pods that the node's source of pods reports.
-    #[must_use]
     pub fn known_pods(&self) -> Pods {
         self.lock().pods.clone()
     }
 
-    /// One container, by its id.
-    #[must_use]
     pub fn container(&self, id: &str) -> Option<Arc<Container>> {
-        let world = self.lock();
-        let key = world.containers.find(id)?;
-        world.containers.get(key).map(|row| Arc::clone(&row.facts))
+        self.lock().container(id).map(|row| Arc::clone(&row.facts))
     }
 
-    /// One sandbox, by its id.
-    #[must_use]
     pub fn sandbox(&self, id: &str) -> Option<Arc<Sandbox>> {
-        let world = self.lock();
-        let key = world.sandboxes.find(id)?;
-        world.sandboxes.get(key).map(|row| Arc::clone(&row.facts))
+        self.lock().sandbox(id).ok().cloned()
     }
 
     /// One image, by its id, tag or digest.
-    #[must_use]
     pub fn image(&self, reference: &str) -> Option<Arc<Image>> {
-        let world = self.lock();
-        let key = world.images.find_any(reference)?;
-        world.images.get(&key).map(|row| Arc::clone(&row.facts))
+        self.lock().any_image(reference).map(|row| Arc::clone(&row.facts))
     }
 
     /// The path of a container's log.
-    #[must_use]
     pub fn log_path(&self, container_id: &str) -> Option<Arc<str>> {
         let world = self.lock();
-        let key = world.containers.find(container_id)?;
-        world.containers.get(key).map(|row| Arc::clone(&row.log_path))
+        world.container(container_id).map(|row| Arc::clone(&row.log_path))
     }
 
     /// The usage of the disk. `used_bytes` counts the layers of images, as the runtime reports it.
-    #[must_use]
     pub fn file_system(&self) -> FileSystem {
-        self.lock().disk.file_system()
+        self.lock().file_system()
     }
+}
 
-    // Recorded calls.
-
-    /// All calls through the traits so far, in their order, with their results.
-    #[must_use]
+/// Recorded calls through the traits, in their order.
+impl SimNode {
     pub fn calls(&self) -> Vec<CallRecord> {
         self.lock().calls.clone()
     }
 
-    /// The calls so far that stop or remove something, in their order.
-    #[must_use]
+    /// The calls so far that stop or remove something.
     pub fn changes(&self) -> Vec<CallRecord> {
-        let world = self.lock();
-        let changes = world.calls.iter().filter(|call| call.operation.changes());
-        changes.cloned().collect()
+        let mut calls = self.calls();
+        calls.retain(|call| call.operation.changes());
+        calls
     }
 
     /// Takes the calls since the last call of this method. The node no longer retains them.
-    #[must_use]
     pub fn take_calls(&self) -> Vec<CallRecord> {
         std::mem::take(&mut self.lock().calls)
     }
 
-    /// The harm of the calls through the traits so far, in their order. Failed calls do no harm.
-    #[must_use]
+    /// The harm of the calls so far. Failed calls do no harm.
     pub fn violations(&self) -> Vec<Violation> {
         self.lock().violations.clone()
+    }
+}
+
+/// Events of images and pods.
+impl SimNode {
+    /// Pulls an image; returns its id. The same content under another tag is the same image with one more
+    /// tag. A tag is moved from its previous image.
+    ///
+    /// # Errors
+    /// The missing layers do not fit.
+    pub fn pull(&self, spec: &ImageSpec) -> Result<Arc<str>, NodeError> {
+        self.lock().pull(spec)
+    }
+
+    /// Runs a pod: adds it as a living pod, runs a sandbox, and creates and starts its containers.
+    ///
+    /// # Errors
+    /// An image is missing: nothing changed.
+    pub fn run_pod(&self, spec: &PodSpec) -> Result<RunningPod, NodeError> {
+        self.lock().run_pod(spec)
+    }
+
+    /// Sets the state of a pod, which may be new. Its containers do not change.
+    pub fn set_pod(&self, uid: &Uid, state: PodState) {
+        self.lock().pods.known.insert(uid.clone(), state);
+    }
+
+    /// Completes a pod: all its containers end, and it remains known.
+    ///
+    /// # Errors
+    /// The pod is not known.
+    pub fn complete_pod(&self, uid: &Uid) -> Result<(), NodeError> {
+        self.lock().change_pod(uid, |state| state.terminated = true)
+    }
+
+    /// Evicts a pod: all its containers end, and it remains known.
+    ///
+    /// # Errors
+    /// The pod is not known.
+    pub fn evict_pod(&self, uid: &Uid) -> Result<(), NodeError> {
+        self.lock().change_pod(uid, |state| {
+            state.evicted = true;
+            state.terminated = true;
+        })
+    }
+
+    /// Deletes a pod: all its containers end, and it remains known until it is [forgotten](Self::forget_pod).
+    ///
+    /// # Errors
+    /// The pod is not known.
+    pub fn delete_pod(&self, uid: &Uid) -> Result<(), NodeError> {
+        self.lock().change_pod(uid, |state| {
+            state.deleted = true;
+            state.terminated = true;
+        })
+    }
+
+    /// Removes a pod from the source of pods. Its remaining containers end.
+    pub fn forget_pod(&self, uid: &Uid) {
+        let mut world = self.lock();
+        world.end_pod(uid);
+        world.pods.known.remove(uid);
+    }
+}
+
+/// Events of sandboxes and containers.
+impl SimNode {
+    /// Runs a sandbox for a pod; returns its id. The source of pods need not know the pod, and does not
+    /// change.
+    pub fn run_sandbox(&self, pod: &PodIdentity) -> Arc<str> {
+        self.lock().run_sandbox(pod)
+    }
+
+    /// Ends a sandbox, with all its containers.
+    ///
+    /// # Errors
+    /// There is no such sandbox.
+    pub fn end_sandbox(&self, id: &str) -> Result<(), NodeError> {
+        let mut world = self.lock();
+        world.sandbox(id)?;
+        world.stop_sandbox(id);
+        Ok(())
+    }
+
+    /// Creates a container in a ready sandbox; returns its id.
+    ///
+    /// # Errors
+    /// There is no such sandbox or image, or the sandbox is not ready.
+    pub fn create_container(&self, sandbox_id: &str, spec: &ContainerSpec) -> Result<Arc<str>, NodeError> {
+        self.lock().create_container(sandbox_id, spec, None)
+    }
+
+    /// Starts a created container, and creates its log and the link to it. Of the log's initial bytes, as
+    /// many are written as fit.
+    ///
+    /// # Errors
+    /// There is no such container, or it was started before.
+    pub fn start_container(&self, id: &str) -> Result<(), NodeError> {
+        self.lock().start_container(id)
+    }
+
+    /// Ends a container.
+    ///
+    /// # Errors
+    /// There is no such container, or it is not running.
+    pub fn exit_container(&self, id: &str) -> Result<(), NodeError> {
+        let mut world = self.lock();
+        let state = match world.known_container(id)?.facts.state {
+            ContainerState::Created => "created",
+            ContainerState::Exited => "exited",
+            ContainerState::Running | ContainerState::Unknown => {
+                world.stop_container(id);
+                return Ok(());
+            }
+        };
+        let (noun, id) = ("container", id.into());
+        Err(NodeError::State { noun, id, state })
+    }
+
+    /// Ends a container, if it is running, and creates and starts its next attempt in the same sandbox;
+    /// returns the new id.
+    ///
+    /// # Errors
+    /// There is no such container; its sandbox is missing or not ready; its image is missing.
+    pub fn restart_container(&self, id: &str) -> Result<Arc<str>, NodeError> {
+        self.lock().restart_container(id)
+    }
+
+    /// Sets the state of a container from any state, such as to unknown.
+    ///
+    /// # Errors
+    /// There is no such container.
+    pub fn set_container_state(&self, id: &str, state: ContainerState) -> Result<(), NodeError> {
+        self.edit_container(id, |container| container.state = state)
+    }
+
+    /// Changes the reported fields of a container, such as names, labels and times. Its id, sandbox and bytes
+    /// do not change.
+    ///
+    /// # Errors
+    /// There is no such container.
+    pub fn edit_container(&self, id: &str, edit: impl FnOnce(&mut Container)) -> Result<(), NodeError> {
+        let mut world = self.lock();
+        world.known_container(id)?;
+        world.edit_container(id, |container| {
+            let (id, sandbox_id) = (Arc::clone(&container.id), Arc::clone(&container.sandbox_id));
+            edit(container);
+            (container.id, container.sandbox_id) = (id, sandbox_id);
+        });
+        Ok(())
+    }
+
+    /// Changes the reported fields of a sandbox. Its id does not change.
+    ///
+    /// # Errors
+    /// There is no such sandbox.
+    pub fn edit_sandbox(&self, id: &str, edit: impl FnOnce(&mut Sandbox)) -> Result<(), NodeError> {
+        let mut world = self.lock();
+        let mut sandboxes = world.sandboxes.iter_mut();
+        let sandbox = sandboxes.find(|sandbox| *sandbox.id == *id);
+        let sandbox = Arc::make_mut(sandbox.ok_or_else(|| NodeError::not_found("sandbox", id))?);
+        let id = Arc::clone(&sandbox.id);
+        edit(sandbox);
+        sandbox.id = id;
+        Ok(())
+    }
+}
+
+/// Events of the disk and of logs.
+impl SimNode {
+    /// Writes bytes of other processes; returns how many of them fitted.
+    pub fn fill(&self, bytes: u64) -> u64 {
+        let mut world = self.lock();
+        let taken = world.fitting(bytes);
+        world.other_bytes += taken;
+        taken
+    }
+
+    /// Writes to the log of a container; returns how many of these bytes fitted: none if its log is missing.
+    ///
+    /// # Errors
+    /// There is no such container.
+    pub fn write_log(&self, container_id: &str, bytes: u64) -> Result<u64, NodeError> {
+        let mut world = self.lock();
+        let path = Arc::clone(&world.known_container(container_id)?.log_path);
+        match world.logs.files.contains_key(&path) {
+            true => Ok(world.write(&path, bytes)),
+            false => Ok(0),
+        }
+    }
+
+    /// Adds an entry with any name to the pod log directory, with this many bytes in one file below it.
+    ///
+    /// # Errors
+    /// The bytes do not fit.
+    pub fn insert_log_entry(&self, name: &str, bytes: u64) -> Result<(), NodeError> {
+        let mut world = self.lock();
+        world.check_fits(bytes)?;
+        world.logs.entries.insert(name.into());
+        if bytes > 0 {
+            let path = format!("{POD_LOG_DIRECTORY}/{name}/inserted.log");
+            world.write(&path.into(), bytes);
+        }
+        Ok(())
+    }
+
+    /// Adds a link at any path, with the result of following it. Links outside `/var/log/containers/*.log`
+    /// are never listed.
+    pub fn insert_log_link(&self, path: &str, target: LogTarget) {
+        self.lock().logs.links.insert(path.into(), Link::Fixed(target));
     }
 }

@@ -1,15 +1,58 @@
-//! Specs of images, containers and pods for a simulated node.
+//! Settings and errors of a simulated node, and specs of its images, containers and pods.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use kubegc_core::{Uid, node_facts::PodIdentity};
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct NodeSettings {
+    /// Capacity of the node's file system in bytes. Default: 100 GiB.
+    pub capacity_bytes: u64,
+    /// The seed of ids and of the order of listings. Default: 0.
+    pub seed: u64,
+}
+
+impl Default for NodeSettings {
+    fn default() -> Self {
+        Self {
+            capacity_bytes: 100 << 30,
+            seed: 0,
+        }
+    }
+}
+
+/// The reason why a change of the node failed. Nothing changed, unless the method says otherwise.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum NodeError {
+    #[error("no space left on device: {wanted_bytes} bytes wanted, {available_bytes} available")]
+    NoSpace { wanted_bytes: u64, available_bytes: u64 },
+    #[error("there is no {noun} {id:?}")]
+    NotFound {
+        noun: &'static str,
+        /// The id or reference.
+        id: Arc<str>,
+    },
+    /// The sandbox is not ready, or the state of the container does not allow the change.
+    #[error("{noun} {id:?} is {state}")]
+    State {
+        noun: &'static str,
+        id: Arc<str>,
+        state: &'static str,
+    },
+}
+
+impl NodeError {
+    pub(super) fn not_found(noun: &'static str, id: &str) -> Self {
+        Self::NotFound { noun, id: id.into() }
+    }
+}
 
 /// One layer of an image. Images with the same digest share it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Layer {
     /// Digest; any string is valid.
     pub digest: Arc<str>,
-    /// Size on disk in bytes.
     pub size_bytes: u64,
 }
 
@@ -29,7 +72,6 @@ pub struct ImageSpec {
 
 impl ImageSpec {
     /// An image with this tag, without layers.
-    #[must_use]
     pub fn new(tag: &str) -> Self {
         Self {
             tag: tag.into(),
@@ -58,7 +100,6 @@ impl ImageSpec {
 /// A container in the spec of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ContainerSpec {
-    /// Name in the pod.
     pub name: Arc<str>,
     /// Tag, digest or id of an existing image; empty for a container without an image.
     pub image: Arc<str>,
@@ -73,7 +114,6 @@ pub struct ContainerSpec {
 
 impl ContainerSpec {
     /// A container with this name and image.
-    #[must_use]
     pub fn new(name: &str, image: &str) -> Self {
         Self {
             name: name.into(),
@@ -95,7 +135,6 @@ pub struct PodSpec {
 
 impl PodSpec {
     /// A pod with this name, without containers.
-    #[must_use]
     pub fn new(namespace: &str, name: &str) -> Self {
         Self {
             namespace: namespace.into(),

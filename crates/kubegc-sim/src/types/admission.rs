@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     annotations,
-    defaults::{is_nil, object_mut},
+    defaults::{list_in, object_in, objects_in, set_nil},
     limits,
 };
 use crate::{
@@ -51,10 +51,6 @@ pub(super) fn all(
         .next()
         .map(|kind| server.objects(kind, namespace))
         .unwrap_or_default()
-}
-
-fn spec_mut(object: &mut StoredObject) -> Option<&mut Object> {
-    object_mut(object.body_mut(), "spec")
 }
 
 /// Sets the fields that the plugins add to an object that is created, or that is to replace `old`.
@@ -151,12 +147,8 @@ fn protect(object: &mut StoredObject, finalizer: &str) {
 
 fn taint(node: &mut StoredObject) {
     const TAINT: &str = "node.kubernetes.io/not-ready";
-    let spec = node.body_mut().entry("spec").or_insert_with(|| json!({}));
-    let Some(spec) = spec.as_object_mut() else { return };
-    if is_nil(spec, "taints") {
-        spec.insert("taints".to_owned(), json!([]));
-    }
-    if let Some(taints) = spec.get_mut("taints").and_then(Value::as_array_mut) {
+    let spec = object_in(node.body_mut(), "spec");
+    if let Some(taints) = spec.and_then(|spec| list_in(spec, "taints")) {
         let same = |taint: &Value| {
             taint.get("key") == Some(&TAINT.into()) && taint.get("effect") == Some(&"NoSchedule".into())
         };
@@ -167,12 +159,8 @@ fn taint(node: &mut StoredObject) {
 }
 
 fn priority_classes(server: &ApiServer) -> Vec<Arc<StoredObject>> {
-    all(
-        server,
-        ["v1", "v1beta1"],
-        ("scheduling.k8s.io", "priorityclasses"),
-        None,
-    )
+    let resource = ("scheduling.k8s.io", "priorityclasses");
+    all(server, ["v1", "v1beta1"], resource, None)
 }
 
 fn priority_of(class: &StoredObject) -> i64 {
@@ -206,10 +194,10 @@ fn prioritize(
     if let Some(old) = old {
         let stored = |key: &str| old.at(&["spec", key]).cloned();
         let (priority, policy) = (stored("priority"), stored("preemptionPolicy"));
-        if let Some(spec) = spec_mut(pod) {
+        if let Some(spec) = pod.spec_mut() {
             for (key, value) in [("priority", priority), ("preemptionPolicy", policy)] {
-                if let Some(value) = value.filter(|_| is_nil(spec, key)) {
-                    spec.insert(key.to_owned(), value);
+                if let Some(value) = value {
+                    set_nil(spec, key, value);
                 }
             }
         }
@@ -262,7 +250,7 @@ fn prioritize(
         );
         return Err(forbidden(resource, pod, &why));
     }
-    if let Some(spec) = spec_mut(pod) {
+    if let Some(spec) = pod.spec_mut() {
         spec.insert("priorityClassName".to_owned(), name.into());
         spec.insert("priority".to_owned(), priority.into());
         if keeps_policy {
@@ -295,7 +283,7 @@ fn account(server: &ApiServer, resource: &ApiResource, pod: &mut StoredObject) -
     };
     let suffix = server.letters(server.revision().rotate_left(32));
     let has_tokens = server.version().has(TOKENS_ARE_PROJECTED);
-    let Some(spec) = spec_mut(pod) else {
+    let Some(spec) = pod.spec_mut() else {
         return Ok(());
     };
     for field in ["serviceAccountName", "serviceAccount"] {
@@ -334,13 +322,8 @@ fn mount_token(spec: &mut Object, suffix: &str) {
     let name = known.clone().unwrap_or_else(|| format!("{VOLUME}{suffix}"));
     let mut is_needed = false;
     for list in ["initContainers", "containers"] {
-        let containers = spec.get_mut(list).and_then(Value::as_array_mut);
-        for container in containers.into_iter().flatten().filter_map(Value::as_object_mut) {
-            let mounts = container.entry("volumeMounts").or_insert_with(|| json!([]));
-            if mounts.is_null() {
-                *mounts = json!([]);
-            }
-            if let Some(mounts) = mounts.as_array_mut()
+        for container in objects_in(spec, list) {
+            if let Some(mounts) = list_in(container, "volumeMounts")
                 && !mounts.iter().any(|mount| mount["mountPath"] == PATH)
             {
                 mounts.push(json!({"name": name, "readOnly": true, "mountPath": PATH}));
@@ -351,10 +334,7 @@ fn mount_token(spec: &mut Object, suffix: &str) {
     if known.is_some() || !is_needed {
         return;
     }
-    if is_nil(spec, "volumes") {
-        spec.insert("volumes".to_owned(), json!([]));
-    }
-    if let Some(volumes) = spec.get_mut("volumes").and_then(Value::as_array_mut) {
+    if let Some(volumes) = list_in(spec, "volumes") {
         volumes.push(json!({"name": name, "projected": {"defaultMode": 420, "sources": [
             {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}},
             {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
@@ -369,27 +349,23 @@ fn mount_token(spec: &mut Object, suffix: &str) {
 /// it has its own.
 fn tolerate(pod: &mut StoredObject) {
     const SECONDS: i64 = 300;
-    let Some(spec) = spec_mut(pod) else { return };
-    if is_nil(spec, "tolerations") {
-        spec.insert("tolerations".to_owned(), json!([]));
-    }
-    let Some(tolerations) = spec.get_mut("tolerations").and_then(Value::as_array_mut) else {
+    let Some(spec) = pod.spec_mut() else { return };
+    let Some(tolerations) = list_in(spec, "tolerations") else {
         return;
     };
-    let missing = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"].map(|key| {
-        let tolerates = |toleration: &&Value| {
+    for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
+        let is_tolerated = tolerations.iter().any(|toleration| {
             let is = |name: &str, value: &str| {
                 let given = toleration.get(name).and_then(Value::as_str).unwrap_or_default();
                 given.is_empty() || given == value
             };
             is("key", key) && is("effect", "NoExecute")
-        };
-        (key, !tolerations.iter().any(|toleration| tolerates(&toleration)))
-    });
-    for (key, _) in missing.into_iter().filter(|(_, missing)| *missing) {
-        tolerations.push(
-            json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": SECONDS}),
-        );
+        });
+        if !is_tolerated {
+            tolerations.push(
+                json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": SECONDS}),
+            );
+        }
     }
 }
 
@@ -410,7 +386,7 @@ fn overhead(server: &ApiServer, resource: &ApiResource, pod: &mut StoredObject) 
         let why = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead";
         return Err(forbidden(resource, pod, why));
     }
-    if let (Some(fixed), Some(spec)) = (fixed, spec_mut(pod)) {
+    if let (Some(fixed), Some(spec)) = (fixed, pod.spec_mut()) {
         spec.insert("overhead".to_owned(), fixed);
     }
     Ok(())
@@ -464,7 +440,7 @@ impl Classes {
                 .is_some_and(|annotations| self.defaults.iter().any(|key| is_set(annotations, key)))
         };
         let class = self.all(server).into_iter().find(is_default);
-        if let (Some(class), Some(spec)) = (class, spec_mut(object)) {
+        if let (Some(class), Some(spec)) = (class, object.spec_mut()) {
             spec.insert(self.field.to_owned(), (&*class.meta.name).into());
         }
     }

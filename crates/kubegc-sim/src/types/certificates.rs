@@ -6,7 +6,7 @@
 use kubegc_core::Timestamp;
 use serde_json::{Map, Value, json};
 
-use super::defaults::{is_nil, text};
+use super::defaults::{is_nil, object_mut, set_nil, text};
 use crate::StoredObject;
 
 type Object = Map<String, Value>;
@@ -30,16 +30,11 @@ pub(crate) fn prepare_updated(new: &mut StoredObject, old: &StoredObject, subres
     if let Some(spec) = old.at(&["spec"]).cloned() {
         new.body_mut().insert("spec".to_owned(), spec);
     }
-    let stored = old.at(&["status", "conditions"]).and_then(Value::as_array);
-    let stored: Vec<&Object> = stored
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_object)
-        .collect();
-    let Some(Value::Object(status)) = new.body_mut().get_mut("status") else {
-        return;
-    };
-    let Some(Value::Array(conditions)) = status.get_mut("conditions") else {
+    let stored = old.list_at(&["status", "conditions"]).iter();
+    let stored: Vec<&Object> = stored.filter_map(Value::as_object).collect();
+    let status = object_mut(new.body_mut(), "status");
+    let conditions = status.and_then(|status| status.get_mut("conditions")?.as_array_mut());
+    let Some(conditions) = conditions else {
         return;
     };
     if subresource == "status" {
@@ -49,9 +44,7 @@ pub(crate) fn prepare_updated(new: &mut StoredObject, old: &StoredObject, subres
     }
     let now: Value = now.truncate_to_secs().to_string().into();
     for condition in conditions.iter_mut().filter_map(Value::as_object_mut) {
-        if is_nil(condition, "lastUpdateTime") {
-            condition.insert("lastUpdateTime".to_owned(), now.clone());
-        }
+        set_nil(condition, "lastUpdateTime", now.clone());
         if is_nil(condition, "lastTransitionTime") {
             let same = stored.iter().find(|other| {
                 ["type", "status"]
@@ -69,18 +62,13 @@ pub(crate) fn prepare_updated(new: &mut StoredObject, old: &StoredObject, subres
 
 /// Restores the conditions of a type, unless their number differs.
 fn keep_conditions(conditions: &mut [Value], stored: &[&Object], kind: &str) {
-    let before: Vec<&Object> = stored
-        .iter()
-        .copied()
-        .filter(|condition| text(condition, "type") == kind)
-        .collect();
-    let mut after: Vec<&mut Value> = conditions
-        .iter_mut()
-        .filter(|condition| condition.get("type").is_some_and(|found| found == kind))
-        .collect();
+    let before = stored.iter().filter(|condition| text(condition, "type") == kind);
+    let before: Vec<&&Object> = before.collect();
+    let after = conditions.iter_mut();
+    let mut after: Vec<&mut Value> = after.filter(|condition| condition["type"] == kind).collect();
     if before.len() == after.len() {
         for (new, old) in after.iter_mut().zip(before) {
-            **new = Value::Object(old.clone());
+            **new = Value::Object((*old).clone());
         }
     }
 }

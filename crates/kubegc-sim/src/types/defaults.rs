@@ -89,7 +89,7 @@ fn is_unset(object: &Object, field: &Field) -> bool {
 }
 
 /// A string of the object; empty where there is none.
-pub(super) fn text<'a>(object: &'a Object, key: &str) -> &'a str {
+pub(crate) fn text<'a>(object: &'a Object, key: &str) -> &'a str {
     object.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
@@ -98,7 +98,7 @@ pub(super) fn is_nil(object: &Object, key: &str) -> bool {
     object.get(key).is_none_or(Value::is_null)
 }
 
-fn set_nil(object: &mut Object, key: &str, value: impl Into<Value>) {
+pub(super) fn set_nil(object: &mut Object, key: &str, value: impl Into<Value>) {
     if is_nil(object, key) {
         object.insert(key.to_owned(), value.into());
     }
@@ -120,8 +120,26 @@ fn set_empty(object: &mut Object, key: &str, value: impl Into<Value>) {
 }
 
 /// The object in a field, if there is one.
-pub(super) fn object_mut<'a>(object: &'a mut Object, key: &str) -> Option<&'a mut Object> {
+pub(crate) fn object_mut<'a>(object: &'a mut Object, key: &str) -> Option<&'a mut Object> {
     object.get_mut(key).and_then(Value::as_object_mut)
+}
+
+/// The object in a field, which is created where there is none.
+pub(crate) fn object_in<'a>(object: &'a mut Object, key: &str) -> Option<&'a mut Object> {
+    set_nil(object, key, json!({}));
+    object_mut(object, key)
+}
+
+/// The list in a field, which is created where there is none.
+pub(super) fn list_in<'a>(object: &'a mut Object, key: &str) -> Option<&'a mut Vec<Value>> {
+    set_nil(object, key, json!([]));
+    object.get_mut(key).and_then(Value::as_array_mut)
+}
+
+/// The objects of the list in a field.
+pub(crate) fn objects_in<'a>(object: &'a mut Object, key: &str) -> impl Iterator<Item = &'a mut Object> {
+    let items = object.get_mut(key).and_then(Value::as_array_mut);
+    items.into_iter().flatten().filter_map(Value::as_object_mut)
 }
 
 fn dependent(object: &mut Object, name: &str, variant: &str, version: KubernetesVersion) {
@@ -130,17 +148,15 @@ fn dependent(object: &mut Object, name: &str, variant: &str, version: Kubernetes
             let old = variant == "extensions.v1beta1";
             let rolling = text(object, "type") == "RollingUpdate";
             if rolling || old && !is_nil(object, "rollingUpdate") {
-                set_nil(object, "rollingUpdate", json!({}));
                 let share = if old { json!(1) } else { json!("25%") };
-                if let Some(rolling) = object_mut(object, "rollingUpdate") {
+                if let Some(rolling) = object_in(object, "rollingUpdate") {
                     set_nil(rolling, "maxUnavailable", share.clone());
                     set_nil(rolling, "maxSurge", share);
                 }
             }
         }
         "DaemonSetUpdateStrategy" if text(object, "type") == "RollingUpdate" => {
-            set_nil(object, "rollingUpdate", json!({}));
-            if let Some(rolling) = object_mut(object, "rollingUpdate") {
+            if let Some(rolling) = object_in(object, "rollingUpdate") {
                 set_nil(rolling, "maxUnavailable", 1);
                 if version.minor() >= 22 {
                     set_nil(rolling, "maxSurge", 0);
@@ -189,11 +205,9 @@ fn dependent(object: &mut Object, name: &str, variant: &str, version: Kubernetes
             let name = object.get("metadata").and_then(|metadata| metadata.get("name"));
             if let Some(name) = name.filter(|name| name.as_str() != Some("")).cloned()
                 && let Some(metadata) = object_mut(object, "metadata")
+                && let Some(labels) = object_in(metadata, "labels")
             {
-                set_nil(metadata, "labels", json!({}));
-                if let Some(labels) = object_mut(metadata, "labels") {
-                    labels.insert("kubernetes.io/metadata.name".to_owned(), name);
-                }
+                labels.insert("kubernetes.io/metadata.name".to_owned(), name);
             }
         }
         "Job" => {
@@ -298,8 +312,7 @@ fn dependent(object: &mut Object, name: &str, variant: &str, version: Kubernetes
             }
         }
         "ExactDeviceRequest" | "DeviceSubRequest" if text(object, "allocationMode") == "ExactCount" => {
-            let is_unset = is_nil(object, "count") || object["count"] == 0;
-            if is_unset {
+            if is_nil(object, "count") || object["count"] == 0 {
                 object.insert("count".to_owned(), 1.into());
             }
         }
@@ -357,12 +370,10 @@ fn label(object: &mut Object, labels: Option<Value>) {
 
 fn requests_from_limits(spec: &mut Object) {
     for list in ["containers", "initContainers"] {
-        let containers = spec.get_mut(list).and_then(Value::as_array_mut);
-        for container in containers.into_iter().flatten() {
-            let Some(resources) = container.get_mut("resources").and_then(Value::as_object_mut) else {
-                continue;
-            };
-            if let Some(limits) = resources.get("limits").cloned() {
+        for container in objects_in(spec, list) {
+            if let Some(resources) = object_mut(container, "resources")
+                && let Some(limits) = resources.get("limits").cloned()
+            {
                 missing_entries(resources, "requests", &limits);
             }
         }
@@ -372,22 +383,17 @@ fn requests_from_limits(spec: &mut Object) {
 /// Adds the entries of a map that the map in a field of `object` does not have.
 fn missing_entries(object: &mut Object, key: &str, from: &Value) {
     let Some(from) = from.as_object() else { return };
-    set_nil(object, key, json!({}));
-    if let Some(to) = object_mut(object, key) {
+    if let Some(to) = object_in(object, key) {
         for (key, value) in from {
-            if !to.contains_key(key) {
-                to.insert(key.clone(), value.clone());
-            }
+            to.entry(key).or_insert_with(|| value.clone());
         }
     }
 }
 
 fn host_ports(spec: &mut Object) {
     for list in ["containers", "initContainers"] {
-        let containers = spec.get_mut(list).and_then(Value::as_array_mut);
-        for container in containers.into_iter().flatten() {
-            let ports = container.get_mut("ports").and_then(Value::as_array_mut);
-            for port in ports.into_iter().flatten().filter_map(Value::as_object_mut) {
+        for container in objects_in(spec, list) {
+            for port in objects_in(container, "ports") {
                 if let Some(number) = port.get("containerPort").cloned() {
                     set_nil(port, "hostPort", number);
                 }

@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn every_word_of_the_table_is_known() {
-        const FACTS: [&str; 12] = [
+        const FACTS: [&str; 15] = [
             "status",
             "scale",
             "reset",
@@ -83,6 +83,9 @@ mod tests {
             "counts",
             "updated",
             "select",
+            "keepsmeta",
+            "unowned",
+            "key",
         ];
         for (resource, facts) in TABLE.iter() {
             for word in facts.split(' ') {

@@ -10,28 +10,68 @@ use serde_json::{Map, Value};
 
 use super::validate::go_syntax;
 use crate::{
-    formats,
+    StoredObject, formats,
     status::{Cause, quoted},
 };
 
 static NULL: Value = Value::Null;
 
-/// The findings of a validation.
+/// The findings of a validation, and what it knows beside the validated value.
 #[derive(Debug)]
-pub(crate) struct Check {
+pub(crate) struct Check<'v> {
     pub(crate) version: KubernetesVersion,
     pub(crate) causes: Vec<Cause>,
     /// The object before it got its normal form, if that differs.
     decoded: Option<Arc<Map<String, Value>>>,
+    /// The validated object.
+    pub(crate) new: &'v Value,
+    /// The stored object that it replaces; null for a new one.
+    pub(crate) old: &'v Value,
+    /// The validated object with its metadata.
+    pub(crate) object: Option<&'v StoredObject>,
+    /// The group and version in which the object was sent.
+    pub(crate) group: &'v str,
+    pub(crate) api: &'v str,
+    /// How long a container of the validated pod may take to end, in seconds.
+    pub(crate) grace_period: Option<i64>,
+    /// Whether the template of a StatefulSet may be invalid, as it was before.
+    pub(crate) skips_template: bool,
 }
 
-impl Check {
+impl<'v> Check<'v> {
     pub(crate) const fn new(version: KubernetesVersion, decoded: Option<Arc<Map<String, Value>>>) -> Self {
         Self {
             version,
             causes: Vec::new(),
             decoded,
+            new: &NULL,
+            old: &NULL,
+            object: None,
+            group: "",
+            api: "",
+            grace_period: None,
+            skips_template: false,
         }
+    }
+
+    /// Whether the object is new.
+    pub(crate) fn is_new(&self) -> bool {
+        self.old.is_null()
+    }
+
+    /// The name of the object.
+    pub(crate) fn name(&self) -> &'v str {
+        self.object.map_or("", |object| &object.meta.name)
+    }
+
+    /// The validated object.
+    pub(crate) fn root(&self) -> At<'v> {
+        At::of_object(self.new)
+    }
+
+    /// The stored object.
+    pub(crate) fn old(&self) -> At<'v> {
+        At::of_object(self.old)
     }
 
     /// Whether the version is this minor one or newer.
@@ -47,6 +87,8 @@ pub(crate) struct Path(Option<Rc<(Self, Step)>>);
 #[derive(Debug)]
 enum Step {
     Field(Rc<str>),
+    /// A field, and its name in errors.
+    Renamed(Rc<str>, Rc<str>),
     Index(usize),
     Key(Rc<str>),
 }
@@ -60,8 +102,8 @@ impl Path {
     fn find<'v>(&self, object: &'v Map<String, Value>) -> Option<&'v Value> {
         let (parent, step) = &**self.0.as_ref()?;
         match step {
-            Step::Field(name) if parent.0.is_none() => object.get(&**name),
-            Step::Field(name) | Step::Key(name) => parent.find(object)?.get(&**name),
+            Step::Field(name) | Step::Renamed(name, _) if parent.0.is_none() => object.get(&**name),
+            Step::Field(name) | Step::Renamed(name, _) | Step::Key(name) => parent.find(object)?.get(&**name),
             Step::Index(index) => parent.find(object)?.get(index),
         }
     }
@@ -73,8 +115,8 @@ impl fmt::Display for Path {
         let (parent, step) = &**node;
         write!(f, "{parent}")?;
         match step {
-            Step::Field(name) if parent.0.is_none() => f.write_str(name),
-            Step::Field(name) => write!(f, ".{name}"),
+            Step::Field(name) | Step::Renamed(_, name) if parent.0.is_none() => f.write_str(name),
+            Step::Field(name) | Step::Renamed(_, name) => write!(f, ".{name}"),
             Step::Index(index) => write!(f, "[{index}]"),
             Step::Key(key) => write!(f, "[{key}]"),
         }
@@ -89,6 +131,23 @@ pub(crate) struct At<'v> {
 }
 
 impl<'v> At<'v> {
+    /// The object itself.
+    pub(crate) fn of_object(value: &'v Value) -> Self {
+        Self {
+            value,
+            path: Path::default(),
+        }
+    }
+
+    /// The value at the same path of the stored object.
+    pub(crate) fn old(&self, c: &Check<'v>) -> &'v Value {
+        let object = c.old.as_object();
+        match self.path.0 {
+            Some(_) => object.and_then(|object| self.path.find(object)).unwrap_or(&NULL),
+            None => c.old,
+        }
+    }
+
     /// A field of the object itself.
     pub(crate) fn root(body: &'v Map<String, Value>, name: &str) -> Self {
         Self {
@@ -112,6 +171,24 @@ impl<'v> At<'v> {
         }
     }
 
+    /// The same value at the path of another one: for items whose position upstream omits.
+    pub(crate) fn placed(&self, other: &Self) -> Self {
+        Self {
+            value: self.value,
+            path: other.path.clone(),
+        }
+    }
+
+    /// The values of some fields.
+    pub(crate) fn fields<const N: usize>(&self, names: [&str; N]) -> [Self; N] {
+        names.map(|name| self.get(name))
+    }
+
+    /// The strings of a list.
+    pub(crate) fn texts(&self) -> Vec<&'v str> {
+        self.items().map(|item| item.text()).collect()
+    }
+
     /// The same value under another path: for fields that upstream names differently.
     pub(crate) fn named(&self, name: &str) -> Self {
         self.under(self, name)
@@ -122,6 +199,14 @@ impl<'v> At<'v> {
         Self {
             value: self.value,
             path: other.path.with(Step::Field(name.into())),
+        }
+    }
+
+    /// A field that errors name differently.
+    pub(crate) fn renamed(&self, name: &str, shown: &str) -> Self {
+        Self {
+            value: self.get(name).value,
+            path: self.path.with(Step::Renamed(name.into(), shown.into())),
         }
     }
 
@@ -199,7 +284,8 @@ impl<'v> At<'v> {
         }
     }
 
-    fn shown_in(&self, version: KubernetesVersion) -> String {
+    /// The value as the errors of a release print it.
+    pub(crate) fn shown_in(&self, version: KubernetesVersion) -> String {
         if self.value.is_null() && version.has(VALUES_ARE_JSON) {
             "null".to_owned()
         } else {
@@ -259,7 +345,7 @@ impl<'v> At<'v> {
         c.causes.push(Cause {
             reason: "FieldValueNotFound",
             field: self.path.to_string(),
-            message: format!("Not found: {}", self.shown()),
+            message: format!("Not found: {}", quoted(self.text())),
         });
     }
 
@@ -282,6 +368,27 @@ impl<'v> At<'v> {
         }
     }
 
+    /// One of these values, if it is set.
+    pub(crate) fn supported(&self, c: &mut Check, supported: &[&str]) {
+        if self.is_set() && !supported.contains(&self.text()) {
+            self.unsupported(c, supported);
+        }
+    }
+
+    /// `ValidateImmutableField` of a value of this Go type; without one, it is shown as it is.
+    pub(crate) fn immutable(&self, c: &mut Check, old: &Value, ty: &str) {
+        if self.value == old {
+            return;
+        }
+        let shown = match self.decoded(c) {
+            Value::Null if ty == "string" => "\"\"".to_owned(),
+            Value::Null => self.shown_in(c.version),
+            _ if ty.is_empty() => self.shown_in(c.version),
+            value => go_syntax::value(c.version, value, ty),
+        };
+        self.invalid_as(c, &shown, "field is immutable");
+    }
+
     /// Whether the value is present; adds an error otherwise.
     pub(crate) fn present(&self, c: &mut Check) -> bool {
         let present = match self.value {
@@ -302,21 +409,21 @@ impl<'v> At<'v> {
     }
 
     pub(crate) fn label(&self, c: &mut Check) {
-        self.text_problems(c, formats::label(c.version, self.text()));
+        self.problems_of(c, self.text(), formats::label(c.version, self.text()));
     }
 
     pub(crate) fn subdomain(&self, c: &mut Check) {
-        self.text_problems(c, formats::subdomain(c.version, self.text()));
+        self.problems_of(c, self.text(), formats::subdomain(c.version, self.text()));
     }
 
     pub(crate) fn qualified_name(&self, c: &mut Check) {
-        self.text_problems(c, formats::qualified_name(c.version, self.text()));
+        self.problems_of(c, self.text(), formats::qualified_name(c.version, self.text()));
     }
 
-    /// Every problem of a list makes the string invalid; one that is not set is empty.
-    fn text_problems(&self, c: &mut Check, problems: Vec<String>) {
+    /// Every problem of a list makes a text invalid: the value, or a part of it.
+    pub(crate) fn problems_of(&self, c: &mut Check, text: &str, problems: Vec<String>) {
         for problem in problems {
-            self.invalid_as(c, &quoted(self.text()), &problem);
+            self.invalid_as(c, &quoted(text), &problem);
         }
     }
 

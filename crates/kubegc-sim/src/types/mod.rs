@@ -11,7 +11,7 @@
 pub(crate) mod admission;
 pub(crate) mod certificates;
 pub(crate) mod convert;
-mod defaults;
+pub(crate) mod defaults;
 pub(crate) mod facts;
 pub(crate) mod field;
 mod gated;
@@ -20,7 +20,7 @@ mod limits;
 pub(crate) mod node;
 pub(crate) mod pod;
 pub(crate) mod prepare;
-mod qos;
+pub(crate) mod qos;
 pub(crate) mod schema;
 pub(crate) mod service;
 pub(crate) mod validate;
@@ -73,7 +73,6 @@ pub(crate) fn decoded_metadata(sent: Value, version: KubernetesVersion) -> Resul
 
 /// Whether the objects of a built-in kind have a type here. With [`Settings::types`](crate::Settings::types)
 /// they are decoded, defaulted and validated. Objects of other built-in kinds are stored as they were sent.
-#[must_use]
 pub fn has_type(resource: &ApiResource) -> bool {
     StructId::of(resource).is_some()
 }

@@ -7,7 +7,7 @@
 use kubegc_core::{Behavior, KubernetesVersion, Timestamp};
 use serde_json::{Map, Value, json};
 
-use super::defaults::{is_nil, object_mut, text};
+use super::defaults::{is_nil, list_in, object_in, object_mut, objects_in, text};
 use crate::StoredObject;
 
 type Object = Map<String, Value>;
@@ -28,17 +28,9 @@ const CONSTRAINTS_NAME_LABELS: Behavior = Behavior::since(
 /// The quality of service of a pod never changes.
 pub(super) const QUALITY_IS_PINNED: Behavior = Behavior::since(32, 0, "ValidatePodStatusUpdate of 1.32");
 
-fn spec_mut(pod: &mut StoredObject) -> Option<&mut Object> {
-    object_mut(pod.body_mut(), "spec")
-}
-
 /// Prepares a pod that is created.
 pub(crate) fn prepare(pod: &mut StoredObject, version: KubernetesVersion, now: Timestamp) {
-    if pod
-        .at(&["spec", "schedulingGates"])
-        .and_then(Value::as_array)
-        .is_some_and(|gates| !gates.is_empty())
-    {
+    if !pod.list_at(&["spec", "schedulingGates"]).is_empty() {
         let condition = json!({
             "type": "PodScheduled",
             "status": "False",
@@ -105,10 +97,9 @@ fn sync_profiles(pod: &mut StoredObject, version: KubernetesVersion) {
     let annotations = super::annotations(pod).cloned().unwrap_or_default();
     let of_pod = pod.at(&["spec", "securityContext", PROFILE]).cloned();
     let mut added = Object::new();
-    let Some(spec) = spec_mut(pod) else { return };
+    let Some(spec) = pod.spec_mut() else { return };
     for list in ["initContainers", "containers"] {
-        let containers = spec.get_mut(list).and_then(Value::as_array_mut);
-        for container in containers.into_iter().flatten().filter_map(Value::as_object_mut) {
+        for container in objects_in(spec, list) {
             let key = format!("{PROFILE_ANNOTATION}{}", text(container, "name"));
             let own = container
                 .get("securityContext")
@@ -123,29 +114,18 @@ fn sync_profiles(pod: &mut StoredObject, version: KubernetesVersion) {
                 }
                 Some(annotation) if own.is_none() => {
                     let profile = profile_of(annotation).filter(|profile| of_pod.as_ref() != Some(profile));
-                    if let Some(profile) = profile {
-                        if is_nil(container, "securityContext") {
-                            container.insert("securityContext".to_owned(), json!({}));
-                        }
-                        if let Some(context) = object_mut(container, "securityContext") {
-                            context.insert(PROFILE.to_owned(), profile);
-                        }
+                    if let Some(profile) = profile
+                        && let Some(context) = object_in(container, "securityContext")
+                    {
+                        context.insert(PROFILE.to_owned(), profile);
                     }
                 }
                 _ => {}
             }
         }
     }
-    if added.is_empty() {
-        return;
-    }
-    let annotations = pod.rest_of_metadata_mut().entry("annotations");
-    let annotations = annotations.or_insert_with(|| json!({}));
-    if annotations.is_null() {
-        *annotations = json!({});
-    }
-    if let Some(annotations) = annotations.as_object_mut() {
-        annotations.extend(added);
+    for (key, annotation) in added {
+        pod.annotate(&key, annotation);
     }
 }
 
@@ -168,20 +148,15 @@ fn select_named_labels(pod: &mut StoredObject, version: KubernetesVersion) {
                 }
             }
         }
-        if let Some(selector) = object_mut(term, "labelSelector").filter(|_| !found.is_empty()) {
-            if is_nil(selector, "matchExpressions") {
-                selector.insert("matchExpressions".to_owned(), json!([]));
-            }
-            if let Some(Value::Array(expressions)) = selector.get_mut("matchExpressions") {
-                expressions.extend(found);
-            }
+        if let Some(selector) = object_mut(term, "labelSelector").filter(|_| !found.is_empty())
+            && let Some(expressions) = list_in(selector, "matchExpressions")
+        {
+            expressions.extend(found);
         }
     };
-    let Some(spec) = spec_mut(pod) else { return };
+    let Some(spec) = pod.spec_mut() else { return };
     if version.has(CONSTRAINTS_NAME_LABELS) {
-        for constraint in objects_mut(spec.get_mut("topologySpreadConstraints")) {
-            extend(constraint);
-        }
+        objects_in(spec, "topologySpreadConstraints").for_each(&extend);
     }
     if !version.has(AFFINITIES_NAME_LABELS) {
         return;
@@ -193,19 +168,11 @@ fn select_named_labels(pod: &mut StoredObject, version: KubernetesVersion) {
         let Some(affinity) = object_mut(affinity, kind) else {
             continue;
         };
-        for term in objects_mut(affinity.get_mut("preferredDuringSchedulingIgnoredDuringExecution")) {
+        for term in objects_in(affinity, "preferredDuringSchedulingIgnoredDuringExecution") {
             if let Some(term) = object_mut(term, "podAffinityTerm") {
                 extend(term);
             }
         }
-        for term in objects_mut(affinity.get_mut("requiredDuringSchedulingIgnoredDuringExecution")) {
-            extend(term);
-        }
+        objects_in(affinity, "requiredDuringSchedulingIgnoredDuringExecution").for_each(&extend);
     }
-}
-
-/// The objects of a list.
-fn objects_mut(list: Option<&mut Value>) -> impl Iterator<Item = &mut Object> {
-    let items = list.and_then(Value::as_array_mut);
-    items.into_iter().flatten().filter_map(Value::as_object_mut)
 }

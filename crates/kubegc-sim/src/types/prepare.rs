@@ -7,7 +7,12 @@
 use kubegc_core::{ApiResource, Behavior, KubernetesVersion, Timestamp};
 use serde_json::{Map, Value, json};
 
-use super::{annotations, defaults::is_nil, facts::Facts, qos};
+use super::{
+    annotations,
+    defaults::{object_in, object_mut, objects_in, set_nil},
+    facts::Facts,
+    qos,
+};
 use crate::StoredObject;
 
 /// The generation of endpoint slices counts changes of labels.
@@ -57,6 +62,9 @@ pub(crate) fn create(
                 status["lastPhaseTransitionTime"] = now.truncate_to_secs().to_string().into();
             }
             object.body_mut().insert("status".to_owned(), status);
+            if kind == "PersistentVolumeClaim" {
+                known_data_source(object, None, version);
+            }
         }
         "Node" => known_networks(object),
         "APIService" if object.at(&["spec", "service"]).is_none_or(Value::is_null) => {
@@ -73,13 +81,10 @@ pub(crate) fn create(
         }
         "DaemonSet" => {
             let generation = template_generation(object).max(1);
-            set_template_generation(object, generation);
+            object.annotate(TEMPLATE_GENERATION, generation.to_string());
         }
         "ServiceAccount" => secret_names(object),
         _ => {}
-    }
-    if kind == "PersistentVolumeClaim" {
-        known_data_source(object, None, version);
     }
 }
 
@@ -114,7 +119,7 @@ pub(crate) fn update(
         "DaemonSet" => {
             let changed = new.at(&["spec", "template"]) != old.at(&["spec", "template"]);
             let generation = template_generation(old).max(1) + i64::from(changed);
-            set_template_generation(new, generation);
+            new.annotate(TEMPLATE_GENERATION, generation.to_string());
         }
         "ServiceAccount" => secret_names(new),
         "PersistentVolumeClaim" => known_data_source(new, Some(old), version),
@@ -139,19 +144,12 @@ pub(crate) fn without_topology(new: &mut StoredObject, old: Option<&StoredObject
         .and_then(Value::as_array)
         .map(|before| before.iter().filter_map(host).collect())
         .unwrap_or_default();
-    let Some(Value::Array(endpoints)) = new.body_mut().get_mut("endpoints") else {
-        return;
-    };
-    for endpoint in endpoints {
-        let name = host(endpoint).filter(|name| known.contains(name));
-        let Some(fields) = endpoint.as_object_mut() else {
-            continue;
-        };
-        fields.remove(HOST[0]);
-        if let Some(name) = name
-            && is_nil(fields, "nodeName")
-        {
-            fields.insert("nodeName".to_owned(), name);
+    for endpoint in objects_in(new.body_mut(), "endpoints") {
+        let name = endpoint
+            .remove(HOST[0])
+            .and_then(|topology| topology.get(HOST[1]).cloned());
+        if let Some(name) = name.filter(|name| known.contains(name)) {
+            set_nil(endpoint, "nodeName", name);
         }
     }
 }
@@ -193,7 +191,7 @@ pub(crate) fn count(
 /// # Upstream
 /// `Convert_v1_NodeSpec_To_core_NodeSpec` in `pkg/apis/core/v1/conversion.go`, 1.20.2.
 fn known_networks(node: &mut StoredObject) {
-    let Some(spec) = spec_mut(node) else { return };
+    let Some(spec) = node.spec_mut() else { return };
     let first = spec.get("podCIDR").filter(|first| !first.is_null()).cloned();
     if let Some(first) = first
         && spec.get("podCIDRs").and_then(|ranges| ranges.get(0)) != Some(&first)
@@ -213,10 +211,6 @@ fn drop_system_metadata(object: &mut StoredObject, version: KubernetesVersion) {
     }
 }
 
-fn spec_mut(object: &mut StoredObject) -> Option<&mut Map<String, Value>> {
-    object.body_mut().get_mut("spec")?.as_object_mut()
-}
-
 /// Marks a Job as tracked with finalizers, in the releases that track only Jobs with the annotation.
 ///
 /// # Upstream
@@ -226,14 +220,7 @@ fn mark_tracked(job: &mut StoredObject, version: KubernetesVersion) {
     if !matches!((version.minor(), version.patch()), (23, 0..=6) | (25 | 26, _)) {
         return;
     }
-    let annotations = job.rest_of_metadata_mut().entry("annotations");
-    let annotations = annotations.or_insert_with(|| json!({}));
-    if annotations.is_null() {
-        *annotations = json!({});
-    }
-    if let Some(annotations) = annotations.as_object_mut() {
-        annotations.insert("batch.kubernetes.io/job-tracking".to_owned(), "".into());
-    }
+    job.annotate("batch.kubernetes.io/job-tracking", "");
 }
 
 /// The labels of a job's pods with its uid and with its name, the newer ones first.
@@ -282,32 +269,19 @@ fn select_job_pods(job: &mut StoredObject, version: KubernetesVersion) {
     // An object whose name is generated is copied before, and shares nothing.
     let is_copied = version.minor() >= 31 && !job.text_at(&["metadata", "generateName"]).is_empty();
     let shares_labels = shares_labels && !is_copied;
-    let Some(spec) = spec_mut(job) else { return };
-    let metadata = spec
-        .get_mut("template")
-        .and_then(|template| template.get_mut("metadata"));
-    let template = metadata.and_then(Value::as_object_mut).map(|metadata| {
-        let labels = metadata.entry("labels").or_insert_with(|| json!({}));
-        if labels.is_null() {
-            *labels = json!({});
-        }
-        labels
-    });
+    let Some(spec) = job.spec_mut() else { return };
+    let metadata = object_mut(spec, "template").and_then(|template| object_mut(template, "metadata"));
     let mut all = Map::new();
-    if let Some(template) = template.and_then(Value::as_object_mut) {
+    if let Some(template) = metadata.and_then(|metadata| object_in(metadata, "labels")) {
         for (key, value) in &labels {
             template.entry(*key).or_insert_with(|| (*value).into());
         }
         all = template.clone();
     }
-    if is_nil(spec, "selector") {
-        spec.insert("selector".to_owned(), json!({}));
-    }
-    if let Some(selector) = spec.get_mut("selector").and_then(Value::as_object_mut) {
-        let selected = selector.entry("matchLabels").or_insert_with(|| json!({}));
-        if let Some(selected) = selected.as_object_mut() {
-            selected.entry(selected_by).or_insert_with(|| uid.as_str().into());
-        }
+    if let Some(selector) = object_in(spec, "selector")
+        && let Some(selected) = object_in(selector, "matchLabels")
+    {
+        selected.entry(selected_by).or_insert_with(|| uid.as_str().into());
     }
     if shares_labels {
         job.meta.labels = all
@@ -323,28 +297,12 @@ fn template_generation(daemon_set: &StoredObject) -> i64 {
     number.and_then(|number| number.parse().ok()).unwrap_or(0)
 }
 
-fn set_template_generation(daemon_set: &mut StoredObject, generation: i64) {
-    let metadata = daemon_set.rest_of_metadata_mut();
-    let annotations = metadata.entry("annotations").or_insert_with(|| json!({}));
-    if annotations.is_null() {
-        *annotations = json!({});
-    }
-    if let Some(annotations) = annotations.as_object_mut() {
-        annotations.insert(TEMPLATE_GENERATION.to_owned(), generation.to_string().into());
-    }
-}
-
 /// Retains only the names of the secrets of a service account.
 fn secret_names(account: &mut StoredObject) {
-    if account.at(&["secrets"]).is_none() {
-        return;
-    }
-    let secrets = account
-        .body_mut()
-        .get_mut("secrets")
-        .and_then(Value::as_array_mut);
-    for secret in secrets.into_iter().flatten().filter_map(Value::as_object_mut) {
-        secret.retain(|key, _| key == "name");
+    if account.at(&["secrets"]).is_some() {
+        for secret in objects_in(account.body_mut(), "secrets") {
+            secret.retain(|key, _| key == "name");
+        }
     }
 }
 
@@ -356,7 +314,7 @@ fn known_data_source(claim: &mut StoredObject, old: Option<&StoredObject>, versi
                 .into_iter()
                 .any(|key| old.at(&["spec", key]).is_some_and(|source| !source.is_null()))
         });
-        let Some(spec) = spec_mut(claim) else { return };
+        let Some(spec) = claim.spec_mut() else { return };
         let source =
             |spec: &Map<String, Value>, key: &str| spec.get(key).filter(|source| !source.is_null()).cloned();
         // The feature gate `CrossNamespaceVolumeDataSource` is off.
@@ -383,7 +341,7 @@ fn known_data_source(claim: &mut StoredObject, old: Option<&StoredObject>, versi
     }
     let source = claim.at(&["spec", "dataSource"]);
     if source.is_some_and(|source| source.is_object() && !is_claim_or_snapshot(source))
-        && let Some(spec) = spec_mut(claim)
+        && let Some(spec) = claim.spec_mut()
     {
         spec.remove("dataSource");
     }

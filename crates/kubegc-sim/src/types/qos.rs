@@ -78,23 +78,47 @@ fn items<'v>(spec: &'v Value, list: &str) -> impl Iterator<Item = &'v Value> {
     spec.get(list).and_then(Value::as_array).into_iter().flatten()
 }
 
-fn requests(container: &Value) -> Amounts {
-    let requests = container
+/// The `requests` or `limits` of a container or pod.
+fn amounts(container: &Value, which: &str) -> Amounts {
+    let resources = container
         .get("resources")
-        .and_then(|resources| resources.get("requests")?.as_object());
-    let amounts = requests.into_iter().flatten();
+        .and_then(|resources| resources.get(which)?.as_object());
+    let amounts = resources.into_iter().flatten();
     amounts
         .filter_map(|(name, amount)| Some((name.clone(), Quantity::parse(amount.as_str()?)?)))
         .collect()
 }
 
-/// The requests of all containers of a pod together. Init containers run one after the other, except those
+/// The `requests` or `limits` that a pod needs: its own, or those of its containers, with its overhead.
+///
+/// # Upstream
+/// `PodRequests` and `PodLimits` in the same file.
+pub(crate) fn amounts_of_pod(spec: &Value, which: &str) -> Amounts {
+    let mut all = amounts_of_containers(spec, which);
+    if shared(spec).is_some() {
+        let own = amounts(spec, which).into_iter();
+        all.extend(own.filter(|(name, _)| is_shared(name)));
+    }
+    let overhead = json!({"resources": {"overhead": spec.get("overhead")}});
+    for (name, amount) in amounts(&overhead, "overhead") {
+        match all.get_mut(&name) {
+            Some(sum) => *sum = sum.plus(amount),
+            None if which == "requests" => {
+                all.insert(name, amount);
+            }
+            None => {}
+        }
+    }
+    all
+}
+
+/// The requests of all containers of a pod together, or their limits. Init containers run one after the other, except those
 /// that are restarted: they go on.
 ///
 /// # Upstream
 /// `AggregateContainerRequests` in
 /// [`helpers.go`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/staging/src/k8s.io/component-helpers/resource/helpers.go).
-pub(super) fn requests_of_containers(spec: &Value) -> Amounts {
+pub(super) fn amounts_of_containers(spec: &Value, which: &str) -> Amounts {
     let add = |to: &mut Amounts, from: &Amounts| {
         for (name, amount) in from {
             let sum = to.get(name).map_or(*amount, |sum| sum.plus(*amount));
@@ -110,10 +134,10 @@ pub(super) fn requests_of_containers(spec: &Value) -> Amounts {
     };
     let (mut all, mut restarted, mut starting) = (Amounts::new(), Amounts::new(), Amounts::new());
     for container in items(spec, "containers") {
-        add(&mut all, &requests(container));
+        add(&mut all, &amounts(container, which));
     }
     for container in items(spec, "initContainers") {
-        let mut own = requests(container);
+        let mut own = amounts(container, which);
         if container.get("restartPolicy").and_then(Value::as_str) == Some("Always") {
             add(&mut all, &own);
             add(&mut restarted, &own);
@@ -136,7 +160,7 @@ pub(super) fn set_requests(spec: &mut Map<String, Value>) {
         amounts.cloned().unwrap_or_default()
     };
     let mut requests = amounts("requests");
-    for (name, sum) in requests_of_containers(&whole) {
+    for (name, sum) in amounts_of_containers(&whole, "requests") {
         if is_shared(&name) {
             requests.entry(name).or_insert_with(|| sum.to_string().into());
         }

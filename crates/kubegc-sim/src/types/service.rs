@@ -14,7 +14,7 @@ use kubegc_core::{Behavior, KubernetesVersion};
 use serde_json::{Map, Value, json};
 
 use super::{
-    defaults::{is_nil, is_reached_from_outside, text},
+    defaults::{is_nil, is_reached_from_outside, object_mut, objects_in, set_nil, text},
     validate::go_syntax,
 };
 use crate::{StoredObject, status::Cause};
@@ -55,12 +55,10 @@ pub(super) fn default_modes(service: &mut Object) {
     if kind.and_then(Value::as_str) != Some("LoadBalancer") {
         return;
     }
-    let addresses = service
-        .get_mut("status")
-        .and_then(|status| status.get_mut("loadBalancer")?.get_mut("ingress")?.as_array_mut());
-    for address in addresses.into_iter().flatten().filter_map(Value::as_object_mut) {
-        if !text(address, "ip").is_empty() && is_nil(address, "ipMode") {
-            address.insert("ipMode".to_owned(), "VIP".into());
+    let status = object_mut(service, "status");
+    if let Some(balancer) = status.and_then(|status| object_mut(status, "loadBalancer")) {
+        for address in objects_in(balancer, "ingress").filter(|address| !text(address, "ip").is_empty()) {
+            set_nil(address, "ipMode", "VIP");
         }
     }
 }
@@ -72,10 +70,6 @@ fn servers_address() -> IpAddr {
 
 fn spec(object: &StoredObject) -> Option<&Object> {
     object.at(&["spec"])?.as_object()
-}
-
-fn spec_mut(object: &mut StoredObject) -> Option<&mut Object> {
-    object.body_mut().get_mut("spec")?.as_object_mut()
 }
 
 fn needs_node_ports(spec: &Object) -> bool {
@@ -98,14 +92,14 @@ fn node_ports(spec: &Object) -> impl Iterator<Item = i64> {
 pub(crate) fn prepare(new: &mut StoredObject, old: Option<&StoredObject>, version: KubernetesVersion) {
     clean(new, old, version);
     if version.has(POLICIES_NEED_ADDRESSES)
-        && let Some(spec) = spec_mut(new)
+        && let Some(spec) = new.spec_mut()
         && text(spec, "type") == "ExternalName"
         && matches!(text(spec, "internalTrafficPolicy"), "Cluster" | "Local")
     {
         spec.remove("internalTrafficPolicy");
     }
     if version.has(FAMILIES_ARE_SHOWN)
-        && let Some(spec) = spec_mut(new)
+        && let Some(spec) = new.spec_mut()
     {
         set_families(spec, old.and_then(self::spec));
     }
@@ -123,42 +117,33 @@ fn set_families(spec: &mut Object, old: Option<&Object>) {
         return;
     }
     for key in [FAMILIES, POLICY] {
-        if is_nil(spec, key)
-            && let Some(value) = old.and_then(|old| old.get(key))
-        {
-            spec.insert(key.to_owned(), value.clone());
+        if let Some(value) = old.and_then(|old| old.get(key)) {
+            set_nil(spec, key, value.clone());
         }
     }
-    let is_set = |spec: &Object, key: &str| !is_nil(spec, key);
     let is_headless = text(spec, "clusterIP") == "None";
     let selects = spec
         .get("selector")
         .and_then(Value::as_object)
         .is_some_and(|selector| !selector.is_empty());
     if is_headless && !selects {
-        if !is_set(spec, POLICY) {
-            spec.insert(POLICY.to_owned(), "RequireDualStack".into());
-        }
-        if !is_set(spec, FAMILIES) {
-            let families = match text(spec, POLICY) {
-                "SingleStack" => json!(["IPv4"]),
-                _ => json!(["IPv4", "IPv6"]),
-            };
-            spec.insert(FAMILIES.to_owned(), families);
-        }
+        set_nil(spec, POLICY, "RequireDualStack");
+        let families = match text(spec, POLICY) {
+            "SingleStack" => json!(["IPv4"]),
+            _ => json!(["IPv4", "IPv6"]),
+        };
+        set_nil(spec, FAMILIES, families);
         return;
     }
-    if !is_set(spec, POLICY) {
-        spec.insert(POLICY.to_owned(), "SingleStack".into());
-    }
+    set_nil(spec, POLICY, "SingleStack");
     // An address of another family is refused.
-    if !is_set(spec, FAMILIES) && !text(spec, "clusterIP").contains(':') {
-        spec.insert(FAMILIES.to_owned(), json!(["IPv4"]));
+    if !text(spec, "clusterIP").contains(':') {
+        set_nil(spec, FAMILIES, json!(["IPv4"]));
     }
 }
 
 fn clean(new: &mut StoredObject, old: Option<&StoredObject>, version: KubernetesVersion) {
-    let Some(spec) = spec_mut(new) else { return };
+    let Some(spec) = new.spec_mut() else { return };
     let plural = version.minor() >= 20;
     let Some(old) = old.and_then(self::spec) else {
         if plural && is_nil(spec, "clusterIPs") && !text(spec, "clusterIP").is_empty() {
@@ -197,8 +182,7 @@ fn clean(new: &mut StoredObject, old: Option<&StoredObject>, version: Kubernetes
     if needs_node_ports(old) && !needs_node_ports(spec) {
         let known: BTreeSet<i64> = node_ports(old).collect();
         if node_ports(spec).all(|port| port == 0 || known.contains(&port)) {
-            let ports = spec.get_mut("ports").and_then(Value::as_array_mut);
-            for port in ports.into_iter().flatten().filter_map(Value::as_object_mut) {
+            for port in objects_in(spec, "ports") {
                 port.remove("nodePort");
             }
         }
@@ -242,8 +226,7 @@ fn keep_allocated(spec: &mut Object, old: &Object) {
     if allocates_node_ports(old) && allocates_node_ports(spec) {
         let used: BTreeSet<i64> = node_ports(spec).collect();
         let known = old.get("ports").and_then(Value::as_array);
-        let ports = spec.get_mut("ports").and_then(Value::as_array_mut);
-        for port in ports.into_iter().flatten().filter_map(Value::as_object_mut) {
+        for port in objects_in(spec, "ports") {
             // A port may change everything but its name; of equal names, the last one counts.
             let name = |port: Option<&Value>| port.and_then(Value::as_str).unwrap_or_default().to_owned();
             let own = name(port.get("name"));
@@ -260,10 +243,9 @@ fn keep_allocated(spec: &mut Object, old: &Object) {
     }
     if needs_health_check(old)
         && needs_health_check(spec)
-        && is_nil(spec, "healthCheckNodePort")
         && let Some(number) = old.get("healthCheckNodePort")
     {
-        spec.insert("healthCheckNodePort".to_owned(), number.clone());
+        set_nil(spec, "healthCheckNodePort", number.clone());
     }
 }
 
@@ -308,7 +290,7 @@ pub(crate) fn allocate(
             .filter_map(|other| spec(other))
     };
     let old = old.and_then(spec);
-    let Some(spec) = spec_mut(new) else { return Ok(()) };
+    let Some(spec) = new.spec_mut() else { return Ok(()) };
     let mut errors = Vec::new();
     if text(spec, "type") != "ExternalName" {
         let taken: BTreeSet<&str> = others().map(|other| text(other, "clusterIP")).collect();
@@ -333,27 +315,25 @@ pub(crate) fn allocate(
             let in_range =
                 |ip: Ipv4Addr| (1..=ADDRESSES).contains(&u32::from(ip).wrapping_sub(u32::from(FIRST)));
             let is_servers = address.parse::<IpAddr>() == Ok(servers_address()) && !is_servers_own;
-            let problem = match address.parse::<IpAddr>() {
-                Ok(IpAddr::V4(ip)) if !in_range(ip) => {
-                    Some("provided IP is not in the valid range. The range of valid IPs is 10.96.0.0/16")
-                }
-                _ if is_servers || taken.contains(address.as_str()) => {
-                    Some("provided IP is already allocated")
-                }
-                _ => None,
+            let is_outside = matches!(address.parse::<IpAddr>(), Ok(IpAddr::V4(ip)) if !in_range(ip));
+            // The messages are those of releases that allocate for several families.
+            let problem = if is_outside && version.minor() >= 33 && !is_dry_run {
+                Some("the provided network does not match the current range".to_owned())
+            } else if is_outside {
+                let address = match version.has(ALLOCATED_FIRST) {
+                    true => format!("the provided IP ({address})"),
+                    false => "provided IP".to_owned(),
+                };
+                let range = "10.96.0.0/16";
+                Some(format!(
+                    "{address} is not in the valid range. The range of valid IPs is {range}"
+                ))
+            } else if is_servers || taken.contains(address.as_str()) {
+                Some("provided IP is already allocated".to_owned())
+            } else {
+                None
             };
             if let Some(problem) = problem {
-                let is_outside = problem.starts_with("provided IP is not");
-                let problem = match problem.strip_prefix("provided IP ") {
-                    // The messages are those of releases that allocate for several families.
-                    Some(_) if is_outside && version.minor() >= 33 && !is_dry_run => {
-                        "the provided network does not match the current range".to_owned()
-                    }
-                    Some(rest) if is_outside && version.has(ALLOCATED_FIRST) => {
-                        format!("the provided IP ({address}) {rest}")
-                    }
-                    _ => problem.to_owned(),
-                };
                 let problem = match version.minor() {
                     ..20 => problem,
                     20 => format!("failed to allocated ip:{address} with error:{problem}"),
@@ -419,12 +399,7 @@ fn allocate_ports(
 ) -> Vec<i64> {
     let kept: BTreeSet<i64> = old.into_iter().flat_map(node_ports).collect();
     let is_allocated = allocates_node_ports(spec);
-    let ports = spec.get_mut("ports").and_then(Value::as_array_mut);
-    let mut ports: Vec<&mut Object> = ports
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_object_mut)
-        .collect();
+    let mut ports: Vec<&mut Object> = objects_in(spec, "ports").collect();
     let number = |port: &Object, key: &str| port.get(key).and_then(Value::as_i64).unwrap_or(0);
     let mut drawn = Vec::new();
     let mut of_ports: Vec<(i64, i64)> = Vec::new();

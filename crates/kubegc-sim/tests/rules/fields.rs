@@ -39,9 +39,6 @@ fn selectors_are_read_as_the_server_reads_them() {
             "{text}"
         );
     }
-    let selector: FieldSelector = "metadata.name=a,status.phase!=x".parse().unwrap();
-    assert_eq!(selector.exact("metadata.name"), Some("a"));
-    assert_eq!(selector.exact("status.phase"), None);
 }
 
 /// Selectors of which the first matches the object and the second does not.

@@ -11,15 +11,12 @@ mod beta_definitions;
 #[cfg(feature = "cel")]
 mod cel;
 mod crd;
-mod create;
 mod delete;
-mod delete_pods;
 mod faults;
 mod fields;
 mod hooks;
 mod kind_rules;
 mod namespaces;
-mod patch;
 mod policies;
 mod properties;
 mod releases;

@@ -1,10 +1,16 @@
 //! Finalizers of namespaces, and differences between releases (S-33 to S-36).
 
-use kubegc_core::deletion::DeleteOptionsSpec;
-use kubegc_sim::Filter;
+use kubegc_core::{KindId, deletion::DeleteOptionsSpec};
+use kubegc_sim::{Filter, Response};
 use serde_json::json;
 
-use crate::world::{MERGE, World, grace, message, orphan_dependents, policy, texts, world, world_of};
+use crate::world::{MERGE, World, grace, message, texts, world, world_of};
+
+fn finalize(world: &mut World, kind: KindId, name: &str, finalizers: &[&str]) -> Response {
+    let body = json!({"spec": {"finalizers": finalizers}}).to_string();
+    let server = &mut world.server;
+    server.patch_subresource(kind, "ns", name, "finalize", MERGE, body.as_bytes())
+}
 
 #[test]
 fn only_finalize_changes_the_finalizers_of_the_spec() {
@@ -19,18 +25,12 @@ fn only_finalize_changes_the_finalizers_of_the_spec() {
     assert_eq!(texts(&namespace["spec"]["finalizers"]), ["kubernetes"]);
     assert_eq!(namespace["status"]["phase"], "Active");
     let kind = world.kind("Namespace");
-    let body = json!({"spec": {"finalizers": ["kubernetes", "x.dev/a"]}}).to_string();
-    let finalize = |world: &mut World, kind, name: &str| {
-        let body = body.as_bytes();
-        world
-            .server
-            .patch_subresource(kind, "ns", name, "finalize", MERGE, body)
-    };
-    assert_eq!(finalize(&mut world, kind, "ns").code, 200);
+    let finalizers = ["kubernetes", "x.dev/a"];
+    assert_eq!(finalize(&mut world, kind, "ns", &finalizers).code, 200);
     let namespace = world.get("Namespace", "ns");
     assert_eq!(texts(&namespace["spec"]["finalizers"]), ["kubernetes", "x.dev/a"]);
     let secrets = world.kind("Secret");
-    assert_eq!(finalize(&mut world, secrets, "a").code, 404);
+    assert_eq!(finalize(&mut world, secrets, "a", &finalizers).code, 404);
 }
 
 #[test]
@@ -38,12 +38,9 @@ fn an_object_whose_namespace_no_longer_exists_can_be_updated_from_1_37_on() {
     for (version, expected) in [("1.20.2", 404), ("1.36", 404), ("1.37", 200)] {
         let mut world = world_of(version);
         world.put("Secret", "left", &[]);
-        let namespace = world.kind("Namespace");
         world.delete("Namespace", "ns", &DeleteOptionsSpec::default());
-        let removed = world
-            .server
-            .remove_namespace_finalizer(namespace, "ns", "kubernetes");
-        assert_eq!(removed.code, 200);
+        let kind = world.kind("Namespace");
+        assert_eq!(finalize(&mut world, kind, "ns", &[]).code, 200);
         let label = json!({"metadata": {"labels": {"a": "b"}}});
         let response = world.patch("Secret", "left", MERGE, &label);
         assert_eq!(response.code, expected, "{version}");
@@ -76,24 +73,5 @@ fn s_33_the_grace_of_one_pod_leaks_to_the_next_until_options_are_copied() {
             "{version}"
         );
         assert_eq!(world.delete("Pod", "b", &grace(0)).code, 200);
-    }
-}
-
-#[test]
-fn s_35_the_collectors_finalizers_on_a_namespace_follow_rules_of_their_own() {
-    for (stored, options, expected) in [
-        (&["orphan"][..], DeleteOptionsSpec::default(), &["orphan"][..]),
-        (&[], orphan_dependents(true), &["orphan"]),
-        (&["orphan"], orphan_dependents(false), &["foregroundDeletion"]),
-        (&["x.dev/a", "orphan"], policy("Background"), &["x.dev/a"]),
-    ] {
-        let mut world = world();
-        world.put("Namespace", "n", stored);
-        world.delete("Namespace", "n", &options);
-        assert_eq!(world.finalizers("Namespace", "n"), expected);
-        let kind = world.kind("Namespace");
-        world.server.remove_namespace_finalizer(kind, "n", "kubernetes");
-        let kept = !world.get("Namespace", "n").is_null();
-        assert!(kept, "finalizers of the metadata keep a namespace too");
     }
 }

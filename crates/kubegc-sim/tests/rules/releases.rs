@@ -1,7 +1,8 @@
 //! Each side of the first release of a behaviour, as `releases.txt` describes.
 
-use kubegc_core::{ApiResource, KindId, Preconditions, deletion::DeleteOptionsSpec};
+use kubegc_core::{ApiResource, KindId, deletion::DeleteOptionsSpec};
 use kubegc_sim::{ApiServer, ApplyOptions, Response};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::world::{MERGE, STRATEGIC, typed};
@@ -43,7 +44,9 @@ pub(crate) fn perform(server: &mut ApiServer, request: &str) -> String {
     let [verb, kind, rest] = [(); 3].map(|()| words.next().unwrap_or_default());
     let (id, namespace) = kind_of(server, kind);
     if verb == "get" {
-        let object = server.object(id, namespace, "a").unwrap();
+        let Some(object) = server.object(id, namespace, "a") else {
+            return "no object".to_owned();
+        };
         let object = object.to_json(&server.catalog()[id]);
         return object.pointer(rest).unwrap_or(&Value::Null).to_string();
     }
@@ -57,7 +60,7 @@ pub(crate) fn perform(server: &mut ApiServer, request: &str) -> String {
     };
     let mut object: Value = serde_json::from_str(&body).unwrap();
     let name = object["metadata"]["name"].as_str().unwrap_or("a").to_owned();
-    if matches!(verb, "create" | "update" | "apply") {
+    if matches!(verb, "create" | "update" | "apply" | "evict") {
         object["metadata"]["name"] = name.as_str().into();
     }
     let response = match verb {
@@ -72,19 +75,10 @@ pub(crate) fn perform(server: &mut ApiServer, request: &str) -> String {
         }
         "merge" => server.patch(id, namespace, &name, MERGE, body.as_bytes()),
         "strategic" => server.patch(id, namespace, &name, STRATEGIC, body.as_bytes()),
-        "status" => server.patch_subresource(id, namespace, &name, "status", MERGE, body.as_bytes()),
-        "evict" => {
-            server.create_subresource(id, namespace, "a", "eviction", json!({"metadata": {"name": "a"}}))
-        }
+        "status" | "finalize" => server.patch_subresource(id, namespace, &name, verb, MERGE, body.as_bytes()),
+        "evict" => server.create_subresource(id, namespace, "a", "eviction", object),
         "delete" => {
-            let expected = object["resourceVersion"].as_str();
-            let options = DeleteOptionsSpec {
-                preconditions: expected.map(|version| Preconditions {
-                    uid: None,
-                    resource_version: Some(version.into()),
-                }),
-                ..DeleteOptionsSpec::default()
-            };
+            let options = DeleteOptionsSpec::deserialize(&object).unwrap();
             server.delete(id, namespace, &name, &options)
         }
         _ => panic!("{request}"),

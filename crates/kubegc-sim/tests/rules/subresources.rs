@@ -1,9 +1,8 @@
-//! Subresources: those of each kind, scales of definitions, evictions, and parts of an object.
+//! Subresources: those of each kind, scales of definitions, and parts of an object.
 
-use kubegc_sim::Response;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::world::{MERGE, World, message, served, world, world_of};
+use crate::world::{World, message, served, world, world_of};
 
 fn names(world: &World, kind: kubegc_core::KindId) -> String {
     let all = world.server.subresources(kind);
@@ -41,63 +40,6 @@ fn a_kind_has_the_subresources_that_discovery_shows() {
     assert!(world.server.has_subresource(world.kind("Pod"), "status"));
 }
 
-fn running_pod(world: &mut World, labels: &Value) {
-    world.put_json(
-        "Pod",
-        json!({"metadata": {"name": "a", "labels": labels}, "spec": {"nodeName": "n"}}),
-    );
-    let kind = world.kind("Pod");
-    let body = br#"{"status":{"phase":"Running"}}"#;
-    assert_eq!(
-        world
-            .server
-            .patch_subresource(kind, "ns", "a", "status", MERGE, body)
-            .code,
-        200
-    );
-}
-
-fn evict(world: &mut World, eviction: &Value) -> Response {
-    let kind = world.kind("Pod");
-    world
-        .server
-        .create_subresource(kind, "ns", "a", "eviction", eviction.clone())
-}
-
-#[test]
-fn a_budget_without_room_stops_the_eviction_of_a_running_pod_that_it_selects() {
-    let web = json!({"matchLabels": {"app": "web"}});
-    for (selector, phase, code) in [
-        (web.clone(), "Running", 429),
-        (web, "Failed", 201),
-        (json!({"matchLabels": {"app": "db"}}), "Running", 201),
-        (json!({}), "Running", 429),
-        (Value::Null, "Running", 201),
-    ] {
-        let mut world = world_of("1.30.0");
-        running_pod(&mut world, &json!({"app": "web"}));
-        let budget = json!({"metadata": {"name": "b"}, "spec": {"selector": selector}});
-        world.put_json("PodDisruptionBudget", budget);
-        let no_room = json!({
-            "disruptionsAllowed": 0, "desiredHealthy": 3, "currentHealthy": 2, "observedGeneration": 1,
-        });
-        for (kind, name, status) in [
-            ("PodDisruptionBudget", "b", no_room),
-            ("Pod", "a", json!({"phase": phase})),
-        ] {
-            let (id, body) = (world.kind(kind), json!({"status": status}).to_string());
-            let server = &mut world.server;
-            let patched = server.patch_subresource(id, "ns", name, "status", MERGE, body.as_bytes());
-            assert_eq!(patched.code, 200);
-        }
-        let response = evict(&mut world, &json!({"metadata": {"name": "a"}}));
-        assert_eq!(response.code, code, "{selector} {phase}");
-        let pod = world.get("Pod", "a");
-        let is_deleted = pod.is_null() || pod["metadata"]["deletionTimestamp"].is_string();
-        assert_eq!(is_deleted, code == 201, "{selector} {phase}");
-    }
-}
-
 #[test]
 fn the_path_of_a_scale_is_bounded_and_may_lead_nowhere() {
     let long = |steps: usize| format!(".spec{}", ".a".repeat(steps - 1));
@@ -131,31 +73,6 @@ fn the_path_of_a_scale_is_bounded_and_may_lead_nowhere() {
         let response = world.server.update_subresource(kind, "ns", "a", "scale", scale);
         assert_eq!(response.code, code, "{} bytes", path.len());
     }
-}
-
-#[test]
-fn an_eviction_deletes_as_its_options_say() {
-    for (options, code, grace) in [
-        (json!({"gracePeriodSeconds": 5}), 201, Some(5)),
-        (json!({"preconditions": {"uid": "other"}}), 409, None),
-        (json!({"preconditions": {"uid": "uid-a"}}), 201, Some(30)),
-        (json!({"propagationPolicy": "Odd"}), 422, None),
-        (json!({"gracePeriodSeconds": "x"}), 400, None),
-        (json!({"dryRun": ["All"]}), 201, None),
-    ] {
-        let mut world = world();
-        running_pod(&mut world, &json!({}));
-        let eviction = json!({"metadata": {"name": "a"}, "deleteOptions": options});
-        let response = evict(&mut world, &eviction);
-        assert_eq!(response.code, code, "{options}: {}", message(&response));
-        let found = world.get("Pod", "a")["metadata"]["deletionGracePeriodSeconds"].as_i64();
-        assert_eq!(found, grace, "{options}");
-    }
-    let response = evict(&mut world(), &json!({"metadata": {"name": "b"}}));
-    let expected = "name in URL does not match name in Eviction object";
-    assert_eq!(message(&response), expected);
-    let missing = evict(&mut world_of("1.30.0"), &json!({"metadata": {"name": "a"}}));
-    assert_eq!(missing.code, 404);
 }
 
 #[test]

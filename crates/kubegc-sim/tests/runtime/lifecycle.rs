@@ -279,7 +279,7 @@ fn n2_60_pods_end_in_different_ways() {
 fn a_new_sandbox_of_a_pod_counts_on_and_edits_keep_ids() {
     let node = node();
     let pod = run(&node, "web", WEB);
-    let again = node.run_sandbox(&pod.pod).unwrap();
+    let again = node.run_sandbox(&pod.pod);
     assert_eq!(node.sandbox(&again).unwrap().attempt, 1);
     node.edit_sandbox(&again, |sandbox| {
         sandbox.id = "other".into();

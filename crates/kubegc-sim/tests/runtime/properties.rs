@@ -1,9 +1,6 @@
 //! Laws of bytes, for any sequence of operations on a node.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use kubegc_core::{LogDirectory, Runtime};
 use kubegc_sim::{ContainerSpec, ImageSpec, NodeSettings, PodSpec, SimNode};
@@ -183,34 +180,5 @@ proptest! {
         }
         prop_assert_eq!(now(node.containers()), now(again.containers()));
         prop_assert_eq!(node.violations(), again.violations());
-    }
-
-    #[test]
-    fn images_with_common_layers_free_each_layer_once_in_any_order(
-        (family, order) in prop::collection::btree_set(1_u8..64, 1..12).prop_flat_map(|family| {
-            let all: Vec<_> = family.iter().copied().collect();
-            (Just(family), Just(all).prop_shuffle())
-        }),
-    ) {
-        let node = SimNode::new(clock(), NodeSettings::default());
-        let available = || free(&node);
-        let empty = available();
-        for layers in &family {
-            node.pull(&image(*layers)).unwrap();
-        }
-        prop_assert_eq!(empty - available(), distinct_bytes(family.iter().copied()));
-        let mut left: BTreeSet<u8> = family.clone();
-        for layers in order {
-            let before = available();
-            let id = node.pull(&image(layers)).unwrap();
-            let size = node.image(&id).unwrap().size_bytes;
-            now(node.remove_image(&id, "")).unwrap();
-            let with = distinct_bytes(left.iter().copied());
-            left.remove(&layers);
-            let freed = available() - before;
-            prop_assert!(freed <= size);
-            prop_assert_eq!(freed, with - distinct_bytes(left.iter().copied()));
-        }
-        prop_assert_eq!(available(), empty);
     }
 }

@@ -8,8 +8,8 @@ use kubegc_control_plane::{
     Assumptions,
     workloads::{Workloads, ready_node},
 };
-use kubegc_core::{Catalog, FieldError, KindId, KubernetesVersion, Timestamp, Uid};
-use kubegc_sim::{ApiServer, Manifest, Response, Settings};
+use kubegc_core::{Catalog, FieldError, KubernetesVersion, ResourceVersion, Timestamp, Uid};
+use kubegc_sim::{ApiServer, Manifest, Response, Settings, StoredObject};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -68,10 +68,7 @@ pub enum BuildError {
     },
     /// A value has no form in JSON.
     #[error("an object cannot be written as JSON: {message}")]
-    Json {
-        /// The reason.
-        message: String,
-    },
+    Json { message: String },
     /// An object's metadata is invalid.
     #[error("{object}: {problem}")]
     Field { object: String, problem: FieldError },
@@ -91,9 +88,7 @@ pub enum BuildError {
     #[error("{object}: the API server refuses it: {code} {message}")]
     Refused {
         object: String,
-        /// HTTP status.
         code: u16,
-        /// The server's message.
         message: String,
     },
 }
@@ -122,6 +117,7 @@ impl Default for Builder {
             settings: Settings {
                 types: true,
                 service_accounts: true,
+                quotas_follow: true,
                 ..Settings::default()
             },
             collects: true,
@@ -207,20 +203,6 @@ impl Builder {
     /// true.
     pub const fn types(mut self, types: bool) -> Self {
         self.settings.types = types;
-        self
-    }
-
-    /// Whether each namespace has the service account `default`, and pods get a service account that exists,
-    /// its pull secrets and a volume with its token: only with types. Default: true.
-    pub const fn service_accounts(mut self, service_accounts: bool) -> Self {
-        self.settings.service_accounts = service_accounts;
-        self
-    }
-
-    /// Number of changes that the server retains per resource for watches. Older versions get a 410 response.
-    /// Default: all.
-    pub const fn events_max(mut self, events: usize) -> Self {
-        self.settings.events_max = events;
         self
     }
 
@@ -314,18 +296,14 @@ impl Builder {
         server = server.with_settings(self.settings.clone());
         let is_paused = tokio_is_paused();
         let follow = self.follow.unwrap_or(is_paused);
-        let default = if follow && !is_paused {
-            machine_time()
-        } else {
-            START
-        };
-        let start = self.start.unwrap_or(default);
+        let is_real = follow && !is_paused;
+        let start = self
+            .start
+            .unwrap_or_else(|| if is_real { machine_time() } else { START });
         server.set_now(start);
         for name in &self.namespaces {
-            add(
-                &mut server,
-                json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}),
-            )?;
+            let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+            add(&mut server, namespace)?;
         }
         let mut objects = Vec::new();
         for object in &self.objects {
@@ -347,13 +325,8 @@ impl Builder {
             _ => 2,
         });
         for object in objects {
-            let namespace = object["kind"] == "Namespace";
-            if namespace
-                && self
-                    .namespaces
-                    .iter()
-                    .any(|known| object["metadata"]["name"] == **known)
-            {
+            let is_known = |name: &String| object["metadata"]["name"] == **name;
+            if object["kind"] == "Namespace" && self.namespaces.iter().any(is_known) {
                 continue;
             }
             add(&mut server, object)?;
@@ -420,7 +393,7 @@ fn add(server: &mut ApiServer, mut object: Value) -> Result<(), BuildError> {
     let mut wanted = read(object)?.object;
     let uid = std::mem::replace(&mut wanted.meta.uid, Uid::new(""));
     // The server assigns the version.
-    wanted.meta.resource_version = kubegc_core::ResourceVersion::new("");
+    wanted.meta.resource_version = ResourceVersion::new("");
     let response = if uid.is_empty() {
         server.create(kind, &namespace, wanted)
     } else {
@@ -430,25 +403,19 @@ fn add(server: &mut ApiServer, mut object: Value) -> Result<(), BuildError> {
     let (Some(status), Some(mut stored)) = (status, created) else {
         return Ok(());
     };
-    if has_status(server, kind) {
+    // A definition's status is the server's own.
+    if *server.catalog()[kind].kind != *"CustomResourceDefinition" {
         let mut body = stored.body.as_deref().cloned().unwrap_or_else(Map::new);
         body.insert("status".to_owned(), status);
         stored.body = Some(body.into());
         let name = Arc::clone(&stored.meta.name);
-        accepted(
-            server.update_part(kind, &namespace, &name, "status", stored),
-            &shown,
-        )?;
+        let response = server.update_part(kind, &namespace, &name, "status", stored);
+        accepted(response, &shown)?;
     }
     Ok(())
 }
 
-/// A definition's status is the server's own.
-fn has_status(server: &ApiServer, kind: KindId) -> bool {
-    *server.catalog()[kind].kind != *"CustomResourceDefinition"
-}
-
-fn accepted(response: Response, object: &str) -> Result<Option<kubegc_sim::StoredObject>, BuildError> {
+fn accepted(response: Response, object: &str) -> Result<Option<StoredObject>, BuildError> {
     if let Some(status) = response.status().filter(|_| !response.is_success()) {
         return Err(BuildError::Refused {
             object: object.to_owned(),
@@ -456,9 +423,7 @@ fn accepted(response: Response, object: &str) -> Result<Option<kubegc_sim::Store
             message: status.message.clone(),
         });
     }
-    Ok(response
-        .object()
-        .map(|object| kubegc_sim::StoredObject::clone(object)))
+    Ok(response.object().map(|object| StoredObject::clone(object)))
 }
 
 /// Sets missing uids of owner references to those of the objects that they name.
@@ -468,26 +433,19 @@ fn set_owner_uids(
     namespace: &str,
     shown: &str,
 ) -> Result<(), BuildError> {
-    let Some(references) = object
-        .get_mut("metadata")
-        .and_then(|metadata| metadata.get_mut("ownerReferences"))
-        .and_then(Value::as_array_mut)
-    else {
-        return Ok(());
-    };
-    for reference in references.iter_mut().filter(|reference| reference.is_object()) {
+    let references = object.pointer_mut("/metadata/ownerReferences");
+    let references = references.and_then(Value::as_array_mut).into_iter().flatten();
+    for reference in references.filter(|reference| reference.is_object()) {
         if reference["uid"].as_str().is_some_and(|uid| !uid.is_empty()) {
             continue;
         }
         let text = |key: &str| reference[key].as_str().unwrap_or_default();
         let (kind, name) = (text("kind"), text("name"));
-        let owner = server
-            .catalog()
-            .mapping(text("apiVersion"), kind)
-            .and_then(|kind| {
-                let namespaced = server.catalog()[kind].is_namespaced();
-                server.object(kind, if namespaced { namespace } else { "" }, name)
-            });
+        let owner = server.catalog().mapping(text("apiVersion"), kind);
+        let owner = owner.and_then(|kind| {
+            let namespaced = server.catalog()[kind].is_namespaced();
+            server.object(kind, if namespaced { namespace } else { "" }, name)
+        });
         let Some(owner) = owner else {
             return Err(BuildError::UnknownOwner {
                 object: shown.to_owned(),
@@ -501,18 +459,13 @@ fn set_owner_uids(
 
 /// An object as errors name it.
 fn shown(object: &Value) -> String {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let metadata = &object["metadata"];
-    let parts = [
-        text(&metadata["namespace"]),
-        text(&object["kind"]),
-        text(&metadata["name"]),
-    ];
-    let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-    if parts.is_empty() {
-        "an object without kind and name".to_owned()
-    } else {
-        parts.join("/")
+    let parts = [&metadata["namespace"], &object["kind"], &metadata["name"]];
+    let parts = parts.into_iter().filter_map(Value::as_str);
+    let parts: Vec<&str> = parts.filter(|part| !part.is_empty()).collect();
+    match parts.as_slice() {
+        [] => "an object without kind and name".to_owned(),
+        parts => parts.join("/"),
     }
 }
 

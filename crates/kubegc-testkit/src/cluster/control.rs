@@ -1,9 +1,9 @@
 //! The control plane of a cluster, one step at a time, and its audit entries.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use kubegc_control_plane::{
-    Act, Actor, Assumptions, ControlPlane, Settings, Step, StepResult, workloads::Workloads,
+    Act, Actor, Assumptions, ControlPlane, Refusal, Settings, Step, StepResult, workloads::Workloads,
 };
 use kubegc_core::{ApiResource, ObjectMeta, ObjectRef, Timestamp};
 use kubegc_objects::{Operation, Request, Response};
@@ -27,7 +27,6 @@ pub(crate) struct Plane {
     idle_at: Option<(u64, Timestamp)>,
 }
 
-/// Result of one step of the control plane.
 pub(crate) enum ClusterStep {
     /// A request was made.
     Requested(Arc<Entry>),
@@ -40,7 +39,6 @@ pub(crate) enum ClusterStep {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Idle {
     pub(crate) revision: u64,
-    /// The time since which it is idle.
     pub(crate) at: Timestamp,
     pub(crate) certain_at: Option<Timestamp>,
     pub(crate) retry_at: Option<Timestamp>,
@@ -83,45 +81,36 @@ impl Plane {
     /// Performs one step. Returns its audit entries, in order: at most one of the collector, or the writes of
     /// the others.
     pub(crate) fn step(&mut self, server: &mut ApiServer) -> (Vec<Entry>, Option<Idle>) {
-        let result = self.control.step(server);
         self.idle_at = None;
-        let mut entries = Vec::new();
-        match result {
+        let (mut entries, mut now_idle) = (Vec::new(), None);
+        match self.control.step(server) {
             StepResult::Requested { request, response } => {
                 let step = self.control.steps().get(self.audited_steps);
                 let code = step.map_or_else(|| code(&response), |step| step.code);
-                let mut reason = request.reason.to_string();
-                if let Some(refusal) = step.and_then(|step| step.failure.as_ref()) {
-                    reason.push_str(&format!(", but the API server refuses: {refusal}"));
-                }
-                let catalog = Arc::clone(self.control.collector().catalog());
+                let failure = step.and_then(|step| step.failure.as_ref());
                 entries.push(audit::of_control_plane(
                     "garbage-collector",
                     verb(&request),
-                    &catalog[request.kind],
+                    &self.control.collector().catalog()[request.kind],
                     &request.target,
                     code,
-                    reason.into(),
+                    reason(&request.reason, failure),
                 ));
             }
             StepResult::Idle(idle) => {
-                let revision = server.revision();
-                self.idle_at = Some((revision, server.now()));
-                self.audited_steps = self.control.steps().len();
-                return (
-                    entries,
-                    Some(Idle {
-                        revision,
-                        at: server.now(),
-                        certain_at: idle.certain_at.into_iter().chain(idle.scheduled_at).min(),
-                        retry_at: idle.retry_at,
-                    }),
-                );
+                let (revision, at) = (server.revision(), server.now());
+                self.idle_at = Some((revision, at));
+                now_idle = Some(Idle {
+                    revision,
+                    at,
+                    certain_at: idle.certain_at.into_iter().chain(idle.scheduled_at).min(),
+                    retry_at: idle.retry_at,
+                });
             }
-            _ => return (self.entries(server), None),
+            _ => entries = self.entries(server),
         }
         self.audited_steps = self.control.steps().len();
-        (entries, None)
+        (entries, now_idle)
     }
 
     /// The entries of the steps that are in no audit yet.
@@ -176,25 +165,23 @@ fn audit_entry(server: &ApiServer, step: &Step) -> Option<Entry> {
     };
     let catalog = server.catalog();
     let kind = catalog.mapping(&step.object.api_version, &step.object.kind)?;
-    let reason = reason(step);
     Some(audit::of_control_plane(
         client,
         verb,
         &catalog[kind],
         &step.object,
         step.code,
-        reason,
+        reason(step, step.failure.as_ref()),
     ))
 }
 
-fn reason(step: &Step) -> Arc<str> {
-    match &step.failure {
-        Some(refusal) => format!("{step}, but the API server refuses: {refusal}").into(),
-        None => step.to_string().into(),
+fn reason(why: &impl fmt::Display, failure: Option<&Refusal>) -> Arc<str> {
+    match failure {
+        Some(refusal) => format!("{why}, but the API server refuses: {refusal}").into(),
+        None => why.to_string().into(),
     }
 }
 
-/// The identity of an object.
 pub(crate) fn object_ref(resource: &ApiResource, meta: &ObjectMeta) -> ObjectRef {
     ObjectRef {
         kind: Arc::clone(&resource.kind),
@@ -206,7 +193,6 @@ pub(crate) fn object_ref(resource: &ApiResource, meta: &ObjectMeta) -> ObjectRef
 }
 
 impl Inner {
-    /// Performs one step of the control plane.
     pub(crate) fn step(&self) -> ClusterStep {
         self.shared.with(|server| {
             let mut state = self.state.lock();
@@ -237,7 +223,6 @@ impl Inner {
         noted.last()
     }
 
-    /// Replaces the control plane with a new one.
     fn replace(&self, collects: bool) {
         self.shared.with(|server| {
             let plane = &mut self.state.lock().plane;

@@ -1,6 +1,6 @@
 //! Detection of hot loops: a cluster that does not become idle, and the clients that cause it.
 
-use std::{collections::BTreeMap, fmt, time::Duration};
+use std::{collections::BTreeMap, fmt};
 
 use super::Inner;
 use crate::audit::{Audit, Entry, Since};
@@ -13,15 +13,12 @@ const SHOWN: usize = 12;
 /// A cluster did not become idle within its bound of requests.
 ///
 /// Most often two controllers undo each other's work, or one its own.
-#[derive(Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{}", Report(self))]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NotSettled {
-    /// Number of requests made.
     pub calls: u64,
     /// The most frequent requests, with their client, among the last thousand, each with its count.
     pub busiest: Vec<(String, usize)>,
-    /// The last requests.
     pub last: Audit,
 }
 
@@ -77,11 +74,11 @@ fn signature(entry: &Entry) -> String {
     out
 }
 
-struct Report<'a>(&'a NotSettled);
+impl std::error::Error for NotSettled {}
 
-impl fmt::Display for Report<'_> {
+impl fmt::Display for NotSettled {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let NotSettled { calls, busiest, last } = self.0;
+        let Self { calls, busiest, last } = self;
         writeln!(f, "the cluster is not idle after {calls} requests")?;
         writeln!(f, "most often, of the last {BUSY_WINDOW}:")?;
         for (what, times) in busiest {
@@ -91,10 +88,7 @@ impl fmt::Display for Report<'_> {
         for entry in last.entries() {
             writeln!(f, "  {entry}")?;
         }
-        let span = last
-            .entries()
-            .next_back()
-            .map_or(Duration::ZERO, |entry| entry.since_start);
-        write!(f, "at {}", Since(span))
+        let span = last.entries().next_back().map(|entry| entry.since_start);
+        write!(f, "at {}", Since(span.unwrap_or_default()))
     }
 }

@@ -92,7 +92,6 @@ pub(crate) struct State {
     pub(crate) watches: BTreeMap<u64, OpenWatch>,
     /// The clients that have dropped their last watch.
     pub(crate) ended: BTreeSet<Arc<str>>,
-    /// The last number given to a request or watch.
     pub(crate) numbers: u64,
 }
 
@@ -106,7 +105,6 @@ pub(crate) struct OpenWatch {
 }
 
 impl Inner {
-    /// Records a request.
     pub(crate) fn note(&self, state: &mut State, mut entry: Entry) -> Arc<Entry> {
         entry.number = state.audit.len() as u64 + 1;
         let entry = Arc::new(entry);
@@ -123,7 +121,6 @@ impl State {
         self.numbers
     }
 
-    /// Removes a watch that its client has dropped.
     pub(crate) fn drop_watch(&mut self, number: u64) {
         let Some(dropped) = self.watches.remove(&number) else {
             return;
@@ -260,7 +257,6 @@ impl Cluster {
         self.inner.shared.with(|server| server.version())
     }
 
-    /// The cluster's time.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.inner.clock.now()
@@ -448,42 +444,46 @@ pub struct Faults<'a> {
 }
 
 impl Faults<'_> {
+    fn with<T>(&self, act: impl FnOnce(&mut fault::Faults) -> T) -> T {
+        act(&mut self.cluster.inner.state.lock().faults)
+    }
+
     /// Adds a rule. The first rule that applies, in the order of addition, counts.
     pub fn add(&self, rule: Rule) {
-        self.cluster.inner.state.lock().faults.add(rule);
+        self.with(|faults| faults.script.add(rule.0));
     }
 
     /// Sets the faults of requests to which no rule applies: `per_mille` of a thousand requests get one of
     /// them. The draw depends only on the seed.
-    pub fn draw(&self, seed: u64, per_mille: u16, faults: Vec<Fault>) {
-        self.cluster
-            .inner
-            .state
-            .lock()
-            .faults
-            .draw(seed, per_mille, faults);
+    pub fn draw(&self, seed: u64, per_mille: u16, drawn: Vec<Fault>) {
+        self.with(|faults| {
+            faults.drawn_for = None;
+            faults.script.draw(seed, per_mille, drawn);
+        });
     }
 
     /// The same, for the requests of one client only: those of the test itself get no drawn faults.
-    pub fn draw_for(&self, client: &str, seed: u64, per_mille: u16, faults: Vec<Fault>) {
-        let mut state = self.cluster.inner.state.lock();
-        state.faults.draw_for(client, seed, per_mille, faults);
+    pub fn draw_for(&self, client: &str, seed: u64, per_mille: u16, drawn: Vec<Fault>) {
+        self.with(|faults| {
+            faults.drawn_for = Some(client.to_owned());
+            faults.script.draw(seed, per_mille, drawn);
+        });
     }
 
     /// Removes all rules and draws. The count of injected faults is kept.
     pub fn clear(&self) {
-        self.cluster.inner.state.lock().faults.clear();
+        self.with(|faults| faults.script.clear());
     }
 
     /// Number of requests that met a fault so far.
     #[must_use]
     pub fn injected(&self) -> u64 {
-        self.cluster.inner.state.lock().faults.injected()
+        self.with(|faults| faults.script.injected())
     }
 
     /// The same, by the fault's [word](Fault::word).
     #[must_use]
     pub fn counts(&self) -> BTreeMap<&'static str, u64> {
-        self.cluster.inner.state.lock().faults.counts().clone()
+        self.with(|faults| faults.counts.clone())
     }
 }

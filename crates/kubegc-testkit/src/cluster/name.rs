@@ -34,7 +34,6 @@ pub struct Name {
     /// Namespace; empty for cluster-scoped objects.
     pub namespace: Arc<str>,
     pub name: Arc<str>,
-    /// Uid, if known.
     pub uid: Option<Uid>,
 }
 

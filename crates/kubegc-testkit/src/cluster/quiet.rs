@@ -15,7 +15,6 @@ const LONGER: u32 = 10;
 
 /// State of the tasks when they became idle.
 pub(super) struct TasksIdle {
-    /// The event count at that time.
     pub(super) seen: u64,
     /// The clients and watches with unread events.
     pub(super) unread: Vec<Arc<str>>,
@@ -47,13 +46,6 @@ impl Inner {
         &self,
         calls_before: u64,
     ) -> Result<TasksIdle, Box<NotSettled>> {
-        self.wait_for_tasks_until(|| self.check_bound(calls_before)).await
-    }
-
-    async fn wait_for_tasks_until(
-        &self,
-        mut check: impl FnMut() -> Result<(), Box<NotSettled>>,
-    ) -> Result<TasksIdle, Box<NotSettled>> {
         // Tasks on other threads, and timers of a clock that runs, need real time.
         let pauses = match tokio::runtime::Handle::try_current() {
             Ok(_) if !tokio_is_paused() => u32::try_from(self.patience.as_millis()).unwrap_or(u32::MAX),
@@ -71,7 +63,7 @@ impl Inner {
             }
             let now = self.pulse.count();
             if now != seen {
-                check()?;
+                self.check_bound(calls_before)?;
                 seen = now;
                 (yields, paused) = (0, 0);
                 continue;

@@ -6,6 +6,7 @@ use kubegc_core::{ObjectRef, Timestamp, Uid};
 use kubegc_sim::ApiServer;
 
 use super::{Inner, State, control::Idle};
+use crate::fate::names;
 
 /// The pending work of an idle cluster.
 #[non_exhaustive]
@@ -15,14 +16,12 @@ pub enum Rest {
     Quiet,
     /// Something certainly happens when time passes.
     Waiting {
-        /// When.
         until: Timestamp,
         /// The events, or the actors.
         who: Vec<String>,
     },
     /// The control plane only retries failed work.
     Retrying {
-        /// The time of the next retry.
         at: Timestamp,
         /// The objects that the collector retries.
         objects: Vec<ObjectRef>,
@@ -30,7 +29,6 @@ pub enum Rest {
 }
 
 impl Inner {
-    /// The pending work.
     pub(super) fn rest(&self, idle: Idle) -> Rest {
         self.shared.with(|server| {
             let state = self.state.lock();
@@ -94,11 +92,8 @@ fn retried(server: &ApiServer, state: &State) -> Vec<ObjectRef> {
     for (kind, _) in kinds {
         for object in server.objects(kind, None) {
             look_at(&object.meta.uid);
-            object
-                .meta
-                .owner_references
-                .iter()
-                .for_each(|owner| look_at(&owner.uid));
+            let owners = object.meta.owner_references.iter();
+            owners.for_each(|owner| look_at(&owner.uid));
         }
     }
     objects.into_iter().collect()
@@ -110,10 +105,7 @@ impl fmt::Display for Rest {
             Self::Quiet => f.write_str("quiet"),
             Self::Waiting { until, who } => write!(f, "waiting until {until} for {}", who.join(", ")),
             Self::Retrying { at, objects } if objects.is_empty() => write!(f, "trying again at {at}"),
-            Self::Retrying { at, objects } => {
-                let names: Vec<String> = objects.iter().map(ObjectRef::short).collect();
-                write!(f, "trying again at {at}: {}", names.join(", "))
-            }
+            Self::Retrying { at, objects } => write!(f, "trying again at {at}: {}", names(objects)),
         }
     }
 }

@@ -60,17 +60,10 @@ impl Inner {
                     continue;
                 }
             };
-            let due = idle.certain_at.into_iter().chain(idle.retry_at).min();
-            let time = async {
-                match due {
-                    Some(due) => self.clock.sleep_in_background_until(due).await,
-                    None => std::future::pending().await,
-                }
-            };
             tokio::select! {
                 _ = self.shared.changed(idle.revision) => {}
                 () = self.pulse.after(seen) => {}
-                () = time => {}
+                () = self.clock.sleep_in_background_until(idle.due_at()) => {}
             }
         }
     }

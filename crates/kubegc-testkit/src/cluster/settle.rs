@@ -19,7 +19,6 @@ pub struct Settled {
     pub calls: Audit,
     /// Time that passed, by the cluster's clock.
     pub time_passed: Duration,
-    /// The pending work.
     pub rest: Rest,
     /// Clients that hold a request or a watch and do not read on, although data is available.
     pub unread: Vec<Arc<str>>,

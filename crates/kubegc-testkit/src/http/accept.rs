@@ -17,13 +17,11 @@ use super::{
 
 /// The media types of objects, best first.
 pub(super) const MEDIA_TYPES: [&str; 3] = [JSON, YAML, PROTOBUF];
-/// The media types of watches.
 const STREAMS: [&str; 2] = [
     "application/json;stream=watch",
     "application/vnd.kubernetes.protobuf;stream=watch",
 ];
 
-/// The encoding of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Encoding {
     Json,
@@ -69,48 +67,25 @@ impl Encoding {
     }
 }
 
-/// The form in which objects are returned.
+/// The form in which objects are returned, with its API version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// As they are.
     Object,
     /// Metadata alone: `PartialObjectMetadata`.
-    Partial(MetaVersion),
+    Partial(&'static str),
     /// Metadata alone of each object of a list: `PartialObjectMetadataList`.
-    PartialList(MetaVersion),
+    PartialList(&'static str),
     /// Columns for people: `Table`.
-    Table(MetaVersion),
+    Table(&'static str),
 }
 
-/// Version of `meta.k8s.io`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum MetaVersion {
-    V1,
-    V1Beta1,
-}
-
-impl MetaVersion {
-    pub(super) const fn api_version(self) -> &'static str {
-        match self {
-            Self::V1 => "meta.k8s.io/v1",
-            Self::V1Beta1 => "meta.k8s.io/v1beta1",
-        }
+/// A version of `meta.k8s.io`, with its group.
+fn meta_version(version: &str) -> Option<&'static str> {
+    match version {
+        "v1" => Some("meta.k8s.io/v1"),
+        "v1beta1" => Some("meta.k8s.io/v1beta1"),
+        _ => None,
     }
-
-    fn read(version: &str) -> Option<Self> {
-        match version {
-            "v1" => Some(Self::V1),
-            "v1beta1" => Some(Self::V1Beta1),
-            _ => None,
-        }
-    }
-}
-
-/// The requested version of aggregated discovery.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Aggregated {
-    V2,
-    V2Beta1,
 }
 
 /// The form and the encoding for objects. `is_encodable` says whether protobuf has the kind: only metadata of
@@ -131,7 +106,7 @@ pub(super) fn objects(headers: &HeaderMap, is_encodable: bool) -> Result<(Form, 
         if clause.parameter("g") != Some("meta.k8s.io") || clause.is_wild() {
             return None;
         }
-        let version = MetaVersion::read(clause.parameter("v")?)?;
+        let version = meta_version(clause.parameter("v")?)?;
         match kind {
             "PartialObjectMetadata" => Some(Form::Partial(version)),
             "PartialObjectMetadataList" => Some(Form::PartialList(version)),
@@ -141,15 +116,15 @@ pub(super) fn objects(headers: &HeaderMap, is_encodable: bool) -> Result<(Form, 
     })
 }
 
-/// The form for `/api` and `/apis`: `None` is the plain one. `served` are the aggregated forms of the
-/// release.
+/// The form for `/api` and `/apis`: a version of the aggregated form, or `None` for the plain one. `served`
+/// are the versions of the release.
 ///
 /// # Errors
 /// 406 if nothing in the header is served.
 pub(super) fn discovery(
     headers: &HeaderMap,
-    served: &[Aggregated],
-) -> Result<(Option<Aggregated>, Encoding), Refusal> {
+    served: &[&'static str],
+) -> Result<(Option<&'static str>, Encoding), Refusal> {
     first_accepted(headers, |clause, _| {
         let Some(kind) = clause.parameter("as") else {
             return Some(None);
@@ -157,12 +132,9 @@ pub(super) fn discovery(
         if kind != "APIGroupDiscoveryList" || clause.parameter("g") != Some("apidiscovery.k8s.io") {
             return None;
         }
-        let form = match clause.parameter("v")? {
-            "v2" => Aggregated::V2,
-            "v2beta1" => Aggregated::V2Beta1,
-            _ => return None,
-        };
-        served.contains(&form).then_some(Some(form))
+        let wanted = clause.parameter("v")?;
+        let version = served.iter().find(|version| **version == wanted)?;
+        Some(Some(*version))
     })
 }
 
@@ -217,7 +189,6 @@ pub(super) fn stream(encoding: Encoding) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The headers `Accept`, joined.
 fn header(headers: &HeaderMap) -> String {
     let mut header = String::new();
     for value in headers.get_all(ACCEPT) {
@@ -250,7 +221,6 @@ fn first_accepted<T>(
         .ok_or_else(|| problem::not_acceptable(&MEDIA_TYPES))
 }
 
-/// One media range of the header.
 struct Clause<'a> {
     main: &'a str,
     sub: &'a str,
@@ -318,96 +288,51 @@ impl<'a> Clause<'a> {
 mod tests {
     use super::*;
 
-    fn accepting(text: &str) -> HeaderMap {
-        let mut headers = HeaderMap::new();
-        if !text.is_empty() {
-            headers.insert(ACCEPT, text.parse().expect("the tests write valid headers"));
-        }
-        headers
-    }
+    /// Headers, the form and encoding for a built-in kind, and `same` or those for a kind without a message.
+    const ROWS: &str = r#"
+-> Object Json; same
+*/* -> Object Json; same
+application/* -> Object Json; same
+application/json; charset=utf-8 -> Object Json; same
+application/json, */*;q=0.1 -> Object Json; same
+application/cbor -> none; same
+nonsense -> none; same
+application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1 -> Partial("meta.k8s.io/v1") Json; same
+application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1beta1 -> PartialList("meta.k8s.io/v1beta1") Json; same
+application/json;as=Table;v=v1;g=meta.k8s.io,application/json -> Table("meta.k8s.io/v1") Json; same
+application/json;as=Table;v=v2;g=meta.k8s.io,application/json -> Object Json; same
+application/json;as=Table;v=v1;g=other -> none; same
+application/json;q=0.1,application/json;as=Table;v=v1;g=meta.k8s.io;q=0.9 -> Table("meta.k8s.io/v1") Json; same
+*/*,application/json;as=Table;v=v1;g=meta.k8s.io -> Table("meta.k8s.io/v1") Json; same
+application/vnd.kubernetes.protobuf -> Object Protobuf; none
+application/vnd.kubernetes.protobuf,application/json -> Object Protobuf; Object Json
+application/json;q=0.5,application/vnd.kubernetes.protobuf;q=0.9 -> Object Protobuf; Object Json
+application/vnd.kubernetes.protobuf;stream=watch -> Object Protobuf; none
+application/vnd.kubernetes.protobuf;stream=other -> none; same
+application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1 -> Partial("meta.k8s.io/v1") Protobuf; same
+application/vnd.kubernetes.protobuf;as=Table;g=meta.k8s.io;v=v1 -> none; same
+application/yaml -> Object Yaml; same
+application/yaml;stream=watch -> none; same
+application/*;stream=watch -> Object Json; same
+"#;
 
     #[test]
     fn the_first_form_that_is_served_wins() {
-        use MetaVersion::{V1, V1Beta1};
-        let kubectl = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
-        for (text, expected) in [
-            ("", Some(Form::Object)),
-            ("*/*", Some(Form::Object)),
-            ("application/*", Some(Form::Object)),
-            ("application/json", Some(Form::Object)),
-            ("application/json; charset=utf-8", Some(Form::Object)),
-            ("application/json, */*;q=0.1", Some(Form::Object)),
-            ("application/cbor", None),
-            ("text/html", None),
-            (
-                "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
-                Some(Form::Partial(V1)),
-            ),
-            (
-                "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1beta1",
-                Some(Form::PartialList(V1Beta1)),
-            ),
-            (kubectl, Some(Form::Table(V1))),
-            (
-                "application/json;as=Table;v=v2;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io",
-                Some(Form::Table(V1Beta1)),
-            ),
-            ("application/json;as=Table;v=v1;g=other", None),
-            (
-                "application/json;q=0.1,application/json;as=Table;v=v1;g=meta.k8s.io;q=0.9",
-                Some(Form::Table(V1)),
-            ),
-            (
-                "*/*,application/json;as=Table;v=v1;g=meta.k8s.io",
-                Some(Form::Table(V1)),
-            ),
-            ("nonsense", None),
-        ] {
-            let found = objects(&accepting(text), true).ok();
-            assert_eq!(found, expected.map(|form| (form, Encoding::Json)), "{text}");
+        for row in ROWS.trim().lines() {
+            let (accepted, expected) = row.split_once("-> ").expect("an arrow");
+            let (built_in, other) = expected.split_once("; ").expect("two forms");
+            let other = if other == "same" { built_in } else { other };
+            let mut headers = HeaderMap::new();
+            if !accepted.is_empty() {
+                headers.insert(ACCEPT, accepted.parse().expect("a header"));
+            }
+            for (is_encodable, expected) in [(true, built_in), (false, other)] {
+                let found = match objects(&headers, is_encodable) {
+                    Ok((form, encoding)) => format!("{form:?} {encoding:?}"),
+                    Err(_) => "none".to_owned(),
+                };
+                assert_eq!(found, expected, "{row}");
+            }
         }
-    }
-
-    #[test]
-    fn protobuf_is_for_kinds_with_a_message_and_for_metadata() {
-        use Encoding::{Json, Protobuf, Yaml};
-        let metadata = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
-        let partial = Form::Partial(MetaVersion::V1);
-        let object = |encoding| Some((Form::Object, encoding));
-        let go = "application/vnd.kubernetes.protobuf,application/json";
-        for (text, built_in, other) in [
-            ("application/vnd.kubernetes.protobuf", object(Protobuf), None),
-            (go, object(Protobuf), object(Json)),
-            (
-                "application/json,application/vnd.kubernetes.protobuf",
-                object(Json),
-                object(Json),
-            ),
-            (
-                "application/json;q=0.5,application/vnd.kubernetes.protobuf;q=0.9",
-                object(Protobuf),
-                object(Json),
-            ),
-            (
-                "application/vnd.kubernetes.protobuf;stream=watch",
-                object(Protobuf),
-                None,
-            ),
-            ("application/vnd.kubernetes.protobuf;stream=other", None, None),
-            ("application/yaml", object(Yaml), object(Yaml)),
-            ("application/yaml;stream=watch", None, None),
-            ("application/*;stream=watch", object(Json), object(Json)),
-            (metadata, Some((partial, Protobuf)), Some((partial, Protobuf))),
-            (
-                "application/vnd.kubernetes.protobuf;as=Table;g=meta.k8s.io;v=v1",
-                None,
-                None,
-            ),
-        ] {
-            assert_eq!(objects(&accepting(text), true).ok(), built_in, "{text}");
-            assert_eq!(objects(&accepting(text), false).ok(), other, "{text}");
-        }
-        assert_eq!(plain(&accepting(&format!("{metadata},{go}"))), Ok(Protobuf));
-        assert!(plain(&accepting(metadata)).is_err());
     }
 }

@@ -1,6 +1,5 @@
 //! Rules of a test that allow or deny requests, in the terms of RBAC.
 
-use http::Method;
 use kubegc_core::{RequestAttributes, RequestMatcher};
 
 use super::call::{Call, Verb};
@@ -10,7 +9,6 @@ use super::call::{Call, Verb};
 pub struct AccessRules(Vec<(bool, RequestMatcher)>);
 
 impl AccessRules {
-    /// Allows the matching requests.
     pub fn allow(&mut self, requests: RequestMatcher) {
         self.0.push((true, requests));
     }
@@ -25,7 +23,6 @@ impl AccessRules {
         self.0.clear();
     }
 
-    /// Whether a request is allowed.
     pub(super) fn allows(&self, request: &RequestAttributes<'_>) -> bool {
         let mut deciding = self.0.iter().filter(|(_, rule)| rule.matches(request));
         deciding.next().is_none_or(|(allowed, _)| *allowed)
@@ -89,9 +86,4 @@ pub(super) fn forbidden(request: &RequestAttributes<'_>) -> String {
         .replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")
-}
-
-/// A method as authorization names it.
-pub(super) fn lower_case(method: &Method) -> String {
-    method.as_str().to_ascii_lowercase()
 }

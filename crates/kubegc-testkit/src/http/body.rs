@@ -28,7 +28,6 @@ pub(crate) const BYTES_MAX: usize = 3 * 1024 * 1024;
 
 pub(super) const YAML: &str = "application/yaml";
 
-/// Refuses bodies that are too large.
 pub(super) fn within_bounds(request: &http::Request<Bytes>) -> Result<(), Refusal> {
     if request.body().len() > BYTES_MAX {
         return Err(problem::too_large(BYTES_MAX));

@@ -17,9 +17,8 @@ use super::{
 
 /// The verb of a request, in the words of RBAC rules.
 #[non_exhaustive]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Verb {
-    /// Reads one object.
     Get,
     /// Reads a collection.
     List,
@@ -37,6 +36,7 @@ pub enum Verb {
     /// A method that no resource takes.
     Unknown,
     /// The path names no resource: discovery, health, version, or nothing.
+    #[default]
     NonResource,
 }
 
@@ -75,16 +75,14 @@ impl fmt::Display for Verb {
 
 /// The attributes of a request.
 #[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Call {
     pub verb: Verb,
     /// The kind that the path addresses, if the server serves it.
     pub kind: Option<KindId>,
     /// API group; empty for the core group and for paths that name no resource.
     pub group: String,
-    /// Version in the group.
     pub version: String,
-    /// Plural name of the resource.
     pub resource: String,
     /// Namespace; empty if the path names none.
     pub namespace: String,
@@ -96,9 +94,7 @@ pub struct Call {
     pub dry_run: bool,
     /// The field manager: the parameter `fieldManager`, else the user agent up to its first slash.
     pub field_manager: String,
-    /// The header `User-Agent`.
     pub user_agent: String,
-    /// The decoded path.
     pub path: String,
 }
 
@@ -160,26 +156,12 @@ pub fn read_call(server: &ApiServer, request: &http::Request<Bytes>) -> Call {
     };
     let raw_path = request.uri().path();
     let mut call = Call {
-        verb: Verb::NonResource,
-        kind: None,
-        group: String::new(),
-        version: String::new(),
-        resource: String::new(),
-        namespace: String::new(),
-        name: String::new(),
-        subresource: String::new(),
-        dry_run: false,
+        path: query::decode(raw_path, false).unwrap_or_else(|| raw_path.to_owned()),
         field_manager,
         user_agent,
-        path: query::decode(raw_path, false).unwrap_or_else(|| raw_path.to_owned()),
+        ..Call::default()
     };
-    if let Some(target) = Target::read(&call.path) {
-        call.group = target.group;
-        call.version = target.version;
-        call.resource = target.resource;
-        call.namespace = target.namespace;
-        call.name = target.name;
-        call.subresource = target.subresource;
+    if call.read_path().is_some() {
         call.verb = verb(request.method(), &query, call.name.is_empty());
         call.kind = server.resolve(&call.group, &call.version, &call.resource).ok();
         call.dry_run =
@@ -193,21 +175,11 @@ pub fn read_call(server: &ApiServer, request: &http::Request<Bytes>) -> Call {
     call
 }
 
-/// The target of a path.
-#[derive(Debug, PartialEq, Eq)]
-struct Target {
-    group: String,
-    version: String,
-    resource: String,
-    namespace: String,
-    name: String,
-    subresource: String,
-}
-
-impl Target {
-    /// `None` if the path does not lead to a resource.
-    fn read(path: &str) -> Option<Self> {
-        let mut parts = segments(path);
+impl Call {
+    /// Reads the target of the path; `None` if it does not lead to a resource.
+    fn read_path(&mut self) -> Option<()> {
+        let path = self.path.clone();
+        let mut parts = segments(&path);
         let group = match parts.next()? {
             "api" => "",
             "apis" => parts.next()?,
@@ -221,17 +193,14 @@ impl Target {
             ["namespaces", name, ..] => (*name, &rest[2..]),
             _ => ("", &rest[..]),
         };
-        let at = |index: usize| rest.get(index).copied().unwrap_or_default();
+        self.resource = (*rest.first()?).to_owned();
+        self.name = rest.get(1).copied().unwrap_or_default().to_owned();
         // Deeper paths belong to the subresource (`proxy/…`), of which none is served.
-        let subresource = rest.get(2..).unwrap_or_default().join("/");
-        (!rest.is_empty()).then(|| Self {
-            group: group.to_owned(),
-            version: version.to_owned(),
-            resource: at(0).to_owned(),
-            namespace: namespace.to_owned(),
-            name: at(1).to_owned(),
-            subresource,
-        })
+        self.subresource = rest.get(2..).unwrap_or_default().join("/");
+        self.group = group.to_owned();
+        self.version = version.to_owned();
+        self.namespace = namespace.to_owned();
+        Some(())
     }
 }
 

@@ -18,16 +18,15 @@ const NONE: &str = "<none>";
 /// Maximum number of values of a list that are shown.
 const SHOWN_MAX: usize = 3;
 
-/// The source of a column's cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Cell {
-    /// The value at a JSON pointer, or this one if there is none of its type. Texts may be of any type.
+    /// The value at a JSON pointer, or this one if there is none of its type. Texts may be of any type. With
+    /// `*` in the pointer: the values in all items of a list, joined by commas.
     Value(String, Value),
     /// The number of items at a JSON pointer.
     Count(String),
     /// The value at a JSONPath in a custom resource.
     Path(String),
-    /// The result of [`computed`].
     Computed,
 }
 
@@ -48,6 +47,16 @@ impl Cell {
 
 /// The value at a JSON pointer, or another if there is none of its type.
 pub(super) fn value(shown: &Value, pointer: &str, missing: &Value) -> Value {
+    if let Some((list, rest)) = pointer.split_once("/*") {
+        let items = items(shown, list).iter();
+        let values = items.map(|item| item.pointer(rest).unwrap_or(&Value::Null));
+        let values = joined(values, ",");
+        return if values.is_empty() {
+            missing.clone()
+        } else {
+            values.into()
+        };
+    }
     match (shown.pointer(pointer), missing) {
         (Some(Value::Number(number)), Value::Number(_)) if number.is_i64() => json!(number),
         (Some(Value::Bool(flag)), Value::Bool(_)) => json!(flag),
@@ -57,7 +66,6 @@ pub(super) fn value(shown: &Value, pointer: &str, missing: &Value) -> Value {
     }
 }
 
-/// The number of items of a list or map.
 pub(super) fn count(shown: &Value, pointer: &str) -> usize {
     match shown.pointer(pointer) {
         Some(Value::Array(items)) => items.len(),
@@ -90,11 +98,6 @@ pub(super) fn computed(
             format!("{}{suffix}", object.meta.name)
         }
         (_, "Age") => since(object.meta.creation_timestamp, now),
-        ("csidrivers", "TokenRequests") => match at("/spec/tokenRequests") {
-            Value::Array(requests) => joined(requests.iter().map(|request| &request["audience"]), ","),
-            _ => "<unset>".to_owned(),
-        },
-        ("csidrivers", "Modes") => or_none(joined(items(shown, "/spec/volumeLifecycleModes").iter(), ",")),
         ("flowschemas", "MissingPL") => {
             let mut conditions = items(shown, "/status/conditions").iter();
             let dangling = conditions.find(|condition| condition["type"] == "Dangling");
@@ -112,10 +115,7 @@ pub(super) fn computed(
         (_, "ParamKind") => "<unset>".to_owned(),
         (_, "ParamRef") => parameter(at("/spec/paramRef")),
         ("ipaddresses", "ParentRef") => parent(at("/spec/parentRef")),
-        ("servicecidrs", "CIDRs") => joined(items(shown, "/spec/cidrs").iter(), ","),
         ("resourceclaims", "State") => claim_state(shown),
-        (_, "Containers") => containers(resource, shown, "name"),
-        (_, "Images") => containers(resource, shown, "image"),
         ("pods", "Readiness Gates") => readiness_gates(shown),
         ("podtemplates", "Pod Labels") => labels(at("/template/metadata/labels")),
         ("daemonsets", "Node Selector") => labels(at("/spec/template/spec/nodeSelector")),
@@ -196,12 +196,8 @@ fn since(time: Option<Timestamp>, now: Timestamp) -> String {
 }
 
 fn items<'v>(value: &'v Value, path: &str) -> &'v [Value] {
-    let list = if path.is_empty() {
-        Some(value)
-    } else {
-        value.pointer(path)
-    };
-    list.and_then(Value::as_array).map_or(&[], Vec::as_slice)
+    let list = value.pointer(path).and_then(Value::as_array);
+    list.map_or(&[], Vec::as_slice)
 }
 
 fn or_none(text: String) -> String {
@@ -224,23 +220,10 @@ fn joined<'v>(values: impl Iterator<Item = &'v Value>, separator: &str) -> Strin
     values.map(plain).collect::<Vec<_>>().join(separator)
 }
 
-fn containers(resource: &str, shown: &Value, key: &str) -> String {
-    let path = match resource {
-        "podtemplates" => "/template/spec/containers",
-        "cronjobs" => "/spec/jobTemplate/spec/template/spec/containers",
-        _ => "/spec/template/spec/containers",
-    };
-    joined(items(shown, path).iter().map(|container| &container[key]), ",")
-}
-
 fn labels(map: &Value) -> String {
     let pairs = map.as_object().into_iter().flatten();
-    or_none(
-        pairs
-            .map(|(key, value)| format!("{key}={}", plain(value)))
-            .collect::<Vec<_>>()
-            .join(","),
-    )
+    let pairs = pairs.map(|(key, value)| format!("{key}={}", plain(value)));
+    or_none(pairs.collect::<Vec<_>>().join(","))
 }
 
 /// A label selector as requirements; empty if it means all or, missing, nothing.
@@ -250,12 +233,7 @@ fn selector(selector: &Value) -> String {
 
 /// The first values of a list, and the number of further ones.
 fn some_of(values: &[String], missing: &str) -> String {
-    let shown = values
-        .iter()
-        .take(SHOWN_MAX)
-        .cloned()
-        .collect::<Vec<_>>()
-        .join(",");
+    let shown = values[..values.len().min(SHOWN_MAX)].join(",");
     match values.len() {
         more if more > SHOWN_MAX => format!("{shown} + {} more...", more - SHOWN_MAX),
         _ if shown.is_empty() => missing.to_owned(),
@@ -396,11 +374,7 @@ fn completions(shown: &Value) -> String {
 }
 
 fn duration(shown: &Value, now: Timestamp) -> String {
-    let time = |key: &str| {
-        shown["status"][key]
-            .as_str()
-            .and_then(|time| Timestamp::parse(time).ok())
-    };
+    let time = |key: &str| Timestamp::parse(shown["status"][key].as_str()?).ok();
     match (time("startTime"), time("completionTime")) {
         (None, _) => String::new(),
         (Some(start), end) => human_duration(end.unwrap_or(now).as_secs().saturating_sub(start.as_secs())),
@@ -414,11 +388,13 @@ fn ingress_addresses(shown: &Value) -> String {
             let text = |key: &str| ingress[key].as_str().filter(|text| !text.is_empty());
             text("ip").or_else(|| text("hostname"))
         });
-    addresses
-        .collect::<BTreeSet<_>>()
-        .into_iter()
-        .collect::<Vec<_>>()
-        .join(",")
+    distinct(addresses)
+}
+
+/// Texts in order, each once, joined by commas.
+fn distinct<'v>(texts: impl Iterator<Item = &'v str>) -> String {
+    let texts: BTreeSet<&str> = texts.collect();
+    texts.into_iter().collect::<Vec<_>>().join(",")
 }
 
 fn external_ip(shown: &Value) -> String {
@@ -428,10 +404,9 @@ fn external_ip(shown: &Value) -> String {
         Some("LoadBalancer") => {
             let parts = [ingress_addresses(shown), external];
             let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-            if parts.is_empty() {
-                "<pending>".to_owned()
-            } else {
-                parts.join(",")
+            match parts.as_slice() {
+                [] => "<pending>".to_owned(),
+                parts => parts.join(","),
             }
         }
         Some("ExternalName") => plain(&shown["spec"]["externalName"]),
@@ -452,16 +427,9 @@ fn ports(ports: &Value) -> String {
 
 fn hosts(rules: &Value) -> String {
     let rules = items(rules, "");
-    let hosts = rules
-        .iter()
-        .filter_map(|rule| rule["host"].as_str().filter(|host| !host.is_empty()));
-    let hosts: Vec<&str> = hosts.collect();
-    let shown = hosts
-        .iter()
-        .take(SHOWN_MAX)
-        .copied()
-        .collect::<Vec<_>>()
-        .join(",");
+    let hosts = rules.iter().filter_map(|rule| rule["host"].as_str());
+    let hosts: Vec<&str> = hosts.filter(|host| !host.is_empty()).collect();
+    let shown = hosts[..hosts.len().min(SHOWN_MAX)].join(",");
     match (hosts.len(), rules.len()) {
         (0, _) => "*".to_owned(),
         (named, all) if named >= SHOWN_MAX && all > SHOWN_MAX => {
@@ -477,27 +445,21 @@ fn parameters(parameters: &Value) -> String {
     }
     let group = parameters["apiGroup"].as_str();
     let group = group.map(|group| format!(".{group}")).unwrap_or_default();
-    format!(
-        "{}{group}/{}",
-        plain(&parameters["kind"]),
-        plain(&parameters["name"])
-    )
+    let (kind, name) = (plain(&parameters["kind"]), plain(&parameters["name"]));
+    format!("{kind}{group}/{name}")
 }
 
 fn endpoints(subsets: &Value) -> String {
     let mut all = Vec::new();
     for subset in items(subsets, "") {
-        let addresses = || {
-            items(subset, "/addresses")
-                .iter()
-                .map(|address| plain(&address["ip"]))
-        };
+        let addresses = items(subset, "/addresses").iter();
+        let addresses = addresses.map(|address| plain(&address["ip"]));
         let ports = items(subset, "/ports");
         if ports.is_empty() {
-            all.extend(addresses());
+            all.extend(addresses.clone());
         }
         for port in ports {
-            all.extend(addresses().map(|ip| match ip.contains(':') {
+            all.extend(addresses.clone().map(|ip| match ip.contains(':') {
                 true => format!("[{ip}]:{}", port["port"]),
                 false => format!("{ip}:{}", port["port"]),
             }));
@@ -544,13 +506,7 @@ fn roles(object: &StoredObject) -> String {
             None => (&**key == "kubernetes.io/role" && !value.is_empty()).then_some(&**value),
         }
     });
-    or_none(
-        roles
-            .collect::<BTreeSet<_>>()
-            .into_iter()
-            .collect::<Vec<_>>()
-            .join(","),
-    )
+    or_none(distinct(roles))
 }
 
 fn node_address(shown: &Value, of_type: &str) -> String {
@@ -641,11 +597,8 @@ fn volume(resource: &str, shown: &Value, column: &str) -> String {
             shown.map(|(_, short)| *short).collect::<Vec<_>>().join(",")
         }
         "Claim" if shown["spec"]["claimRef"].is_object() => {
-            format!(
-                "{}/{}",
-                text("/spec/claimRef/namespace"),
-                text("/spec/claimRef/name")
-            )
+            let (namespace, name) = (text("/spec/claimRef/namespace"), text("/spec/claimRef/name"));
+            format!("{namespace}/{name}")
         }
         "StorageClass" => class(),
         _ => String::new(),
@@ -703,39 +656,27 @@ fn targets(version: KubernetesVersion, shown: &Value) -> String {
         let known = |key: &str| number_or_text(&current[key], "<unknown>");
         all.push(match of_type.as_str() {
             "external" if !target["averageValue"].is_null() => {
-                format!(
-                    "{}/{} (avg)",
-                    known("averageValue"),
-                    plain(&target["averageValue"])
-                )
+                let wanted = plain(&target["averageValue"]);
+                format!("{}/{wanted} (avg)", known("averageValue"))
             }
             "pods" | "resource" | "containerResource" if !target["averageValue"].is_null() => {
-                format!(
-                    "{name}{}/{}",
-                    known("averageValue"),
-                    plain(&target["averageValue"])
-                )
+                let wanted = plain(&target["averageValue"]);
+                format!("{name}{}/{wanted}", known("averageValue"))
             }
             "resource" | "containerResource" => {
-                let current = &current["averageUtilization"];
-                let current = if current.is_null() {
-                    "<unknown>".to_owned()
-                } else {
-                    percent(current)
+                let percent_or = |value: &Value, missing: &str| match value {
+                    Value::Null => missing.to_owned(),
+                    value => percent(value),
                 };
-                let target = &target["averageUtilization"];
-                let target = if target.is_null() {
-                    "<auto>".to_owned()
-                } else {
-                    percent(target)
-                };
+                let current = percent_or(&current["averageUtilization"], "<unknown>");
+                let target = percent_or(&target["averageUtilization"], "<auto>");
                 format!("{name}{current}/{target}")
             }
             "external" | "object" => format!("{}/{}", known("value"), number_or_text(&target["value"], "0")),
             _ => "<unknown type>".to_owned(),
         });
     }
-    let shown = all.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
+    let shown = all[..all.len().min(SHOWN)].join(", ");
     match all.len() {
         0 => NONE.to_owned(),
         more if more > SHOWN => format!("{shown} + {} more...", more - SHOWN),

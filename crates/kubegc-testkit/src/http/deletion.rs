@@ -4,6 +4,7 @@ use bytes::Bytes;
 use kubegc_core::{
     Behavior, KubernetesVersion, Preconditions, ResourceVersion, Uid, deletion::DeleteOptionsSpec,
 };
+use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use super::{
@@ -46,33 +47,26 @@ pub(super) fn options(
     version: KubernetesVersion,
 ) -> Result<DeleteOptionsSpec, Refusal> {
     if request.body().is_empty() {
-        let grace = query.number("gracePeriodSeconds").map_err(|text| {
-            problem::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax"))
-        })?;
         return Ok(DeleteOptionsSpec {
             propagation_policy: query.first("propagationPolicy").map(str::to_owned),
             orphan_dependents: query.flag("orphanDependents"),
             preconditions: None,
-            grace_period_seconds: grace,
+            grace_period_seconds: query.number("gracePeriodSeconds")?,
             dry_run: query.all("dryRun").map(str::to_owned).collect(),
         });
     }
-    let refuse = |why: String| {
-        if version.has(BAD_OPTIONS_ARE_BAD_REQUESTS) {
-            problem::bad_request(why)
-        } else {
-            problem::internal(why)
-        }
+    let refuse = |why: String| match version.has(BAD_OPTIONS_ARE_BAD_REQUESTS) {
+        true => problem::bad_request(why),
+        false => problem::internal(why),
     };
     let body = body::document(request, ("meta.k8s.io/v1", "DeleteOptions"))?;
     let body = body.map_err(|why| refuse(why.problem))?;
     let text = |key: &str| body.get(key).and_then(Value::as_str).unwrap_or_default();
     match (text("apiVersion"), text("kind")) {
         (_, "" | "DeleteOptions") => {}
-        ("v1" | "meta.k8s.io/v1", kind) if OTHER_META_KINDS.contains(&kind) => {
-            return Err(refuse(
-                "decoded object cannot be converted to DeleteOptions".to_owned(),
-            ));
+        ("v1" | "meta.k8s.io/v1", kind) if OTHER_META_KINDS.split(' ').any(|other| other == kind) => {
+            let why = "decoded object cannot be converted to DeleteOptions";
+            return Err(refuse(why.to_owned()));
         }
         (api_version, kind) => {
             return Err(refuse(format!(
@@ -92,51 +86,37 @@ pub(super) fn options(
 ///
 /// # Upstream
 /// `AddToGroupVersion` in `apimachinery/pkg/apis/meta/v1/register.go`, 1.20.2.
-const OTHER_META_KINDS: [&str; 6] = [
-    "CreateOptions",
-    "ExportOptions",
-    "GetOptions",
-    "ListOptions",
-    "PatchOptions",
-    "UpdateOptions",
-];
+const OTHER_META_KINDS: &str =
+    "CreateOptions ExportOptions GetOptions ListOptions PatchOptions UpdateOptions";
 
 /// The error names the invalid field.
 fn read(body: &Value) -> Result<DeleteOptionsSpec, &'static str> {
-    let at = |value: &Value, key: &str| value.get(key).cloned().unwrap_or(Value::Null);
-    let text = |value: Value, field: &'static str| match value {
-        Value::Null => Ok(None),
-        Value::String(text) => Ok(Some(text)),
-        _ => Err(field),
-    };
-    let preconditions = match at(body, "preconditions") {
-        Value::Null => None,
-        object @ Value::Object(_) => Some(Preconditions {
-            uid: text(at(&object, "uid"), "preconditions.uid")?.map(|uid| Uid::new(&uid)),
-            resource_version: text(at(&object, "resourceVersion"), "preconditions.resourceVersion")?
-                .map(|version| ResourceVersion::new(&version)),
-        }),
-        _ => return Err("preconditions"),
-    };
+    if !matches!(
+        body.get("preconditions"),
+        None | Some(Value::Null | Value::Object(_))
+    ) {
+        return Err("preconditions");
+    }
+    let preconditions = body.get("preconditions").and_then(Value::as_object);
+    let uid: Option<String> = field(body, "preconditions.uid")?;
+    let version: Option<String> = field(body, "preconditions.resourceVersion")?;
     Ok(DeleteOptionsSpec {
-        propagation_policy: text(at(body, "propagationPolicy"), "propagationPolicy")?,
-        orphan_dependents: match at(body, "orphanDependents") {
-            Value::Null => None,
-            Value::Bool(flag) => Some(flag),
-            _ => return Err("orphanDependents"),
-        },
-        preconditions,
-        grace_period_seconds: match at(body, "gracePeriodSeconds") {
-            Value::Null => None,
-            number => Some(number.as_i64().ok_or("gracePeriodSeconds")?),
-        },
-        dry_run: match at(body, "dryRun") {
-            Value::Null => Vec::new(),
-            Value::Array(items) => items
-                .into_iter()
-                .map(|item| text(item, "dryRun")?.ok_or("dryRun"))
-                .collect::<Result<_, _>>()?,
-            _ => return Err("dryRun"),
-        },
+        propagation_policy: field(body, "propagationPolicy")?,
+        orphan_dependents: field(body, "orphanDependents")?,
+        preconditions: preconditions.map(|_| Preconditions {
+            uid: uid.as_deref().map(Uid::new),
+            resource_version: version.as_deref().map(ResourceVersion::new),
+        }),
+        grace_period_seconds: field(body, "gracePeriodSeconds")?,
+        dry_run: field(body, "dryRun")?.unwrap_or_default(),
     })
+}
+
+/// The value at a path, if it is not null.
+fn field<T: DeserializeOwned>(body: &Value, path: &'static str) -> Result<Option<T>, &'static str> {
+    let mut value = body;
+    for key in path.split('.') {
+        value = &value[key];
+    }
+    Option::deserialize(value).map_err(|_| path)
 }

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
 use super::{
-    accept::{self, Aggregated},
+    accept,
     names::{self, Names},
     parts,
     problem::Refusal,
@@ -22,7 +22,6 @@ const AGGREGATED_V2BETA1: Behavior = Behavior::since(27, 0, "AggregatedDiscovery
 const AGGREGATED_V2: Behavior = Behavior::since(30, 0, "AggregatedDiscoveryEndpoint, stable");
 const AGGREGATED_V2BETA1_IS_REMOVED: Behavior = Behavior::since(33, 0, "AggregatedDiscoveryRemoveBetaType");
 
-/// One group with its versions, best first.
 struct Group<'a> {
     name: &'a str,
     versions: Vec<&'a str>,
@@ -32,39 +31,28 @@ struct Group<'a> {
 pub(super) fn root(server: &ApiServer, core: bool, headers: &HeaderMap) -> Result<Reply, Refusal> {
     accept::route(headers, server.version(), false)?;
     let (form, encoding) = accept::discovery(headers, aggregated(server.version()))?;
-    let Some(form) = form else {
+    let Some(version) = form else {
         let body = if core { core_versions() } else { group_list(server) };
         return Ok(Reply::object(200, body).encoded(encoding));
-    };
-    let (version, parameters) = match form {
-        Aggregated::V2 => (
-            "apidiscovery.k8s.io/v2",
-            ";g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
-        ),
-        Aggregated::V2Beta1 => (
-            "apidiscovery.k8s.io/v2beta1",
-            ";g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList",
-        ),
     };
     let groups = groups(server);
     let groups = groups.iter().filter(|group| group.name.is_empty() == core);
     let body = json!({
         "kind": "APIGroupDiscoveryList",
-        "apiVersion": version,
+        "apiVersion": format!("apidiscovery.k8s.io/{version}"),
         "metadata": {},
         "items": groups.map(|group| aggregated_group(server, group)).collect::<Vec<_>>(),
     });
     let reply = Reply::object(200, body).encoded(encoding);
+    let parameters = format!(";g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList");
     Ok(reply.with_parameters(parameters))
 }
 
 /// The response to `/apis/{group}`.
 pub(super) fn group(server: &ApiServer, name: &str) -> Option<Reply> {
-    let groups = groups(server);
-    let group = groups
-        .iter()
-        .find(|group| group.name == name && !name.is_empty())?;
-    let mut body = group_json(group);
+    let mut groups = groups(server).into_iter();
+    let group = groups.find(|group| group.name == name && !name.is_empty())?;
+    let mut body = group_json(&group);
     body["kind"] = "APIGroup".into();
     body["apiVersion"] = "v1".into();
     Some(Reply::object(200, body))
@@ -140,31 +128,21 @@ pub(super) fn verbs(resource: &ApiResource) -> Vec<&'static str> {
 
 /// The verbs of a resource in the order that discovery lists them in.
 fn listed_verbs(resource: &ApiResource) -> Vec<&'static str> {
-    const OF_CUSTOM: [&str; 8] = [
-        "delete",
-        "deletecollection",
-        "get",
-        "list",
-        "patch",
-        "create",
-        "update",
-        "watch",
-    ];
+    const OF_CUSTOM: &str = "delete deletecollection get list patch create update watch";
     let mut verbs = verbs(resource);
     if resource.custom {
-        verbs.sort_by_key(|verb| OF_CUSTOM.iter().position(|one| one == verb));
+        verbs.sort_by_key(|verb| OF_CUSTOM.split(' ').position(|one| one == *verb));
     }
     verbs
 }
 
-/// The aggregated forms that a release serves.
-const fn aggregated(version: KubernetesVersion) -> &'static [Aggregated] {
+const fn aggregated(version: KubernetesVersion) -> &'static [&'static str] {
     if version.has(AGGREGATED_V2BETA1_IS_REMOVED) {
-        &[Aggregated::V2]
+        &["v2"]
     } else if version.has(AGGREGATED_V2) {
-        &[Aggregated::V2, Aggregated::V2Beta1]
+        &["v2", "v2beta1"]
     } else if version.has(AGGREGATED_V2BETA1) {
-        &[Aggregated::V2Beta1]
+        &["v2beta1"]
     } else {
         &[]
     }
@@ -196,9 +174,8 @@ fn groups(server: &ApiServer) -> Vec<Group<'_>> {
         // The catalog has the versions of built-in groups in order; those of definitions come as they were
         // written.
         if custom.contains(&group.name) {
-            group
-                .versions
-                .sort_by(|a, b| version_priority(b).cmp(&version_priority(a)));
+            let versions = &mut group.versions;
+            versions.sort_by(|a, b| version_priority(b).cmp(&version_priority(a)));
         }
     }
     groups.sort_by_key(|group| (custom.contains(&group.name), rank(group.name), group.name));
@@ -210,34 +187,16 @@ fn groups(server: &ApiServer) -> Vec<Group<'_>> {
 /// # Upstream
 /// `apiVersionPriorities` in `cmd/kube-apiserver/app/aggregator.go`, 1.20.2. Later groups follow by name.
 fn rank(group: &str) -> usize {
-    const ORDER: [&str; 22] = [
-        "",
-        "apiregistration.k8s.io",
-        "apps",
-        "events.k8s.io",
-        "authentication.k8s.io",
-        "authorization.k8s.io",
-        "autoscaling",
-        "batch",
-        "certificates.k8s.io",
-        "networking.k8s.io",
-        "extensions",
-        "policy",
-        "rbac.authorization.k8s.io",
-        "storage.k8s.io",
-        "admissionregistration.k8s.io",
-        "apiextensions.k8s.io",
-        "scheduling.k8s.io",
-        "coordination.k8s.io",
-        "node.k8s.io",
-        "discovery.k8s.io",
-        "resource.k8s.io",
-        "flowcontrol.apiserver.k8s.io",
-    ];
-    ORDER
-        .iter()
-        .position(|name| *name == group)
-        .unwrap_or(ORDER.len())
+    const ORDER: &str = "apiregistration.k8s.io apps events.k8s.io authentication.k8s.io \
+        authorization.k8s.io autoscaling batch certificates.k8s.io networking.k8s.io extensions policy \
+        rbac.authorization.k8s.io \
+        storage.k8s.io admissionregistration.k8s.io apiextensions.k8s.io scheduling.k8s.io \
+        coordination.k8s.io node.k8s.io discovery.k8s.io resource.k8s.io flowcontrol.apiserver.k8s.io";
+    if group.is_empty() {
+        return 0;
+    }
+    let place = ORDER.split(' ').position(|name| name == group);
+    place.map_or(usize::MAX, |place| place + 1)
 }
 
 fn core_versions() -> Value {
@@ -255,12 +214,8 @@ fn group_list(server: &ApiServer) -> Value {
 }
 
 fn group_json(group: &Group<'_>) -> Value {
-    let version = |version: &&str| {
-        json!({
-            "groupVersion": join_api_version(group.name, version),
-            "version": version,
-        })
-    };
+    let version =
+        |version: &&str| json!({"groupVersion": join_api_version(group.name, version), "version": version});
     let versions: Vec<Value> = group.versions.iter().map(version).collect();
     // A group is made with its first version.
     let preferred = versions.first().cloned().unwrap_or_default();
@@ -340,11 +295,8 @@ fn built_in_storage(server: &ApiServer, resource: &ApiResource) -> (String, Stri
     let versions =
         served(server).filter(|(_, other)| *other.group == *group && other.resource == resource.resource);
     let preferred = versions.max_by_key(|(_, other)| (other.preferred, version_rank(&other.version)));
-    let version = preferred.map_or_else(
-        || resource.version.to_string(),
-        |(_, other)| other.version.to_string(),
-    );
-    (group.to_owned(), version)
+    let version = preferred.map_or(&resource.version, |(_, other)| &other.version);
+    (group.to_owned(), version.to_string())
 }
 
 /// Stable versions above others.
@@ -357,12 +309,9 @@ fn part_json(resource: &ApiResource, part: &Subresource) -> Value {
         "name": format!("{}/{}", resource.resource, part.name),
         "singularName": "",
         "namespaced": resource.is_namespaced(),
-        "kind": &*resource.kind,
+        "kind": if part.kind.is_empty() { &*resource.kind } else { part.kind },
         "verbs": part.verbs,
     });
-    if !part.kind.is_empty() {
-        entry["kind"] = part.kind.into();
-    }
     if let Some((group, version)) = parts::group_version(part)
         && (group, version) != (&*resource.group, &*resource.version)
     {

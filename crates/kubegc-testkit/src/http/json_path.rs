@@ -29,7 +29,6 @@ enum Step<'p> {
     Where(&'p str, bool, Value),
 }
 
-/// The first step of a path, and what follows it.
 fn step(path: &str) -> Option<(Step<'_>, &str)> {
     if let Some(inner) = path.strip_prefix('[') {
         let end = match inner.strip_prefix("?(") {

@@ -62,21 +62,19 @@ mod write;
 
 use bytes::Bytes;
 use http::{HeaderValue, header::CONTENT_TYPE};
+use kubegc_core::KindId;
 use kubegc_sim::ApiServer;
 
 pub use access::AccessRules;
-#[cfg(feature = "client")]
 pub(crate) use body::BYTES_MAX;
 pub use call::{Call, Verb, read_call};
-#[cfg(feature = "client")]
 pub(crate) use node::refused_by_node;
 pub use node::{LogRequest, NodeCall, PodTarget};
+pub(crate) use problem::qualified;
 pub use watch::{Watch, WatchStep};
 
 use access::Requester;
-#[cfg(feature = "client")]
 pub(crate) use protobuf::{decode, is_object};
-#[cfg(feature = "client")]
 pub(crate) use reply::refused;
 
 use problem::Refusal;
@@ -87,29 +85,14 @@ use reply::{Outcome, Reply};
 /// The response to a request.
 #[derive(Clone, Debug)]
 pub enum ApiResponse {
-    /// A response with its body.
     Whole(http::Response<Bytes>),
     /// A streamed response: its body is the events of the watch, until the watch ends.
     Stream {
-        /// The response without its body.
         head: http::Response<()>,
-        /// The watch that produces the body.
         watch: Watch,
     },
     /// A request for a log, which the kubelet of the pod's node serves.
     Node(Box<NodeCall>),
-}
-
-impl ApiResponse {
-    /// The code of the response; `None` if a node gives it.
-    #[must_use]
-    pub fn code(&self) -> Option<u16> {
-        match self {
-            Self::Whole(response) => Some(response.status().as_u16()),
-            Self::Stream { head, .. } => Some(head.status().as_u16()),
-            Self::Node(_) => None,
-        }
-    }
 }
 
 /// Performs a request that was read by [`read_call`]. It always returns a response; errors are responses of
@@ -183,7 +166,7 @@ fn route(
     request: &http::Request<Bytes>,
     requester: Requester<'_>,
 ) -> Result<Outcome, Refusal> {
-    let method = access::lower_case(request.method());
+    let method = request.method().as_str().to_ascii_lowercase();
     let attributes = access::attributes(requester.user, call, &method);
     if !requester.rules.allows(&attributes) {
         let why = access::forbidden(&attributes);
@@ -193,8 +176,8 @@ fn route(
     if call.verb == Verb::NonResource {
         return special::respond(server, &call.path, request).map(Outcome::Whole);
     }
-    let target = match target::find(server, call, request.method()) {
-        Ok(target) => target,
+    let kind = match target::find(server, call, request.method()) {
+        Ok(kind) => kind,
         Err(reply) => return Ok(Outcome::Whole(*reply)),
     };
     let query = Query::read(request.uri().query());
@@ -202,10 +185,10 @@ fn route(
         return node::respond(server, call, &query);
     }
     let deprecation = match &*call.subresource {
-        "" | "status" => deprecated::warning(server, &target.resource),
+        "" | "status" => deprecated::warning(server, &server.catalog()[kind]),
         _ => None,
     };
-    let outcome = respond_with(server, call, target, &query, request, requester);
+    let outcome = respond_with(server, call, kind, &query, request, requester);
     let Some(warning) = deprecation else {
         return outcome;
     };
@@ -218,39 +201,59 @@ fn route(
     Ok(Outcome::Whole(reply))
 }
 
-/// Reads or writes objects of a kind.
 fn respond_with(
     server: &mut ApiServer,
     call: &Call,
-    target: target::Target,
+    kind: KindId,
     query: &Query,
     request: &http::Request<Bytes>,
     requester: Requester<'_>,
 ) -> Result<Outcome, Refusal> {
-    let is_builtin = !target.resource.custom;
+    let resource = server.catalog()[kind].clone();
+    let is_builtin = !resource.custom;
     if is_builtin {
         let is_list = matches!(call.verb, Verb::List | Verb::Watch);
         accept::route(request.headers(), server.version(), is_list)?;
     }
-    let is_encodable =
-        is_builtin && protobuf::has_message(&target.resource.api_version(), &target.resource.kind);
+    let is_encodable = is_builtin && protobuf::has_message(&resource.api_version(), &resource.kind);
     let (form, encoding) = accept::objects(request.headers(), is_encodable)?;
-    if let accept::Form::Table(_) = form
-        && !call.verb.is_write()
-    {
-        options::table_options(query)?;
+    let mut view = View {
+        version: server.version(),
+        form,
+        encoding,
+        list_kind: names::of(server, &resource).list_kind,
+        resource,
+        rows: table::Rows::of(query),
+        printer_columns: Vec::new(),
+    };
+    if let accept::Form::Table(_) = form {
+        if !call.verb.is_write() {
+            options::table_options(query)?;
+        }
+        view.printer_columns = names::printer_columns(server, &view.resource);
     }
-    let list_kind = names::of(server, &target.resource).list_kind;
-    let definition = matches!(form, accept::Form::Table(_))
-        .then(|| names::definition_of(server, &target.resource))
-        .flatten();
-    let view = View::new(server.version(), form, target.resource, list_kind, query)
-        .encoded(encoding)
-        .with_columns(definition.as_deref());
+    let asked = ObjectRequest {
+        call,
+        kind,
+        query,
+        http: request,
+        view,
+        requester,
+    };
     if call.verb.is_write() {
-        let reply = write::respond(server, call, target.kind, query, request, &view, requester)?;
+        let reply = write::respond(server, &asked)?;
         Ok(Outcome::Whole(reply.encoded(encoding)))
     } else {
-        read::respond(server, call, target.kind, query, view)
+        read::respond(server, asked)
     }
+}
+
+/// A request for objects of a kind, and the form that it wants them in.
+struct ObjectRequest<'a> {
+    call: &'a Call,
+    kind: KindId,
+    query: &'a Query,
+    http: &'a http::Request<Bytes>,
+    view: View,
+    requester: Requester<'a>,
 }

@@ -16,7 +16,6 @@ pub(super) struct Names {
     pub(super) singular: String,
     pub(super) short: Vec<String>,
     pub(super) categories: Vec<String>,
-    /// Kind of a list of these objects.
     pub(super) list_kind: String,
 }
 
@@ -25,7 +24,12 @@ pub(super) fn of(server: &ApiServer, resource: &ApiResource) -> Names {
     let definition = resource.custom.then(|| definition_of(server, resource)).flatten();
     if let Some(definition) = definition {
         let text = |key: &str| definition.text_at(&["spec", "names", key]).to_owned();
-        let texts = |key: &str| texts_at(&definition, &["spec", "names", key]);
+        let texts = |key: &str| {
+            let texts = items_at(&definition, &["spec", "names", key]).iter();
+            texts
+                .filter_map(|text| text.as_str().map(str::to_owned))
+                .collect()
+        };
         let or = |text: String, otherwise: String| if text.is_empty() { otherwise } else { text };
         return Names {
             singular: or(text("singular"), resource.kind.to_lowercase()),
@@ -37,10 +41,9 @@ pub(super) fn of(server: &ApiServer, resource: &ApiResource) -> Names {
     let is_listed = resource.custom || server.version().has(SINGULAR_NAMES_ARE_LISTED);
     let owned = |names: &[Arc<str>]| names.iter().map(ToString::to_string).collect();
     Names {
-        singular: if is_listed {
-            resource.kind.to_lowercase()
-        } else {
-            String::new()
+        singular: match is_listed {
+            true => resource.kind.to_lowercase(),
+            false => String::new(),
         },
         short: owned(&resource.short_names),
         categories: owned(&resource.categories),
@@ -48,7 +51,6 @@ pub(super) fn of(server: &ApiServer, resource: &ApiResource) -> Names {
     }
 }
 
-/// The stored CustomResourceDefinition of a resource.
 pub(super) fn definition_of(server: &ApiServer, resource: &ApiResource) -> Option<Arc<StoredObject>> {
     const GROUP: &str = "apiextensions.k8s.io";
     let definitions = ["v1", "v1beta1"]
@@ -58,14 +60,20 @@ pub(super) fn definition_of(server: &ApiServer, resource: &ApiResource) -> Optio
     server.object(definitions, "", &name).cloned()
 }
 
-fn texts_at(object: &StoredObject, path: &[&str]) -> Vec<String> {
-    let texts = items_at(object, path).iter().filter_map(Value::as_str);
-    texts.map(str::to_owned).collect()
+/// The columns that the definition of a custom resource declares for its version.
+pub(super) fn printer_columns(server: &ApiServer, resource: &ApiResource) -> Vec<Value> {
+    let definition = resource.custom.then(|| definition_of(server, resource)).flatten();
+    let versions = definition
+        .as_ref()
+        .map_or(&[][..], |definition| items_at(definition, &["spec", "versions"]));
+    let version = versions
+        .iter()
+        .find(|version| version["name"] == *resource.version);
+    let columns = version.and_then(|version| version["additionalPrinterColumns"].as_array());
+    columns.cloned().unwrap_or_default()
 }
 
 fn items_at<'a>(object: &'a StoredObject, path: &[&str]) -> &'a [Value] {
-    object
-        .at(path)
-        .and_then(Value::as_array)
-        .map_or(&[], Vec::as_slice)
+    let items = object.at(path).and_then(Value::as_array);
+    items.map_or(&[], Vec::as_slice)
 }

@@ -19,12 +19,10 @@ use super::{
 
 /// The container whose log a request is about.
 #[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PodTarget {
     pub namespace: String,
-    /// Name of the pod.
     pub pod: String,
-    /// The node that the pod runs on.
     pub node: String,
     /// The container: the one that the request names, or the only one.
     pub container: String,
@@ -34,7 +32,6 @@ pub struct PodTarget {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct LogRequest {
-    /// The container.
     pub target: PodTarget,
     /// Whether the response streams as long as the container writes.
     pub follow: bool,
@@ -59,7 +56,6 @@ pub struct NodeCall {
 }
 
 impl NodeCall {
-    /// The request to the node.
     #[must_use]
     pub const fn request(&self) -> &LogRequest {
         &self.request
@@ -125,16 +121,8 @@ pub(super) fn respond(server: &ApiServer, call: &Call, query: &Query) -> Result<
 
 /// The options of a request for a log; its target is filled in later.
 fn log_options(server: &ApiServer, call: &Call, query: &Query) -> Result<LogRequest, Refusal> {
-    let number = |key: &'static str| {
-        query.number(key).map_err(|text| {
-            problem::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax"))
-        })
-    };
-    let (tail, limit, seconds) = (
-        number("tailLines")?,
-        number("limitBytes")?,
-        number("sinceSeconds")?,
-    );
+    let (tail, limit) = (query.number("tailLines")?, query.number("limitBytes")?);
+    let seconds = query.number("sinceSeconds")?;
     let time = query.text("sinceTime");
     let mut causes = Vec::new();
     let mut at_least = |field, value: Option<i64>, min: i64, why| {
@@ -162,12 +150,7 @@ fn log_options(server: &ApiServer, call: &Call, query: &Query) -> Result<LogRequ
     };
     let flag = |key| query.flag(key) == Some(true);
     Ok(LogRequest {
-        target: PodTarget {
-            namespace: String::new(),
-            pod: String::new(),
-            node: String::new(),
-            container: String::new(),
-        },
+        target: PodTarget::default(),
         follow: flag("follow"),
         previous: flag("previous"),
         timestamps: flag("timestamps"),
@@ -185,7 +168,6 @@ fn names<'a>(pod: &'a StoredObject, key: &str) -> Vec<&'a str> {
         .collect()
 }
 
-/// The container that is meant.
 fn container(pod: &StoredObject, requested: &str) -> Result<String, Refusal> {
     let name = &pod.meta.name;
     let (containers, init) = (names(pod, "containers"), names(pod, "initContainers"));
@@ -249,7 +231,6 @@ fn unreachable(server: &ApiServer, call: &Call, target: &PodTarget) -> Reply {
 ///
 /// # Upstream
 /// `GenericHttpResponseChecker.Check` in `apiserver/pkg/registry/generic/rest/response_checker.go`, 1.20.2.
-#[cfg(feature = "client")]
 pub(crate) fn refused_by_node(code: u16, text: &str) -> http::Response<Bytes> {
     Reply::from(problem::of_node(code, text)).into_http()
 }

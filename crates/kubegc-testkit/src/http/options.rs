@@ -22,7 +22,9 @@ const WATCH_LIST: Behavior = Behavior::since(34, 0, "feature gate WatchList is o
 const WATCH_LIST_FIRST: Behavior = Behavior::since(32, 0, "feature gate WatchList is beta");
 /// It was turned off again, because encoders of lists that stream work better.
 const WATCH_LIST_PAUSED: Behavior = Behavior::since(33, 0, "feature gate WatchList is off");
-/// A list with an invalid `resourceVersion` gets 400; before, it gets 500, as a GET or a watch does.
+/// A list with an invalid `resourceVersion` gets 400; before, it gets 500, as a GET or a watch does:
+/// `ValidateListOptions` in
+/// [`interfaces.go`](https://github.com/kubernetes/kubernetes/blob/v1.33.0/staging/src/k8s.io/apiserver/pkg/storage/interfaces.go#L356).
 const LIST_VERSIONS_ARE_CHECKED: Behavior = Behavior::since(33, 0, "kubernetes #130637, #130688");
 /// Errors about keys and values of label selectors are those of a field.
 const LABELS_HAVE_PATHS: Behavior = Behavior::since(21, 0, "apimachinery, labels/selector.go");
@@ -37,7 +39,6 @@ const FIELD_VALIDATION_IS_READ: Behavior = Behavior::since(25, 0, "ServerSideFie
 /// `--min-request-timeout`, 1800 s. The real server adds a random part of up to as much again.
 const WATCH_DEFAULT: Duration = Duration::from_secs(1800);
 
-/// The options of a list or a watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ListOptions {
     pub(super) filter: Filter,
@@ -58,11 +59,9 @@ pub(super) enum Wanted {
     Latest,
     /// 0: any available version. Here that is the latest one.
     Any,
-    /// A version.
     At(u64),
 }
 
-/// The way in which the version is matched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum VersionMatch {
     Unset,
@@ -77,24 +76,6 @@ impl Wanted {
     /// 500, as upstream, if it is not a number.
     pub(super) fn read(text: &str) -> Result<Self, Refusal> {
         Self::parse(text).map_err(problem::internal)
-    }
-
-    /// Reads `resourceVersion` of a list.
-    ///
-    /// # Errors
-    /// 400 or 500 if it is not a number.
-    ///
-    /// # Upstream
-    /// `ValidateListOptions` in
-    /// [`interfaces.go`](https://github.com/kubernetes/kubernetes/blob/v1.33.0/staging/src/k8s.io/apiserver/pkg/storage/interfaces.go#L356).
-    fn of_list(text: &str, version: KubernetesVersion) -> Result<Self, Refusal> {
-        Self::parse(text).map_err(|why| {
-            if version.has(LIST_VERSIONS_ARE_CHECKED) {
-                problem::bad_request(format!("invalid resource version: {why}"))
-            } else {
-                problem::internal(why)
-            }
-        })
     }
 
     fn parse(text: &str) -> Result<Self, String> {
@@ -124,13 +105,8 @@ impl ListOptions {
     /// # Errors
     /// 400 for unreadable options, 422 for contradictory ones.
     pub(super) fn read(query: &Query, verb: Verb, version: KubernetesVersion) -> Result<Self, Refusal> {
-        let number = |key: &str| {
-            query.number(key).map_err(|text| {
-                problem::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax"))
-            })
-        };
-        let limit = number("limit")?.unwrap_or(0);
-        let timeout_s = number("timeoutSeconds")?.unwrap_or(0);
+        let limit = query.number("limit")?.unwrap_or(0);
+        let timeout_s = query.number("timeoutSeconds")?.unwrap_or(0);
         let unreadable = |error: FieldError| {
             let problem = match error {
                 FieldError::Invalid { problem, .. } => problem,
@@ -158,9 +134,12 @@ impl ListOptions {
             filter,
             limit: usize::try_from(limit).unwrap_or(0),
             continue_token: query.text("continue").to_owned(),
-            resource_version: match query.text("resourceVersion") {
-                text if is_watch => Wanted::read(text)?,
-                text => Wanted::of_list(text, version)?,
+            resource_version: match Wanted::parse(query.text("resourceVersion")) {
+                Ok(wanted) => wanted,
+                Err(why) if !is_watch && version.has(LIST_VERSIONS_ARE_CHECKED) => {
+                    return Err(problem::bad_request(format!("invalid resource version: {why}")));
+                }
+                Err(why) => return Err(problem::internal(why)),
             },
             version_match: match query.text("resourceVersionMatch") {
                 _ if !version.has(VERSION_MATCH_IS_READ) => VersionMatch::Unset,
@@ -221,77 +200,49 @@ fn has_watch_list(version: KubernetesVersion) -> bool {
 /// 1.32 for watches.
 fn unfit(query: &Query, is_watch: bool, version: KubernetesVersion) -> Vec<Cause> {
     const FIELD: &str = "resourceVersionMatch";
-    let mut causes = Vec::new();
-    let wanted = query.text(FIELD);
-    let (at, continues) = (query.text("resourceVersion"), !query.text("continue").is_empty());
-    let initial = query.first("sendInitialEvents").is_some();
+    const INITIAL: &str = "sendInitialEvents";
     if !version.has(VERSION_MATCH_IS_READ) {
-        return causes;
+        return Vec::new();
     }
-    let mut forbid = |field, why: &str| causes.push(Cause::forbidden(field, why));
-    if is_watch {
-        if initial && wanted != "NotOlderThan" {
+    let wanted = query.text(FIELD);
+    let has_match = !wanted.is_empty();
+    let (at, continues) = (query.text("resourceVersion"), !query.text("continue").is_empty());
+    let initial = query.first(INITIAL).is_some();
+    let supports = |values: &[&str]| {
+        let cause = Cause::not_supported(FIELD, &format!("{wanted:?}"), values);
+        (has_match && !values.contains(&wanted), cause)
+    };
+    let forbid = |is_unfit: bool, field, why: &str| (is_unfit, Cause::forbidden(field, why));
+    let continued = "resourceVersionMatch is forbidden when continue is provided";
+    let rules = if is_watch {
+        let unmatched = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
+        let gated = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled";
+        let alone = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
+        [
+            forbid(initial && wanted != "NotOlderThan", FIELD, unmatched),
+            forbid(initial && !has_watch_list(version), INITIAL, gated),
+            forbid(has_match && !initial, FIELD, alone),
+            supports(&["NotOlderThan"]),
+            forbid(continues, FIELD, continued),
+        ]
+    } else {
+        let alone = "resourceVersionMatch is forbidden unless resourceVersion is provided";
+        let exact = "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"";
+        let is_read = version.has(INITIAL_EVENTS_ARE_READ);
+        [
+            forbid(has_match && at.is_empty(), FIELD, alone),
+            forbid(has_match && continues, FIELD, continued),
+            forbid(wanted == "Exact" && at == "0", FIELD, exact),
+            supports(&["Exact", "NotOlderThan", ""]),
             forbid(
-                FIELD,
-                "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
-            );
-        }
-        if initial && !has_watch_list(version) {
-            let why = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled";
-            forbid("sendInitialEvents", why);
-        }
-        if !wanted.is_empty() {
-            if !initial {
-                let why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
-                forbid(FIELD, why);
-            }
-            if wanted != "NotOlderThan" {
-                causes.push(Cause::not_supported(
-                    FIELD,
-                    &format!("{wanted:?}"),
-                    &["NotOlderThan"],
-                ));
-            }
-        }
-        if continues {
-            causes.push(Cause::forbidden(
-                FIELD,
-                "resourceVersionMatch is forbidden when continue is provided",
-            ));
-        }
-        return causes;
-    }
-    if !wanted.is_empty() {
-        if at.is_empty() {
-            forbid(
-                FIELD,
-                "resourceVersionMatch is forbidden unless resourceVersion is provided",
-            );
-        }
-        if continues {
-            forbid(
-                FIELD,
-                "resourceVersionMatch is forbidden when continue is provided",
-            );
-        }
-        if wanted == "Exact" && at == "0" {
-            forbid(
-                FIELD,
-                "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
-            );
-        }
-        if !matches!(wanted, "Exact" | "NotOlderThan") {
-            let supported = ["Exact", "NotOlderThan", ""];
-            causes.push(Cause::not_supported(FIELD, &format!("{wanted:?}"), &supported));
-        }
-    }
-    if initial && version.has(INITIAL_EVENTS_ARE_READ) {
-        causes.push(Cause::forbidden(
-            "sendInitialEvents",
-            "sendInitialEvents is forbidden for list",
-        ));
-    }
-    causes
+                initial && is_read,
+                INITIAL,
+                "sendInitialEvents is forbidden for list",
+            ),
+        ]
+    };
+    let unfit = rules.into_iter().filter(|(is_unfit, _)| *is_unfit);
+    unfit.map(|(_, cause)| cause).collect()
 }
 
 /// Checks the parameters that every write takes. `kind` is how upstream names them: `CreateOptions` and so

@@ -26,7 +26,6 @@ const TOKEN_EXPIRED: &str = "The provided continue parameter is too old to displ
      the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted \
      between the time the first chunk was returned and now may show up in the list.";
 
-/// One page of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Page {
     pub(super) items: Vec<Arc<StoredObject>>,
@@ -58,11 +57,11 @@ pub(super) fn of(
         _ => token.as_ref().and_then(|token| token.revision),
     };
     let revision = exact.unwrap_or(server.revision());
-    let mut items =
-        past::objects_at(server, kind, namespace, revision).map_err(|past::Expired| match &token {
-            Some(token) => problem::expired(TOKEN_EXPIRED, Some(token.at_latest().write())),
-            None => problem::expired(LIST_EXPIRED, None),
-        })?;
+    let items = past::objects_at(server, kind, namespace, revision);
+    let mut items = items.ok_or_else(|| match &token {
+        Some(token) => problem::expired(TOKEN_EXPIRED, Some(token.at_latest().write())),
+        None => problem::expired(LIST_EXPIRED, None),
+    })?;
     items.retain(|object| server.matches(kind, &options.filter, object));
     if let Some(token) = &token {
         let start = items.partition_point(|object| page_key(object) <= (&*token.namespace, &*token.name));
@@ -126,35 +125,26 @@ impl Token {
             ))
         };
         let bytes = BASE64_URL_SAFE_NO_PAD.decode(text).map_err(|error| {
-            refuse(format!(
-                "illegal base64 data at input byte {}",
-                place_of(&error, text)
-            ))
+            let place = place_of(&error, text);
+            refuse(format!("illegal base64 data at input byte {place}"))
         })?;
         let fields: Value = serde_json::from_slice(&bytes).map_err(|error| {
             refuse(kubegc_sim::json_syntax_error(&bytes).unwrap_or_else(|| error.to_string()))
         })?;
-        let text = |key: &str| {
-            fields
-                .get(key)
-                .and_then(Value::as_str)
-                .unwrap_or_default()
-                .to_owned()
-        };
+        let text = |key: &str| fields[key].as_str().unwrap_or_default().to_owned();
         if text("v") != VERSION {
+            let version = text("v");
             return Err(refuse(format!(
-                "server does not recognize this encoded version {:?}",
-                text("v")
+                "server does not recognize this encoded version {version:?}"
             )));
         }
-        let revision = match fields.get("rv").and_then(Value::as_i64).unwrap_or(0) {
+        let revision = match fields["rv"].as_i64().unwrap_or(0) {
             -1 => None,
             revision => match u64::try_from(revision) {
-                Ok(revision) if revision > 0 => Some(revision),
+                Ok(revision @ 1..) => Some(revision),
                 _ => {
-                    return Err(refuse(format!(
-                        "incorrect encoded start resourceVersion (version {VERSION})"
-                    )));
+                    let why = "incorrect encoded start resourceVersion";
+                    return Err(refuse(format!("{why} (version {VERSION})")));
                 }
             },
         };

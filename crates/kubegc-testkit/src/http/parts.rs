@@ -3,27 +3,17 @@
 use kubegc_core::{ApiResource, KindId, identity::split_api_version};
 use kubegc_sim::{ApiServer, Subresource};
 
-use super::call::Verb;
-
-/// The subresource of this name, if the resource has it.
+/// The subresource of this name, if the resource has it and it is served here: `proxy` is not.
 pub(super) fn find(server: &ApiServer, kind: KindId, name: &str) -> Option<Subresource> {
-    let mut parts = server.subresources(kind).into_iter();
+    let of_nodes = of_nodes(&server.catalog()[kind]).iter().cloned();
+    let of_nodes = of_nodes.filter(|part| part.name != "proxy");
+    let mut parts = server.subresources(kind).into_iter().chain(of_nodes);
     parts.find(|part| part.name == name)
-}
-
-/// Whether a subresource takes a verb.
-pub(super) fn takes(part: &Subresource, verb: Verb) -> bool {
-    part.verbs.contains(&verb.as_str())
 }
 
 /// Group and version of the kind that a subresource is of, if that is not the resource's own.
 pub(super) fn group_version(part: &Subresource) -> Option<(&'static str, &'static str)> {
     (!part.api_version.is_empty()).then(|| split_api_version(part.api_version))
-}
-
-/// Whether a subresource of [`of_nodes`] is served here: `proxy` is not.
-pub(super) fn is_served(resource: &ApiResource, name: &str) -> bool {
-    name != "proxy" && of_nodes(resource).iter().any(|part| part.name == name)
 }
 
 /// The subresources of built-in resources that nodes and the token issuer serve.

@@ -5,14 +5,11 @@ use std::{collections::BTreeMap, sync::Arc};
 use kubegc_core::KindId;
 use kubegc_sim::{ApiServer, StoredObject};
 
-/// The changes since a revision are no longer retained.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Expired;
-
 /// Namespace and name.
 type Key = (Arc<str>, Arc<str>);
 
 /// The objects of a resource, or of one namespace, as they were at a revision, ordered by namespace and name.
+/// `None` if the changes since then are no longer retained.
 ///
 /// Objects that were inserted without an event count as having been there always.
 ///
@@ -23,10 +20,10 @@ pub(super) fn objects_at(
     kind: KindId,
     namespace: Option<&str>,
     revision: u64,
-) -> Result<Vec<Arc<StoredObject>>, Expired> {
+) -> Option<Vec<Arc<StoredObject>>> {
     let mut then: BTreeMap<Key, Option<Arc<StoredObject>>> = BTreeMap::new();
     if revision < server.revision() {
-        let events = server.events_since(kind, revision).map_err(|_| Expired)?;
+        let events = server.events_since(kind, revision).ok()?;
         for event in events {
             let meta = &event.object.meta;
             if namespace.is_none_or(|namespace| *meta.namespace == *namespace) {
@@ -38,20 +35,19 @@ pub(super) fn objects_at(
     }
     let now = server.objects(kind, namespace);
     if then.is_empty() {
-        return Ok(now);
+        return Some(now);
     }
     let untouched = now.into_iter().filter(|object| !then.contains_key(&key(object)));
     let mut objects: Vec<_> = untouched.collect();
     objects.extend(then.values().flatten().cloned());
     objects.sort_by(|a, b| page_key(a).cmp(&page_key(b)));
-    Ok(objects)
+    Some(objects)
 }
 
 fn key(object: &StoredObject) -> Key {
     (Arc::clone(&object.meta.namespace), Arc::clone(&object.meta.name))
 }
 
-/// The sort key of lists.
 pub(super) fn page_key(object: &StoredObject) -> (&str, &str) {
     (&object.meta.namespace, &object.meta.name)
 }

@@ -13,9 +13,8 @@ fn refusal(code: u16, reason: &'static str, message: impl Into<String>) -> Refus
     Box::new(Status::new(code, reason, message))
 }
 
-fn about(mut refusal: Refusal, details: Details) -> Refusal {
-    refusal.details = Some(details);
-    refusal
+fn about(code: u16, reason: &'static str, message: impl Into<String>, details: Details) -> Refusal {
+    Box::new(Status::new(code, reason, message).with_details(details))
 }
 
 /// The refusal in a response of the simulated server.
@@ -38,7 +37,6 @@ pub(super) fn internal(message: impl Into<String>) -> Refusal {
 }
 
 /// A node refuses a request.
-#[cfg(feature = "client")]
 pub(super) fn of_node(code: u16, text: &str) -> Refusal {
     match code {
         400 => bad_request(text),
@@ -52,29 +50,28 @@ pub(super) fn of_node(code: u16, text: &str) -> Refusal {
 /// A built-in group has no such version or resource.
 pub(super) fn not_found() -> Refusal {
     let message = "the server could not find the requested resource";
-    about(refusal(404, "NotFound", message), Details::default())
+    about(404, "NotFound", message, Details::default())
 }
 
 /// The object does not exist, or a custom resource has no such subresource.
 pub(super) fn object_not_found(group: &str, resource: &str, name: &str) -> Refusal {
     let message = format!("{} {name:?} not found", qualified(group, resource));
-    about(
-        refusal(404, "NotFound", message),
-        Details::new(name, group, resource),
-    )
+    about(404, "NotFound", message, Details::new(name, group, resource))
 }
 
 /// A built-in resource does not take this method.
 pub(super) fn method_not_allowed() -> Refusal {
     let message = "the server does not allow this method on the requested resource";
-    about(refusal(405, "MethodNotAllowed", message), Details::default())
+    about(405, "MethodNotAllowed", message, Details::default())
 }
 
 /// A custom resource does not take this verb.
 pub(super) fn verb_not_supported(verb: &str, group: &str, resource: &str) -> Refusal {
     let message = format!("{verb} is not supported on resources of kind \"{resource}.{group}\"");
     about(
-        refusal(405, "MethodNotAllowed", message),
+        405,
+        "MethodNotAllowed",
+        message,
         Details::new("", group, resource),
     )
 }
@@ -95,7 +92,7 @@ pub(super) fn route_not_acceptable(produced: &[&str]) -> Refusal {
     if !produced.is_empty() {
         message = format!("{message}\n\nAvailable representations: {}", produced.join(", "));
     }
-    about(refusal(406, "NotAcceptable", message), Details::default())
+    about(406, "NotAcceptable", message, Details::default())
 }
 
 /// The requested form does not fit the result: a list, or a single object.
@@ -110,10 +107,7 @@ pub(super) fn forbidden(group: &str, resource: &str, name: &str, why: &str) -> R
         (_, "") => format!("{} is forbidden: {why}", qualified(group, resource)),
         _ => format!("{} {name:?} is forbidden: {why}", qualified(group, resource)),
     };
-    about(
-        refusal(403, "Forbidden", message),
-        Details::new(name, group, resource),
-    )
+    about(403, "Forbidden", message, Details::new(name, group, resource))
 }
 
 /// A named object does not fit the request.
@@ -122,14 +116,11 @@ pub(super) fn conflict(group: &str, resource: &str, name: &str, why: &str) -> Re
         "Operation cannot be fulfilled on {} {name:?}: {why}",
         qualified(group, resource)
     );
-    about(
-        refusal(409, "Conflict", message),
-        Details::new(name, group, resource),
-    )
+    about(409, "Conflict", message, Details::new(name, group, resource))
 }
 
 /// A resource as messages name it.
-fn qualified(group: &str, resource: &str) -> String {
+pub(crate) fn qualified(group: &str, resource: &str) -> String {
     if group.is_empty() {
         resource.to_owned()
     } else {
@@ -168,7 +159,7 @@ pub(super) fn too_large_resource_version(wanted: u64, current: u64) -> Refusal {
     let cause = Cause::new("ResourceVersionTooLarge", "", "Too large resource version");
     let mut details = Details::default().with_causes(vec![cause]);
     details.retry_after_seconds = Some(1);
-    about(refusal(504, "Timeout", message), details)
+    about(504, "Timeout", message, details)
 }
 
 /// The options of a request do not hold together.
@@ -194,5 +185,5 @@ pub(super) fn invalid(group: &str, kind: &str, name: &str, causes: &[Cause]) -> 
     };
     let message = format!("{} {name:?} is invalid: {problems}", qualified(group, kind));
     let details = Details::new(name, group, kind).with_causes(causes.to_vec());
-    about(refusal(422, "Invalid", message), details)
+    about(422, "Invalid", message, details)
 }

@@ -5,12 +5,11 @@ use std::sync::Arc;
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use kubegc_core::{ApiResource, KubernetesVersion, Timestamp, version::behavior};
 use kubegc_sim::StoredObject;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::{
-    accept::{Encoding, Form, MetaVersion},
+    accept::{Encoding, Form},
     problem::{self, Refusal},
-    query::Query,
     table::{self, Rows},
 };
 
@@ -25,7 +24,6 @@ const BLUEPRINTS_OF: u16 = 32;
 /// The way in which one request wants its objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct View {
-    /// The release of the server.
     pub(super) version: KubernetesVersion,
     pub(super) form: Form,
     pub(super) encoding: Encoding,
@@ -37,7 +35,6 @@ pub(super) struct View {
     pub(super) printer_columns: Vec<Value>,
 }
 
-/// The metadata of a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ListMeta {
     pub(super) resource_version: u64,
@@ -46,45 +43,6 @@ pub(super) struct ListMeta {
 }
 
 impl View {
-    pub(super) fn new(
-        version: KubernetesVersion,
-        form: Form,
-        resource: ApiResource,
-        list_kind: String,
-        query: &Query,
-    ) -> Self {
-        let rows = match query.text("includeObject") {
-            "None" => Rows::CellsOnly,
-            "Object" => Rows::Objects,
-            _ => Rows::Metadata,
-        };
-        Self {
-            version,
-            form,
-            encoding: Encoding::Json,
-            resource,
-            list_kind,
-            rows,
-            printer_columns: Vec::new(),
-        }
-    }
-
-    /// The view in an encoding.
-    pub(super) const fn encoded(mut self, encoding: Encoding) -> Self {
-        self.encoding = encoding;
-        self
-    }
-
-    /// The view with the columns of a definition.
-    pub(super) fn with_columns(mut self, definition: Option<&StoredObject>) -> Self {
-        let versions = definition.and_then(|definition| definition.at(&["spec", "versions"])?.as_array());
-        let mut versions = versions.into_iter().flatten();
-        let version = versions.find(|version| version["name"] == *self.resource.version);
-        let columns = version.and_then(|version| version["additionalPrinterColumns"].as_array());
-        self.printer_columns = columns.cloned().unwrap_or_default();
-        self
-    }
-
     /// One object.
     ///
     /// # Errors
@@ -93,9 +51,7 @@ impl View {
         Ok(match self.form {
             Form::Object => object.to_json(&self.resource),
             Form::Partial(version) => partial(object, &self.resource, version),
-            Form::PartialList(_) => {
-                return Err(self.is_no_list());
-            }
+            Form::PartialList(_) => return Err(self.is_no_list()),
             Form::Table(version) => {
                 let meta = json!({"resourceVersion": object.meta.resource_version.as_str()});
                 table::of(self, version, meta, std::slice::from_ref(object), now)
@@ -134,7 +90,7 @@ impl View {
                     .map(|object| partial(object, &self.resource, version));
                 json!({
                     "kind": "PartialObjectMetadataList",
-                    "apiVersion": version.api_version(),
+                    "apiVersion": version,
                     "metadata": metadata,
                     "items": items.collect::<Vec<_>>(),
                 })
@@ -177,9 +133,7 @@ impl View {
     pub(super) fn bookmark(&self, revision: u64, ends_list: bool) -> Value {
         let (kind, api_version) = match self.form {
             Form::Object => (&*self.resource.kind, self.resource.api_version()),
-            Form::Partial(form) | Form::PartialList(form) => {
-                ("PartialObjectMetadata", form.api_version().to_owned())
-            }
+            Form::Partial(form) | Form::PartialList(form) => ("PartialObjectMetadata", form.to_owned()),
             Form::Table(form) => {
                 let meta = json!({"resourceVersion": revision.to_string()});
                 return table::of::<StoredObject>(self, form, meta, &[], Timestamp::EPOCH);
@@ -207,9 +161,7 @@ impl View {
     /// An empty list, as the encoder writes it.
     fn blueprint(&self) -> String {
         let (kind, api_version) = match self.form {
-            Form::Partial(form) | Form::PartialList(form) => {
-                ("PartialObjectMetadataList", form.api_version().to_owned())
-            }
+            Form::Partial(form) | Form::PartialList(form) => ("PartialObjectMetadataList", form.to_owned()),
             Form::Object | Form::Table(_) => (&*self.list_kind, self.resource.api_version()),
         };
         let (kind, api_version) = (json!(kind), json!(api_version));
@@ -236,18 +188,14 @@ impl View {
 
 impl ListMeta {
     fn to_json(&self) -> Value {
-        let mut fields = Map::new();
-        fields.insert(
-            "resourceVersion".to_owned(),
-            self.resource_version.to_string().into(),
-        );
+        let mut fields = json!({"resourceVersion": self.resource_version.to_string()});
         if let Some(token) = &self.continue_token {
-            fields.insert("continue".to_owned(), token.as_str().into());
+            fields["continue"] = token.as_str().into();
         }
         if let Some(remaining) = self.remaining {
-            fields.insert("remainingItemCount".to_owned(), remaining.into());
+            fields["remainingItemCount"] = remaining.into();
         }
-        Value::Object(fields)
+        fields
     }
 }
 
@@ -272,7 +220,7 @@ const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 /// The metadata of an object, as an object of its own: that of the internal type, before it is converted to a
 /// version.
-pub(super) fn partial(object: &StoredObject, resource: &ApiResource, version: MetaVersion) -> Value {
+pub(super) fn partial(object: &StoredObject, resource: &ApiResource, version: &'static str) -> Value {
     let mut metadata = object.to_json(resource)["metadata"].take();
     if &*resource.kind == "DaemonSet"
         && !resource.custom
@@ -287,7 +235,7 @@ pub(super) fn partial(object: &StoredObject, resource: &ApiResource, version: Me
     }
     json!({
         "kind": "PartialObjectMetadata",
-        "apiVersion": version.api_version(),
+        "apiVersion": version,
         "metadata": metadata,
     })
 }

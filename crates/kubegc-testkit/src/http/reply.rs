@@ -6,7 +6,6 @@ use http::{
     header::{CONTENT_TYPE, RETRY_AFTER, WARNING},
 };
 use kubegc_core::{Behavior, KubernetesVersion};
-#[cfg(feature = "client")]
 use kubegc_sim::Status;
 use serde_json::Value;
 
@@ -31,12 +30,11 @@ enum Body {
         object: Value,
         encoding: Encoding,
         /// Parameters of the media type, such as `;v=v2`.
-        parameters: &'static str,
+        parameters: String,
     },
     Bytes(&'static str, Bytes),
 }
 
-/// The outcome of a request.
 pub(super) enum Outcome {
     Whole(Reply),
     Stream(Watch),
@@ -65,7 +63,7 @@ impl Reply {
             body: Body::Object {
                 object,
                 encoding: Encoding::Json,
-                parameters: "",
+                parameters: String::new(),
             },
             warnings: Vec::new(),
             retry_after_s: retry_after_s.filter(|_| code >= 400),
@@ -85,7 +83,6 @@ impl Reply {
         }
     }
 
-    /// The response with its object in an encoding.
     pub(super) fn encoded(mut self, with: Encoding) -> Self {
         if let Body::Object { encoding, .. } = &mut self.body {
             *encoding = with;
@@ -98,7 +95,7 @@ impl Reply {
         self
     }
 
-    pub(super) fn with_parameters(mut self, of_type: &'static str) -> Self {
+    pub(super) fn with_parameters(mut self, of_type: String) -> Self {
         if let Body::Object { parameters, .. } = &mut self.body {
             *parameters = of_type;
         }
@@ -110,7 +107,6 @@ impl Reply {
         self
     }
 
-    /// The response to a path that nothing is served at.
     pub(super) fn page_not_found(version: KubernetesVersion) -> Self {
         if version.has(UNKNOWN_PATHS_GET_A_STATUS) {
             problem::not_found().into()
@@ -155,8 +151,6 @@ impl From<Refusal> for Reply {
     }
 }
 
-/// The response of a server that refuses a request.
-#[cfg(feature = "client")]
 pub(crate) fn refused(status: Status) -> http::Response<Bytes> {
     Reply::from(Box::new(status)).into_http()
 }

@@ -6,7 +6,7 @@
 
 use kubegc_core::{ApiResource, KubernetesVersion, RequestAttributes, version::behavior};
 use kubegc_sim::ApiServer;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::{
     access::Requester,
@@ -100,10 +100,9 @@ fn access_review(
     }
     if resource.is_none() && path.is_none() {
         let why = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
-        let nil = if version.has(behavior::VALUES_ARE_JSON) {
-            "null"
-        } else {
-            "\"null\""
+        let nil = match version.has(behavior::VALUES_ARE_JSON) {
+            true => "null",
+            false => "\"null\"",
         };
         invalid("spec.resourceAttributes", nil.to_owned(), why);
     }
@@ -166,10 +165,8 @@ fn rules_review(spec: &Value, requester: Requester<'_>) -> Result<Value, Refusal
     let (mut resources, mut paths, mut incomplete) = (Vec::new(), Vec::new(), false);
     let mut rest_is_allowed = true;
     for (is_allowed, rule) in requester.rules.of(requester.user, namespace) {
-        let (names_nothing, is_for_all_verbs) = (
-            rule.resources.is_empty() && rule.paths.is_empty(),
-            rule.verbs.is_empty(),
-        );
+        let names_nothing = rule.resources.is_empty() && rule.paths.is_empty();
+        let is_for_all_verbs = rule.verbs.is_empty();
         if names_nothing && is_for_all_verbs && rule.name.is_none() {
             rest_is_allowed = *is_allowed;
             break;
@@ -178,10 +175,9 @@ fn rules_review(spec: &Value, requester: Requester<'_>) -> Result<Value, Refusal
             incomplete = true;
             continue;
         }
-        let verbs = if is_for_all_verbs {
-            json!(["*"])
-        } else {
-            json!(rule.verbs)
+        let verbs = match is_for_all_verbs {
+            true => json!(["*"]),
+            false => json!(rule.verbs),
         };
         if !rule.paths.is_empty() {
             paths.push(json!({"verbs": verbs, "nonResourceURLs": rule.paths}));
@@ -202,15 +198,11 @@ fn rules_review(spec: &Value, requester: Requester<'_>) -> Result<Value, Refusal
     }
     // Denials before allowances cannot be listed.
     incomplete &= !resources.is_empty();
-    let mut status = Map::new();
-    status.insert("resourceRules".to_owned(), resources.into());
-    status.insert("nonResourceRules".to_owned(), paths.into());
-    status.insert("incomplete".to_owned(), incomplete.into());
+    let mut status = json!({"resourceRules": resources, "nonResourceRules": paths, "incomplete": incomplete});
     if incomplete {
-        let why = "rules that deny requests cannot be listed";
-        status.insert("evaluationError".to_owned(), why.into());
+        status["evaluationError"] = "rules that deny requests cannot be listed".into();
     }
-    Ok(status.into())
+    Ok(status)
 }
 
 fn token_review(
@@ -221,16 +213,11 @@ fn token_review(
 ) -> Result<Value, Refusal> {
     let sent = text(spec, "token");
     if sent.is_empty() {
-        return Err(problem::bad_request(
-            "token is required for TokenReview in authentication",
-        ));
+        let why = "token is required for TokenReview in authentication";
+        return Err(problem::bad_request(why));
     }
-    let requested = spec.get("audiences").and_then(Value::as_array);
-    let requested: Vec<&str> = requested
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-        .collect();
+    let requested = spec["audiences"].as_array().into_iter().flatten();
+    let requested: Vec<&str> = requested.filter_map(Value::as_str).collect();
     Ok(match token::read(server, sent) {
         Some(claims) => token::review(server, &claims, &requested),
         None if bearer == Some(sent) => {

@@ -34,17 +34,13 @@ pub(super) fn respond(
         ["api"] => Some(discovery::root(server, true, request.headers())?),
         ["apis"] => Some(discovery::root(server, false, request.headers())?),
         ["api", version] => {
-            let found = described(server, request, "", discovery::resources(server, "", version))?;
-            Some(found.ok_or_else(problem::not_found)?)
+            let document = discovery::resources(server, "", version);
+            Some(described(server, request, "", document)?.ok_or_else(problem::not_found)?)
         }
         ["apis", group] => described(server, request, group, discovery::group(server, group))?,
         ["apis", group, version] => {
-            let found = described(
-                server,
-                request,
-                group,
-                discovery::resources(server, group, version),
-            )?;
+            let document = discovery::resources(server, group, version);
+            let found = described(server, request, group, document)?;
             if found.is_none() && discovery::is_builtin(server, group) {
                 return Err(problem::not_found());
             }
@@ -52,7 +48,10 @@ pub(super) fn respond(
         }
         ["version"] => Some(Reply::object(200, version(server.version()))),
         ["openapi", "v2"] => Some(schema(request)),
-        [] => Some(Reply::object(200, json!({"paths": PATHS}))),
+        [] => Some(Reply::object(
+            200,
+            json!({"paths": PATHS.split(' ').collect::<Vec<_>>()}),
+        )),
         _ => None,
     };
     match found {
@@ -64,16 +63,7 @@ pub(super) fn respond(
     }
 }
 
-const PATHS: [&str; 8] = [
-    "/api",
-    "/api/v1",
-    "/apis",
-    "/healthz",
-    "/livez",
-    "/openapi/v2",
-    "/readyz",
-    "/version",
-];
+const PATHS: &str = "/api /api/v1 /apis /healthz /livez /openapi/v2 /readyz /version";
 
 /// The document of a group, in the encoding that the client accepts.
 fn described(

@@ -9,12 +9,13 @@ use std::borrow::Borrow;
 
 use kubegc_core::{KubernetesVersion, Timestamp};
 use kubegc_sim::StoredObject;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{
-    accept::MetaVersion,
     cells::{self, Cell},
     json_path,
+    query::Query,
     render::{self, View},
 };
 
@@ -26,36 +27,35 @@ pub(super) enum Rows {
     Objects,
 }
 
+impl Rows {
+    pub(super) fn of(query: &Query) -> Self {
+        match query.text("includeObject") {
+            "None" => Self::CellsOnly,
+            "Object" => Self::Objects,
+            _ => Self::Metadata,
+        }
+    }
+}
+
 /// The columns of the kinds that have some of their own.
 const COLUMNS: &str = include_str!("columns.txt");
 
 /// A column: its name, its type, its visibility, and what it shows.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 struct Column {
     name: String,
+    #[serde(rename = "type")]
     of_type: String,
     format: String,
-    priority: i64,
     description: String,
+    priority: i64,
+    #[serde(skip)]
     cell: Cell,
 }
 
-impl Column {
-    fn definition(&self) -> Value {
-        json!({
-            "name": self.name,
-            "type": self.of_type,
-            "format": self.format,
-            "description": self.description,
-            "priority": self.priority,
-        })
-    }
-}
-
-/// A table of objects.
 pub(super) fn of<T: Borrow<StoredObject>>(
     view: &View,
-    version: MetaVersion,
+    version: &'static str,
     metadata: Value,
     objects: &[T],
     now: Timestamp,
@@ -90,14 +90,10 @@ pub(super) fn of<T: Borrow<StoredObject>>(
     });
     json!({
         "kind": "Table",
-        "apiVersion": version.api_version(),
+        "apiVersion": version,
         "metadata": metadata,
         "rows": rows.collect::<Vec<_>>(),
-        "columnDefinitions": columns
-            .iter()
-            .filter(|column| !column.of_type.is_empty())
-            .map(Column::definition)
-            .collect::<Vec<_>>(),
+        "columnDefinitions": columns.iter().filter(|column| !column.of_type.is_empty()).collect::<Vec<_>>(),
     })
 }
 
@@ -202,7 +198,6 @@ fn columns_of(view: &View) -> Vec<Column> {
     columns
 }
 
-/// The cell of a custom resource at a path.
 fn custom_cell(object: &Value, path: &str, of_type: &str, now: Timestamp) -> Value {
     let Some(value) = json_path::first(object, path) else {
         return Value::Null;

@@ -16,18 +16,11 @@ use super::{
     reply::Reply,
 };
 
-/// The target of a request that can be performed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Target {
-    pub(super) kind: KindId,
-    pub(super) resource: ApiResource,
-}
-
-/// Finds the target of a call.
+/// Finds the kind that a call is about.
 ///
 /// # Errors
 /// The error is the whole response if there is no such target: not found, or the method is not allowed.
-pub(super) fn find(server: &ApiServer, call: &Call, method: &Method) -> Result<Target, Box<Reply>> {
+pub(super) fn find(server: &ApiServer, call: &Call, method: &Method) -> Result<KindId, Box<Reply>> {
     let missing = || {
         Err(Box::new(if discovery::is_builtin(server, &call.group) {
             problem::not_found().into()
@@ -39,43 +32,35 @@ pub(super) fn find(server: &ApiServer, call: &Call, method: &Method) -> Result<T
     let Some(kind) = served.filter(|_| segments(&call.path).all(|part| !part.is_empty())) else {
         return missing();
     };
-    let resource = server.catalog()[kind].clone();
+    let resource = &server.catalog()[kind];
     let collection = is_collection(call);
     let in_namespace = !call.namespace.is_empty() && &*resource.resource != "namespaces";
     let refuse = |refusal: Refusal| Err(Box::new(Reply::from(refusal)));
     if resource.is_namespaced() != in_namespace {
         // Only reads go across all namespaces.
         return match call.verb {
-            Verb::List | Verb::Watch if resource.is_namespaced() => Ok(Target { kind, resource }),
-            _ if resource.is_namespaced() && collection => refuse(unsupported(call, &resource)),
+            Verb::List | Verb::Watch if resource.is_namespaced() => Ok(kind),
+            _ if resource.is_namespaced() && collection => refuse(unsupported(call, resource)),
             _ => missing(),
         };
     }
+    let verb = call.verb.as_str();
     let taken = if call.subresource.is_empty() {
-        fits(call, collection) && discovery::verbs(&resource).contains(&call.verb.as_str())
+        fits(call, collection) && discovery::verbs(resource).contains(&verb)
     } else {
         match parts::find(server, kind, &call.subresource) {
-            Some(part) => parts::takes(&part, call.verb),
-            None if parts::is_served(&resource, &call.subresource) => {
-                let part = parts::of_nodes(&resource)
-                    .iter()
-                    .find(|part| part.name == call.subresource);
-                part.is_some_and(|part| parts::takes(part, call.verb))
-            }
+            Some(part) => part.verbs.contains(&verb),
             None if resource.custom => {
-                return refuse(problem::object_not_found(
-                    &resource.group,
-                    &resource.resource,
-                    &call.name,
-                ));
+                let (group, plural) = (&resource.group, &resource.resource);
+                return refuse(problem::object_not_found(group, plural, &call.name));
             }
             None => return missing(),
         }
     };
     if taken && *method != Method::HEAD {
-        Ok(Target { kind, resource })
+        Ok(kind)
     } else {
-        refuse(unsupported(call, &resource))
+        refuse(unsupported(call, resource))
     }
 }
 

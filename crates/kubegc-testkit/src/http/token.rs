@@ -12,7 +12,7 @@ use std::{sync::Arc, time::Duration};
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use kubegc_core::{Behavior, Timestamp};
 use kubegc_sim::{ApiServer, StoredObject};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use super::{
@@ -76,26 +76,22 @@ pub(super) fn respond(server: &ApiServer, call: &Call, request: Value) -> Result
         _ => vec![issuer.into()],
     };
     let now = server.now().truncate_to_secs();
-    let mut kubernetes = Map::new();
-    kubernetes.insert("namespace".to_owned(), (&*account.meta.namespace).into());
-    kubernetes.insert("serviceaccount".to_owned(), reference(&account));
+    let mut kubernetes =
+        json!({"namespace": &*account.meta.namespace, "serviceaccount": reference(&account)});
     let mut lifetime = seconds;
     if let Some((key, object)) = &bound {
-        kubernetes.insert((*key).to_owned(), reference(object));
+        kubernetes[*key] = reference(object);
         let extends = server.version().has(PROJECTED_TOKENS_ARE_EXTENDED);
         if extends
             && *key == "pod"
             && seconds == EXPIRATION_OF_PROJECTED_S
             && audiences == [Value::from(issuer)]
         {
-            kubernetes.insert("warnafter".to_owned(), (now.as_secs() + seconds).into());
+            kubernetes["warnafter"] = (now.as_secs() + seconds).into();
             lifetime = EXPIRATION_EXTENDED_S;
         }
     }
-    let subject = format!(
-        "system:serviceaccount:{}:{}",
-        account.meta.namespace, account.meta.name
-    );
+    let (namespace, name) = (&account.meta.namespace, &account.meta.name);
     let mut claims = json!({
         "aud": audiences,
         "exp": now.as_secs() + lifetime,
@@ -103,7 +99,7 @@ pub(super) fn respond(server: &ApiServer, call: &Call, request: Value) -> Result
         "iss": issuer,
         "kubernetes.io": kubernetes,
         "nbf": now.as_secs(),
-        "sub": subject,
+        "sub": format!("system:serviceaccount:{namespace}:{name}"),
     });
     if server.version().has(TOKENS_HAVE_IDS) {
         claims["jti"] = identifier(&claims, server.now()).into();
@@ -225,24 +221,15 @@ fn reference(object: &StoredObject) -> Value {
 fn identifier(claims: &Value, now: Timestamp) -> String {
     let hash = Sha256::digest(format!("{claims}{now:?}"));
     let hex: String = hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-    let part = |range| hex.get(range).unwrap_or_default();
-    format!(
-        "{}-{}-4{}-8{}-{}",
-        part(0..8),
-        part(8..12),
-        part(13..16),
-        part(17..20),
-        part(20..32)
-    )
+    let [first, second, third, fourth, last] =
+        [0..8, 8..12, 13..16, 17..20, 20..32].map(|range| hex.get(range).unwrap_or_default());
+    format!("{first}-{second}-4{third}-8{fourth}-{last}")
 }
 
 fn write(claims: &Value) -> String {
     let part = |value: &Value| BASE64_URL_SAFE_NO_PAD.encode(value.to_string());
-    format!(
-        "{}.{}.",
-        part(&json!({"alg": "none", "typ": "JWT"})),
-        part(claims)
-    )
+    let header = part(&json!({"alg": "none", "typ": "JWT"}));
+    format!("{header}.{}.", part(claims))
 }
 
 /// The claims of a token that a token request issued; `None` for any other text.
@@ -270,15 +257,12 @@ pub(super) fn review(server: &ApiServer, claims: &Value, requested: &[&str]) -> 
     } else {
         requested
     };
-    let shared: Vec<&str> = requested
-        .iter()
-        .copied()
-        .filter(|wanted| audiences.iter().any(|audience| audience == *wanted))
-        .collect();
+    let is_shared = |wanted: &&str| audiences.iter().any(|audience| audience == *wanted);
+    let shared: Vec<&str> = requested.iter().copied().filter(is_shared).collect();
     if shared.is_empty() {
+        let of_token: Vec<&str> = audiences.iter().filter_map(Value::as_str).collect();
         return refused(&format!(
-            "token audiences {:?} is invalid for the target audiences {requested:?}",
-            texts(audiences)
+            "token audiences {of_token:?} is invalid for the target audiences {requested:?}"
         ));
     }
     let kubernetes = &claims["kubernetes.io"];
@@ -316,8 +300,4 @@ pub(super) fn review(server: &ApiServer, claims: &Value, requested: &[&str]) -> 
         });
     }
     json!({"authenticated": true, "user": user, "audiences": shared})
-}
-
-fn texts(values: &[Value]) -> Vec<&str> {
-    values.iter().filter_map(Value::as_str).collect()
 }

@@ -129,20 +129,16 @@ impl Watch {
             State::Expiring => return self.expired(server),
             State::Over => return WatchStep::End,
         }
-        let now = server.now();
         let mut lines = self.lines();
-        if !self.initial.is_empty() {
-            let count = self.initial.len().min(BATCH);
-            for object in self.initial.drain(..count) {
-                match server.shown(self.kind, &object) {
-                    Ok(object) => lines.push("ADDED", self.view.watched(&object, now)),
-                    Err(status) => {
-                        self.state = State::Over;
-                        lines.push("ERROR", status.to_json());
-                        return lines.into_step();
-                    }
-                }
+        while lines.count < BATCH
+            && let Some(object) = self.initial.pop_front()
+        {
+            self.push(server, &mut lines, "ADDED", &object);
+            if self.state == State::Over {
+                break;
             }
+        }
+        if lines.count > 0 {
             return lines.into_step();
         }
         if std::mem::take(&mut self.marks_end_of_list) {
@@ -154,17 +150,10 @@ impl Watch {
                 for event in events {
                     self.cursor = event.revision;
                     if let Some((event_type, object)) = self.seen(server, event) {
-                        match server.shown(self.kind, &object) {
-                            Ok(object) => lines.push(event_type, self.view.watched(&object, now)),
-                            Err(status) => {
-                                self.state = State::Over;
-                                lines.push("ERROR", status.to_json());
-                                break;
-                            }
-                        }
-                        if lines.count == BATCH {
-                            break;
-                        }
+                        self.push(server, &mut lines, event_type, &object);
+                    }
+                    if lines.count == BATCH || self.state == State::Over {
+                        break;
                     }
                 }
             }
@@ -192,13 +181,10 @@ impl Watch {
         self.cursor
     }
 
-    /// The media type of the events.
     pub(super) fn media_type(&self) -> &'static str {
         self.view.encoding.stream_type()
     }
 
-    /// An event with a Status.
-    #[cfg(feature = "client")]
     pub(crate) fn error_event(&self, status: Value) -> Bytes {
         let mut lines = self.lines();
         lines.push("ERROR", status);
@@ -206,7 +192,6 @@ impl Watch {
     }
 
     /// The first events of a step, at most as many as `left`, which is reduced by their number.
-    #[cfg(feature = "client")]
     pub(crate) fn first_events(&self, events: &Bytes, left: &mut u32) -> Bytes {
         let mut end = 0;
         while *left > 0 && end < events.len() {
@@ -223,6 +208,17 @@ impl Watch {
             *left -= 1;
         }
         events.slice(..end.min(events.len()))
+    }
+
+    /// Adds an event, or the error that ends a watch whose object is not converted.
+    fn push(&mut self, server: &ApiServer, lines: &mut Lines, event_type: &str, object: &Arc<StoredObject>) {
+        match server.shown(self.kind, object) {
+            Ok(object) => lines.push(event_type, self.view.watched(&object, server.now())),
+            Err(status) => {
+                self.state = State::Over;
+                lines.push("ERROR", status.to_json());
+            }
+        }
     }
 
     fn lines(&self) -> Lines {
@@ -243,7 +239,6 @@ impl Watch {
         (before_end > now).then(|| before_end.min(now.saturating_add(BOOKMARK_EVERY)))
     }
 
-    /// The step of a watch without changes.
     fn idle(&mut self, server: &ApiServer) -> WatchStep {
         let now = server.now();
         let is_over = now >= self.ends_at;
@@ -270,21 +265,13 @@ impl Watch {
 
     fn expired(&mut self, server: &ApiServer) -> WatchStep {
         self.state = State::Over;
-        let oldest = self.cursor.saturating_add(1);
         let known = server.events_since(self.kind, self.cursor).err();
-        let status = known
-            .and_then(|response| Some(response.status()?.to_json()))
-            .unwrap_or_else(|| {
-                json!({
-                    "kind": "Status",
-                    "apiVersion": "v1",
-                    "metadata": {},
-                    "status": "Failure",
-                    "message": format!("too old resource version: {} ({oldest})", self.cursor),
-                    "reason": "Expired",
-                    "code": 410,
-                })
-            });
+        let known = known.and_then(|response| Some(response.status()?.to_json()));
+        let status = known.unwrap_or_else(|| {
+            let (cursor, oldest) = (self.cursor, self.cursor.saturating_add(1));
+            let message = format!("too old resource version: {cursor} ({oldest})");
+            problem::expired(&message, None).to_json()
+        });
         let mut lines = self.lines();
         lines.push("ERROR", status);
         lines.into_step()

@@ -10,16 +10,13 @@ use kubegc_sim::{ApiServer, ApplyOptions, Response, ResponseBody, StoredObject};
 use serde_json::Value;
 
 use super::{
-    Call, Verb,
-    access::Requester,
-    body, deletion,
+    Call, ObjectRequest, Verb, body, deletion,
     options::{self, ListOptions},
     page,
     problem::{self, Cause, Refusal},
     protobuf::PROTOBUF,
-    query::Query,
     read::collection_namespace,
-    render::{ListMeta, View},
+    render::ListMeta,
     reply::Reply,
     review, token,
 };
@@ -29,189 +26,251 @@ const JSON_PATCH: &str = "application/json-patch+json";
 const MERGE_PATCH: &str = "application/merge-patch+json";
 const STRATEGIC_PATCH: &str = "application/strategic-merge-patch+json";
 
-/// Performs a write.
+/// Performs a write with the field manager and the user of the request.
 ///
 /// # Errors
 /// The refusal of options, bodies and forms.
-pub(super) fn respond(
-    server: &mut ApiServer,
-    call: &Call,
-    kind: KindId,
-    query: &Query,
-    request: &http::Request<Bytes>,
-    view: &View,
-    requester: Requester<'_>,
-) -> Result<Reply, Refusal> {
+pub(super) fn respond(server: &mut ApiServer, asked: &ObjectRequest<'_>) -> Result<Reply, Refusal> {
     let former = (server.field_manager().to_owned(), server.user().to_owned());
-    server.set_field_manager(match &*call.field_manager {
+    server.set_field_manager(match &*asked.call.field_manager {
         "" => "unknown",
         named => named,
     });
-    server.set_user(requester.user);
-    let served = perform(server, call, kind, query, request, view, requester);
+    server.set_user(asked.requester.user);
+    let served = asked.perform(server);
     // A direct write to the server has another field manager and user.
     server.set_field_manager(&former.0);
     server.set_user(&former.1);
     served
 }
 
-/// Performs a write with the current field manager, or performs a review.
-fn perform(
-    server: &mut ApiServer,
-    call: &Call,
-    kind: KindId,
-    query: &Query,
-    request: &http::Request<Bytes>,
-    view: &View,
-    requester: Requester<'_>,
-) -> Result<Reply, Refusal> {
-    let mut warnings = Vec::new();
-    let mut response = match call.verb {
-        Verb::Create => {
-            options::write_options(query, "CreateOptions", server.version())?;
-            let body = body::object(request, &view.resource, expected_kind(call, view))?;
-            warnings = misplaced_fields(server, call, kind, query, request, &body)?;
-            if review::is_review(&view.resource) {
-                let header = request.headers().get(AUTHORIZATION);
-                let header = header.and_then(|value| value.to_str().ok());
-                let bearer = header.and_then(|value| value.strip_prefix("Bearer "));
-                let (resource, namespace) = (&view.resource, &call.namespace);
-                return review::respond(server, resource, namespace, body, requester, bearer);
+impl ObjectRequest<'_> {
+    /// Performs a write with the current field manager, or performs a review.
+    fn perform(&self, server: &mut ApiServer) -> Result<Reply, Refusal> {
+        let (call, kind) = (self.call, self.kind);
+        let mut warnings = Vec::new();
+        let mut response = match call.verb {
+            Verb::Create => {
+                options::write_options(self.query, "CreateOptions", server.version())?;
+                let body = self.body()?;
+                warnings = self.misplaced_fields(server, &body)?;
+                if review::is_review(&self.view.resource) {
+                    let header = self.http.headers().get(AUTHORIZATION);
+                    let header = header.and_then(|value| value.to_str().ok());
+                    let bearer = header.and_then(|value| value.strip_prefix("Bearer "));
+                    let (resource, namespace) = (&self.view.resource, &call.namespace);
+                    return review::respond(server, resource, namespace, body, self.requester, bearer);
+                }
+                if call.subresource == "token" {
+                    return token::respond(server, call, body);
+                }
+                self.store(server, |server| create(server, call, kind, body))
             }
-            if call.subresource == "token" {
-                return token::respond(server, call, body);
+            Verb::Update => {
+                options::write_options(self.query, "UpdateOptions", server.version())?;
+                let body = self.body()?;
+                warnings = self.misplaced_fields(server, &body)?;
+                self.store(server, |server| match &*call.subresource {
+                    "" => server.update_json(kind, &call.namespace, &call.name, body),
+                    part => server.update_subresource(kind, &call.namespace, &call.name, part, body),
+                })
             }
-            store(server, call, kind, |server| create(server, call, kind, body))
+            Verb::Patch => {
+                options::write_options(self.query, "PatchOptions", server.version())?;
+                warnings = self.misplaced_fields_of_patch(server)?;
+                let work = self.patch()?;
+                self.store(server, work)
+            }
+            // The server itself knows the dry run of a deletion.
+            Verb::Delete => {
+                let options = deletion::options(self.query, self.http, server.version())?;
+                server.delete(kind, &call.namespace, &call.name, &options)
+            }
+            Verb::DeleteCollection => return self.delete_collection(server),
+            Verb::Get | Verb::List | Verb::Watch | Verb::Unknown | Verb::NonResource => {
+                return Err(problem::method_not_allowed());
+            }
+        };
+        if response.is_success() {
+            response.warnings.append(&mut warnings);
         }
-        Verb::Update => {
-            options::write_options(query, "UpdateOptions", server.version())?;
-            let body = body::object(request, &view.resource, expected_kind(call, view))?;
-            warnings = misplaced_fields(server, call, kind, query, request, &body)?;
-            store(server, call, kind, |server| update(server, call, kind, body))
-        }
-        Verb::Patch => {
-            options::write_options(query, "PatchOptions", server.version())?;
-            warnings = misplaced_fields_of_patch(server, call, kind, query, request)?;
-            let work = patch(call, kind, query, request)?;
-            store(server, call, kind, work)
-        }
-        // The server itself knows the dry run of a deletion.
-        Verb::Delete => {
-            let options = deletion::options(query, request, server.version())?;
-            server.delete(kind, &call.namespace, &call.name, &options)
-        }
-        Verb::DeleteCollection => {
-            return delete_collection(server, call, kind, query, request, view);
-        }
-        Verb::Get | Verb::List | Verb::Watch | Verb::Unknown | Verb::NonResource => {
-            return Err(problem::method_not_allowed());
-        }
-    };
-    if response.is_success() {
-        response.warnings.append(&mut warnings);
+        self.render(server, response, ListMeta::default())
     }
-    render(server, kind, view, response)
-}
 
-/// The warnings about fields of a body that occur more than once, or that its kind does not have. Of the
-/// repeated keys of YAML, only the first one is reported. Protobuf is not checked.
-///
-/// # Errors
-/// 400 with `fieldValidation=Strict`.
-///
-/// # Upstream
-/// `createHandler` in `apiserver/pkg/endpoints/handlers/create.go`, 1.27.
-fn misplaced_fields(
-    server: &ApiServer,
-    call: &Call,
-    kind: KindId,
-    query: &Query,
-    request: &http::Request<Bytes>,
-    body: &Value,
-) -> Result<Vec<String>, Refusal> {
-    let Some(is_strict) = options::field_validation(query, server.version()) else {
-        return Ok(Vec::new());
-    };
-    // Other subresources have bodies of their own.
-    if !matches!(&*call.subresource, "" | "status") || body::content_type(request) == PROTOBUF {
-        return Ok(Vec::new());
+    /// The body, which holds an object of the kind or of its subresource.
+    fn body(&self) -> Result<Value, Refusal> {
+        let kind = match &*self.call.subresource {
+            "scale" => "Scale",
+            "eviction" => "Eviction",
+            "binding" => "Binding",
+            "token" => "TokenRequest",
+            _ => &self.view.resource.kind,
+        };
+        body::object(self.http, &self.view.resource, kind)
     }
-    let unknown = server.unknown_fields(kind, body, false);
-    let is_yaml = body::content_type(request) == body::YAML;
-    let mut problems: Vec<String> = if is_yaml {
-        let repeated = repeated_in_yaml(request.body());
-        let repeated = repeated.map(|(line, key)| format!("line {line}: key {key:?} already set in map"));
-        repeated.into_iter().collect()
-    } else {
-        repeated_fields(request, &unknown)
-    };
-    let yaml = if is_yaml && !problems.is_empty() {
-        "yaml: unmarshal errors:\n  "
-    } else {
-        ""
-    };
-    problems.extend(named(unknown));
-    if problems.is_empty() || !is_strict {
-        return Ok(problems);
-    }
-    let resource = &server.catalog()[kind];
-    Err(problem::bad_request(format!(
-        "{} in version {:?} cannot be handled as a {}: strict decoding error: {yaml}{}",
-        resource.kind,
-        resource.version,
-        resource.kind,
-        problems.join(", ")
-    )))
-}
 
-/// The same for a patch. The fields of an apply are checked with it. Repeated fields of JSON patches are not
-/// checked.
-///
-/// # Errors
-/// 422 with `fieldValidation=Strict`.
-///
-/// # Upstream
-/// `applyPatchToCurrentObject` in `apiserver/pkg/endpoints/handlers/patch.go`, 1.27.
-fn misplaced_fields_of_patch(
-    server: &ApiServer,
-    call: &Call,
-    kind: KindId,
-    query: &Query,
-    request: &http::Request<Bytes>,
-) -> Result<Vec<String>, Refusal> {
-    let format = body::content_type(request);
-    let is_json = format == JSON_PATCH;
-    let is_checked = is_json || matches!(format, MERGE_PATCH | STRATEGIC_PATCH);
-    let Some(is_strict) = options::field_validation(query, server.version()).filter(|_| is_checked) else {
-        return Ok(Vec::new());
-    };
-    if !matches!(&*call.subresource, "" | "status") {
-        return Ok(Vec::new());
+    /// Whether misplaced fields are refused; `None` where they are ignored. Other subresources than the
+    /// status have bodies of their own.
+    fn field_validation(&self, server: &ApiServer) -> Option<bool> {
+        let has_own_body = !matches!(&*self.call.subresource, "" | "status");
+        options::field_validation(self.query, server.version()).filter(|_| !has_own_body)
     }
-    // A patch that cannot be read is refused later.
-    let patch: Value = serde_json::from_slice(request.body()).unwrap_or_default();
-    let of_patch = match is_json {
-        true => Vec::new(),
-        false => server.unknown_fields(kind, &patch, true),
-    };
-    let mut problems = match is_json {
-        true => Vec::new(),
-        false => repeated_fields(request, &of_patch),
-    };
-    if !is_json && of_patch.is_empty() && problems.is_empty() {
-        return Ok(problems);
+
+    /// The warnings about fields of a body that occur more than once, or that its kind does not have. Of the
+    /// repeated keys of YAML, only the first one is reported. Protobuf is not checked.
+    ///
+    /// # Errors
+    /// 400 with `fieldValidation=Strict`.
+    ///
+    /// # Upstream
+    /// `createHandler` in `apiserver/pkg/endpoints/handlers/create.go`, 1.27.
+    fn misplaced_fields(&self, server: &ApiServer, body: &Value) -> Result<Vec<String>, Refusal> {
+        let format = body::content_type(self.http);
+        let Some(is_strict) = self.field_validation(server).filter(|_| format != PROTOBUF) else {
+            return Ok(Vec::new());
+        };
+        let unknown = server.unknown_fields(self.kind, body, false);
+        let is_yaml = format == body::YAML;
+        let mut problems: Vec<String> = if is_yaml {
+            let repeated = repeated_in_yaml(self.http.body());
+            let repeated = repeated.map(|(line, key)| format!("line {line}: key {key:?} already set in map"));
+            repeated.into_iter().collect()
+        } else {
+            repeated_fields(self.http, &unknown)
+        };
+        let yaml = match is_yaml && !problems.is_empty() {
+            true => "yaml: unmarshal errors:\n  ",
+            false => "",
+        };
+        problems.extend(named(unknown));
+        if problems.is_empty() || !is_strict {
+            return Ok(problems);
+        }
+        let (kind, version) = (&self.view.resource.kind, &self.view.resource.version);
+        Err(problem::bad_request(format!(
+            "{kind} in version {version:?} cannot be handled as a {kind}: strict decoding error: {yaml}{}",
+            problems.join(", ")
+        )))
     }
-    let preview = server.preview_patch(kind, &call.namespace, &call.name, format, request.body());
-    let Some((patched, shown)) = preview else {
-        return Ok(Vec::new());
-    };
-    problems.extend(named(server.unknown_fields(kind, &patched, false)));
-    if problems.is_empty() || !is_strict {
-        return Ok(problems);
+
+    /// The same for a patch. The fields of an apply are checked with it. Repeated fields of JSON patches are
+    /// not checked.
+    ///
+    /// # Errors
+    /// 422 with `fieldValidation=Strict`.
+    ///
+    /// # Upstream
+    /// `applyPatchToCurrentObject` in `apiserver/pkg/endpoints/handlers/patch.go`, 1.27.
+    fn misplaced_fields_of_patch(&self, server: &ApiServer) -> Result<Vec<String>, Refusal> {
+        let format = body::content_type(self.http);
+        let is_checked = matches!(format, JSON_PATCH | MERGE_PATCH | STRATEGIC_PATCH);
+        let Some(is_strict) = self.field_validation(server).filter(|_| is_checked) else {
+            return Ok(Vec::new());
+        };
+        let mut problems = Vec::new();
+        if format != JSON_PATCH {
+            // A patch that cannot be read is refused later.
+            let patch: Value = serde_json::from_slice(self.http.body()).unwrap_or_default();
+            let unknown = server.unknown_fields(self.kind, &patch, true);
+            problems = repeated_fields(self.http, &unknown);
+            if unknown.is_empty() && problems.is_empty() {
+                return Ok(problems);
+            }
+        }
+        let (namespace, name) = (&self.call.namespace, &self.call.name);
+        let preview = server.preview_patch(self.kind, namespace, name, format, self.http.body());
+        let Some((patched, shown)) = preview else {
+            return Ok(Vec::new());
+        };
+        problems.extend(named(server.unknown_fields(self.kind, &patched, false)));
+        if problems.is_empty() || !is_strict {
+            return Ok(problems);
+        }
+        let why = format!("strict decoding error: {}", problems.join(", "));
+        let cause = Cause::invalid("patch", &format!("{shown:?}"), &why);
+        Err(problem::invalid("", "", "", &[cause]))
     }
-    let why = format!("strict decoding error: {}", problems.join(", "));
-    let cause = Cause::invalid("patch", &format!("{shown:?}"), &why);
-    Err(problem::invalid("", "", "", &[cause]))
+
+    /// A response of the simulated server, in the requested form. `page` is what the metadata of a list
+    /// says beyond its version.
+    ///
+    /// # Errors
+    /// 406 if it does not take that form.
+    pub(super) fn render(
+        &self,
+        server: &ApiServer,
+        response: Response,
+        page: ListMeta,
+    ) -> Result<Reply, Refusal> {
+        let now = server.now();
+        let body = match &response.body {
+            ResponseBody::Object(object) => {
+                let shown = server.shown(self.kind, object)?;
+                self.view.object(&shown, now)?
+            }
+            ResponseBody::Status(status) => status.to_json(),
+            ResponseBody::Virtual(object) => Value::clone(object),
+            ResponseBody::List(list) => {
+                let meta = ListMeta {
+                    resource_version: list.revision,
+                    ..page
+                };
+                let items = shown_all(server, self.kind, &list.items)?;
+                self.view.list(&items, &meta, now)?
+            }
+        };
+        Ok(Reply::object(response.code, body).with_warnings(response.warnings))
+    }
+
+    /// Performs a write, or, in a dry run, only computes its response.
+    fn store(&self, server: &mut ApiServer, work: impl FnOnce(&mut ApiServer) -> Response) -> Response {
+        if !self.call.dry_run {
+            return work(server);
+        }
+        let stored = server.object(self.kind, &self.call.namespace, &self.call.name);
+        let version = stored.map(|object| object.meta.resource_version.clone());
+        unversioned(server.dry_run(work), version.unwrap_or_default())
+    }
+
+    /// The patch of a request, to be carried out on a server.
+    fn patch(&self) -> Result<impl FnOnce(&mut ApiServer) -> Response + '_, Refusal> {
+        let (content_type, body) = (body::content_type(self.http), self.http.body());
+        let is_apply = content_type == APPLY;
+        options::apply_options(self.query, is_apply)?;
+        let applied = match is_apply {
+            true => Some(
+                body::yaml(body)
+                    .map_err(|why| problem::bad_request(format!("error decoding YAML: {why}")))?,
+            ),
+            false => None,
+        };
+        let options = ApplyOptions {
+            field_manager: self.query.text("fieldManager").to_owned(),
+            force: self.query.flag("force") == Some(true),
+        };
+        Ok(move |server: &mut ApiServer| {
+            let (kind, namespace, name) = (self.kind, &*self.call.namespace, &*self.call.name);
+            let part = Some(&*self.call.subresource).filter(|part| !part.is_empty());
+            match (applied, part) {
+                (Some(applied), part) => server.apply(kind, namespace, name, part, applied, &options),
+                (None, None) => server.patch(kind, namespace, name, content_type, body),
+                (None, Some(part)) => {
+                    server.patch_subresource(kind, namespace, name, part, content_type, body)
+                }
+            }
+        })
+    }
+
+    /// Deletes the objects that a list with the same options returns.
+    fn delete_collection(&self, server: &mut ApiServer) -> Result<Reply, Refusal> {
+        let options = deletion::options(self.query, self.http, server.version())?;
+        let list = ListOptions::read(self.query, self.call.verb, server.version())?;
+        let checked = server.check_filter(self.kind, &list.filter);
+        checked.map_err(|response| problem::of_response(&response))?;
+        let page = page::of(server, self.kind, collection_namespace(self.call), &list)?;
+        let response = server.delete_objects(self.kind, page.items, &options);
+        self.render(server, response, page.meta)
+    }
 }
 
 /// The problems of fields that occur more than once in a JSON body. Unknown fields are not decoded.
@@ -243,47 +302,6 @@ fn named(unknown: Vec<String>) -> Vec<String> {
     unknown.map(|field| format!("unknown field {field:?}")).collect()
 }
 
-/// A response of the simulated server, in the requested form.
-///
-/// # Errors
-/// 406 if it does not take that form.
-pub(super) fn render(
-    server: &ApiServer,
-    kind: KindId,
-    view: &View,
-    response: Response,
-) -> Result<Reply, Refusal> {
-    render_page(server, kind, view, response, ListMeta::default())
-}
-
-/// The same for a response that may be one page of a list. Its version is that of the response.
-fn render_page(
-    server: &ApiServer,
-    kind: KindId,
-    view: &View,
-    response: Response,
-    page: ListMeta,
-) -> Result<Reply, Refusal> {
-    let now = server.now();
-    let body = match &response.body {
-        ResponseBody::Object(object) => {
-            let shown = server.shown(kind, object)?;
-            view.object(&shown, now)?
-        }
-        ResponseBody::Status(status) => status.to_json(),
-        ResponseBody::Virtual(object) => Value::clone(object),
-        ResponseBody::List(list) => {
-            let meta = ListMeta {
-                resource_version: list.revision,
-                ..page
-            };
-            let items = shown_all(server, kind, &list.items)?;
-            view.list(&items, &meta, now)?
-        }
-    };
-    Ok(Reply::object(response.code, body).with_warnings(response.warnings))
-}
-
 /// Objects as a version of the API shows them.
 ///
 /// # Errors
@@ -295,21 +313,6 @@ pub(super) fn shown_all(
 ) -> Result<Vec<Arc<StoredObject>>, Refusal> {
     let shown = objects.iter().map(|object| server.shown(kind, object));
     shown.collect()
-}
-
-/// Performs a write, or, in a dry run, only computes its response.
-fn store(
-    server: &mut ApiServer,
-    call: &Call,
-    kind: KindId,
-    work: impl FnOnce(&mut ApiServer) -> Response,
-) -> Response {
-    if !call.dry_run {
-        return work(server);
-    }
-    let stored = server.object(kind, &call.namespace, &call.name);
-    let version = stored.map(|object| object.meta.resource_version.clone());
-    unversioned(server.dry_run(work), version.unwrap_or_default())
 }
 
 /// The response of a dry run: it makes no revision, so the object keeps its version.
@@ -330,17 +333,6 @@ fn unversioned(mut response: Response, version: ResourceVersion) -> Response {
     response
 }
 
-/// The kind that the body of a request should have, for messages.
-fn expected_kind<'a>(call: &Call, view: &'a View) -> &'a str {
-    match &*call.subresource {
-        "scale" => "Scale",
-        "eviction" => "Eviction",
-        "binding" => "Binding",
-        "token" => "TokenRequest",
-        _ => &view.resource.kind,
-    }
-}
-
 fn create(server: &mut ApiServer, call: &Call, kind: KindId, body: Value) -> Response {
     let resource = &server.catalog()[kind];
     if resource.group.is_empty() && &*resource.resource == "bindings" {
@@ -356,65 +348,4 @@ fn create(server: &mut ApiServer, call: &Call, kind: KindId, body: Value) -> Res
     } else {
         server.create_subresource(kind, &call.namespace, &call.name, &call.subresource, body)
     }
-}
-
-fn update(server: &mut ApiServer, call: &Call, kind: KindId, body: Value) -> Response {
-    if call.subresource.is_empty() {
-        server.update_json(kind, &call.namespace, &call.name, body)
-    } else {
-        server.update_subresource(kind, &call.namespace, &call.name, &call.subresource, body)
-    }
-}
-
-/// The patch of a request, to be carried out on a server.
-fn patch<'a>(
-    call: &'a Call,
-    kind: KindId,
-    query: &Query,
-    request: &'a http::Request<Bytes>,
-) -> Result<impl FnOnce(&mut ApiServer) -> Response + 'a, Refusal> {
-    let content_type = body::content_type(request);
-    let applied = if content_type == APPLY {
-        options::apply_options(query, true)?;
-        Some(
-            body::yaml(request.body())
-                .map_err(|why| problem::bad_request(format!("error decoding YAML: {why}")))?,
-        )
-    } else {
-        options::apply_options(query, false)?;
-        None
-    };
-    let options = ApplyOptions {
-        field_manager: query.text("fieldManager").to_owned(),
-        force: query.flag("force") == Some(true),
-    };
-    Ok(move |server: &mut ApiServer| {
-        let (namespace, name, part) = (&*call.namespace, &*call.name, &*call.subresource);
-        match applied {
-            Some(applied) => {
-                let part = (!part.is_empty()).then_some(part);
-                server.apply(kind, namespace, name, part, applied, &options)
-            }
-            None if part.is_empty() => server.patch(kind, namespace, name, content_type, request.body()),
-            None => server.patch_subresource(kind, namespace, name, part, content_type, request.body()),
-        }
-    })
-}
-
-/// Deletes the objects that a list with the same options returns.
-fn delete_collection(
-    server: &mut ApiServer,
-    call: &Call,
-    kind: KindId,
-    query: &Query,
-    request: &http::Request<Bytes>,
-    view: &View,
-) -> Result<Reply, Refusal> {
-    let options = deletion::options(query, request, server.version())?;
-    let list = ListOptions::read(query, call.verb, server.version())?;
-    let checked = server.check_filter(kind, &list.filter);
-    checked.map_err(|response| problem::of_response(&response))?;
-    let page = page::of(server, kind, collection_namespace(call), &list)?;
-    let response = server.delete_objects(kind, page.items, &options);
-    render_page(server, kind, view, response, page.meta)
 }

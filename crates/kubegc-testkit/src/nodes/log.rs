@@ -68,13 +68,11 @@ impl Log {
         self
     }
 
-    /// The current number of lines.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.lines.len()
     }
 
-    /// Whether there is no line now.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.lines.is_empty()
@@ -107,7 +105,6 @@ impl Log {
     }
 }
 
-/// The body of a response with a log.
 pub(crate) struct LogBody {
     first: Option<Bytes>,
     /// Number of bytes that the client may still receive.

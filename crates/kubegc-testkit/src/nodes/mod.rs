@@ -19,12 +19,10 @@ use crate::{
 pub struct NodeError {
     /// HTTP status, 400 to 599; anything else counts as 500.
     pub code: u16,
-    /// The text.
     pub message: String,
 }
 
 impl NodeError {
-    /// A refusal with this status and text.
     #[must_use]
     pub fn new(code: u16, message: &str) -> Self {
         Self {
@@ -93,7 +91,6 @@ impl fmt::Debug for Handlers {
 }
 
 impl Handlers {
-    /// The closure that serves a request.
     pub(crate) fn find(&self, target: &PodTarget) -> Option<LogHandler> {
         let mut latest = self.0.iter().rev();
         let found = latest.find(|(selection, _)| selection.selects(target));
@@ -113,7 +110,6 @@ impl Cluster {
 }
 
 impl Nodes<'_> {
-    /// Only requests for this pod.
     #[must_use]
     pub fn pod(mut self, namespace: &str, name: &str) -> Self {
         self.pods.pod = Some((namespace.into(), name.into()));

@@ -1,21 +1,18 @@
 //! Requests that operators send through kube-rs, in addition to those of the operators in other tests.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
 use futures_util::{StreamExt, TryStreamExt};
 use k8s_openapi::{
     api::{
         apps::v1::Deployment,
         core::v1::{ConfigMap, Event, Pod},
-        policy::v1::PodDisruptionBudget,
     },
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kube::{
     Api, Error, Resource, ResourceExt,
-    api::{
-        ApiResource, DeleteParams, DynamicObject, EvictParams, ListParams, Patch, PatchParams, PostParams,
-    },
+    api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams},
     core::{GroupVersionKind, PartialObjectMeta},
     discovery::{Discovery, Scope, pinned_kind},
     runtime::{
@@ -177,52 +174,6 @@ async fn a_deployment_is_scaled_and_restarted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_eviction_respects_the_budget() {
-    let cluster = running().await;
-    let client = cluster.client_as("operator");
-    let pods: Api<Pod> = Api::default_namespaced(client.clone());
-    let name = pods.list(&ListParams::default()).await.unwrap().items[0].name_any();
-    let budgets: Api<PodDisruptionBudget> = Api::default_namespaced(client);
-    let budget = read(json!({
-        "metadata": {"name": "web"},
-        "spec": {"minAvailable": 3, "selector": {"matchLabels": {"app": "web"}}},
-    }));
-    budgets.create(&PostParams::default(), &budget).await.unwrap();
-    let cause = |error: Error| match error {
-        Error::Api(status) => {
-            let details = status.details.unwrap();
-            (
-                status.code,
-                details.retry_after_seconds,
-                details.causes[0].message.clone(),
-            )
-        }
-        other => panic!("{other}"),
-    };
-    // The test writes the status, as the disruption controller does.
-    let early = pods.evict(&name, &EvictParams::default()).await.unwrap_err();
-    let why = "The disruption budget web is still being processed by the server.";
-    assert_eq!(cause(early), (429, 10, why.to_owned()));
-    let status = json!({
-        "observedGeneration": 1, "expectedPods": 3, "currentHealthy": 3, "desiredHealthy": 3,
-        "disruptionsAllowed": 0,
-    });
-    let patch = Patch::Merge(json!({"status": status}));
-    budgets
-        .patch_status("web", &PatchParams::default(), &patch)
-        .await
-        .unwrap();
-    let refused = pods.evict(&name, &EvictParams::default()).await.unwrap_err();
-    let why = "The disruption budget web needs 3 healthy pods and has 3 currently";
-    assert_eq!(cause(refused), (429, 0, why.to_owned()));
-    budgets.delete("web", &DeleteParams::default()).await.unwrap();
-    pods.evict(&name, &EvictParams::default()).await.unwrap();
-    after_grace_periods(&cluster).await;
-    assert_eq!(code(&pods.get(&name).await.unwrap_err()), 404);
-    assert_eq!(pods.list(&ListParams::default()).await.unwrap().items.len(), 3);
-}
-
-#[tokio::test(start_paused = true)]
 async fn metadata_is_listed_watched_and_patched_alone() {
     let cluster = running().await;
     let client = cluster.client_as("operator");
@@ -257,20 +208,6 @@ async fn metadata_is_listed_watched_and_patched_alone() {
     after_grace_periods(&cluster).await;
     assert_eq!(pods.list(&web).await.unwrap().items.len(), 3);
     assert_eq!(pods.get(&name).await.unwrap().name_any(), name);
-}
-
-#[tokio::test(start_paused = true)]
-async fn entries_are_changed_and_committed() {
-    let cluster = Cluster::new();
-    let api: Api<ConfigMap> = Api::default_namespaced(cluster.client_as("operator"));
-    for round in ["1", "2"] {
-        let entry = api.entry("state").await.unwrap();
-        let mut entry = entry.or_insert(ConfigMap::default);
-        let data = entry.get_mut().data.get_or_insert_with(BTreeMap::new);
-        data.insert("round".to_owned(), round.to_owned());
-        entry.commit(&PostParams::default()).await.unwrap();
-    }
-    assert_eq!(api.get("state").await.unwrap().data.unwrap()["round"], "2");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,18 +1,12 @@
 //! Both forms of discovery.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::world::{World, at_version, text, widgets, world};
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const V2: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 const V2BETA1: &str = "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList";
-
-fn entry(list: &Value, name: &str) -> Value {
-    let entries = list["resources"].as_array().expect("a list of resources");
-    let found = entries.iter().find(|entry| entry["name"] == name);
-    found.cloned().unwrap_or_else(|| panic!("no {name} in {list}"))
-}
 
 #[test]
 fn each_short_name_leads_to_one_resource_of_the_first_group_that_has_it() {
@@ -27,37 +21,6 @@ fn each_short_name_leads_to_one_resource_of_the_first_group_that_has_it() {
         }
     }
     assert_eq!(seen.get("ing").map(String::as_str), Some("ingresses"));
-}
-
-#[test]
-fn a_definition_brings_its_kinds_and_takes_them_away() {
-    let mut world = world();
-    assert_eq!(world.get("/apis/example.com/v1").code, 404);
-    world.create(DEFINITIONS, &widgets());
-    // Of a definition's versions the stable one is preferred, in any order.
-    let group = world.get("/apis/example.com").json();
-    assert_eq!(group["preferredVersion"]["version"], "v1");
-    assert_eq!(group["versions"][1]["version"], "v1alpha1");
-    let list = world.get("/apis/example.com/v1").json();
-    let widget = entry(&list, "widgets");
-    assert_eq!(
-        (&widget["singularName"], &widget["shortNames"]),
-        (&json!("widget"), &json!(["wd"]))
-    );
-    assert_eq!(widget["categories"], json!(["all", "example"]));
-    assert_eq!(entry(&list, "widgets/status")["kind"], "Widget");
-    assert_eq!(entry(&list, "widgets/scale")["group"], "autoscaling");
-    let alpha = world.get("/apis/example.com/v1alpha1").json();
-    assert_eq!(alpha["resources"].as_array().map(Vec::len), Some(1));
-
-    let url = format!("{DEFINITIONS}/widgets.example.com");
-    assert_eq!(world.delete(&url).code, 200);
-    world.patch(&url, &json!({"metadata": {"finalizers": null}}));
-    assert_eq!(world.get("/apis/example.com").code, 404);
-    assert_eq!(
-        world.get("/apis/example.com/v1/namespaces/shop/widgets").code,
-        404
-    );
 }
 
 #[test]

@@ -39,27 +39,20 @@ fn apply_change(world: &mut World, (namespace, name, change, dry_run): &(&str, u
     let collection = format!("/api/v1/namespaces/{namespace}/configmaps");
     let name = format!("m{name}");
     let one = format!("{collection}/{name}");
+    let patch = |body: Value| (Method::PATCH, &one, body);
     let (method, url, body) = match change {
-        Change::Create => (
-            Method::POST,
-            collection,
-            json!({"metadata": {"name": name, "labels": {"tier": "0"}}}),
-        ),
-        Change::Label(value) => (
-            Method::PATCH,
-            one,
-            json!({"metadata": {"labels": {"tier": value.to_string()}}}),
-        ),
-        Change::Data(value) => (Method::PATCH, one, json!({"data": {"a": value.to_string()}})),
-        Change::Hold(true) => (
-            Method::PATCH,
-            one,
-            json!({"metadata": {"finalizers": ["x.dev/hold"]}}),
-        ),
-        Change::Hold(false) => (Method::PATCH, one, json!({"metadata": {"finalizers": null}})),
-        Change::Delete => (Method::DELETE, one, Value::Null),
-        Change::DeleteAll => (Method::DELETE, collection, Value::Null),
+        Change::Create => {
+            let body = json!({"metadata": {"name": name, "labels": {"tier": "0"}}});
+            (Method::POST, &collection, body)
+        }
+        Change::Label(value) => patch(json!({"metadata": {"labels": {"tier": value.to_string()}}})),
+        Change::Data(value) => patch(json!({"data": {"a": value.to_string()}})),
+        Change::Hold(true) => patch(json!({"metadata": {"finalizers": ["x.dev/hold"]}})),
+        Change::Hold(false) => patch(json!({"metadata": {"finalizers": null}})),
+        Change::Delete => (Method::DELETE, &one, Value::Null),
+        Change::DeleteAll => (Method::DELETE, &collection, Value::Null),
     };
+    let url = url.clone();
     let content_type = if method == Method::PATCH {
         MERGE
     } else {

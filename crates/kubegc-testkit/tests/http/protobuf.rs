@@ -2,8 +2,7 @@
 
 use bytes::Bytes;
 use http::Method;
-use kubegc_testkit::http::{ApiResponse, WatchStep};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::world::{World, request, widgets, world};
 
@@ -66,40 +65,6 @@ fn objects_are_created_read_listed_and_deleted() {
     let (code, _) = world.binary(Method::DELETE, &format!("{MAPS}/a"), options(uid));
     assert_eq!(code, 200);
     assert_eq!(world.get(&format!("{MAPS}/a")).code, 404);
-}
-
-#[test]
-fn a_watch_has_frames_of_events() {
-    let mut world = world();
-    world.config_maps("shop", &["a", "b"]);
-    let watch = request(
-        Method::GET,
-        &format!("{MAPS}?watch=1"),
-        &[("accept", PROTOBUF)],
-        "",
-    );
-    let ApiResponse::Stream { head, mut watch } = world.respond(&watch) else {
-        panic!("a watch");
-    };
-    assert_eq!(head.headers()["content-type"], format!("{PROTOBUF};stream=watch"));
-    let WatchStep::Lines(events) = watch.poll(&world.server) else {
-        panic!("there are two objects");
-    };
-    let mut rest = &events[..];
-    let mut count = 0;
-    while let Some((length, after)) = rest.split_first_chunk::<4>() {
-        let length = usize::try_from(u32::from_be_bytes(*length)).expect("it is short");
-        let (event, after) = after.split_at(length);
-        // The type, then an extension with the object; their lengths have two bytes.
-        assert!(event.starts_with(b"\x0a\x05ADDED\x12"), "{event:?}");
-        assert!(
-            has(event, b"k8s\0\x0a\x0f\x0a\x02v1\x12\x09ConfigMap"),
-            "{event:?}"
-        );
-        rest = after;
-        count += 1;
-    }
-    assert_eq!((count, rest), (2, &[][..]));
 }
 
 #[test]
@@ -180,41 +145,4 @@ fn custom_resources_have_only_their_metadata_in_protobuf() {
         "Widget in version \"v1\" cannot be handled as a Widget: object *unstructured.Unstructured does not \
          implement the protobuf marshalling interface and cannot be encoded to a protobuf message"
     );
-}
-
-#[test]
-fn routes_refuse_other_media_types_with_their_list() {
-    let mut world = world();
-    world.config_maps("shop", &["a"]);
-    let listed = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
-    let streams = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
-    let one = format!("{MAPS}/a");
-    let route = "406: Not Acceptable\n\nAvailable representations:";
-    for (url, accept, message) in [
-        (MAPS, "text/plain", format!("{route} {listed}, {streams}")),
-        (&*one, "application/cbor", format!("{route} {listed}")),
-        ("/api/v1", "application/*", format!("{route} {listed}")),
-        (
-            &*one,
-            "application/json;as=Table;v=v9;g=meta.k8s.io",
-            format!("only the following media types are accepted: {listed}"),
-        ),
-        (
-            &*format!("{MAPS}?watch=1"),
-            "application/yaml",
-            format!("only the following media types are accepted: {streams}"),
-        ),
-    ] {
-        let refused = world.get_as(url, accept);
-        let text = if refused.content_type == "application/yaml" {
-            // JSON is a part of YAML.
-            serde_json::from_str::<Value>(&refused.text).expect("JSON")["message"].clone()
-        } else {
-            json!(refused.message())
-        };
-        assert_eq!((refused.code, text), (406, json!(message)), "{url} {accept}");
-    }
-    let yaml = world.get_as(&one, "application/yaml");
-    assert_eq!((yaml.code, &*yaml.content_type), (200, "application/yaml"));
-    assert_eq!(yaml.json()["kind"], "ConfigMap");
 }

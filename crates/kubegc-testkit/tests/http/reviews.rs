@@ -266,32 +266,3 @@ GET /api/v1/namespaces/shop/serviceaccounts/robot/token -> 405 the server does n
     assert_eq!(claims["kubernetes.io"]["pod"]["name"], "web");
     assert_eq!((&claims["exp"], claims.get("jti")), (&json!(1_003_600), None));
 }
-
-#[test]
-fn token_requests_are_for_the_service_account_of_their_path() {
-    let mut world = with_account("1.36");
-    world.transcript(
-        r#"
-POST /api/v1/namespaces/shop/serviceaccounts/robot/token {"metadata":{"name":"other"},"spec":{}} -> 422 TokenRequest.authentication.k8s.io "robot" is invalid: metadata.name: Invalid value: "other": must match the service account name if specified
-POST /api/v1/namespaces/shop/serviceaccounts/robot/token {"metadata":{"namespace":"bank"},"spec":{}} -> 422 TokenRequest.authentication.k8s.io "robot" is invalid: metadata.namespace: Invalid value: "bank": must match the service account namespace if specified
-"#,
-    );
-    let url = format!("{ACCOUNTS}/robot/token");
-    let uid = world.get(&format!("{ACCOUNTS}/robot")).json()["metadata"]["uid"].clone();
-    assert_eq!(
-        world.post(&url, &json!({"spec": {}})).json()["metadata"]["uid"],
-        uid
-    );
-    let other = world.post(&url, &json!({"metadata": {"uid": "other"}, "spec": {}}));
-    assert_eq!(
-        (other.code, other.message()),
-        (
-            409,
-            format!(
-                "Operation cannot be fulfilled on TokenRequest.authentication.k8s.io \"robot\": the UID in the token request \
-                 (other) does not match the UID of the service account ({})",
-                text(&uid)
-            )
-        )
-    );
-}

@@ -2,61 +2,15 @@
 
 use kubegc_core::Timestamp;
 use kubegc_testkit::http::WatchStep;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::world::{PARTIAL, at_version, text, widgets, world};
+use crate::world::{at_version, text, widgets, world};
 
 const MAPS: &str = "/api/v1/namespaces/shop/configmaps";
 
 fn pairs(expected: &[(&str, &str)]) -> Vec<(String, String)> {
     let owned = |(event, name): &(&str, &str)| ((*event).to_owned(), (*name).to_owned());
     expected.iter().map(owned).collect()
-}
-
-#[test]
-fn a_watch_begins_at_the_given_version() {
-    let mut world = world();
-    world.config_maps("shop", &["a"]);
-    let revision = world.get(MAPS).revision();
-    world.config_maps("shop", &["b"]);
-    let now = world.server.revision();
-    let initial = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
-    for (query, expected) in [
-        (String::new(), vec![("ADDED", "a"), ("ADDED", "b")]),
-        (
-            "resourceVersion=0".to_owned(),
-            vec![("ADDED", "a"), ("ADDED", "b")],
-        ),
-        (format!("resourceVersion={revision}"), vec![("ADDED", "b")]),
-        (format!("resourceVersion={now}"), vec![]),
-        (format!("resourceVersion={}", now + 1), vec![]),
-        (initial.to_owned(), vec![("ADDED", "a"), ("ADDED", "b")]),
-        (
-            format!("{initial}&resourceVersion={revision}"),
-            vec![("ADDED", "a"), ("ADDED", "b")],
-        ),
-        (
-            format!("{initial}&allowWatchBookmarks=1"),
-            vec![("ADDED", "a"), ("ADDED", "b"), ("BOOKMARK", "")],
-        ),
-        (
-            "allowWatchBookmarks=1".to_owned(),
-            vec![("ADDED", "a"), ("ADDED", "b"), ("BOOKMARK", "")],
-        ),
-        (
-            "sendInitialEvents=false&resourceVersionMatch=NotOlderThan".to_owned(),
-            vec![],
-        ),
-    ] {
-        let mut watch = world.watch(&format!("{MAPS}?watch=1&{query}"));
-        assert_eq!(world.seen(&mut watch), pairs(&expected), "{query}");
-    }
-    let mut later = world.watch(&format!("{MAPS}?watch=1&resourceVersion={}", now + 1));
-    let mut present = world.watch(&format!("{MAPS}?watch=1&resourceVersion={now}"));
-    world.config_maps("shop", &["c", "d"]);
-    assert_eq!(world.seen(&mut later), pairs(&[("ADDED", "d")]));
-    assert_eq!(world.seen(&mut present), pairs(&[("ADDED", "c"), ("ADDED", "d")]));
-    assert_eq!(present.revision(), world.server.revision());
 }
 
 #[test]
@@ -237,37 +191,6 @@ fn a_watch_ends_with_its_kind() {
     assert_eq!(world.delete(&url).code, 200);
     world.patch(&url, &json!({"metadata": {"finalizers": null}}));
     assert_eq!(world.lines(&mut watch), (Vec::new(), true));
-}
-
-#[test]
-fn events_take_the_form_that_is_asked_for() {
-    let mut world = world();
-    let revision = world.server.revision();
-    let url = format!("{MAPS}?watch=1&allowWatchBookmarks=true&resourceVersion={revision}");
-    let table = "application/json;as=Table;v=v1;g=meta.k8s.io";
-    let mut partial = world.watch_as(&url, PARTIAL);
-    let mut rows = world.watch_as(&url, table);
-    world.config_maps("shop", &["a"]);
-    world.advance_s(60);
-    let (lines, _) = world.lines(&mut partial);
-    assert_eq!(
-        (&lines[0]["object"]["kind"], &lines[0]["object"]["data"]),
-        (&json!("PartialObjectMetadata"), &Value::Null)
-    );
-    assert_eq!(
-        (&lines[1]["type"], &lines[1]["object"]["kind"]),
-        (&json!("BOOKMARK"), &json!("PartialObjectMetadata"))
-    );
-    let (lines, _) = world.lines(&mut rows);
-    assert_eq!(
-        (
-            &lines[0]["object"]["kind"],
-            &lines[0]["object"]["rows"][0]["cells"][0]
-        ),
-        (&json!("Table"), &json!("a"))
-    );
-    let list = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
-    assert_eq!(world.get_as(&url, list).code, 406);
 }
 
 #[test]

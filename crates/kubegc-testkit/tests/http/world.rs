@@ -10,8 +10,6 @@ use kubegc_testkit::http::{AccessRules, ApiResponse, Call, Watch, WatchStep, rea
 use serde_json::{Value, json};
 
 pub(crate) const MERGE: &str = "application/merge-patch+json";
-pub(crate) const PARTIAL: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
-pub(crate) const PARTIAL_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 
 /// A server with the namespaces `shop` and `bank`.
 pub(crate) struct World {

@@ -130,26 +130,3 @@ PATCH /api/v1/namespaces/shop/configmaps/a?fieldManager=me (application/apply-pa
 "#,
     );
 }
-
-#[test]
-fn a_dry_run_of_a_subresource_changes_nothing() {
-    let mut world = world();
-    let deployments = "/apis/apps/v1/namespaces/shop/deployments";
-    world.create(
-        deployments,
-        &json!({"metadata": {"name": "web"}, "spec": {"replicas": 1}}),
-    );
-    let before = world.server.revision();
-    for part in ["scale", "status"] {
-        let url = format!("{deployments}/web/{part}?dryRun=All");
-        let changed = world.patch(&url, &json!({"spec": {"replicas": 4}, "status": {"replicas": 4}}));
-        assert_eq!(changed.code, 200, "{}", changed.text);
-        let part = if part == "scale" { "spec" } else { "status" };
-        assert_eq!(changed.json()[part]["replicas"], 4);
-    }
-    assert_eq!(world.server.revision(), before);
-    assert_eq!(
-        world.get(&format!("{deployments}/web")).json()["spec"]["replicas"],
-        1
-    );
-}

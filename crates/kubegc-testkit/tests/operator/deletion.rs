@@ -1,7 +1,5 @@
 //! Deletion in all three policies, and a finalizer that is never removed.
 
-use std::time::Duration;
-
 use kube::api::{DeleteParams, PropagationPolicy};
 use kubegc_testkit::{Fault, Rest, Rule, http::Verb};
 
@@ -19,7 +17,7 @@ async fn deleted_with(policy: PropagationPolicy) -> (Stage, String) {
         propagation_policy: Some(policy.clone()),
         ..DeleteParams::default()
     };
-    stage.sites().delete("blog", &how).await.unwrap();
+    stage.delete("blog", &how).await;
     let settled = stage.settle().await;
     assert_eq!(settled.rest, Rest::Quiet);
     stage.cluster.assert_collected(&site);
@@ -82,20 +80,10 @@ async fn a_finalizer_that_fails_is_reported() {
             .client(OPERATOR)
             .always(),
     );
-    stage
-        .sites()
-        .delete("blog", &DeleteParams::background())
-        .await
-        .unwrap();
-    stage
-        .cluster
-        .settle_within(Duration::from_secs(60))
-        .await
-        .unwrap();
+    stage.delete("blog", &DeleteParams::background()).await;
+    stage.settle_within(60).await;
     stage.cluster.assert_stuck(&site);
-    for owned in &owned {
-        stage.cluster.assert_survives(owned);
-    }
+    stage.assert_all(&owned, |cluster, owned| cluster.assert_survives(owned));
     let text = stage.cluster.fate(&site).to_string();
     assert!(
         text.starts_with("website.example.com/blog -n shop is terminating, waiting for example.com/names\n"),
@@ -117,9 +105,7 @@ async fn a_finalizer_that_fails_is_reported() {
     );
 
     stage.cluster.faults().clear();
-    stage.cluster.settle_within(Duration::from_secs(5)).await.unwrap();
+    stage.settle_within(5).await;
     stage.cluster.assert_collected(&site);
-    for owned in &owned {
-        stage.cluster.assert_collected(owned);
-    }
+    stage.assert_all(&owned, |cluster, owned| cluster.assert_collected(owned));
 }

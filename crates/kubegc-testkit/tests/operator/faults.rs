@@ -11,30 +11,16 @@ use crate::{Stage, website::OPERATOR};
 async fn live(stage: &Stage) {
     let going = stage.create("going").await;
     let staying = stage.create("staying").await;
-    stage
-        .cluster
-        .settle_within(Duration::from_secs(120))
-        .await
-        .unwrap();
+    stage.settle_within(120).await;
     let deleted = stage.owned("going");
-    stage
-        .sites()
-        .delete("going", &DeleteParams::background())
-        .await
-        .unwrap();
-    stage
-        .cluster
-        .settle_within(Duration::from_secs(120))
-        .await
-        .unwrap();
+    stage.delete("going", &DeleteParams::background()).await;
+    stage.settle_within(120).await;
     stage.cluster.assert_collected(&going);
     stage.cluster.assert_survives(&staying);
-    for owned in &deleted {
-        stage.cluster.assert_collected(owned);
-    }
-    for owned in stage.owned("staying") {
-        stage.cluster.assert_survives(owned);
-    }
+    stage.assert_all(&deleted, |cluster, owned| cluster.assert_collected(owned));
+    stage.assert_all(&stage.owned("staying"), |cluster, owned| {
+        cluster.assert_survives(owned)
+    });
     assert_eq!(stage.names(), ["staying"]);
 }
 
@@ -96,40 +82,20 @@ async fn random_faults_cause_no_wrong_and_no_missing_deletion() {
         stage.create("going").await;
         stage.create("staying").await;
         stage.cluster.faults().draw(seed, 300, faults);
-        stage
-            .cluster
-            .settle_within(Duration::from_secs(300))
-            .await
-            .unwrap();
+        stage.settle_within(300).await;
         stage.cluster.faults().clear();
         let (going, staying) = (stage.owned("going"), stage.owned("staying"));
-        stage
-            .sites()
-            .delete("going", &DeleteParams::foreground())
-            .await
-            .unwrap();
+        stage.delete("going", &DeleteParams::foreground()).await;
         stage
             .cluster
             .faults()
             .draw(seed, 300, vec![Fault::LoseResponse, Fault::status(503)]);
-        stage
-            .cluster
-            .settle_within(Duration::from_secs(300))
-            .await
-            .unwrap();
+        stage.settle_within(300).await;
         injected += stage.cluster.faults().injected();
         stage.cluster.faults().clear();
-        stage
-            .cluster
-            .settle_within(Duration::from_secs(300))
-            .await
-            .unwrap();
-        for owned in &going {
-            stage.cluster.assert_collected(owned);
-        }
-        for owned in &staying {
-            stage.cluster.assert_survives(owned);
-        }
+        stage.settle_within(300).await;
+        stage.assert_all(&going, |cluster, owned| cluster.assert_collected(owned));
+        stage.assert_all(&staying, |cluster, owned| cluster.assert_survives(owned));
         assert_eq!(stage.names(), ["staying"], "seed {seed}");
     }
     assert!(injected > 30, "{injected}");

@@ -35,9 +35,9 @@ async fn a_website_gets_its_dependents() {
     assert_eq!(site.metadata.finalizers.unwrap(), [FINALIZER]);
     assert_eq!(site.status.unwrap().url, "https://blog.example.com");
     assert_eq!(stage.names(), ["blog"]);
-    for owned in stage.owned("blog") {
-        stage.cluster.assert_survives(owned);
-    }
+    stage.assert_all(&stage.owned("blog"), |cluster, owned| {
+        cluster.assert_survives(owned)
+    });
     // Nothing changed, so nothing is written.
     assert!(stage.settle().await.calls.is_empty());
 }
@@ -72,9 +72,9 @@ async fn drift_is_corrected() {
     // The deleted objects no longer exist, and others have their names.
     stage.cluster.assert_collected(&content);
     stage.cluster.assert_collected(&servers);
-    for owned in stage.owned("blog") {
-        stage.cluster.assert_survives(owned);
-    }
+    stage.assert_all(&stage.owned("blog"), |cluster, owned| {
+        cluster.assert_survives(owned)
+    });
 }
 
 #[tokio::test(start_paused = true)]
@@ -85,30 +85,22 @@ async fn a_restarted_operator_catches_up() {
     let old = stage.owned("old");
     stage.stop_operator().await;
     let new = stage.create("new").await;
-    let deleted = stage
-        .sites()
-        .delete("old", &DeleteParams::background())
-        .await
-        .unwrap();
-    let deleted = deleted.left().unwrap();
+    stage.delete("old", &DeleteParams::background()).await;
+    let deleted = stage.cluster.object::<Website>("shop", "old");
     stage.settle().await;
     stage.cluster.assert_survives(&new);
     assert!(stage.content("new").is_none());
     // No controller removes its finalizer, and nothing of it is deleted.
     stage.cluster.assert_stuck(&deleted);
-    for owned in &old {
-        stage.cluster.assert_survives(owned);
-    }
+    stage.assert_all(&old, |cluster, owned| cluster.assert_survives(owned));
     stage.start_operator();
     stage.settle().await;
     stage.cluster.assert_collected(&deleted);
-    for owned in &old {
-        stage.cluster.assert_collected(owned);
-    }
+    stage.assert_all(&old, |cluster, owned| cluster.assert_collected(owned));
     assert_eq!(stage.names(), ["new"]);
-    for owned in stage.owned("new") {
-        stage.cluster.assert_survives(owned);
-    }
+    stage.assert_all(&stage.owned("new"), |cluster, owned| {
+        cluster.assert_survives(owned)
+    });
 }
 
 #[tokio::test(start_paused = true)]
@@ -120,11 +112,7 @@ async fn many_websites_share_one_list() {
     }
     stage.start_operator();
     // Those that lost the race for the list try again after five seconds.
-    stage
-        .cluster
-        .settle_within(std::time::Duration::from_secs(120))
-        .await
-        .unwrap();
+    stage.settle_within(120).await;
     assert_eq!(stage.names().len(), 10);
     let conflicts = stage
         .cluster

@@ -5,8 +5,13 @@ mod faults;
 mod life;
 mod website;
 
+use std::time::Duration;
+
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::ConfigMap};
-use kube::{Api, api::PostParams};
+use kube::{
+    Api,
+    api::{DeleteParams, PostParams},
+};
 use kubegc_testkit::{Cluster, Name, Settled};
 use tokio::task::JoinHandle;
 
@@ -46,6 +51,21 @@ impl Stage {
 
     async fn settle(&self) -> Settled {
         self.cluster.settle().await.unwrap()
+    }
+
+    async fn settle_within(&self, seconds: u64) -> Settled {
+        let time = Duration::from_secs(seconds);
+        self.cluster.settle_within(time).await.unwrap()
+    }
+
+    async fn delete(&self, name: &str, how: &DeleteParams) {
+        self.sites().delete(name, how).await.unwrap();
+    }
+
+    fn assert_all(&self, objects: &[Name], assertion: fn(&Cluster, &Name)) {
+        for object in objects {
+            assertion(&self.cluster, object);
+        }
     }
 
     async fn stop_operator(&mut self) {

@@ -4,7 +4,7 @@ use super::{
     field_set::{Element, shown},
     managed::{Manager, Operation},
 };
-use crate::status::{Cause, quoted};
+use crate::status::{self, Cause, Refusal, quoted};
 
 /// One field that another manager owns and that the configuration would change.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,11 +13,11 @@ pub(super) struct Conflict {
     pub(super) path: Vec<Element>,
 }
 
-/// The message and the causes of the refusal.
+/// The refusal of an apply.
 ///
 /// # Upstream
 /// `NewConflictError` in `apimachinery/pkg/util/managedfields/internal/conflict.go`, 1.30.
-pub(super) fn refusal(conflicts: &[Conflict]) -> (String, Vec<Cause>) {
+pub(super) fn refusal(conflicts: &[Conflict]) -> Refusal {
     let causes = conflicts.iter().map(|conflict| Cause {
         reason: "FieldManagerConflict",
         field: shown(&conflict.path),
@@ -51,7 +51,7 @@ pub(super) fn refusal(conflicts: &[Conflict]) -> (String, Vec<Cause>) {
             )
         }
     };
-    (message, causes.collect())
+    status::apply_conflict(message, causes.collect())
 }
 
 impl Manager {

@@ -219,17 +219,15 @@ fn element(keys: Option<&[(&str, Option<Value>)]>, item: &Value) -> Result<Eleme
                 Element::Key(keys)
             }),
         (Some(_), _) => Err("associative list with keys may not have non-map elements".to_owned()),
-        (_, Value::Object(_)) => {
-            Err("associative list without keys has an element that's a map type".to_owned())
-        }
-        (_, Value::Array(_)) => {
-            Err("associative list without keys has an element that's a list type".to_owned())
-        }
-        (_, Value::Null) => {
-            Err("associative list without keys has an element that's an explicit null".to_owned())
-        }
+        (_, Value::Object(_)) => Err(without_keys("a map type")),
+        (_, Value::Array(_)) => Err(without_keys("a list type")),
+        (_, Value::Null) => Err(without_keys("an explicit null")),
         (_, item) => Ok(Element::Value(item.to_string())),
     }
+}
+
+fn without_keys(found: &str) -> String {
+    format!("associative list without keys has an element that's {found}")
 }
 
 fn missing_key(key: &str) -> String {

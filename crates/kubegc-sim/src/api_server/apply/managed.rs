@@ -2,7 +2,7 @@
 
 use std::cell::OnceCell;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::{
     compare::{Comparison, set_of},
@@ -247,24 +247,23 @@ impl Managers {
 
 impl Entry {
     fn to_json(&self) -> Value {
-        let mut fields = Map::new();
-        let mut put = |key: &str, value: Value| fields.insert(key.to_owned(), value);
-        put("manager", self.manager.name.as_str().into());
-        let operation = match self.manager.operation {
-            Operation::Apply => "Apply",
-            Operation::Update => "Update",
-        };
-        put("operation", operation.into());
-        put("apiVersion", self.manager.api_version.as_str().into());
+        let mut shown = json!({
+            "manager": self.manager.name,
+            "operation": match self.manager.operation {
+                Operation::Apply => "Apply",
+                Operation::Update => "Update",
+            },
+            "apiVersion": self.manager.api_version,
+            "fieldsType": FIELDS_TYPE,
+            "fieldsV1": self.fields.to_json(),
+        });
         if let Some(time) = &self.time {
-            put("time", time.as_str().into());
+            shown["time"] = time.as_str().into();
         }
-        put("fieldsType", FIELDS_TYPE.into());
-        put("fieldsV1", self.fields.to_json());
         if !self.manager.subresource.is_empty() {
-            put("subresource", self.manager.subresource.as_str().into());
+            shown["subresource"] = self.manager.subresource.as_str().into();
         }
-        Value::Object(fields)
+        shown
     }
 }
 

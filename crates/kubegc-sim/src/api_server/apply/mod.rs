@@ -119,7 +119,6 @@ impl ApiServer {
     }
 
     /// The field manager of writes other than applies.
-    #[must_use]
     pub fn field_manager(&self) -> &str {
         &self.field_manager
     }
@@ -167,19 +166,16 @@ impl ApiServer {
         let types = self.types(kind);
         self.check_types(kind, &applied, types)?;
         let dialect = self.dialect();
-        let (merged, managers) = match &existing {
-            Some(_) => {
-                let managers =
-                    managers.unwrap_or_else(|| before_first_apply(&live, types, dialect, &request));
-                merged(&live, &applied, types, managers, dialect, &request)
-            }
-            None => merged(&live, &applied, types, Managers::default(), dialect, &request),
-        }
-        .map_err(|problem| {
-            let [name, namespace] = ["/metadata/name", "/metadata/namespace"]
-                .map(|place| applied.pointer(place).and_then(Value::as_str).unwrap_or_default());
-            problem.refusal(self.version, name, namespace, resource)
-        })?;
+        let managers = match (&existing, managers) {
+            (Some(_), None) => before_first_apply(&live, types, dialect, &request),
+            (_, managers) => managers.unwrap_or_default(),
+        };
+        let (merged, managers) =
+            merged(&live, &applied, types, managers, dialect, &request).map_err(|problem| {
+                let [name, namespace] = ["/metadata/name", "/metadata/namespace"]
+                    .map(|place| applied.pointer(place).and_then(Value::as_str).unwrap_or_default());
+                problem.refusal(self.version, name, namespace, resource)
+            })?;
         let Some(existing) = existing else {
             return self.create_applied(kind, &namespace, name, merged, &managers);
         };
@@ -191,8 +187,7 @@ impl ApiServer {
         let warnings = without_equal_references(self.version, &mut object.meta, Moment::AfterAdmission);
         let author = Author::Applier(ManagedFields::of(managers.to_json()));
         let written = self.replace(kind, &existing, object, part, author)?;
-        self.finish(&written);
-        Ok(Response::ok(written.object).with([warnings, written.warnings].concat()))
+        Ok(self.finish(kind, written, None, warnings))
     }
 
     fn create_applied(
@@ -252,7 +247,7 @@ impl ApiServer {
 
     /// Refuses a configuration with fields that the schema does not declare.
     fn check_types(&self, kind: KindId, applied: &Value, types: Node<'_>) -> Result<(), Refusal> {
-        let is_definition = self.shape.kinds[kind.index()].special == Special::CustomResourceDefinition;
+        let is_definition = self.special(kind) == Special::CustomResourceDefinition;
         if !self.settings.types || is_definition && !self.dialect().definitions_have_schemas {
             return Ok(());
         }
@@ -288,22 +283,9 @@ impl ApiServer {
                 api_version: "autoscaling/v1".to_owned(),
                 subresource: self.subresource_of_manager(Part::Scale).to_owned(),
             },
-            path: vec![
-                field_set::Element::field("spec"),
-                field_set::Element::field("replicas"),
-            ],
+            path: ["spec", "replicas"].map(field_set::Element::field).into(),
         };
-        Problem::Conflicts(vec![conflict]).refusal(
-            self.version,
-            "",
-            "",
-            &ApiResource::new(
-                "autoscaling/v1",
-                "Scale",
-                "scales",
-                kubegc_core::Scope::Namespaced,
-            ),
-        )
+        conflict::refusal(&[conflict])
     }
 }
 
@@ -348,10 +330,7 @@ impl Problem {
                     resource.group, resource.version, resource.kind
                 ))
             }
-            Self::Conflicts(conflicts) => {
-                let (message, causes) = conflict::refusal(conflicts);
-                status::apply_conflict(message, causes)
-            }
+            Self::Conflicts(conflicts) => conflict::refusal(conflicts),
         }
     }
 }

@@ -8,7 +8,7 @@ use kubegc_core::ApiResource;
 use serde_json::{Map, Value, json};
 
 /// The fields of a version that `v1beta1` may also have for all versions: there, and in a version.
-const OF_VERSIONS: [(&str, &str); 3] = [
+pub(super) const OF_VERSIONS: [(&str, &str); 3] = [
     ("validation", "schema"),
     ("subresources", "subresources"),
     ("additionalPrinterColumns", "additionalPrinterColumns"),

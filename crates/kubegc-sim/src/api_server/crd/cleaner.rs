@@ -66,15 +66,9 @@ pub enum CrdStep {
     /// There is no definition to clean up.
     Idle,
     /// The controller did something for this definition; there may be more to do.
-    Worked {
-        /// Name of the definition.
-        name: Arc<str>,
-    },
+    Worked { name: Arc<str> },
     /// Nothing is due before this time.
-    Waiting {
-        /// When to step again.
-        until: Timestamp,
-    },
+    Waiting { until: Timestamp },
 }
 
 /// The interval at which the controller counts the remaining instances.
@@ -233,7 +227,7 @@ fn write(
     // The object was read in this step: only an admission webhook refuses the write.
     match server.replace(kind, existing, object, Part::Status, Author::Writer) {
         Ok(written) => {
-            server.finish(&written);
+            let _response = server.finish(kind, written, None, Vec::new());
             true
         }
         Err(_) => false,

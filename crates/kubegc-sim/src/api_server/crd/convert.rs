@@ -130,15 +130,11 @@ fn unreachable(definition: &StoredObject) -> String {
 }
 
 fn check(sent: &Value, converted: &Value, wanted: &str) -> Result<(), String> {
-    let text = |value: &Value, pointer: &str| {
-        value
-            .pointer(pointer)
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-            .to_owned()
-    };
-    if text(converted, "/apiVersion") != wanted {
-        let found = text(converted, "/apiVersion");
+    fn text<'v>(value: &'v Value, pointer: &str) -> &'v str {
+        value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+    }
+    let found = text(converted, "/apiVersion");
+    if found != wanted {
         return Err(format!(
             "invalid groupVersion (expected {wanted}, received {found})"
         ));

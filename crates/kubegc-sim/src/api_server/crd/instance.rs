@@ -149,45 +149,94 @@ fn coerce_metadata(value: &mut Value, version: KubernetesVersion) -> Result<(), 
     Ok(())
 }
 
-/// Visits a value and all values below it that have a schema, each with its path.
-fn visit<'v>(
-    value: &'v Value,
-    schema: &'v Value,
-    path: &str,
-    see: &mut dyn FnMut(&'v Value, &'v Value, &str),
-) {
-    see(value, schema, path);
-    match value {
-        Value::Object(fields) => {
-            for (key, value) in fields {
-                let property = schema
-                    .get("properties")
-                    .and_then(|properties| properties.get(key));
-                if let Some(schema) = property {
-                    visit(value, schema, &child(path, key), see);
-                } else if let Some(schema) = of_field(schema, key) {
-                    visit(value, schema, &format!("{path}[{key}]"), see);
-                }
-            }
+/// A value of a custom resource with its schema.
+pub(super) struct Place<'v> {
+    pub(super) path: String,
+    pub(super) value: &'v Value,
+    pub(super) schema: &'v Value,
+    /// The value before an update, except null.
+    pub(super) old: Option<&'v Value>,
+    /// Whether the nearest value that has an old value equals it.
+    pub(super) is_unchanged: bool,
+}
+
+impl<'v> Place<'v> {
+    pub(super) fn of(value: &'v Value, old: Option<&'v Value>, schema: &'v Value) -> Self {
+        let old = old.filter(|old| !old.is_null());
+        Self {
+            path: String::new(),
+            value,
+            schema,
+            old,
+            is_unchanged: old == Some(value),
         }
-        Value::Array(items) => {
-            if let Some(schema) = schema.get("items") {
-                for (index, item) in items.iter().enumerate() {
-                    visit(item, schema, &format!("{path}[{index}]"), see);
-                }
-            }
-        }
-        _ => {}
     }
+
+    fn below(&self, path: String, value: &'v Value, old: Option<&'v Value>, schema: &'v Value) -> Self {
+        let below = Self::of(value, old, schema);
+        Self {
+            path,
+            is_unchanged: below.old.map_or(self.is_unchanged, |_| below.is_unchanged),
+            ..below
+        }
+    }
+
+    /// Visits the value and all values below it that have a schema.
+    pub(super) fn visit(&self, see: &mut dyn FnMut(&Self)) {
+        see(self);
+        let schema = self.schema;
+        match self.value {
+            Value::Object(fields) => {
+                let is_atomic = schema.get("x-kubernetes-map-type") == Some(&"atomic".into());
+                let old = self.old.filter(|_| !is_atomic);
+                for (key, value) in fields {
+                    let is_property = schema.get("properties").is_some_and(|all| all.get(key).is_some());
+                    let path = match is_property {
+                        true => child(&self.path, key),
+                        false => format!("{}[{key}]", self.path),
+                    };
+                    if let Some(schema) = of_field(schema, key) {
+                        self.below(path, value, old.and_then(|old| old.get(key)), schema)
+                            .visit(see);
+                    }
+                }
+            }
+            Value::Array(items) => {
+                let old = self.old.and_then(Value::as_array);
+                for (index, item) in items.iter().enumerate() {
+                    if let Some(of_items) = schema.get("items") {
+                        let old = old.and_then(|old| correlated(item, old, schema));
+                        self.below(format!("{}[{index}]", self.path), item, old, of_items)
+                            .visit(see);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The old item with the keys of an item of a map.
+pub(super) fn correlated<'v>(item: &Value, old: &'v [Value], schema: &Value) -> Option<&'v Value> {
+    let keys = schema.get("x-kubernetes-list-map-keys")?.as_array()?;
+    let same = |other: &&Value| {
+        let mut keys = keys.iter().filter_map(Value::as_str);
+        keys.all(|key| other.get(key) == item.get(key))
+    };
+    old.iter().find(same)
 }
 
 /// The problems of embedded objects: their `apiVersion`, `kind` and metadata.
 pub(super) fn embedded_problems(value: &Value, schema: &Value, path: &str, causes: &mut Vec<Cause>) {
-    visit(value, schema, path, &mut |value, schema, path| {
-        if let Value::Object(fields) = value
-            && is_embedded(schema)
+    let root = Place {
+        path: path.to_owned(),
+        ..Place::of(value, None, schema)
+    };
+    root.visit(&mut |place| {
+        if let Value::Object(fields) = place.value
+            && is_embedded(place.schema)
         {
-            embedded(fields, path, causes);
+            embedded(fields, &place.path, causes);
         }
     });
 }
@@ -223,7 +272,8 @@ fn embedded(fields: &Map<String, Value>, path: &str, causes: &mut Vec<Cause>) {
 /// The duplicate items of sets and maps.
 pub(super) fn duplicates(value: &Value, schema: &Value, version: KubernetesVersion) -> Vec<Cause> {
     let mut causes = Vec::new();
-    visit(value, schema, "", &mut |value, schema, path| {
+    Place::of(value, None, schema).visit(&mut |place| {
+        let (value, schema, path) = (place.value, place.schema, &place.path);
         let list_type = schema.get("x-kubernetes-list-type").and_then(Value::as_str);
         match (value, list_type) {
             (Value::Array(items), Some("set")) => {
@@ -282,7 +332,7 @@ fn repeated(
 }
 
 /// The schema of a field, if there is one.
-fn of_field<'a>(schema: &'a Value, key: &str) -> Option<&'a Value> {
+pub(super) fn of_field<'a>(schema: &'a Value, key: &str) -> Option<&'a Value> {
     let property = schema
         .get("properties")
         .and_then(|properties| properties.get(key));

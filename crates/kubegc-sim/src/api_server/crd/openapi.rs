@@ -4,29 +4,28 @@
 //! `k8s.io/kube-openapi/pkg/validation/validate` at d219536bb9fd, and `ValidateCustomResource` in
 //! `apiextensions-apiserver/pkg/apiserver/validation/validation.go`, 1.20.2.
 
-use kubegc_core::KubernetesVersion;
+use kubegc_core::{Behavior, KubernetesVersion};
 use regex::Regex;
 use serde_json::{Map, Number, Value};
 
-use super::string_formats;
+use super::{instance::child, string_formats};
 use crate::{
     go,
     status::{Cause, quoted},
 };
 
-/// The differences of validation between releases.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Rules {
-    /// Whether the type check treats an empty string as null.
-    pub(super) empty_strings_are_null: bool,
-    /// Whether the wrong type of a value is a reason of its own.
-    pub(super) types_are_reasons: bool,
-    pub(super) version: KubernetesVersion,
-}
+/// An empty string in a custom resource is a string, not null.
+const EMPTY_STRINGS_ARE_KEPT: Behavior = Behavior::since(21, 0, "kube-openapi e467f52");
+/// A value of the wrong type has a reason of its own.
+const TYPES_ARE_REASONS: Behavior = Behavior::since(24, 0, "kubernetes #108859");
 
 /// The problems of a value under a schema. `path` is the field of the value; empty for the complete object.
-pub(super) fn problems(path: &str, value: &Value, schema: &Value, rules: Rules) -> Vec<Cause> {
-    let validator = Validator { root: path, rules };
+pub(super) fn problems(path: &str, value: &Value, schema: &Value, version: KubernetesVersion) -> Vec<Cause> {
+    let validator = Validator {
+        root: path,
+        types_are_reasons: version.has(TYPES_ARE_REASONS),
+        version,
+    };
     let problems = validator.value("", value, schema).problems;
     problems.into_iter().map(|problem| problem.cause).collect()
 }
@@ -81,7 +80,8 @@ impl Outcome {
 struct Validator<'a> {
     /// The field of the value that is validated.
     root: &'a str,
-    rules: Rules,
+    types_are_reasons: bool,
+    version: KubernetesVersion,
 }
 
 impl Validator<'_> {
@@ -107,9 +107,9 @@ impl Validator<'_> {
     /// More items or entries than are allowed.
     fn too_many(&self, path: &str, words: &str, (count, max): (i64, i64), shown: i64) -> Problem {
         let mut problem = self.invalid(path, words, &shown.to_string());
-        if self.rules.types_are_reasons {
+        if self.types_are_reasons {
             let [count, max] = [count, max].map(|number| usize::try_from(number).unwrap_or(0));
-            problem.cause = Cause::too_many(self.rules.version, nowhere(self.field(path)), count, max);
+            problem.cause = Cause::too_many(self.version, nowhere(self.field(path)), count, max);
         }
         problem
     }
@@ -151,24 +151,25 @@ impl Validator<'_> {
     }
 
     fn types(&self, path: &str, value: &Value, schema: &Value, types: &[&str]) -> Outcome {
-        let outcome = Outcome {
+        let right = Outcome {
             checks: 1,
             ..Outcome::default()
         };
         let wrong = |expected: &str, found: &str| {
             let shown = quoted(found);
             let mut problem = self.invalid(path, &format!("must be of type {expected}: {shown}"), &shown);
-            if self.rules.types_are_reasons {
+            if self.types_are_reasons {
                 problem.cause.reason = "FieldValueTypeInvalid";
             }
             Outcome::of(problem)
         };
-        let is_null = value.is_null() || (self.rules.empty_strings_are_null && value.as_str() == Some(""));
+        let is_null =
+            value.is_null() || (!self.version.has(EMPTY_STRINGS_ARE_KEPT) && value.as_str() == Some(""));
         if is_null {
             if !types.is_empty() && !types.contains(&"null") && !flag(schema, "nullable") {
                 return wrong(&types.join(","), "null");
             }
-            return outcome;
+            return right;
         }
         let format = format_of(schema);
         let (found, found_format) = match value {
@@ -189,13 +190,9 @@ impl Validator<'_> {
             return wrong(format, found_format);
         }
         let is_numeric = types.contains(&"number") || types.contains(&"integer");
-        if !is_numeric && !format.is_empty() && is_text_or_list {
-            return outcome;
-        }
-        if fits {
-            outcome
-        } else {
-            wrong(&types.join(","), found)
+        match fits || !is_numeric && !format.is_empty() && is_text_or_list {
+            true => right,
+            false => wrong(&types.join(","), found),
         }
     }
 
@@ -271,7 +268,7 @@ impl Validator<'_> {
             for (index, item) in items.iter().enumerate() {
                 // Older releases pass the index to the outermost check only, and that check does not print
                 // it.
-                match self.rules.types_are_reasons {
+                match self.types_are_reasons {
                     true => outcome.merge(self.value(&format!("{path}[{index}]"), item, of_items)),
                     false => outcome.merge(self.value(path, item, of_items)),
                 }
@@ -294,7 +291,7 @@ impl Validator<'_> {
         let size = fields.len() as i64;
         if let Some(min) = whole(schema, "minProperties").filter(|min| size < *min) {
             let words = format!("should have at least {min} properties");
-            let shown = if self.rules.types_are_reasons { size } else { min };
+            let shown = if self.types_are_reasons { size } else { min };
             return Outcome::of(self.invalid(path, &words, &shown.to_string()));
         }
         if let Some(max) = whole(schema, "maxProperties").filter(|max| size > *max) {
@@ -316,14 +313,7 @@ impl Validator<'_> {
                     outcome.merge(self.value(&format!("{path}.{key}"), value, schema));
                 }
                 (None, _) => {}
-                (Some(schema), _) => {
-                    let path = if path.is_empty() {
-                        key.clone()
-                    } else {
-                        format!("{path}.{key}")
-                    };
-                    outcome.merge(self.value(&path, value, schema));
-                }
+                (Some(schema), _) => outcome.merge(self.value(&child(path, key), value, schema)),
             }
         }
         let required = schema.get("required").and_then(Value::as_array);
@@ -345,9 +335,9 @@ impl Validator<'_> {
         if let Some(max) = whole(schema, "maxLength").filter(|max| length > *max) {
             let words = format!("should be at most {max} chars long");
             let mut problem = self.invalid(path, &words, &quoted(text));
-            if self.rules.types_are_reasons {
+            if self.types_are_reasons {
                 let max = usize::try_from(max).unwrap_or(0);
-                problem.cause = Cause::too_long(self.rules.version, nowhere(self.field(path)), max);
+                problem.cause = Cause::too_long(self.version, nowhere(self.field(path)), max);
             }
             return Outcome::of(problem);
         }
@@ -368,7 +358,7 @@ impl Validator<'_> {
         }
         let shown = quoted(text);
         let mut problem = self.invalid(path, &format!("must be of type {format}: {shown}"), &shown);
-        if self.rules.types_are_reasons {
+        if self.types_are_reasons {
             problem.cause.reason = "FieldValueTypeInvalid";
         }
         Outcome::of(problem)
@@ -449,13 +439,9 @@ impl Validator<'_> {
 
 /// Of several failing schemas, the first one with most checks.
 fn best(results: &[Outcome]) -> Outcome {
-    let mut best: Option<&Outcome> = None;
-    for result in results {
-        if best.is_none_or(|best| result.checks > best.checks) {
-            best = Some(result);
-        }
-    }
-    best.cloned().unwrap_or_default()
+    let most = results.iter().map(|result| result.checks).max();
+    let mut best = results.iter().filter(|result| Some(result.checks) == most);
+    best.next().cloned().unwrap_or_default()
 }
 
 /// The types that a schema allows.
@@ -463,18 +449,16 @@ fn types(schema: &Value) -> Vec<&str> {
     if flag(schema, "x-kubernetes-int-or-string") {
         return vec!["integer", "string"];
     }
-    let text = schema.get("type").and_then(Value::as_str).unwrap_or_default();
-    if text.is_empty() { Vec::new() } else { vec![text] }
+    let ty = schema.get("type").and_then(Value::as_str);
+    ty.filter(|ty| !ty.is_empty()).into_iter().collect()
 }
 
 /// The format, if the server checks it.
 fn format_of(schema: &Value) -> &str {
-    let format = schema.get("format").and_then(Value::as_str).unwrap_or_default();
-    if string_formats::is_known(format) {
-        format
-    } else {
-        ""
-    }
+    let format = schema.get("format").and_then(Value::as_str);
+    format
+        .filter(|format| string_formats::is_known(format))
+        .unwrap_or_default()
 }
 
 fn flag(schema: &Value, key: &str) -> bool {

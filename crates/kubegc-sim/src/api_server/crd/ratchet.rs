@@ -6,7 +6,14 @@
 //! a value is compared with the one at its place before; the items of a list have a place if their keys name
 //! them.
 
+use kubegc_core::Behavior;
 use serde_json::Value;
+
+use super::instance::{correlated, of_field};
+
+/// Unchanged values may stay.
+pub(super) const UNCHANGED_VALUES_MAY_STAY: Behavior =
+    Behavior::since(30, 0, "CRDValidationRatcheting, beta");
 
 /// Whether the value at a path, or one that contains it, equals that in the old object. `path` is that of a
 /// problem, such as `spec.objs[1].v`.
@@ -26,7 +33,7 @@ pub(super) fn is_unchanged(path: &str, new: &Value, old: &Value, schema: &Value)
                     return false;
                 };
                 rest = &rest[key.len()..];
-                let below = field(schema, key);
+                let below = of_field(schema, key);
                 before.get(key).map(|before| (&fields[key], before, below))
             }
             (Value::Array(items), Value::Array(before)) => {
@@ -53,24 +60,6 @@ fn begins(path: &str, key: &str) -> bool {
         .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }
 
-/// The schema of a field.
-fn field<'a>(schema: &'a Value, key: &str) -> Option<&'a Value> {
-    let property = schema
-        .get("properties")
-        .and_then(|properties| properties.get(key));
-    property.or_else(|| schema.get("additionalProperties"))
-}
-
-/// The old item with the keys of an item of a map.
-fn correlated<'a>(item: &Value, before: &'a [Value], schema: &Value) -> Option<&'a Value> {
-    let keys = schema.get("x-kubernetes-list-map-keys")?.as_array()?;
-    let same = |other: &&Value| {
-        let mut keys = keys.iter().filter_map(Value::as_str);
-        keys.all(|key| other.get(key) == item.get(key))
-    };
-    before.iter().find(same)
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -90,16 +79,9 @@ mod tests {
             let map = json!({"a.b": 1, "c": name});
             json!({"spec": {"name": name, "list": list, "objs": objs, "map": map}})
         };
-        let old = object(
-            "a",
-            json!(["x", "y"]),
-            json!([{"k": "1", "v": 1}, {"k": "2", "v": 2}]),
-        );
-        let new = object(
-            "b",
-            json!(["y", "x"]),
-            json!([{"k": "2", "v": 2}, {"k": "1", "v": 3}]),
-        );
+        let item = |key: &str, value: i64| json!({"k": key, "v": value});
+        let old = object("a", json!(["x", "y"]), json!([item("1", 1), item("2", 2)]));
+        let new = object("b", json!(["y", "x"]), json!([item("2", 2), item("1", 3)]));
         for (path, expected) in [
             ("spec.name", false),
             ("spec.list", false),

@@ -70,27 +70,17 @@ pub enum RegistrationStep {
     /// Nothing: every APIService agrees with the definitions.
     Idle,
     /// It created this APIService.
-    Created {
-        /// Name of the APIService.
-        name: Arc<str>,
-    },
+    Created { name: Arc<str> },
     /// It wrote the spec of this APIService.
-    Updated {
-        /// Name of the APIService.
-        name: Arc<str>,
-    },
+    Updated { name: Arc<str> },
     /// It deleted this APIService.
-    Deleted {
-        /// Name of the APIService.
-        name: Arc<str>,
-    },
+    Deleted { name: Arc<str> },
 }
 
-/// A correction of one APIService.
-enum Correction {
-    Create,
-    Update(Arc<StoredObject>),
-    Delete(Arc<StoredObject>),
+/// The correction of one APIService: its spec is written, or it is deleted. One that does not exist is created.
+struct Correction {
+    is_wanted: bool,
+    existing: Option<Arc<StoredObject>>,
 }
 
 impl CrdRegistration {
@@ -118,28 +108,24 @@ impl CrdRegistration {
             if self.ignored.contains(&name) {
                 continue;
             }
-            let (response, step) = match correction {
-                Correction::Create => (
-                    server.create_json(kind, "", api_service(server, &name)),
-                    RegistrationStep::Created { name: name.clone() },
-                ),
-                Correction::Update(existing) => {
+            let (response, step) = match correction.existing {
+                None => {
+                    let created = server.create_json(kind, "", api_service(server, &name));
+                    (created, RegistrationStep::Created { name: name.clone() })
+                }
+                Some(existing) if correction.is_wanted => {
                     let mut object = StoredObject::clone(&existing);
                     object.body_mut().insert("spec".to_owned(), spec(&name));
-                    (
-                        server.update(kind, "", &name, object),
-                        RegistrationStep::Updated { name: name.clone() },
-                    )
+                    let updated = server.update(kind, "", &name, object);
+                    (updated, RegistrationStep::Updated { name: name.clone() })
                 }
-                Correction::Delete(existing) => {
+                Some(existing) => {
                     let options = DeleteOptions {
                         preconditions: Preconditions::uid(existing.meta.uid.clone()),
                         ..DeleteOptions::default()
                     };
-                    (
-                        server.delete_with(kind, "", &name, &options),
-                        RegistrationStep::Deleted { name: name.clone() },
-                    )
+                    let deleted = server.delete_with(kind, "", &name, &options);
+                    (deleted, RegistrationStep::Deleted { name: name.clone() })
                 }
             };
             if response.is_success() {
@@ -161,23 +147,30 @@ fn api_services(server: &ApiServer) -> Option<KindId> {
 
 /// The due corrections, by name of the APIService.
 fn corrections(server: &ApiServer, kind: KindId) -> BTreeMap<Arc<str>, Correction> {
-    let mut corrections: BTreeMap<Arc<str>, Correction> = wanted(server)
-        .into_iter()
-        .map(|name| (name, Correction::Create))
-        .collect();
+    let created = |name| {
+        let correction = Correction {
+            is_wanted: true,
+            existing: None,
+        };
+        (name, correction)
+    };
+    let mut corrections: BTreeMap<Arc<str>, Correction> = wanted(server).into_iter().map(created).collect();
     for existing in server.objects(kind, None) {
         let meta = &existing.meta;
         let managed = meta
             .labels
             .get(AUTOMANAGED)
-            .is_some_and(|value| **value == *"true");
-        let wanted = corrections.remove(&meta.name).is_some();
+            .is_some_and(|value| &**value == "true");
+        let is_wanted = corrections.remove(&meta.name).is_some();
         let name = Arc::clone(&meta.name);
         let stored = existing.at(&["spec"]);
-        if wanted && managed && stored.is_some_and(|stored| *stored != spec(&name)) {
-            corrections.insert(name, Correction::Update(existing));
-        } else if !wanted && managed && !meta.is_deleting() {
-            corrections.insert(name, Correction::Delete(existing));
+        let is_due = match is_wanted {
+            true => stored.is_some_and(|stored| *stored != spec(&name)),
+            false => !meta.is_deleting(),
+        };
+        if managed && is_due {
+            let existing = Some(existing);
+            corrections.insert(name, Correction { is_wanted, existing });
         }
     }
     corrections

@@ -21,11 +21,6 @@ use crate::{
     types,
 };
 
-/// An empty string in a custom resource is a string, not null.
-const EMPTY_STRINGS_ARE_KEPT: Behavior = Behavior::since(21, 0, "kube-openapi e467f52");
-
-/// A value of the wrong type has a reason of its own.
-const TYPES_ARE_REASONS: Behavior = Behavior::since(24, 0, "kubernetes #108859");
 /// Missing fields of embedded objects are required without a word.
 const EMBEDDED_IS_REQUIRED: Behavior = Behavior::since(34, 0, "kubernetes #132472");
 
@@ -33,8 +28,6 @@ const EMBEDDED_IS_REQUIRED: Behavior = Behavior::since(34, 0, "kubernetes #13247
 const STATUS_IS_VALIDATED_ALONE: Behavior = Behavior::since(28, 0, "ValidateStatusUpdate of 1.28");
 /// Its problems have paths from the root.
 const STATUS_HAS_A_PATH: Behavior = Behavior::since(31, 0, "ValidateStatusUpdate of 1.31");
-/// Unchanged values may stay.
-const UNCHANGED_VALUES_MAY_STAY: Behavior = Behavior::since(30, 0, "CRDValidationRatcheting, beta");
 
 /// The greatest number of replicas.
 const REPLICAS_MAX: i64 = i32::MAX as i64;
@@ -46,14 +39,6 @@ impl ApiServer {
             && self
                 .definition(kind)
                 .is_some_and(|definition| definition.body.is_some())
-    }
-
-    fn openapi_rules(&self) -> openapi::Rules {
-        openapi::Rules {
-            empty_strings_are_null: !self.version.has(EMPTY_STRINGS_ARE_KEPT),
-            types_are_reasons: self.version.has(TYPES_ARE_REASONS),
-            version: self.version,
-        }
     }
 
     /// Decodes a custom resource by the schema of its version: pruned, and with defaults.
@@ -140,7 +125,7 @@ impl ApiServer {
         }
         if let (Some(old), Some(schema)) = (old, schema)
             && !causes.is_empty()
-            && self.version.has(UNCHANGED_VALUES_MAY_STAY)
+            && self.version.has(ratchet::UNCHANGED_VALUES_MAY_STAY)
         {
             let old = old_whole(old);
             causes.retain(|cause| !ratchet::is_unchanged(&cause.field, &whole, &old, schema));
@@ -180,14 +165,14 @@ impl ApiServer {
     /// The problems of an object, or of its status alone.
     fn schema_problems(&self, whole: &Value, is_status: bool, schema: &Value) -> Vec<Cause> {
         if !is_status || !self.version.has(STATUS_IS_VALIDATED_ALONE) {
-            return openapi::problems("", whole, schema, self.openapi_rules());
+            return openapi::problems("", whole, schema, self.version);
         }
         let path = match self.version.has(STATUS_HAS_A_PATH) {
             true => "status",
             false => "",
         };
         match (whole.get("status"), schema.pointer("/properties/status")) {
-            (Some(status), Some(schema)) => openapi::problems(path, status, schema, self.openapi_rules()),
+            (Some(status), Some(schema)) => openapi::problems(path, status, schema, self.version),
             _ => Vec::new(),
         }
     }
@@ -275,7 +260,7 @@ impl ApiServer {
         old: Option<&StoredObject>,
     ) -> Vec<Cause> {
         if !beta::is_beta(self.resource(kind)) {
-            let causes = validation::problems(self.version, object, old, self.openapi_rules());
+            let causes = validation::problems(self.version, object, old);
             #[cfg(feature = "cel")]
             let causes = if causes.is_empty() {
                 self.rules().definition(object, old)
@@ -351,11 +336,8 @@ pub(in crate::api_server) fn add_stored_version(object: &mut StoredObject) {
 }
 
 fn stored_version(object: &StoredObject) -> Option<Value> {
-    let versions = object.at(&["spec", "versions"])?.as_array()?;
-    let stored = versions
-        .iter()
-        .find(|version| version.get("storage") == Some(&Value::Bool(true)))?;
-    stored.get("name").cloned()
+    let version = storage_version(object);
+    (!version.is_empty()).then(|| version.into())
 }
 
 /// Whether a schema prunes, completes or restricts objects: all do but those that preserve every field.
@@ -405,12 +387,8 @@ fn at<'a>(object: &'a Value, path: &str) -> Result<Option<&'a Value>, String> {
     let parts: Vec<&str> = path.trim_start_matches('.').split('.').collect();
     for (index, part) in parts.iter().enumerate() {
         let Value::Object(fields) = value else {
-            return Err(format!(
-                ".{} accessor error: {} is of the type {}, expected map[string]interface{{}}",
-                parts.get(..=index).unwrap_or_default().join("."),
-                go::printed(value),
-                go::type_name(value)
-            ));
+            let path = format!(".{}", parts.get(..=index).unwrap_or_default().join("."));
+            return Err(mistyped(&path, value, "map[string]interface{}"));
         };
         match fields.get(*part) {
             None => return Ok(None),
@@ -422,11 +400,8 @@ fn at<'a>(object: &'a Value, path: &str) -> Result<Option<&'a Value>, String> {
 
 /// The error message for a value of the wrong type at a path.
 fn mistyped(path: &str, value: &Value, expected: &str) -> String {
-    format!(
-        "{path} accessor error: {} is of the type {}, expected {expected}",
-        go::printed(value),
-        go::type_name(value)
-    )
+    let (printed, found) = (go::printed(value), go::type_name(value));
+    format!("{path} accessor error: {printed} is of the type {found}, expected {expected}")
 }
 
 fn replicas(object: &Value, scale: &Value, key: &str, causes: &mut Vec<Cause>) {
@@ -437,21 +412,16 @@ fn replicas(object: &Value, scale: &Value, key: &str, causes: &mut Vec<Cause>) {
         None => Ok(0),
         Some(value) => value.as_i64().ok_or_else(|| mistyped(path, value, "int64")),
     });
-    match found {
-        Err(problem) => causes.push(Cause::invalid(path, "0", &problem)),
-        Ok(count) if count < 0 => {
-            causes.push(Cause::invalid(
-                path,
-                &count.to_string(),
-                "should be a non-negative integer",
-            ));
-        }
+    let (shown, problem) = match found {
+        Err(problem) => ("0".to_owned(), problem),
+        Ok(count) if count < 0 => (count.to_string(), "should be a non-negative integer".to_owned()),
         Ok(count) if count > REPLICAS_MAX => {
             let problem = format!("should be less than or equal to {REPLICAS_MAX}");
-            causes.push(Cause::invalid(path, &count.to_string(), &problem));
+            (count.to_string(), problem)
         }
-        Ok(_) => {}
-    }
+        Ok(_) => return,
+    };
+    causes.push(Cause::invalid(path, &shown, &problem));
 }
 
 fn selector(object: &Value, scale: &Value, causes: &mut Vec<Cause>) {

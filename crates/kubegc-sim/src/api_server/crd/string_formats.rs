@@ -9,64 +9,29 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use kubegc_core::Timestamp;
 use regex::Regex;
 
-/// The formats that are defined by a pattern.
-const PATTERNS: [(&str, &str); 14] = [
-    ("bsonobjectid", r"^[0-9a-fA-F]{24}$"),
-    (
-        "uuid",
-        r"(?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$",
-    ),
-    (
-        "uuid3",
-        r"(?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?3[0-9a-f]{3}-?[0-9a-f]{4}-?[0-9a-f]{12}$",
-    ),
-    (
-        "uuid4",
-        r"(?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?4[0-9a-f]{3}-?[89ab][0-9a-f]{3}-?[0-9a-f]{12}$",
-    ),
-    (
-        "uuid5",
-        r"(?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?5[0-9a-f]{3}-?[89ab][0-9a-f]{3}-?[0-9a-f]{12}$",
-    ),
-    ("ssn", r"^\d{3}[- ]?\d{2}[- ]?\d{4}$"),
-    ("hexcolor", r"^#?([0-9a-fA-F]{3}|[0-9a-fA-F]{6})$"),
-    (
-        "rgbcolor",
-        r"^rgb\(\s*(0|[1-9]\d?|1\d\d?|2[0-4]\d|25[0-5])\s*,\s*(0|[1-9]\d?|1\d\d?|2[0-4]\d|25[0-5])\s*,\s*(0|[1-9]\d?|1\d\d?|2[0-4]\d|25[0-5])\s*\)$",
-    ),
-    (
-        "byte",
-        r"^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$",
-    ),
-    (
-        "hostname",
-        r"^([a-zA-Z0-9\p{S}\p{L}]((-?[a-zA-Z0-9\p{S}\p{L}]{0,62})?)|([a-zA-Z0-9\p{S}\p{L}](([a-zA-Z0-9-\p{S}\p{L}]{0,61}[a-zA-Z0-9\p{S}\p{L}])?)(\.)){1,}([a-zA-Z\p{L}]){2,63})$",
-    ),
-    ("email", r"^[^@\s<>]+@[^@\s<>]+$"),
-    (
-        "mac",
-        r"(?i)^([0-9a-f]{2}([:-]))(?:[0-9a-f]{2}[:-]){4}[0-9a-f]{2}$|^(?:[0-9a-f]{4}\.){2}[0-9a-f]{4}$",
-    ),
-    ("uri", r"^(/|[a-zA-Z][a-zA-Z0-9+.-]*:)\S*$"),
-    (
-        "duration",
-        r"^[-+]?(?:0|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h)(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h))*)$|^[0-9]+ ?(?:ns|nanos?|us|µs|micros?|ms|millis?|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?|w|wks?|weeks?)$",
-    ),
-];
+/// The formats that are defined by a pattern, one a line.
+const PATTERNS: &str = r"bsonobjectid ^[0-9a-fA-F]{24}$
+uuid (?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$
+uuid3 (?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?3[0-9a-f]{3}-?[0-9a-f]{4}-?[0-9a-f]{12}$
+uuid4 (?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?4[0-9a-f]{3}-?[89ab][0-9a-f]{3}-?[0-9a-f]{12}$
+uuid5 (?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?5[0-9a-f]{3}-?[89ab][0-9a-f]{3}-?[0-9a-f]{12}$
+ssn ^\d{3}[- ]?\d{2}[- ]?\d{4}$
+hexcolor ^#?([0-9a-fA-F]{3}|[0-9a-fA-F]{6})$
+rgbcolor ^rgb\(\s*(0|[1-9]\d?|1\d\d?|2[0-4]\d|25[0-5])\s*,\s*(0|[1-9]\d?|1\d\d?|2[0-4]\d|25[0-5])\s*,\s*(0|[1-9]\d?|1\d\d?|2[0-4]\d|25[0-5])\s*\)$
+byte ^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$
+hostname ^([a-zA-Z0-9\p{S}\p{L}]((-?[a-zA-Z0-9\p{S}\p{L}]{0,62})?)|([a-zA-Z0-9\p{S}\p{L}](([a-zA-Z0-9-\p{S}\p{L}]{0,61}[a-zA-Z0-9\p{S}\p{L}])?)(\.)){1,}([a-zA-Z\p{L}]){2,63})$
+email ^[^@\s<>]+@[^@\s<>]+$
+mac (?i)^([0-9a-f]{2}([:-]))(?:[0-9a-f]{2}[:-]){4}[0-9a-f]{2}$|^(?:[0-9a-f]{4}\.){2}[0-9a-f]{4}$
+uri ^(/|[a-zA-Z][a-zA-Z0-9+.-]*:)\S*$
+duration ^[-+]?(?:0|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h)(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h))*)$|^[0-9]+ ?(?:ns|nanos?|us|µs|micros?|ms|millis?|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?|w|wks?|weeks?)$";
 
 /// The other known formats.
-const OTHERS: [&str; 10] = [
-    "ipv4",
-    "ipv6",
-    "cidr",
-    "date",
-    "datetime",
-    "password",
-    "isbn",
-    "isbn10",
-    "isbn13",
-    "creditcard",
-];
+const OTHERS: &str = "ipv4 ipv6 cidr date datetime password isbn isbn10 isbn13 creditcard";
+
+fn pattern(format: &str) -> Option<&'static str> {
+    let mut patterns = PATTERNS.lines().filter_map(|line| line.split_once(' '));
+    patterns.find_map(|(known, pattern)| (known == format).then_some(pattern))
+}
 
 /// The normalized name of a format.
 fn normal(format: &str) -> String {
@@ -76,13 +41,13 @@ fn normal(format: &str) -> String {
 /// Whether a format is checked. Others have no effect.
 pub(super) fn is_known(format: &str) -> bool {
     let name = normal(format);
-    OTHERS.contains(&name.as_str()) || PATTERNS.iter().any(|(known, _)| *known == name)
+    OTHERS.split(' ').any(|known| known == name) || pattern(&name).is_some()
 }
 
 /// Whether a string has a format.
 pub(super) fn fits(format: &str, text: &str) -> bool {
     let name = normal(format);
-    if let Some((_, pattern)) = PATTERNS.iter().find(|(known, _)| *known == name) {
+    if let Some(pattern) = pattern(&name) {
         return Regex::new(pattern).is_ok_and(|regex| regex.is_match(text));
     }
     match name.as_str() {

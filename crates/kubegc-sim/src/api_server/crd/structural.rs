@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     instance::{self, is_embedded},
-    openapi::{self, Rules},
+    openapi,
 };
 use crate::{
     go,
@@ -26,34 +26,41 @@ use crate::{
 };
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
+/// Keywords of JSON schemas that definitions may not use.
+const UNSUPPORTED: &str = "id additionalItems patternProperties definitions dependencies $ref";
 const LIST_TYPE: &str = "x-kubernetes-list-type";
 const MAP_TYPE: &str = "x-kubernetes-map-type";
 const KEYS: &str = "x-kubernetes-list-map-keys";
 const PRESERVES: &str = "x-kubernetes-preserve-unknown-fields";
 const EMBEDDED: &str = "x-kubernetes-embedded-resource";
 
+fn forbid(field: &At<'_>, is_wrong: bool, problem: &str, c: &mut Check) {
+    if is_wrong {
+        field.forbidden(c, problem);
+    }
+}
+
+fn forbid_set(field: &At<'_>, problem: &str, c: &mut Check) {
+    forbid(field, field.is_set(), problem, c);
+}
+
 /// The problems of the schema of one or all versions.
-pub(super) fn problems(schema: &At<'_>, has_status: bool, rules: Rules, c: &mut Check) {
+pub(super) fn problems(schema: &At<'_>, has_status: bool, c: &mut Check) {
     let before = c.causes.len();
     if has_status {
         root_of_status(schema, c);
     }
     let nullable = schema.get("nullable");
-    if nullable.flag() {
-        nullable.forbidden(c, "nullable cannot be true at the root");
-    }
+    forbid(
+        &nullable,
+        nullable.flag(),
+        "nullable cannot be true at the root",
+        c,
+    );
     standard(schema, Place::ROOT, c);
-    let unsupported = [
-        "id",
-        "$schema",
-        "$ref",
-        "patternProperties",
-        "dependencies",
-        "additionalItems",
-        "definitions",
-    ];
     let is_convertible = !any(schema, &|schema| {
-        unsupported.iter().any(|key| schema.get(key).is_set())
+        schema.get("$schema").is_set()
+            || UNSUPPORTED.split(' ').any(|key| schema.get(key).is_set())
             || schema.get("items").value.is_array()
             || *schema.get(PRESERVES).value == false
     });
@@ -68,35 +75,15 @@ pub(super) fn problems(schema: &At<'_>, has_status: bool, rules: Rules, c: &mut 
     invariants(schema, Level::Root, c);
     complete(schema, schema, c);
     if c.causes.len() == found {
-        defaults(schema, true, false, rules, c);
+        defaults(schema, true, false, c);
     }
 }
 
 /// At the root of a schema with a status of its own, only some fields have an effect.
 fn root_of_status(schema: &At<'_>, c: &mut Check) {
-    const ALLOWED: [&str; 21] = [
-        "Description",
-        "Type",
-        "Format",
-        "Title",
-        "Maximum",
-        "ExclusiveMaximum",
-        "Minimum",
-        "ExclusiveMinimum",
-        "MaxLength",
-        "MinLength",
-        "Pattern",
-        "MaxItems",
-        "MinItems",
-        "UniqueItems",
-        "MultipleOf",
-        "Required",
-        "Items",
-        "Properties",
-        "ExternalDocs",
-        "Example",
-        "XPreserveUnknownFields",
-    ];
+    const ALLOWED: &str = "Description Type Format Title Maximum ExclusiveMaximum Minimum ExclusiveMinimum MaxLength \
+         MinLength Pattern MaxItems MinItems UniqueItems MultipleOf Required Items Properties ExternalDocs \
+         Example XPreserveUnknownFields";
     let kind = schema.get("type");
     if !kind.text().is_empty() && kind.text() != "object" {
         kind.invalid(
@@ -112,10 +99,9 @@ fn root_of_status(schema: &At<'_>, c: &mut Check) {
         .flatten()
         .map(|(key, _)| go_name(key));
     // Rules were added after the releases of this list.
-    if names.any(|name| !ALLOWED.contains(&name.as_str()) && name != "XValidations") {
+    if names.any(|name| ALLOWED.split(' ').all(|allowed| allowed != name) && name != "XValidations") {
         let problem = format!(
-            "only [{}] fields are allowed at the root of the schema if the status subresource is enabled",
-            ALLOWED.join(" ")
+            "only [{ALLOWED}] fields are allowed at the root of the schema if the status subresource is enabled"
         );
         schema.invalid_as(c, &go::syntax(schema.value), &problem);
     }
@@ -156,42 +142,33 @@ fn standard(schema: &At<'_>, place: Place, c: &mut Check) {
     if let Some(reason) = place.no_defaults.filter(|_| default.is_set()) {
         default.forbidden(c, &format!("must not be set {reason}"));
     }
-    for key in [
-        "id",
-        "additionalItems",
-        "patternProperties",
-        "definitions",
-        "dependencies",
-        "$ref",
-    ] {
-        if schema.get(key).is_set() {
-            schema.get(key).forbidden(c, &format!("{key} is not supported"));
-        }
+    for key in UNSUPPORTED.split(' ') {
+        forbid_set(&schema.get(key), &format!("{key} is not supported"), c);
     }
-    if kind.text() == "null" {
-        kind.forbidden(c, "type cannot be set to null, use nullable as an alternative");
-    }
+    let problem = "type cannot be set to null, use nullable as an alternative";
+    forbid(&kind, kind.text() == "null", problem, c);
     let items = schema.get("items");
-    if items.value.is_array() {
-        items.forbidden(c, "items must be a schema object and not an array");
-    }
-    if place.in_meta && is_embedded(schema.value) {
-        schema
-            .get(EMBEDDED)
-            .forbidden(c, "must not be used inside of resource meta");
-    }
+    let problem = "items must be a schema object and not an array";
+    forbid(&items, items.value.is_array(), problem, c);
+    let is_nested = place.in_meta && is_embedded(schema.value);
+    forbid(
+        &schema.get(EMBEDDED),
+        is_nested,
+        "must not be used inside of resource meta",
+        c,
+    );
     let unique = schema.get("uniqueItems");
-    if unique.flag() {
-        unique.forbidden(
-            c,
-            "uniqueItems cannot be set to true since the runtime complexity becomes quadratic",
-        );
-    }
+    let problem = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
+    forbid(&unique, unique.flag(), problem, c);
     let (properties, additional) = (schema.get("properties"), schema.get("additionalProperties"));
     if additional.is_set() {
-        if properties.is_set() && *additional.value != true {
-            additional.forbidden(c, "additionalProperties and properties are mutual exclusive");
-        }
+        let problem = "additionalProperties and properties are mutual exclusive";
+        forbid(
+            &additional,
+            properties.is_set() && *additional.value != true,
+            problem,
+            c,
+        );
         let mut below = place.below();
         if place.in_meta {
             below.no_defaults = Some("inside additionalProperties applying to object metadata");
@@ -284,14 +261,9 @@ fn extensions(schema: &At<'_>, c: &mut Check) {
         map_list(&items, &keys, c);
     }
     if matches!(list_type.text(), "set" | "map") && items.value.is_object() {
-        let nullable = items.get("nullable");
-        if nullable.flag() {
-            let list_type = list_type.text();
-            nullable.forbidden(
-                c,
-                &format!("cannot be nullable when x-kubernetes-list-type is {list_type}"),
-            );
-        }
+        let (nullable, list_type) = (items.get("nullable"), list_type.text());
+        let problem = format!("cannot be nullable when x-kubernetes-list-type is {list_type}");
+        forbid(&nullable, nullable.flag(), &problem, c);
         if is_map {
             keys_of_map(&items, &keys, c);
         }
@@ -344,6 +316,7 @@ fn map_list(items: &At<'_>, keys: &At<'_>, c: &mut Check) {
 
 /// Every item has the keys of a map.
 fn keys_of_map(items: &At<'_>, keys: &At<'_>, c: &mut Check) {
+    const LISTED: &str = "this property is in x-kubernetes-list-map-keys";
     for key in keys.items() {
         let property = items.get("properties").key(key.text());
         if !property.is_set() {
@@ -352,18 +325,16 @@ fn keys_of_map(items: &At<'_>, keys: &At<'_>, c: &mut Check) {
         let default = property.get("default");
         let is_required = items.get("required").items().any(|one| one.value == key.value);
         if !is_required && !default.is_set() {
-            default.required(
-                c,
-                "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property",
-            );
+            let must = "it must have a default or be a required property";
+            default.required(c, &format!("{LISTED}, so {must}"));
         }
         let nullable = property.get("nullable");
-        if nullable.flag() {
-            nullable.forbidden(
-                c,
-                "this property is in x-kubernetes-list-map-keys, so it cannot be nullable",
-            );
-        }
+        forbid(
+            &nullable,
+            nullable.flag(),
+            &format!("{LISTED}, so it cannot be nullable"),
+            c,
+        );
     }
 }
 
@@ -389,9 +360,8 @@ fn invariants(schema: &At<'_>, level: Level, c: &mut Check) {
         invariants(&property, Level::Field, c);
     }
     let additional = schema.get("additionalProperties");
-    if additional.is_set() && level == Level::Root {
-        additional.forbidden(c, "must not be used at the root");
-    }
+    let is_at_root = level == Level::Root && additional.is_set();
+    forbid(&additional, is_at_root, "must not be used at the root", c);
     if additional.value.is_object() {
         invariants(&additional, Level::Field, c);
     }
@@ -420,9 +390,8 @@ fn invariants(schema: &At<'_>, level: Level, c: &mut Check) {
         };
         kind.required(c, problem);
     }
-    if embedded && additional.is_set() {
-        additional.forbidden(c, "must not be used if x-kubernetes-embedded-resource is set");
-    }
+    let problem = "must not be used if x-kubernetes-embedded-resource is set";
+    forbid(&additional, embedded && additional.is_set(), problem, c);
     if level == Level::Root && !kind.text().is_empty() && kind.text() != "object" {
         kind.invalid(c, "must be object at the root");
     }
@@ -441,10 +410,10 @@ fn invariants(schema: &At<'_>, level: Level, c: &mut Check) {
         }
     }
     let metadata = properties.key("metadata");
-    if level == Level::Root && metadata.value.as_object().is_some_and(says_more_than_names) {
-        let problem = "must not specify anything other than name and generateName, but metadata is implicitly specified";
-        metadata.forbidden(c, problem);
-    }
+    let says_more = level == Level::Root && metadata.value.as_object().is_some_and(says_more_than_names);
+    let problem =
+        "must not specify anything other than name and generateName, but metadata is implicitly specified";
+    forbid(&metadata, says_more, problem, c);
     if embedded && !open && properties.is_empty() {
         let problem = "must not be empty if x-kubernetes-embedded-resource is true without \
                        x-kubernetes-preserve-unknown-fields";
@@ -495,36 +464,43 @@ fn value_validation(schema: &At<'_>, skips_any: bool, skips_all: bool, c: &mut C
 /// The message of Go's `regexp` for an invalid pattern.
 fn go_problem(pattern: &str, problem: &regex::Error) -> String {
     let said = problem.to_string();
-    let has = |words: &str| said.contains(words);
-    if has("unclosed group") {
-        format!("missing closing ): `{pattern}`")
-    } else if has("unopened group") {
-        format!("unexpected ): `{pattern}`")
-    } else if has("unclosed character class") {
-        let open = pattern.rfind('[').unwrap_or_default();
-        format!("missing closing ]: `{}`", &pattern[open..])
-    } else if has("repetition operator missing expression") {
-        let at = pattern.find(['*', '+', '?', '{']).unwrap_or_default();
-        format!(
-            "missing argument to repetition operator: `{}`",
-            pattern[at..].chars().take(1).collect::<String>()
-        )
-    } else if has("incomplete escape sequence") {
-        "trailing backslash at end of expression: ``".to_owned()
-    } else if has("unrecognized escape") {
-        let escape = pattern
-            .find('\\')
-            .map(|at| pattern[at..].chars().take(2).collect::<String>());
-        format!("invalid escape sequence: `{}`", escape.unwrap_or_default())
-    } else if has("look-around") {
-        let at = pattern.find("(?").unwrap_or_default();
-        format!(
-            "invalid or unsupported Perl syntax: `{}`",
-            pattern[at..].chars().take(3).collect::<String>()
-        )
-    } else {
-        format!("invalid character class range: `{pattern}`")
-    }
+    let part = |at: Option<usize>, length: usize| -> String {
+        let rest = at.and_then(|at| pattern.get(at..)).unwrap_or_default();
+        rest.chars().take(length).collect()
+    };
+    let repetition = pattern.find(['*', '+', '?', '{']);
+    let known = [
+        ("unclosed group", "missing closing )", pattern.to_owned()),
+        ("unopened group", "unexpected )", pattern.to_owned()),
+        (
+            "unclosed character class",
+            "missing closing ]",
+            part(pattern.rfind('['), usize::MAX),
+        ),
+        (
+            "repetition operator missing expression",
+            "missing argument to repetition operator",
+            part(repetition, 1),
+        ),
+        (
+            "incomplete escape sequence",
+            "trailing backslash at end of expression",
+            String::new(),
+        ),
+        (
+            "unrecognized escape",
+            "invalid escape sequence",
+            part(pattern.find('\\'), 2),
+        ),
+        (
+            "look-around",
+            "invalid or unsupported Perl syntax",
+            part(pattern.find("(?"), 3),
+        ),
+    ];
+    let known = known.into_iter().find(|(words, ..)| said.contains(words));
+    let (_, what, place) = known.unwrap_or(("", "invalid character class range", pattern.to_owned()));
+    format!("{what}: `{place}`")
 }
 
 /// `validateNestedValueValidation`.
@@ -552,16 +528,10 @@ fn nested_validation(schema: &At<'_>, skips_any: bool, c: &mut Check) {
         (MAP_TYPE, "undefined"),
         ("x-kubernetes-validations", "empty"),
     ] {
-        if schema.get(key).is_set() {
-            schema
-                .get(key)
-                .forbidden(c, &format!("must be {must} to be structural"));
-        }
+        forbid_set(&schema.get(key), &format!("must be {must} to be structural"), c);
     }
-    if properties.key("metadata").is_set() {
-        let metadata = properties.key("metadata");
-        metadata.forbidden(c, "must not be specified in a nested context");
-    }
+    let problem = "must not be specified in a nested context";
+    forbid_set(&properties.key("metadata"), problem, c);
 }
 
 /// `validateStructuralCompleteness`: fields of nested schemas are also specified outside of them.
@@ -586,7 +556,7 @@ fn complete_nested(of: &At<'_>, outside: &At<'_>, c: &mut Check) {
 }
 
 /// `ValidateDefaults`: defaults are pruned and valid under their schema.
-fn defaults(schema: &At<'_>, is_root: bool, in_meta: bool, rules: Rules, c: &mut Check) {
+fn defaults(schema: &At<'_>, is_root: bool, in_meta: bool, c: &mut Check) {
     let embedded = is_root || is_embedded(schema.value);
     let in_meta = in_meta && !embedded;
     let default = schema.get("default");
@@ -608,16 +578,16 @@ fn defaults(schema: &At<'_>, is_root: bool, in_meta: bool, rules: Rules, c: &mut
         }
         if c.causes.len() == found {
             c.causes
-                .extend(openapi::problems(&field, default.value, schema.value, rules));
+                .extend(openapi::problems(&field, default.value, schema.value, c.version));
         }
     }
     let items = schema.get("items");
     if items.value.is_object() {
-        defaults(&items, false, in_meta, rules, c);
+        defaults(&items, false, in_meta, c);
     }
     for (key, property) in schema.get("properties").entries() {
         let in_meta = in_meta || (embedded && matches!(key, "apiVersion" | "kind" | "metadata"));
-        defaults(&property, false, in_meta, rules, c);
+        defaults(&property, false, in_meta, c);
     }
 }
 

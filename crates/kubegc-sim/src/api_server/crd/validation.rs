@@ -10,7 +10,7 @@ use kubegc_core::{Behavior, KubernetesVersion, version::behavior};
 use serde_json::{Map, Value};
 
 use super::{
-    openapi::Rules,
+    beta,
     selectable::{FIELDS_ARE_SELECTABLE, selectable},
     structural,
 };
@@ -22,13 +22,6 @@ use crate::{
         validate::go_syntax,
     },
 };
-
-/// The fields of versions that all of them may share: here, and for all versions.
-const SHARED: [(&str, &str); 3] = [
-    ("additionalPrinterColumns", "spec.additionalPrinterColumns"),
-    ("schema", "spec.validation"),
-    ("subresources", "spec.subresources"),
-];
 
 pub(super) const NOT_A_LABEL_1035: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', \
      start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', \
@@ -65,14 +58,14 @@ impl<'a> Definition<'a> {
 
     /// The value that all versions share, at its own path.
     fn shared(&self, key: &str) -> Option<At<'a>> {
-        let (_, path) = SHARED.iter().find(|(shared, _)| *shared == key)?;
+        let (for_all, _) = beta::OF_VERSIONS.iter().find(|(_, shared)| *shared == key)?;
         let first = self.versions.first()?.get(key).value;
         let is_shared = !first.is_null()
             && self
                 .versions
                 .iter()
                 .all(|version| version.get(key).value == first);
-        is_shared.then(|| At::of_value(Some(first), path))
+        is_shared.then(|| At::of_value(Some(first), &format!("spec.{for_all}")))
     }
 
     /// The versions as errors of a release print them: without what all of them share.
@@ -104,7 +97,6 @@ pub(super) fn problems(
     version: KubernetesVersion,
     object: &StoredObject,
     old: Option<&StoredObject>,
-    rules: Rules,
 ) -> Vec<Cause> {
     let Some(body) = object.body.as_deref() else {
         return Vec::new();
@@ -132,7 +124,7 @@ pub(super) fn problems(
             schema.required(c, if is_explained { "schemas are required" } else { "" });
         }
     }
-    versions(&definition, rules, c);
+    versions(&definition, c);
     names(&names_of_spec, c);
     for key in ["plural", "singular", "kind", "listKind"] {
         if names_of_spec.get(key).text().is_empty() {
@@ -141,7 +133,7 @@ pub(super) fn problems(
     }
     if let Some(shared) = definition.shared("schema") {
         let has_status = definition.versions.iter().any(has_status);
-        schema(&shared, has_status, rules, c);
+        schema(&shared, has_status, c);
     }
     for (key, check) in OF_VERSIONS {
         if let Some(shared) = definition.shared(key) {
@@ -213,7 +205,7 @@ fn group(group: &At<'_>, c: &mut Check) {
     }
 }
 
-fn versions(definition: &Definition<'_>, rules: Rules, c: &mut Check) {
+fn versions(definition: &Definition<'_>, c: &mut Check) {
     let mut seen = BTreeSet::new();
     let (mut stored, mut unique) = (0, true);
     for version in &definition.versions {
@@ -229,7 +221,7 @@ fn versions(definition: &Definition<'_>, rules: Rules, c: &mut Check) {
             c,
         );
         if definition.shared("schema").is_none() {
-            schema(&version.get("schema"), has_status(version), rules, c);
+            schema(&version.get("schema"), has_status(version), c);
         }
         for (key, check) in OF_VERSIONS {
             if definition.shared(key).is_none() {
@@ -303,10 +295,10 @@ fn names(names: &At<'_>, c: &mut Check) {
     }
 }
 
-fn schema(validation: &At<'_>, has_status: bool, rules: Rules, c: &mut Check) {
+fn schema(validation: &At<'_>, has_status: bool, c: &mut Check) {
     let schema = validation.get("openAPIV3Schema");
     if schema.is_set() {
-        structural::problems(&schema, has_status, rules, c);
+        structural::problems(&schema, has_status, c);
     }
 }
 
@@ -315,25 +307,10 @@ fn subresources(subresources: &At<'_>, c: &mut Check) {
     if !scale.is_set() {
         return;
     }
-    for (key, parents, words, required) in [
-        (
-            "specReplicasPath",
-            &[".spec."][..],
-            "should be a json path under .spec",
-            true,
-        ),
-        (
-            "statusReplicasPath",
-            &[".status."],
-            "should be a json path under .status",
-            true,
-        ),
-        (
-            "labelSelectorPath",
-            &[".spec.", ".status."],
-            "should be a json path under either .spec or .status",
-            false,
-        ),
+    for (key, parents, required) in [
+        ("specReplicasPath", &[".spec."][..], true),
+        ("statusReplicasPath", &[".status."], true),
+        ("labelSelectorPath", &[".spec.", ".status."], false),
     ] {
         let path = scale.get(key);
         if path.text().is_empty() {
@@ -343,36 +320,34 @@ fn subresources(subresources: &At<'_>, c: &mut Check) {
         } else if !path.text().starts_with('.') {
             path.invalid(c, "must be a simple json path starting with .");
         } else if !parents.iter().any(|parent| path.text().starts_with(parent)) {
-            path.invalid(c, words);
+            let parents: Vec<&str> = parents
+                .iter()
+                .map(|parent| parent.trim_end_matches('.'))
+                .collect();
+            let either = if parents.len() > 1 { "either " } else { "" };
+            let problem = format!("should be a json path under {either}{}", parents.join(" or "));
+            path.invalid(c, &problem);
         }
     }
 }
 
 fn columns(columns: &At<'_>, c: &mut Check) {
-    const TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
-    const FORMATS: [&str; 8] = [
-        "byte",
-        "date",
-        "date-time",
-        "double",
-        "float",
-        "int32",
-        "int64",
-        "password",
-    ];
+    const TYPES: &str = "boolean,date,integer,number,string";
+    const FORMATS: &str = "byte,date,date-time,double,float,int32,int64,password";
+    let is_in = |names: &str, name: &str| names.split(',').any(|known| known == name);
     for column in columns.items() {
         let (name, kind, format) = (column.get("name"), column.get("type"), column.get("format"));
         if name.text().is_empty() {
             name.required(c, "");
         }
-        let of_types = format!("must be one of {}", TYPES.join(","));
+        let of_types = format!("must be one of {TYPES}");
         if kind.text().is_empty() {
             kind.required(c, &of_types);
-        } else if !TYPES.contains(&kind.text()) {
+        } else if !is_in(TYPES, kind.text()) {
             kind.invalid(c, &of_types);
         }
-        if !format.text().is_empty() && !FORMATS.contains(&format.text()) {
-            format.invalid(c, &format!("must be one of {}", FORMATS.join(",")));
+        if !format.text().is_empty() && !is_in(FORMATS, format.text()) {
+            format.invalid(c, &format!("must be one of {FORMATS}"));
         }
         let path = column.get("jsonPath").under(&column, "JSONPath");
         if path.text().is_empty() {

@@ -4,7 +4,8 @@
 //! a test for null, and old releases replace a field that does not exist. It bounds neither depth nor copied
 //! bytes.
 
-use serde_json::{Map, Value};
+use serde::Deserialize;
+use serde_json::Value;
 
 use crate::{
     go,
@@ -30,20 +31,37 @@ const DEPTH_MAX: usize = 128;
 #[derive(Debug)]
 pub(in crate::api_server) struct Operations(Vec<Operation>);
 
-#[derive(Debug)]
-struct Operation {
-    verb: Verb,
-    path: Vec<String>,
+#[derive(Debug, Deserialize)]
+#[serde(tag = "op", rename_all = "lowercase")]
+enum Operation {
+    Add { path: Pointer, value: Value },
+    Remove { path: Pointer },
+    Replace { path: Pointer, value: Value },
+    Move { path: Pointer, from: Pointer },
+    Copy { path: Pointer, from: Pointer },
+    Test { path: Pointer, value: Value },
 }
 
-#[derive(Debug)]
-enum Verb {
-    Add(Value),
-    Remove,
-    Replace(Value),
-    Move(Vec<String>),
-    Copy(Vec<String>),
-    Test(Value),
+/// A JSON pointer (RFC 6901): its steps.
+#[derive(Debug, Deserialize)]
+#[serde(try_from = "String")]
+struct Pointer(Vec<String>);
+
+impl TryFrom<String> for Pointer {
+    type Error = String;
+
+    fn try_from(pointer: String) -> Result<Self, String> {
+        let mut steps = pointer.split('/');
+        match steps.next() {
+            Some("") => {}
+            _ => return Err(format!("{pointer} is not a JSON pointer")),
+        }
+        Ok(Self(
+            steps
+                .map(|step| step.replace("~1", "/").replace("~0", "~"))
+                .collect(),
+        ))
+    }
 }
 
 impl Operations {
@@ -73,7 +91,7 @@ impl Operations {
         }
         items
             .into_iter()
-            .map(operation)
+            .map(Operation::deserialize)
             .collect::<Result<_, _>>()
             .map(Self)
             .map_err(|_| status::rejected_patch())
@@ -81,33 +99,31 @@ impl Operations {
 
     pub(in crate::api_server) fn apply(self, mut document: Value) -> Result<Value, String> {
         let mut copied_bytes = 0;
-        for Operation { verb, path } in self.0 {
-            match verb {
-                Verb::Add(value) => add(&mut document, &path, value)?,
-                Verb::Remove => {
-                    remove(&mut document, &path)?;
-                }
-                Verb::Replace(value) => {
-                    check_depth(&path, &value)?;
-                    match find(&mut document, &path) {
+        for operation in self.0 {
+            match operation {
+                Operation::Add { path, value } => add(&mut document, &path.0, value)?,
+                Operation::Remove { path } => drop(remove(&mut document, &path.0)?),
+                Operation::Replace { path, value } => {
+                    check_depth(&path.0, &value)?;
+                    match find(&mut document, &path.0) {
                         Some(found) => *found = value,
-                        None => set(&mut document, &path, value)?,
+                        None => set(&mut document, &path.0, value)?,
                     }
                 }
-                Verb::Move(from) => {
-                    let value = remove(&mut document, &from)?;
-                    add(&mut document, &path, value)?;
+                Operation::Move { path, from } => {
+                    let value = remove(&mut document, &from.0)?;
+                    add(&mut document, &path.0, value)?;
                 }
-                Verb::Copy(from) => {
-                    let original = find(&mut document, &from).ok_or_else(|| missing(&from))?;
+                Operation::Copy { path, from } => {
+                    let original = find(&mut document, &from.0).ok_or_else(|| missing(&from.0))?;
                     copied_bytes += size_bytes(original, COPIED_BYTES_MAX - copied_bytes)
                         .ok_or_else(|| format!("copies of more than {COPIED_BYTES_MAX} bytes"))?;
                     let value = original.clone();
-                    add(&mut document, &path, value)?;
+                    add(&mut document, &path.0, value)?;
                 }
-                Verb::Test(value) => {
-                    if find(&mut document, &path).map_or(&Value::Null, |found| found) != &value {
-                        return Err(format!("testing value {} failed", pointer(&path)));
+                Operation::Test { path, value } => {
+                    if find(&mut document, &path.0).map_or(&Value::Null, |found| found) != &value {
+                        return Err(format!("testing value {} failed", shown(&path.0)));
                     }
                 }
             }
@@ -116,56 +132,12 @@ impl Operations {
     }
 }
 
-fn operation(item: Value) -> Result<Operation, String> {
-    let Value::Object(mut fields) = item else {
-        return Err("an operation must be an object".to_owned());
-    };
-    let path = |fields: &Map<String, Value>, key: &str| {
-        let text = fields
-            .get(key)
-            .and_then(Value::as_str)
-            .ok_or_else(|| format!("an operation needs a {key}"))?;
-        parse(text)
-    };
-    let to = path(&fields, "path")?;
-    let given = |value: Option<Value>| value.ok_or_else(|| "an operation needs a value".to_owned());
-    let verb = match fields.get("op").and_then(Value::as_str) {
-        Some("add") => Verb::Add(given(fields.remove("value"))?),
-        Some("remove") => Verb::Remove,
-        Some("replace") => Verb::Replace(given(fields.remove("value"))?),
-        Some("move") => Verb::Move(path(&fields, "from")?),
-        Some("copy") => Verb::Copy(path(&fields, "from")?),
-        Some("test") => Verb::Test(given(fields.remove("value"))?),
-        other => {
-            return Err(format!(
-                "unexpected kind of operation: {}",
-                other.unwrap_or_default()
-            ));
-        }
-    };
-    Ok(Operation { verb, path: to })
-}
-
-/// Splits a JSON pointer (RFC 6901).
-fn parse(pointer: &str) -> Result<Vec<String>, String> {
-    if pointer.is_empty() {
-        return Ok(Vec::new());
-    }
-    let rest = pointer
-        .strip_prefix('/')
-        .ok_or_else(|| format!("{pointer} is not a JSON pointer"))?;
-    Ok(rest
-        .split('/')
-        .map(|part| part.replace("~1", "/").replace("~0", "~"))
-        .collect())
-}
-
-fn pointer(path: &[String]) -> String {
+fn shown(path: &[String]) -> String {
     path.iter().fold(String::new(), |text, part| text + "/" + part)
 }
 
 fn missing(path: &[String]) -> String {
-    format!("{} does not exist", pointer(path))
+    format!("{} does not exist", shown(path))
 }
 
 fn find<'a>(document: &'a mut Value, path: &[String]) -> Option<&'a mut Value> {

@@ -94,13 +94,11 @@ impl ApiServer {
         }
         let warnings = without_equal_references(self.version, &mut object.meta, Moment::AfterAdmission);
         let written = self.replace(kind, &existing, object, part, Author::Writer)?;
-        self.finish(&written);
-        Ok(Response::ok(written.object).with([warnings, written.warnings].concat()))
+        Ok(self.finish(kind, written, None, warnings))
     }
 
     /// An object as a patch would leave it, before it is decoded, and the value that errors of its fields
     /// show. `None` for a patch that is refused.
-    #[must_use]
     pub fn preview_patch(
         &self,
         kind: KindId,
@@ -116,18 +114,12 @@ impl ApiServer {
             .ok()?;
         let shown = self.shown(kind, &existing).ok()?.to_json(resource);
         let patch = read(self.version, format, body).ok()?;
-        if format == PatchType::Strategic {
-            let printed = go::printed(&patch);
-            let drop_directives = self.version.has(UNMET_DIRECTIVES_ARE_DROPPED);
-            let patched = strategic::apply(shown, patch, Node::of(resource), drop_directives).ok()?;
-            return Some((patched, printed));
-        }
-        let patched = match format {
-            PatchType::Json => Operations::read(patch).ok()?.apply(shown).ok()?,
-            _ => merge::apply_to_value(shown, patch).ok()?,
-        };
-        let text = patched.to_string();
-        Some((patched, text))
+        let printed = (format == PatchType::Strategic).then(|| go::printed(&patch));
+        let patched = self
+            .apply_patch(format, shown, patch, Node::of(resource), body)
+            .ok()?;
+        let printed = printed.unwrap_or_else(|| patched.to_string());
+        Some((patched, printed))
     }
 
     /// Patches a value that is not a stored object.
@@ -140,10 +132,24 @@ impl ApiServer {
     ) -> Result<Value, Refusal> {
         let format = accepted(self.version, resource, content_type)?;
         let patch = read(self.version, format, body)?;
+        self.apply_patch(format, original, patch, Node::Unknown, body)
+    }
+
+    /// The patched value.
+    fn apply_patch(
+        &self,
+        format: PatchType,
+        original: Value,
+        patch: Value,
+        place: Node<'_>,
+        body: &[u8],
+    ) -> Result<Value, Refusal> {
         match format {
-            PatchType::Merge => merge::apply_to_value(original, patch)
-                .map_err(|problem| status::invalid_patch(str::from_utf8(body).unwrap_or_default(), &problem)),
-            PatchType::Strategic => strategic::apply(original, patch, Node::Unknown, true),
+            PatchType::Merge => merge::apply(original, patch).map_err(|problem| unreadable(body, &problem)),
+            PatchType::Strategic => {
+                let drops_directives = self.version.has(UNMET_DIRECTIVES_ARE_DROPPED);
+                strategic::apply(original, patch, place, drops_directives)
+            }
             PatchType::Json => Operations::read(patch)?
                 .apply(original)
                 .map_err(|_| status::rejected_patch()),
@@ -174,40 +180,30 @@ impl ApiServer {
         // The parser refuses a nesting deeper than 128, and so do JSON patches for the values that they
         // build. That bounds every recursion.
         let patch = read(self.version, format, body)?;
-        let unreadable =
-            |problem: String| status::invalid_patch(str::from_utf8(body).unwrap_or_default(), &problem);
-        let shown = || {
-            if may_edit_managers(format, body) {
-                existing.to_json(resource)
-            } else {
-                existing.to_json_without_managers(resource)
-            }
+        let shown = match may_edit_managers(format, body) {
+            true => existing.to_json(resource),
+            false => existing.to_json_without_managers(resource),
         };
-        match format {
-            PatchType::Merge if self.is_decoded(kind) => {
-                let patched = merge::apply_to_value(shown(), patch);
-                let patched = patched.map_err(unreadable)?;
-                self.reread(kind, patched, existing).map_err(unreadable)
-            }
-            PatchType::Merge => merge::apply(existing, patch).map_err(unreadable),
-            PatchType::Strategic => {
-                let drop_directives = self.version.has(UNMET_DIRECTIVES_ARE_DROPPED);
-                let printed = go::printed(&patch);
-                let patched = strategic::apply(shown(), patch, Node::of(resource), drop_directives)?;
-                if let Some(problem) = unconvertible(&patched) {
-                    return Err(status::invalid_patch(&printed, &problem));
-                }
-                let mut object = self.reread(kind, patched, existing).map_err(unreadable)?;
-                object.convert_from_unstructured(resource);
-                Ok(object)
-            }
-            PatchType::Json => {
-                let operations = Operations::read(patch)?;
-                let patched = operations.apply(shown()).map_err(|_| status::rejected_patch())?;
-                self.reread(kind, patched, existing).map_err(unreadable)
-            }
+        let printed = (format == PatchType::Strategic).then(|| go::printed(&patch));
+        let patched = self.apply_patch(format, shown, patch, Node::of(resource), body)?;
+        if let Some(printed) = &printed
+            && let Some(problem) = unconvertible(&patched)
+        {
+            return Err(status::invalid_patch(printed, &problem));
         }
+        let mut object = self
+            .reread(kind, patched, existing)
+            .map_err(|problem| unreadable(body, &problem))?;
+        if printed.is_some() {
+            object.convert_from_unstructured(resource);
+        }
+        Ok(object)
     }
+}
+
+/// The patched object cannot be decoded.
+fn unreadable(body: &[u8], problem: &str) -> Refusal {
+    status::invalid_patch(str::from_utf8(body).unwrap_or_default(), problem)
 }
 
 /// Whether a patch may read or change `managedFields`. Without them, the stored ones remain.

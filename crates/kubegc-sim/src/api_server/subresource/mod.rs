@@ -3,14 +3,14 @@
 mod pod;
 mod scale;
 
-use kubegc_core::{ApiResource, Behavior, KindId, ResourceVersion, Scope};
+use kubegc_core::{ApiResource, Behavior, KindId, Scope};
 use serde_json::Value;
 
 use super::{ApiServer, Response, Special, crd, hooks, update::Part};
 use crate::{
     Manifest, StoredObject,
     status::{self, Refusal},
-    types::facts::Facts,
+    types::{defaults::object_in, facts::Facts},
 };
 
 /// Ephemeral containers are written as a part of the pod.
@@ -54,10 +54,9 @@ impl Subresource {
 }
 
 const SCALE: Subresource = Subresource {
-    name: "scale",
     api_version: "autoscaling/v1",
     kind: "Scale",
-    verbs: &["get", "patch", "update"],
+    ..Subresource::own("scale")
 };
 
 impl ApiServer {
@@ -66,7 +65,6 @@ impl ApiServer {
     ///
     /// The definition of a custom kind declares its subresources. A custom kind that was registered without a
     /// definition has a status.
-    #[must_use]
     pub fn subresources(&self, kind: KindId) -> Vec<Subresource> {
         let Ok(known) = self.kind(kind) else {
             return Vec::new();
@@ -86,11 +84,8 @@ impl ApiServer {
             }
         } else {
             let facts = Facts::of(resource);
-            if facts.has("status", self.version) {
-                found.push(Subresource::own("status"));
-            }
-            if facts.has("scale", self.version) {
-                found.push(SCALE);
+            for (name, subresource) in [("status", Subresource::own("status")), ("scale", SCALE)] {
+                found.extend(facts.has(name, self.version).then_some(subresource));
             }
         }
         match known.special {
@@ -123,7 +118,6 @@ impl ApiServer {
     }
 
     /// Whether a kind has a subresource that this server supports.
-    #[must_use]
     pub fn has_subresource(&self, kind: KindId, name: &str) -> bool {
         let all = self.subresources(kind);
         all.iter().any(|subresource| subresource.name == name)
@@ -134,7 +128,6 @@ impl ApiServer {
     /// # Errors
     /// In the response: 404 for a subresource that the kind does not have, 405 for one that supports only
     /// create.
-    #[must_use]
     pub fn read_subresource(&self, kind: KindId, namespace: &str, name: &str, subresource: &str) -> Response {
         if subresource == "scale" {
             return self
@@ -245,14 +238,10 @@ impl ApiServer {
         if !self.has_subresource(kind, subresource) {
             return Err(status::unserved());
         }
-        match subresource {
-            "status" => Ok(Part::Status),
-            "finalize" => Ok(Part::Finalize),
-            "approval" => Ok(Part::Approval),
-            "ephemeralcontainers" => Ok(Part::EphemeralContainers),
-            "resize" => Ok(Part::Resize),
-            _ => Err(status::method_not_allowed(self.resource(kind), None)),
-        }
+        use Part::{Approval, EphemeralContainers, Finalize, Resize, Status};
+        let mut parts = [Status, Finalize, Approval, EphemeralContainers, Resize].into_iter();
+        let part = parts.find(|part| part.subresource() == subresource);
+        part.ok_or_else(|| status::method_not_allowed(self.resource(kind), None))
     }
 }
 
@@ -260,7 +249,9 @@ impl ApiServer {
 /// the stored object.
 pub(super) fn keep_other_parts(new: &mut StoredObject, existing: &StoredObject, part: Part) {
     let sent = std::mem::replace(new, existing.clone());
-    keep_preconditions(new, &sent);
+    // The preconditions of the request.
+    new.meta.uid.clone_from(&sent.meta.uid);
+    new.meta.resource_version.clone_from(&sent.meta.resource_version);
     match part {
         Part::Approval => put(new, &["status", "conditions"], sent.at(&["status", "conditions"])),
         Part::EphemeralContainers => {
@@ -269,62 +260,42 @@ pub(super) fn keep_other_parts(new: &mut StoredObject, existing: &StoredObject, 
         }
         Part::Resize => {
             for list in ["containers", "initContainers"] {
-                let Some(Value::Array(stored)) = existing.at(&["spec", list]) else {
+                let mut containers = existing.list_at(&["spec", list]).to_vec();
+                if containers.is_empty() {
                     continue;
-                };
-                let mut containers = stored.clone();
-                let sent = sent.at(&["spec", list]).and_then(Value::as_array);
-                for container in sent.into_iter().flatten() {
+                }
+                for container in sent.list_at(&["spec", list]) {
                     let same = |other: &&mut Value| other.get("name") == container.get("name");
                     let Some(Value::Object(stored)) = containers.iter_mut().find(same) else {
                         continue;
                     };
                     for key in ["resources", "resizePolicy"] {
-                        match container.get(key) {
-                            Some(value) => {
-                                stored.insert(key.to_owned(), value.clone());
-                            }
-                            None => {
-                                stored.remove(key);
-                            }
-                        }
+                        stored.remove(key);
+                        stored.extend(container.get(key).map(|value| (key.to_owned(), value.clone())));
                     }
                 }
-                put(new, &["spec", list], Some(&Value::Array(containers)));
+                put(new, &["spec", list], Some(&containers.into()));
             }
         }
         _ => {}
     }
 }
 
-/// Copies the uid and resourceVersion preconditions of a submitted object.
-fn keep_preconditions(new: &mut StoredObject, sent: &StoredObject) {
-    new.meta.uid.clone_from(&sent.meta.uid);
-    new.meta.resource_version = ResourceVersion::clone(&sent.meta.resource_version);
-}
-
 /// Sets the value at a path of the body, whose last step may be missing; `None` removes it.
-fn put(object: &mut StoredObject, path: &[&str], value: Option<&Value>) {
+fn put(object: &mut StoredObject, path: &[impl AsRef<str>], value: Option<&Value>) {
     if object.at(path) == value {
         return;
     }
-    let Some((last, parents)) = path.split_last() else {
+    let Some((last, [first, parents @ ..])) = path.split_last() else {
         return;
     };
-    let mut fields = object.body_mut();
+    let mut fields = object.field_mut(first.as_ref());
     for parent in parents {
-        let entry = fields.entry(*parent).or_insert(Value::Null);
-        if !entry.is_object() {
-            *entry = Value::Object(serde_json::Map::new());
-        }
-        match entry {
-            Value::Object(below) => fields = below,
-            // Converted to an object above.
-            _ => return,
+        match object_in(fields, parent.as_ref()) {
+            Some(below) => fields = below,
+            None => return,
         }
     }
-    match value {
-        Some(value) => fields.insert((*last).to_owned(), value.clone()),
-        None => fields.remove(*last),
-    };
+    fields.remove(last.as_ref());
+    fields.extend(value.map(|value| (last.as_ref().to_owned(), value.clone())));
 }

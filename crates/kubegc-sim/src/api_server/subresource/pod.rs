@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use kubegc_core::{Behavior, KindId, Preconditions, ResourceVersion, Uid, deletion::DeleteOptionsSpec};
+use kubegc_core::{Behavior, KindId, deletion::DeleteOptionsSpec};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{ApiServer, put};
@@ -28,14 +29,13 @@ const BUDGETS_SAY_WHY: Behavior = Behavior::since(35, 0, "checkAndDecrement of 1
 const BUDGETS_SHOW_WHETHER_THEY_ALLOW: Behavior = Behavior::since(21, 0, "kubernetes #98127");
 
 /// Reason and message of the condition that denies disruptions, if it gives a message.
-fn denial(conditions: &Value) -> Option<(&str, &str)> {
-    fn text<'a>(condition: &'a Value, key: &str) -> &'a str {
-        condition.get(key).and_then(Value::as_str).unwrap_or_default()
-    }
-    let mut conditions = conditions.as_array()?.iter();
-    let found = conditions.find(|condition| text(condition, "type") == "DisruptionAllowed")?;
-    let message = text(found, "message");
-    (text(found, "status") == "False" && !message.is_empty()).then(|| (text(found, "reason"), message))
+fn denial(conditions: &[Value]) -> Option<(&str, &str)> {
+    let found = conditions
+        .iter()
+        .find(|condition| condition["type"] == "DisruptionAllowed")?;
+    let text = |key: &str| found[key].as_str().unwrap_or_default();
+    let denies = text("status") == "False" && !text("message").is_empty();
+    denies.then(|| (text("reason"), text("message")))
 }
 
 impl ApiServer {
@@ -65,7 +65,8 @@ impl ApiServer {
         }
         let options = match sent.object.at(&["deleteOptions"]) {
             None | Some(Value::Null) => DeleteOptionsSpec::default(),
-            Some(options) => read_options(options)?,
+            Some(options) => DeleteOptionsSpec::deserialize(options)
+                .map_err(|problem| status::bad_request(format!("deleteOptions: {problem}")))?,
         };
         let options = options
             .validate()
@@ -121,8 +122,7 @@ impl ApiServer {
 
     /// Whether a pod that is not ready can be evicted regardless of the allowed disruptions.
     fn is_exempt(&self, pod: &StoredObject, budget: &StoredObject) -> bool {
-        let conditions = pod.at(&["status", "conditions"]).and_then(Value::as_array);
-        let mut conditions = conditions.into_iter().flatten();
+        let mut conditions = pod.list_at(&["status", "conditions"]).iter();
         if conditions.any(|condition| condition["type"] == "Ready" && condition["status"] == "True") {
             return false;
         }
@@ -144,11 +144,7 @@ impl ApiServer {
     ) -> Result<(), Refusal> {
         const REFUSED: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
         let refused = |message: String, retry_after_seconds| {
-            let cause = Cause {
-                reason: "DisruptionBudget",
-                field: String::new(),
-                message,
-            };
+            let cause = Cause::new("DisruptionBudget", "", message);
             Err(status::too_many_requests(REFUSED, cause, retry_after_seconds))
         };
         let number = |key: &str| budget.at(&["status", key]).and_then(Value::as_i64);
@@ -163,7 +159,7 @@ impl ApiServer {
         if allowed <= 0 {
             let (needed, healthy) = (number("desiredHealthy"), number("currentHealthy"));
             let (needed, healthy) = (needed.unwrap_or(0), healthy.unwrap_or(0));
-            let denial = budget.at(&["status", "conditions"]).and_then(denial);
+            let denial = denial(budget.list_at(&["status", "conditions"]));
             let refusal = format!("The disruption budget {name} does not allow evicting pods currently");
             let message = match denial.filter(|_| self.version.has(BUDGETS_SAY_WHY)) {
                 Some(("SyncFailed", why)) => format!("{refusal} because it failed sync: {why}"),
@@ -179,17 +175,13 @@ impl ApiServer {
             return Ok(());
         }
         let mut changed = StoredObject::clone(budget);
-        put(
-            &mut changed,
-            &["status", "disruptionsAllowed"],
-            Some(&(allowed - 1).into()),
-        );
         let time = self.now.truncate_to_secs().to_string();
-        put(
-            &mut changed,
-            &["status", "disruptedPods", pod],
-            Some(&time.clone().into()),
-        );
+        for (path, value) in [
+            (&["status", "disruptionsAllowed"][..], Value::from(allowed - 1)),
+            (&["status", "disruptedPods", pod], time.as_str().into()),
+        ] {
+            put(&mut changed, path, Some(&value));
+        }
         if self.version.has(BUDGETS_SHOW_WHETHER_THEY_ALLOW) {
             allow(&mut changed, allowed - 1, &time);
         }
@@ -240,11 +232,7 @@ impl ApiServer {
                 "pod {name} is already assigned to node {}",
                 status::quoted(assigned)
             ))
-        } else if existing
-            .at(&["spec", "schedulingGates"])
-            .and_then(Value::as_array)
-            .is_some_and(|gates| !gates.is_empty())
-        {
+        } else if !existing.list_at(&["spec", "schedulingGates"]).is_empty() {
             Some(format!("pod {name} has non-empty .spec.schedulingGates"))
         } else {
             None
@@ -263,62 +251,19 @@ impl ApiServer {
         }
         if let Some(Value::Object(annotations)) = sent.object.at(&["metadata", "annotations"]) {
             for (key, value) in annotations {
-                put(&mut pod, &["metadata", "annotations", key], Some(value));
+                put(&mut pod, &["metadata", "annotations", key.as_str()], Some(value));
             }
         }
         set_scheduled(&mut pod, &self.now.truncate_to_secs().to_string());
         let written = self.replace(kind, &existing, pod, Part::Binding, Author::Writer)?;
-        self.finish(&written);
+        let _response = self.finish(kind, written, None, Vec::new());
         Ok(status::created().into())
     }
 }
 
-/// The options of a deletion in their JSON form.
-fn read_options(options: &Value) -> Result<DeleteOptionsSpec, Refusal> {
-    let bad = |field: &str| status::bad_request(format!("deleteOptions.{field} is not what the API defines"));
-    let text = |value: Option<&Value>, field: &str| match value {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::String(text)) => Ok(Some(text.clone())),
-        Some(_) => Err(bad(field)),
-    };
-    let at = |field: &str| options.get(field).filter(|value| !value.is_null());
-    let preconditions = match at("preconditions") {
-        None => None,
-        Some(expected) => Some(Preconditions {
-            uid: text(expected.get("uid"), "preconditions")?.map(|uid| Uid::new(&uid)),
-            resource_version: text(expected.get("resourceVersion"), "preconditions")?
-                .map(|version| ResourceVersion::new(&version)),
-        }),
-    };
-    let dry_run = match at("dryRun") {
-        None => Vec::new(),
-        Some(values) => values
-            .as_array()
-            .ok_or_else(|| bad("dryRun"))?
-            .iter()
-            .map(|value| text(Some(value), "dryRun").map(Option::unwrap_or_default))
-            .collect::<Result<_, _>>()?,
-    };
-    Ok(DeleteOptionsSpec {
-        propagation_policy: text(at("propagationPolicy"), "propagationPolicy")?,
-        orphan_dependents: at("orphanDependents")
-            .map(|value| value.as_bool().ok_or_else(|| bad("orphanDependents")))
-            .transpose()?,
-        preconditions,
-        grace_period_seconds: at("gracePeriodSeconds")
-            .map(|value| value.as_i64().ok_or_else(|| bad("gracePeriodSeconds")))
-            .transpose()?,
-        dry_run,
-    })
-}
-
 fn set_scheduled(pod: &mut StoredObject, now: &str) {
     let path = ["status", "conditions"];
-    let mut conditions = pod
-        .at(&path)
-        .and_then(Value::as_array)
-        .cloned()
-        .unwrap_or_default();
+    let mut conditions = pod.list_at(&path).to_vec();
     conditions.retain(|condition| condition.get("type") != Some(&"PodScheduled".into()));
     conditions.push(json!({
         "type": "PodScheduled",
@@ -340,11 +285,7 @@ fn allow(budget: &mut StoredObject, disruptions: i64, now: &str) {
     };
     let path = ["status", "conditions"];
     let generation = budget.at(&["status", "observedGeneration"]).cloned();
-    let mut conditions = budget
-        .at(&path)
-        .and_then(Value::as_array)
-        .cloned()
-        .unwrap_or_default();
+    let mut conditions = budget.list_at(&path).to_vec();
     let known = conditions
         .iter()
         .position(|condition| condition["type"] == "DisruptionAllowed");

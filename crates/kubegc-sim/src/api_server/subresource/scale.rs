@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use kubegc_core::{ApiResource, KindId, KubernetesVersion, ObjectMeta};
+use kubegc_core::{ApiResource, KindId, KubernetesVersion, ObjectMeta, Scope};
 use serde_json::{Value, json};
 
 use super::{ApiServer, SCALE, put};
@@ -126,7 +126,7 @@ impl ApiServer {
         options: &ApplyOptions,
     ) -> Result<Response, Refusal> {
         let paths = self.scale_paths(kind)?;
-        self.existing(kind, namespace, name)?;
+        let existing = self.existing(kind, namespace, name)?;
         check_named(&applied)?;
         let (meta, replicas) = read(&applied)?;
         check_replicas(self.version, replicas, name)?;
@@ -137,7 +137,6 @@ impl ApiServer {
             metadata.remove("name");
         }
         if self.tracks_sent_fields() {
-            let existing = self.existing(kind, namespace, name)?;
             let stored = paths
                 .before(&existing)
                 .pointer("/spec/replicas")
@@ -150,12 +149,11 @@ impl ApiServer {
             let wanted = if is_applied { replicas } else { stored };
             return self.write_scale(kind, &existing, &paths, &meta, wanted);
         }
-        let existing = self.existing(kind, namespace, name)?;
         let is_owned = |list: &Value| {
             let mut entries = list.as_array().into_iter().flatten();
             entries.any(|entry| entry.pointer("/fieldsV1/f:spec/f:replicas").is_some())
         };
-        let stored = Paths::at(&existing, &paths.wanted).and_then(Value::as_i64);
+        let stored = existing.at(&paths.wanted).and_then(Value::as_i64);
         let changes =
             applied.pointer("/spec/replicas").is_some() && stored.is_some_and(|stored| stored != replicas);
         if self.settings.types
@@ -169,12 +167,8 @@ impl ApiServer {
         }
         let resource = self.resource(kind);
         let mut whole = StoredObject::from(ObjectMeta::new("", "", ""));
-        let path: Vec<&str> = paths.wanted.iter().map(String::as_str).collect();
-        if applied
-            .get("spec")
-            .is_some_and(|spec| spec.get("replicas").is_some())
-        {
-            put(&mut whole, &path, Some(&replicas.into()));
+        if applied.pointer("/spec/replicas").is_some() {
+            put(&mut whole, &paths.wanted, Some(&replicas.into()));
         }
         let mut whole = whole.to_json(resource);
         whole["metadata"] = Value::Object(metadata);
@@ -206,33 +200,23 @@ impl ApiServer {
         if !meta.resource_version.is_empty() {
             object.meta.resource_version.clone_from(&meta.resource_version);
         }
-        let path: Vec<&str> = paths.wanted.iter().map(String::as_str).collect();
-        if object.at(&path).and_then(Value::as_i64) != Some(replicas) {
-            put(&mut object, &path, Some(&replicas.into()));
+        if object.at(&paths.wanted).and_then(Value::as_i64) != Some(replicas) {
+            put(&mut object, &paths.wanted, Some(&replicas.into()));
         }
         if self.hooks.is_some() || self.has_policies() {
             let (old, new) = (paths.before(existing), paths.show(&object)?);
             self.review_part(kind, "UPDATE", "scale", Some(&old), &new)?;
         }
         let written = self.replace(kind, existing, object, Part::Scale, Author::Writer)?;
-        self.finish(&written);
-        paths.response(Response::ok(written.object))
+        let response = self.finish(kind, written, None, Vec::new());
+        paths.response(response.with(Vec::new()))
     }
 }
 
 impl Paths {
-    fn at<'a>(object: &'a StoredObject, path: &[String]) -> Option<&'a Value> {
-        let path: Vec<&str> = path.iter().map(String::as_str).collect();
-        object.at(&path)
-    }
-
-    fn number(object: &StoredObject, path: &[String]) -> Option<i64> {
-        Self::at(object, path).and_then(Value::as_i64)
-    }
-
     /// The object as a scale.
     fn show(&self, object: &StoredObject) -> Result<Value, Refusal> {
-        if self.custom && Self::number(object, &self.wanted).is_none() {
+        if self.custom && object.at(&self.wanted).and_then(Value::as_i64).is_none() {
             let path = format!(".{}", self.wanted.join("."));
             return Err(status::internal_error(&format!(
                 "the spec replicas field {} does not exist",
@@ -246,7 +230,8 @@ impl Paths {
     fn before(&self, object: &StoredObject) -> Value {
         // The server's default for an object of a built-in kind.
         let default = i64::from(!self.custom);
-        let wanted = Self::number(object, &self.wanted).unwrap_or(default);
+        let number = |path: &[String]| object.at(path).and_then(Value::as_i64);
+        let wanted = number(&self.wanted).unwrap_or(default);
         let mut metadata = serde_json::Map::new();
         put_meta(&object.meta, &mut metadata);
         metadata.retain(|key, _| {
@@ -255,15 +240,14 @@ impl Paths {
                 "name" | "namespace" | "uid" | "resourceVersion" | "creationTimestamp"
             )
         });
-        let spec = if wanted == 0 {
-            json!({})
-        } else {
-            json!({"replicas": wanted})
+        let spec = match wanted {
+            0 => json!({}),
+            wanted => json!({"replicas": wanted}),
         };
-        let present = Self::number(object, &self.present);
-        let mut status = json!({"replicas": present.unwrap_or(0)});
+        let mut status = json!({"replicas": number(&self.present).unwrap_or(0)});
         let selector = match &self.selector {
-            Some(path) => Self::at(object, path)
+            Some(path) => object
+                .at(path)
                 .and_then(Value::as_str)
                 .unwrap_or_default()
                 .to_owned(),
@@ -298,12 +282,7 @@ fn check_replicas(version: KubernetesVersion, replicas: i64, name: &str) -> Resu
     }
     let problem = "must be greater than or equal to 0";
     let cause = Cause::invalid("spec.replicas", &replicas.to_string(), problem);
-    let scale = ApiResource::new(
-        SCALE.api_version,
-        SCALE.kind,
-        "scales",
-        kubegc_core::Scope::Namespaced,
-    );
+    let scale = ApiResource::new(SCALE.api_version, SCALE.kind, "scales", Scope::Namespaced);
     Err(status::invalid(version, &scale, name, vec![cause]))
 }
 

@@ -6,13 +6,11 @@
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use kubegc_core::version::behavior::VALUES_ARE_JSON;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::super::field::{At, Check};
 use super::asn1;
 use crate::{formats, status::quoted};
-
-type Object = Map<String, Value>;
 
 const USAGES: [&str; 23] = [
     "any",
@@ -46,9 +44,11 @@ const FAILED: &str = "Failed";
 
 /// `validateCertificateSigningRequest`. What the stored object has already is tolerated, and so is what the
 /// beta version allowed.
-pub(super) fn request(body: &Object, old: Option<&Object>, is_beta: bool, c: &mut Check) {
-    let spec = At::root(body, "spec");
-    let old_spec = old.map(|old| At::root(old, "spec"));
+pub(super) fn request(request: &At<'_>, c: &mut Check) {
+    let is_beta = c.api == "v1beta1";
+    let spec = request.get("spec");
+    let old = Some(c.old()).filter(At::is_set);
+    let old_spec = old.as_ref().map(|old| old.get("spec"));
     signed_content(&spec.get("request"), c);
     usages(
         &spec.get("usages"),
@@ -68,8 +68,8 @@ pub(super) fn request(body: &Object, old: Option<&Object>, is_beta: bool, c: &mu
         let problem = "may not specify a duration less than 600 seconds (10 minutes)";
         expiration.invalid(c, problem);
     }
-    let status = At::root(body, "status");
-    let old_status = old.map(|old| At::root(old, "status"));
+    let status = request.get("status");
+    let old_status = old.as_ref().map(|old| old.get("status"));
     let old_conditions = old_status.as_ref().map(|old| old.get("conditions"));
     conditions(&status.get("conditions"), old_conditions, is_beta, c);
     let certificate = status.get("certificate");
@@ -264,38 +264,30 @@ fn first_problems(signer: &At<'_>, part: &str, problems: impl Fn(&str) -> Vec<St
 /// `validateConditions`.
 fn conditions(list: &At<'_>, old: Option<At<'_>>, is_beta: bool, c: &mut Check) {
     let types = |list: &At<'_>| -> Vec<String> {
-        list.items()
-            .map(|condition| condition.get("type").text().to_owned())
-            .collect()
+        let types = list
+            .items()
+            .map(|condition| condition.get("type").text().to_owned());
+        types.collect()
     };
     let before = old.as_ref().map(types).unwrap_or_default();
     let had = |kind: &str| before.iter().any(|other| other == kind);
-    let had_repeated = before
-        .iter()
-        .enumerate()
-        .any(|(index, kind)| before[..index].contains(kind));
+    let mut kinds = before.iter().enumerate();
+    let had_repeated = kinds.any(|(index, kind)| before[..index].contains(kind));
+    let allows_both = is_beta || had(APPROVED) && had(DENIED);
     let mut seen: Vec<&str> = Vec::new();
     for condition in list.items() {
         let (kind, status) = (condition.get("type"), condition.get("status"));
         if kind.text().is_empty() && !is_beta && !had("") {
             kind.required(c, "");
         }
-        let allowed: &[&str] = match kind.text() {
-            APPROVED | DENIED | FAILED => &["True"],
-            _ => &["False", "True", "Unknown"],
+        let (allowed, opposite): (&[&str], _) = match kind.text() {
+            APPROVED => (&["True"], DENIED),
+            DENIED => (&["True"], APPROVED),
+            FAILED => (&["True"], ""),
+            _ => (&["False", "True", "Unknown"], ""),
         };
-        if status.text().is_empty() {
-            status.required(c, "");
-        } else if !allowed.contains(&status.text()) {
-            status.unsupported(c, allowed);
-        }
-        let opposite = match kind.text() {
-            APPROVED => Some(DENIED),
-            DENIED => Some(APPROVED),
-            _ => None,
-        };
-        let allows_both = is_beta || had(APPROVED) && had(DENIED);
-        if opposite.is_some_and(|opposite| seen.contains(&opposite)) && !allows_both {
+        status.one_of(c, allowed);
+        if !opposite.is_empty() && seen.contains(&opposite) && !allows_both {
             let problem = "Approved and Denied conditions are mutually exclusive";
             list.invalid_as(c, &quoted(kind.text()), problem);
         }
@@ -307,8 +299,8 @@ fn conditions(list: &At<'_>, old: Option<At<'_>>, is_beta: bool, c: &mut Check) 
 }
 
 /// `validateCertificateSigningRequestUpdate`, after the rules for every request.
-pub(super) fn updated(body: &Object, old: &Object, subresource: &str, c: &mut Check) {
-    let (status, old) = (At::root(body, "status"), At::root(old, "status"));
+fn updated(request: &At<'_>, is_approval: bool, c: &mut Check) {
+    let (status, old) = (request.get("status"), c.old().get("status"));
     let conditions = status.get("conditions");
     let count = |status: &At<'_>, kind: &str| {
         let conditions = status.get("conditions").items();
@@ -324,13 +316,21 @@ pub(super) fn updated(body: &Object, old: &Object, subresource: &str, c: &mut Ch
     }
     // Conditions that remain are those of the stored object.
     for kind in [APPROVED, DENIED] {
-        if subresource != "approval" && count(&status, kind) > count(&old, kind) {
+        if !is_approval && count(&status, kind) > count(&old, kind) {
             let problem = format!("updates may not add a condition of type {}", quoted(kind));
             conditions.forbidden(c, &problem);
         }
     }
     let (certificate, before) = (status.get("certificate"), old.get("certificate"));
-    if certificate.text() != before.text() && subresource == "status" && !before.text().is_empty() {
+    if certificate.text() != before.text() && !is_approval && !before.text().is_empty() {
         certificate.forbidden(c, "updates may not modify existing certificate content");
     }
+}
+
+pub(super) fn status_updated(request: &At<'_>, c: &mut Check) {
+    updated(request, false, c);
+}
+
+pub(super) fn approval_updated(request: &At<'_>, c: &mut Check) {
+    updated(request, true, c);
 }

@@ -6,26 +6,22 @@
 use std::collections::BTreeSet;
 
 use kubegc_core::{Behavior, Quantity, version::behavior::VALUES_ARE_JSON};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::super::field::{At, Check};
 use super::{
     amounts::{STANDARD_RESOURCES, container_resource, quantity, resource_name, shown_resource},
     go_syntax,
     networking::{legacy_cidr_problem, parse_cidr},
-    scheduling::{taint_effect, tolerations},
+    scheduling::tolerations,
     selector::labels,
 };
-use crate::{StoredObject, formats, status::quoted};
-
-type Object = Map<String, Value>;
+use crate::{formats, status::quoted};
 
 /// `validateNodeTaints`.
-fn taints(body: &Object, c: &mut Check) {
-    let taints = At {
-        value: At::root(body, "spec").get("taints").value,
-        path: At::root(body, "metadata").get("taints").path,
-    };
+pub(super) fn taints(node: &At<'_>, c: &mut Check) {
+    let taints = node.get("spec").get("taints");
+    let taints = taints.under(&node.get("metadata"), "taints");
     let mut seen = BTreeSet::new();
     for taint in taints.items() {
         let (value, effect) = (taint.get("value"), taint.get("effect"));
@@ -34,11 +30,7 @@ fn taints(body: &Object, c: &mut Check) {
         if !problems.is_empty() {
             value.invalid(c, &problems.join(";"));
         }
-        if effect.text().is_empty() {
-            effect.required(c, "");
-        } else {
-            taint_effect(&effect, c);
-        }
+        effect.one_of(c, &["NoSchedule", "PreferNoSchedule", "NoExecute"]);
         if !seen.insert((taint.get("key").text(), effect.text())) {
             let shown = go_syntax::value(c.version, taint.value, "core.Taint");
             taint.duplicate_as(
@@ -49,31 +41,18 @@ fn taints(body: &Object, c: &mut Check) {
     }
 }
 
-/// `ValidateNode`.
-pub(super) fn node(body: &Object, c: &mut Check) {
-    taints(body, c);
-    resources(body, c);
-    pod_ranges(&At::root(body, "spec").get("podCIDRs"), c);
-}
-
 /// `ValidateNodeResources`.
-fn resources(body: &Object, c: &mut Check) {
-    let status = At::root(body, "status");
-    for list in ["capacity", "allocatable"] {
-        let list = status.get(list);
-        for (name, amount) in list.entries() {
-            let amount = At {
-                value: amount.value,
-                path: list.get(name).path,
-            };
-            quantity(name, &amount, c);
+pub(super) fn resources(node: &At<'_>, c: &mut Check) {
+    for list in node.get("status").fields(["capacity", "allocatable"]) {
+        for (name, _) in list.entries() {
+            quantity(name, &list.get(name), c);
         }
     }
 }
 
-fn pod_ranges(ranges: &At<'_>, c: &mut Check) {
-    let all: Vec<&str> = ranges.items().map(|range| range.text()).collect();
-    let shown = super::go_strings(c.version, &all);
+pub(super) fn pod_ranges(ranges: &At<'_>, c: &mut Check) {
+    let all = ranges.texts();
+    let shown = go_syntax::value(c.version, ranges.value, "[]string");
     let mut families: Vec<bool> = Vec::new();
     for range in ranges.items() {
         let parsed = parse_cidr(range.text());
@@ -97,11 +76,10 @@ fn pod_ranges(ranges: &At<'_>, c: &mut Check) {
     }
 }
 
-/// `ValidateNodeUpdate`.
-pub(super) fn node_updated(body: &Object, old: &Object, c: &mut Check) {
-    resources(body, c);
-    let (spec, old) = (At::root(body, "spec"), At::root(old, "spec"));
-    let addresses = At::root(body, "status").get("addresses");
+/// `ValidateNodeUpdate`, after the resources.
+pub(super) fn node_updated(node: &At<'_>, c: &mut Check) {
+    let (spec, old) = (node.get("spec"), c.old().get("spec"));
+    let addresses = node.get("status").get("addresses");
     let mut seen: Vec<&Value> = Vec::new();
     for address in addresses.items() {
         if seen.contains(&address.value) {
@@ -129,40 +107,33 @@ pub(super) fn node_updated(body: &Object, old: &Object, c: &mut Check) {
         let problem = "node updates may not change providerID except from \"\" to valid";
         spec.get("providerID").forbidden(c, problem);
     }
-    taints(body, c);
+    taints(node, c);
     if spec.get("externalID").text() != old.get("externalID").text() {
         spec.get("externalID").forbidden(c, "may not be updated");
     }
 }
 
-/// `ValidateNamespace`: the finalizers of the spec.
-pub(super) fn namespace(body: &Object, with_position: bool, c: &mut Check) {
-    let finalizers = At::root(body, "spec").get("finalizers");
-    for finalizer in finalizers.items() {
-        let at = if with_position { &finalizer } else { &finalizers };
-        for problem in formats::qualified_name(c.version, finalizer.text()) {
-            at.invalid_as(c, &finalizer.shown(), &problem);
-        }
-        let is_known = matches!(finalizer.text(), "kubernetes" | "orphan" | "foregroundDeletion");
-        if !finalizer.text().contains('/') && !is_known {
-            let problem = "name is neither a standard finalizer name nor is it fully qualified";
-            at.invalid_as(c, &finalizer.shown(), problem);
-        }
+/// A finalizer of a namespace's spec.
+pub(super) fn finalizer(finalizer: &At<'_>, c: &mut Check) {
+    let text = finalizer.text();
+    finalizer.problems_of(c, text, formats::qualified_name(c.version, text));
+    if !text.contains('/') && !matches!(text, "kubernetes" | "orphan" | "foregroundDeletion") {
+        let problem = "name is neither a standard finalizer name nor is it fully qualified";
+        finalizer.invalid(c, problem);
     }
 }
 
 /// `ValidateNamespaceStatusUpdate`.
-pub(super) fn namespace_status(namespace: &StoredObject, body: &Object, c: &mut Check) {
-    let phase = At::root(body, "status").get("phase");
-    let named = At::root(body, "status").get("Phase");
-    let shown = quoted(phase.text());
-    if namespace.meta.is_deleting() {
-        if phase.text() != "Terminating" {
-            let problem = "may only be 'Terminating' if `deletionTimestamp` is not empty";
-            named.invalid_as(c, &shown, problem);
-        }
-    } else if phase.text() != "Active" {
-        named.invalid_as(c, &shown, "may only be 'Active' if `deletionTimestamp` is empty");
+pub(super) fn namespace_phase(status: &At<'_>, c: &mut Check) {
+    let is_deleting = c.object.is_some_and(|object| object.meta.is_deleting());
+    let (expected, is) = match is_deleting {
+        true => ("Terminating", "is not empty"),
+        false => ("Active", "is empty"),
+    };
+    let phase = status.get("phase").text();
+    if phase != expected {
+        let problem = format!("may only be '{expected}' if `deletionTimestamp` {is}");
+        status.get("Phase").invalid_as(c, &quoted(phase), &problem);
     }
 }
 
@@ -175,16 +146,14 @@ fn limit_resource(kind: &str, name: &str, at: &At<'_>, c: &mut Check) {
 }
 
 /// `ValidateLimitRange`.
-pub(super) fn limit_range(body: &Object, c: &mut Check) {
+pub(super) fn limits(limits: &At<'_>, c: &mut Check) {
     let mut kinds: Vec<&str> = Vec::new();
-    for limit in At::root(body, "spec").get("limits").items() {
+    for limit in limits.items() {
         let at = limit.get("type");
         let kind = at.text();
         let problems = formats::qualified_name(c.version, kind);
         if !problems.is_empty() {
-            for problem in problems {
-                at.invalid_as(c, &quoted(kind), &problem);
-            }
+            at.problems_of(c, kind, problems);
         } else if !kind.contains('/') && !matches!(kind, "Pod" | "Container" | "PersistentVolumeClaim") {
             at.invalid(c, "must be a standard limit type or fully qualified");
         }
@@ -295,7 +264,7 @@ fn is_quota_resource(name: &str) -> bool {
         || name.starts_with("requests.hugepages-")
 }
 
-fn hard(at: &At<'_>, c: &mut Check) {
+pub(super) fn hard(at: &At<'_>, c: &mut Check) {
     for (name, amount) in at.entries() {
         resource_name(name, &amount, c);
         if !name.contains('/') && !is_quota_resource(name) {
@@ -350,94 +319,79 @@ fn scopes_shown(at: &At<'_>, c: &Check) -> String {
 }
 
 /// `ValidateResourceQuota`.
-pub(super) fn quota(body: &Object, c: &mut Check) {
-    let spec = At::root(body, "spec");
+pub(super) fn quota(quota: &At<'_>, c: &mut Check) {
+    let spec = quota.get("spec");
     hard(&spec.get("hard"), c);
     let scopes = spec.get("scopes");
-    let names: Vec<&str> = spec.get("hard").entries().map(|(name, _)| name).collect();
-    let given: Vec<&str> = scopes.items().map(|scope| scope.text()).collect();
+    let names = || spec.get("hard").entries().map(|(name, _)| name);
+    let unfit = |scope: &str| {
+        names()
+            .filter(|name| is_quota_resource(name) && !fits_scope(scope, name))
+            .count()
+    };
+    const UNSUPPORTED: &str = "unsupported scope";
+    const UNFIT: &str = "unsupported scope applied to resource";
+    let given = scopes.texts();
     for scope in &given {
         if !is_scope(scope, c) {
-            scopes.invalid_as(c, &scopes_shown(&scopes, c), "unsupported scope");
+            scopes.invalid_as(c, &scopes_shown(&scopes, c), UNSUPPORTED);
         }
-        for name in &names {
-            if is_quota_resource(name) && !fits_scope(scope, name) {
-                scopes.invalid_as(
-                    c,
-                    &scopes_shown(&scopes, c),
-                    "unsupported scope applied to resource",
-                );
-            }
+        for _ in 0..unfit(scope) {
+            scopes.invalid_as(c, &scopes_shown(&scopes, c), UNFIT);
         }
     }
     conflicting(&given, &scopes, c);
     let selector = spec.get("scopeSelector");
+    // Upstream omits the position of expressions.
     let expressions = selector.get("matchExpressions");
     let mut selected: Vec<&str> = Vec::new();
     for expression in expressions.items() {
-        let (scope, operator) = (
-            expression.get("scopeName").text(),
-            expression.get("operator").text(),
-        );
+        let scope = expression.get("scopeName").text();
         if !is_scope(scope, c) {
-            expressions
-                .get("scopeName")
-                .invalid_as(c, &quoted(scope), "unsupported scope");
+            let name = expressions.get("scopeName");
+            name.invalid_as(c, &quoted(scope), UNSUPPORTED);
         }
-        for name in &names {
-            if is_quota_resource(name) && !fits_scope(scope, name) {
-                let shown = go_syntax::value(c.version, selector.value, "core.ScopeSelector");
-                expressions.invalid_as(c, &shown, "unsupported scope applied to resource");
-            }
+        for _ in 0..unfit(scope) {
+            expressions.invalid_as(
+                c,
+                &go_syntax::value(c.version, selector.value, "core.ScopeSelector"),
+                UNFIT,
+            );
         }
-        let has_values = matches!(scope, "PriorityClass" | "VolumeAttributesClass");
-        if !has_values && is_scope(scope, c) && operator != "Exists" {
-            let mut problem = "must be 'Exist' only operator when scope is any of ResourceQuotaScopeTerminating, \
-                           ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort and ResourceQuotaScopeNotBestEffort";
-            if c.since(22) {
-                problem = "must be 'Exist' when scope is any of ResourceQuotaScopeTerminating, \
-                           ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort \
-                           or ResourceQuotaScopeCrossNamespacePodAffinity";
-            }
-            let problem = match c.since(31) {
-                true => problem.replacen("'Exist'", "'Exists'", 1),
-                false => problem.to_owned(),
-            };
-            expressions
-                .get("operator")
-                .invalid_as(c, &quoted(operator), &problem);
-        }
-        let values = expression.get("values");
-        match operator {
-            "In" | "NotIn" => {
-                if values.is_empty() {
-                    let problem =
-                        "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector";
-                    expressions.get("values").required(c, problem);
-                }
-            }
-            "Exists" | "DoesNotExist" => {
-                if !values.is_empty() {
-                    let shown = go_syntax::value(c.version, values.value, "[]string");
-                    let problem =
-                        "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector";
-                    expressions.get("values").invalid_as(c, &shown, problem);
-                }
-            }
-            _ => {
-                expressions
-                    .get("operator")
-                    .invalid_as(c, &quoted(operator), "not a valid selector operator")
-            }
-        }
+        scope_operator(&expression.placed(&expressions), scope, c);
         selected.push(scope);
     }
-    let named = At {
-        value: scopes.value,
-        path: expressions.path.clone(),
-    };
-    conflicting(&selected, &named, c);
-    quota_status(body, c);
+    conflicting(&selected, &scopes.placed(&expressions), c);
+}
+
+fn scope_operator(expression: &At<'_>, scope: &str, c: &mut Check) {
+    let (operator, values) = (expression.get("operator"), expression.get("values"));
+    let has_values = matches!(scope, "PriorityClass" | "VolumeAttributesClass");
+    if !has_values && is_scope(scope, c) && operator.text() != "Exists" {
+        let exists = if c.since(31) { "Exists" } else { "Exist" };
+        let of = "when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, \
+                  ResourceQuotaScopeBestEffort";
+        let problem = match c.since(22) {
+            true => format!(
+                "must be '{exists}' {of}, ResourceQuotaScopeNotBestEffort or \
+                 ResourceQuotaScopeCrossNamespacePodAffinity"
+            ),
+            false => format!("must be 'Exist' only operator {of} and ResourceQuotaScopeNotBestEffort"),
+        };
+        operator.invalid_as(c, &quoted(operator.text()), &problem);
+    }
+    match operator.text() {
+        "In" | "NotIn" if values.is_empty() => {
+            let problem = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector";
+            values.required(c, problem);
+        }
+        "Exists" | "DoesNotExist" if !values.is_empty() => {
+            let problem = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector";
+            values.invalid_typed(c, "[]string", problem);
+        }
+        "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
+        text => operator.invalid_as(c, &quoted(text), "not a valid selector operator"),
+    }
 }
 
 fn conflicting(given: &[&str], at: &At<'_>, c: &mut Check) {
@@ -449,124 +403,59 @@ fn conflicting(given: &[&str], at: &At<'_>, c: &mut Check) {
 }
 
 /// `ValidateResourceQuotaUpdate`, except `ValidateResourceQuota`.
-pub(super) fn quota_updated(body: &Object, old: &Object, c: &mut Check) {
-    let scopes = At::root(body, "spec").get("scopes");
-    let set = |at: &At<'_>| {
-        at.items()
-            .map(|scope| scope.text().to_owned())
-            .collect::<BTreeSet<_>>()
-    };
-    if set(&scopes) != set(&At::root(old, "spec").get("scopes")) {
-        scopes.invalid_as(c, &scopes_shown(&scopes, c), "field is immutable");
+pub(super) fn scopes_updated(scopes: &At<'_>, c: &mut Check) {
+    let set = |at: &At<'_>| at.texts().into_iter().map(str::to_owned).collect::<BTreeSet<_>>();
+    if set(scopes) != set(&c.old().get("spec").get("scopes")) {
+        scopes.invalid_as(c, &scopes_shown(scopes, c), "field is immutable");
     }
-}
-
-/// `ValidateResourceQuotaStatus`.
-pub(super) fn quota_status(body: &Object, c: &mut Check) {
-    let status = At::root(body, "status");
-    hard(&status.get("hard"), c);
-    hard(&status.get("used"), c);
 }
 
 /// Events of objects without a namespace may be in the namespace `default`.
 const DEFAULT_HAS_EVENTS_OF_THE_CLUSTER: Behavior = Behavior::since_about(21, "kubernetes #100125");
 
-/// The problems of every event, and of a new one that must be valid by the strict rules.
+/// An event is in the namespace of its object.
 ///
 /// # Upstream
-/// `legacyValidateEvent` and `ValidateEventCreate`.
-pub(super) fn event(event: &StoredObject, body: &Object, is_of_group: bool, is_new: bool, c: &mut Check) {
-    let own = &*event.meta.namespace;
-    let involved = At::root(body, "involvedObject").get("namespace");
-    let mismatch = |c: &mut Check| {
-        involved.invalid_as(c, &quoted(involved.text()), "does not match event.namespace");
+/// `legacyValidateEvent`.
+pub(super) fn namespace_of_event(event: &At<'_>, c: &mut Check) {
+    let own = c.object.map_or("", |object| &object.meta.namespace);
+    let involved = event.get("involvedObject").get("namespace");
+    let has_time = event.get("eventTime").is_set();
+    let fits = match (involved.text(), own) {
+        ("", "" | "default") if !has_time => true,
+        ("", "default") => !c.since(20) || c.version.has(DEFAULT_HAS_EVENTS_OF_THE_CLUSTER),
+        ("", "kube-system") => has_time && c.since(20),
+        ("", _) => false,
+        (involved, own) => has_time || own == involved,
     };
-    let text = |key: &str| At::root(body, key).text();
-    if body.get("eventTime").is_none_or(Value::is_null) {
-        let fits = if involved.text().is_empty() {
-            matches!(own, "" | "default")
-        } else {
-            own == involved.text()
-        };
-        if !fits {
-            mismatch(c);
-        }
-    } else {
-        let is_of_cluster = match own {
-            "default" => !c.since(20) || c.version.has(DEFAULT_HAS_EVENTS_OF_THE_CLUSTER),
-            "kube-system" => c.since(20),
-            _ => false,
-        };
-        if involved.text().is_empty() && !is_of_cluster {
-            mismatch(c);
-        }
-        let controller = text("reportingComponent");
-        // The name of the field, which differed from that of `v1` until 1.25.
-        let name = match c.since(25) && !is_of_group {
-            true => "reportingComponent",
-            false => "reportingController",
-        };
-        let at = At::root(body, name);
-        if controller.is_empty() {
-            at.required(c, "");
-        }
-        for problem in formats::qualified_name(c.version, controller) {
-            at.invalid_as(c, &quoted(controller), &problem);
-        }
-        for (key, max) in [
-            ("reportingInstance", 128),
-            ("action", 128),
-            ("reason", 128),
-            ("message", 1024),
-        ] {
-            if text(key).is_empty() && key != "message" {
-                At::root(body, key).required(c, "");
-            }
-            if text(key).len() > max {
-                At::root(body, key).invalid_as(c, "\"\"", &format!("can have at most {max} characters"));
-            }
-        }
-    }
-    for problem in formats::subdomain(c.version, own) {
-        At::root(body, "namespace").invalid_as(c, &quoted(own), &problem);
-    }
-    if is_of_group && is_new {
-        strict_event(body, c);
+    if !fits {
+        involved.invalid_as(c, &quoted(involved.text()), "does not match event.namespace");
     }
 }
 
-fn strict_event(body: &Object, c: &mut Check) {
-    event_series(body, c);
-    if body.get("eventTime").is_none_or(Value::is_null) {
-        At::root(body, "eventTime").required(c, "");
+pub(super) fn format_of_namespace(event: &At<'_>, c: &mut Check) {
+    let own = c.object.map_or("", |object| &object.meta.namespace);
+    let namespace = event.get("namespace");
+    namespace.problems_of(c, own, formats::subdomain(c.version, own));
+}
+
+/// The controller that reports an event. Its field differed from that of `v1` until 1.25.
+pub(super) fn reporting_controller(controller: &At<'_>, c: &mut Check) {
+    let is_renamed = c.since(25) && !(c.group == "events.k8s.io" && c.api == "v1");
+    let named = match is_renamed {
+        true => controller.clone(),
+        false => c.root().get("reportingController"),
+    };
+    let text = controller.text();
+    if text.is_empty() {
+        named.required(c, "");
     }
-    let kind = At::root(body, "type");
+    named.problems_of(c, text, formats::qualified_name(c.version, text));
+}
+
+pub(super) fn type_of_event(kind: &At<'_>, c: &mut Check) {
     if !matches!(kind.text(), "Normal" | "Warning") {
         kind.invalid_as(c, "\"\"", &format!("has invalid value: {}", kind.text()));
-    }
-    for key in ["firstTimestamp", "lastTimestamp", "count"] {
-        let is_zero = body
-            .get(key)
-            .is_none_or(|value| value.is_null() || value.as_i64() == Some(0));
-        if !is_zero {
-            At::root(body, key).invalid_as(c, "\"\"", "needs to be unset");
-        }
-    }
-    let source = At::root(body, "source");
-    if !source.is_empty() {
-        source.invalid_as(c, "\"\"", "needs to be unset");
-    }
-}
-
-fn event_series(body: &Object, c: &mut Check) {
-    let series = At::root(body, "series");
-    if series.is_set() {
-        if series.get("count").number() < 2 {
-            At::root(body, "series.count").invalid_as(c, "\"\"", "should be at least 2");
-        }
-        if !series.get("lastObservedTime").is_set() {
-            At::root(body, "series.lastObservedTime").required(c, "");
-        }
     }
 }
 
@@ -584,13 +473,11 @@ fn event_time(time: &At<'_>, c: &Check) -> String {
     }
 }
 
-/// `ValidateEventUpdate` of `events.k8s.io/v1`, after the checks of every event.
-pub(super) fn strict_event_updated(body: &Object, old: &Object, c: &mut Check) {
+/// `ValidateEventUpdate` of `events.k8s.io/v1`, after the checks of every event and of the series.
+pub(super) fn strict_event_updated(event: &At<'_>, c: &mut Check) {
     const TIME: &str = "time";
     const REFERENCE: &str = "core.ObjectReference";
-    if body.get("series") != old.get("series") {
-        event_series(body, c);
-    }
+    let old = c.old();
     for (key, named, ty) in [
         ("involvedObject", "involvedObject", REFERENCE),
         ("reason", "reason", "string"),
@@ -607,44 +494,30 @@ pub(super) fn strict_event_updated(body: &Object, old: &Object, c: &mut Check) {
         ("reportingComponent", "reportingController", "string"),
         ("reportingInstance", "reportingInstance", "string"),
     ] {
-        if body.get(key) == old.get(key) {
+        let new = event.get(key);
+        if new.value == old.get(key).value {
             continue;
         }
-        let new = At::root(body, key);
         let shown = match ty {
             TIME => event_time(&new, c),
-            REFERENCE if !new.is_set() => match c.version.has(VALUES_ARE_JSON) {
-                true => "null".to_owned(),
-                false => "\"null\"".to_owned(),
-            },
+            REFERENCE if !new.is_set() => new.shown_in(c.version),
             _ => go_syntax::value(c.version, new.value, ty),
         };
-        At::root(body, named).invalid_as(c, &shown, "field is immutable");
+        event.get(named).invalid_as(c, &shown, "field is immutable");
     }
 }
 
-/// Classes of runtimes need a handler.
-const HANDLERS_ARE_REQUIRED: Behavior = Behavior::since(36, 0, "ValidateRuntimeClass of 1.36");
-
-/// `ValidateRuntimeClass`.
-pub(super) fn runtime_class(body: &Object, c: &mut Check) {
-    let handler = At::root(body, "handler");
-    if handler.text().is_empty() && c.version.has(HANDLERS_ARE_REQUIRED) {
-        handler.required(c, "");
-    } else {
-        handler.label(c);
-    }
-    let overhead = At::root(body, "overhead");
-    for (name, amount) in overhead.get("podFixed").entries() {
-        let limits = overhead.get("limits");
-        let amount = At {
-            value: amount.value,
-            path: limits.key(name).path,
-        };
+/// The resources that the containers of a class need in addition.
+pub(super) fn overhead(overhead: &At<'_>, c: &mut Check) {
+    let limits = overhead.get("podFixed").under(overhead, "limits");
+    for (name, amount) in limits.entries() {
         container_resource(name, &amount, c);
         quantity(name, &amount, c);
     }
-    let scheduling = At::root(body, "scheduling");
+}
+
+/// The nodes of a class, and the taints that its pods tolerate.
+pub(super) fn scheduling(scheduling: &At<'_>, c: &mut Check) {
     labels(&scheduling.get("nodeSelector"), c);
     let list = scheduling.get("tolerations");
     // Before, the name of the field was appended twice.
@@ -657,21 +530,5 @@ pub(super) fn runtime_class(body: &Object, c: &mut Check) {
             toleration.duplicate_typed(c, "core.Toleration");
         }
         seen.push(own);
-    }
-}
-
-/// `ValidateLeaseSpec`.
-pub(super) fn lease(body: &Object, c: &mut Check) {
-    let spec = At::root(body, "spec");
-    let (duration, transitions) = (spec.get("leaseDurationSeconds"), spec.get("leaseTransitions"));
-    if duration.is_set() && duration.number() <= 0 {
-        duration.invalid(c, "must be greater than 0");
-    }
-    if transitions.number() < 0 {
-        let problem = match c.since(24) {
-            true => "must be greater than or equal to 0",
-            false => "must to greater or equal than 0",
-        };
-        transitions.invalid(c, problem);
     }
 }

@@ -4,12 +4,10 @@
 //! `ValidateConfigMap` and `ValidateSecret` in `pkg/apis/core/validation/validation.go`, 1.20.2.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::super::field::{At, Check};
 use crate::{formats, json_syntax_error, status::Cause};
-
-type Object = Map<String, Value>;
 
 /// The maximum size of the data of one object in bytes.
 const BYTES_MAX: usize = 1024 * 1024;
@@ -17,10 +15,7 @@ const IMMUTABLE: &str = "field is immutable when `immutable` is set";
 
 fn keys(data: &At<'_>, c: &mut Check) {
     for (key, value) in data.entries() {
-        let shown = crate::status::quoted(key);
-        for problem in formats::config_key(key) {
-            value.invalid_as(c, &shown, &problem);
-        }
+        value.problems_of(c, key, formats::config_key(key));
     }
 }
 
@@ -31,8 +26,8 @@ fn decoded_len(text: &str) -> usize {
 }
 
 /// `ValidateConfigMap`.
-pub(super) fn config_map(body: &Object, c: &mut Check) {
-    let (data, binary) = (At::root(body, "data"), At::root(body, "binaryData"));
+pub(super) fn config_map(map: &At<'_>, c: &mut Check) {
+    let [data, binary] = map.fields(["data", "binaryData"]);
     keys(&data, c);
     for (key, value) in data.entries() {
         if binary.key(key).is_set() {
@@ -50,39 +45,33 @@ pub(super) fn config_map(body: &Object, c: &mut Check) {
 }
 
 /// The part of `ValidateConfigMapUpdate` and `ValidateSecretUpdate` for immutable objects.
-pub(super) fn immutable(body: &Object, old: &Object, c: &mut Check) {
-    let is_immutable = |body: &Object| body.get("immutable") == Some(&true.into());
-    if !is_immutable(old) {
+pub(super) fn immutable(object: &At<'_>, c: &mut Check) {
+    let old = c.old();
+    if !old.get("immutable").flag() {
         return;
     }
-    if !is_immutable(body) {
-        At::root(body, "immutable").forbidden(c, IMMUTABLE);
+    if !object.get("immutable").flag() {
+        object.get("immutable").forbidden(c, IMMUTABLE);
     }
     for key in ["data", "binaryData"] {
-        if body.get(key) != old.get(key) {
-            At::root(body, key).forbidden(c, IMMUTABLE);
+        if object.get(key).value != old.get(key).value {
+            object.get(key).forbidden(c, IMMUTABLE);
         }
     }
 }
 
 /// `ValidateSecret`.
-pub(super) fn secret(body: &Object, c: &mut Check) {
-    let data = At::root(body, "data");
+pub(super) fn secret(secret: &At<'_>, c: &mut Check) {
+    let data = secret.get("data");
     keys(&data, c);
     let bytes: usize = data.entries().map(|(_, value)| decoded_len(value.text())).sum();
     if bytes > BYTES_MAX {
         data.too_long(c, BYTES_MAX);
     }
-    let required = |key: &str, c: &mut Check| {
-        let has = data.key(key).is_set();
-        if !has {
-            data.key(key).required(c, "");
-        }
-        has
-    };
-    match At::root(body, "type").text() {
+    let named = secret.get(if c.since(24) { "data" } else { "data[%s]" });
+    match secret.get("type").text() {
         "kubernetes.io/service-account-token" => {
-            let annotations = At::root(body, "metadata").get("annotations");
+            let annotations = secret.get("metadata").get("annotations");
             let account = annotations.key("kubernetes.io/service-account.name");
             if account.text().is_empty() {
                 account.required(c, "");
@@ -91,19 +80,20 @@ pub(super) fn secret(body: &Object, c: &mut Check) {
         "kubernetes.io/dockercfg" => docker_config(&data, ".dockercfg", c),
         "kubernetes.io/dockerconfigjson" => docker_config(&data, ".dockerconfigjson", c),
         "kubernetes.io/basic-auth" => {
-            let named = At::root(body, if c.since(24) { "data" } else { "data[%s]" });
             if !data.key("username").is_set() && !data.key("password").is_set() {
                 named.key("username").required(c, "");
                 named.key("password").required(c, "");
             }
         }
         "kubernetes.io/ssh-auth" if data.key("ssh-privatekey").text().is_empty() => {
-            let named = At::root(body, if c.since(24) { "data" } else { "data[%s]" });
             named.key("ssh-privatekey").required(c, "");
         }
         "kubernetes.io/tls" => {
-            required("tls.crt", c);
-            required("tls.key", c);
+            for key in ["tls.crt", "tls.key"].map(|key| data.key(key)) {
+                if !key.is_set() {
+                    key.required(c, "");
+                }
+            }
         }
         _ => {}
     }
@@ -132,12 +122,4 @@ fn docker_config(data: &At<'_>, key: &str, c: &mut Check) {
     if let Some(problem) = problem {
         config.invalid_as(c, "\"<secret contents redacted>\"", &problem);
     }
-}
-
-/// `ValidateSecretUpdate`: the type never changes.
-pub(super) fn secret_updated(body: &Object, old: &Object, c: &mut Check) {
-    if body.get("type") != old.get("type") {
-        At::root(body, "type").invalid(c, "field is immutable");
-    }
-    immutable(body, old, c);
 }

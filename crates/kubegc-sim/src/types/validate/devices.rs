@@ -6,36 +6,19 @@
 use std::collections::BTreeSet;
 
 use kubegc_core::Behavior;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::super::field::{At, Check};
-use super::{
-    go_syntax,
-    pod::annotations,
-    selector::{labels, node_selector},
-    volumes::driver_name,
-    workloads::pinned,
-};
+use super::{go_syntax, rules, volumes::driver_name};
 use crate::{formats, status::quoted};
-
-type Object = Map<String, Value>;
 
 /// The maximum number of selectors, requests, constraints and configurations.
 const ITEMS_MAX: usize = 32;
-const SUBREQUESTS_MAX: usize = 8;
-const CONSUMERS_MAX: usize = 256;
 const DEVICES_MAX: usize = 128;
 /// The maximum number of devices of a slice where one of them has taints or consumes counters.
 const ADVANCED_DEVICES_MAX: usize = 64;
-const COUNTER_SETS_MAX: usize = 8;
-const TAINT_EFFECTS: [&str; 3] = ["NoExecute", "NoSchedule", "None"];
 const NO_REQUEST: &str = "must be the name of a request in the claim or the name of a request and a subrequest \
                           separated by '/'";
-const ONE_KIND: &str = "exactly one of `exactly` or `firstAvailable` is required";
-const SPEC: &str = "resource.ResourceClaimSpec";
-
-/// Duplicates are errors of the item, not of its name.
-const ITEMS_ARE_DUPLICATES: Behavior = Behavior::since_about(36, "validateSet of 1.36");
 /// Empty parts of qualified names are invalid, not missing.
 const PARTS_ARE_INVALID: Behavior = Behavior::since_about(36, "validateQualifiedName of 1.36");
 
@@ -48,54 +31,18 @@ fn at_most<'v>(list: &At<'v>, max: usize, c: &mut Check) -> Vec<At<'v>> {
     list.items().collect()
 }
 
-/// An item with a name that no earlier one has.
-fn unique<'v>(item: &At<'v>, key: &str, seen: &mut BTreeSet<&'v str>, c: &mut Check) {
-    let name = item.get(key);
-    if !seen.insert(name.text()) {
-        let at = match c.version.has(ITEMS_ARE_DUPLICATES) {
-            true => item,
-            false => &name,
-        };
-        at.duplicate_as(c, &quoted(name.text()));
+pub(super) fn extended_resource(name: &At<'_>, c: &mut Check) {
+    let is_extended = name.text().contains('/')
+        && !name.text().starts_with("requests.")
+        && !name.text().contains("kubernetes.io/")
+        && formats::is_qualified_name(&format!("requests.{}", name.text()));
+    if !is_extended {
+        name.invalid(c, "must be a valid extended resource name");
     }
 }
 
-/// `ValidateDeviceClass`.
-pub(super) fn class(body: &Object, c: &mut Check) {
-    let spec = At::root(body, "spec");
-    selectors(&spec.get("selectors"), c);
-    for configuration in at_most(&spec.get("config"), ITEMS_MAX, c) {
-        self::configuration(&configuration, c);
-    }
-    let name = spec.get("extendedResourceName");
-    if name.is_set() {
-        let is_extended = name.text().contains('/')
-            && !name.text().starts_with("requests.")
-            && !name.text().contains("kubernetes.io/")
-            && formats::is_qualified_name(&format!("requests.{}", name.text()));
-        if !is_extended {
-            name.invalid(c, "must be a valid extended resource name");
-        }
-    }
-}
-
-fn selectors(list: &At<'_>, c: &mut Check) {
-    for selector in at_most(list, ITEMS_MAX, c) {
-        if !selector.get("cel").is_set() {
-            selector.get("cel").required(c, "");
-        }
-    }
-}
-
-/// `validateDeviceConfiguration`.
-fn configuration(at: &At<'_>, c: &mut Check) {
-    let opaque = at.get("opaque");
-    if !opaque.is_set() {
-        opaque.required(c, "");
-        return;
-    }
-    driver_name(&opaque.get("driver"), c);
-    let parameters = opaque.get("parameters");
+/// The parameters of a driver.
+pub(super) fn parameters(parameters: &At<'_>, c: &mut Check) {
     match parameters.value {
         Value::Null => parameters.required(c, ""),
         Value::Object(_) => {}
@@ -103,68 +50,43 @@ fn configuration(at: &At<'_>, c: &mut Check) {
     }
 }
 
-/// `ValidateResourceClaim`.
-pub(super) fn claim(body: &Object, c: &mut Check) {
-    claim_spec(&At::root(body, "spec"), c);
-}
-
-/// The metadata of objects that templates do not have, and its names in errors.
-const OF_OBJECTS: [(&str, &str); 13] = [
-    ("name", "name"),
-    ("generateName", "generateName"),
-    ("namespace", "namespace"),
-    ("selfLink", "selfLink"),
-    ("uid", "uID"),
-    ("resourceVersion", "resourceVersion"),
-    ("generation", "generation"),
-    ("creationTimestamp", "creationTimestamp"),
-    ("deletionTimestamp", "deletionTimestamp"),
-    ("deletionGracePeriodSeconds", "deletionGracePeriodSeconds"),
-    ("ownerReferences", "ownerReferences"),
-    ("finalizers", "finalizers"),
-    ("managedFields", "managedFields"),
-];
-
-/// `ValidateResourceClaimTemplate`.
-pub(super) fn claim_template(body: &Object, c: &mut Check) {
-    let spec = At::root(body, "spec");
-    let metadata = spec.get("metadata");
-    labels(&metadata.get("labels"), c);
-    annotations(&metadata.get("annotations"), c);
-    for (key, name) in OF_OBJECTS {
+/// The metadata of objects that templates do not have.
+pub(super) fn of_objects(metadata: &At<'_>, c: &mut Check) {
+    for key in [
+        "name",
+        "generateName",
+        "namespace",
+        "selfLink",
+        "uid",
+        "resourceVersion",
+        "generation",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "ownerReferences",
+        "finalizers",
+        "managedFields",
+    ] {
         let is_zero = match metadata.get(key).decoded(c) {
             Value::Null => true,
             Value::String(text) => text.is_empty(),
             value => value.as_i64() == Some(0),
         };
         if !is_zero {
+            let name = if key == "uid" { "uID" } else { key };
             metadata.get(name).forbidden(c, "cannot be set");
         }
     }
-    claim_spec(&spec.get("spec"), c);
 }
 
-/// The immutable specification of claims and of their templates.
-pub(super) fn spec_updated(body: &Object, old: &Object, ty: &str, c: &mut Check) {
-    let (new, old) = (At::root(body, "spec"), At::root(old, "spec"));
-    if new.value != old.value {
-        let shown = go_syntax::value(c.version, new.decoded(c), ty);
-        new.invalid_as(c, &shown, "field is immutable");
-    }
-}
-
-/// The Go type of the specification of a kind.
-pub(super) fn spec_type(kind: &str) -> &'static str {
-    match kind {
-        "ResourceClaimTemplate" => "resource.ResourceClaimTemplateSpec",
-        _ => SPEC,
-    }
-}
-
-/// The names of the requests of a claim, and of their subrequests after a slash.
-fn request_names(devices: &At<'_>) -> BTreeSet<String> {
+/// The names of the requests of a claim or of a template of one, and of their subrequests after a slash.
+fn request_names(spec: &At<'_>) -> BTreeSet<String> {
+    let spec = match spec.get("spec").is_set() {
+        true => spec.get("spec"),
+        false => spec.clone(),
+    };
     let mut names = BTreeSet::new();
-    for request in devices.get("requests").items() {
+    for request in spec.get("devices").get("requests").items() {
         let name = request.get("name").text();
         names.insert(name.to_owned());
         for subrequest in request.get("firstAvailable").items() {
@@ -174,125 +96,33 @@ fn request_names(devices: &At<'_>) -> BTreeSet<String> {
     names
 }
 
-fn claim_spec(spec: &At<'_>, c: &mut Check) {
-    let devices = spec.get("devices");
-    let names = request_names(&devices);
-    let (requests, constraints, configurations) = (
-        devices.get("requests"),
-        devices.get("constraints"),
-        devices.get("config"),
-    );
-    let mut seen = BTreeSet::new();
-    for request in at_most(&requests, ITEMS_MAX, c) {
-        self::request(&request, c);
-        unique(&request, "name", &mut seen, c);
-    }
-    for constraint in at_most(&constraints, ITEMS_MAX, c) {
-        references(&constraint.get("requests"), &names, c);
-        let (matching, distinct) = (
-            constraint.get("matchAttribute"),
-            constraint.get("distinctAttribute"),
-        );
-        if matching.is_set() {
-            full_name(&matching, c);
-        } else if distinct.is_set() {
-            full_name(&distinct, c);
-        } else if c.since(36) {
-            let problem = "exactly one of \"matchAttribute\" or \"distinctAttribute\" is required, but multiple \
-                           fields are set";
-            constraint.required(c, problem);
-        } else {
-            matching.required(c, "");
-        }
-    }
-    for configuration in at_most(&configurations, ITEMS_MAX, c) {
-        references(&configuration.get("requests"), &names, c);
-        self::configuration(&configuration, c);
-    }
-}
-
-/// `validateDeviceRequest`.
-fn request(at: &At<'_>, c: &mut Check) {
-    at.get("name").label(c);
-    let (exactly, available) = (at.get("exactly"), at.get("firstAvailable"));
-    match (exactly.is_set(), available.is_empty()) {
-        (false, true) => at.required(c, ONE_KIND),
-        (true, false) => {
-            at.invalid_as(c, "null", &format!("{ONE_KIND}, but multiple fields are set"));
-        }
-        (true, true) => device_request(&exactly, c),
-        (false, false) => {
-            let mut seen = BTreeSet::new();
-            for subrequest in at_most(&available, SUBREQUESTS_MAX, c) {
-                subrequest.get("name").label(c);
-                device_request(&subrequest, c);
-                unique(&subrequest, "name", &mut seen, c);
-            }
-        }
-    }
-}
-
-/// Validates the fields that a request and a subrequest share.
-fn device_request(at: &At<'_>, c: &mut Check) {
-    let class = at.get("deviceClassName");
-    if class.present(c) {
-        class.subdomain(c);
-    }
-    selectors(&at.get("selectors"), c);
-    let (mode, count) = (at.get("allocationMode"), at.get("count"));
-    match mode.text() {
-        "All" => {
-            if count.number() != 0 {
-                count.invalid(c, "must not be specified when allocationMode is 'All'");
-            }
-        }
-        "ExactCount" => {
-            if count.number() <= 0 {
-                let shown = count.number().to_string();
-                count.invalid_as(c, &shown, "must be greater than zero");
-            }
-        }
-        _ => mode.unsupported(c, &["All", "ExactCount"]),
-    }
-    for toleration in at.get("tolerations").items() {
-        self::toleration(&toleration, c);
-    }
-}
-
-/// `validateDeviceToleration`.
-fn toleration(at: &At<'_>, c: &mut Check) {
-    let (key, value, operator, effect) = (
-        at.get("key"),
-        at.get("value"),
-        at.get("operator"),
-        at.get("effect"),
-    );
-    if !key.text().is_empty() {
-        key.qualified_name(c);
-    }
-    match operator.text() {
-        "Exists" if !value.text().is_empty() => {
-            value.invalid(c, "must be empty for operator `Exists`");
-        }
-        "Exists" => {}
-        "Equal" => value.problems(c, formats::label_value(c.version, value.text())),
-        _ => operator.one_of(c, &["Equal", "Exists"]),
-    }
-    if !effect.text().is_empty() {
-        effect.one_of(c, &TAINT_EFFECTS);
+/// A constraint names an attribute that its devices share, or one in which they differ.
+pub(super) fn constraint(constraint: &At<'_>, c: &mut Check) {
+    requests_of_config(constraint, c);
+    let [matching, distinct] = constraint.fields(["matchAttribute", "distinctAttribute"]);
+    if matching.is_set() {
+        full_name(&matching, c);
+    } else if distinct.is_set() {
+        full_name(&distinct, c);
+    } else if c.since(36) {
+        let problem = "exactly one of \"matchAttribute\" or \"distinctAttribute\" is required, but multiple \
+                       fields are set";
+        constraint.required(c, problem);
+    } else {
+        matching.required(c, "");
     }
 }
 
 /// Names of requests, or of subrequests after a slash.
-fn references(list: &At<'_>, names: &BTreeSet<String>, c: &mut Check) {
+pub(super) fn requests_of_config(config: &At<'_>, c: &mut Check) {
+    let names = request_names(&c.root().get("spec"));
     let mut seen = BTreeSet::new();
-    for name in at_most(list, ITEMS_MAX, c) {
+    for name in at_most(&config.get("requests"), ITEMS_MAX, c) {
         let segments: Vec<&str> = name.text().split('/').collect();
         if segments.len() <= 2 {
             let version = c.version;
-            for problem in segments.iter().flat_map(|part| formats::label(version, part)) {
-                name.invalid_as(c, &name.shown(), &problem);
-            }
+            let problems = segments.iter().flat_map(|part| formats::label(version, part));
+            name.problems(c, problems.collect());
         }
         if segments.len() > 2 || !names.contains(name.text()) {
             name.invalid(c, NO_REQUEST);
@@ -369,47 +199,32 @@ fn identifier(at: &At<'_>, name: &str, c: &mut Check) {
     }
 }
 
-/// `ValidateResourceClaimStatusUpdate`.
-pub(super) fn claim_status(body: &Object, old: &Object, is_deleting: bool, c: &mut Check) {
-    let (status, old_status) = (At::root(body, "status"), At::root(old, "status"));
-    let (reserved, allocation) = (status.get("reservedFor"), status.get("allocation"));
-    let mut seen = BTreeSet::new();
-    for consumer in at_most(&reserved, CONSUMERS_MAX, c) {
-        for key in ["resource", "name", "uid"] {
-            consumer.get(key).present(c);
-        }
-        unique(&consumer, "uid", &mut seen, c);
-    }
+/// `ValidateResourceClaimStatusUpdate`, after the items of `reservedFor`.
+pub(super) fn claim_status(status: &At<'_>, c: &mut Check) {
+    let [reserved, allocation] = status.fields(["reservedFor", "allocation"]);
+    let is_deleting = c.object.is_some_and(|object| object.meta.is_deleting());
     if !reserved.is_empty() && !allocation.is_set() {
         reserved.forbidden(c, "may not be specified when `allocated` is not set");
     } else if is_deleting {
-        let before: Vec<&Value> = old_status
-            .get("reservedFor")
-            .items()
-            .map(|consumer| consumer.value)
-            .collect();
-        if reserved.items().any(|consumer| !before.contains(&consumer.value)) {
+        let before = c.old().get("status").get("reservedFor");
+        let is_new = |consumer: At<'_>| before.items().all(|other| other.value != consumer.value);
+        if reserved.items().any(is_new) {
             let problem =
                 "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set";
             reserved.forbidden(c, problem);
         }
     }
-    if allocation.is_set() && old_status.get("allocation").is_set() {
-        pinned(
-            &status,
-            &old_status,
-            "allocation",
-            "*resource.AllocationResult",
-            c,
-        );
+    let old = allocation.old(c);
+    if allocation.is_set() && !old.is_null() {
+        allocation.immutable(c, old, "*resource.AllocationResult");
     } else if allocation.is_set() {
-        let names = request_names(&At::root(body, "spec").get("devices"));
-        allocated(&allocation, &names, c);
+        allocated(&allocation, c);
     }
 }
 
 /// `validateAllocationResult`.
-fn allocated(at: &At<'_>, names: &BTreeSet<String>, c: &mut Check) {
+fn allocated(at: &At<'_>, c: &mut Check) {
+    let names = request_names(&c.root().get("spec"));
     let results = at.get("devices").get("results");
     for result in at_most(&results, ITEMS_MAX, c) {
         let request = result.get("request");
@@ -421,11 +236,11 @@ fn allocated(at: &At<'_>, names: &BTreeSet<String>, c: &mut Check) {
         result.get("device").label(c);
     }
     if at.get("nodeSelector").is_set() {
-        node_selector(&at.get("nodeSelector"), c);
+        rules::apply("NodeSelector", &at.get("nodeSelector"), c);
     }
 }
 
-fn pool_name(name: &At<'_>, c: &mut Check) {
+pub(super) fn pool_name(name: &At<'_>, c: &mut Check) {
     if !name.present(c) {
         return;
     }
@@ -433,69 +248,34 @@ fn pool_name(name: &At<'_>, c: &mut Check) {
         name.too_long(c, formats::SUBDOMAIN_MAX);
     }
     for part in name.text().split('/') {
-        for problem in formats::subdomain(c.version, part) {
-            name.invalid_as(c, &quoted(part), &problem);
-        }
+        name.problems_of(c, part, formats::subdomain(c.version, part));
     }
 }
 
-/// `ValidateResourceSlice` and its update.
-pub(super) fn slice(body: &Object, old: Option<&Object>, c: &mut Check) {
-    let spec = At::root(body, "spec");
-    driver_name(&spec.get("driver"), c);
-    let pool = spec.get("pool");
-    pool_name(&pool.get("name"), c);
-    let (count, generation) = (pool.get("resourceSliceCount"), pool.get("generation"));
-    if count.number() <= 0 {
-        count.invalid_as(c, &count.number().to_string(), "must be greater than zero");
+/// A slice has devices or counters that devices of other slices consume.
+pub(super) fn contents_of_slice(spec: &At<'_>, c: &mut Check) {
+    let lists = spec.fields(["devices", "sharedCounters"]);
+    if lists.iter().all(|list| !list.decoded(c).is_null()) {
+        spec.invalid_as(c, "\"\"", "only one of `sharedCounters` or `devices` is allowed");
     }
-    if generation.number() < 0 {
-        generation.invalid(c, "must be greater than or equal to zero");
-    }
-    if let Some(old) = old {
-        let old = At::root(old, "spec");
-        pinned(&pool, &old.get("pool"), "name", "string", c);
-        pinned(&spec, &old, "driver", "string", c);
-        pinned(&spec, &old, "nodeName", "*string", c);
-    }
-    nodes_of_slice(&spec, c);
-    let (devices, counters) = (spec.get("devices"), spec.get("sharedCounters"));
-    let is_sent = |list: &At<'_>, c: &Check| !list.decoded(c).is_null();
-    if is_sent(&devices, c) && is_sent(&counters, c) && c.since(35) {
-        let problem = "only one of `sharedCounters` or `devices` is allowed";
-        spec.invalid_as(c, "\"\"", problem);
-    }
+}
+
+pub(super) fn count(devices: &At<'_>, c: &mut Check) {
     let is_advanced = |device: At<'_>| {
-        ["taints", "consumesCounters"]
-            .iter()
-            .any(|list| !device.get(list).is_empty())
+        let lists = device.fields(["taints", "consumesCounters"]);
+        lists.iter().any(|list| !list.is_empty())
     };
     let max = match c.since(35) && devices.items().any(is_advanced) {
         true => ADVANCED_DEVICES_MAX,
         false => DEVICES_MAX,
     };
-    let selects_nodes = spec.get("perDeviceNodeSelection").flag();
-    let mut seen = BTreeSet::new();
-    for device in at_most(&devices, max, c) {
-        self::device(&device, selects_nodes, c);
-        unique(&device, "name", &mut seen, c);
-    }
-    if c.since(35) {
-        let mut seen = BTreeSet::new();
-        for set in at_most(&counters, COUNTER_SETS_MAX, c) {
-            named_counters(&set, "name", c);
-            unique(&set, "name", &mut seen, c);
-        }
-    }
+    at_most(devices, max, c);
 }
 
-/// `validateDevice`.
-fn device(device: &At<'_>, selects_nodes: bool, c: &mut Check) {
+/// The attributes and capacities of a device.
+pub(super) fn attributes(device: &At<'_>, c: &mut Check) {
     const ENTRIES_MAX: usize = 32;
-    const TAINTS_MAX: usize = 16;
-    const CONSUMED_SETS_MAX: usize = 2;
-    device.get("name").label(c);
-    let (attributes, capacity) = (device.get("attributes"), device.get("capacity"));
+    let [attributes, capacity] = device.fields(["attributes", "capacity"]);
     let entries = attributes.len() + capacity.len();
     if entries > ENTRIES_MAX {
         let problem = format!("the total number of attributes and capacities must not exceed {ENTRIES_MAX}");
@@ -512,18 +292,6 @@ fn device(device: &At<'_>, selects_nodes: bool, c: &mut Check) {
             policy.forbidden(c, "allowMultipleAllocations must be true");
         }
     }
-    for taint in at_most(&device.get("taints"), TAINTS_MAX, c) {
-        self::taint(&taint, c);
-    }
-    if c.since(35) {
-        let mut seen = BTreeSet::new();
-        for set in at_most(&device.get("consumesCounters"), CONSUMED_SETS_MAX, c) {
-            named_counters(&set, "counterSet", c);
-            unique(&set, "counterSet", &mut seen, c);
-        }
-    }
-    nodes_of_device(device, selects_nodes, c);
-    binding_conditions(device, c);
 }
 
 /// `validateDeviceAttribute`.
@@ -578,99 +346,59 @@ fn is_version(text: &str) -> bool {
         && build.is_none_or(|build| build.split('.').all(is_identifier))
 }
 
-/// `validateDeviceTaint`.
-fn taint(taint: &At<'_>, c: &mut Check) {
-    taint.get("key").qualified_name(c);
-    let (value, effect) = (taint.get("value"), taint.get("effect"));
-    if !value.text().is_empty() {
-        value.problems(c, formats::label_value(c.version, value.text()));
-    }
-    effect.one_of(c, &TAINT_EFFECTS);
-}
-
-/// `validateCounterSet` and `validateDeviceCounterConsumption`.
-fn named_counters(set: &At<'_>, key: &str, c: &mut Check) {
+/// The counters of a set, and those that a device consumes.
+pub(super) fn counters(counters: &At<'_>, c: &mut Check) {
     const COUNTERS_MAX: usize = 32;
-    let (name, counters) = (set.get(key), set.get("counters"));
-    if name.present(c) {
-        name.label(c);
-    }
     if counters.is_empty() {
         counters.required(c, "");
     } else if counters.len() > COUNTERS_MAX {
         counters.too_many(c, counters.len(), COUNTERS_MAX);
     } else {
         for (name, _) in counters.entries() {
-            for problem in formats::label(c.version, name) {
-                counters.invalid_as(c, &quoted(name), &problem);
-            }
+            counters.problems_of(c, name, formats::label(c.version, name));
         }
     }
 }
 
-/// The nodes that reach a device, if the devices of the slice differ in them.
-fn nodes_of_device(device: &At<'_>, selects_nodes: bool, c: &mut Check) {
-    const FIELDS: &str = "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when \
-                          `perDeviceNodeSelection` is set to true in the ResourceSlice spec";
-    let [name, selector, all] = ["nodeName", "nodeSelector", "allNodes"].map(|key| device.get(key));
-    if !selects_nodes {
-        if [&name, &selector, &all].iter().any(|field| field.is_set()) {
-            let problem = "`nodeName`, `nodeSelector` and `allNodes` can only be set if `perDeviceNodeSelection` is \
-                           set to true in the ResourceSlice spec";
-            device.invalid_as(c, "null", problem);
-        }
-        return;
-    }
-    let mut set = Vec::new();
-    if !name.text().is_empty() {
-        set.push("`nodeName`");
-        name.subdomain(c);
-    } else if name.is_set() {
-        name.invalid(c, "must not be empty");
-    }
-    if selector.is_set() {
-        set.push("`nodeSelector`");
-        node_selector(&selector, c);
-    }
-    if all.flag() {
-        set.push("`allNodes`");
-    } else if all.is_set() {
-        all.invalid(c, "must be either unset or set to true");
-    }
-    match set.as_slice() {
+/// Exactly one of some fields says which nodes reach devices.
+fn one_of(at: &At<'_>, fields: &[&str], problem: &str, if_many: &str, c: &mut Check) {
+    let is_given = |field: &At<'_>| field.flag() || !field.text().is_empty() || field.value.is_object();
+    let given = fields.iter().filter(|key| is_given(&at.get(key)));
+    let given: Vec<String> = given.map(|key| format!("`{key}`")).collect();
+    match given.as_slice() {
         [_] => {}
-        [] => device.required(c, FIELDS),
+        [] => at.required(c, problem),
         _ => {
-            let shown = quoted(&format!("{{{}}}", set.join(", ")));
-            device.invalid_as(c, &shown, FIELDS);
+            let shown = quoted(&format!("{{{}}}", given.join(", ")));
+            at.invalid_as(c, &shown, &format!("{problem}{if_many}"));
         }
     }
 }
 
-/// `validateDeviceBindingParameters`.
-fn binding_conditions(device: &At<'_>, c: &mut Check) {
-    const CONDITIONS_MAX: usize = 4;
-    let (conditions, failures) = (
-        device.get("bindingConditions"),
-        device.get("bindingFailureConditions"),
-    );
-    for list in [&conditions, &failures] {
-        for condition in at_most(list, CONDITIONS_MAX, c) {
-            condition.qualified_name(c);
-        }
+pub(super) fn nodes_of_device(device: &At<'_>, c: &mut Check) {
+    const FIELDS: [&str; 3] = ["nodeName", "nodeSelector", "allNodes"];
+    if c.root().get("spec").get("perDeviceNodeSelection").flag() {
+        rules::apply("NodesOfDevice", device, c);
+        let problem = "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when \
+                       `perDeviceNodeSelection` is set to true in the ResourceSlice spec";
+        one_of(device, &FIELDS, problem, "", c);
+    } else if FIELDS.iter().any(|key| device.get(key).is_set()) {
+        let problem = "`nodeName`, `nodeSelector` and `allNodes` can only be set if `perDeviceNodeSelection` is \
+                       set to true in the ResourceSlice spec";
+        device.invalid_as(c, "null", problem);
     }
-    let mut known = BTreeSet::new();
-    for condition in conditions.items() {
-        if !known.insert(condition.text()) {
-            condition.duplicate(c);
-        }
-    }
+}
+
+/// `validateDeviceBindingParameters`, after the items of both lists and the repeated conditions.
+pub(super) fn binding_failures(device: &At<'_>, c: &mut Check) {
+    let [conditions, failures] = device.fields(["bindingConditions", "bindingFailureConditions"]);
+    let known = conditions.texts();
     let mut seen = BTreeSet::new();
     for failure in failures.items() {
         if !seen.insert(failure.text()) {
             failure.duplicate(c);
         }
-        if known.contains(failure.text()) {
+        if known.contains(&failure.text()) {
             let problem = "bindingFailureConditions must not overlap with bindingConditions";
             failure.invalid(c, problem);
         }
@@ -687,45 +415,16 @@ fn binding_conditions(device: &At<'_>, c: &mut Check) {
     }
 }
 
-/// Exactly one of the fields says which nodes reach the devices.
-fn nodes_of_slice(spec: &At<'_>, c: &mut Check) {
-    const FIELDS: &str = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is \
-                          required";
-    let mut set = Vec::new();
-    let name = spec.get("nodeName");
-    if name.is_set() && name.text().is_empty() {
-        name.invalid(c, "must be either unset or set to a non-empty string");
-    } else if name.is_set() {
-        set.push("`nodeName`");
-        name.subdomain(c);
-    }
-    let selector = spec.get("nodeSelector");
-    if selector.is_set() {
-        set.push("`nodeSelector`");
-        node_selector(&selector, c);
-        let terms = selector.get("nodeSelectorTerms");
-        if terms.len() != 1 {
-            let problem = "must have exactly one node selector term";
-            terms.invalid_typed(c, "[]core.NodeSelectorTerm", problem);
-        }
-    }
-    for (key, shown) in [
-        ("allNodes", "`allNodes`"),
-        ("perDeviceNodeSelection", "`perDeviceNodeSelection`"),
-    ] {
-        let flag = spec.get(key);
-        if flag.flag() {
-            set.push(shown);
-        } else if flag.is_set() {
-            flag.invalid(c, "must be either unset or set to true");
-        }
-    }
-    match set.as_slice() {
-        [_] => {}
-        [] => spec.required(c, FIELDS),
-        _ => {
-            let shown = quoted(&format!("{{{}}}", set.join(", ")));
-            spec.invalid_as(c, &shown, &format!("{FIELDS}, but multiple fields are set"));
-        }
+pub(super) fn nodes_of_slice(spec: &At<'_>, c: &mut Check) {
+    let fields = ["nodeName", "nodeSelector", "allNodes", "perDeviceNodeSelection"];
+    let problem =
+        "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required";
+    one_of(spec, &fields, problem, ", but multiple fields are set", c);
+}
+
+pub(super) fn one_term(terms: &At<'_>, c: &mut Check) {
+    if terms.len() != 1 {
+        let problem = "must have exactly one node selector term";
+        terms.invalid_typed(c, "[]core.NodeSelectorTerm", problem);
     }
 }

@@ -4,42 +4,38 @@
 //! `pkg/apis/batch/validation`, 1.20.2 and newer.
 
 use kubegc_core::Behavior;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::super::field::{At, Check};
 use super::{
-    go_syntax, job_policies,
-    networking::domain_prefixed_path,
-    pod::template,
-    schedule,
-    selector::{label_selector, matches},
-    workloads::{SELECTOR, not_selected, pinned, selects_template},
+    go_syntax, schedule,
+    selector::matches,
+    workloads::{SELECTOR, not_selected},
 };
-use crate::{StoredObject, formats, status::quoted};
+use crate::{formats, status::quoted};
 
-type Object = Map<String, Value>;
-
-/// `ValidateJob`.
-pub(super) fn job(job: &StoredObject, body: &Object, c: &mut Check) {
-    let spec = At::root(body, "spec");
+/// The selector of a job and the labels that it selects, which the API server generates.
+pub(super) fn generated_selector(job: &At<'_>, c: &mut Check) {
+    let spec = job.get("spec");
     let template = spec.get("template").get("metadata");
     let selector = spec.get("selector");
-    if !spec.get("manualSelector").flag() && selector.is_set() {
-        let uid = job.meta.uid.to_string();
-        let keys = super::super::prepare::job_labels(c.version);
-        let mut expected = Map::new();
-        for [by_uid, by_name] in keys.iter().rev() {
-            for (key, value) in [(*by_uid, uid.as_str()), (*by_name, &*job.meta.name)] {
-                has_label(&template, key, value, c);
-                expected.insert(key.to_owned(), value.into());
-            }
-        }
-        let expected = Value::Object(expected);
-        if matches(&selector, &expected, c.version) == Some(false) {
-            selector.invalid_typed(c, SELECTOR, "`selector` not auto-generated");
+    let Some(object) = c
+        .object
+        .filter(|_| !spec.get("manualSelector").flag() && selector.is_set())
+    else {
+        return;
+    };
+    let uid = object.meta.uid.to_string();
+    let mut expected = Map::new();
+    for [by_uid, by_name] in super::super::prepare::job_labels(c.version).iter().rev() {
+        for (key, value) in [(*by_uid, uid.as_str()), (*by_name, &*object.meta.name)] {
+            has_label(&template, key, value, c);
+            expected.insert(key.to_owned(), value.into());
         }
     }
-    job_spec(&spec, c);
+    if matches(&selector, &Value::Object(expected), c.version) == Some(false) {
+        selector.invalid_typed(c, SELECTOR, "`selector` not auto-generated");
+    }
 }
 
 fn has_label(metadata: &At<'_>, key: &str, expected: &str, c: &mut Check) {
@@ -53,122 +49,36 @@ fn has_label(metadata: &At<'_>, key: &str, expected: &str, c: &mut Check) {
     }
 }
 
-/// `ValidateJobSpec`.
-fn job_spec(spec: &At<'_>, c: &mut Check) {
-    job_part(spec, c);
-    let selector = spec.get("selector");
-    if selector.is_set() {
-        label_selector(&selector, c);
-    } else {
-        selector.required(c, "");
-    }
-    if selects_template(spec, c.version) == Some(false) {
+pub(super) fn selects_template(spec: &At<'_>, c: &mut Check) {
+    if super::workloads::selects_template(spec, c.version) == Some(false) {
         not_selected(spec, c);
     }
 }
 
-/// `validateJobSpec`: the common part of jobs and job templates.
-fn job_part(spec: &At<'_>, c: &mut Check) {
-    for key in [
-        "parallelism",
-        "completions",
-        "activeDeadlineSeconds",
-        "backoffLimit",
-        "ttlSecondsAfterFinished",
-    ] {
-        spec.get(key).not_negative(c);
-    }
-    limits_per_index(spec, c);
-    let mode = spec.get("completionMode");
-    if mode.is_set() {
-        completion_mode(spec, &mode, c);
-    }
-    if mode.text() != "Indexed" {
-        for key in ["backoffLimitPerIndex", "maxFailedIndexes"] {
-            if spec.get(key).is_set() {
-                spec.get(key).invalid(c, NEEDS_INDEXES);
-            }
-        }
-    }
-    job_policies::failure(spec, c);
-    let success = spec.get("successPolicy");
-    if success.is_set() && mode.text() != "Indexed" {
-        success.invalid_typed(c, "*batch.SuccessPolicy", NEEDS_INDEXES);
-    } else if success.is_set() {
-        job_policies::success(spec, c);
-    }
-    job_policies::replacement(spec, c);
-    let template = spec.get("template");
-    self::template(&template, c);
-    let policy = template.get("spec").get("restartPolicy");
-    match policy.text() {
-        "OnFailure" if spec.get("podFailurePolicy").is_set() => {
-            policy.invalid(
-                c,
-                "only \"Never\" is supported when podFailurePolicy is specified",
-            );
-        }
-        "OnFailure" | "Never" => {}
-        "Always" | "" => policy.required(c, "valid values: \"OnFailure\", \"Never\""),
-        _ => policy.unsupported(c, &["OnFailure", "Never"]),
-    }
-}
-
-const NEEDS_INDEXES: &str = "requires indexed completion mode";
-
-fn limits_per_index(spec: &At<'_>, c: &mut Check) {
-    let (per_index, failed, manager) = (
-        spec.get("backoffLimitPerIndex"),
-        spec.get("maxFailedIndexes"),
-        spec.get("managedBy"),
-    );
-    per_index.not_negative(c);
-    if failed.is_set() {
-        failed.not_negative(c);
-        if !per_index.is_set() {
-            per_index.required(c, "when maxFailedIndexes is specified");
-        }
-    }
-    if manager.is_set() {
-        const NAME_MAX: usize = 63;
-        domain_prefixed_path(&manager, c);
-        if manager.text().len() > NAME_MAX {
-            manager.too_long(c, NAME_MAX);
-        }
-    }
-}
-
-fn completion_mode(spec: &At<'_>, mode: &At<'_>, c: &mut Check) {
-    const MODES: [&str; 2] = ["NonIndexed", "Indexed"];
-    const INDEXES_MAX: i64 = 100_000;
-    const INDEXES_WITH_LIMITS_MAX: i64 = 10_000;
-    if !MODES.contains(&mode.text()) {
-        mode.unsupported(c, &MODES);
-    }
-    if mode.text() != "Indexed" {
-        return;
-    }
-    let (completions, parallelism, failed) = (
-        spec.get("completions"),
-        spec.get("parallelism"),
-        spec.get("maxFailedIndexes"),
-    );
-    if !completions.is_set() {
-        completions.required(c, "when completion mode is Indexed");
-    }
-    if parallelism.number() > INDEXES_MAX {
-        parallelism.invalid(
-            c,
-            "must be less than or equal to 100000 when completion mode is Indexed",
-        );
-    }
-    if completions.is_set() && failed.number() > completions.number() {
+/// No more indexes fail than there are.
+pub(super) fn at_most_completions(failed: &At<'_>, c: &mut Check) {
+    if failed.number() > spec_of(c).get("completions").number() {
         failed.invalid(c, "must be less than or equal to completions");
     }
-    if failed.number() > INDEXES_MAX {
-        failed.invalid(c, "must be less than or equal to 100000");
+}
+
+/// The specification of a job, or of the template of a CronJob.
+pub(super) fn spec_of<'v>(c: &Check<'v>) -> At<'v> {
+    let spec = c.root().get("spec");
+    let template = spec.get("jobTemplate");
+    if template.is_set() {
+        template.get("spec")
+    } else {
+        spec
     }
-    if completions.number() <= INDEXES_MAX || !spec.get("backoffLimitPerIndex").is_set() {
+}
+
+/// Jobs with very many indexes and a limit for each run and fail less of them.
+pub(super) fn many_indexes(spec: &At<'_>, c: &mut Check) {
+    const INDEXES_MAX: i64 = 100_000;
+    const INDEXES_WITH_LIMITS_MAX: i64 = 10_000;
+    let [parallelism, failed] = spec.fields(["parallelism", "maxFailedIndexes"]);
+    if spec.get("completions").number() <= INDEXES_MAX {
         return;
     }
     if !failed.is_set() {
@@ -186,17 +96,11 @@ fn completion_mode(spec: &At<'_>, mode: &At<'_>, c: &mut Check) {
 }
 
 /// Elastic indexed Jobs change their completions together with their parallelism (since 1.27).
-fn completions_updated(spec: &At<'_>, old: &At<'_>, c: &mut Check) {
-    let is_elastic = c.since(27) && spec.get("completionMode").text() == "Indexed";
-    if !is_elastic {
-        pinned(spec, old, "completions", "int32", c);
-        return;
-    }
-    let (new, before) = (spec.get("completions"), old.get("completions"));
-    if new.value == before.value {
-        return;
-    }
-    if !new.is_set() || new.value != spec.get("parallelism").value {
+pub(super) fn completions_updated(spec: &At<'_>, c: &mut Check) {
+    let new = spec.get("completions");
+    if !(c.since(27) && spec.get("completionMode").text() == "Indexed") {
+        new.immutable(c, new.old(c), "int32");
+    } else if new.value != new.old(c) && (!new.is_set() || new.value != spec.get("parallelism").value) {
         new.invalid(c, "can only be modified in tandem with spec.parallelism");
     }
 }
@@ -218,14 +122,10 @@ const RESOURCES_OF_SUSPENDED_JOBS_CHANGE: Behavior = Behavior::since(
 /// # Upstream
 /// `shouldAllowMutablePodTemplate` in
 /// [`strategy.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/registry/batch/job/strategy.go).
-fn is_idle(job: &Object) -> bool {
-    let status = At::root(job, "status");
-    let mut conditions = status.get("conditions").items();
-    let is_stopped = conditions.any(|condition| {
-        condition.get("type").text() == "Suspended" && condition.get("status").text() == "True"
-    });
-    At::root(job, "spec").get("suspend").flag()
-        && (is_stopped || !status.get("startTime").is_set())
+fn is_idle(job: &At<'_>) -> bool {
+    let status = job.get("status");
+    job.get("spec").get("suspend").flag()
+        && (is_true(&status, "Suspended") || !status.get("startTime").is_set())
         && status.get("active").number() == 0
 }
 
@@ -250,10 +150,10 @@ fn copy_resources(template: &mut Value, new: &At<'_>) {
 }
 
 /// The template of the old Job, with what the new one may change.
-fn changeable_template(new: &At<'_>, old: &Object, is_open: bool, c: &Check) -> Value {
-    let spec = At::root(old, "spec");
+fn changeable_template(new: &At<'_>, old: &At<'_>, is_open: bool, c: &Check) -> Value {
+    let spec = old.get("spec");
     let mut template = spec.get("template").value.clone();
-    let has_started = At::root(old, "status").get("startTime").is_set();
+    let has_started = old.get("status").get("startTime").is_set();
     let is_suspended = c.version.has(SUSPENDED_JOBS_CHANGE) && spec.get("suspend").flag();
     let is_changeable = match c.version.has(RESOURCES_OF_SUSPENDED_JOBS_CHANGE) {
         true => is_open,
@@ -303,92 +203,49 @@ fn put(template: &mut Value, part: &str, key: &str, value: &Value) {
     };
 }
 
-/// `ValidateJobUpdate`.
-pub(super) fn job_updated(body: &Object, old: &Object, c: &mut Check) {
-    let (spec, old_spec) = (At::root(body, "spec"), At::root(old, "spec"));
-    job_spec(&spec, c);
-    completions_updated(&spec, &old_spec, c);
-    pinned(&spec, &old_spec, "selector", SELECTOR, c);
-    let is_open = c.version.has(RESOURCES_OF_SUSPENDED_JOBS_CHANGE) && is_idle(old);
-    let changeable = json!({"template": changeable_template(&spec, old, is_open, c)});
-    let changeable = At {
-        value: &changeable,
-        path: spec.path.clone(),
-    };
+/// The template of a job, which changes little and only while the job is suspended.
+pub(super) fn template_updated(spec: &At<'_>, c: &mut Check) {
+    let old = c.old();
+    let is_open = c.version.has(RESOURCES_OF_SUSPENDED_JOBS_CHANGE) && is_idle(&old);
+    let changeable = changeable_template(spec, &old, is_open, c);
+    let template = spec.get("template");
     if is_open {
-        let (template, changeable) = (spec.get("template"), changeable.get("template"));
-        pinned(&template, &changeable, "spec", "core.PodSpec", c);
+        let old = changeable.get("spec").unwrap_or(&Value::Null);
+        template.get("spec").immutable(c, old, "core.PodSpec");
     } else {
-        pinned(&spec, &changeable, "template", "core.PodTemplateSpec", c);
-    }
-    if c.since(21) {
-        pinned(&spec, &old_spec, "completionMode", "string", c);
-    }
-    for (key, ty) in [
-        ("podFailurePolicy", "*batch.PodFailurePolicy"),
-        ("backoffLimitPerIndex", "*int32"),
-        ("managedBy", "*string"),
-        ("successPolicy", "*batch.SuccessPolicy"),
-    ] {
-        pinned(&spec, &old_spec, key, ty, c);
+        template.immutable(c, &changeable, "core.PodTemplateSpec");
     }
 }
 
 /// New schedules name no time zone: there is a field for it.
 const SCHEDULES_NAME_NO_ZONE: Behavior = Behavior::since(29, 0, "the changelog of 1.29");
 
-/// `ValidateCronJobSpec`; on creation the name must leave space for the suffix of job names.
-pub(super) fn cron_job(job: &StoredObject, body: &Object, old: Option<&Object>, c: &mut Check) {
-    let is_new = old.is_none();
-    let spec = At::root(body, "spec");
+pub(super) fn schedule(spec: &At<'_>, c: &mut Check) {
     let (schedule, zone) = (spec.get("schedule"), spec.get("timeZone"));
-    let of_old = |key: &str| old.map(|old| At::root(old, "spec").get(key).text().to_owned());
     if schedule.text().is_empty() {
         schedule.required(c, "");
-    } else {
-        if let Some(problem) = schedule::problem(schedule.text(), c) {
-            schedule.invalid(c, &problem);
-        }
-        let may_name_zone = !c.version.has(SCHEDULES_NAME_NO_ZONE)
-            || of_old("schedule").is_some_and(|schedule| schedule.contains("TZ"));
-        match schedule.text().contains("TZ") {
-            true if !may_name_zone => schedule.invalid(
-                c,
-                "cannot use TZ or CRON_TZ in schedule, use timeZone field instead",
-            ),
-            true if zone.is_set() => {
-                schedule.invalid(c, "cannot use both timeZone field and TZ or CRON_TZ in schedule");
-            }
-            _ => {}
-        }
+        return;
     }
-    spec.get("startingDeadlineSeconds").not_negative(c);
-    if is_new || of_old("timeZone").as_deref() != Some(zone.text()) {
-        time_zone(&zone, c);
+    if let Some(problem) = schedule::problem(schedule.text(), c) {
+        schedule.invalid(c, &problem);
     }
-    spec.get("concurrencyPolicy")
-        .one_of(c, &["Allow", "Forbid", "Replace"]);
-    let job_spec = spec.get("jobTemplate").get("spec");
-    job_part(&job_spec, c);
-    let selector = job_spec.get("selector");
-    if selector.is_set() {
-        let shown = go_syntax::value(c.version, selector.value, SELECTOR);
-        selector.invalid_as(c, &shown, "`selector` will be auto-generated");
+    let is_zone = |schedule: &str| schedule.contains("TZ");
+    let may_name_zone =
+        !c.version.has(SCHEDULES_NAME_NO_ZONE) || schedule.old(c).as_str().is_some_and(is_zone);
+    if is_zone(schedule.text()) && !may_name_zone {
+        let problem = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead";
+        schedule.invalid(c, problem);
+    } else if is_zone(schedule.text()) && zone.is_set() {
+        let problem = "cannot use both timeZone field and TZ or CRON_TZ in schedule";
+        schedule.invalid(c, problem);
     }
-    if job_spec.get("manualSelector").flag() {
-        job_spec.get("manualSelector").unsupported(c, &["nil", "false"]);
-    }
-    spec.get("successfulJobsHistoryLimit").not_negative(c);
-    spec.get("failedJobsHistoryLimit").not_negative(c);
+}
+
+/// The name of a new CronJob leaves space for the suffix of job names.
+pub(super) fn name_of_cron_job(name: &At<'_>, c: &mut Check) {
     const NAME_MAX: usize = 52;
-    if is_new && job.meta.name.len() > NAME_MAX {
-        let name = Value::from(&*job.meta.name);
-        let name = At {
-            value: &name,
-            path: At::root(body, "metadata").get("name").path,
-        };
-        let problem = formats::too_long(NAME_MAX);
-        name.invalid_as(c, &quoted(&job.meta.name), &problem);
+    if c.name().len() > NAME_MAX {
+        name.invalid_as(c, &quoted(c.name()), &formats::too_long(NAME_MAX));
     }
 }
 
@@ -396,20 +253,22 @@ pub(super) fn cron_job(job: &StoredObject, body: &Object, old: Option<&Object>, 
 const TIME_ZONES: &str = include_str!("time_zones.txt");
 
 /// `validateTimeZone`.
-fn time_zone(zone: &At<'_>, c: &mut Check) {
-    if !zone.is_set() {
-        return;
-    }
+pub(super) fn time_zone(zone: &At<'_>, c: &mut Check) {
     if zone.text().is_empty() {
         zone.invalid(c, "timeZone must be nil or non-empty string");
     } else if zone.text().eq_ignore_ascii_case("local") {
-        zone.invalid(
-            c,
-            "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones",
-        );
+        let problem = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones";
+        zone.invalid(c, problem);
     } else if !TIME_ZONES.split_whitespace().any(|name| name == zone.text()) {
         zone.invalid(c, &format!("unknown time zone {}", zone.text()));
     }
+}
+
+/// Whether a condition of a job is true.
+fn is_true(status: &At<'_>, kind: &str) -> bool {
+    let mut conditions = status.get("conditions").items();
+    conditions
+        .any(|condition| condition.get("type").text() == kind && condition.get("status").text() == "True")
 }
 
 /// What belongs to the conditions of a job that has ended; checked where the fields have changed.
@@ -418,31 +277,34 @@ fn time_zone(zone: &At<'_>, c: &mut Check) {
 /// `validateJobStatus` and `ValidateJobStatusUpdate` in
 /// [`validation.go`](https://github.com/kubernetes/kubernetes/blob/v1.32.0/pkg/apis/batch/validation/validation.go),
 /// with the options of `jobStatusStrategy`.
-pub(super) fn finished_job(spec: &At<'_>, new: &At<'_>, old: &At<'_>, c: &mut Check) {
-    let is_true = |status: &At<'_>, kind: &str| {
-        let conditions = status.get("conditions");
-        conditions
-            .items()
-            .any(|condition| condition.get("type").text() == kind && condition.get("status").text() == "True")
-    };
-    let [complete, failed, to_fail, to_complete] =
-        ["Complete", "Failed", "FailureTarget", "SuccessCriteriaMet"].map(|kind| is_true(new, kind));
-    let [was_complete, had_failed, was_to_fail, was_to_complete] =
-        ["Complete", "Failed", "FailureTarget", "SuccessCriteriaMet"].map(|kind| is_true(old, kind));
+pub(super) fn finished_job(job: &At<'_>, c: &mut Check) {
+    let spec = &job.get("spec");
+    let (new, old) = (&job.get("status"), &c.old().get("status"));
+    const KINDS: [&str; 4] = ["Complete", "Failed", "FailureTarget", "SuccessCriteriaMet"];
+    let [complete, failed, to_fail, to_complete] = KINDS.map(|kind| is_true(new, kind));
+    let [was_complete, had_failed, was_to_fail, was_to_complete] = KINDS.map(|kind| is_true(old, kind));
     let (ended, had_ended) = (complete || failed, was_complete || had_failed);
     let differs = |key: &str| new.get(key).value != old.get(key).value;
-    let conditions = new.get("conditions");
-    let (start, completion) = (new.get("startTime"), new.get("completionTime"));
-    if (complete != was_complete || failed != had_failed) && complete && failed {
-        conditions.invalid_as(c, "", "cannot set Complete=True and Failed=true conditions");
-    }
-    if (complete != was_complete || to_fail != was_to_fail) && complete && to_fail {
-        conditions.invalid_as(
-            c,
-            "",
-            "cannot set Complete=True and FailureTarget=true conditions",
-        );
-    }
+    let all = new.get("conditions");
+    let conditions = |is_refused: bool, problem: &str, c: &mut Check| {
+        if is_refused {
+            all.invalid_as(c, "", problem);
+        }
+    };
+    let [start, completion, active, uncounted, terminating, ready] = new.fields([
+        "startTime",
+        "completionTime",
+        "active",
+        "uncountedTerminatedPods",
+        "terminating",
+        "ready",
+    ]);
+    let is_new = complete != was_complete || failed != had_failed;
+    let both = "cannot set Complete=True and Failed=true conditions";
+    conditions(is_new && complete && failed, both, c);
+    let is_new = complete != was_complete || to_fail != was_to_fail;
+    let both = "cannot set Complete=True and FailureTarget=true conditions";
+    conditions(is_new && complete && to_fail, both, c);
     if complete != was_complete || differs("completionTime") {
         if completion.is_set() && !complete {
             let problem = "cannot set completionTime when there is no Complete=True condition";
@@ -460,26 +322,22 @@ pub(super) fn finished_job(spec: &At<'_>, new: &At<'_>, old: &At<'_>, c: &mut Ch
         };
         completion.invalid(c, problem);
     }
-    if (failed != had_failed || to_fail != was_to_fail) && failed && !to_fail {
-        let problem = "cannot set Failed=True condition without the FailureTarget=true condition";
-        conditions.invalid_as(c, "", problem);
+    let is_new = failed != had_failed || to_fail != was_to_fail;
+    let alone = "cannot set Failed=True condition without the FailureTarget=true condition";
+    conditions(is_new && failed && !to_fail, alone, c);
+    let is_new = complete != was_complete || to_complete != was_to_complete;
+    let alone = "cannot set Complete=True condition without the SuccessCriteriaMet=true condition";
+    conditions(is_new && complete && !to_complete, alone, c);
+    let has_changed = |key: &str| ended && (!had_ended || differs(key));
+    if has_changed("active") && active.number() > 0 {
+        active.invalid(c, "active>0 is invalid for finished job");
     }
-    if (complete != was_complete || to_complete != was_to_complete) && complete && !to_complete {
-        let problem = "cannot set Complete=True condition without the SuccessCriteriaMet=true condition";
-        conditions.invalid_as(c, "", problem);
-    }
-    if (ended != had_ended || differs("active")) && ended && new.get("active").number() > 0 {
-        new.get("active")
-            .invalid(c, "active>0 is invalid for finished job");
-    }
-    if (ended != had_ended || differs("startTime")) && ended && !start.is_set() {
+    if has_changed("startTime") && !start.is_set() {
         start.required(c, "startTime is required for finished job");
     }
-    let uncounted = new.get("uncountedTerminatedPods");
-    let is_counted = ["succeeded", "failed"]
-        .iter()
-        .all(|key| uncounted.get(key).is_empty());
-    if (ended != had_ended || differs("uncountedTerminatedPods")) && ended && !is_counted {
+    let [succeeded, failed_too] = uncounted.fields(["succeeded", "failed"]);
+    let is_counted = succeeded.is_empty() && failed_too.is_empty();
+    if has_changed("uncountedTerminatedPods") && !is_counted {
         let problem = match c.since(34) {
             true => "must be empty for finished job",
             false => "uncountedTerminatedPods needs to be empty for finished job",
@@ -487,31 +345,23 @@ pub(super) fn finished_job(spec: &At<'_>, new: &At<'_>, old: &At<'_>, c: &mut Ch
         uncounted.invalid(c, problem);
     }
     indexes(spec, new, old, c);
-    let (active, ready) = (new.get("active").number(), new.get("ready"));
-    if ended && !had_ended && new.get("terminating").number() > 0 {
-        let terminating = new.get("terminating");
+    if ended && !had_ended && terminating.number() > 0 {
         terminating.invalid(c, "terminating>0 is invalid for finished job");
     }
-    if (differs("ready") || differs("active")) && ready.is_set() && ready.number() > active {
+    if (differs("ready") || differs("active")) && ready.is_set() && ready.number() > active.number() {
         ready.invalid(c, "cannot set more ready pods than active");
     }
-    if to_complete && failed {
-        let problem = "cannot set SuccessCriteriaMet=True and Failed=true conditions";
-        conditions.invalid_as(c, "", problem);
-    }
-    if to_complete && to_fail {
-        let problem = "cannot set SuccessCriteriaMet=True and FailureTarget=true conditions";
-        conditions.invalid_as(c, "", problem);
-    }
+    let both = "cannot set SuccessCriteriaMet=True and Failed=true conditions";
+    conditions(to_complete && failed, both, c);
+    let both = "cannot set SuccessCriteriaMet=True and FailureTarget=true conditions";
+    conditions(to_complete && to_fail, both, c);
     for (kind, is, was) in [
         ("Failed", failed, had_failed),
         ("Complete", complete, was_complete),
         ("FailureTarget", to_fail, was_to_fail),
     ] {
-        if was && !is {
-            let problem = format!("cannot disable the terminal {kind}=True condition");
-            conditions.invalid_as(c, "", &problem);
-        }
+        let problem = format!("cannot disable the terminal {kind}=True condition");
+        conditions(was && !is, &problem, c);
     }
 }
 
@@ -561,17 +411,18 @@ fn indexes(spec: &At<'_>, new: &At<'_>, old: &At<'_>, c: &mut Check) {
     }
 }
 
-/// Checks a list of increasing indexes and intervals of them.
-fn intervals(list: &str, completions: i64) -> Result<(), String> {
-    let mut previous: Option<i64> = None;
+/// The number of increasing indexes in a list of them and of intervals, such as `1,3-5`.
+pub(super) fn intervals(list: &str, completions: i64) -> Result<i64, String> {
+    let (mut total, mut previous): (i64, Option<i64>) = (0, None);
     for part in list.split(',').filter(|_| !list.is_empty()) {
         let (first, last) = interval(part, completions)?;
-        match previous {
-            Some(before) if before >= first => return Err(not_increasing(before, first)),
-            _ => previous = Some(last),
+        if let Some(before) = previous.filter(|before| *before >= first) {
+            return Err(not_increasing(before, first));
         }
+        total += last - first + 1;
+        previous = Some(last);
     }
-    Ok(())
+    Ok(total)
 }
 
 /// `parseIndexInterval`.
@@ -608,7 +459,9 @@ fn not_increasing(previous: i64, current: i64) -> String {
 }
 
 /// Counts and times of the status of a job that do not go back.
-pub(super) fn status_updated(spec: &At<'_>, new: &At<'_>, old: &At<'_>, c: &mut Check) {
+pub(super) fn status_updated(job: &At<'_>, c: &mut Check) {
+    let spec = &job.get("spec");
+    let (new, old) = (&job.get("status"), &c.old().get("status"));
     // Jobs that may be scaled down lose successes.
     let is_elastic = spec.get("completionMode").text() == "Indexed"
         && spec.get("completions").value == spec.get("parallelism").value;
@@ -637,12 +490,6 @@ pub(super) fn status_updated(spec: &At<'_>, new: &At<'_>, old: &At<'_>, c: &mut 
             false => start.required(c, "startTime cannot be removed for unsuspended job"),
         }
     }
-    let is_true = |status: &At<'_>, kind: &str| {
-        status
-            .get("conditions")
-            .items()
-            .any(|condition| condition.get("type").text() == kind && condition.get("status").text() == "True")
-    };
     let [met, was_met] = [new, old].map(|status| is_true(status, "SuccessCriteriaMet"));
     if was_met && !met {
         let problem = "cannot disable the SuccessCriteriaMet=True condition";

@@ -6,60 +6,49 @@
 use std::net::IpAddr;
 
 use kubegc_core::Behavior;
-use serde_json::{Map, Value};
 
 use super::super::field::{At, Check};
-use super::{go_strings, go_syntax, selector::label_selector, workloads::pinned};
-use crate::formats;
+use super::{go_syntax, rules};
+use crate::{formats, status::quoted};
 
-type Object = Map<String, Value>;
+/// Requests of the first version have other names for some fields.
+fn is_beta(c: &Check) -> bool {
+    c.api == "v1beta1"
+}
 
-/// `ValidateIngressCreate` and `ValidateIngressUpdate`. Requests of `v1beta1` have other names for some
-/// fields.
-pub(super) fn ingress(body: &Object, old: Option<&Object>, is_beta: bool, c: &mut Check) {
-    let spec = At::root(body, "spec");
+/// `ValidateIngressCreate` and `ValidateIngressUpdate`.
+pub(super) fn ingress(spec: &At<'_>, c: &mut Check) {
     let (rules, backend) = (spec.get("rules"), spec.get("defaultBackend"));
-    let backend_name = if is_beta { "backend" } else { "defaultBackend" };
-    if rules.is_empty() && !backend.is_set() {
+    let backend_name = if is_beta(c) { "backend" } else { "defaultBackend" };
+    if backend.is_set() {
+        self::backend(&backend.under(spec, backend_name), c);
+    } else if rules.is_empty() {
         let problem = format!("either `{backend_name}` or `rules` must be specified");
         let shown = go_syntax::value(c.version, rules.decoded(c), "[]networking.IngressRule");
         spec.invalid_as(c, &shown, &problem);
     }
-    if backend.is_set() {
-        let backend = At {
-            value: backend.value,
-            path: spec.get(backend_name).path,
-        };
-        ingress_backend(&backend, is_beta, c);
-    }
-    let allows_wildcards = is_beta
-        || old.is_some_and(|old| {
-            At::root(old, "spec").get("rules").items().any(|rule| {
-                let mut inner = Check::new(c.version, None);
-                http(&rule, false, &mut inner);
-                rule.get("host").text().contains('*') && !inner.causes.is_empty()
-            })
+    let old = c.old().get("spec");
+    let allows_wildcards = is_beta(c)
+        || old.get("rules").items().any(|rule| {
+            let mut inner = Check::new(c.version, None);
+            rules::apply("IngressRule", &rule, &mut inner);
+            rule.get("host").text().contains('*') && !inner.causes.is_empty()
         });
     for rule in rules.items() {
         let host = rule.get("host");
-        let mut is_wildcard = false;
         if !host.text().is_empty() {
             if formats::parse_ip(host.text()).is_some() {
                 host.invalid(c, "must be a DNS name, not an IP address");
             }
-            is_wildcard = host.text().contains('*');
             host_name(&host, c);
         }
-        if !is_wildcard || !allows_wildcards {
-            http(&rule, is_beta, c);
+        if !(host.text().contains('*') && allows_wildcards) {
+            rules::apply("IngressRule", &rule, c);
         }
     }
     let bad_secret = |name: &str| !name.is_empty() && !formats::subdomain(c.version, name).is_empty();
-    let allows_bad_secrets = is_beta
-        || old.is_some_and(|old| {
-            let mut secrets = At::root(old, "spec").get("tls").items();
-            secrets.any(|tls| bad_secret(tls.get("secretName").text()))
-        });
+    let mut secrets = old.get("tls").items();
+    let allows_bad_secrets = is_beta(c) || secrets.any(|tls| bad_secret(tls.get("secretName").text()));
     for tls in spec.get("tls").items() {
         for host in tls.get("hosts").items() {
             host_name(&host, c);
@@ -69,24 +58,20 @@ pub(super) fn ingress(body: &Object, old: Option<&Object>, is_beta: bool, c: &mu
             secret.subdomain(c);
         }
     }
-    let class = spec.get("ingressClassName");
-    if class.is_set() {
-        class.subdomain(c);
-    }
-    let annotation = At::root(body, "metadata")
-        .get("annotations")
-        .key("kubernetes.io/ingress.class");
+}
+
+/// The class of a new ingress, which its annotation names as well.
+pub(super) fn ingress_class_annotation(ingress: &At<'_>, c: &mut Check) {
+    const ANNOTATION: &str = "kubernetes.io/ingress.class";
+    let class = ingress.get("spec").get("ingressClassName");
+    let annotation = ingress.get("metadata").get("annotations").key(ANNOTATION);
     let may_agree = c.since(27);
-    if old.is_none()
-        && annotation.is_set()
-        && class.is_set()
-        && !(may_agree && annotation.text() == class.text())
-    {
-        let named = At::root(body, "annotations").get("kubernetes.io/ingress.class");
+    if annotation.is_set() && class.is_set() && !(may_agree && annotation.text() == class.text()) {
         let problem = match may_agree {
             true => "must match `ingressClassName` when both are specified",
             false => "can not be set when the class field is also set",
         };
+        let named = ingress.get("annotations").get(ANNOTATION);
         named.invalid_as(c, &annotation.shown(), problem);
     }
 }
@@ -99,168 +84,68 @@ fn host_name(host: &At<'_>, c: &mut Check) {
     }
 }
 
-fn http(rule: &At<'_>, is_beta: bool, c: &mut Check) {
-    const TYPES: [&str; 3] = ["Exact", "ImplementationSpecific", "Prefix"];
-    let http = rule.get("http");
-    if !http.is_set() {
+/// A path whose type says what it may contain.
+pub(super) fn path(entry: &At<'_>, c: &mut Check) {
+    let (kind, path) = (entry.get("pathType").text(), entry.get("path"));
+    let text = path.text();
+    let is_strict = matches!(kind, "Exact" | "Prefix");
+    let is_checked = is_strict || kind == "ImplementationSpecific" && !text.is_empty();
+    if is_checked && !text.starts_with('/') {
+        path.invalid_as(c, &quoted(text), "must be an absolute path");
+    }
+    if !is_strict {
         return;
     }
-    let paths = http.get("paths");
-    if paths.is_empty() {
-        paths.required(c, "");
-    }
-    for entry in paths.items() {
-        let (kind, path) = (entry.get("pathType"), entry.get("path"));
-        let is_absolute = path.text().starts_with('/');
-        match kind.text() {
-            _ if !kind.is_set() => {
-                kind.required(c, "pathType must be specified");
-                continue;
-            }
-            "Exact" | "Prefix" => {
-                if !is_absolute {
-                    path.invalid_as(c, &crate::status::quoted(path.text()), "must be an absolute path");
-                }
-                for sequence in ["//", "/./", "/../", "%2f", "%2F"] {
-                    if path.text().contains(sequence) {
-                        path.invalid(c, &format!("must not contain '{sequence}'"));
-                    }
-                }
-                for suffix in ["/..", "/."] {
-                    if path.text().ends_with(suffix) {
-                        path.invalid(c, &format!("cannot end with '{suffix}'"));
-                    }
-                }
-            }
-            "ImplementationSpecific" => {
-                if !path.text().is_empty() && !is_absolute {
-                    path.invalid(c, "must be an absolute path");
-                }
-            }
-            _ => kind.unsupported(c, &TYPES),
+    for sequence in ["//", "/./", "/../", "%2f", "%2F"] {
+        if text.contains(sequence) {
+            path.invalid(c, &format!("must not contain '{sequence}'"));
         }
-        ingress_backend(&entry.get("backend"), is_beta, c);
+    }
+    for suffix in ["/..", "/."] {
+        if text.ends_with(suffix) {
+            path.invalid(c, &format!("cannot end with '{suffix}'"));
+        }
     }
 }
 
-fn ingress_backend(at: &At<'_>, is_beta: bool, c: &mut Check) {
+pub(super) fn backend(at: &At<'_>, c: &mut Check) {
     let (resource, service) = (at.get("resource"), at.get("service"));
     match (resource.is_set(), service.is_set()) {
         (true, true) => at.invalid_as(c, "\"\"", "cannot set both resource and service backends"),
-        (true, false) => typed_reference(&resource, c),
+        (true, false) => rules::apply("TypedReference", &resource, c),
         (false, false) => at.invalid_as(c, "\"\"", "resource or service backend is required"),
-        (false, true) => {
-            let renamed = |field: At<'_>, beta: &str| At {
-                path: if is_beta { at.get(beta).path } else { field.path },
-                value: at.value,
-            };
-            let name = service.get("name");
-            let shown = crate::status::quoted(name.text());
-            let named = renamed(name.clone(), "serviceName");
-            if name.text().is_empty() {
-                named.required(c, "");
-            } else {
-                let problems = match c.version.has(formats::SERVICES_MAY_BEGIN_WITH_DIGITS) {
-                    true => formats::label(c.version, name.text()),
-                    false => formats::dns_1035_label(name.text()),
-                };
-                for problem in problems {
-                    named.invalid_as(c, &shown, &problem);
-                }
-            }
-            let port = service.get("port");
-            let (name, number) = (port.get("name"), port.get("number"));
-            match (!name.text().is_empty(), number.number() != 0) {
-                (true, true) => at.invalid_as(c, "\"\"", "cannot set both port name & port number"),
-                (true, false) => {
-                    for problem in formats::port_name(c.version, name.text()) {
-                        renamed(name.clone(), "servicePort").invalid_as(c, &name.shown(), &problem);
-                    }
-                }
-                (false, true) => {
-                    for problem in formats::port_number(number.number()) {
-                        renamed(number.clone(), "servicePort").invalid_as(c, &number.shown(), &problem);
-                    }
-                }
-                (false, false) => at.required(c, "port name or number is required"),
-            }
-        }
+        (false, true) => service_backend(at, &service, c),
     }
 }
 
-/// Messages about empty fields of references do not repeat the name of the field.
-const FIELDS_OF_REFERENCES_ARE_NOT_REPEATED: Behavior =
-    Behavior::since(34, 0, "validateIngressTypedLocalObjectReference of 1.34");
-
-fn typed_reference(at: &At<'_>, c: &mut Check) {
-    let group = at.get("apiGroup");
-    if group.is_set() {
-        group.subdomain(c);
-    }
-    for key in ["kind", "name"] {
-        let text = at.get(key);
-        if text.text().is_empty() {
-            let problem = match c.version.has(FIELDS_OF_REFERENCES_ARE_NOT_REPEATED) {
-                true => String::new(),
-                false => format!("{key} is required"),
-            };
-            text.required(c, &problem);
-        } else {
-            text.problems(c, formats::path_segment(text.text()));
-        }
+/// A field of a backend, which the first version has under another name in the backend itself.
+fn renamed<'v>(field: At<'v>, backend: &At<'v>, beta: &str, c: &Check) -> At<'v> {
+    match is_beta(c) {
+        true => field.under(backend, beta),
+        false => field,
     }
 }
 
-/// `ValidateIngressClass`.
-pub(super) fn ingress_class(body: &Object, c: &mut Check) {
-    const CONTROLLER_MAX: usize = 250;
-    let spec = At::root(body, "spec");
-    let controller = spec.get("controller");
-    if controller.text().len() > CONTROLLER_MAX {
-        controller.too_long(c, CONTROLLER_MAX);
+fn service_backend(at: &At<'_>, service: &At<'_>, c: &mut Check) {
+    let port = service.get("port");
+    let name = renamed(service.get("name"), at, "serviceName", c);
+    let port_name = renamed(port.get("name"), at, "servicePort", c);
+    let number = renamed(port.get("number"), at, "servicePort", c);
+    if name.text().is_empty() {
+        name.required(c, "");
+    } else {
+        let problems = match c.version.has(formats::SERVICES_MAY_BEGIN_WITH_DIGITS) {
+            true => formats::label(c.version, name.text()),
+            false => formats::dns_1035_label(name.text()),
+        };
+        name.problems(c, problems);
     }
-    domain_prefixed_path(&controller, c);
-    let parameters = spec.get("parameters");
-    if !parameters.is_set() {
-        return;
+    match (!port_name.text().is_empty(), number.number() != 0) {
+        (true, true) => at.invalid_as(c, "\"\"", "cannot set both port name & port number"),
+        (true, false) => port_name.problems(c, formats::port_name(c.version, port_name.text())),
+        (false, true) => number.problems(c, formats::port_number(number.number())),
+        (false, false) => at.required(c, "port name or number is required"),
     }
-    typed_reference(&parameters, c);
-    let (scope, namespace) = (parameters.get("scope"), parameters.get("namespace"));
-    if c.since(22) && !scope.is_set() {
-        scope.required(c, "");
-        return;
-    }
-    match scope.text() {
-        "Namespace" => {
-            if namespace.is_set() {
-                namespace.label(c);
-            } else {
-                namespace.required(c, "`parameters.scope` is set to 'Namespace'");
-            }
-        }
-        "Cluster" if namespace.is_set() => namespace.forbidden(c, "`parameters.scope` is set to 'Cluster'"),
-        "Cluster" => {}
-        _ if scope.is_set() || namespace.is_set() => {
-            let text = Value::from(scope.text());
-            let scope = At {
-                value: &text,
-                path: scope.path,
-            };
-            scope.unsupported(c, &["Cluster", "Namespace"]);
-        }
-        _ => {}
-    }
-}
-
-/// `ValidateIngressClassUpdate`, except `ValidateIngressClass`.
-pub(super) fn ingress_class_updated(body: &Object, old: &Object, c: &mut Check) {
-    pinned(
-        &At::root(body, "spec"),
-        &At::root(old, "spec"),
-        "controller",
-        "string",
-        c,
-    );
 }
 
 /// `IsDomainPrefixedPath`.
@@ -273,66 +158,33 @@ pub(super) fn domain_prefixed_path(at: &At<'_>, c: &mut Check) {
     let (domain, path) = match text.split_once('/') {
         Some((domain, path)) if !domain.is_empty() && !path.is_empty() => (domain, path),
         _ => {
-            let problem = "must be a domain-prefixed path (such as \"acme.io/foo\")";
-            at.invalid(c, problem);
+            at.invalid(c, "must be a domain-prefixed path (such as \"acme.io/foo\")");
             return;
         }
     };
-    for problem in formats::subdomain(c.version, domain) {
-        at.invalid_as(c, &crate::status::quoted(domain), &problem);
-    }
+    at.problems_of(c, domain, formats::subdomain(c.version, domain));
     let known = |c: char| c.is_ascii_alphanumeric() || "/-._~%!$&'()*+,;=:".contains(c);
     if !path.chars().all(known) {
         let problem = "Invalid path (regex used for validation is '[A-Za-z0-9/\\-._~%!$&'()*+,;=:]+')";
-        at.invalid_as(c, &crate::status::quoted(path), problem);
+        at.invalid_as(c, &quoted(path), problem);
     }
 }
 
-/// `ValidateNetworkPolicySpec`.
-pub(super) fn network_policy(body: &Object, c: &mut Check) {
-    let spec = At::root(body, "spec");
-    label_selector(&spec.get("podSelector"), c);
-    for (list, peers) in [("ingress", "from"), ("egress", "to")] {
-        for rule in spec.get(list).items() {
-            for port in rule.get("ports").items() {
-                policy_port(&port, c);
-            }
-            for peer in rule.get(peers).items() {
-                policy_peer(&peer, c);
-            }
-        }
-    }
-    let types = spec.get("policyTypes");
-    if types.len() > 2 {
-        let texts: Vec<&str> = types.items().map(|one| one.text()).collect();
-        let shown = go_strings(c.version, &texts).replacen("[]string", "[]networking.PolicyType", 1);
-        types.invalid_as(c, &shown, "may not specify more than two policyTypes");
-        return;
-    }
-    for kind in types.items() {
-        if !matches!(kind.text(), "Ingress" | "Egress") {
-            kind.unsupported(c, &["Ingress", "Egress"]);
-        }
-    }
-}
-
-fn policy_port(at: &At<'_>, c: &mut Check) {
-    let (protocol, port, end) = (at.get("protocol"), at.get("port"), at.get("endPort"));
-    const PROTOCOLS: [&str; 3] = ["TCP", "UDP", "SCTP"];
-    if protocol.is_set() && !PROTOCOLS.contains(&protocol.text()) {
-        protocol.unsupported(c, &PROTOCOLS);
-    }
-    if !port.is_set() {
+pub(super) fn policy_port(at: &At<'_>, c: &mut Check) {
+    let [protocol, port, end] = at.fields(["protocol", "port", "endPort"]);
+    protocol.supported(c, &["TCP", "UDP", "SCTP"]);
+    if !port.is_set() || port.value.is_string() {
+        let is = if port.is_set() {
+            "non-numeric"
+        } else {
+            "not specified"
+        };
         if end.is_set() {
-            end.invalid(c, "may not be specified when `port` is not specified");
+            end.invalid(c, &format!("may not be specified when `port` is {is}"));
         }
-        return;
-    }
-    if port.value.is_string() {
-        if end.is_set() {
-            end.invalid(c, "may not be specified when `port` is non-numeric");
+        if port.is_set() {
+            port.problems(c, formats::port_name(c.version, port.text()));
         }
-        port.problems(c, formats::port_name(c.version, port.text()));
         return;
     }
     port.problems(c, formats::port_number(port.number()));
@@ -341,28 +193,6 @@ fn policy_port(at: &At<'_>, c: &mut Check) {
             end.invalid_as(c, &port.shown(), "must be greater than or equal to `port`");
         }
         end.problems(c, formats::port_number(end.number()));
-    }
-}
-
-fn policy_peer(at: &At<'_>, c: &mut Check) {
-    let (pods, namespaces, block) = (
-        at.get("podSelector"),
-        at.get("namespaceSelector"),
-        at.get("ipBlock"),
-    );
-    label_selector(&pods, c);
-    label_selector(&namespaces, c);
-    if block.is_set() {
-        ip_block(&block, c);
-    }
-    let count = [&pods, &namespaces, &block]
-        .into_iter()
-        .filter(|peer| peer.is_set())
-        .count();
-    if count == 0 {
-        at.required(c, "must specify a peer");
-    } else if count > 1 && block.is_set() {
-        at.forbidden(c, "may not specify both ipBlock and another peer");
     }
 }
 
@@ -388,8 +218,8 @@ fn cidr_problem(text: &str, is_strict: bool) -> Option<String> {
         Ok(ip) if ip != network => "must not have bits set beyond the prefix length",
         Ok(_) => {
             let canonical = format!("{network}/{length}");
-            let quoted = crate::status::quoted(&canonical);
-            return (canonical != text).then(|| format!("must be in canonical form ({quoted})"));
+            return (canonical != text)
+                .then(|| format!("must be in canonical form ({})", quoted(&canonical)));
         }
     };
     Some(problem.to_owned())
@@ -414,7 +244,7 @@ fn legacy_cidr(at: &At<'_>, c: &mut Check) -> Option<(IpAddr, u8)> {
     range
 }
 
-fn ip_block(at: &At<'_>, c: &mut Check) {
+pub(super) fn ip_block(at: &At<'_>, c: &mut Check) {
     let cidr = at.get("cidr");
     if cidr.text().is_empty() {
         cidr.required(c, "");
@@ -433,72 +263,33 @@ fn ip_block(at: &At<'_>, c: &mut Check) {
     }
 }
 
-/// `ValidateIPAddress`, except the name.
-pub(super) fn address(body: &Object, c: &mut Check) {
-    let parent = At::root(body, "spec").get("parentRef");
-    if !parent.is_set() {
-        parent.required(c, "");
-        return;
-    }
-    if !parent.get("group").text().is_empty() {
-        parent.get("group").subdomain(c);
-    }
-    for (key, is_required) in [("resource", true), ("name", true), ("namespace", false)] {
-        let text = parent.get(key);
-        if !text.text().is_empty() {
-            text.problems(c, formats::path_segment(text.text()));
-        } else if is_required {
-            text.required(c, "");
-        }
-    }
-}
-
-/// `ValidateIPAddressUpdate`.
-pub(super) fn address_updated(body: &Object, old: &Object, c: &mut Check) {
-    let (spec, old) = (At::root(body, "spec"), At::root(old, "spec"));
-    pinned(&spec, &old, "parentRef", "*networking.ParentReference", c);
-}
-
 /// `ValidateServiceCIDR`.
-pub(super) fn service_ranges(body: &Object, c: &mut Check) {
-    let ranges = At::root(body, "spec").get("cidrs");
+pub(super) fn service_ranges(spec: &At<'_>, c: &mut Check) {
+    let ranges = spec.get("cidrs");
+    let parsed = ranges.items().filter_map(|range| parse_cidr(range.text()));
+    let families: Vec<bool> = parsed.map(|(network, _)| network.is_ipv4()).collect();
     if ranges.is_empty() {
         ranges.required(c, "at least one CIDR required");
-        return;
-    }
-    if ranges.len() > 2 {
-        let spec = At::root(body, "spec");
+    } else if ranges.len() > 2 {
         let shown = go_syntax::value(c.version, spec.value, "networking.ServiceCIDRSpec");
         ranges.invalid_as(c, &shown, "may only hold up to 2 values");
-        return;
-    }
-    let parsed: Vec<bool> = ranges
-        .items()
-        .filter_map(|range| parse_cidr(range.text()))
-        .map(|(network, _)| network.is_ipv4())
-        .collect();
-    if let [first, second] = parsed.as_slice()
-        && first == second
-    {
+    } else if matches!(families[..], [first, second] if first == second) {
         let problem =
             "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64";
         ranges.invalid_typed(c, "[]string", problem);
-        return;
-    }
-    for range in ranges.items() {
-        if let Some(problem) = cidr_problem(range.text(), true) {
-            range.invalid(c, &problem);
+    } else {
+        for range in ranges.items() {
+            if let Some(problem) = cidr_problem(range.text(), true) {
+                range.invalid(c, &problem);
+            }
         }
     }
 }
 
 /// `ValidateServiceCIDRUpdate`: a second range may be added.
-pub(super) fn service_ranges_updated(body: &Object, old: &Object, c: &mut Check) {
+pub(super) fn service_ranges_updated(spec: &At<'_>, c: &mut Check) {
     const IMMUTABLE: &str = "field is immutable";
-    let (new, old) = (
-        At::root(body, "spec").get("cidrs"),
-        At::root(old, "spec").get("cidrs"),
-    );
+    let (new, old) = (spec.get("cidrs"), c.old().get("spec").get("cidrs"));
     let extends = c.version.has(RANGES_CAN_BE_ADDED);
     let is_extended = extends && (old.len(), new.len()) == (1, 2);
     if old.len() != new.len() && !is_extended || !extends && new.value != old.value {
@@ -512,12 +303,19 @@ pub(super) fn service_ranges_updated(body: &Object, old: &Object, c: &mut Check)
         }
     }
     if is_extended {
-        service_ranges(body, c);
+        service_ranges(spec, c);
     }
 }
 
 /// A service CIDR of one range gets a second one.
 const RANGES_CAN_BE_ADDED: Behavior = Behavior::since_about(34, "kubernetes #131261");
+
+/// An address of a load balancer that is not validated like other addresses.
+pub(super) fn address_of_balancer(ip: &At<'_>, c: &mut Check) {
+    if formats::parse_ip(ip.text()).is_none() {
+        ip.invalid(c, "must be a valid IP address");
+    }
+}
 
 /// `net.ParseCIDR`: the network and the length of its mask.
 pub(super) fn parse_cidr(text: &str) -> Option<(IpAddr, u8)> {
@@ -542,32 +340,6 @@ fn masked(address: IpAddr, length: u8) -> Option<IpAddr> {
         IpAddr::V6(address) => {
             let mask = u128::MAX.checked_shl(128_u32.checked_sub(length)?).unwrap_or(0);
             Some(IpAddr::V6((u128::from(address) & mask).into()))
-        }
-    }
-}
-
-/// `ValidateLoadBalancerStatus`.
-pub(super) fn load_balancer(at: &At<'_>, is_service: bool, c: &mut Check) {
-    for ingress in at.get("ingress").items() {
-        let (ip, host) = (ingress.get("ip"), ingress.get("hostname"));
-        if !ip.text().is_empty() && c.since(30) {
-            ip.problems(c, formats::ip(c.version, ip.text()));
-        } else if !ip.text().is_empty() && formats::parse_ip(ip.text()).is_none() {
-            ip.invalid(c, "must be a valid IP address");
-        }
-        let mode = ingress.get("ipMode");
-        if is_service && mode.is_set() {
-            if ip.text().is_empty() {
-                mode.forbidden(c, "may not be specified when `ip` is not set");
-            } else if !matches!(mode.text(), "Proxy" | "VIP") {
-                mode.unsupported(c, &["Proxy", "VIP"]);
-            }
-        }
-        if !host.text().is_empty() {
-            host.subdomain(c);
-            if formats::parse_ip(host.text()).is_some() {
-                host.invalid(c, "must be a DNS name, not an IP address");
-            }
         }
     }
 }

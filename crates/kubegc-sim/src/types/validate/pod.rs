@@ -3,10 +3,8 @@
 //! # Upstream
 //! `ValidatePodSpec` and its callees in `pkg/apis/core/validation/validation.go`, 1.20.2 and newer.
 
-use std::collections::BTreeSet;
-
 use kubegc_core::{Behavior, Quantity};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::super::{
     field::{At, Check},
@@ -15,14 +13,12 @@ use super::super::{
 use super::{
     amounts,
     container::{self, containers},
-    scheduling, security,
+    rules, security,
     selector::labels,
     volumes::{descending, volumes},
 };
 use crate::{formats, status::quoted};
 
-/// Each address of a name server and each search path is shown where it is.
-const ADDRESSES_ARE_VALIDATED_ALIKE: Behavior = Behavior::since(30, 0, "kubernetes #122550");
 /// Search paths may have underscores, and one may be a dot.
 const SEARCH_PATHS_ARE_RELAXED: Behavior =
     Behavior::since(33, 0, "the feature gate RelaxedDNSSearchValidation is on");
@@ -34,9 +30,12 @@ const MISSING_REQUESTS_ARE_SKIPPED: Behavior =
     Behavior::since_about(34, "validatePodResourceConsistency of 1.34");
 
 /// A new pod.
-pub(super) fn created(body: &Map<String, Value>, c: &mut Check) {
-    whole(body, c);
-    let spec = At::root(body, "spec");
+pub(super) fn created(pod: &At<'_>, c: &mut Check) {
+    if !c.is_new() {
+        return;
+    }
+    whole(pod, c);
+    let spec = pod.get("spec");
     if !spec.get("ephemeralContainers").is_empty() {
         spec.get("ephemeralContainers")
             .forbidden(c, "cannot be set on create");
@@ -45,15 +44,13 @@ pub(super) fn created(body: &Map<String, Value>, c: &mut Check) {
     if !node.text().is_empty() && !spec.get("schedulingGates").is_empty() {
         node.forbidden(c, "cannot be set until all schedulingGates have been cleared");
     }
-    let annotations = At::root(body, "metadata").get("annotations");
-    security::app_armor_matches(&annotations, &spec, c);
+    security::app_armor_matches(&pod.get("metadata").get("annotations"), &spec, c);
 }
 
 /// `validatePodMetadataAndSpec`.
-pub(super) fn whole(body: &Map<String, Value>, c: &mut Check) {
-    let metadata = At::root(body, "metadata");
-    pod_annotations(&metadata.get("annotations"), &At::root(body, "spec"), c);
-    let spec = At::root(body, "spec");
+pub(super) fn whole(pod: &At<'_>, c: &mut Check) {
+    let spec = pod.get("spec");
+    pod_annotations(&pod.get("metadata").get("annotations"), &spec, c);
     pod_spec(&spec, true, c);
     if spec.get("serviceAccountName").text().is_empty() {
         for volume in spec.get("volumes").items() {
@@ -65,14 +62,7 @@ pub(super) fn whole(body: &Map<String, Value>, c: &mut Check) {
             }
         }
     }
-    for list in ["containers", "initContainers"] {
-        for container in spec.get(list).items() {
-            let image = container.get("image");
-            if image.text().trim() != image.text() {
-                image.invalid(c, "must not have leading or trailing whitespace");
-            }
-        }
-    }
+    rules::apply("PodImages", &spec, c);
 }
 
 /// `ValidatePodSpecificAnnotations`.
@@ -88,28 +78,15 @@ pub(super) fn pod_annotations(annotations: &At<'_>, spec: &At<'_>, c: &mut Check
                 value.invalid(c, "must be a 32bit integer");
             }
         }
-        let named = annotations.named(key);
         if key == "seccomp.security.alpha.kubernetes.io/pod"
             || key.starts_with("container.seccomp.security.alpha.kubernetes.io/")
         {
-            let text = value.text();
-            let named = At {
-                value: value.value,
-                path: named.path,
-            };
-            match text {
-                "runtime/default" | "docker/default" | "unconfined" => {}
-                _ => match text.strip_prefix("localhost/") {
-                    Some(rest) => {
-                        let rest = Value::from(rest);
-                        let rest = At {
-                            value: &rest,
-                            path: named.path,
-                        };
-                        descending(&rest, c);
-                    }
-                    None => named.invalid(c, "must be a valid seccomp profile"),
-                },
+            let named = value.under(annotations, key);
+            if let Some(rest) = value.text().strip_prefix("localhost/") {
+                let (value, path) = (&Value::from(rest), named.path);
+                descending(&At { value, path }, c);
+            } else if !matches!(value.text(), "runtime/default" | "docker/default" | "unconfined") {
+                named.invalid(c, "must be a valid seccomp profile");
             }
         }
         if let Some(container) = key.strip_prefix("container.apparmor.security.beta.kubernetes.io/") {
@@ -139,10 +116,8 @@ pub(super) fn template(at: &At<'_>, c: &mut Check) {
 
 /// Labels and annotations of a template. Upstream omits `metadata` from their paths.
 pub(super) fn template_metadata(at: &At<'_>, c: &mut Check) {
-    let [own_labels, own_annotations] = ["labels", "annotations"].map(|key| At {
-        value: at.get("metadata").get(key).value,
-        path: at.get(key).path,
-    });
+    let metadata = at.get("metadata");
+    let [own_labels, own_annotations] = ["labels", "annotations"].map(|key| metadata.get(key).under(at, key));
     labels(&own_labels, c);
     annotations(&own_annotations, c);
     pod_annotations(&own_annotations, &at.get("spec"), c);
@@ -154,10 +129,7 @@ pub(super) fn annotations(at: &At<'_>, c: &mut Check) {
     let mut bytes = 0;
     for (key, value) in at.entries() {
         bytes += key.len() + value.text().len();
-        let shown = quoted(key);
-        for problem in formats::qualified_name(c.version, &key.to_lowercase()) {
-            at.invalid_as(c, &shown, &problem);
-        }
+        at.problems_of(c, key, formats::qualified_name(c.version, &key.to_lowercase()));
     }
     if bytes > BYTES_MAX {
         at.too_long(c, BYTES_MAX);
@@ -170,133 +142,27 @@ fn pod_spec(spec: &At<'_>, is_pod: bool, c: &mut Check) {
         spec: spec.clone(),
         volumes: volumes(&spec.get("volumes"), c),
     };
-    resource_claims(&spec.get("resourceClaims"), c);
+    rules::apply("PodResourceClaims", &spec.get("resourceClaims"), c);
+    c.grace_period = spec.get("terminationGracePeriodSeconds").value.as_i64();
     containers(&spec.get("containers"), false, &pod, c);
     container::init_containers(&spec.get("initContainers"), &pod, c);
     container::ephemeral_containers(&spec.get("ephemeralContainers"), &pod, c);
     resources(spec, c);
     security::host_ports(spec, is_pod, c);
-    spec.get("restartPolicy")
-        .one_of(c, &["Always", "OnFailure", "Never"]);
-    spec.get("dnsPolicy")
-        .one_of(c, &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"]);
-    labels(&spec.get("nodeSelector"), c);
-    security::of_pod(spec, c);
-    scheduling::affinity(&spec.get("affinity"), c);
-    dns_config(spec, c);
-    for gate in spec.get("readinessGates").items() {
-        gate.get("conditionType").qualified_name(c);
-    }
-    scheduling::gates(&spec.get("schedulingGates"), c);
-    scheduling::spread_constraints(&spec.get("topologySpreadConstraints"), c);
-    security::host_users(spec, c);
-    hostname_override(spec, c);
-    let name = |key: &str, c: &mut Check| {
-        if !spec.get(key).text().is_empty() {
-            spec.get(key).subdomain(c);
-        }
-    };
-    name("serviceAccountName", c);
-    name("nodeName", c);
-    let deadline = spec.get("activeDeadlineSeconds");
-    if deadline.is_set() {
-        deadline.problems(c, formats::in_range(deadline.number(), 1, i32::MAX.into()));
-    }
-    for key in ["hostname", "subdomain"] {
-        if !spec.get(key).text().is_empty() {
-            spec.get(key).label(c);
-        }
-    }
-    scheduling::tolerations(&spec.get("tolerations"), c);
-    host_aliases(&spec.get("hostAliases"), c);
-    name("priorityClassName", c);
-    if spec.get("runtimeClassName").is_set() {
-        spec.get("runtimeClassName").subdomain(c);
-    }
-    let policy = spec.get("preemptionPolicy");
-    if policy.is_set() {
-        policy.one_of(c, &["PreemptLowerPriority", "Never"]);
-    }
-    let overhead = spec.get("overhead");
-    // An overhead is validated as the limits of a container.
-    let limits = At {
-        value: overhead.value,
-        path: overhead.get("limits").path,
-    };
+    rules::apply("PodSpec", spec, c);
+}
+
+/// The resources of a pod in addition to those of its containers, validated as the limits of a container.
+pub(super) fn overhead(overhead: &At<'_>, c: &mut Check) {
+    let limits = overhead.named("limits");
     let check_name = amounts::container_resource;
-    amounts::requirements(&overhead.get("requests"), &limits, &overhead, check_name, c);
-    security::operating_system(spec, c);
+    amounts::requirements(&overhead.get("requests"), &limits, overhead, check_name, c);
 }
 
-/// `validatePodHostName`.
-fn hostname_override(spec: &At<'_>, c: &mut Check) {
-    const BYTES_MAX: usize = 64;
-    let name = spec.get("hostnameOverride");
-    if !name.is_set() {
-        return;
-    }
-    for key in ["setHostnameAsFQDN", "hostNetwork"] {
-        if spec.get(key).flag() {
-            name.forbidden(c, &format!("may not be specified when {key} is true"));
-        }
-    }
-    if name.text().len() > BYTES_MAX {
-        name.too_long(c, BYTES_MAX);
-    }
-    name.subdomain(c);
-}
-
-/// `ValidateHostAliases`.
-fn host_aliases(aliases: &At<'_>, c: &mut Check) {
-    for alias in aliases.items() {
-        let ip = alias.get("ip");
-        if c.version.has(ADDRESSES_ARE_VALIDATED_ALIKE) {
-            for problem in formats::ip(c.version, ip.text()) {
-                ip.invalid_as(c, &quoted(ip.text()), &problem);
-            }
-        } else if formats::parse_ip(ip.text()).is_none() {
-            aliases
-                .get("ip")
-                .invalid_as(c, &ip.shown(), "must be valid IP address");
-        }
-        for name in alias.get("hostnames").items() {
-            if c.version.has(ADDRESSES_ARE_VALIDATED_ALIKE) {
-                name.subdomain(c);
-                continue;
-            }
-            for problem in formats::subdomain(c.version, name.text()) {
-                aliases.get("hostnames").invalid_as(c, &name.shown(), &problem);
-            }
-        }
-    }
-}
-
-/// `validatePodResourceClaims`.
-fn resource_claims(at: &At<'_>, c: &mut Check) {
-    let mut names = BTreeSet::new();
-    for claim in at.items() {
-        let name = claim.get("name");
-        if name.text().is_empty() {
-            name.required(c, "");
-        } else if !names.insert(name.text()) {
-            name.duplicate(c);
-        } else {
-            name.label(c);
-        }
-        let sources = ["resourceClaimName", "resourceClaimTemplateName"].map(|key| claim.get(key));
-        let problem = match sources.each_ref().map(At::is_set) {
-            [true, true] => {
-                "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
-            }
-            [false, false] => "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`",
-            _ => "",
-        };
-        if !problem.is_empty() {
-            claim.invalid_typed(c, "core.PodResourceClaim", problem);
-        }
-        for source in sources.iter().filter(|source| source.is_set()) {
-            source.subdomain(c);
-        }
+/// An address in releases that do not validate all addresses alike.
+pub(super) fn former_address(ip: &At<'_>, c: &mut Check) {
+    if formats::parse_ip(ip.text()).is_none() {
+        ip.invalid(c, "must be valid IP address");
     }
 }
 
@@ -324,7 +190,7 @@ fn resources(spec: &At<'_>, c: &mut Check) {
     };
     amounts::requirements(&requests, &limits, &at, check_name, c);
     let of = |at: &At<'_>| Quantity::parse(at.text()).unwrap_or_default();
-    for (name, sum) in qos::requests_of_containers(spec.value) {
+    for (name, sum) in qos::amounts_of_containers(spec.value, "requests") {
         let request = requests.key(&name);
         let is_compared = request.is_set() || !c.version.has(MISSING_REQUESTS_ARE_SKIPPED);
         if is_compared && sum > of(&request) {
@@ -345,50 +211,13 @@ fn resources(spec: &At<'_>, c: &mut Check) {
     }
 }
 
-fn dns_config(spec: &At<'_>, c: &mut Check) {
-    let config = spec.get("dnsConfig");
-    let servers = config.get("nameservers");
-    if spec.get("dnsPolicy").text() == "None" {
-        if !config.is_set() {
-            config.required(c, "must provide `dnsConfig` when `dnsPolicy` is None");
-            return;
-        }
-        if servers.is_empty() {
-            servers.required(
-                c,
-                "must provide at least one DNS nameserver when `dnsPolicy` is None",
-            );
-            return;
-        }
-    }
-    let version = c.version;
-    let texts =
-        |at: &At<'_>| super::go_strings(version, &at.items().map(|item| item.text()).collect::<Vec<_>>());
-    if servers.len() > 3 {
-        servers.invalid_as(c, &texts(&servers), "must not have more than 3 nameservers");
-    }
-    for server in servers.items() {
-        if c.version.has(ADDRESSES_ARE_VALIDATED_ALIKE) {
-            server.problems(c, formats::ip(c.version, server.text()));
-        } else if formats::parse_ip(server.text()).is_none() {
-            server.invalid(c, "must be valid IP address");
-        }
-    }
-    let (paths_max, characters_max) = if c.since(26) { (32, 2048) } else { (6, 256) };
-    let searches = config.get("searches");
-    if searches.len() > paths_max {
-        let problem = format!("must not have more than {paths_max} search paths");
-        searches.invalid_as(c, &texts(&searches), &problem);
-    }
-    let characters = searches
-        .items()
-        .map(|search| search.text().len() + 1)
-        .sum::<usize>();
-    if characters > characters_max + 1 {
-        let problem = format!(
-            "must not have more than {characters_max} characters (including spaces) in the search list"
-        );
-        searches.invalid_as(c, &texts(&searches), &problem);
+pub(super) fn search_paths(searches: &At<'_>, c: &mut Check) {
+    let max = if c.since(26) { 2048 } else { 256 };
+    let characters: usize = searches.items().map(|search| search.text().len() + 1).sum();
+    if characters > max + 1 {
+        let problem =
+            format!("must not have more than {max} characters (including spaces) in the search list");
+        searches.invalid_typed(c, "[]string", &problem);
     }
     for search in searches.items() {
         let text = search.text().strip_suffix('.').unwrap_or(search.text());
@@ -397,13 +226,6 @@ fn dns_config(spec: &At<'_>, c: &mut Check) {
             true => formats::subdomain_with_underscores(text),
             false => formats::subdomain(c.version, text),
         };
-        for problem in problems {
-            search.invalid_as(c, &quoted(text), &problem);
-        }
-    }
-    for option in config.get("options").items() {
-        if option.get("name").text().is_empty() {
-            option.required(c, "must not be empty");
-        }
+        search.problems_of(c, text, problems);
     }
 }

@@ -7,24 +7,23 @@
 use std::collections::BTreeSet;
 
 use kubegc_core::{Behavior, Quantity};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::super::{
-    field::{At, Check},
-    pod::QUALITY_IS_PINNED,
-};
+use super::super::field::{At, Check};
 use super::{
     pod::{pod_annotations, whole},
+    rules,
     scheduling::tolerations,
 };
 use crate::{formats, status::quoted};
 
 /// `ValidatePodUpdate`.
-pub(super) fn updated(body: &Map<String, Value>, old: &Map<String, Value>, c: &mut Check) {
-    whole(body, c);
-    let (spec, old_spec) = (At::root(body, "spec"), At::root(old, "spec"));
-    let annotations = At::root(body, "metadata").get("annotations");
-    pinned_annotations(&annotations, &At::root(old, "metadata").get("annotations"), c);
+pub(super) fn updated(pod: &At<'_>, c: &mut Check) {
+    whole(pod, c);
+    let old = c.old();
+    let (spec, old_spec) = (pod.get("spec"), old.get("spec"));
+    let annotations = pod.get("metadata").get("annotations");
+    pinned_annotations(&annotations, &old.get("metadata").get("annotations"), c);
     pod_annotations(&annotations, &spec, c);
     for list in ["containers", "initContainers"] {
         let containers = spec.get(list);
@@ -33,13 +32,8 @@ pub(super) fn updated(body: &Map<String, Value>, old: &Map<String, Value>, c: &m
             return;
         }
         for container in containers.items() {
-            let image = container.get("image");
-            if image.text().is_empty() {
-                image.required(c, "");
-            }
-            if image.text().trim() != image.text() {
-                image.invalid(c, "must not have leading or trailing whitespace");
-            }
+            container.get("image").present(c);
+            rules::apply("Image", &container.get("image"), c);
         }
     }
     let (deadline, old_deadline) = (
@@ -208,14 +202,15 @@ fn added_tolerations(new: &At<'_>, old: &At<'_>, c: &mut Check) {
 }
 
 /// `ValidatePodEphemeralContainersUpdate`.
-pub(super) fn ephemeral_updated(body: &Map<String, Value>, old: &Map<String, Value>, c: &mut Check) {
+pub(super) fn ephemeral_updated(pod: &At<'_>, c: &mut Check) {
     const MIRROR: &str = "kubernetes.io/config.mirror";
-    if At::root(old, "metadata").get("annotations").key(MIRROR).is_set() {
-        At::root(body, "").forbidden(c, "static pods do not support ephemeral containers");
+    let old = c.old();
+    if old.get("metadata").get("annotations").key(MIRROR).is_set() {
+        pod.forbidden(c, "static pods do not support ephemeral containers");
         return;
     }
-    whole(body, c);
-    let [new, old] = [body, old].map(|body| At::root(body, "spec").get("ephemeralContainers"));
+    whole(pod, c);
+    let [new, old] = [pod, &old].map(|pod| pod.get("spec").get("ephemeralContainers"));
     for before in old.items() {
         let name = before.get("name");
         let after = new.items().find(|one| one.get("name").text() == name.text());
@@ -238,22 +233,17 @@ pub(super) fn ephemeral_updated(body: &Map<String, Value>, old: &Map<String, Val
 const MEMORY_MAY_SHRINK: Behavior = Behavior::since(34, 0, "the changelog of 1.34");
 
 /// `ValidatePodResize`. `classes` are the qualities of service of the new and of the old pod.
-pub(super) fn resized(
-    body: &Map<String, Value>,
-    old: &Map<String, Value>,
-    classes: [&str; 2],
-    c: &mut Check,
-) {
-    let (spec, old_spec) = (At::root(body, "spec"), At::root(old, "spec"));
+pub(super) fn resized(pod: &At<'_>, classes: [&str; 2], c: &mut Check) {
+    let (spec, old_spec) = (pod.get("spec"), c.old().get("spec"));
     if old_spec.get("os").get("name").text() == "windows" {
-        At::root(body, "").forbidden(c, "windows pods cannot be resized");
+        pod.forbidden(c, "windows pods cannot be resized");
         return;
     }
-    whole(body, c);
+    whole(pod, c);
     let [class, old_class] = classes;
     if class != old_class {
         let problem = "Pod QOS Class may not change as a result of resizing";
-        let shown = quoted(At::root(body, "status").get("qosClass").text());
+        let shown = quoted(pod.get("status").get("qosClass").text());
         spec.invalid_as(c, &shown, problem);
     }
     for list in ["initContainers", "containers"] {
@@ -320,131 +310,83 @@ fn container_resized(spec: &At<'_>, new: &At<'_>, old: &At<'_>, is_sidecar: bool
     }
 }
 
-/// `ValidatePodStatusUpdate`.
-pub(super) fn status_updated(body: &Map<String, Value>, old: &Map<String, Value>, c: &mut Check) {
-    let (status, old_status) = (At::root(body, "status"), At::root(old, "status"));
-    let annotations = At::root(body, "metadata").get("annotations");
-    pinned_annotations(&annotations, &At::root(old, "metadata").get("annotations"), c);
-    pod_annotations(&annotations, &At::root(body, "spec"), c);
-    let metadata = At::root(body, "metadata");
-    for (index, condition) in status.get("conditions").items().enumerate() {
+/// The annotations of a pod whose status changes.
+pub(super) fn annotations_of_status(pod: &At<'_>, c: &mut Check) {
+    let annotations = pod.get("metadata").get("annotations");
+    pinned_annotations(&annotations, &c.old().get("metadata").get("annotations"), c);
+    pod_annotations(&annotations, &pod.get("spec"), c);
+}
+
+/// The types of conditions; older releases show another path.
+pub(super) fn conditions(conditions: &At<'_>, c: &mut Check) {
+    let metadata = c.root().get("metadata");
+    for (index, condition) in conditions.items().enumerate() {
+        rules::apply("ObservedGeneration", &condition, c);
         let kind = condition.get("type");
-        generation(&condition, c);
         if !matches!(kind.text(), "PodScheduled" | "Ready" | "Initialized") {
             let path = match c.since(33) {
                 true => condition.get("Type"),
                 false => metadata.get(&format!("conditions[{index}]")).get("Type"),
             };
-            for problem in formats::qualified_name(c.version, kind.text()) {
-                path.invalid_as(c, &kind.shown(), &problem);
-            }
+            path.problems_of(c, kind.text(), formats::qualified_name(c.version, kind.text()));
         }
     }
-    let nominated = status.get("nominatedNodeName");
-    if !nominated.text().is_empty() && nominated.text() != old_status.get("nominatedNodeName").text() {
-        nominated.subdomain(c);
-        if c.since(35) && !At::root(old, "spec").get("nodeName").text().is_empty() {
-            nominated.forbidden(c, "may not be set on pods that are already bound to a node");
-        }
+}
+
+/// Pods on a node are not nominated for one.
+pub(super) fn nominated(node: &At<'_>, c: &mut Check) {
+    if !c.old().get("spec").get("nodeName").text().is_empty() {
+        node.forbidden(c, "may not be set on pods that are already bound to a node");
     }
-    generation(&status, c);
-    let (class, old_class) = (status.get("qosClass"), old_status.get("qosClass"));
-    if c.version.has(QUALITY_IS_PINNED) && class.value != old_class.value {
-        let shown = quoted(class.text());
-        class.invalid_as(c, &shown, "field is immutable");
-    }
-    let old_spec = At::root(old, "spec");
-    let policy = old_spec.get("restartPolicy").text();
+}
+
+/// Containers that ended stay so, unless their policies restart them.
+pub(super) fn restarts(status: &At<'_>, c: &mut Check) {
+    let spec = c.old().get("spec");
+    let policy = spec.get("restartPolicy").text();
     let is_sidecar = |name: &str| {
-        let mut containers = old_spec.get("initContainers").items();
+        let mut containers = spec.get("initContainers").items();
         containers.any(|container| {
             container.get("name").text() == name && container.get("restartPolicy").text() == "Always"
         })
     };
-    for (list, policy) in [
-        ("containerStatuses", policy),
-        ("initContainerStatuses", policy),
-        ("ephemeralContainerStatuses", "Never"),
-    ] {
-        let is_init = list == "initContainerStatuses";
-        let restarts = |name: &str| is_init && is_sidecar(name);
-        restarted(&status.get(list), &old_status.get(list), policy, restarts, c);
-    }
-    claim_statuses(&status.get("resourceClaimStatuses"), &At::root(body, "spec"), c);
-    addresses(&status.get("podIPs"), c);
-    host_addresses(&status, c);
+    restarted(&status.get("containerStatuses"), policy, |_| false, c);
+    restarted(&status.get("initContainerStatuses"), policy, is_sidecar, c);
+    restarted(&status.get("ephemeralContainerStatuses"), "Never", |_| false, c);
 }
 
-/// The generation that a status or a condition of one has seen, validated since 1.33.
-fn generation(seen: &At<'_>, c: &mut Check) {
-    let generation = seen.get("observedGeneration");
-    if c.since(33) && generation.number() < 0 {
-        generation.invalid(c, "must be a non-negative integer");
+pub(super) fn claim_of_status(name: &At<'_>, c: &mut Check) {
+    let mut claims = c.root().get("spec").get("resourceClaims").items();
+    if !claims.any(|claim| claim.get("name").text() == name.text()) {
+        name.invalid(c, "must match the name of an entry in `spec.resourceClaims`");
     }
 }
 
-/// `validatePodResourceClaimStatuses`.
-fn claim_statuses(statuses: &At<'_>, spec: &At<'_>, c: &mut Check) {
-    let claims = spec.get("resourceClaims");
-    let mut seen = BTreeSet::new();
-    for status in statuses.items() {
-        let name = status.get("name");
-        let is_known = claims
-            .items()
-            .any(|claim| claim.get("name").text() == name.text());
-        if !is_known {
-            name.invalid(c, "must match the name of an entry in `spec.resourceClaims`");
-        }
-        if !seen.insert(name.text().to_owned()) {
-            name.duplicate(c);
-        }
-    }
-}
-
-/// `validatePodIPs`.
-fn addresses(list: &At<'_>, c: &mut Check) {
-    const FAMILIES: &str = "may specify no more than one IP for each IP family";
-    for ip in list.items() {
-        for problem in formats::ip(c.version, ip.get("ip").text()) {
-            ip.invalid_as(c, &ip.get("ip").shown(), &problem);
-        }
-    }
-    if list.len() < 2 {
-        return;
-    }
-    let parsed = |ip: &At<'_>| formats::parse_ip(ip.get("ip").text());
-    let ipv4 = list
+/// Several addresses are one of each family.
+pub(super) fn families(list: &At<'_>, c: &mut Check) {
+    let parsed = list
         .items()
-        .filter_map(|ip| parsed(&ip))
-        .filter(std::net::IpAddr::is_ipv4)
-        .count();
-    if list.len() > 2 || ipv4 != 1 {
-        list.invalid_typed(c, "[]core.PodIP", FAMILIES);
-    }
-    let mut seen = BTreeSet::new();
-    for ip in list.items() {
-        if !seen.insert(ip.get("ip").text()) {
-            ip.duplicate_typed(c, "core.PodIP");
-        }
+        .filter_map(|ip| formats::parse_ip(ip.get("ip").text()));
+    let ipv4 = parsed.filter(std::net::IpAddr::is_ipv4).count();
+    if list.len() > 2 || list.len() == 2 && ipv4 != 1 {
+        let problem = "may specify no more than one IP for each IP family";
+        list.invalid_typed(c, "[]core.PodIP", problem);
     }
 }
 
-/// `validateHostIPs`.
-fn host_addresses(status: &At<'_>, c: &mut Check) {
-    let list = status.get("hostIPs");
-    let Some(first) = list.items().next() else { return };
-    let first = first.get("ip");
-    if first.text() != status.get("hostIP").text() {
+pub(super) fn first_host_address(status: &At<'_>, c: &mut Check) {
+    let first = status.get("hostIPs").items().next().map(|first| first.get("ip"));
+    if let Some(first) = first.filter(|first| first.text() != status.get("hostIP").text()) {
         first.invalid(c, "must be equal to `hostIP`");
     }
-    addresses(&list, c);
 }
 
 /// `ValidateContainerStateTransition`. `restarts` says which containers restart whatever the policy is.
-fn restarted(new: &At<'_>, old: &At<'_>, policy: &str, restarts: impl Fn(&str) -> bool, c: &mut Check) {
+fn restarted(new: &At<'_>, policy: &str, restarts: impl Fn(&str) -> bool, c: &mut Check) {
     if policy == "Always" {
         return;
     }
+    let old = At::of_object(new.old(c));
     for (index, old) in old.items().enumerate() {
         let ended = old.get("state").get("terminated");
         let is_retried = ended.get("exitCode").number() != 0 && policy == "OnFailure";
@@ -455,13 +397,9 @@ fn restarted(new: &At<'_>, old: &At<'_>, policy: &str, restarts: impl Fn(&str) -
             if status.get("name").text() == old.get("name").text()
                 && !status.get("state").get("terminated").is_set()
             {
-                let at = At {
-                    value: new.value,
-                    path: new.path.clone(),
-                };
-                let path = at.items().nth(index).unwrap_or(at);
-                path.get("state")
-                    .forbidden(c, "may not be transitioned to non-terminated state");
+                let at = new.items().nth(index).unwrap_or_else(|| new.clone());
+                let problem = "may not be transitioned to non-terminated state";
+                at.get("state").forbidden(c, problem);
             }
         }
     }

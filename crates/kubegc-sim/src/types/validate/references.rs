@@ -7,7 +7,6 @@
 use kubegc_core::Quantity;
 
 use super::super::field::{At, Check};
-use super::volumes::no_backsteps;
 use crate::formats;
 
 /// `validateObjectFieldSelector`.
@@ -37,10 +36,7 @@ pub(super) fn object_field(at: &At<'_>, supported: &[&str], c: &mut Check) {
                 return;
             }
         };
-        let shown = crate::status::quoted(key);
-        for problem in key_problems {
-            at.invalid_as(c, &shown, &problem);
-        }
+        at.problems_of(c, key, key_problems);
         return;
     }
     const KNOWN: [&str; 14] = [
@@ -73,22 +69,8 @@ pub(super) fn object_field(at: &At<'_>, supported: &[&str], c: &mut Check) {
     }
 }
 
-/// `validateFileKeySelector`.
-pub(super) fn file_key(at: &At<'_>, c: &mut Check) {
-    let (key, volume, path) = (at.get("key"), at.get("volumeName"), at.get("path"));
-    if key.present(c) {
-        key.problems(c, formats::variable_name(c.version, key.text()));
-    }
-    if volume.present(c) {
-        volume.label(c);
-    }
-    if path.present(c) {
-        no_backsteps(&path, c);
-    }
-}
-
 /// `validateContainerResourceFieldSelector`.
-pub(super) fn resource_field(at: &At<'_>, is_volume: bool, c: &mut Check) {
+fn resource_field(at: &At<'_>, is_volume: bool, c: &mut Check) {
     const SUPPORTED: [&str; 6] = [
         "limits.cpu",
         "limits.ephemeral-storage",
@@ -135,11 +117,10 @@ pub(super) fn resource_field(at: &At<'_>, is_volume: bool, c: &mut Check) {
     }
 }
 
-/// `validateConfigMapKeySelector` and `validateSecretKeySelector`.
-pub(super) fn key_selector(at: &At<'_>, c: &mut Check) {
-    at.get("name").subdomain(c);
-    let key = at.get("key");
-    if key.present(c) {
-        key.problems(c, formats::config_key(key.text()));
-    }
+pub(super) fn resource_field_of_file(at: &At<'_>, c: &mut Check) {
+    resource_field(at, true, c);
+}
+
+pub(super) fn resource_field_of_variable(at: &At<'_>, c: &mut Check) {
+    resource_field(at, false, c);
 }

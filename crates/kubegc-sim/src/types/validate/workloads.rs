@@ -7,17 +7,16 @@
 use std::collections::BTreeSet;
 
 use kubegc_core::{Behavior, KubernetesVersion};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::super::field::{At, Check};
 use super::{
-    go_syntax, jobs,
+    go_syntax,
     pod::{template, template_metadata},
-    selector::{is_empty_selector, label_selector, matches},
+    rules,
+    selector::{is_empty_selector, matches},
 };
 use crate::formats;
-
-type Object = Map<String, Value>;
 
 pub(super) const SELECTOR: &str = "v1.LabelSelector";
 
@@ -28,7 +27,7 @@ fn required_selector(spec: &At<'_>, kind: &str, c: &mut Check) {
         selector.required(c, "");
         return;
     }
-    label_selector(&selector, c);
+    rules::apply("LabelSelector", &selector, c);
     if is_empty_selector(&selector) {
         let problem = format!("empty selector is invalid for {kind}");
         let shown = shown_selector(&selector, c);
@@ -77,6 +76,10 @@ fn restarts_always(template: &At<'_>, kind: &str, c: &mut Check) {
     }
 }
 
+/// Disks that only one node can write may be in the templates of many pods.
+const DISKS_ARE_NOT_VALIDATED: Behavior =
+    Behavior::since(31, 0, "ValidatePodTemplateSpecForReplicaSet of 1.31");
+
 /// `ValidateReadOnlyPersistentDisks`.
 fn read_only_disks(template: &At<'_>, c: &mut Check) {
     if c.version.has(DISKS_ARE_NOT_VALIDATED) {
@@ -93,8 +96,12 @@ fn read_only_disks(template: &At<'_>, c: &mut Check) {
     }
 }
 
+pub(super) fn selector_of_deployment(spec: &At<'_>, c: &mut Check) {
+    required_selector(spec, "deployment", c);
+}
+
 /// `ValidatePodTemplateSpecForReplicaSet`.
-fn replica_set_template(spec: &At<'_>, c: &mut Check) {
+pub(super) fn template_of_replica_set(spec: &At<'_>, c: &mut Check) {
     let selector = spec.get("selector");
     match selects_template(spec, c.version) {
         None => {
@@ -112,63 +119,44 @@ fn replica_set_template(spec: &At<'_>, c: &mut Check) {
     restarts_always(&template, "ReplicaSet", c);
 }
 
-/// `ValidateDeploymentSpec`.
-pub(super) fn deployment(body: &Object, c: &mut Check) {
-    let spec = At::root(body, "spec");
-    spec.get("replicas").not_negative(c);
-    required_selector(&spec, "deployment", c);
-    replica_set_template(&spec, c);
-    let strategy = spec.get("strategy");
-    let rolling = strategy.get("rollingUpdate");
-    match strategy.get("type").text() {
-        "Recreate" => {
-            if rolling.is_set() {
-                rolling.forbidden(c, "may not be specified when strategy `type` is 'Recreate'");
-            }
-        }
-        "RollingUpdate" => {
-            if rolling.is_set() {
-                rolling_deployment(&rolling, c);
-            } else {
-                rolling.required(c, "this should be defaulted and never be nil");
-            }
-        }
-        _ => unsupported_as(
-            &strategy,
-            "apps.DeploymentStrategy",
-            &["Recreate", "RollingUpdate"],
-            c,
-        ),
-    }
-    let ready = spec.get("minReadySeconds");
-    ready.not_negative(c);
-    spec.get("revisionHistoryLimit").not_negative(c);
-    let deadline = spec.get("progressDeadlineSeconds");
-    if deadline.is_set() {
-        deadline.not_negative(c);
-        if deadline.number() <= ready.number() {
-            deadline.invalid(c, "must be greater than minReadySeconds");
-        }
+/// The strategy of a Deployment, which is shown with all its fields.
+pub(super) fn unknown_strategy(strategy: &At<'_>, c: &mut Check) {
+    let shown = go_syntax::value(c.version, strategy.value, "apps.DeploymentStrategy");
+    strategy.unsupported_as(c, &shown, &["Recreate", "RollingUpdate"]);
+}
+
+pub(super) fn unknown_daemon_strategy(strategy: &At<'_>, c: &mut Check) {
+    let shown = go_syntax::value(c.version, strategy.value, "apps.DaemonSetUpdateStrategy");
+    strategy.unsupported_as(c, &shown, &["RollingUpdate", "OnDelete"]);
+}
+
+pub(super) fn deadline(deadline: &At<'_>, c: &mut Check) {
+    if deadline.number() <= c.root().get("spec").get("minReadySeconds").number() {
+        deadline.invalid(c, "must be greater than minReadySeconds");
     }
 }
 
-fn unsupported_as(at: &At<'_>, ty: &str, supported: &[&str], c: &mut Check) {
-    let before = c.causes.len();
-    at.unsupported(c, supported);
-    let (plain, shown) = (at.shown(), go_syntax::value(c.version, at.value, ty));
-    for cause in c.causes.iter_mut().skip(before) {
-        cause.message = cause.message.replacen(&plain, &shown, 1);
-    }
-}
-
-fn rolling_deployment(rolling: &At<'_>, c: &mut Check) {
-    let (unavailable, surge) = (rolling.get("maxUnavailable"), rolling.get("maxSurge"));
-    int_or_percent(&unavailable, c);
-    int_or_percent(&surge, c);
+/// Pods are replaced one after the other, or created in addition.
+pub(super) fn unavailable_or_surge(rolling: &At<'_>, c: &mut Check) {
+    let [unavailable, surge] = rolling.fields(["maxUnavailable", "maxSurge"]);
     if amount(&unavailable) == 0 && amount(&surge) == 0 {
         invalid_amount(&unavailable, "may not be 0 when `maxSurge` is 0", c);
     }
-    at_most_all(&unavailable, c);
+}
+
+pub(super) fn unavailable_xor_surge(rolling: &At<'_>, c: &mut Check) {
+    let [unavailable, surge] = rolling.fields(["maxUnavailable", "maxSurge"]);
+    match (amount(&unavailable) != 0, amount(&surge) != 0) {
+        (true, true) => invalid_amount(&surge, "may not be set when maxUnavailable is non-zero", c),
+        (false, false) => unavailable.required(c, "cannot be 0 when maxSurge is 0"),
+        _ => {}
+    }
+}
+
+pub(super) fn not_zero(at: &At<'_>, c: &mut Check) {
+    if amount(at) == 0 {
+        invalid_amount(at, "cannot be 0", c);
+    }
 }
 
 fn invalid_amount(at: &At<'_>, problem: &str, c: &mut Check) {
@@ -206,74 +194,20 @@ pub(super) fn at_most_all(at: &At<'_>, c: &mut Check) {
     }
 }
 
-/// `ValidateReplicaSetSpec`.
-pub(super) fn replica_set(body: &Object, c: &mut Check) {
-    let spec = At::root(body, "spec");
-    spec.get("replicas").not_negative(c);
-    spec.get("minReadySeconds").not_negative(c);
-    required_selector(&spec, "deployment", c);
-    replica_set_template(&spec, c);
-}
-
 /// The templates of pods and claims of StatefulSets are validated.
 const TEMPLATES_ARE_VALIDATED: Behavior = Behavior::since(34, 0, "kubernetes #131790 and #132212");
-/// Disks that only one node can write may be in the templates of many pods.
-const DISKS_ARE_NOT_VALIDATED: Behavior =
-    Behavior::since(31, 0, "ValidatePodTemplateSpecForReplicaSet of 1.31");
 
-/// Rules that the validation of a StatefulSet skips.
-#[derive(Clone, Copy, Default)]
-struct Skipped {
-    /// Fields that updates cannot change.
-    immutable: bool,
-    template: bool,
-}
-
-/// `ValidateStatefulSet`.
-pub(super) fn stateful_set(body: &Object, c: &mut Check) {
-    stateful_set_spec(&At::root(body, "spec"), Skipped::default(), c);
-}
-
-/// `ValidateStatefulSetSpec`.
-fn stateful_set_spec(spec: &At<'_>, skipped: Skipped, c: &mut Check) {
-    let policy = spec.get("podManagementPolicy");
-    match policy.text() {
-        "OrderedReady" | "Parallel" => {}
-        "" => policy.required(c, ""),
-        _ => policy.invalid(c, "must be 'OrderedReady' or 'Parallel'"),
-    }
-    stateful_set_strategy(&spec.get("updateStrategy"), c);
-    let retention = spec.get("persistentVolumeClaimRetentionPolicy");
-    for key in ["whenDeleted", "whenScaled"] {
-        let policy = retention.get(key);
-        if retention.is_set() && !matches!(policy.text(), "Retain" | "Delete") {
-            policy.unsupported(c, &["Retain", "Delete"]);
-        }
-    }
-    if !skipped.immutable && c.version.has(TEMPLATES_ARE_VALIDATED) {
-        for claim in spec.get("volumeClaimTemplates").items() {
-            super::storage::claim_spec(&claim.get("spec"), c);
-        }
-    }
-    spec.get("replicas").not_negative(c);
-    if c.since(23) {
-        spec.get("minReadySeconds").not_negative(c);
-    }
-    spec.get("ordinals").get("start").not_negative(c);
-    let service = spec.get("serviceName");
-    if !skipped.immutable && c.since(33) && !service.text().is_empty() {
-        service.label(c);
-    }
+/// The selector and template of a StatefulSet; templates that were invalid before may stay so.
+pub(super) fn template_of_stateful_set(spec: &At<'_>, c: &mut Check) {
     required_selector(spec, "statefulset", c);
-    let selector = spec.get("selector");
-    let template = spec.get("template");
+    let (selector, template) = (spec.get("selector"), spec.get("template"));
     match selects_template(spec, c.version) {
         None => selector.invalid_typed(c, SELECTOR, ""),
         Some(selects) => {
             if !selects && (!is_empty_selector(&selector) || !selector.is_set()) {
                 not_selected(spec, c);
             }
-            if c.version.has(TEMPLATES_ARE_VALIDATED) && !skipped.template {
+            if c.version.has(TEMPLATES_ARE_VALIDATED) && !c.skips_template {
                 let value = template_of_pods(spec);
                 let path = template.path.clone();
                 self::template(&At { value: &value, path }, c);
@@ -282,35 +216,6 @@ fn stateful_set_spec(spec: &At<'_>, skipped: Skipped, c: &mut Check) {
         }
     }
     restarts_always(&template, "StatefulSet", c);
-}
-
-fn stateful_set_strategy(strategy: &At<'_>, c: &mut Check) {
-    let rolling = strategy.get("rollingUpdate");
-    match strategy.get("type").text() {
-        "" => strategy.required(c, ""),
-        "OnDelete" => {
-            if rolling.is_set() {
-                let shown =
-                    go_syntax::value(c.version, rolling.value, "apps.RollingUpdateStatefulSetStrategy");
-                rolling.invalid_as(c, &shown, "only allowed for updateStrategy 'RollingUpdate'");
-            }
-        }
-        "RollingUpdate" => {
-            rolling.get("partition").not_negative(c);
-            let unavailable = rolling.get("maxUnavailable");
-            if unavailable.is_set() {
-                int_or_percent(&unavailable, c);
-                if amount(&unavailable) == 0 {
-                    invalid_amount(&unavailable, "cannot be 0", c);
-                }
-                at_most_all(&unavailable, c);
-            }
-        }
-        _ => {
-            let shown = go_syntax::value(c.version, strategy.value, "apps.StatefulSetUpdateStrategy");
-            strategy.invalid_as(c, &shown, "must be 'RollingUpdate' or 'OnDelete'");
-        }
-    }
 }
 
 /// The template of a StatefulSet with the volumes of claims that the controller adds, and without the names
@@ -346,7 +251,7 @@ fn template_of_pods(spec: &At<'_>) -> Value {
 }
 
 /// `ValidateStatefulSetUpdate`.
-pub(super) fn stateful_set_updated(body: &Object, old: &Object, c: &mut Check) {
+pub(super) fn stateful_set_updated(set: &At<'_>, c: &mut Check) {
     let mut mutable = vec!["replicas", "template", "updateStrategy"];
     if c.since(23) {
         mutable.push("minReadySeconds");
@@ -357,55 +262,42 @@ pub(super) fn stateful_set_updated(body: &Object, old: &Object, c: &mut Check) {
     if c.since(33) {
         mutable.push("revisionHistoryLimit");
     }
-    let spec = At::root(body, "spec");
-    let mut skipped = Skipped {
-        immutable: true,
-        template: false,
-    };
-    // Templates that were invalid before may stay so.
+    let (spec, old) = (set.get("spec"), c.old().get("spec"));
+    // The rules for updates, which the stored object had to satisfy as well.
     let mut before = Check::new(c.version, None);
-    stateful_set_spec(&At::root(old, "spec"), skipped, &mut before);
-    skipped.template = !before.causes.is_empty();
-    stateful_set_spec(&spec, skipped, c);
-    let pinned = |body: &Object| {
-        let mut spec = body
-            .get("spec")
-            .and_then(Value::as_object)
-            .cloned()
-            .unwrap_or_default();
+    (before.new, before.old) = (c.old, c.old);
+    rules::apply("StatefulSetSpec", &old, &mut before);
+    c.skips_template = !before.causes.is_empty();
+    rules::apply("StatefulSetSpec", &spec, c);
+    let pinned = |spec: &At<'_>| {
+        let mut spec = spec.value.as_object().cloned().unwrap_or_default();
         spec.retain(|key, _| !mutable.contains(&key.as_str()));
         spec
     };
-    if pinned(body) != pinned(old) {
+    if pinned(&spec) != pinned(&old) {
+        let (ordinals, history) = match c.version.minor() {
+            ..26 => ("", ""),
+            26..33 => (" 'ordinals',", ""),
+            _ => (" 'ordinals',", " 'revisionHistoryLimit',"),
+        };
         let fields = match c.version.minor() {
-            ..22 => "'replicas', 'template', and 'updateStrategy'",
-            22 => "'replicas', 'template', 'updateStrategy' and 'minReadySeconds'",
-            23..26 => {
-                "'replicas', 'template', 'updateStrategy', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds'"
-            }
-            26..33 => {
-                "'replicas', 'ordinals', 'template', 'updateStrategy', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds'"
-            }
-            _ => {
-                "'replicas', 'ordinals', 'template', 'updateStrategy', 'revisionHistoryLimit', \
+            ..22 => "'replicas', 'template', and 'updateStrategy'".to_owned(),
+            22 => "'replicas', 'template', 'updateStrategy' and 'minReadySeconds'".to_owned(),
+            _ => format!(
+                "'replicas',{ordinals} 'template', 'updateStrategy',{history} \
                  'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds'"
-            }
+            ),
         };
         let problem = format!("updates to statefulset spec for fields other than {fields} are forbidden");
         spec.forbidden(c, &problem);
     }
-    if !c.since(25) {
-        spec.get("replicas").not_negative(c);
-    }
 }
 
-/// `ValidateDaemonSetSpec`.
-pub(super) fn daemon_set(body: &Object, c: &mut Check) {
-    let spec = At::root(body, "spec");
+pub(super) fn template_of_daemon_set(spec: &At<'_>, c: &mut Check) {
     let (selector, template) = (spec.get("selector"), spec.get("template"));
-    label_selector(&selector, c);
-    if selects_template(&spec, c.version) == Some(false) {
-        not_selected(&spec, c);
+    rules::apply("LabelSelector", &selector, c);
+    if selects_template(spec, c.version) == Some(false) {
+        not_selected(spec, c);
     }
     if selector.is_set() && is_empty_selector(&selector) {
         let shown = shown_selector(&selector, c);
@@ -414,83 +306,17 @@ pub(super) fn daemon_set(body: &Object, c: &mut Check) {
     self::template(&template, c);
     read_only_disks(&template, c);
     restarts_always(&template, "DaemonSet", c);
-    spec.get("minReadySeconds").not_negative(c);
-    let strategy = spec.get("updateStrategy");
-    let rolling = strategy.get("rollingUpdate");
-    match strategy.get("type").text() {
-        "OnDelete" => {}
-        "RollingUpdate" if !rolling.is_set() => rolling.required(c, ""),
-        "RollingUpdate" => rolling_daemon_set(&rolling, c),
-        _ => unsupported_as(
-            &strategy,
-            "apps.DaemonSetUpdateStrategy",
-            &["RollingUpdate", "OnDelete"],
-            c,
-        ),
-    }
-    spec.get("revisionHistoryLimit").not_negative(c);
 }
 
-fn rolling_daemon_set(rolling: &At<'_>, c: &mut Check) {
-    let (unavailable, surge) = (rolling.get("maxUnavailable"), rolling.get("maxSurge"));
-    int_or_percent(&unavailable, c);
-    if !c.since(22) {
-        if amount(&unavailable) == 0 {
-            invalid_amount(&unavailable, "cannot be 0", c);
-        }
-        at_most_all(&unavailable, c);
-        return;
-    }
-    int_or_percent(&surge, c);
-    at_most_all(&unavailable, c);
-    at_most_all(&surge, c);
-    match (amount(&unavailable) != 0, amount(&surge) != 0) {
-        (true, true) => invalid_amount(&surge, "may not be set when maxUnavailable is non-zero", c),
-        (false, false) => unavailable.required(c, "cannot be 0 when maxSurge is 0"),
-        _ => {}
-    }
-}
-
-/// Immutable selectors.
-pub(super) fn pinned_selector(body: &Object, old: &Object, c: &mut Check) {
-    let (spec, old) = (At::root(body, "spec"), At::root(old, "spec"));
-    pinned(&spec, &old, "selector", SELECTOR, c);
-}
-
-/// `ValidateImmutableField`.
-pub(super) fn pinned(new: &At<'_>, old: &At<'_>, key: &str, ty: &str, c: &mut Check) {
-    let (new, old) = (new.get(key), old.get(key));
-    if new.value != old.value {
-        let shown = match new.decoded(c) {
-            Value::Null if ty == "string" => "\"\"".to_owned(),
-            Value::Null if !c.version.has(super::VALUES_ARE_JSON) => "\"null\"".to_owned(),
-            Value::Null => "null".to_owned(),
-            value => go_syntax::value(c.version, value, ty),
-        };
-        new.invalid_as(c, &shown, "field is immutable");
-    }
-}
-
-/// `ValidateReplicationControllerSpec`.
-pub(super) fn replication_controller(body: &Object, c: &mut Check) {
-    let spec = At::root(body, "spec");
-    spec.get("minReadySeconds").not_negative(c);
-    let selector = spec.get("selector");
-    if selector.is_empty() {
-        selector.required(c, "");
-    }
-    spec.get("replicas").not_negative(c);
-    let template = spec.get("template");
-    if !template.is_set() {
-        template.required(c, "");
-        return;
-    }
+/// The template of a ReplicationController, which its selector selects.
+pub(super) fn template_of_controller(spec: &At<'_>, c: &mut Check) {
+    let (selector, template) = (spec.get("selector"), spec.get("template"));
     let own = template.get("metadata").get("labels");
     let selects = selector
         .entries()
         .all(|(key, value)| own.key(key).value == value.value);
     if !selector.is_empty() && !selects {
-        not_selected(&spec, c);
+        not_selected(spec, c);
     }
     self::template(&template, c);
     if spec.get("replicas").number() > 1 {
@@ -499,148 +325,46 @@ pub(super) fn replication_controller(body: &Object, c: &mut Check) {
     restarts_always(&template, "ReplicationController", c);
 }
 
-/// Numbers of the status of a controller: none is negative, and none exceeds the replicas.
-pub(super) fn status(kind: &str, body: &Object, old: &Object, c: &mut Check) {
-    let status = At::root(body, "status");
-    let numbers: &[&str] = match kind {
-        "Deployment" => &[
-            "observedGeneration",
-            "replicas",
-            "updatedReplicas",
-            "readyReplicas",
-            "availableReplicas",
-            "unavailableReplicas",
-            "terminatingReplicas",
-            "collisionCount",
-        ],
-        "ReplicaSet" | "ReplicationController" => &[
-            "replicas",
-            "fullyLabeledReplicas",
-            "readyReplicas",
-            "availableReplicas",
-            "observedGeneration",
-            "terminatingReplicas",
-        ],
-        "StatefulSet" => &[
-            "replicas",
-            "readyReplicas",
-            "currentReplicas",
-            "updatedReplicas",
-            "observedGeneration",
-            "collisionCount",
-            "availableReplicas",
-        ],
-        "DaemonSet" => &[
-            "currentNumberScheduled",
-            "numberMisscheduled",
-            "desiredNumberScheduled",
-            "numberReady",
-            "observedGeneration",
-            "updatedNumberScheduled",
-            "numberAvailable",
-            "numberUnavailable",
-            "collisionCount",
-        ],
-        "Job" => &["active", "succeeded", "failed"],
-        "PodDisruptionBudget" => &[
-            "disruptionsAllowed",
-            "currentHealthy",
-            "desiredHealthy",
-            "expectedPods",
-        ],
-        "HorizontalPodAutoscaler" => &["currentReplicas", "desiredReplicas"],
-        _ => &[],
-    };
-    for key in numbers {
-        status.get(key).not_negative(c);
-    }
-    if kind == "Job" && c.since(32) {
-        let (spec, old_status) = (At::root(body, "spec"), At::root(old, "status"));
-        jobs::finished_job(&spec, &status, &old_status, c);
-        jobs::status_updated(&spec, &status, &old_status, c);
-    }
-    let shares: &[&str] = match kind {
-        "Deployment" => &["updatedReplicas", "readyReplicas", "availableReplicas"],
-        "ReplicaSet" | "ReplicationController" => {
-            &["fullyLabeledReplicas", "readyReplicas", "availableReplicas"]
-        }
-        "StatefulSet" if !c.since(22) => &["readyReplicas", "currentReplicas", "updatedReplicas"],
-        "StatefulSet" => &[
-            "readyReplicas",
-            "currentReplicas",
-            "updatedReplicas",
-            "availableReplicas",
-        ],
-        _ => &[],
-    };
-    let replicas = status.get("replicas").number();
-    let exceeds = |key: &str, max: i64, problem: &str, c: &mut Check| {
-        let number = status.get(key);
-        if number.number() > max {
-            number.invalid_as(c, &number.number().to_string(), problem);
-        }
-    };
-    for key in shares {
-        exceeds(key, replicas, "cannot be greater than status.replicas", c);
-    }
-    if shares.contains(&"availableReplicas") {
-        let ready = status.get("readyReplicas").number();
-        let problem = match kind {
-            "StatefulSet" if c.since(25) => "cannot be greater than status.readyReplicas",
-            _ => "cannot be greater than readyReplicas",
-        };
-        exceeds("availableReplicas", ready, problem, c);
-    }
-    if numbers.contains(&"collisionCount") {
-        let (new, old) = (
-            status.get("collisionCount"),
-            At::root(old, "status").get("collisionCount"),
-        );
-        if old.is_set() && new.number() < old.number() {
-            new.invalid_as(c, &new.number().to_string(), "cannot be decremented");
-        }
+fn at_most(number: &At<'_>, max: &str, problem: &str, c: &mut Check) {
+    if number.number() > c.root().get("status").get(max).number() {
+        number.invalid_as(c, &number.number().to_string(), problem);
     }
 }
 
-/// `ValidatePodTemplate`.
-pub(super) fn pod_template(body: &Object, c: &mut Check) {
-    template(&At::root(body, "template"), c);
+pub(super) fn at_most_replicas(number: &At<'_>, c: &mut Check) {
+    at_most(number, "replicas", "cannot be greater than status.replicas", c);
 }
 
-/// The data of new revisions are validated, those of others only as immutable.
-const ONLY_NEW_DATA_ARE_VALIDATED: Behavior =
-    Behavior::since_about(31, "ValidateControllerRevisionCreate of 1.31");
+pub(super) fn at_most_ready(number: &At<'_>, c: &mut Check) {
+    at_most(number, "readyReplicas", "cannot be greater than readyReplicas", c);
+}
 
-/// `ValidateControllerRevision`, from 1.31 on `ValidateControllerRevisionCreate` of new ones.
-pub(super) fn controller_revision(body: &Object, is_new: bool, c: &mut Check) {
-    let data = At::root(body, "data");
-    let revision = At::root(body, "revision");
-    if c.version.has(ONLY_NEW_DATA_ARE_VALIDATED) {
-        revision.not_negative(c);
-        if is_new && !data.value.is_object() {
-            data.required(
-                c,
-                match data.is_set() {
-                    true => "data must be a valid JSON object",
-                    false => "data is mandatory",
-                },
-            );
-        }
-        return;
+pub(super) fn at_most_status_ready(number: &At<'_>, c: &mut Check) {
+    at_most(
+        number,
+        "readyReplicas",
+        "cannot be greater than status.readyReplicas",
+        c,
+    );
+}
+
+pub(super) fn not_decremented(count: &At<'_>, c: &mut Check) {
+    if count.old(c).as_i64().is_some_and(|old| count.number() < old) {
+        count.invalid_as(c, &count.number().to_string(), "cannot be decremented");
     }
+}
+
+pub(super) fn data_of_revision(data: &At<'_>, c: &mut Check) {
     if !data.is_set() {
         data.required(c, "data is mandatory");
+    } else if !data.value.is_object() {
+        data.required(c, "data must be a valid JSON object");
     }
-    revision.not_negative(c);
 }
 
-/// `ValidateControllerRevisionUpdate`, except `ValidateControllerRevision`.
-pub(super) fn controller_revision_updated(body: &Object, old: &Object, c: &mut Check) {
-    let data = At::root(body, "data");
-    if body.get("data") == old.get("data") {
-        return;
-    }
-    if c.version.has(super::VALUES_ARE_JSON) || !c.version.has(ONLY_NEW_DATA_ARE_VALIDATED) {
+/// `ValidateControllerRevisionUpdate`: between 1.31 and the releases with JSON, Go's syntax of bytes.
+pub(super) fn data_updated(data: &At<'_>, c: &mut Check) {
+    if c.version.has(super::VALUES_ARE_JSON) || !c.since(31) {
         data.invalid(c, "field is immutable");
         return;
     }

@@ -105,7 +105,6 @@ pub(super) fn parent(reference: &Value) -> String {
     }
 }
 
-/// The state of a claim of devices.
 pub(super) fn claim_state(shown: &Value) -> String {
     let is_set = |path: &str| shown.pointer(path).is_some_and(|value| !value.is_null());
     let is_deleted = is_set("/metadata/deletionTimestamp");

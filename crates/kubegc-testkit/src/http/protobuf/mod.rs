@@ -34,13 +34,10 @@ pub(crate) struct Undecodable {
     pub(super) problem: String,
 }
 
-/// Whether a body is an object in protobuf.
-#[cfg(feature = "client")]
 pub(crate) fn is_object(body: &[u8]) -> bool {
     body.starts_with(PREFIX)
 }
 
-/// Whether objects of a kind can be encoded.
 pub(super) fn has_message(api_version: &str, kind: &str) -> bool {
     Message::of(api_version, kind).is_some()
 }
@@ -60,70 +57,64 @@ pub(crate) fn decode(body: &[u8], default: (&str, &str)) -> Result<Value, Undeco
         Some([]) => return Err(unnamed("empty body".to_owned())),
         Some(body) => body,
     };
-    let Envelope {
-        api_version,
-        kind,
-        raw,
-    } = Envelope::read(body).map_err(|problem| unnamed(format!("Unknown: {problem}")))?;
-    let or = |text: String, default: &str| if text.is_empty() { default.to_owned() } else { text };
-    let (api_version, kind) = (or(api_version, default.0), or(kind, default.1));
-    let object = match Message::of(&api_version, &kind) {
-        Some(message) => {
-            let mut object = Map::new();
-            read_message(message, raw, DEPTH_MAX, &mut object).map(|()| object)
-        }
+    let unreadable = |problem: &str| unnamed(format!("Unknown: {problem}"));
+    // The type of the object, and its message.
+    let [meta, raw] = last_fields(body).map_err(unreadable)?;
+    let (meta, raw) = (
+        bytes_of(meta).map_err(unreadable)?,
+        bytes_of(raw).map_err(unreadable)?,
+    );
+    let [api_version, kind] = last_fields(meta).map_err(unreadable)?;
+    let or = |field, default: &str| match bytes_of(field).map_err(unreadable)? {
+        [] => Ok(default.to_owned()),
+        named => Ok(text(named)),
+    };
+    let (api_version, kind) = (or(api_version, default.0)?, or(kind, default.1)?);
+    let mut object = Map::new();
+    let read = match Message::of(&api_version, &kind) {
+        Some(message) => read_message(message, raw, DEPTH_MAX, &mut object),
         None => Err(format!(
             "no kind {kind:?} is registered for version {api_version:?}"
         )),
     };
-    match object {
-        Ok(mut object) => {
-            object.insert("apiVersion".to_owned(), api_version.into());
-            object.insert("kind".to_owned(), kind.into());
-            Ok(Value::Object(object))
-        }
-        Err(problem) => Err(Undecodable {
-            kind: Some((api_version, kind)),
-            problem,
-        }),
+    if let Err(problem) = read {
+        let kind = Some((api_version, kind));
+        return Err(Undecodable { kind, problem });
     }
-}
-
-/// The message around an object.
-#[derive(Default)]
-struct Envelope<'a> {
-    api_version: String,
-    kind: String,
-    raw: &'a [u8],
-}
-
-impl<'a> Envelope<'a> {
-    fn read(body: &'a [u8]) -> Result<Self, &'static str> {
-        let mut envelope = Self::default();
-        let mut fields = Reader(body);
-        while let Some((number, value)) = fields.field()? {
-            match (number, value) {
-                (1, Wire::Bytes(meta)) => {
-                    let mut fields = Reader(meta);
-                    while let Some((number, value)) = fields.field()? {
-                        match (number, value) {
-                            (1, Wire::Bytes(value)) => envelope.api_version = text(value),
-                            (2, Wire::Bytes(value)) => envelope.kind = text(value),
-                            (1 | 2, _) => return Err(WRONG_TYPE),
-                            _ => {}
-                        }
-                    }
-                }
-                (2, Wire::Bytes(raw)) => envelope.raw = raw,
-                (1 | 2, _) => return Err(WRONG_TYPE),
-                _ => {}
-            }
-        }
-        Ok(envelope)
-    }
+    object.insert("apiVersion".to_owned(), api_version.into());
+    object.insert("kind".to_owned(), kind.into());
+    Ok(Value::Object(object))
 }
 
 const WRONG_TYPE: &str = "wrong wire type";
+
+/// The last value of each of the first fields of a message, by their numbers from 1 on.
+fn last_fields<const N: usize>(bytes: &[u8]) -> Result<[Option<Wire<'_>>; N], &'static str> {
+    let mut last = [None; N];
+    let mut fields = Reader(bytes);
+    while let Some((number, value)) = fields.field()? {
+        if let Some(field) = last.get_mut(number as usize - 1) {
+            *field = Some(value);
+        }
+    }
+    Ok(last)
+}
+
+fn bytes_of(field: Option<Wire<'_>>) -> Result<&[u8], &'static str> {
+    match field {
+        None => Ok(&[]),
+        Some(Wire::Bytes(bytes)) => Ok(bytes),
+        Some(_) => Err(WRONG_TYPE),
+    }
+}
+
+fn int_of(field: Option<Wire<'_>>) -> Result<i64, &'static str> {
+    match field {
+        None => Ok(0),
+        Some(Wire::Varint(value)) => Ok(value as i64),
+        Some(_) => Err(WRONG_TYPE),
+    }
+}
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
@@ -181,20 +172,9 @@ fn read_message(
                 }
             }
             (Shape::Map, ty, Wire::Bytes(entry)) => {
-                let (mut key, mut value) = (String::new(), None);
-                let mut parts = Reader(entry);
-                while let Some((number, wire)) = parts.field().map_err(&named)? {
-                    match (number, wire) {
-                        (1, Wire::Bytes(bytes)) => key = text(bytes),
-                        (1, _) => return Err(named(WRONG_TYPE)),
-                        (2, wire) => value = Some(read_value(ty, wire, depth, &named)?),
-                        _ => {}
-                    }
-                }
-                let value = match value {
-                    Some(value) => value,
-                    None => read_value(ty, Wire::Bytes(&[]), depth, &named)?,
-                };
+                let [key, value] = last_fields(entry).map_err(&named)?;
+                let key = text(bytes_of(key).map_err(&named)?);
+                let value = read_value(ty, value.unwrap_or(Wire::Bytes(&[])), depth, &named)?;
                 let entries = object
                     .entry(field.name)
                     .or_insert_with(|| Value::Object(Map::new()));
@@ -244,16 +224,16 @@ fn read_value(
     let value: Result<Value, &str> = match ty {
         Type::String => Ok(text(bytes).into()),
         Type::Bytes => Ok(BASE64_STANDARD.encode(bytes).into()),
-        Type::Quantity => texts(bytes).map(|texts| match texts.last() {
-            Some(quantity) if !quantity.is_empty() => text(quantity).into(),
-            _ => "0".into(),
+        Type::Quantity => only_field(bytes).map(|quantity| match quantity {
+            [] => "0".into(),
+            quantity => text(quantity).into(),
         }),
         Type::Strings => {
             texts(bytes).map(|texts| texts.into_iter().map(|item| Value::from(text(item))).collect())
         }
-        Type::Json => texts(bytes).and_then(|texts| match texts.last() {
-            Some(json) if !json.is_empty() => serde_json::from_slice(json).map_err(|_| "not JSON"),
-            _ => Ok(Value::Null),
+        Type::Json => only_field(bytes).and_then(|json| match json {
+            [] => Ok(Value::Null),
+            json => serde_json::from_slice(json).map_err(|_| "not JSON"),
         }),
         Type::IntOrString => int_or_string(bytes),
         Type::Time | Type::MicroTime if bytes.is_empty() => Ok(Value::Null),
@@ -285,7 +265,12 @@ fn number(value: f64) -> Result<Value, &'static str> {
         .ok_or("not a finite number")
 }
 
-/// The values of field 1, the only one of a message.
+/// The value of field 1, the only one of a message.
+fn only_field(bytes: &[u8]) -> Result<&[u8], &'static str> {
+    last_fields(bytes).and_then(|[field]| bytes_of(field))
+}
+
+/// All values of field 1, the only one of a message.
 fn texts(bytes: &[u8]) -> Result<Vec<&[u8]>, &'static str> {
     let mut texts = Vec::new();
     let mut fields = Reader(bytes);
@@ -300,31 +285,20 @@ fn texts(bytes: &[u8]) -> Result<Vec<&[u8]>, &'static str> {
 }
 
 fn int_or_string(bytes: &[u8]) -> Result<Value, &'static str> {
-    let (mut is_string, mut int, mut string) = (false, 0, String::new());
-    let mut fields = Reader(bytes);
-    while let Some((number, value)) = fields.field()? {
-        match (number, value) {
-            (1, Wire::Varint(value)) => is_string = value != 0,
-            (2, Wire::Varint(value)) => int = value as i32,
-            (3, Wire::Bytes(value)) => string = text(value),
-            (1..=3, _) => return Err(WRONG_TYPE),
-            _ => {}
-        }
-    }
-    Ok(if is_string { string.into() } else { int.into() })
+    let [is_string, int, string] = last_fields(bytes)?;
+    let (is_string, int, string) = (int_of(is_string)? != 0, int_of(int)?, bytes_of(string)?);
+    // As Go: the low bits.
+    let int = int as i32;
+    Ok(if is_string {
+        text(string).into()
+    } else {
+        int.into()
+    })
 }
 
 fn time(bytes: &[u8]) -> Result<Timestamp, &'static str> {
-    let (mut seconds, mut nanos) = (0_i64, 0_i32);
-    let mut fields = Reader(bytes);
-    while let Some((number, value)) = fields.field()? {
-        match (number, value) {
-            (1, Wire::Varint(value)) => seconds = value as i64,
-            (2, Wire::Varint(value)) => nanos = value as i32,
-            (1 | 2, _) => return Err(WRONG_TYPE),
-            _ => {}
-        }
-    }
+    let [seconds, nanos] = last_fields(bytes)?;
+    let (seconds, nanos) = (int_of(seconds)?, int_of(nanos)? as i32);
     seconds
         .checked_mul(1_000_000_000)
         .and_then(|time| time.checked_add(nanos.into()))
@@ -405,40 +379,35 @@ fn write_message(
     out: &mut Vec<u8>,
 ) -> Result<(), String> {
     let depth = deeper(message, depth)?;
-    if !value.is_object() && !value.is_null() {
+    let is_choice = message.is_choice();
+    if !is_choice && !value.is_object() && !value.is_null() {
         return Err(format!("{}: not an object", message.name));
     }
     for field in message.fields() {
-        let value = match field.name {
+        let part = match field.name {
+            _ if is_choice => match chosen(field, value) {
+                None => continue,
+                part => part,
+            },
             "" => Some(value),
             name => value.get(name).filter(|value| !value.is_null()),
         };
-        write_field(message, field, value, depth, out)?;
+        write_field(message, field, part, depth, out)?;
     }
     Ok(())
 }
 
-/// Writes one of the fields of a choice, the one of the value's type.
-fn write_choice(
-    message: &'static Message,
-    value: &Value,
-    depth: usize,
-    out: &mut Vec<u8>,
-) -> Result<(), String> {
-    let depth = deeper(message, depth)?;
+/// The value of a field of a choice, if the choice is of the type of the field.
+fn chosen<'v>(field: &Field, choice: &'v Value) -> Option<&'v Value> {
     // A schema allows values.
-    let allows = Value::Bool(true);
-    for field in message.fields() {
-        let part = match (field.shape, field.ty, value) {
-            (Shape::List, _, Value::Array(_))
-            | (Shape::One, Type::Bool, Value::Bool(_))
-            | (Shape::One, Type::Message(_), Value::Object(_)) => value,
-            (Shape::One, Type::Bool, Value::Object(_)) => &allows,
-            _ => continue,
-        };
-        write_field(message, field, Some(part), depth, out)?;
+    const ALLOWS: &Value = &Value::Bool(true);
+    match (field.shape, field.ty, choice) {
+        (Shape::List, _, Value::Array(_))
+        | (Shape::One, Type::Bool, Value::Bool(_))
+        | (Shape::One, Type::Message(_), Value::Object(_)) => Some(choice),
+        (Shape::One, Type::Bool, Value::Object(_)) => Some(ALLOWS),
+        _ => None,
     }
-    Ok(())
 }
 
 fn write_field(
@@ -492,11 +461,8 @@ fn write_value(
         (Type::Int32 | Type::Int64, Value::Number(_) | Value::Null) => {
             let int = if value.is_null() { Some(0) } else { value.as_i64() };
             let int = int.filter(|int| matches!(ty, Type::Int64) || i32::try_from(*int).is_ok());
-            put_int(
-                out,
-                number,
-                int.ok_or_else(|| named("not a whole number of the field's size"))?,
-            );
+            let int = int.ok_or_else(|| named("not a whole number of the field's size"))?;
+            put_int(out, number, int);
             return Ok(());
         }
         (Type::Double, Value::Number(_) | Value::Null) => {
@@ -514,15 +480,10 @@ fn write_value(
         (Type::Quantity, Value::Number(_)) => put_bytes(&mut inner, 1, value.to_string().as_bytes()),
         (Type::Quantity, Value::Null) => put_bytes(&mut inner, 1, b"0"),
         (Type::IntOrString, Value::String(_) | Value::Number(_) | Value::Null) => {
-            let int = value.as_i64().unwrap_or_default();
+            let int = i32::try_from(value.as_i64().unwrap_or_default());
+            let int = int.map_err(|_| named("not a number of 32 bits"))?;
             put_int(&mut inner, 1, i64::from(value.is_string()));
-            put_int(
-                &mut inner,
-                2,
-                i32::try_from(int)
-                    .map_err(|_| named("not a number of 32 bits"))?
-                    .into(),
-            );
+            put_int(&mut inner, 2, int.into());
             put_bytes(&mut inner, 3, value.as_str().unwrap_or_default().as_bytes());
         }
         (Type::Time | Type::MicroTime, Value::String(text)) => {
@@ -540,9 +501,6 @@ fn write_value(
         }
         (Type::Json, Value::Null) => {}
         (Type::Json, value) => put_bytes(&mut inner, 1, value.to_string().as_bytes()),
-        (Type::Message(message), value) if message.is_choice() => {
-            write_choice(message, value, depth, &mut inner)?;
-        }
         (Type::Message(message), value) => write_message(message, value, depth, &mut inner)?,
         // Empty strings and lists, and times that are not set.
         (_, Value::Null) => {}

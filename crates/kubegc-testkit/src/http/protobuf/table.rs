@@ -27,7 +27,6 @@ pub(super) struct Message {
     fields: OnceLock<Vec<Field>>,
 }
 
-/// One field of a message.
 pub(super) struct Field {
     pub(super) number: u32,
     /// Its name in JSON; empty for an embedded message, whose fields JSON shows in place of it.

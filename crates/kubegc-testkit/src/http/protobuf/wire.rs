@@ -14,7 +14,6 @@ pub(super) enum Wire<'a> {
     Other,
 }
 
-/// Reads the fields of a message.
 #[derive(Clone, Debug)]
 pub(super) struct Reader<'a>(pub(super) &'a [u8]);
 

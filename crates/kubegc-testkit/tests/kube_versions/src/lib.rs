@@ -4,5 +4,4 @@
 
 mod clients;
 mod database;
-mod election;
 mod site;

@@ -1,12 +1,128 @@
-//! IP addresses and networks as Go parses them, with its errors.
+//! IP addresses and networks: as Go parses them, with its errors, and as values of expressions.
 //!
 //! # Upstream
 //! `ParseAddr` and `ParsePrefix` in
 //! [`net/netip`](https://github.com/golang/go/blob/go1.25.0/src/net/netip/netip.go).
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::{
+    fmt,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+};
 
+use super::library::value;
 use crate::status::quoted;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Address(pub(super) IpAddr);
+value!(Address, "net.IP");
+
+/// An address and the number of its bits that name a network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Network {
+    pub(super) address: Address,
+    pub(super) length: u8,
+}
+value!(Network, "net.CIDR");
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Display for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.address, self.length)
+    }
+}
+
+impl Address {
+    /// An address without zone, and not an IPv4 address written as IPv6.
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let shown = quoted(text);
+        match parse(text) {
+            Ok((_, zone)) if !zone.is_empty() => {
+                Err(format!("IP address {shown} with zone value is not allowed"))
+            }
+            Ok((address, _)) if is_mapped(address) => {
+                Err(format!("IPv4-mapped IPv6 address {shown} is not allowed"))
+            }
+            Ok((address, _)) => Ok(Self(address)),
+            Err(problem) => Err(format!(
+                "IP Address {shown} parse error during conversion from string: {problem}"
+            )),
+        }
+    }
+
+    pub(super) const fn is_link_local_unicast(self) -> bool {
+        match self.0 {
+            IpAddr::V4(address) => address.is_link_local(),
+            IpAddr::V6(address) => address.is_unicast_link_local(),
+        }
+    }
+
+    pub(super) fn is_link_local_multicast(self) -> bool {
+        match self.0 {
+            IpAddr::V4(address) => address.octets().starts_with(&[224, 0, 0]),
+            IpAddr::V6(address) => matches!(address.octets(), [0xff, scope, ..] if scope & 0x0f == 2),
+        }
+    }
+
+    pub(super) const fn is_global_unicast(self) -> bool {
+        let broadcast = matches!(self.0, IpAddr::V4(address) if address.is_broadcast());
+        let other = self.0.is_unspecified() || self.0.is_loopback() || self.0.is_multicast();
+        !broadcast && !other && !self.is_link_local_unicast()
+    }
+}
+
+const fn is_mapped(address: IpAddr) -> bool {
+    matches!(address, IpAddr::V6(address) if address.to_ipv4_mapped().is_some())
+}
+
+impl Network {
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        match parse_prefix(text) {
+            Ok((address, _)) if is_mapped(address) => Err(format!(
+                "IPv4-mapped IPv6 address {} is not allowed",
+                quoted(text)
+            )),
+            Ok((address, length)) => Ok(Self {
+                address: Address(address),
+                length,
+            }),
+            Err(problem) => Err(format!(
+                "network address parse error during conversion from string: {problem}"
+            )),
+        }
+    }
+
+    /// The network with the bits of hosts unset.
+    pub(super) fn masked(self) -> Self {
+        let length = self.length.into();
+        let address = match self.address.0 {
+            IpAddr::V4(address) => {
+                let host = u32::MAX.checked_shr(length).unwrap_or(0);
+                IpAddr::V4((address.to_bits() & !host).into())
+            }
+            IpAddr::V6(address) => {
+                let host = u128::MAX.checked_shr(length).unwrap_or(0);
+                IpAddr::V6((address.to_bits() & !host).into())
+            }
+        };
+        Self {
+            address: Address(address),
+            ..self
+        }
+    }
+
+    pub(super) fn contains(self, address: Address) -> bool {
+        self.address.0.is_ipv4() == address.0.is_ipv4() && Self { address, ..self }.masked() == self.masked()
+    }
+
+    pub(super) fn contains_network(self, other: Self) -> bool {
+        self.length <= other.length && self.contains(other.address)
+    }
+}
 
 /// A problem, and where it is.
 type Problem<'t> = (&'static str, &'t str);
@@ -15,7 +131,7 @@ type Problem<'t> = (&'static str, &'t str);
 ///
 /// # Errors
 /// Go's error.
-pub(super) fn parse(text: &str) -> Result<(IpAddr, &str), String> {
+fn parse(text: &str) -> Result<(IpAddr, &str), String> {
     let parsed = match text.find(['.', ':', '%']).and_then(|at| text.as_bytes().get(at)) {
         Some(b'.') => v4(text).map(|address| (address.into(), "")),
         Some(b':') => v6(text),
@@ -35,7 +151,7 @@ pub(super) fn parse(text: &str) -> Result<(IpAddr, &str), String> {
 ///
 /// # Errors
 /// Go's error.
-pub(super) fn parse_prefix(text: &str) -> Result<(IpAddr, u8), String> {
+fn parse_prefix(text: &str) -> Result<(IpAddr, u8), String> {
     let failed = |problem: &str| format!("netip.ParsePrefix({}): {problem}", quoted(text));
     let (address, length) = text.rsplit_once('/').ok_or_else(|| failed("no '/'"))?;
     let (address, zone) = parse(address).map_err(|problem| failed(&problem))?;
@@ -169,16 +285,8 @@ mod tests {
 
     #[test]
     fn addresses_are_those_of_the_standard_library() {
-        for text in [
-            "1.2.3.4",
-            "::",
-            "::1",
-            "1::",
-            "fe80::1:2",
-            "1:2:3:4:5:6:7:8",
-            "::ffff:1.2.3.4",
-            "1:2::3.4.5.6",
-        ] {
+        let plain = "1.2.3.4 :: ::1 1:: fe80::1:2 1:2:3:4:5:6:7:8 ::ffff:1.2.3.4 1:2::3.4.5.6";
+        for text in plain.split(' ') {
             assert_eq!(parse(text).unwrap(), (text.parse().unwrap(), ""), "{text}");
         }
         assert_eq!(parse("fe80::1%eth0").unwrap().1, "eth0");

@@ -1,22 +1,23 @@
-//! Costs of calls, without their operands.
+//! Costs of calls, without their operands, by the names of `functions.txt`.
 //!
 //! # Upstream
-//! `functionCost` in [`cost.go`](https://github.com/google/cel-go/blob/v0.26.0/checker/cost.go), and
+//! `functionCost` in [`cost.go`](https://github.com/google/cel-go/blob/v0.26.0/checker/cost.go),
 //! `EstimateCallCost` in
-//! [`library/cost.go`](https://github.com/kubernetes/apiserver/blob/v0.36.0/pkg/cel/library/cost.go).
+//! [`library/cost.go`](https://github.com/kubernetes/apiserver/blob/v0.36.0/pkg/cel/library/cost.go), and
+//! [`lists.go`](https://github.com/google/cel-go/blob/v0.26.0/ext/lists.go) and `sets.go` in `cel-go/ext`.
 
-use cel::common::ast::{Expr, IdedExpr, LiteralValue, operators};
+use std::ops;
+
+use cel::common::ast::{Expr, IdedExpr, LiteralValue};
 
 use super::{
-    cost::{CALL, LIST, Path, Range, TRAVERSAL},
+    cost::{CALL, Estimated, LIST, Range, TRAVERSAL},
     sizes::Declared,
     types::Ty,
 };
 
 /// The cost of a regular expression, by character of the pattern.
 const PATTERN: f64 = 0.25;
-/// An authorization check: two fit into an expression.
-const AUTHORIZATION: Range = Range::fixed(350_000);
 /// The most expensive pattern of a named format, by characters.
 const FORMAT_PATTERN: f64 = 128.0;
 /// The longest name of a format.
@@ -26,15 +27,14 @@ const ADDRESS: Range = Range { min: 4, max: 16 };
 
 /// An operand of a call.
 pub(super) struct Operand<'n, 'a> {
-    pub(super) path: Path,
+    pub(super) estimated: Estimated,
     pub(super) ty: Ty<'a>,
     pub(super) expression: &'n IdedExpr,
-    pub(super) size: Option<Range>,
 }
 
 impl Operand<'_, '_> {
-    pub(super) fn known(&self) -> Range {
-        self.size.unwrap_or(Range::UNKNOWN)
+    fn known(&self) -> Range {
+        self.estimated.size.unwrap_or(Range::UNKNOWN)
     }
 
     /// The number that a literal denotes.
@@ -46,7 +46,7 @@ impl Operand<'_, '_> {
     }
 }
 
-/// The cost of a call without its operands, and the size of its result if the call determines it.
+/// The cost of a call, and the size of its result if the call determines it.
 pub(super) struct Estimate {
     pub(super) cost: Range,
     pub(super) size: Option<Range>,
@@ -60,271 +60,196 @@ impl From<Range> for Estimate {
 
 /// A call with its operands.
 pub(super) struct Called<'n, 'o, 'a> {
-    pub(super) id: u64,
-    pub(super) function: &'o str,
     pub(super) target: Option<&'o Operand<'n, 'a>>,
     pub(super) arguments: &'o [Operand<'n, 'a>],
-    pub(super) costs: &'o [Range],
 }
 
-/// The costs of the functions of Kubernetes, without operands.
-pub(super) fn library(called: &Called<'_, '_, '_>, overload: &str, declared: &Declared) -> Option<Estimate> {
-    let first = called.arguments.first();
-    let target = called.target;
-    // A traversal of an operand, some times.
-    let traversal = |operand: Option<&Operand<'_, '_>>, times: f64| {
-        operand.map(|operand| Estimate::from(operand.known().scaled(times * TRAVERSAL)))
-    };
-    // The same, with a result of the same size.
-    let copy = |operand: Option<&Operand<'_, '_>>| {
-        operand.map(|operand| Estimate {
-            cost: operand.known().scaled(TRAVERSAL),
-            size: Some(operand.known()),
-        })
-    };
-    match called.function {
-        "check" => Some(AUTHORIZATION.into()),
-        "serviceAccount" | "path" | "group" | "resource" | "subresource" | "namespace" | "name"
-        | "allowed" | "reason" | "error" | "errored" => Some(CALL.into()),
-        "fieldSelector" | "labelSelector" => first.map(|selector| {
-            // A requirement has at least two characters, and takes a structure and a list.
-            let requirements = selector.known().scaled(0.5).scaled(50.0);
-            (LIST + selector.known().scaled(TRAVERSAL) + requirements).into()
-        }),
-        "isSorted" | "sum" | "max" | "min" | "indexOf" | "lastIndexOf" => {
-            let target = target?;
-            Some(match target.ty.parameters().first() {
-                Some(Ty::String | Ty::Bytes) => {
-                    let comparison = CALL + item_size(target, declared).scaled(TRAVERSAL);
-                    (target.known() * comparison).into()
-                }
-                Some(_) => target.known().into(),
-                None => target.known().scaled(TRAVERSAL).into(),
-            })
+/// The estimate of a call with one overload, arguments included. Calls without a rule of their own cost 1.
+pub(super) fn estimate(called: &Called<'_, '_, '_>, rule: &str, declared: &Declared) -> Estimate {
+    let cost = |operand: &Operand<'_, '_>| operand.estimated.cost;
+    match (rule, called.arguments) {
+        ("logical_or" | "logical_and", [left, right]) => {
+            let (min, max) = (cost(left).min, (cost(left) + cost(right)).max);
+            Range { min, max }.into()
         }
-        "url" | "jsonpatch.escapeKey" => copy(first),
-        "lowerAscii" | "upperAscii" | "substring" | "trim" => copy(target),
-        "replace" => match called.arguments {
-            [from, to, ..] => target.map(|target| Estimate {
-                cost: target.known().scaled(2.0 * TRAVERSAL),
-                size: Some(replaced(target.known(), from.known(), to.known())),
-            }),
-            _ => None,
+        ("conditional", [condition, one, other]) => Estimate {
+            cost: cost(condition) + cost(one).union(cost(other)),
+            size: Some(one.known().union(other.known())),
         },
-        "split" => target.map(|target| {
-            let parts = called.arguments.get(1).and_then(Operand::number);
+        _ => {
+            let own = by_rule(called, rule, declared).unwrap_or_else(|| CALL.into());
+            let arguments = called.arguments.iter().map(cost);
             Estimate {
-                cost: target.known().scaled(2.0 * TRAVERSAL),
-                size: Some(Range::up_to(parts.unwrap_or(target.known().max))),
+                cost: arguments.fold(own.cost, ops::Add::add),
+                ..own
             }
-        }),
-        "join" => target.map(|target| {
-            let count = target.known();
-            let mut size = match target.ty.parameters().is_empty() {
-                true => Range::NONE,
-                false => count * item_size(target, declared),
-            };
-            if let Some(separator) = first {
-                size = size + separator.known() * count.map(|items| items.saturating_sub(1));
-            }
-            Estimate {
-                cost: size.scaled(TRAVERSAL),
-                size: Some(size),
-            }
-        }),
-        "find" | "findAll" => Some(Estimate {
-            cost: matching(target?, first?),
-            size: Some(Range::up_to(target?.known().max)),
-        }),
-        "ip" if overload == "cidr_ip" => Some(CALL.into()),
-        "cidr" | "isIP" | "isCIDR" | "ip" | "quantity" | "isQuantity" | "semver" | "isSemver" => {
-            traversal(first, 1.0)
         }
-        "ip.isCanonical" => traversal(first, 2.0),
-        "containsIP" | "containsCIDR" => {
-            let mut cost = (ADDRESS + ADDRESS).scaled(TRAVERSAL);
-            if called.function == "containsCIDR" {
-                cost = cost + ADDRESS.scaled(TRAVERSAL) + CALL;
-            }
-            if overload == "cidr_contains_string" {
-                cost = cost + first?.known().scaled(TRAVERSAL);
-            }
-            Some(cost.into())
-        }
-        "validate" => first.map(|text| {
-            let pattern = FORMAT_PATTERN * PATTERN;
-            text.known().scaled(TRAVERSAL).scaled(pattern).into()
-        }),
-        "masked"
-        | "prefixLength"
-        | "family"
-        | "isUnspecified"
-        | "isLoopback"
-        | "isLinkLocalMulticast"
-        | "isLinkLocalUnicast"
-        | "isGlobalUnicast"
-        | "format.named"
-        | "sign"
-        | "asInteger"
-        | "isInteger"
-        | "asApproximateFloat"
-        | "isGreaterThan"
-        | "isLessThan"
-        | "compareTo"
-        | "add"
-        | "sub"
-        | "major"
-        | "minor"
-        | "patch"
-        | "getScheme"
-        | "getHostname"
-        | "getHost"
-        | "getPort"
-        | "getEscapedPath"
-        | "getQuery" => Some(CALL.into()),
-        operators::EQUALS => match called.arguments {
-            [one, other] if one.ty == other.ty => match one.ty {
-                Ty::Named("kubernetes.NamedFormat") => Some(FORMAT_NAME.scaled(TRAVERSAL).into()),
-                Ty::Named("kubernetes.URL") => {
-                    let max = other.size.map_or(1, |size| size.max);
-                    Some(Range { min: 1, max }.scaled(TRAVERSAL).into())
-                }
-                Ty::Named(_) => Some(CALL.into()),
-                _ => None,
-            },
-            _ => None,
-        },
-        _ => None,
     }
 }
 
-/// The size of the items of a list.
-fn item_size(list: &Operand<'_, '_>, declared: &Declared) -> Range {
-    if list.path.is_empty() {
-        return Range::UNKNOWN;
-    }
-    let mut path = list.path.clone();
-    path.push("@items".to_owned());
-    declared.size(&path).unwrap_or(Range::UNKNOWN)
-}
-
-/// The costs of functions of lists and sets, without operands.
-///
-/// # Upstream
-/// [`lists.go`](https://github.com/google/cel-go/blob/v0.26.0/ext/lists.go) and `sets.go` in `cel-go/ext`.
-pub(super) fn lists(called: &Called<'_, '_, '_>, overload: &str) -> Option<Estimate> {
+/// The same without arguments.
+fn by_rule(called: &Called<'_, '_, '_>, rule: &str, declared: &Declared) -> Option<Estimate> {
+    let argument = |position: usize| called.arguments.get(position);
+    let first = || argument(0).map(Operand::known);
+    let target = || called.target.map(Operand::known);
+    let number = |position: usize, other: u64| argument(position).and_then(Operand::number).unwrap_or(other);
+    let copy = |size: Range| Estimate {
+        cost: size.scaled(TRAVERSAL),
+        size: Some(size),
+    };
     let allocating = |size: Range, factor: f64| Estimate {
         cost: size.scaled(factor) + CALL + LIST,
         size: Some(size),
     };
-    let number = |position: usize, other: u64| {
-        let argument = called.arguments.get(position);
-        argument.and_then(Operand::number).unwrap_or(other)
-    };
-    Some(match overload {
-        "sets" | "sets_twice" => {
-            let [one, other] = called.arguments else {
-                return None;
-            };
-            let times = if overload == "sets" { 1.0 } else { 2.0 };
-            ((one.known() * other.known()).scaled(times) + CALL).into()
+    Some(match rule {
+        "traverse" => target()?.scaled(TRAVERSAL).into(),
+        "traverse_argument" => first()?.scaled(TRAVERSAL).into(),
+        "traverse_argument_twice" => first()?.scaled(2.0 * TRAVERSAL).into(),
+        "copy" => copy(target()?),
+        "copy_argument" => copy(first()?),
+        "add_string" | "add_bytes" => copy(first()? + argument(1)?.known()),
+        "add_list" => Estimate {
+            cost: CALL,
+            size: Some(first()? + argument(1)?.known()),
+        },
+        "items" => {
+            let list = called.target?;
+            match list.ty.parameters().first() {
+                Some(Ty::String | Ty::Bytes) => {
+                    let comparison = CALL + item_size(list, declared).scaled(TRAVERSAL);
+                    (list.known() * comparison).into()
+                }
+                Some(_) => list.known().into(),
+                None => list.known().scaled(TRAVERSAL).into(),
+            }
         }
+        "replace" => Estimate {
+            cost: target()?.scaled(2.0 * TRAVERSAL),
+            size: Some(replaced(target()?, first()?, argument(1)?.known())),
+        },
+        "split" => Estimate {
+            cost: target()?.scaled(2.0 * TRAVERSAL),
+            size: Some(Range::up_to(number(1, target()?.max))),
+        },
+        "join" => {
+            let list = called.target?;
+            let mut size = match list.ty.parameters().is_empty() {
+                true => Range::NONE,
+                false => list.known() * item_size(list, declared),
+            };
+            if let Some(separator) = first() {
+                size = size + separator * list.known().map(|items| items.saturating_sub(1));
+            }
+            copy(size)
+        }
+        "find" => Estimate {
+            cost: matching(target()?, first()?),
+            size: Some(Range::up_to(target()?.max)),
+        },
+        "contains" => (ADDRESS + ADDRESS).scaled(TRAVERSAL).into(),
+        "contains_text" => ((ADDRESS + ADDRESS).scaled(TRAVERSAL) + first()?.scaled(TRAVERSAL)).into(),
+        "contains_network" => network_in_network().into(),
+        "contains_network_text" => (network_in_network() + first()?.scaled(TRAVERSAL)).into(),
+        "validate" => {
+            let pattern = FORMAT_PATTERN * PATTERN;
+            first()?.scaled(TRAVERSAL).scaled(pattern).into()
+        }
+        "sets" => ((first()? * argument(1)?.known()) + CALL).into(),
+        "sets_twice" => ((first()? * argument(1)?.known()).scaled(2.0) + CALL).into(),
         "list_slice" => {
-            let end = number(1, called.target?.known().max);
+            let end = number(1, target()?.max);
             allocating(Range::fixed(end.saturating_sub(number(0, 0))), 1.0)
         }
         "lists_range" => allocating(Range::fixed(number(0, u64::MAX)), 1.0),
-        "list_reverse" => allocating(called.target?.known(), 1.0),
+        "list_reverse" => allocating(target()?, 1.0),
         "list_flatten" => {
             let depth = number(0, if called.arguments.is_empty() { 1 } else { u64::MAX }) as f64;
-            allocating(called.target?.known(), depth)
+            allocating(target()?, depth)
         }
-        "list_distinct" => {
-            let size = called.target?.known();
+        "list_distinct" => allocating(target()? * target()?, 2.0),
+        // `sortBy` compares its keys.
+        "list_sort" => {
+            let size = first().or_else(target)?;
             allocating(size * size, 2.0)
         }
-        "list_sort" | "list_sort_text" => {
-            // `sortBy` compares its keys.
-            let size = called.arguments.first().or(called.target)?.known();
-            let factor = if overload == "list_sort" {
-                2.0
-            } else {
-                2.0 + TRAVERSAL
-            };
-            allocating(size * size, factor)
+        "list_sort_text" => {
+            let size = first().or_else(target)?;
+            allocating(size * size, 2.0 + TRAVERSAL)
         }
-        _ => return None,
-    })
-}
-
-/// The costs of the standard functions that traverse their operands, without operands.
-pub(super) fn standard(called: &Called<'_, '_, '_>, overload: &str) -> Option<Estimate> {
-    let first = called.arguments.first().map(Operand::known);
-    Some(match overload {
-        "string_format" => called.target?.known().scaled(TRAVERSAL).into(),
         "string_to_bytes" => Estimate {
-            cost: first?.scaled(TRAVERSAL),
+            cost: first()?.scaled(TRAVERSAL),
             size: Some(Range {
-                min: first?.min,
-                max: first?.max.wrapping_mul(4),
+                min: first()?.min,
+                max: first()?.max.wrapping_mul(4),
             }),
         },
         "bytes_to_string" => Estimate {
-            cost: first?.scaled(TRAVERSAL),
+            cost: first()?.scaled(TRAVERSAL),
             size: Some(Range {
-                min: first?.min / 4,
-                max: first?.max,
+                min: first()?.min / 4,
+                max: first()?.max,
             }),
         },
         // Upstream's sizes overflow too.
         "strings_quote" => Estimate {
-            cost: first?.scaled(TRAVERSAL),
+            cost: first()?.scaled(TRAVERSAL),
             size: Some(Range {
-                min: first?.min.wrapping_add(2),
-                max: first?.max.wrapping_mul(2).wrapping_add(2),
+                min: first()?.min.wrapping_add(2),
+                max: first()?.max.wrapping_mul(2).wrapping_add(2),
             }),
         },
-        "affix" => first?.scaled(TRAVERSAL).into(),
-        "in_list" => called.arguments.get(1)?.known().into(),
-        "matches_string" => matching(called.target?, called.arguments.first()?).into(),
-        "contains_string" => (called.target?.known().scaled(TRAVERSAL) * first?.scaled(TRAVERSAL)).into(),
-        "compare" | "equals" => {
-            let [one, other] = called.arguments else {
-                return None;
-            };
-            let max = one.known().max.min(other.known().max);
-            let min = u64::from(max > 0);
-            Range { min, max }.scaled(TRAVERSAL).into()
-        }
+        "in_list" => argument(1)?.known().into(),
+        "matches_string" => matching(target()?, first()?).into(),
+        "contains_string" => (target()?.scaled(TRAVERSAL) * first()?.scaled(TRAVERSAL)).into(),
+        "compare" | "equals" => match called.arguments {
+            [one, other] if one.ty == other.ty && matches!(one.ty, Ty::Named(_)) => match one.ty {
+                Ty::Named("kubernetes.NamedFormat") => FORMAT_NAME.scaled(TRAVERSAL).into(),
+                Ty::Named("kubernetes.URL") => {
+                    let max = other.estimated.size.map_or(1, |size| size.max);
+                    Range { min: 1, max }.scaled(TRAVERSAL).into()
+                }
+                _ => CALL.into(),
+            },
+            [one, other] => {
+                let max = one.known().max.min(other.known().max);
+                let min = u64::from(max > 0);
+                Range { min, max }.scaled(TRAVERSAL).into()
+            }
+            _ => return None,
+        },
         _ => return None,
     })
 }
 
+fn network_in_network() -> Range {
+    (ADDRESS + ADDRESS).scaled(TRAVERSAL) + ADDRESS.scaled(TRAVERSAL) + CALL
+}
+
+/// The size of the items of a list.
+fn item_size(list: &Operand<'_, '_>, declared: &Declared) -> Range {
+    if list.estimated.path.is_empty() {
+        return Range::UNKNOWN;
+    }
+    let size = declared.size(&list.estimated.step("@items"));
+    size.unwrap_or(Range::UNKNOWN)
+}
+
 /// The cost of a regular expression. An empty string has a cost too.
-fn matching(text: &Operand<'_, '_>, pattern: &Operand<'_, '_>) -> Range {
-    (text.known() + Range::fixed(1)).scaled(TRAVERSAL) * pattern.known().scaled(PATTERN)
+fn matching(text: Range, pattern: Range) -> Range {
+    (text + Range::fixed(1)).scaled(TRAVERSAL) * pattern.scaled(PATTERN)
 }
 
 /// The size of a string with parts of one size replaced by parts of another size.
 fn replaced(whole: Range, from: Range, to: Range) -> Range {
-    let (most, kept_most) = match (from.min, to.max) {
+    // How many parts are replaced, and how much is kept.
+    let bound = |whole: u64, from: u64, to: u64, grows: bool| match (from, to) {
         // An empty part surrounds all characters.
-        (0, _) => (whole.max.saturating_add(1), whole.max),
-        (from, to) if to <= from => (0, whole.max),
-        (from, _) => (whole.max.div_ceil(from), 0),
+        (0, _) => (whole.saturating_add(1), whole),
+        (from, to) if (to <= from) == grows || to == from => (0, whole),
+        (from, _) => (whole.div_ceil(from), 0),
     };
-    let (least, kept_least) = match (from.max, to.min) {
-        (0, _) => (whole.min.saturating_add(1), whole.min),
-        (from, to) if from <= to => (0, whole.min),
-        (from, _) => (whole.min.div_ceil(from), 0),
-    };
-    let count = Range {
-        min: least,
-        max: most,
-    };
-    let kept = Range {
-        min: kept_least,
-        max: kept_most,
-    };
-    count * to + kept
+    let (most, kept_most) = bound(whole.max, from.min, to.max, true);
+    let (least, kept_least) = bound(whole.min, from.max, to.min, false);
+    let range = |min, max| Range { min, max };
+    range(least, most) * to + range(kept_least, kept_most)
 }

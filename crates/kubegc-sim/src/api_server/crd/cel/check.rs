@@ -75,8 +75,6 @@ pub(super) struct Checked<'a> {
 /// The overloads of a call that accept its operands.
 #[derive(Debug)]
 pub(super) struct Resolved {
-    /// The name, with its namespace.
-    pub(super) function: String,
     pub(super) is_member: bool,
     /// The names of the rules of their costs.
     pub(super) overloads: Vec<&'static str>,
@@ -104,14 +102,7 @@ pub(super) fn check<'a>(
     let mut checker = Checker {
         minor,
         variables,
-        bindings: Bindings::default(),
-        unknown: 0,
-        errors: Vec::new(),
-        literals: Vec::new(),
-        formats: 0,
-        types: BTreeMap::new(),
-        calls: BTreeMap::new(),
-        unordered: BTreeSet::new(),
+        ..Checker::default()
     };
     let expression = compiled.expression();
     checker.check(expression);
@@ -140,6 +131,7 @@ pub(super) fn check<'a>(
     })
 }
 
+#[derive(Default)]
 struct Checker<'a> {
     minor: u16,
     /// The variables, the innermost last.
@@ -298,7 +290,7 @@ impl<'a> Checker<'a> {
             && let [object, field] = call.args.as_slice()
             && let Expr::Literal(LiteralValue::String(field)) = &field.expr
         {
-            self.resolved(id, name, false, vec![""]);
+            self.resolved(id, false, vec![""]);
             return self.select(id, object, field.inner(), true);
         }
         // A function in a namespace, such as `ip.isCanonical`.
@@ -351,7 +343,7 @@ impl<'a> Checker<'a> {
             return Ty::Error;
         }
         let cost = overloads(&call.func_name, self.minor).map(|overload| overload.cost);
-        self.resolved(id, &call.func_name, false, cost.collect());
+        self.resolved(id, false, cost.collect());
         Ty::Bool
     }
 
@@ -383,17 +375,12 @@ impl<'a> Checker<'a> {
             let message = format!("found no matching overload for '{name}' applied to '{signature}'");
             return self.error(id, message);
         };
-        self.resolved(id, name, is_member, costs);
+        self.resolved(id, is_member, costs);
         result
     }
 
-    fn resolved(&mut self, id: u64, function: &str, is_member: bool, overloads: Vec<&'static str>) {
-        let resolved = Resolved {
-            function: function.to_owned(),
-            is_member,
-            overloads,
-        };
-        self.calls.insert(id, resolved);
+    fn resolved(&mut self, id: u64, is_member: bool, overloads: Vec<&'static str>) {
+        self.calls.insert(id, Resolved { is_member, overloads });
     }
 
     fn comprehension(&mut self, comprehension: &ComprehensionExpr) -> Ty<'a> {

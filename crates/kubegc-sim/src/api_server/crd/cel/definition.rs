@@ -47,29 +47,6 @@ struct Node<'n> {
     is_unchanged: bool,
 }
 
-impl<'n> Node<'n> {
-    /// A schema below, with the same limits.
-    fn below<'b>(
-        self,
-        schema: &'b Value,
-        path: &'b str,
-        uncorrelatable: Option<&'b str>,
-        cardinality: Option<u64>,
-    ) -> Node<'b>
-    where
-        'n: 'b,
-    {
-        Node {
-            schema,
-            path,
-            is_root: is_embedded(schema),
-            uncorrelatable,
-            cardinality,
-            is_unchanged: self.is_unchanged,
-        }
-    }
-}
-
 /// Errors in the rules of a schema.
 #[derive(Default)]
 struct Found {
@@ -171,20 +148,28 @@ impl Engine<'_> {
             .map(|(one, other)| one.saturating_mul(other));
         let atomic = text(schema, "x-kubernetes-map-type") == "atomic";
         let uncorrelatable = node.uncorrelatable.or_else(|| atomic.then_some(path));
+        let mut below = |schema: &Value, path: String, uncorrelatable: Option<&str>| {
+            let below = Node {
+                schema,
+                path: &path,
+                is_root: is_embedded(schema),
+                uncorrelatable,
+                cardinality,
+                is_unchanged: node.is_unchanged,
+            };
+            self.schema(below, found);
+        };
         let properties = schema.get("properties").and_then(Value::as_object);
         for (key, property) in properties.into_iter().flatten() {
-            let path = format!("{path}.properties[{key}]");
-            self.schema(node.below(property, &path, uncorrelatable, cardinality), found);
+            below(property, format!("{path}.properties[{key}]"), uncorrelatable);
         }
         if let Some(values) = values::of_entries(schema) {
-            let path = format!("{path}.additionalProperties");
-            self.schema(node.below(values, &path, uncorrelatable, cardinality), found);
+            below(values, format!("{path}.additionalProperties"), uncorrelatable);
         }
         if let Some(items) = schema.get("items") {
             let has_keys = text(schema, "x-kubernetes-list-type") == "map";
             let uncorrelatable = node.uncorrelatable.or_else(|| (!has_keys).then_some(path));
-            let path = format!("{path}.items");
-            self.schema(node.below(items, &path, uncorrelatable, cardinality), found);
+            below(items, format!("{path}.items"), uncorrelatable);
         }
         for (index, rule) in Rule::of(schema) {
             self.fields(
@@ -266,57 +251,38 @@ impl Engine<'_> {
         let at = |key: &str| format!("{path}.{key}");
         let invalid =
             |key: &str, problem: &str| Cause::invalid(at(key), &rule.go_syntax(self.version), problem);
-        let limit = |found: &mut Found, key: &str, what: &str, cost: u64| {
-            if cost > RULE_COST_MAX && !node.is_unchanged {
-                let problem = too_expensive(what, cost, RULE_COST_MAX);
-                found.expressions.push(Cause::forbidden(at(key), &problem));
-            }
-            found.observe(at(key), cost);
-        };
-        let program = match self.compiled(rule.text("rule"), node.schema, node.is_root, rule) {
+        let cardinality = node.cardinality.unwrap_or_else(|| declared.cardinality());
+        // The program of an expression that compiles.
+        let mut compiled = |key: &str, wanted: &Ty<'_>, name: &str, must: &str, times: u64| match self
+            .compiled(rule.text(key), node.schema, node.is_root, rule)
+        {
             Err(problem) => {
-                let problem = format!("compilation failed: {problem}");
-                found.expressions.push(invalid("rule", &problem));
+                let problem = format!("{name}compilation failed: {problem}");
+                found.expressions.push(invalid(key, &problem));
                 None
             }
-            Ok((_, checked)) if checked.result != Ty::Bool => {
-                let problem = "cel expression must evaluate to a bool";
-                found.expressions.push(invalid("rule", problem));
+            Ok((_, checked)) if checked.result != *wanted => {
+                found.expressions.push(invalid(key, must));
                 None
             }
             Ok((program, checked)) => {
-                let cost = cost::most(program.expression(), &checked, declared);
-                let cardinality = node.cardinality.unwrap_or_else(|| declared.cardinality());
-                limit(
-                    found,
-                    "rule",
-                    "estimated rule cost",
-                    cost.saturating_mul(cardinality),
-                );
+                let cost = cost::most(program.expression(), &checked, declared).saturating_mul(times);
+                if cost > RULE_COST_MAX && !node.is_unchanged {
+                    let problem = too_expensive(&format!("estimated {key} cost"), cost, RULE_COST_MAX);
+                    found.expressions.push(Cause::forbidden(at(key), &problem));
+                }
+                found.observe(at(key), cost);
                 Some(program)
             }
         };
-        let expression = rule.text("messageExpression");
-        if program.is_some() && self.version.has(MESSAGES_ARE_EXPRESSIONS) && !expression.is_empty() {
-            match self.compiled(expression, node.schema, node.is_root, rule) {
-                Err(problem) => {
-                    let problem = format!("messageExpression compilation failed: {problem}");
-                    found.expressions.push(invalid("messageExpression", &problem));
-                }
-                Ok((_, checked)) if checked.result != Ty::String => {
-                    let problem = "messageExpression must evaluate to a string";
-                    found.expressions.push(invalid("messageExpression", problem));
-                }
-                Ok((program, checked)) => {
-                    let cost = cost::most(program.expression(), &checked, declared);
-                    limit(
-                        found,
-                        "messageExpression",
-                        "estimated messageExpression cost",
-                        cost,
-                    );
-                }
-            }
+        let must = "cel expression must evaluate to a bool";
+        let program = compiled("rule", &Ty::Bool, "", must, cardinality);
+        if program.is_some()
+            && self.version.has(MESSAGES_ARE_EXPRESSIONS)
+            && !rule.text("messageExpression").is_empty()
+        {
+            let must = "messageExpression must evaluate to a string";
+            compiled("messageExpression", &Ty::String, "messageExpression ", must, 1);
         }
         let uses_old_self = program.is_some_and(|program| program.uses("oldSelf"));
         if let Some(within) = node.uncorrelatable.filter(|_| uses_old_self) {

@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 
 use serde_json::{Value, json};
 
-use super::{Engine, Ty, check, values::text};
+use super::{Engine, Ty, policy::items, values::text};
 use crate::{
     StoredObject,
     status::{Cause, quoted},
@@ -50,29 +50,29 @@ impl Engine<'_> {
         if old.is_some_and(|old| spec(old)["selectors"] == of_new["selectors"]) {
             return causes;
         }
-        self.selectors(&of_new["selectors"], "spec.selectors", &mut causes);
+        self.selectors(&of_new, "spec", &mut causes);
         for (claim, path) in [(&of_new, "spec"), (&of_new["spec"], "spec.spec")] {
-            let requests = claim.pointer("/devices/requests").and_then(Value::as_array);
-            for (index, request) in requests.into_iter().flatten().enumerate() {
+            for (index, request) in items(&claim["devices"], "requests") {
                 let path = format!("{path}.devices.requests[{index}]");
-                let exactly = &request["exactly"]["selectors"];
-                self.selectors(exactly, &format!("{path}.exactly.selectors"), &mut causes);
-                let available = request["firstAvailable"].as_array().into_iter().flatten();
-                for (index, available) in available.enumerate() {
-                    let path = format!("{path}.firstAvailable[{index}].selectors");
-                    self.selectors(&available["selectors"], &path, &mut causes);
+                self.selectors(&request["exactly"], &format!("{path}.exactly"), &mut causes);
+                for (index, available) in items(request, "firstAvailable") {
+                    let path = format!("{path}.firstAvailable[{index}]");
+                    self.selectors(available, &path, &mut causes);
                 }
             }
         }
         causes
     }
 
-    fn selectors(&self, selectors: &Value, path: &str, causes: &mut Vec<Cause>) {
-        for (index, selector) in selectors.as_array().into_iter().flatten().enumerate() {
-            let Some(cel) = selector.get("cel").filter(|cel| !cel.is_null()) else {
+    fn selectors(&self, of: &Value, path: &str, causes: &mut Vec<Cause>) {
+        for (index, selector) in items(of, "selectors") {
+            let (path, expression) = (
+                format!("{path}.selectors[{index}].cel.expression"),
+                text(&selector["cel"], "expression"),
+            );
+            if selector["cel"].is_null() {
                 continue;
-            };
-            let (path, expression) = (format!("{path}[{index}].cel.expression"), text(cel, "expression"));
+            }
             if expression.len() > LENGTH_MAX {
                 causes.push(Cause::too_long(self.version, path, LENGTH_MAX));
             } else if let Some(problem) = self.selector_problem(expression) {
@@ -82,12 +82,8 @@ impl Engine<'_> {
     }
 
     fn selector_problem(&self, expression: &str) -> Option<String> {
-        let checked = self.programs.get(expression, self.version).and_then(|program| {
-            let variables = vec![("device".to_owned(), Ty::of(&DEVICE, false))];
-            Ok(check(&program, self.version.minor(), variables)?.result)
-        });
-        match checked {
-            Err(problem) => Some(format!("compilation failed: {problem}")),
+        match self.checked_type(expression, vec![("device".to_owned(), Ty::of(&DEVICE, false))]) {
+            Err(problem) => Some(problem),
             Ok(Ty::Bool | Ty::Dyn) => None,
             Ok(other) => Some(format!("must evaluate to bool or the unknown type, not {other}")),
         }

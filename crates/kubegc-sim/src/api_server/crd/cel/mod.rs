@@ -38,14 +38,17 @@ use kubegc_core::{Behavior, KubernetesVersion, version::behavior};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use super::instance::{child, is_embedded};
+use super::{
+    instance::{Place, child, is_embedded},
+    ratchet::UNCHANGED_VALUES_MAY_STAY,
+};
 use crate::{
     StoredObject,
     status::{Cause, quoted},
     types::validate::go_syntax,
 };
 use check::{Checked, check, located};
-use macros::Reader;
+use policy::Scene;
 use types::Ty;
 use values::text;
 
@@ -53,7 +56,6 @@ const RULES: &str = "x-kubernetes-validations";
 const RULES_ARE_RUN: Behavior = Behavior::since(25, 0, "CustomResourceValidationExpressions, beta");
 const MESSAGES_ARE_EXPRESSIONS: Behavior = Behavior::since(27, 0, "messageExpression");
 const RULES_HAVE_REASONS: Behavior = Behavior::since(28, 0, "reason and fieldPath");
-const UNCHANGED_VALUES_MAY_STAY: Behavior = Behavior::since(30, 0, "CRDValidationRatcheting, beta");
 const TWO_VARIABLES: Behavior = Behavior::since(33, 0, "comprehensions with two variables");
 
 /// The longest message of an expression, in bytes.
@@ -65,18 +67,16 @@ const REASONS: [&str; 4] = [
     "FieldValueRequired",
 ];
 
-/// The environment in which expressions run.
-static ENVIRONMENT: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(environment(Some(Reader::Interpreter))));
-/// The environment whose expressions are checked.
-static CHECKED: LazyLock<Env> = LazyLock::new(|| environment(Some(Reader::Checker)));
-/// The same without macros of two variables.
-static FORMER: LazyLock<Env> = LazyLock::new(|| environment(None));
+/// The environment of expressions.
+static ENVIRONMENT: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(environment(true)));
+/// The same without comprehensions with two variables.
+static FORMER: LazyLock<Env> = LazyLock::new(|| environment(false));
 
-fn environment(reader: Option<Reader>) -> Env {
+fn environment(has_two_variables: bool) -> Env {
     let mut env = Env::stdlib();
-    let declared = library::declare(&mut env).and_then(|()| match reader {
-        Some(reader) => macros::declare(&mut env, reader),
-        None => Ok(()),
+    let declared = library::declare(&mut env).and_then(|()| match has_two_variables {
+        true => macros::declare(&mut env),
+        false => Ok(()),
     });
     // The names are distinct: the tests of every function would fail.
     debug_assert!(declared.is_ok(), "{declared:?}");
@@ -115,8 +115,7 @@ static REVIEW_REQUEST: LazyLock<Value> = LazyLock::new(|| {
 /// An expression as the checker sees it, and as it runs.
 pub(in crate::api_server) struct Compiled {
     program: Program,
-    /// The program that runs where it is another one.
-    runnable: Option<Program>,
+    runnable: IdedExpr,
     /// The literal arguments that functions do not accept, and the names of the functions.
     invalid: Vec<(u64, String)>,
 }
@@ -131,16 +130,15 @@ impl Compiled {
     }
 
     fn execute(&self, context: &Context<'_, '_>) -> Result<Cel, ExecutionError> {
-        self.runnable.as_ref().unwrap_or(&self.program).execute(context)
+        Cel::resolve(&self.runnable, context)
     }
 
-    /// The same with the equality of the types of a schema. The nodes of a program with two variables have
-    /// other numbers: there, the order of lists matters.
+    /// The same with the equality of the types of a schema.
     fn execute_as(&self, checked: &Checked<'_>, context: &Context<'_, '_>) -> Result<Cel, ExecutionError> {
-        if checked.unordered.is_empty() || self.runnable.is_some() {
+        if checked.unordered.is_empty() {
             return self.execute(context);
         }
-        let mut expression = self.expression().clone();
+        let mut expression = self.runnable.clone();
         nodes::compare_unordered(&mut expression, &checked.unordered);
         Cel::resolve(&expression, context)
     }
@@ -163,18 +161,19 @@ impl Programs {
             return Ok(Arc::clone(known));
         }
         let environment = match version.has(TWO_VARIABLES) {
-            true => &CHECKED,
-            false => &FORMER,
+            true => &**ENVIRONMENT,
+            false => &*FORMER,
         };
         let program = environment
             .compile(source)
             .map_err(|errors| unread(source, &errors))?;
-        let expression = program.expression();
-        let runnable = nodes::has_two_variables(expression).then(|| ENVIRONMENT.compile(source));
+        let mut runnable = program.expression().clone();
+        let invalid = nodes::invalid_literals(&mut runnable);
+        nodes::use_one_variable(&mut runnable);
         let compiled = Arc::new(Compiled {
-            runnable: runnable.transpose().map_err(|errors| unread(source, &errors))?,
-            invalid: nodes::invalid_literals(expression),
             program,
+            runnable,
+            invalid,
         });
         programs.insert(source.to_owned(), Arc::clone(&compiled));
         Ok(compiled)
@@ -244,7 +243,10 @@ impl<'a> Rule<'a> {
 }
 
 /// The message of an expression, if it can be shown.
-fn shown_message(message: &str) -> Option<String> {
+fn shown_message(result: Cel) -> Option<String> {
+    let Cel::String(message) = result else {
+        return None;
+    };
     let message = message.trim();
     let fits = !message.is_empty() && message.len() <= MESSAGE_BYTES_MAX && !message.contains('\n');
     fits.then(|| message.to_owned())
@@ -263,19 +265,21 @@ impl Engine<'_> {
         configuration: &StoredObject,
         old: Option<&StoredObject>,
     ) -> Vec<Cause> {
-        let of = |object: &StoredObject| -> Vec<Vec<Value>> {
-            let webhooks = object.at(&["webhooks"]).and_then(Value::as_array);
-            let webhooks = webhooks.into_iter().flatten();
-            let conditions = webhooks.map(|webhook| webhook["matchConditions"].as_array().cloned());
-            conditions.map(Option::unwrap_or_default).collect()
+        let none = Value::Null;
+        let webhooks = |object| {
+            StoredObject::at(object, &["webhooks"])
+                .unwrap_or(&none)
+                .as_array()
         };
-        let old = old.map(of).unwrap_or_default();
+        let webhooks = |object| webhooks(object).map_or(&[][..], Vec::as_slice).iter();
         let mut causes = Vec::new();
-        for (index, conditions) in of(configuration).iter().enumerate() {
-            if old.contains(conditions) {
+        for (index, webhook) in webhooks(configuration).enumerate() {
+            let conditions = &webhook["matchConditions"];
+            let is_same = |old: &Value| old["matchConditions"] == *conditions;
+            if old.is_some_and(|old| webhooks(old).any(is_same)) {
                 continue;
             }
-            for (position, condition) in conditions.iter().enumerate() {
+            for (position, condition) in conditions.as_array().into_iter().flatten().enumerate() {
                 let path = format!("webhooks[{index}].matchConditions[{position}].expression");
                 causes.extend(self.condition_problem(condition, false, path));
             }
@@ -288,20 +292,13 @@ impl Engine<'_> {
     /// # Errors
     /// The reason why it cannot be evaluated.
     pub(in crate::api_server) fn condition(&self, expression: &str, review: &Value) -> Result<bool, String> {
-        let program = self.programs.get(expression, self.version)?;
-        if program.uses("authorizer") {
-            return Err("authorizer is not covered by this simulated API server".to_owned());
-        }
-        let mut context = Context::with_env(Arc::clone(&ENVIRONMENT));
-        for name in ["object", "oldObject"] {
-            context.add_variable_from_value(name, values::dynamic(&review[name]));
-        }
-        context.add_variable_from_value("request", values::dynamic(review));
-        match program.execute(&context) {
-            Ok(Cel::Bool(holds)) => Ok(holds),
-            Ok(_) => Err("must evaluate to bool".to_owned()),
-            Err(error) => Err(shown(&error)),
-        }
+        let scene = Scene {
+            review,
+            namespace: &Value::Null,
+            parameter: &Value::Null,
+            variables: &[],
+        };
+        self.holds(expression, scene)
     }
 
     /// A compiled expression of a rule, with what the checker knows of it.
@@ -350,121 +347,50 @@ impl Engine<'_> {
             causes.push(Cause::invalid("<nil>", shown, problem));
             return;
         }
-        let place = Place {
-            path: String::new(),
-            is_root: true,
-            is_unchanged: false,
-        };
-        self.value(place, value, old, schema, causes);
-    }
-
-    /// Depth is bounded by the parser that read the value.
-    fn value(
-        &self,
-        place: Place,
-        value: &Value,
-        old: Option<&Value>,
-        schema: &Value,
-        causes: &mut Vec<Cause>,
-    ) {
-        if value.is_null() {
-            return;
-        }
-        let old = old.filter(|old| !old.is_null());
-        let is_unchanged = old.map_or(place.is_unchanged, |old| old == value);
-        let ratchets = is_unchanged && self.version.has(UNCHANGED_VALUES_MAY_STAY);
-        if schema.get(RULES).is_some() {
-            self.run(&place, value, old, schema, ratchets, causes);
-        }
-        let below = |path: String, schema: &Value| Place {
-            path,
-            is_root: is_embedded(schema),
-            is_unchanged,
-        };
-        match value {
-            Value::Object(fields) => {
-                let correlates = text(schema, "x-kubernetes-map-type") != "atomic";
-                let old_of = |key: &String| old.filter(|_| correlates).and_then(|old| old.get(key));
-                let properties = schema.get("properties").and_then(Value::as_object);
-                for (key, value) in fields {
-                    let (path, schema) = if let Some(schema) = values::of_entries(schema) {
-                        (format!("{}[{key}]", place.path), schema)
-                    } else if let Some(schema) = properties.and_then(|properties| properties.get(key)) {
-                        (child(&place.path, key), schema)
-                    } else {
-                        continue;
-                    };
-                    self.value(below(path, schema), value, old_of(key), schema, causes);
-                }
+        let place = Place::of(value, old, schema);
+        place.visit(&mut |place| {
+            if !place.value.is_null() && place.schema.get(RULES).is_some() {
+                self.run(place, causes);
             }
-            Value::Array(items) => {
-                let Some(of_items) = schema.get("items") else {
-                    return;
-                };
-                let keys = schema.get("x-kubernetes-list-map-keys").and_then(Value::as_array);
-                let keys = keys.filter(|_| text(schema, "x-kubernetes-list-type") == "map");
-                for (index, item) in items.iter().enumerate() {
-                    let former = keys.zip(old.and_then(Value::as_array)).and_then(|(keys, old)| {
-                        let is_same = |other: &&Value| {
-                            let mut keys = keys.iter().filter_map(Value::as_str);
-                            keys.all(|key| other.get(key) == item.get(key))
-                        };
-                        old.iter().find(is_same)
-                    });
-                    let path = format!("{}[{index}]", place.path);
-                    self.value(below(path, of_items), item, former, of_items, causes);
-                }
-            }
-            _ => {}
-        }
+        });
     }
 
     /// Runs the rules of one schema.
-    fn run(
-        &self,
-        place: &Place,
-        value: &Value,
-        old: Option<&Value>,
-        schema: &Value,
-        ratchets: bool,
-        causes: &mut Vec<Cause>,
-    ) {
+    fn run(&self, place: &Place<'_>, causes: &mut Vec<Cause>) {
+        let Place {
+            value, old, schema, ..
+        } = *place;
+        let ratchets = place.is_unchanged && self.version.has(UNCHANGED_VALUES_MAY_STAY);
         let kind = quoted(text(schema, "type"));
         let failed = match value {
             _ if !self.version.has(VALUES_ARE_SHOWN) => kind.clone(),
             Value::Object(_) | Value::Array(_) | Value::Null => String::new(),
             scalar => scalar.to_string(),
         };
-        let field = if place.path.is_empty() {
-            "<nil>"
-        } else {
-            &place.path
+        let field = match &*place.path {
+            "" => "<nil>",
+            path => path,
         };
-        let mut invalid = |problem: String| causes.push(Cause::invalid(field, &kind, &problem));
-        let (own, former) = (
-            values::of(value, schema, place.is_root),
-            old.map(|old| values::of(old, schema, place.is_root)),
-        );
-        let (own, former) = match (own, former.transpose()) {
+        let invalid = |problem: &str| Cause::invalid(field, &kind, problem);
+        let former = old.map(|old| values::of(old, schema, is_root(place)));
+        let (own, former) = match (values::of(value, schema, is_root(place)), former.transpose()) {
             (Ok(own), Ok(former)) => (own, former),
             (Err(problem), _) | (_, Err(problem)) => {
-                for (_, rule) in Rule::of(schema) {
-                    invalid(format!("{problem} evaluating rule: {}", rule.shown()));
-                }
+                let problem = |(_, rule): (usize, Rule<'_>)| {
+                    invalid(&format!("{problem} evaluating rule: {}", rule.shown()))
+                };
+                causes.extend(Rule::of(schema).map(problem));
                 return;
             }
         };
         for (_, rule) in Rule::of(schema) {
             let is_optional = rule.takes_optional_old_self(self.version);
-            let (program, checked) = match self.compiled(rule.text("rule"), schema, place.is_root, &rule) {
+            let (program, checked) = match self.compiled(rule.text("rule"), schema, is_root(place), &rule) {
                 Ok(compiled) => compiled,
                 Err(_) if rule.text("rule").trim().is_empty() => continue,
                 Err(problem) => {
-                    causes.push(Cause::invalid(
-                        field,
-                        &kind,
-                        &format!("rule compile error: compilation failed: {problem}"),
-                    ));
+                    let problem = format!("rule compile error: compilation failed: {problem}");
+                    causes.push(invalid(&problem));
                     continue;
                 }
             };
@@ -484,75 +410,55 @@ impl Engine<'_> {
                 Ok(Cel::Bool(true)) => {}
                 Ok(_) if ratchets && !is_transition => {}
                 Ok(_) => {
-                    let message = self.expressed(&rule, schema, place.is_root, &context);
-                    causes.push(failure(
-                        &rule,
-                        &place.path,
-                        &failed,
-                        schema,
-                        message.unwrap_or_else(|| rule.message()),
-                    ));
+                    let message = self.expressed(&rule, place, &context);
+                    let message = message.unwrap_or_else(|| rule.message());
+                    causes.push(failure(&rule, place, &failed, &message));
                 }
                 Err(error) => {
-                    let error = shown(&error);
-                    let problem = if error.starts_with("no such overload") {
-                        format!(
-                            "'{error}': call arguments did not match a supported operator, function or macro signature for rule: {}",
-                            rule.shown()
-                        )
-                    } else {
-                        format!("{error} evaluating rule: {}", rule.shown())
-                    };
-                    causes.push(Cause::invalid(field, &kind, &problem));
+                    let (error, rule) = (shown(&error), rule.shown());
+                    causes.push(invalid(&match error.starts_with("no such overload") {
+                        true => format!(
+                            "'{error}': call arguments did not match a supported operator, function or macro \
+                             signature for rule: {rule}"
+                        ),
+                        false => format!("{error} evaluating rule: {rule}"),
+                    }));
                 }
             }
         }
     }
 
     /// The message that an expression returns, if the message can be shown.
-    fn expressed(
-        &self,
-        rule: &Rule<'_>,
-        schema: &Value,
-        is_root: bool,
-        context: &Context<'_, '_>,
-    ) -> Option<String> {
+    fn expressed(&self, rule: &Rule<'_>, place: &Place<'_>, context: &Context<'_, '_>) -> Option<String> {
         let source = rule.text("messageExpression");
         if source.is_empty() || !self.version.has(MESSAGES_ARE_EXPRESSIONS) {
             return None;
         }
-        let (program, checked) = self.compiled(source, schema, is_root, rule).ok()?;
-        let Ok(Cel::String(message)) = program.execute_as(&checked, context) else {
-            return None;
-        };
-        shown_message(&message)
+        let (program, checked) = self.compiled(source, place.schema, is_root(place), rule).ok()?;
+        shown_message(program.execute_as(&checked, context).ok()?)
     }
 }
 
-/// The position of a value in a resource.
-struct Place {
-    path: String,
-    /// Whether it is the complete resource.
-    is_root: bool,
-    /// Whether the nearest value above that has a former value equals it.
-    is_unchanged: bool,
+/// Whether a value is a complete resource.
+fn is_root(place: &Place<'_>) -> bool {
+    place.path.is_empty() || is_embedded(place.schema)
 }
 
-fn failure(rule: &Rule<'_>, path: &str, kind: &str, schema: &Value, message: String) -> Cause {
+fn failure(rule: &Rule<'_>, place: &Place<'_>, kind: &str, message: &str) -> Cause {
     let within = match rule.text("fieldPath") {
         "" => String::new(),
-        given => field_path(given, schema).unwrap_or_default(),
+        given => field_path(given, place.schema).unwrap_or_default(),
     };
-    let field = match (path, within.as_str()) {
+    let field = match (&*place.path, &*within) {
         ("", "") => "<nil>".to_owned(),
         (path, "") => path.to_owned(),
         (path, within) => child(path, within),
     };
     match rule.text("reason") {
-        "FieldValueRequired" => Cause::required(field, &message),
-        "FieldValueForbidden" => Cause::forbidden(field, &message),
+        "FieldValueRequired" => Cause::required(field, message),
+        "FieldValueForbidden" => Cause::forbidden(field, message),
         "FieldValueDuplicate" => Cause::duplicate(field, kind),
-        _ => Cause::invalid(field, kind, &message),
+        _ => Cause::invalid(field, kind, message),
     }
 }
 
@@ -565,17 +471,9 @@ fn field_path(given: &str, schema: &Value) -> Result<String, String> {
     while !rest.is_empty() {
         let name;
         if let Some(after) = rest.strip_prefix('.') {
-            let end = after.find(['.', '[', ']']).unwrap_or(after.len());
-            (name, rest) = (
-                after.get(..end).unwrap_or_default(),
-                after.get(end..).unwrap_or_default(),
-            );
+            (name, rest) = after.split_at(after.find(['.', '[', ']']).unwrap_or(after.len()));
         } else if let Some(after) = rest.strip_prefix("['") {
-            let end = after.find("']").ok_or("unexpected end of JSON path")?;
-            (name, rest) = (
-                after.get(..end).unwrap_or_default(),
-                after.get(end + 2..).unwrap_or_default(),
-            );
+            (name, rest) = after.split_once("']").ok_or("unexpected end of JSON path")?;
         } else {
             let token = rest.split(['.', '[', ']']).next().unwrap_or_default();
             return Err(format!("expected [ or . but got: {token}"));

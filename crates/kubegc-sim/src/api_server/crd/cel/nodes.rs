@@ -2,59 +2,48 @@
 
 use std::collections::BTreeSet;
 
-use cel::common::ast::{EntryExpr, Expr, IdedExpr, LiteralValue, operators};
+use cel::common::ast::{CallExpr, EntryExpr, Expr, IdedExpr, LiteralValue, operators};
 use regex::Regex;
 
 use super::convert;
 
-/// Whether two lists have the same items.
-pub(super) const SAME_ITEMS: &str = "@sameItems";
-pub(super) const OTHER_ITEMS: &str = "@otherItems";
-
-/// Calls a function with each node. Depth is bounded by the parser that read the expression.
-fn visit<'e>(expression: &'e IdedExpr, with: &mut impl FnMut(&'e IdedExpr)) {
-    with(expression);
-    match &expression.expr {
-        Expr::Unspecified | Expr::Literal(_) | Expr::Ident(_) | Expr::Struct(_) => {}
-        Expr::Select(select) => visit(&select.operand, with),
-        Expr::Call(call) => {
-            for operand in call.target.as_deref().into_iter().chain(&call.args) {
-                visit(operand, with);
-            }
-        }
-        Expr::List(list) => {
-            for element in &list.elements {
-                visit(element, with);
-            }
-        }
+/// The expressions that are parts of an expression.
+pub(super) fn parts(expression: &mut IdedExpr) -> Vec<&mut IdedExpr> {
+    match &mut expression.expr {
+        Expr::Unspecified | Expr::Literal(_) | Expr::Ident(_) | Expr::Struct(_) => Vec::new(),
+        Expr::Select(select) => vec![&mut select.operand],
+        Expr::Call(call) => call
+            .target
+            .as_deref_mut()
+            .into_iter()
+            .chain(&mut call.args)
+            .collect(),
+        Expr::List(list) => list.elements.iter_mut().collect(),
         Expr::Map(map) => {
-            for entry in &map.entries {
-                match &entry.expr {
-                    EntryExpr::MapEntry(entry) => {
-                        visit(&entry.key, with);
-                        visit(&entry.value, with);
-                    }
-                    EntryExpr::StructField(field) => visit(&field.value, with),
-                }
-            }
+            let entries = map.entries.iter_mut();
+            let parts = entries.flat_map(|entry| match &mut entry.expr {
+                EntryExpr::MapEntry(entry) => vec![&mut entry.key, &mut entry.value],
+                EntryExpr::StructField(field) => vec![&mut field.value],
+            });
+            parts.collect()
         }
-        Expr::Comprehension(comprehension) => {
-            visit(&comprehension.iter_range, with);
-            visit(&comprehension.accu_init, with);
-            visit(&comprehension.loop_cond, with);
-            visit(&comprehension.loop_step, with);
-            visit(&comprehension.result, with);
-        }
+        Expr::Comprehension(comprehension) => vec![
+            &mut comprehension.iter_range,
+            &mut comprehension.accu_init,
+            &mut comprehension.loop_cond,
+            &mut comprehension.loop_step,
+            &mut comprehension.result,
+        ],
     }
 }
 
-/// Whether an expression has a comprehension with two variables.
-pub(super) fn has_two_variables(expression: &IdedExpr) -> bool {
-    let mut found = false;
-    visit(expression, &mut |node| {
-        found |= matches!(&node.expr, Expr::Comprehension(one) if one.iter_var2.is_some());
-    });
-    found
+/// Changes each node, the parts of an expression first. Depth is bounded by the parser that read the
+/// expression.
+fn change(expression: &mut IdedExpr, with: &mut impl FnMut(&mut IdedExpr)) {
+    for part in parts(expression) {
+        change(part, with);
+    }
+    with(expression);
 }
 
 /// The literal arguments that functions do not accept, with the names of the functions.
@@ -62,9 +51,9 @@ pub(super) fn has_two_variables(expression: &IdedExpr) -> bool {
 /// # Upstream
 /// `ValidateDurationLiterals`, `ValidateTimestampLiterals` and `ValidateRegexLiterals` in
 /// [`validator.go`](https://github.com/google/cel-go/blob/v0.26.0/cel/validator.go).
-pub(super) fn invalid_literals(expression: &IdedExpr) -> Vec<(u64, String)> {
+pub(super) fn invalid_literals(expression: &mut IdedExpr) -> Vec<(u64, String)> {
     let mut found = Vec::new();
-    visit(expression, &mut |node| {
+    change(expression, &mut |node| {
         if let Expr::Call(call) = &node.expr
             && let Some(argument) = call.args.first()
             && let Expr::Literal(LiteralValue::String(text)) = &argument.expr
@@ -82,36 +71,77 @@ pub(super) fn invalid_literals(expression: &IdedExpr) -> Vec<(u64, String)> {
     found
 }
 
-/// The expression with comparisons that ignore the order of items. Depth is bounded by the parser that read
-/// it.
+/// Makes these comparisons ignore the order of items.
 pub(super) fn compare_unordered(expression: &mut IdedExpr, comparisons: &BTreeSet<u64>) {
+    change(expression, &mut |node| {
+        if let Expr::Call(call) = &mut node.expr
+            && comparisons.contains(&node.id)
+        {
+            let is_equality = call.func_name == operators::EQUALS;
+            call.func_name = if is_equality { "@sameItems" } else { "@otherItems" }.to_owned();
+        }
+    });
+}
+
+/// Replaces comprehensions with two variables by those with one: the interpreter has no others. The one
+/// variable is a list of key and value.
+pub(super) fn use_one_variable(expression: &mut IdedExpr) {
+    change(expression, &mut |node| {
+        if let Expr::Comprehension(comprehension) = &mut node.expr
+            && let Some(second) = comprehension.iter_var2.take()
+        {
+            // Comprehensions inside of this one have entries of their own.
+            let entry = format!("@entry{}", node.id);
+            let range = std::mem::take(&mut comprehension.iter_range);
+            comprehension.iter_range = call(range.id, "@entries", vec![range]);
+            let first = std::mem::replace(&mut comprehension.iter_var, entry.clone());
+            for (position, name) in [first, second].iter().enumerate() {
+                read_entry(
+                    &mut comprehension.loop_step,
+                    name,
+                    &entry,
+                    i64::from(position == 1),
+                );
+            }
+        }
+    });
+}
+
+/// Reads a position of an entry in the place of a variable. Depth is bounded by the parser that read the
+/// expression.
+fn read_entry(expression: &mut IdedExpr, variable: &str, entry: &str, position: i64) {
     let id = expression.id;
-    let mut below = |one: &mut IdedExpr| compare_unordered(one, comparisons);
+    let literal = |expr: Expr| IdedExpr { id, expr };
     match &mut expression.expr {
-        Expr::Unspecified | Expr::Literal(_) | Expr::Ident(_) | Expr::Struct(_) => {}
-        Expr::Select(select) => below(&mut select.operand),
-        Expr::Call(call) => {
-            call.target.as_deref_mut().into_iter().for_each(&mut below);
-            call.args.iter_mut().for_each(&mut below);
-            if comparisons.contains(&id) {
-                let is_equality = call.func_name == operators::EQUALS;
-                call.func_name = if is_equality { SAME_ITEMS } else { OTHER_ITEMS }.to_owned();
+        Expr::Ident(name) if name == variable => {
+            let position = literal(Expr::Literal(LiteralValue::Int(position.into())));
+            let entry = literal(Expr::Ident(entry.to_owned()));
+            *expression = call(id, operators::INDEX, vec![entry, position]);
+        }
+        // Variables of the comprehension hide those around it.
+        Expr::Comprehension(inner) if inner.iter_var == variable || inner.accu_var == variable => {
+            read_entry(&mut inner.iter_range, variable, entry, position);
+            read_entry(&mut inner.accu_init, variable, entry, position);
+            if inner.accu_var != variable {
+                read_entry(&mut inner.result, variable, entry, position);
             }
         }
-        Expr::List(list) => list.elements.iter_mut().for_each(below),
-        Expr::Map(map) => {
-            for entry in &mut map.entries {
-                if let EntryExpr::MapEntry(entry) = &mut entry.expr {
-                    below(&mut entry.key);
-                    below(&mut entry.value);
-                }
+        _ => {
+            for part in parts(expression) {
+                read_entry(part, variable, entry, position);
             }
         }
-        Expr::Comprehension(comprehension) => {
-            below(&mut comprehension.iter_range);
-            below(&mut comprehension.accu_init);
-            below(&mut comprehension.loop_step);
-            below(&mut comprehension.result);
-        }
+    }
+}
+
+fn call(id: u64, function: &str, args: Vec<IdedExpr>) -> IdedExpr {
+    let call = CallExpr {
+        func_name: function.to_owned(),
+        target: None,
+        args,
+    };
+    IdedExpr {
+        id,
+        expr: Expr::Call(call),
     }
 }

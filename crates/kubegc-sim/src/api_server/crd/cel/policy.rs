@@ -13,13 +13,14 @@ use std::sync::{Arc, LazyLock};
 
 use cel::{
     Context, Value as Cel,
-    common::ast::{CallExpr, EntryExpr, Expr, IdedExpr, LiteralValue, SelectExpr, operators},
+    common::ast::{CallExpr, Expr, IdedExpr, LiteralValue, SelectExpr, operators},
 };
 use kubegc_core::{Behavior, KubernetesVersion};
 use serde_json::{Value, json};
 
 use super::{
-    Compiled, ENVIRONMENT, Engine, MESSAGE_BYTES_MAX, REVIEW_REQUEST, Ty, check, shown, values, values::text,
+    Compiled, ENVIRONMENT, Engine, REVIEW_REQUEST, Ty, check, nodes, shown, shown_message, values,
+    values::text,
 };
 use crate::{
     StoredObject,
@@ -28,45 +29,15 @@ use crate::{
 
 /// The maximum length of an expression for an audit annotation.
 const AUDIT_BYTES_MAX: usize = 5 * 1024;
-const NO_AUTHORIZER: &str = "authorizer is not covered by this simulated API server";
 
 /// The variables of expressions.
-const VARIABLES: [&str; 7] = [
-    "object",
-    "oldObject",
-    "request",
-    "params",
-    "namespaceObject",
-    "variables",
-    "authorizer",
-];
-
+const VARIABLES: &str = "object oldObject request params namespaceObject variables authorizer";
 /// The fields of `request` that are known without the user and the body.
-const REQUEST_FIELDS: [&str; 10] = [
-    "operation",
-    "name",
-    "namespace",
-    "kind",
-    "resource",
-    "subResource",
-    "requestKind",
-    "requestResource",
-    "requestSubResource",
-    "dryRun",
-];
-
+const REQUEST_FIELDS: &str = "operation name namespace kind resource subResource requestKind requestResource \
+                              requestSubResource dryRun";
 /// The fields of `metadata` that are known of every object.
-const METADATA_FIELDS: [&str; 9] = [
-    "name",
-    "namespace",
-    "uid",
-    "labels",
-    "finalizers",
-    "ownerReferences",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-];
+const METADATA_FIELDS: &str = "name namespace uid labels finalizers ownerReferences creationTimestamp \
+                               deletionTimestamp deletionGracePeriodSeconds";
 
 /// The fields of the variable `namespaceObject`.
 static NAMESPACE: LazyLock<Value> = LazyLock::new(|| {
@@ -84,51 +55,32 @@ static NAMESPACE: LazyLock<Value> = LazyLock::new(|| {
     }})
 });
 
-/// The results that an expression may have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wanted {
-    Bool,
-    Text,
-    TextOrNull,
-    /// Of a mutation: a struct.
-    Object,
-    /// Of a mutation: structs.
-    Patches,
-}
-
 /// The message about the type of a result says which one was found.
 const TYPES_ARE_SHOWN: Behavior = Behavior::since_about(32, "between 1.28 and 1.32");
 
-impl Wanted {
-    /// The problem of an expression with a result of this type.
-    fn problem(self, found: &Ty<'_>, version: KubernetesVersion) -> Option<String> {
-        let (fits, wanted) = match self {
-            Self::Bool => (matches!(found, Ty::Bool), "bool"),
-            Self::Text => (matches!(found, Ty::String), "string"),
-            Self::TextOrNull => (
-                matches!(found, Ty::String | Ty::Null),
-                "one of [string null_type]",
-            ),
-            // Only literals of structs have these types.
-            Self::Object => (false, "Object"),
-            Self::Patches => (false, "list(JSONPatch)"),
-        };
-        let found = match found {
-            Ty::Null => "null_type".to_owned(),
-            Ty::Timestamp => "google.protobuf.Timestamp".to_owned(),
-            Ty::Duration => "google.protobuf.Duration".to_owned(),
-            Ty::Object(schema, _) if std::ptr::eq(*schema, &*REVIEW_REQUEST) => {
-                "kubernetes.AdmissionRequest".to_owned()
-            }
-            Ty::Param(_) => Ty::Dyn.to_string(),
-            other => other.to_string(),
-        };
-        let found = match version.has(TYPES_ARE_SHOWN) {
-            true => format!(" but got {found}"),
-            false => String::new(),
-        };
-        (!fits).then(|| format!("must evaluate to {wanted}{found}"))
-    }
+/// The type of the results of audit annotations.
+const TEXT_OR_NULL: &str = "one of [string null_type]";
+
+/// The problem of an expression with a result of this type. Only literals of structs have the types of
+/// mutations.
+fn mistyped(wanted: &str, found: &Ty<'_>, version: KubernetesVersion) -> Option<String> {
+    let (fits, found) = match found {
+        Ty::Bool => (wanted == "bool", found.to_string()),
+        Ty::String => (matches!(wanted, "string" | TEXT_OR_NULL), found.to_string()),
+        Ty::Null => (wanted == TEXT_OR_NULL, "null_type".to_owned()),
+        Ty::Timestamp => (false, "google.protobuf.Timestamp".to_owned()),
+        Ty::Duration => (false, "google.protobuf.Duration".to_owned()),
+        Ty::Object(schema, _) if std::ptr::eq(*schema, &*REVIEW_REQUEST) => {
+            (false, "kubernetes.AdmissionRequest".to_owned())
+        }
+        Ty::Param(_) => (false, Ty::Dyn.to_string()),
+        other => (false, other.to_string()),
+    };
+    let found = match version.has(TYPES_ARE_SHOWN) {
+        true => format!(" but got {found}"),
+        false => String::new(),
+    };
+    (!fits).then(|| format!("must evaluate to {wanted}{found}"))
 }
 
 /// The variables that expressions may read, apart from those of every policy.
@@ -138,6 +90,17 @@ struct Scope<'a> {
     has_authorizer: bool,
     /// The schema of the composed variables, if there are any.
     variables: Option<&'a Value>,
+}
+
+impl Scope<'_> {
+    /// The variables of match conditions.
+    const fn of_conditions(has_parameters: bool) -> Self {
+        Self {
+            has_parameters,
+            has_authorizer: true,
+            variables: None,
+        }
+    }
 }
 
 /// The schema of a composed variable with values of this type: objects and types of libraries are dynamic.
@@ -159,7 +122,7 @@ fn schema_of(ty: &Ty<'_>) -> Value {
 }
 
 /// The items of a list of a specification, with their positions.
-fn items<'v>(spec: &'v Value, list: &str) -> impl Iterator<Item = (usize, &'v Value)> + use<'v> {
+pub(super) fn items<'v>(spec: &'v Value, list: &str) -> impl Iterator<Item = (usize, &'v Value)> + use<'v> {
     spec[list].as_array().into_iter().flatten().enumerate()
 }
 
@@ -187,11 +150,7 @@ impl Engine<'_> {
     ) -> Vec<Cause> {
         let spec = policy.at(&["spec"]).unwrap_or(&Value::Null);
         let mut causes = Vec::new();
-        let scope = Scope {
-            has_parameters: !spec["paramKind"].is_null(),
-            has_authorizer: true,
-            variables: None,
-        };
+        let scope = Scope::of_conditions(!spec["paramKind"].is_null());
         let conditions = ["spec", "matchConditions"];
         if old.is_none_or(|old| old.at(&conditions) != policy.at(&conditions)) {
             for (index, condition) in items(spec, "matchConditions") {
@@ -226,7 +185,7 @@ impl Engine<'_> {
         };
         for (index, validation) in items(spec, "validations") {
             let path = format!("spec.validations[{index}]");
-            for (key, wanted) in [("expression", Wanted::Bool), ("messageExpression", Wanted::Text)] {
+            for (key, wanted) in [("expression", "bool"), ("messageExpression", "string")] {
                 let scope = Scope {
                     has_authorizer: key == "expression",
                     ..scope
@@ -237,8 +196,8 @@ impl Engine<'_> {
         }
         for (index, mutation) in items(spec, "mutations") {
             let (key, wanted) = match text(mutation, "patchType") {
-                "ApplyConfiguration" => ("applyConfiguration", Wanted::Object),
-                "JSONPatch" => ("jsonPatch", Wanted::Patches),
+                "ApplyConfiguration" => ("applyConfiguration", "Object"),
+                "JSONPatch" => ("jsonPatch", "list(JSONPatch)"),
                 _ => continue,
             };
             let expression = text(&mutation[key], "expression");
@@ -251,7 +210,7 @@ impl Engine<'_> {
             let path = format!("spec.auditAnnotations[{index}].valueExpression");
             let expression = text(annotation, "valueExpression");
             if expression.trim().len() <= AUDIT_BYTES_MAX {
-                causes.extend(self.expression_problem(expression, scope, Wanted::TextOrNull, path));
+                causes.extend(self.expression_problem(expression, scope, TEXT_OR_NULL, path));
             }
         }
         causes
@@ -264,13 +223,8 @@ impl Engine<'_> {
         has_parameters: bool,
         path: String,
     ) -> Option<Cause> {
-        let scope = Scope {
-            has_parameters,
-            has_authorizer: true,
-            variables: None,
-        };
         let expression = text(condition, "expression").trim();
-        self.expression_problem(expression, scope, Wanted::Bool, path)
+        self.expression_problem(expression, Scope::of_conditions(has_parameters), "bool", path)
     }
 
     /// The problem of an expression, unless it is blank.
@@ -278,7 +232,7 @@ impl Engine<'_> {
         &self,
         expression: &str,
         scope: Scope<'_>,
-        wanted: Wanted,
+        wanted: &str,
         path: String,
     ) -> Option<Cause> {
         if expression.trim().is_empty() {
@@ -286,11 +240,11 @@ impl Engine<'_> {
         }
         // Annotations are compiled without the space around them.
         let compiled = match wanted {
-            Wanted::TextOrNull => expression.trim(),
+            TEXT_OR_NULL => expression.trim(),
             _ => expression,
         };
         let problem = match self.result_type(compiled, scope) {
-            Ok(ty) => wanted.problem(&ty?, self.version)?,
+            Ok(ty) => mistyped(wanted, &ty?, self.version)?,
             Err(problem) => problem,
         };
         Some(Cause::invalid(path, &quoted(expression), &problem))
@@ -298,9 +252,8 @@ impl Engine<'_> {
 
     /// The type of the results of an expression; `None` if it uses the authorizer.
     fn result_type<'v>(&self, expression: &str, scope: Scope<'v>) -> Result<Option<Ty<'v>>, String> {
-        let failed = |problem: String| format!("compilation failed: {problem}");
-        let program = self.programs.get(expression, self.version).map_err(failed)?;
-        if scope.has_authorizer && program.uses("authorizer") {
+        let authorizes = |program: Arc<Compiled>| scope.has_authorizer && program.uses("authorizer");
+        if self.programs.get(expression, self.version).is_ok_and(authorizes) {
             return Ok(None);
         }
         let mut variables = vec![
@@ -315,8 +268,19 @@ impl Engine<'_> {
         if let Some(composed) = scope.variables {
             variables.push(("variables".to_owned(), Ty::of(composed, false)));
         }
-        let checked = check(&program, self.version.minor(), variables).map_err(failed)?;
-        Ok(Some(checked.result))
+        self.checked_type(expression, variables).map(Some)
+    }
+
+    /// The type of the results of an expression with these variables.
+    pub(super) fn checked_type<'v>(
+        &self,
+        expression: &str,
+        variables: Vec<(String, Ty<'v>)>,
+    ) -> Result<Ty<'v>, String> {
+        let checked = self.programs.get(expression, self.version);
+        let checked = checked.and_then(|program| check(&program, self.version.minor(), variables));
+        let result = checked.map(|checked| checked.result);
+        result.map_err(|problem| format!("compilation failed: {problem}"))
     }
 
     /// Whether an expression holds.
@@ -332,12 +296,7 @@ impl Engine<'_> {
 
     /// The message that an expression returns, if it can be shown.
     pub(in crate::api_server) fn message(&self, expression: &str, scene: Scene<'_>) -> Option<String> {
-        let Ok(Cel::String(message)) = self.evaluated(expression, scene) else {
-            return None;
-        };
-        let message = message.trim();
-        let fits = !message.is_empty() && message.len() <= MESSAGE_BYTES_MAX && !message.contains('\n');
-        fits.then(|| message.to_owned())
+        shown_message(self.evaluated(expression, scene).ok()?)
     }
 
     /// Whether the result of an expression follows from the metadata of the object and the address of the
@@ -348,7 +307,7 @@ impl Engine<'_> {
         variables: &[(Arc<str>, Arc<str>)],
     ) -> bool {
         let of_metadata = |source: &str| match self.policy_program(source) {
-            Ok(program) if reads_metadata(program.expression()) => Some(program),
+            Ok(program) if reads_metadata(&mut program.expression().clone()) => Some(program),
             _ => None,
         };
         of_metadata(expression).is_some_and(|program| {
@@ -361,8 +320,8 @@ impl Engine<'_> {
         let program = self.programs.get(source, self.version)?;
         // Functions of the authorizer are not known: the evaluation reports it.
         if !program.uses("authorizer") {
-            let variables = VARIABLES.map(|name| (name.to_owned(), Ty::Dyn));
-            check(&program, self.version.minor(), variables.into())?;
+            let variables = VARIABLES.split(' ').map(|name| (name.to_owned(), Ty::Dyn));
+            check(&program, self.version.minor(), variables.collect())?;
         }
         Ok(program)
     }
@@ -370,7 +329,7 @@ impl Engine<'_> {
     fn evaluated(&self, expression: &str, scene: Scene<'_>) -> Result<Cel, String> {
         let program = self.policy_program(expression)?;
         if program.uses("authorizer") {
-            return Err(NO_AUTHORIZER.to_owned());
+            return Err("authorizer is not covered by this simulated API server".to_owned());
         }
         let mut context = Context::with_env(Arc::clone(&ENVIRONMENT));
         for (name, value) in [
@@ -400,45 +359,28 @@ impl Engine<'_> {
 
 /// Whether an expression reads only metadata and the address of the request. Depth is bounded by the parser
 /// that read it.
-fn reads_metadata(expression: &IdedExpr) -> bool {
-    match &expression.expr {
-        Expr::Unspecified | Expr::Literal(_) => true,
-        Expr::Ident(name) => !VARIABLES.contains(&name.as_str()),
-        Expr::Select(select) => selects_metadata(select),
-        Expr::Call(call) => {
-            is_null_comparison(call)
-                || call.target.as_deref().is_none_or(reads_metadata) && call.args.iter().all(reads_metadata)
-        }
-        Expr::Comprehension(comprehension) => [
-            &comprehension.iter_range,
-            &comprehension.accu_init,
-            &comprehension.loop_cond,
-            &comprehension.loop_step,
-            &comprehension.result,
-        ]
-        .into_iter()
-        .all(reads_metadata),
-        Expr::List(list) => list.elements.iter().all(reads_metadata),
-        Expr::Map(map) => map.entries.iter().all(|entry| match &entry.expr {
-            EntryExpr::MapEntry(entry) => reads_metadata(&entry.key) && reads_metadata(&entry.value),
-            EntryExpr::StructField(field) => reads_metadata(&field.value),
-        }),
+fn reads_metadata(expression: &mut IdedExpr) -> bool {
+    match &mut expression.expr {
         Expr::Struct(_) => false,
+        Expr::Ident(name) => VARIABLES.split(' ').all(|variable| variable != name),
+        Expr::Select(select) => selects_metadata(select),
+        Expr::Call(call) if is_null_comparison(call) => true,
+        _ => nodes::parts(expression).into_iter().all(reads_metadata),
     }
 }
 
-fn selects_metadata(select: &SelectExpr) -> bool {
-    let field = select.field.as_str();
+fn selects_metadata(select: &mut SelectExpr) -> bool {
+    let is_in = |fields: &str| fields.split(' ').any(|field| field == select.field);
     match &select.operand.expr {
-        Expr::Ident(name) if name == "request" => REQUEST_FIELDS.contains(&field),
+        Expr::Ident(name) if name == "request" => is_in(REQUEST_FIELDS),
         // Their own expressions are checked.
         Expr::Ident(name) if name == "variables" => true,
         // Every object has metadata.
-        operand if is_object(operand) => select.test && field == "metadata",
+        operand if is_object(operand) => select.test && select.field == "metadata",
         Expr::Select(metadata) if metadata.field == "metadata" && is_object(&metadata.operand.expr) => {
-            METADATA_FIELDS.contains(&field)
+            is_in(METADATA_FIELDS)
         }
-        _ => reads_metadata(&select.operand),
+        _ => reads_metadata(&mut select.operand),
     }
 }
 

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::{
     super::instance::is_embedded,
@@ -38,15 +38,7 @@ impl Declared {
     /// The sizes of the values of a schema; `None` if rules cannot read them. Depth is bounded by the parser
     /// that read the schema.
     pub(super) fn of(schema: &Value, is_root: bool) -> Option<Self> {
-        let number = |key: &str| {
-            let number = schema.get(key)?.as_i64()?;
-            Some(u64::try_from(number).unwrap_or(0))
-        };
-        let simple = |least_bytes: u64, most: u64| Self {
-            most,
-            least_bytes,
-            ..Self::default()
-        };
+        let number = |key: &str| limit(schema, key);
         // A length counts characters, which have up to four bytes.
         let length = number("maxLength").map(|length| length.saturating_mul(4));
         if is_int_or_string(schema) {
@@ -89,50 +81,29 @@ impl Declared {
 
     fn object(schema: &Value, is_root: bool) -> Self {
         let properties = schema.get("properties").and_then(Value::as_object);
-        let required = schema.get("required").and_then(Value::as_array);
-        let is_required = |name: &str| required.is_some_and(|names| names.iter().any(|known| known == name));
-        let mut object = Self {
-            least_bytes: 2,
-            ..Self::default()
-        };
-        let text = Self {
-            most: REQUEST - 2,
-            least_bytes: 2,
-            ..Self::default()
-        };
-        let metadata = || Self {
-            least_bytes: 2,
-            fields: ["name", "generateName"]
-                .map(|name| (name.to_owned(), text.clone()))
-                .into(),
-            ..Self::default()
-        };
-        let replaces = is_root && !declares_metadata(properties);
-        let replaced = |name: &str| match name {
-            "kind" | "apiVersion" if replaces => Some(text.clone()),
-            "metadata" if replaces => Some(metadata()),
-            _ => None,
-        };
-        let always = ["kind", "apiVersion", "metadata"]
-            .into_iter()
-            .filter(|_| replaces);
-        let absent =
-            always.filter(|name| properties.is_none_or(|properties| !properties.contains_key(*name)));
-        let absent = absent.map(|name| (name, &Value::Null));
-        let declared = properties.into_iter().flatten();
-        for (name, property) in declared
-            .map(|(name, property)| (name.as_str(), property))
-            .chain(absent)
-        {
-            let field = match replaced(name) {
-                Some(field) => field,
-                None => match Self::of(property, is_embedded(property)) {
-                    Some(field) => field,
-                    None => continue,
-                },
+        let properties = properties.into_iter().flatten();
+        let mut fields: BTreeMap<&str, Self> = properties
+            .filter_map(|(name, property)| Some((name.as_str(), Self::of(property, is_embedded(property))?)))
+            .collect();
+        if is_root && !declares_metadata(schema) {
+            let text = simple(2, REQUEST - 2);
+            let names = ["name", "generateName"].map(|name| (name.to_owned(), text.clone()));
+            let metadata = Self {
+                fields: names.into(),
+                ..simple(2, 0)
             };
+            fields.extend([
+                ("kind", text.clone()),
+                ("apiVersion", text),
+                ("metadata", metadata),
+            ]);
+        }
+        let required = schema.get("required").and_then(Value::as_array);
+        let required = |name: &str| required.is_some_and(|names| names.iter().any(|known| known == name));
+        let mut object = simple(2, 0);
+        for (name, field) in fields {
             // Defaults are filled in by the server.
-            if is_required(name) && property.get("default").is_none() {
+            if required(name) && schema["properties"][name].get("default").is_none() {
                 object.least_bytes += name.len() as u64 + field.least_bytes + 4;
             }
             if let Some(name) = escaped(name) {
@@ -163,6 +134,19 @@ impl Declared {
     }
 }
 
+fn simple(least_bytes: u64, most: u64) -> Declared {
+    Declared {
+        most,
+        least_bytes,
+        ..Declared::default()
+    }
+}
+
+fn limit(schema: &Value, key: &str) -> Option<u64> {
+    let limit = schema.get(key)?.as_i64()?;
+    Some(u64::try_from(limit).unwrap_or(0))
+}
+
 /// The longest value of an enumeration, in bytes.
 fn longest(schema: &Value) -> Option<u64> {
     let values = schema
@@ -177,21 +161,18 @@ fn longest(schema: &Value) -> Option<u64> {
 }
 
 /// Whether a schema declares all that every resource has.
-fn declares_metadata(properties: Option<&Map<String, Value>>) -> bool {
-    let is = |properties: &Map<String, Value>, name: &str, wanted: &str| {
-        properties
-            .get(name)
-            .is_some_and(|schema| text(schema, "type") == wanted)
-    };
-    properties.is_some_and(|properties| {
-        let metadata = properties
-            .get("metadata")
-            .and_then(|metadata| metadata.get("properties"));
-        let names = metadata.and_then(Value::as_object);
-        is(properties, "kind", "string")
-            && is(properties, "apiVersion", "string")
-            && is(properties, "metadata", "object")
-            && names.is_some_and(|names| is(names, "name", "string") && is(names, "generateName", "string"))
+fn declares_metadata(schema: &Value) -> bool {
+    let declared = [
+        ("kind", "string"),
+        ("apiVersion", "string"),
+        ("metadata", "object"),
+        ("metadata/properties/name", "string"),
+        ("metadata/properties/generateName", "string"),
+    ];
+    declared.iter().all(|(name, ty)| {
+        schema
+            .pointer(&format!("/properties/{name}/type"))
+            .is_some_and(|found| found == ty)
     })
 }
 
@@ -201,13 +182,9 @@ fn declares_metadata(properties: Option<&Map<String, Value>>) -> bool {
 /// `extractMaxElements` in
 /// [`cel_validation.go`](https://github.com/kubernetes/apiextensions-apiserver/blob/v0.36.0/pkg/apis/apiextensions/validation/cel_validation.go).
 pub(super) fn multiplicity(schema: &Value) -> Option<u64> {
-    let limit = |key: &str| {
-        let limit = schema.get(key)?.as_i64()?;
-        Some(u64::try_from(limit).unwrap_or(0))
-    };
     match text(schema, "type") {
-        "object" if schema.get("additionalProperties").is_some() => limit("maxProperties"),
-        "array" => limit("maxItems"),
+        "object" if schema.get("additionalProperties").is_some() => limit(schema, "maxProperties"),
+        "array" => limit(schema, "maxItems"),
         _ => Some(1),
     }
 }

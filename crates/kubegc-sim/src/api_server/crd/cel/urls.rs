@@ -4,41 +4,18 @@
 //! `parse` in [`net/url`](https://github.com/golang/go/blob/go1.25.0/src/net/url/url.go), and
 //! [`urls.go`](https://github.com/kubernetes/apiserver/blob/v0.36.0/pkg/cel/library/urls.go).
 
-use std::{any::Any, borrow::Cow, collections::BTreeMap};
-
-use cel::{
-    DeclarationError, Env, ExecutionError,
-    common::{
-        types::{CelBool, CelList, CelMap, CelMapKey, CelString, Type},
-        value::{StaticVal, Val},
-    },
-};
+use std::{borrow::Cow, collections::BTreeMap};
 
 use super::library::value;
 use crate::status::quoted;
 
-/// Declares the functions.
-///
-/// # Errors
-/// A function of this name is already declared.
-pub(super) fn declare(env: &mut Env) -> Result<(), DeclarationError> {
-    cel::add_overload!(env, fn url: (CelString) -> Result<Url>)?;
-    cel::add_overload!(env, fn is_url: (CelString) -> CelBool, name = "isURL")?;
-    cel::add_member_overload!(env, fn get_scheme: (Url) -> CelString)?;
-    cel::add_member_overload!(env, fn get_host: (Url) -> CelString)?;
-    cel::add_member_overload!(env, fn get_hostname: (Url) -> CelString)?;
-    cel::add_member_overload!(env, fn get_port: (Url) -> CelString)?;
-    cel::add_member_overload!(env, fn get_escaped_path: (Url) -> CelString)?;
-    cel::add_member_overload!(env, fn get_query: (Url) -> CelMap)
-}
-
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Url {
-    scheme: String,
+    pub(super) scheme: String,
     /// The part after the scheme of a URL without slashes.
     opaque: String,
     user: String,
-    host: String,
+    pub(super) host: String,
     /// The path as it was written.
     path: String,
     query: String,
@@ -63,46 +40,14 @@ impl Part {
         if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~') {
             return true;
         }
-        match self {
-            Self::Host | Self::Zone => matches!(
-                byte,
-                b'!' | b'$'
-                    | b'&'
-                    | b'\''
-                    | b'('
-                    | b')'
-                    | b'*'
-                    | b'+'
-                    | b','
-                    | b';'
-                    | b'='
-                    | b':'
-                    | b'['
-                    | b']'
-                    | b'<'
-                    | b'>'
-                    | b'"'
-            ),
-            Self::Path => matches!(byte, b'$' | b'&' | b'+' | b',' | b'/' | b':' | b';' | b'=' | b'@'),
-            Self::User => matches!(byte, b'$' | b'&' | b'+' | b',' | b';' | b'='),
-            Self::Query => false,
-            Self::Fragment => matches!(
-                byte,
-                b'$' | b'&'
-                    | b'+'
-                    | b','
-                    | b'/'
-                    | b':'
-                    | b';'
-                    | b'='
-                    | b'?'
-                    | b'@'
-                    | b'!'
-                    | b'('
-                    | b')'
-                    | b'*'
-            ),
-        }
+        let others: &[u8] = match self {
+            Self::Host | Self::Zone => b"!$&'()*+,;=:[]<>\"",
+            Self::Path => b"$&+,/:;=@",
+            Self::User => b"$&+,;=",
+            Self::Query => b"",
+            Self::Fragment => b"$&+,/:;=?@!()*",
+        };
+        others.contains(&byte)
     }
 
     /// The text without escapes.
@@ -195,6 +140,16 @@ impl Url {
         Self::read(text, true).map_err(|problem| format!("parse {}: {problem}", quoted(text)))
     }
 
+    /// The URL of a rule.
+    ///
+    /// # Errors
+    /// Upstream's error.
+    pub(super) fn of_rule(text: &str) -> Result<Self, String> {
+        // A request does not separate its fragment.
+        let parsed = Self::parse_request(text).and_then(|_| Self::parse(text));
+        parsed.map_err(|problem| format!("URL parse error during conversion from string: {problem}"))
+    }
+
     fn read(text: &str, is_request: bool) -> Result<Self, String> {
         let mut url = Self::default();
         if text.bytes().any(|byte| byte.is_ascii_control()) {
@@ -261,7 +216,7 @@ impl Url {
     }
 
     /// The host without its port, and the port.
-    fn host_and_port(&self) -> (&str, &str) {
+    pub(super) fn host_and_port(&self) -> (&str, &str) {
         let colon = self.host.rfind(':').filter(|colon| is_port(&self.host[*colon..]));
         let (host, port) = match colon {
             Some(colon) => (&self.host[..colon], &self.host[colon + 1..]),
@@ -271,7 +226,7 @@ impl Url {
         (bare.unwrap_or(host), port)
     }
 
-    fn escaped_path(&self) -> String {
+    pub(super) fn escaped_path(&self) -> String {
         let is_valid = |byte: u8| Part::Path.keeps(byte) || b"!'()*[]%".contains(&byte);
         if self.path.bytes().all(is_valid) {
             return self.path.clone();
@@ -280,7 +235,7 @@ impl Url {
     }
 
     /// The values of each key of the query. What cannot be read is left out.
-    fn values(&self) -> BTreeMap<String, Vec<String>> {
+    pub(super) fn values(&self) -> BTreeMap<String, Vec<String>> {
         let mut values: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for pair in self
             .query
@@ -337,53 +292,6 @@ fn host_of(host: &str) -> Result<String, String> {
     Part::Host.unescaped(host)
 }
 
-fn url(text: &CelString<'_>) -> Result<Url, ExecutionError> {
-    let failed = |problem: String| {
-        let problem = format!("URL parse error during conversion from string: {problem}");
-        ExecutionError::function_error("url", problem)
-    };
-    Url::parse_request(text.inner()).map_err(failed)?;
-    // A request does not separate its fragment.
-    Url::parse(text.inner()).map_err(failed)
-}
-
-fn is_url(text: &CelString<'_>) -> CelBool {
-    Url::parse_request(text.inner()).is_ok().into()
-}
-
-fn get_scheme(url: &Url) -> CelString<'static> {
-    url.scheme.clone().into()
-}
-
-fn get_host(url: &Url) -> CelString<'static> {
-    url.host.clone().into()
-}
-
-fn get_hostname(url: &Url) -> CelString<'static> {
-    url.host_and_port().0.to_owned().into()
-}
-
-fn get_port(url: &Url) -> CelString<'static> {
-    url.host_and_port().1.to_owned().into()
-}
-
-fn get_escaped_path(url: &Url) -> CelString<'static> {
-    url.escaped_path().into()
-}
-
-fn get_query(url: &Url) -> CelMap<'static> {
-    let boxed = |text: String| {
-        let value: Box<dyn Val> = Box::new(CelString::from(text));
-        value
-    };
-    let mut entries = CelMap::default().into_inner();
-    for (key, values) in url.values() {
-        let values: Vec<Box<dyn Val>> = values.into_iter().map(boxed).collect();
-        entries.insert(CelMapKey::from(key), Box::new(CelList::from(values)));
-    }
-    CelMap::from(entries)
-}
-
 #[cfg(test)]
 mod tests {
     use super::Url;
@@ -391,33 +299,19 @@ mod tests {
     /// The examples of upstream's documentation.
     #[test]
     fn urls_have_parts() {
-        for (text, host, hostname, port, path) in [
-            (
-                "https://example.com:80/",
-                "example.com:80",
-                "example.com",
-                "80",
-                "/",
-            ),
-            ("https://[::1]:80/", "[::1]:80", "::1", "80", "/"),
-            (
-                "https://example.com/path",
-                "example.com",
-                "example.com",
-                "",
-                "/path",
-            ),
-            ("https://u:p@example.com", "example.com", "example.com", "", ""),
-            (
-                "https://example.com/path with spaces/",
-                "example.com",
-                "example.com",
-                "",
-                "/path%20with%20spaces/",
-            ),
-            ("/path", "", "", "", "/path"),
-            ("mailto:a@b", "", "", "", ""),
+        for row in [
+            "https://example.com:80/|example.com:80|example.com|80|/",
+            "https://[::1]:80/|[::1]:80|::1|80|/",
+            "https://example.com/path|example.com|example.com||/path",
+            "https://u:p@example.com|example.com|example.com||",
+            "https://example.com/path with spaces/|example.com|example.com||/path%20with%20spaces/",
+            "/path||||/path",
+            "mailto:a@b||||",
         ] {
+            let parts: Vec<&str> = row.split('|').collect();
+            let [text, host, hostname, port, path] = parts[..] else {
+                panic!("{row}")
+            };
             let url = Url::parse(text).unwrap();
             assert_eq!(
                 (url.host.as_str(), url.host_and_port()),

@@ -13,33 +13,12 @@ use serde_json::Value;
 use super::super::instance::is_embedded;
 
 /// Reserved words, which cannot select a field.
-const RESERVED: [&str; 21] = [
-    "true",
-    "false",
-    "null",
-    "in",
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-    "while",
-];
+const RESERVED: &str = "true false null in as break const continue else for function if import let loop \
+                        package namespace return var void while";
 
 /// The name by which rules select a property; `None` where they cannot.
 pub(super) fn escaped(name: &str) -> Option<String> {
-    if RESERVED.contains(&name) {
+    if RESERVED.split(' ').any(|word| word == name) {
         return Some(format!("__{name}__"));
     }
     if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
@@ -106,12 +85,9 @@ pub(super) fn map(entries: impl Iterator<Item = (String, Cel)>) -> Cel {
 /// Names the string that does not have the format of its schema.
 pub(super) fn of(value: &Value, schema: &Value, is_root: bool) -> Result<Cel, String> {
     Ok(match value {
-        Value::Null => Cel::Null,
-        Value::Bool(flag) => Cel::Bool(*flag),
-        Value::Number(number) => match number.as_i64() {
-            Some(whole) if text(schema, "type") != "number" => Cel::Int(whole),
-            _ => Cel::Float(number.as_f64().unwrap_or_default()),
-        },
+        Value::Number(number) if text(schema, "type") == "number" => {
+            Cel::Float(number.as_f64().unwrap_or_default())
+        }
         Value::String(string) => of_text(string, text(schema, "format"))?,
         Value::Array(items) => {
             let below = schema.get("items").unwrap_or(&Value::Null);
@@ -148,6 +124,7 @@ pub(super) fn of(value: &Value, schema: &Value, is_root: bool) -> Result<Cel, St
             }
             map(entries.into_iter())
         }
+        scalar => dynamic(scalar),
     })
 }
 

@@ -8,18 +8,18 @@ use kubegc_objects::collector::OwnerInGraph;
 use kubegc_sim::ApiServer;
 use kubegc_snapshot::SnapshotObject;
 
-use super::Wait;
+use crate::Wait;
 
 /// The failed conversions that an object waits for.
 #[derive(Debug, Default)]
-pub(super) struct Conversions {
-    pub(super) waits: Vec<Wait>,
+pub(crate) struct Conversions {
+    pub(crate) waits: Vec<Wait>,
     /// Group and resource of the content of a namespace that cannot be listed.
     kinds: Vec<(Arc<str>, Arc<str>)>,
 }
 
 impl Conversions {
-    pub(super) fn of(simulation: &Simulation, object: &SnapshotObject, end: &ObjectMeta) -> Self {
+    pub(crate) fn of(simulation: &Simulation, object: &SnapshotObject, end: &ObjectMeta) -> Self {
         let mut conversions = Self::default();
         let server = &simulation.server;
         let Some(kind) = object.kind_id.filter(|_| server.has_broken_conversions()) else {
@@ -88,7 +88,7 @@ impl Conversions {
     }
 
     /// Whether the content of a kind cannot be listed.
-    pub(super) fn has(&self, kind: &ApiResource) -> bool {
+    pub(crate) fn has(&self, kind: &ApiResource) -> bool {
         let mut kinds = self.kinds.iter();
         kinds.any(|(group, resource)| *group == kind.group && *resource == kind.resource)
     }
@@ -117,7 +117,7 @@ impl Conversions {
     }
 
     /// Whether a refusal is one of these failures.
-    pub(super) fn explain(&self, by: Option<&RefusedBy>) -> bool {
+    pub(crate) fn explain(&self, by: Option<&RefusedBy>) -> bool {
         let Some(RefusedBy::Conversion(failed)) = by else {
             return false;
         };

@@ -63,7 +63,7 @@ pub(crate) struct Edges {
     owners: Vec<u32>,
     dependent_starts: Vec<u32>,
     dependents: Vec<u32>,
-    pub(crate) facts: Vec<u8>,
+    pub(crate) flags: Vec<u8>,
     by_uid: HashTable<u32>,
 }
 
@@ -71,12 +71,12 @@ impl Edges {
     pub(crate) fn of(snapshot: &Snapshot) -> Self {
         let count = snapshot.len();
         let mut edges = Self {
-            facts: Vec::with_capacity(count),
+            flags: Vec::with_capacity(count),
             by_uid: HashTable::with_capacity(count),
             ..Self::default()
         };
         for (position, object) in snapshot.views().enumerate() {
-            edges.facts.push(facts(&object));
+            edges.flags.push(flags(&object));
             edges
                 .by_uid
                 .insert_unique(hash(object.uid()), position as u32, |&at| {
@@ -89,9 +89,9 @@ impl Edges {
         for (position, object) in snapshot.views().enumerate() {
             for reference in object.owner_references() {
                 let owner = edges.owner(snapshot, object.namespace(), &reference);
-                let clean = matches!(owner, Owner::At(at) if edges.facts[at as usize] & DELETING == 0);
+                let clean = matches!(owner, Owner::At(at) if edges.flags[at as usize] & DELETING == 0);
                 if !clean {
-                    edges.facts[position] |= UNRESOLVED_OWNER;
+                    edges.flags[position] |= UNRESOLVED_OWNER;
                 }
                 edges.owners.push(owner.pack());
                 pairs.extend(
@@ -257,31 +257,31 @@ fn is_unregistered(snapshot: &Snapshot, name: &str) -> bool {
     }
 }
 
-fn facts(object: &ObjectView<'_>) -> u8 {
-    let mut facts = 0;
+fn flags(object: &ObjectView<'_>) -> u8 {
+    let mut flags = 0;
     for finalizer in object.finalizers() {
-        facts |= HAS_FINALIZERS;
+        flags |= HAS_FINALIZERS;
         if matches!(
             &**finalizer,
             metadata::FINALIZER_ORPHAN | metadata::FINALIZER_FOREGROUND
         ) {
-            facts |= HAS_COLLECTOR_FINALIZER;
+            flags |= HAS_COLLECTOR_FINALIZER;
         }
     }
     if object.is_deleting() {
-        facts |= DELETING;
+        flags |= DELETING;
     }
     let (group, _) = split_api_version(object.api_version());
     if matches!(
         (group, &**object.kind()),
         ("", "Namespace") | ("apiextensions.k8s.io", "CustomResourceDefinition")
     ) {
-        facts |= HAS_CONTENT;
+        flags |= HAS_CONTENT;
     }
     if object.is_flawed() || object.kind_id().is_none() {
-        facts |= FLAWED;
+        flags |= FLAWED;
     }
-    facts
+    flags
 }
 
 fn hash(uid: &Uid) -> u64 {

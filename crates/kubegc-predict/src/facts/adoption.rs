@@ -11,7 +11,7 @@ use kubegc_core::{
 };
 use kubegc_snapshot::ObjectView;
 
-use super::Cluster;
+use super::Facts;
 
 /// Owners by resource, namespace, and a label that their selector requires; an empty one if it requires
 /// none.
@@ -24,7 +24,7 @@ const ADOPTED: [(Resource, Resource); 3] = [
     (Resource::ReplicaSets, Resource::Deployments),
 ];
 
-impl Cluster {
+impl Facts {
     /// The owners that may adopt an object that has lost the controller of the dump in a simulation.
     ///
     /// # Complexity

@@ -12,15 +12,19 @@ use kubegc_objects::Reason;
 use kubegc_sim::StoredObject;
 use kubegc_snapshot::SnapshotObject;
 
-use super::{BlockedBy, Blocking, NotRemoved, Remaining, Wait, conversions::Conversions};
-use crate::{Cluster, run::deletion_requested_at, unknown::kubelet_of};
+use crate::{
+    BlockedBy, Blocking, NotRemoved, Remaining, Wait,
+    conversions::Conversions,
+    facts::{Facts, deletion_requested_at},
+    unknown::kubelet_of,
+};
 
 /// The conditions that an object of the dump waits for at the end of a simulation.
 ///
 /// # Complexity
 /// O(f) for its finalizers; of a namespace, O(k + c) for k kinds and c objects in it.
 pub(crate) fn waits_for(
-    cluster: &Cluster,
+    cluster: &Facts,
     simulation: &Simulation,
     refusals: &Refusals<'_>,
     object: &SnapshotObject,
@@ -126,12 +130,7 @@ fn refused(refusals: &Refusals<'_>, end: &ObjectMeta) -> Vec<Wait> {
 }
 
 /// The dependents that block the deletion of an owner in the foreground.
-fn blocking(
-    cluster: &Cluster,
-    simulation: &Simulation,
-    refusals: &Refusals<'_>,
-    owner: &Uid,
-) -> Vec<Blocking> {
+fn blocking(cluster: &Facts, simulation: &Simulation, refusals: &Refusals<'_>, owner: &Uid) -> Vec<Blocking> {
     let objects = simulation.plane.collector().explain(owner).blocking;
     let objects = objects.into_iter().map(|object| {
         let refused = refusals.about(&object.uid).find(|step| *step.object == object);
@@ -145,7 +144,7 @@ fn blocking(
 }
 
 /// apiVersion and kind of an owner of an object that the API server does not serve.
-fn unserved_owner(cluster: &Cluster, object: &ObjectRef) -> Option<String> {
+fn unserved_owner(cluster: &Facts, object: &ObjectRef) -> Option<String> {
     let position = cluster.positions_of(&object.uid).next()?;
     let view = cluster.snapshot.view(position as usize)?;
     let mut references = view.owner_references();
@@ -216,7 +215,7 @@ fn content(
 const CRD_CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 /// The component that removes a finalizer, and the reason why it has not removed it.
-fn removal(cluster: &Cluster, simulation: &Simulation, object: &SnapshotObject, name: &Arc<str>) -> Wait {
+fn removal(cluster: &Facts, simulation: &Simulation, object: &SnapshotObject, name: &Arc<str>) -> Wait {
     let known = finalizers::find(name);
     let assumptions = &cluster.assumptions;
     let reason = known.and_then(|known| match known.owner {
@@ -235,7 +234,7 @@ fn removal(cluster: &Cluster, simulation: &Simulation, object: &SnapshotObject, 
 
 /// Why the owner of a finalizer is assumed not to act.
 fn idle(
-    cluster: &Cluster,
+    cluster: &Facts,
     simulation: &Simulation,
     object: &SnapshotObject,
     owner: Owner,
@@ -317,7 +316,7 @@ fn node_of(object: &SnapshotObject) -> Option<Arc<str>> {
 }
 
 /// The node of a pod, if its kubelet certainly does not run.
-fn lost_node(cluster: &Cluster, object: &SnapshotObject) -> Option<Arc<str>> {
+fn lost_node(cluster: &Facts, object: &SnapshotObject) -> Option<Arc<str>> {
     node_of(object).filter(|node| kubelet_of(cluster, node) == Some(false))
 }
 

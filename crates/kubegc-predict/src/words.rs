@@ -1,8 +1,9 @@
 //! Times, lengths of time, numbers of things and names as people write and read them.
 
-use std::{borrow::Cow, time::Duration};
+use std::{borrow::Cow, fmt, time::Duration};
 
 use kubegc_core::{Timestamp, printable};
+use serde::Serializer;
 
 const MINUTE: u64 = 60;
 const HOUR: u64 = 60 * MINUTE;
@@ -24,7 +25,7 @@ pub(crate) fn span(length: Duration) -> String {
 }
 
 /// So long after the beginning: `+2h 10m`, or `now`.
-pub(super) fn later(length: Duration) -> String {
+pub(crate) fn later(length: Duration) -> String {
     match length.as_secs() {
         0 => "now".to_owned(),
         _ => format!("+{}", span(length)),
@@ -32,7 +33,7 @@ pub(super) fn later(length: Duration) -> String {
 }
 
 /// The time of day in UTC: `10:30:00`.
-pub(super) fn time_of_day(at: Timestamp) -> String {
+pub(crate) fn time_of_day(at: Timestamp) -> String {
     let seconds = at.as_secs().rem_euclid(86_400);
     format!(
         "{:02}:{:02}:{:02}",
@@ -43,18 +44,18 @@ pub(super) fn time_of_day(at: Timestamp) -> String {
 }
 
 /// Day and time in UTC: `2026-10-20 10:30:00`.
-pub(super) fn moment(at: Timestamp) -> String {
+pub(crate) fn moment(at: Timestamp) -> String {
     format!("{} {}", at.utc_date(), time_of_day(at))
 }
 
 /// The day in UTC: `Tuesday, 2026-10-20`.
-pub(super) fn day(at: Timestamp) -> String {
+pub(crate) fn day(at: Timestamp) -> String {
     let date = at.utc_date();
     format!("{}, {date}", date.weekday())
 }
 
 /// Number of objects of a kind: `1 Pod`, `3 NetworkPolicies`.
-pub(super) fn number(count: usize, kind: &str) -> String {
+pub(crate) fn number(count: usize, kind: &str) -> String {
     if count == 1 {
         return format!("1 {kind}");
     }
@@ -72,7 +73,7 @@ pub(super) fn number(count: usize, kind: &str) -> String {
 }
 
 /// The first of some names, and the number of further ones. Without any, the number of all.
-pub(super) fn some_of(mut names: Vec<String>, names_max: usize) -> Vec<String> {
+pub(crate) fn some_of(mut names: Vec<String>, names_max: usize) -> Vec<String> {
     let more = names.len().saturating_sub(names_max);
     names.truncate(names_max);
     match (more, names.last_mut()) {
@@ -84,7 +85,7 @@ pub(super) fn some_of(mut names: Vec<String>, names_max: usize) -> Vec<String> {
 }
 
 /// A text of untrusted names for a terminal: [`printable`], and long words are cut.
-pub(super) fn line_text(text: &str) -> String {
+pub(crate) fn line_text(text: &str) -> String {
     let text = printable(text);
     let words = text
         .split(' ')
@@ -100,6 +101,29 @@ pub(super) fn line_text(text: &str) -> String {
 
 /// The longest word, in characters: names of objects have 253 at most.
 const WORD_LENGTH_MAX: usize = 512;
+
+/// A word of a POSIX shell.
+pub(crate) fn quoted(word: &str) -> String {
+    let is_plain =
+        |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'/' | b':');
+    match !word.is_empty() && word.bytes().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
+}
+
+/// Serializes the text of a value.
+pub(crate) fn shown<S: Serializer>(value: &impl fmt::Display, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(value)
+}
+
+/// Serializes the texts of values.
+pub(crate) fn each_shown<S: Serializer>(
+    values: &[impl fmt::Display],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(values.iter().map(ToString::to_string))
+}
 
 #[cfg(test)]
 mod tests {

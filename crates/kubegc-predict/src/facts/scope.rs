@@ -11,7 +11,7 @@ use kubegc_core::{OwnerReference, identity::split_api_version, record::Resource}
 use kubegc_snapshot::ObjectView;
 
 use super::{
-    Cluster, Owner,
+    Facts, Owner,
     edges::{DELETING, FLAWED, HAS_COLLECTOR_FINALIZER, UNRESOLVED_OWNER},
     relations::Relation,
 };
@@ -45,7 +45,7 @@ impl Scope {
     /// # Complexity
     /// O(m log m) for m members.
     pub(crate) fn of(
-        cluster: &Cluster,
+        cluster: &Facts,
         seeds: impl IntoIterator<Item = u32>,
         read: impl IntoIterator<Item = u32>,
     ) -> Self {
@@ -60,7 +60,7 @@ impl Scope {
                 if scope.members.contains_key(&position) {
                     continue;
                 }
-                if cluster.edges.facts[position as usize] & UNRESOLVED_OWNER != 0 {
+                if cluster.edges.flags[position as usize] & UNRESOLVED_OWNER != 0 {
                     // The garbage collector may delete it.
                     pending.push_back(position);
                     continue;
@@ -80,12 +80,12 @@ impl Scope {
                 scope.members.remove(&position);
                 continue;
             };
-            if cluster.edges.facts[position as usize] & FLAWED != 0 {
+            if cluster.edges.flags[position as usize] & FLAWED != 0 {
                 scope.flawed.insert(position);
             }
             pending.extend(cluster.edges.dependents(position));
             for related in cluster.related(position) {
-                let is_terminating = cluster.edges.facts[related.position as usize] & DELETING != 0;
+                let is_terminating = cluster.edges.flags[related.position as usize] & DELETING != 0;
                 match related.relation {
                     Relation::Follows => pending.push_back(related.position),
                     Relation::Waits if is_terminating => pending.push_back(related.position),
@@ -130,7 +130,7 @@ impl Scope {
             .map(|(&position, _)| position)
     }
 
-    fn owner_by_name(&self, cluster: &Cluster, namespace: &str, reference: &OwnerReference) -> Option<u32> {
+    fn owner_by_name(&self, cluster: &Facts, namespace: &str, reference: &OwnerReference) -> Option<u32> {
         let kind = cluster.kind_id(&reference.api_version, &reference.kind)?;
         let resource = &cluster.catalog()[kind];
         let (group, _) = split_api_version(&reference.api_version);
@@ -143,7 +143,7 @@ impl Scope {
 }
 
 /// Whether an owner that is missing from the dump may exist and orphan its dependents.
-fn may_orphan(cluster: &Cluster, reference: &OwnerReference) -> bool {
+fn may_orphan(cluster: &Facts, reference: &OwnerReference) -> bool {
     let Some(kind) = cluster.kind_id(&reference.api_version, &reference.kind) else {
         return false;
     };
@@ -152,14 +152,14 @@ fn may_orphan(cluster: &Cluster, reference: &OwnerReference) -> bool {
 }
 
 /// Whether a Job counts a pod: it has the finalizer, and an owner is a Job.
-fn counts(cluster: &Cluster, pod: ObjectView<'_>, owner: u32) -> bool {
+fn counts(cluster: &Facts, pod: ObjectView<'_>, owner: u32) -> bool {
     pod.finalizers()
         .any(|finalizer| **finalizer == *TRACKING_FINALIZER)
         && cluster.resource_at(owner) == Some(Resource::Jobs)
 }
 
 /// Whether an object is terminating and waits for the garbage collector.
-fn waits(cluster: &Cluster, position: u32) -> bool {
-    let facts = cluster.edges.facts[position as usize];
+fn waits(cluster: &Facts, position: u32) -> bool {
+    let facts = cluster.edges.flags[position as usize];
     facts & DELETING != 0 && facts & HAS_COLLECTOR_FINALIZER != 0
 }

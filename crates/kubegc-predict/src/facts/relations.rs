@@ -31,7 +31,7 @@ use kubegc_core::{
 };
 use kubegc_snapshot::{Details, ObjectView};
 
-use super::{Cluster, DELETING, adoption::Selectors};
+use super::{DELETING, Facts, adoption::Selectors};
 
 /// The relation of an object to another one, without an owner reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -64,7 +64,7 @@ pub(crate) struct Indexes {
 /// Resource, namespace and name.
 type ObjectKey = (Resource, Arc<str>, Arc<str>);
 
-impl Cluster {
+impl Facts {
     /// The implicit dependencies of an object: relations without an owner reference.
     ///
     /// # Complexity
@@ -221,7 +221,7 @@ impl Cluster {
             position: namespace,
             relation,
         });
-        let is_terminating = self.edges.facts[namespace as usize] & DELETING != 0;
+        let is_terminating = self.edges.flags[namespace as usize] & DELETING != 0;
         let pods_first = || NamespaceController::new(self.version).deletes_pods_first;
         let pods_first = || *self.indexes.pods_first.get_or_init(pods_first);
         if resource == Some(Resource::Pods) && is_terminating && pods_first() {
@@ -307,7 +307,7 @@ impl Cluster {
         let mut pending: Vec<(u32, bool)> = positions.into_iter().map(|at| (at, true)).collect();
         while let Some((position, is_first)) = pending.pop() {
             let mut next: Vec<u32> = self.edges.dependents(position).to_vec();
-            let is_terminating = |at: u32| self.edges.facts[at as usize] & DELETING != 0;
+            let is_terminating = |at: u32| self.edges.flags[at as usize] & DELETING != 0;
             next.extend(self.related(position).into_iter().filter_map(|related| {
                 let is_affected = match related.relation {
                     Relation::Follows => true,

@@ -21,8 +21,12 @@ use kubegc_core::{
 use kubegc_sim::{AdmissionWebhook, ConversionWebhook, service_not_found};
 use kubegc_snapshot::{Details, Snapshot, SnapshotObject};
 
-use super::services::{self, ServiceName};
-use crate::{Cluster, PredictError, selection::similar};
+use super::{
+    Facts,
+    services::{self, ServiceName},
+    similar,
+};
+use crate::PredictError;
 
 const ADMISSION: &str = "admissionregistration.k8s.io";
 const EXTENSIONS: &str = "apiextensions.k8s.io";
@@ -291,7 +295,7 @@ fn of_webhook(snapshot: &Snapshot, one: &AdmissionWebhook, failure: &Arc<str>) -
     }
 }
 
-impl Cluster {
+impl Facts {
     /// The admission webhooks that a message of the API server blames. What it says about each is the failure
     /// of one that the dump does not show to be broken.
     pub(crate) fn webhooks_in(&self, message: &str) -> Vec<BrokenExtension> {
@@ -305,59 +309,60 @@ impl Cluster {
         });
         blamed.collect()
     }
-}
 
-/// Checks that the names in assumptions exist.
-pub(super) fn check_names(snapshot: &Snapshot, assumptions: &Assumptions) -> Result<(), PredictError> {
-    let webhooks = webhooks(snapshot, &Assumptions::default());
-    let webhooks = webhooks
-        .iter()
-        .map(|one| &*one.webhook.name)
-        .collect::<BTreeSet<_>>();
-    let kinds = ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"];
-    let is_dumped = kinds.iter().any(|kind| {
-        !snapshot.positions_of_kind(ADMISSION, kind).is_empty()
-            || snapshot.completeness.of(ADMISSION, kind).is_complete()
-    });
-    if is_dumped {
-        for name in &assumptions.unreachable_webhooks {
-            known("admission webhook", name, webhooks.iter().copied())?;
-        }
-    }
-    let apis = aggregated_apis(snapshot, &Assumptions::default());
-    if !snapshot.positions_of_kind(REGISTRATION, "APIService").is_empty() {
-        let names = apis
+    /// Checks that the names in assumptions exist.
+    pub(crate) fn check_names(&self) -> Result<(), PredictError> {
+        let (snapshot, assumptions) = (&*self.snapshot, &*self.assumptions);
+        let webhooks = webhooks(snapshot, &Assumptions::default());
+        let webhooks = webhooks
             .iter()
-            .flat_map(|(name, api)| [&**name, api.api_version.as_str()]);
-        let names: Vec<&str> = names.collect();
-        for name in &assumptions.unavailable_apis {
-            known("aggregated API", name, names.iter().copied())?;
+            .map(|one| &*one.webhook.name)
+            .collect::<BTreeSet<_>>();
+        let kinds = ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"];
+        let is_dumped = kinds.iter().any(|kind| {
+            !snapshot.positions_of_kind(ADMISSION, kind).is_empty()
+                || snapshot.completeness.of(ADMISSION, kind).is_complete()
+        });
+        if is_dumped {
+            for name in &assumptions.unreachable_webhooks {
+                known("admission webhook", name, webhooks.iter().copied())?;
+            }
         }
-    }
-    let controllers = default_controllers(snapshot.version());
-    let mut names: BTreeSet<&str> = controllers
-        .iter()
-        .map(|controller| controller.info().name)
-        .collect();
-    names.insert(CONTROLLER_MANAGER);
-    for finalizer in FINALIZERS.iter() {
-        names.insert(finalizer.name);
-        // The API server always runs.
-        names.extend((finalizer.owner != Owner::ApiServer).then(|| finalizer.owner.name()));
-    }
-    let views = || snapshot.views();
-    for name in assumptions.acting.keys() {
-        let is_in_dump = || views().any(|view| view.finalizers().any(|finalizer| **finalizer == **name));
-        if finalizers::find(name).is_none() && !names.contains(&**name) && !is_in_dump() {
-            let in_dump = views().flat_map(|view| {
-                let finalizers = view.finalizers().map(ToString::to_string);
-                finalizers.collect::<Vec<_>>()
-            });
-            let all: BTreeSet<String> = in_dump.chain(names.iter().map(ToString::to_string)).collect();
-            known("finalizer or component", name, all.iter().map(String::as_str))?;
+        let apis = aggregated_apis(snapshot, &Assumptions::default());
+        if !snapshot.positions_of_kind(REGISTRATION, "APIService").is_empty() {
+            let names = apis
+                .iter()
+                .flat_map(|(name, api)| [&**name, api.api_version.as_str()]);
+            let names: Vec<&str> = names.collect();
+            for name in &assumptions.unavailable_apis {
+                known("aggregated API", name, names.iter().copied())?;
+            }
         }
+        let controllers = default_controllers(snapshot.version());
+        let mut names: BTreeSet<&str> = controllers
+            .iter()
+            .map(|controller| controller.info().name)
+            .collect();
+        names.insert(CONTROLLER_MANAGER);
+        for finalizer in FINALIZERS.iter() {
+            names.insert(finalizer.name);
+            // The API server always runs.
+            names.extend((finalizer.owner != Owner::ApiServer).then(|| finalizer.owner.name()));
+        }
+        let views = || snapshot.views();
+        for name in assumptions.acting.keys() {
+            let is_in_dump = || views().any(|view| view.finalizers().any(|finalizer| **finalizer == **name));
+            if finalizers::find(name).is_none() && !names.contains(&**name) && !is_in_dump() {
+                let in_dump = views().flat_map(|view| {
+                    let finalizers = view.finalizers().map(ToString::to_string);
+                    finalizers.collect::<Vec<_>>()
+                });
+                let all: BTreeSet<String> = in_dump.chain(names.iter().map(ToString::to_string)).collect();
+                known("finalizer or component", name, all.iter().map(String::as_str))?;
+            }
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 /// An error unless a name is one of these.

@@ -1,0 +1,258 @@
+//! What each cause blocks, since when, and what shows it.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use kubegc_control_plane::finalizers::OVERDUE;
+use kubegc_core::{
+    ObjectMeta, ObjectRef, OwnerReference, Timestamp, metadata,
+    record::{Condition, Resource},
+};
+
+use super::{
+    cause::{Blocked, Cause, NAMED_MAX, RootCause, STORAGE_DELETERS},
+    find::{Finder, Found, PV_PROTECTION, PVC_PROTECTION},
+    reported::{CONTENT_FAILURE, CONTENT_REMAINING, FINALIZERS_REMAINING, counted, messages, quote},
+};
+use crate::{
+    BrokenExtension, Extension, Fate, Wait,
+    facts::{DELETING, HAS_CONTENT, Relation, deletion_requested_at},
+    words::span,
+};
+
+/// The time for which an operator may need to remove its finalizer.
+const RECENT: Duration = Duration::from_secs(60);
+
+impl Finder<'_> {
+    /// The objects that a cause blocks, with the number of objects between: breadth first from those that
+    /// wait for it directly.
+    pub(super) fn blocked(&self, cause: &Cause, roots: &BTreeSet<u32>) -> Vec<(u32, usize)> {
+        // The forecast assumes that these causes end.
+        let is_unforeseen = match cause {
+            Cause::JobTracking => true,
+            Cause::Component { name } => STORAGE_DELETERS.contains(name),
+            _ => false,
+        };
+        let is_blocked = |at: u32| match self.fates.get(&at).map(|fate| &fate.fate) {
+            Some(Fate::Terminating { .. }) => true,
+            Some(Fate::Undetermined { .. }) => self.has_fact(at, DELETING),
+            Some(Fate::Deleted { .. }) => is_unforeseen && self.has_fact(at, DELETING),
+            _ => false,
+        };
+        let mut seen = roots.clone();
+        let mut found: Vec<(u32, usize)> = roots.iter().map(|at| (*at, 0)).collect();
+        let mut next = 0;
+        while let Some(&(position, depth)) = found.get(next) {
+            next += 1;
+            for at in self.waiting_for(position) {
+                if is_blocked(at) && seen.insert(at) {
+                    found.push((at, depth + 1));
+                }
+            }
+        }
+        found
+    }
+
+    /// The objects that wait for an object while they are terminating.
+    fn waiting_for(&self, position: u32) -> Vec<u32> {
+        let cluster = self.cluster;
+        let Some(view) = cluster.snapshot.view(position as usize) else {
+            return Vec::new();
+        };
+        let mut waiting = Vec::new();
+        for reference in view.owner_references().filter(OwnerReference::is_blocking) {
+            let owners = cluster.positions_of(&reference.uid);
+            waiting.extend(owners.filter(|at| self.has_finalizer(*at, metadata::FINALIZER_FOREGROUND)));
+        }
+        for related in cluster.related(position) {
+            let (at, waits) = (related.position, related.relation == Relation::Waits);
+            let is_waiting = match cluster.resource_at(at) {
+                Some(Resource::PersistentVolumeClaims) => waits && self.has_finalizer(at, PVC_PROTECTION),
+                Some(Resource::PersistentVolumes) => {
+                    related.relation == Relation::Follows && self.has_finalizer(at, PV_PROTECTION)
+                }
+                _ => waits && self.has_fact(at, HAS_CONTENT),
+            };
+            waiting.extend(is_waiting.then_some(at));
+        }
+        waiting
+    }
+
+    fn has_fact(&self, position: u32, fact: u8) -> bool {
+        self.cluster.edges.flags[position as usize] & fact != 0
+    }
+
+    /// Whether an object has a finalizer at the end of the forecast, or in the dump if it is removed then.
+    fn has_finalizer(&self, position: u32, name: &str) -> bool {
+        let after = self.fates.get(&position).and_then(|fate| fate.after.as_deref());
+        match (after, self.cluster.snapshot.view(position as usize)) {
+            (Some(after), _) => after.finalizers.iter().any(|finalizer| **finalizer == *name),
+            (None, Some(view)) => view.finalizers().any(|finalizer| **finalizer == *name),
+            (None, None) => false,
+        }
+    }
+
+    /// The cause with all that belongs to it; `None` if it keeps nothing in deletion.
+    pub(super) fn root_cause(&self, cause: Cause, found: Found) -> Option<RootCause> {
+        let blocked = self.blocked(&cause, &found.roots).into_iter();
+        let blocks = blocked.filter_map(|(position, depth)| {
+            let view = self.cluster.snapshot.view(position as usize)?;
+            Some(Blocked {
+                object: view.object_ref(),
+                since: deletion_requested_at(&view.meta()),
+                depth,
+                is_refused: self.refused.contains_key(&position),
+                refused_request: self.requests.get(&position).cloned(),
+                position,
+            })
+        });
+        let mut blocks: Vec<Blocked> = blocks.collect();
+        // A component may not even begin a deletion.
+        let is_component = matches!(cause, Cause::Component { .. });
+        let is_blocked = |one: &Blocked| one.is_in_deletion() || one.refused_request.is_some();
+        if !is_component && !blocks.iter().any(is_blocked) {
+            blocks.clear();
+        }
+        let is_extension = matches!(cause, Cause::Extension(_));
+        if blocks.is_empty() && !is_extension {
+            return None;
+        }
+        let direct = blocks.iter().filter(|one| one.depth == 0);
+        let since = match &cause {
+            Cause::Extension(broken) => broken.since,
+            Cause::LostNode { object: node, .. } => {
+                let ready = node.as_ref().and_then(|node| self.ready(node));
+                ready.and_then(|ready| ready.last_transition_time)
+            }
+            _ => direct.filter_map(|one| one.since).min(),
+        };
+        let may_be_recent = matches!(
+            cause,
+            Cause::Finalizer { .. } | Cause::UnseenContent { .. } | Cause::Other { .. }
+        );
+        let is_recent = |one: &Blocked| {
+            let is_namespace = *one.object.kind == *"Namespace";
+            let limit = if is_namespace { OVERDUE } else { RECENT };
+            // Without anything newer in the dump, its age is not known.
+            let age = |since: Timestamp| since < self.now && self.now.since(since) < limit;
+            one.since.is_none_or(age)
+        };
+        let repair = self.repair(&cause, &blocks);
+        let mut evidence = found.evidence;
+        evidence.extend(self.evidence(&cause, &blocks));
+        Some(RootCause {
+            proof: found.proof,
+            since,
+            is_recent: may_be_recent && blocks.iter().all(is_recent),
+            evidence,
+            actor: repair.actor,
+            fixes: repair.fixes,
+            warnings: repair.warnings,
+            cause,
+            blocks,
+        })
+    }
+
+    fn evidence(&self, cause: &Cause, blocks: &[Blocked]) -> Vec<String> {
+        let cluster = self.cluster;
+        let mut evidence = Vec::new();
+        match cause {
+            Cause::Extension(_) | Cause::Refused(_) => {
+                evidence.extend(blocks.iter().find_map(|one| self.refusal(one)));
+            }
+            Cause::Component { name } => {
+                let silent = cluster.silent.iter().find(|silent| silent.component == *name);
+                let waiting = blocks.iter().find(|_| STORAGE_DELETERS.contains(name));
+                let waiting = waiting.and_then(|one| Some((one, one.since?)));
+                evidence.push(match (silent, waiting) {
+                    (Some(silent), _) => format!(
+                        "{} has waited for it for {}, and it normally acts within {}",
+                        silent.object.short(),
+                        span(silent.lasted),
+                        span(silent.within)
+                    ),
+                    (None, Some((one, since))) => format!(
+                        "{} has waited for it for {}: it does not run, or cannot delete the storage",
+                        one.object.short(),
+                        span(self.now.since(since))
+                    ),
+                    (None, None) => "it is assumed not to act".to_owned(),
+                });
+            }
+            Cause::Finalizer { name } => evidence.push(cluster.similarity(name)),
+            Cause::LostNode { object, .. } => evidence.push(match object {
+                Some(node) => match self.ready(node) {
+                    Some(ready) => quote(&ready, node),
+                    None => format!("{} has no condition Ready", node.short()),
+                },
+                None => "the node does not exist".to_owned(),
+            }),
+            _ => {}
+        }
+        let wanted: &[&str] = match cause {
+            Cause::Extension(BrokenExtension {
+                extension: Extension::Api { .. },
+                ..
+            }) => &["NamespaceDeletionDiscoveryFailure"],
+            Cause::Extension(_) => &[CONTENT_FAILURE],
+            // The cause quotes it.
+            Cause::Refused(_) => &[],
+            _ => &[CONTENT_REMAINING, FINALIZERS_REMAINING],
+        };
+        let namespaces = blocks.iter().filter(|one| *one.object.kind == *"Namespace");
+        for one in namespaces.take(NAMED_MAX) {
+            let record = cluster.snapshot.record_at(one.position as usize);
+            let conditions = record
+                .as_ref()
+                .and_then(|record| record.namespace()?.conditions.known());
+            let conditions = conditions.into_iter().flatten();
+            let conditions = conditions
+                .filter(|condition| condition.is_true() && wanted.contains(&&*condition.condition_type));
+            evidence.extend(conditions.map(|condition| quote(condition, &one.object)));
+        }
+        evidence
+    }
+
+    /// The condition `Ready` of a node.
+    fn ready(&self, node: &ObjectRef) -> Option<Condition> {
+        let snapshot = &self.cluster.snapshot;
+        let record = snapshot.find("", &node.kind, "", &node.name)?.record();
+        let mut conditions = record.node()?.conditions.known()?.iter();
+        conditions
+            .find(|condition| *condition.condition_type == *"Ready")
+            .cloned()
+    }
+
+    /// The refusal of the API server that keeps an object. The condition of a namespace quotes its own.
+    fn refusal(&self, blocked: &Blocked) -> Option<String> {
+        if *blocked.object.kind == *"Namespace" {
+            return None;
+        }
+        let (actor, refusal) = match self.refused.get(&blocked.position) {
+            Some(step) => (step.actor, step.failure.as_ref()?),
+            None => match &self.fates.get(&blocked.position)?.fate {
+                Fate::Terminating { waits_for } => waits_for.iter().find_map(|wait| match wait {
+                    Wait::Refused { actor, refusal, .. } => Some((*actor, refusal)),
+                    _ => None,
+                })?,
+                _ => return None,
+            },
+        };
+        let object = blocked.object.short();
+        Some(format!(
+            "the API server refuses the request of the {actor} for {object}: {refusal}"
+        ))
+    }
+
+    /// The resources of which content remains in a namespace, as its condition says.
+    pub(super) fn remaining(&self, namespace: &Blocked) -> Vec<String> {
+        let fate = self.fates.get(&namespace.position);
+        let messages = fate.map_or_else(Vec::new, |fate| messages(fate, CONTENT_REMAINING));
+        let names = messages.iter().flat_map(|message| counted(message, " has "));
+        names.map(ToOwned::to_owned).collect()
+    }
+
+    /// The metadata of an object in the dump.
+    pub(super) fn meta(&self, blocked: &Blocked) -> Option<ObjectMeta> {
+        Some(self.cluster.snapshot.view(blocked.position as usize)?.meta())
+    }
+}

@@ -1,0 +1,160 @@
+//! The refusals that a dump quotes: in the conditions of namespaces and workloads, and in Events.
+
+use std::sync::Arc;
+
+use kubegc_control_plane::RefusedBy;
+use kubegc_core::{
+    ObjectRef,
+    identity::split_api_version,
+    record::{Body, Condition, Record, Resource},
+};
+use kubegc_snapshot::Details;
+
+use crate::{ObjectFate, facts::Facts};
+
+pub(super) const CONTENT_FAILURE: &str = "NamespaceDeletionContentFailure";
+pub(super) const CONTENT_REMAINING: &str = "NamespaceContentRemaining";
+pub(super) const FINALIZERS_REMAINING: &str = "NamespaceFinalizersRemaining";
+
+/// The messages of the true conditions of this type of a terminating namespace.
+pub(super) fn messages(fate: &ObjectFate, condition_type: &str) -> Vec<Arc<str>> {
+    let view = fate.before();
+    if !view.is_deleting() || **view.kind() != *"Namespace" {
+        return Vec::new();
+    }
+    let record = view.record();
+    let conditions = record
+        .namespace()
+        .and_then(|namespace| namespace.conditions.known());
+    let meant = conditions
+        .into_iter()
+        .flatten()
+        .filter(|condition| condition.is_true() && *condition.condition_type == *condition_type);
+    meant.map(|condition| Arc::clone(&condition.message)).collect()
+}
+
+/// The names in the condition of a namespace that counts what remains, such as
+/// `Some resources are remaining: pods. has 2 resource instances`.
+pub(super) fn counted<'m>(message: &'m str, separator: &'m str) -> impl Iterator<Item = &'m str> {
+    let list = message.split_once(": ").map_or("", |(_, list)| list);
+    let names = list
+        .split(", ")
+        .filter_map(move |entry| Some(entry.split_once(separator)?.0));
+    names.map(|name| name.trim_end_matches('.'))
+}
+
+/// A message of the API server that the dump quotes.
+pub(super) struct Reported {
+    /// The object of which it says so.
+    pub(super) position: u32,
+    pub(super) message: Arc<str>,
+    pub(super) evidence: String,
+}
+
+/// How often a conflict must have happened: a client that meets one reads the object and tries again.
+const CONFLICTS: i64 = 3;
+
+/// The refusals that conditions of Deployments and ReplicaSets and Events quote. A condition tells more about
+/// these than an Event, which may be old.
+pub(super) fn reported(cluster: &Facts) -> Vec<Reported> {
+    let snapshot = &cluster.snapshot;
+    let mut found = Vec::new();
+    for resource in [Resource::ReplicaSets, Resource::Deployments] {
+        for position in snapshot.positions_of_kind(resource.group(), resource.kind()) {
+            let Some(record) = snapshot.record_at(position) else {
+                continue;
+            };
+            let conditions = failures(&record).into_iter().flatten();
+            found.extend(conditions.filter(|one| one.is_true()).map(|condition| Reported {
+                position: position as u32,
+                message: Arc::clone(&condition.message),
+                evidence: quote(condition, &cluster.object_ref(position as u32)),
+            }));
+        }
+    }
+    for position in snapshot.positions_of_kind("", "Event") {
+        let object = snapshot.object(position);
+        let Some(Details::Refusal(event)) = object.as_ref().and_then(|one| one.details.as_deref()) else {
+            continue;
+        };
+        let is_conflict = refused_by(cluster, &event.message) == Some(RefusedBy::Conflict);
+        let about = cluster.positions_of(&event.about.uid).next();
+        let Some(about) = about.filter(|_| !is_conflict || event.count >= CONFLICTS) else {
+            continue;
+        };
+        let record = snapshot.record_at(about as usize);
+        if is_conflict || record.as_ref().and_then(failures).is_none() {
+            // It begins with what its controller did.
+            let message = event
+                .message
+                .strip_prefix("Error creating: ")
+                .unwrap_or(&event.message);
+            found.push(Reported {
+                position: about,
+                message: message.into(),
+                evidence: format!(
+                    "event {} of {}: {}",
+                    event.reason,
+                    event.about.short(),
+                    event.message
+                ),
+            });
+        }
+    }
+    found
+}
+
+/// The conditions of a workload about dependents that are not created, if they were read.
+fn failures(record: &Record) -> Option<&Vec<Condition>> {
+    match &*record.body {
+        Body::ReplicaSet(set) => set.failures.known(),
+        Body::Deployment(deployment) => deployment.failures.known(),
+        _ => None,
+    }
+}
+
+/// The cause that a condition of a dump names. Only its text is known.
+pub(super) fn refused_by(cluster: &Facts, message: &str) -> Option<RefusedBy> {
+    let named = |before: &str, after: &str| Some(message.split_once(before)?.1.split_once(after)?.0);
+    if let Some(user) = named("is forbidden: User \"", "\"") {
+        return Some(RefusedBy::Authorization(user.into()));
+    }
+    if let Some(quota) = named("exceeded quota: ", ",") {
+        return Some(RefusedBy::Quota(quota.into()));
+    }
+    if message.contains("the object has been modified") {
+        return Some(RefusedBy::Conflict);
+    }
+    if let Some((version, kind)) =
+        named("conversion webhook for ", " failed").and_then(|of| of.split_once(", Kind="))
+    {
+        let (group, _) = split_api_version(version);
+        let mut kinds = cluster.catalog().iter().map(|(_, resource)| resource);
+        let resource = kinds.find(|resource| *resource.group == *group && *resource.kind == *kind)?;
+        let definition = format!("{}.{group}", resource.resource);
+        return Some(RefusedBy::Conversion(definition.into()));
+    }
+    if let Some(webhook) = named("webhook \"", "\"") {
+        return Some(RefusedBy::Webhook(webhook.into()));
+    }
+    Some(RefusedBy::Policy {
+        policy: named("ValidatingAdmissionPolicy '", "'")?.into(),
+        binding: named("with binding '", "'")?.into(),
+    })
+}
+
+/// A condition as evidence.
+pub(super) fn quote(condition: &Condition, of: &ObjectRef) -> String {
+    let Condition {
+        condition_type,
+        status,
+        message,
+        ..
+    } = condition;
+    let since = condition.last_transition_time;
+    let since = since.map_or_else(String::new, |since| format!(" since {since}"));
+    format!(
+        "condition {condition_type} of {} is {status}{since}: {message}",
+        of.short()
+    )
+}

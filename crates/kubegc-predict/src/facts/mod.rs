@@ -1,0 +1,220 @@
+//! What a dump says: its objects, their owners and other relations, the extensions of the API server, and the
+//! components that act.
+
+mod adoption;
+mod edges;
+mod extensions;
+mod names;
+mod relations;
+mod scope;
+mod services;
+mod times;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use foldhash::fast::FixedState;
+use hashbrown::HashSet;
+use kubegc_control_plane::{AggregatedApi, CONTROLLER_MANAGER, finalizers::Owner as FinalizerOwner};
+use kubegc_controllers::{Controller, default_controllers};
+use kubegc_core::{
+    ApiResource, Catalog, KindId, KubernetesVersion, ObjectRef, Timestamp, Uid, version::behavior,
+};
+use kubegc_sim::{ApiServer, Settings};
+use kubegc_snapshot::Snapshot;
+
+pub use self::extensions::{BrokenExtension, Extension};
+pub(crate) use self::{
+    edges::{DELETING, Edges, FLAWED, HAS_COLLECTOR_FINALIZER, HAS_CONTENT, HAS_FINALIZERS, Owner},
+    names::{nothing_selected, similar, unknown_kind, unknown_object},
+    relations::{Indexes, Related, Relation},
+    scope::{Member, Scope},
+    times::deletion_requested_at,
+};
+use crate::Assumptions;
+
+/// The flags of an object with pending changes. A forecast starts at such objects.
+pub(crate) const PENDING_CHANGES: u8 = edges::UNRESOLVED_OWNER | DELETING;
+
+/// A component that does not act.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Silent {
+    pub(crate) component: &'static str,
+    /// The component, or its finalizer where each finalizer has a component of its own.
+    pub(crate) name: Arc<str>,
+    /// The object that has waited longest.
+    pub(crate) object: ObjectRef,
+    /// How long it has waited.
+    pub(crate) lasted: Duration,
+    /// The time within which the component normally acts.
+    pub(crate) within: Duration,
+}
+
+/// The facts of a dump, from which forecasts are computed.
+#[derive(Debug)]
+pub(crate) struct Facts {
+    pub(crate) version: KubernetesVersion,
+    pub(crate) snapshot: Arc<Snapshot>,
+    pub(crate) edges: Edges,
+    pub(crate) indexes: Indexes,
+    pub(crate) assumptions: Arc<Assumptions>,
+    newest_time: OnceLock<Timestamp>,
+    pub(crate) removed_anyway: OnceLock<HashSet<u32, FixedState>>,
+    /// The controllers of this version, with the storage that is assumed.
+    pub(crate) controllers: Vec<Arc<dyn Controller>>,
+    /// A server of this version without objects, to be cloned.
+    pub(crate) empty_server: ApiServer,
+    /// Whether the dump has webhooks or policies, which may refuse requests.
+    pub(crate) has_reviewers: bool,
+    /// The APIs that other servers serve, by name of their APIService.
+    pub(crate) aggregated_apis: BTreeMap<Arc<str>, AggregatedApi>,
+    pub(crate) broken_extensions: Vec<BrokenExtension>,
+    /// The components that the dump shows not to act.
+    pub(crate) silent: Vec<Silent>,
+}
+
+impl Facts {
+    pub(crate) fn of(version: KubernetesVersion, snapshot: Snapshot, assumptions: Assumptions) -> Self {
+        let edges = Edges::of(&snapshot);
+        let settings = Settings {
+            namespaces_must_exist: false,
+            quotas_follow: true,
+            ..Settings::default()
+        };
+        let webhooks = extensions::webhooks(&snapshot, &assumptions);
+        let aggregated_apis = extensions::aggregated_apis(&snapshot, &assumptions);
+        let conversions = extensions::conversions(&snapshot, &assumptions);
+        let broken_extensions = extensions::broken(&snapshot, &webhooks, &conversions, &aggregated_apis);
+        let (policies, bindings) = extensions::policies(&snapshot);
+        let has_reviewers = !webhooks.is_empty() || !policies.is_empty() || !conversions.is_empty();
+        let empty_server = ApiServer::new(version, snapshot.catalog.clone())
+            .with_settings(settings)
+            .with_webhooks(webhooks)
+            .with_policies(policies, bindings)
+            .with_conversions(conversions);
+        Self {
+            version,
+            snapshot: Arc::new(snapshot),
+            edges,
+            indexes: Indexes::default(),
+            assumptions: Arc::new(assumptions),
+            newest_time: OnceLock::new(),
+            removed_anyway: OnceLock::new(),
+            controllers: default_controllers(version),
+            empty_server,
+            has_reviewers,
+            aggregated_apis,
+            broken_extensions,
+            silent: Vec::new(),
+        }
+    }
+
+    /// Assumes that some components do not act.
+    pub(crate) fn add_silent(&mut self, silent: Vec<Silent>) {
+        let names = silent.iter().map(|silent| (Arc::clone(&silent.name), false));
+        Arc::make_mut(&mut self.assumptions).acting.extend(names);
+        self.silent.extend(silent);
+    }
+
+    /// Whether an assumption, and no evidence, says that a component does not act.
+    pub(crate) fn acts_as_assumed(&self, component: &str) -> bool {
+        !self.silent.iter().any(|silent| silent.component == component)
+    }
+
+    /// Evidence that the owner of a finalizer does not act.
+    pub(crate) fn silent_owner(&self, owner: FinalizerOwner, finalizer: &str) -> Option<&Silent> {
+        let is_managers = matches!(
+            owner,
+            FinalizerOwner::GarbageCollector | FinalizerOwner::Controller(_)
+        );
+        self.silent.iter().find(|silent| {
+            [finalizer, owner.name()].contains(&&*silent.name)
+                || is_managers && *silent.name == *CONTROLLER_MANAGER
+        })
+    }
+
+    /// The newest time in the dump, at which forecasts begin: dumps do not contain the time at which they
+    /// were taken.
+    pub(crate) fn newest_time(&self) -> Timestamp {
+        *self
+            .newest_time
+            .get_or_init(|| times::newest_time(&self.snapshot))
+    }
+
+    /// The objects that wait for an extension that one of these objects belongs to: everything with pending
+    /// changes, or nothing.
+    pub(crate) fn waiting_for<'a>(&'a self, targets: &[u32]) -> impl Iterator<Item = u32> + use<'a> {
+        let is_extension = |target: &u32| {
+            let object = self.object_ref(*target);
+            object.kind.starts_with("ValidatingAdmissionPolicy")
+                || self.broken_extensions.iter().any(|broken| {
+                    let is_conversion = matches!(broken.extension, Extension::Conversion { .. });
+                    broken.object.uid == object.uid && !is_conversion
+                })
+        };
+        let is_any = targets.iter().any(is_extension);
+        self.pending_changes().filter(move |_| is_any)
+    }
+
+    /// The objects at which something happens without any intent: owners that do not exist, and deletions in
+    /// progress.
+    pub(crate) fn pending_changes(&self) -> impl Iterator<Item = u32> + '_ {
+        let flags = &self.edges.flags;
+        let is_pending = |at: &u32| flags[*at as usize] & PENDING_CHANGES != 0;
+        (0..flags.len() as u32).filter(is_pending)
+    }
+
+    /// The objects of the dump that keep the garbage collector from starting: they cannot be listed in the
+    /// version that it watches. Later releases start without them.
+    pub(crate) fn unlistable(&self) -> BTreeSet<u32> {
+        if self.version.has(behavior::STARTS_WITHOUT_FULL_SYNC) {
+            return BTreeSet::new();
+        }
+        let kinds = self.catalog().iter();
+        let broken = kinds
+            .filter(|(kind, resource)| {
+                resource.preferred && self.empty_server.broken_conversion(*kind).is_some()
+            })
+            .flat_map(|(_, resource)| self.snapshot.positions_of_kind(&resource.group, &resource.kind));
+        broken.map(|position| position as u32).collect()
+    }
+
+    /// The objects with this uid: one, if uids are unique.
+    pub(crate) fn positions_of<'a>(&'a self, uid: &'a Uid) -> impl Iterator<Item = u32> + 'a {
+        self.edges.positions_of(&self.snapshot, uid)
+    }
+
+    pub(crate) fn catalog(&self) -> &Catalog {
+        &self.snapshot.catalog
+    }
+
+    pub(crate) fn object_ref(&self, position: u32) -> ObjectRef {
+        self.snapshot.object(position as usize).map_or_else(
+            || ObjectRef::new("", "", "", "", ""),
+            |object| object.object_ref(),
+        )
+    }
+
+    pub(crate) fn kind_id(&self, api_version: &str, kind: &str) -> Option<KindId> {
+        self.catalog().mapping(api_version, kind)
+    }
+
+    /// Whether an object that is missing from the dump can exist at this address.
+    pub(crate) fn is_unlisted(&self, resource: &ApiResource, namespace: &str) -> bool {
+        let completeness = &self.snapshot.completeness;
+        let coverage = if resource.is_namespaced() {
+            completeness.in_namespace(&resource.group, &resource.kind, namespace)
+        } else {
+            completeness.of(&resource.group, &resource.kind)
+        };
+        !coverage.is_complete()
+    }
+
+    /// Whether a kind that is not in the catalog is known not to be served.
+    pub(crate) fn is_unserved(&self, api_version: &str, kind: &str) -> bool {
+        edges::is_unserved(&self.snapshot, api_version, kind)
+    }
+}

@@ -1,0 +1,237 @@
+//! Objects and kinds by the names that people give.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use kubegc_core::{ApiResource, KindId, ObjectRef};
+
+use super::Facts;
+use crate::{Finding, Intent, KindName, ObjectName, PredictError, Target};
+
+impl Facts {
+    /// The object of a name, if it certainly does not exist.
+    pub(crate) fn absent(&self, name: &ObjectName) -> Result<Option<ObjectRef>, PredictError> {
+        let (_, resource) = self.kind(&name.kind)?;
+        let (group, kind) = (&resource.group, &resource.kind);
+        let is_known = self
+            .snapshot
+            .position(group, kind, &name.namespace, &name.name)
+            .is_some();
+        if is_known || self.is_unlisted(resource, &name.namespace) {
+            return Ok(None);
+        }
+        let api_version = resource.api_version();
+        Ok(Some(ObjectRef::new(
+            &api_version,
+            kind,
+            &name.namespace,
+            &name.name,
+            "",
+        )))
+    }
+
+    /// The positions of the objects of a target.
+    pub(crate) fn resolve(&self, target: &Target) -> Result<Vec<u32>, PredictError> {
+        match target {
+            Target::Object(name) => Ok(vec![self.position(name)?]),
+            Target::Labelled {
+                kind,
+                namespace,
+                selector,
+            } => {
+                let (_, resource) = self.kind(kind)?;
+                let is_meant = |position: &usize| {
+                    self.snapshot.object(*position).is_some_and(|object| {
+                        namespace
+                            .as_ref()
+                            .is_none_or(|namespace| *namespace == object.meta.namespace)
+                            && selector.matches(&object.meta)
+                    })
+                };
+                let all = self.snapshot.positions_of_kind(&resource.group, &resource.kind);
+                Ok(all.filter(is_meant).map(|position| position as u32).collect())
+            }
+        }
+    }
+
+    pub(crate) fn position(&self, name: &ObjectName) -> Result<u32, PredictError> {
+        let (_, resource) = self.kind(&name.kind)?;
+        let found = self
+            .snapshot
+            .position(&resource.group, &resource.kind, &name.namespace, &name.name);
+        found.map(|at| at as u32).ok_or_else(|| {
+            let namespace = Some(&*name.namespace).filter(|_| resource.is_namespaced());
+            unknown_object(self, namespace, resource, &name.name)
+        })
+    }
+
+    pub(crate) fn kind(&self, name: &KindName) -> Result<(KindId, &ApiResource), PredictError> {
+        let catalog = self.catalog();
+        let mut found = catalog.named(name.as_str());
+        // As in kubectl, the core group takes precedence; then a group of which the dump has objects.
+        if let Some(core) = found.iter().position(|kind| catalog[*kind].group.is_empty()) {
+            found = vec![found.swap_remove(core)];
+        }
+        let has_objects = |kind: &KindId| {
+            let resource = &catalog[*kind];
+            let positions = self.snapshot.positions_of_kind(&resource.group, &resource.kind);
+            !positions.is_empty()
+        };
+        let with_objects: Vec<KindId> = found.iter().copied().filter(has_objects).collect();
+        match (found.as_slice(), with_objects.as_slice()) {
+            ([], _) => Err(unknown_kind(self, name.as_str())),
+            ([kind], _) | (_, [kind]) => Ok((*kind, &catalog[*kind])),
+            (several, _) => Err(self.ambiguous_kind(name.as_str(), several)),
+        }
+    }
+
+    pub(crate) fn ambiguous_kind(&self, name: &str, kinds: &[KindId]) -> PredictError {
+        let kinds = kinds.iter();
+        PredictError::AmbiguousKind {
+            name: name.to_owned(),
+            candidates: kinds
+                .map(|kind| self.catalog()[*kind].qualified_resource())
+                .collect(),
+        }
+    }
+}
+
+/// Maximum number of similar names in an error.
+const SIMILAR_MAX: usize = 3;
+/// From which similarity on a name is offered, up to 1 for equal names.
+const SIMILARITY_MIN: f64 = 0.8;
+
+/// The names that are most similar to one that was not found.
+pub(crate) fn similar(name: &str, known: impl Iterator<Item = (Arc<str>, String)>) -> Vec<String> {
+    let name = name.to_lowercase();
+    let similarity = |known: &str| strsim::jaro_winkler(&name, &known.to_lowercase());
+    let mut found: Vec<(f64, String)> = known
+        .map(|(known, shown)| (similarity(&known), shown))
+        .filter(|(similarity, _)| *similarity >= SIMILARITY_MIN)
+        .collect();
+    found.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+    found.dedup_by(|a, b| a.1 == b.1);
+    found.truncate(SIMILAR_MAX);
+    found.into_iter().map(|(_, shown)| shown).collect()
+}
+
+/// The error for a name of no kind, with the similar kinds; or with the objects of this name.
+pub(crate) fn unknown_kind(cluster: &Facts, name: &str) -> PredictError {
+    let plain = name.split(['.', '/']).next_back().filter(|_| name.contains('/'));
+    let plain = plain.unwrap_or_else(|| name.split('.').next().unwrap_or(name));
+    let kinds = cluster.catalog().iter().map(|(_, resource)| resource);
+    let names = kinds.filter(|resource| resource.preferred).flat_map(|resource| {
+        let all = [&resource.kind, &resource.resource].into_iter();
+        let all = all.chain(&resource.short_names);
+        all.map(|name| (Arc::clone(name), resource.qualified_resource()))
+    });
+    PredictError::UnknownKind {
+        name: name.to_owned(),
+        similar: similar(plain, names),
+    }
+}
+
+/// The error for an object that the dump does not have, with the names of similar objects.
+pub(crate) fn unknown_object(
+    cluster: &Facts,
+    namespace: Option<&str>,
+    kind: &ApiResource,
+    name: &str,
+) -> PredictError {
+    let snapshot = &cluster.snapshot;
+    let positions = snapshot.positions_of_kind(&kind.group, &kind.kind);
+    let views = positions.filter_map(|position| snapshot.view(position));
+    let names = views.map(|view| {
+        let shown = match &**view.namespace() {
+            in_same if in_same.is_empty() || Some(in_same) == namespace => view.name().to_string(),
+            other => format!("{} -n {other}", view.name()),
+        };
+        (Arc::clone(view.name()), shown)
+    });
+    let similar = similar(name, names);
+    let is_namespace = kind.group.is_empty() && *kind.kind == *"Namespace";
+    let content = match is_namespace {
+        true => snapshot
+            .views()
+            .filter(|view| **view.namespace() == *name)
+            .count(),
+        false => 0,
+    };
+    PredictError::UnknownObject {
+        resource: kind.qualified_resource(),
+        namespace: namespace.filter(|_| kind.is_namespaced()).map(Into::into),
+        name: name.to_owned(),
+        similar,
+        content,
+    }
+}
+
+/// The finding that intents select no object, with similar labels and with the namespaces of objects that
+/// match.
+pub(crate) fn nothing_selected(cluster: &Facts, intents: &[Intent]) -> Finding {
+    let (mut namespaces, mut elsewhere, mut labels) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
+    for intent in intents {
+        let Target::Labelled {
+            kind,
+            namespace,
+            selector,
+        } = &intent.target
+        else {
+            continue;
+        };
+        namespaces.insert(namespace);
+        let Ok((_, resource)) = cluster.kind(kind) else {
+            continue;
+        };
+        let positions = cluster
+            .snapshot
+            .positions_of_kind(&resource.group, &resource.kind);
+        let mut known: BTreeMap<Arc<str>, BTreeSet<Arc<str>>> = BTreeMap::new();
+        for object in positions.filter_map(|position| cluster.snapshot.object(position)) {
+            if selector.matches(&object.meta) && !object.meta.namespace.is_empty() {
+                elsewhere.insert(format!("-n {}", object.meta.namespace));
+            }
+            if namespace.as_ref().is_none_or(|one| *one == object.meta.namespace) {
+                for (label, value) in &object.meta.labels {
+                    let values = known.entry(Arc::clone(label)).or_default();
+                    values.insert(Arc::clone(value));
+                }
+            }
+        }
+        for (label, value) in selector.wanted_labels() {
+            let found = match known.get(label) {
+                Some(values) => {
+                    let values = values.iter();
+                    similar(
+                        value,
+                        values.map(|value| (Arc::clone(value), format!("-l {label}={value}"))),
+                    )
+                }
+                None => {
+                    let names = known.keys();
+                    similar(
+                        label,
+                        names.map(|name| (Arc::clone(name), format!("-l {name}={value}"))),
+                    )
+                }
+            };
+            labels.extend(
+                found
+                    .into_iter()
+                    .filter(|hint| !labels.contains(hint))
+                    .collect::<Vec<_>>(),
+            );
+        }
+    }
+    let mut namespaces = namespaces.into_iter();
+    let namespace = match (namespaces.next(), namespaces.next()) {
+        (Some(namespace), None) => namespace.clone(),
+        _ => None,
+    };
+    Finding::NothingSelected {
+        namespace,
+        similar: elsewhere.into_iter().chain(labels).take(SIMILAR_MAX).collect(),
+    }
+}

@@ -1,0 +1,43 @@
+//! Times that a dump shows.
+
+use std::time::Duration;
+
+use kubegc_core::{
+    ObjectMeta, Timestamp,
+    record::{Body, Record},
+};
+use kubegc_snapshot::Snapshot;
+
+/// The time of the newest event that the dump shows.
+pub(super) fn newest_time(snapshot: &Snapshot) -> Timestamp {
+    let records = (0..snapshot.len()).filter_map(|position| snapshot.record_at(position));
+    let times = records.map(|record| latest_of(&record.meta).max(newest(&record)));
+    times.flatten().max().unwrap_or(Timestamp::EPOCH)
+}
+
+/// The newest time in the record of an object.
+fn newest(record: &Record) -> Option<Timestamp> {
+    let conditions = match &*record.body {
+        Body::Job(job) => job.conditions.known(),
+        Body::CertificateSigningRequest(request) => request.conditions.known(),
+        Body::Node(node) => node.conditions.known(),
+        Body::Namespace(namespace) => namespace.conditions.known(),
+        _ => None,
+    };
+    let changed = conditions.into_iter().flatten();
+    let changed = changed.flat_map(|condition| [condition.last_transition_time, condition.last_update_time]);
+    changed.flatten().max()
+}
+
+/// The newest time that an object's metadata shows.
+fn latest_of(meta: &ObjectMeta) -> Option<Timestamp> {
+    deletion_requested_at(meta).max(meta.creation_timestamp)
+}
+
+/// The time at which the deletion of a terminating object was requested: its deletion time without the grace
+/// period.
+pub(crate) fn deletion_requested_at(meta: &ObjectMeta) -> Option<Timestamp> {
+    let grace = meta.deletion_grace_period_seconds.unwrap_or(0).max(0);
+    let deletion = meta.deletion_timestamp?;
+    Some(deletion.saturating_sub(Duration::from_secs(grace.unsigned_abs())))
+}

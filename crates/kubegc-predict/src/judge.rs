@@ -1,0 +1,536 @@
+//! The objects of the dump compared with their states at the end of the simulations.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use foldhash::fast::FixedState;
+use hashbrown::HashSet;
+use kubegc_control_plane::{
+    Actor, Refusals, Simulation, Step, Why,
+    finalizers::{self, Owner as FinalizerOwner},
+};
+use kubegc_core::{
+    ApiResource, KindId, ObjectMeta, ObjectRef, OwnerReference, SharedMeta, Uid, metadata, record::Resource,
+};
+use kubegc_snapshot::ObjectView;
+
+use crate::{
+    Assumptions, Outcomes, Wait,
+    cycle::cycles,
+    facts::{Facts, Owner, Scope},
+    fate::{Fate, Finding},
+    forecast::{Forecast, ObjectFate},
+    recreation,
+    run::{Run, Simulated},
+    undetermined::{self, Held, Reaction, Sources},
+    waits::waits_for,
+};
+
+/// The fates in a simulation, by position.
+pub(crate) fn fates<'a>(
+    cluster: &'a Facts,
+    scope: &'a Scope,
+    simulation: &'a Simulation,
+) -> impl Iterator<Item = (u32, ObjectRef, Fate)> + 'a {
+    let refusals = Refusals::of(simulation.plane.steps());
+    scope.affected().filter_map(move |position| {
+        let object = cluster.snapshot.view(position as usize)?;
+        let object_ref = object.object_ref();
+        let fate = match end(simulation, object) {
+            Some(end) => fate_of_kept(cluster, simulation, &refusals, position, object, &end),
+            None => deleted(simulation.plane.trace().removal(&object_ref)),
+        };
+        Some((position, object_ref, fate))
+    })
+}
+
+/// The fates and the metadata of the objects that exist at the end of a simulation, by position.
+fn kept(cluster: &Facts, scope: &Scope, simulation: &Simulation) -> BTreeMap<u32, (Fate, SharedMeta)> {
+    let refusals = Refusals::of(simulation.plane.steps());
+    let kept = scope.affected().filter_map(|position| {
+        let object = cluster.snapshot.view(position as usize)?;
+        let end = end(simulation, object)?;
+        let fate = fate_of_kept(cluster, simulation, &refusals, position, object, &end);
+        Some((position, (fate, end)))
+    });
+    kept.collect()
+}
+
+/// Compares the ends of the simulations that the dump allows, and of the one without the deletes.
+pub(crate) fn conclude(
+    run: &Run<'_>,
+    simulated: Simulated,
+    missing: Sources,
+    anyway: Option<&Simulation>,
+) -> Forecast {
+    let cluster = run.cluster;
+    let Simulated {
+        scope,
+        primary,
+        alternatives,
+        refused: mut findings,
+    } = simulated;
+    let reactions = reactions(run, &scope, &primary, &alternatives, &missing);
+    let mut undetermined = undetermined::spread(cluster, &scope, &reactions, missing);
+    drop((reactions, alternatives));
+    let mut kept = kept(cluster, &scope, &primary);
+    let began = primary.plane.began();
+    let next_at = primary.plane.manager().next_at();
+    findings.extend(primary.gave_up.then(|| did_not_settle(&primary)));
+    // In a large cascade, the server and the caches of the controllers need as much memory as the fates.
+    drop(primary.server);
+    let (trace, warnings) = primary.plane.into_trace();
+    let mut fates = Vec::with_capacity(scope.affected().count());
+    for position in scope.affected() {
+        let Some(view) = cluster.snapshot.view(position as usize) else {
+            continue;
+        };
+        let object = view.object_ref();
+        let removal = trace.removal(&object);
+        let shared = removal.filter(|(_, removed)| ***removed == object);
+        let shared = shared.map(|(_, removed)| Arc::clone(removed));
+        let (fate, after) = match kept.remove(&position) {
+            Some((fate, after)) => (fate, Some(after)),
+            None => (deleted(removal), None),
+        };
+        let missing = undetermined.remove(&position);
+        let is_anyway = fate != Fate::Kept
+            && missing.is_none()
+            && anyway.is_some_and(|anyway| is_same_end(after.as_deref(), end(anyway, view).as_deref()));
+        fates.push(ObjectFate {
+            object: shared.unwrap_or_else(|| Arc::new(object)),
+            fate: missing.map_or(fate, |(missing, outcomes)| Fate::Undetermined {
+                outcomes,
+                missing,
+            }),
+            is_anyway,
+            after,
+            position,
+            snapshot: Arc::clone(&cluster.snapshot),
+        });
+    }
+    let timeline = trace.into_steps();
+    findings.extend(findings_of(cluster, &scope, &fates));
+    findings.extend(failures(&timeline));
+    findings.sort();
+    findings.dedup();
+    let duration = timeline.last().map_or(Duration::ZERO, |step| step.at);
+    Forecast {
+        began,
+        horizon: run.horizon,
+        targets: run.deletes.iter().map(|delete| delete.object.clone()).collect(),
+        fates,
+        timeline,
+        warnings,
+        findings,
+        undetermined: Vec::new(),
+        next_at,
+        assumptions: Assumptions::clone(&cluster.assumptions),
+        controllers: run
+            .controllers
+            .iter()
+            .map(|controller| controller.info().name)
+            .collect(),
+        duration,
+    }
+}
+
+/// The finding about a simulation that reached its limit.
+fn did_not_settle(simulation: &Simulation) -> Finding {
+    let cycle = simulation.last_cycle().iter();
+    let cycle: BTreeSet<_> = cycle
+        .map(|step| (step.actor, ObjectRef::clone(&step.object)))
+        .collect();
+    let steps = simulation.plane.steps();
+    Finding::DidNotSettle {
+        at: steps.last().map_or(Duration::ZERO, |step| step.at),
+        writes: steps.len(),
+        cycle: cycle.into_iter().collect(),
+    }
+}
+
+/// The requests that the API server failed to perform, by message. Those of the client are findings already.
+fn failures(steps: &[Step]) -> impl Iterator<Item = Finding> {
+    let mut failures = BTreeMap::<&Arc<str>, BTreeSet<&ObjectRef>>::new();
+    let refusals = Refusals::of(steps);
+    let lasts = |step: &&Step| !step.is_conflict() || refusals.contains(step);
+    for step in steps
+        .iter()
+        .filter(lasts)
+        .filter(|step| !matches!(step.why, Why::Intent(_)))
+    {
+        if let Some(refusal) = &step.failure {
+            failures.entry(&refusal.message).or_default().insert(&step.object);
+        }
+    }
+    failures
+        .into_iter()
+        .map(|(message, objects)| Finding::RequestsFail {
+            message: Arc::clone(message),
+            objects: objects.into_iter().cloned().collect(),
+        })
+}
+
+/// How the ends of the simulations differ for each object; empty if no data is missing.
+fn reactions(
+    run: &Run<'_>,
+    scope: &Scope,
+    primary: &Simulation,
+    alternatives: &[Simulation],
+    missing: &Sources,
+) -> BTreeMap<u32, Reaction> {
+    let mut reactions = BTreeMap::new();
+    if missing.is_empty()
+        && scope.unknown.is_empty()
+        && scope.out_of_reach.is_empty()
+        && scope.flawed.is_empty()
+    {
+        return reactions;
+    }
+    let cluster = run.cluster;
+    let targets: BTreeSet<u32> = run.deletes.iter().filter_map(|delete| delete.position).collect();
+    let undetermined = missing.values().flatten().copied();
+    let by_count = chosen_by_count(cluster, scope, undetermined, primary.plane.steps());
+    let mut if_refused = BTreeMap::<Uid, Outcomes>::new();
+    for request in alternatives
+        .iter()
+        .chain([primary])
+        .flat_map(|simulation| simulation.server.undecided_requests())
+    {
+        let outcome = match request.was_terminating {
+            true => Outcomes::TERMINATING,
+            false => Outcomes::KEPT,
+        };
+        let known = if_refused.entry(request.uid).or_insert(outcome);
+        *known = known.or(outcome);
+    }
+    let is_held = |end: &ObjectMeta| {
+        end.finalizers
+            .iter()
+            .any(|name| stays(&cluster.assumptions, name))
+    };
+    for position in scope.affected() {
+        let Some(object) = cluster.snapshot.view(position as usize) else {
+            continue;
+        };
+        let end = end(primary, object);
+        let others: Vec<_> = alternatives
+            .iter()
+            .map(|other| self::end(other, object))
+            .collect();
+        let differs = others
+            .iter()
+            .any(|other| !is_same_end(end.as_deref(), other.as_deref()));
+        let waited = |meta: Option<&ObjectMeta>| meta.is_some_and(ObjectMeta::is_deleting);
+        let has_finalizer = |name: &str| object.finalizers().any(|finalizer| **finalizer == *name);
+        let ends = || std::iter::once(&end).chain(&others).map(Option::as_deref);
+        let in_every_run = |is_so: &dyn Fn(&ObjectMeta) -> bool| ends().all(|end| end.is_some_and(is_so));
+        let is_terminating = in_every_run(&ObjectMeta::is_deleting);
+        let is_target = targets.contains(&position);
+        let if_refused = if_refused.get(object.uid()).copied();
+        let may_be_kept = if_refused.is_some_and(|outcomes| outcomes.has(Outcomes::KEPT));
+        let is_deleted =
+            object.is_deleting() || is_target && !may_be_kept && (is_terminating || end.is_none());
+        let reaction = Reaction {
+            differs: differs || by_count.contains(object.uid()),
+            waits: (object.is_deleting() && has_finalizer(metadata::FINALIZER_FOREGROUND))
+                || primary.plane.was_terminating(object.uid())
+                || waited(end.as_deref())
+                || others.iter().any(|other| waited(other.as_deref())),
+            is_target,
+            is_removed: ends().all(|end| end.is_none()),
+            is_terminating,
+            waits_for_dependents: in_every_run(&|end| {
+                let mut finalizers = end.finalizers.iter();
+                finalizers.any(|name| **name == *metadata::FINALIZER_FOREGROUND)
+            }),
+            is_deleted,
+            held: match is_terminating && in_every_run(&is_held) {
+                true if is_deleted => Held::Certainly,
+                true => Held::InRuns,
+                false => Held::No,
+            },
+            if_refused,
+            is_immortal: object.finalizers().any(|name| stays(&cluster.assumptions, name)),
+            outcomes: ends().fold(outcome(object, end.as_deref()), |outcomes, end| {
+                outcomes.or(outcome(object, end))
+            }),
+        };
+        reactions.insert(position, reaction);
+    }
+    undetermined::hold_waiting(cluster, &mut reactions);
+    reactions
+}
+
+/// Whether nothing removes a finalizer: neither a controller of Kubernetes nor a component that is assumed to
+/// act.
+fn stays(assumptions: &Assumptions, finalizer: &str) -> bool {
+    match finalizers::find(finalizer).map(|known| known.owner) {
+        None | Some(FinalizerOwner::External(_) | FinalizerOwner::Operator(_)) => {
+            !assumptions.releases(finalizer)
+        }
+        Some(FinalizerOwner::ApiServer) => false,
+        Some(owner) => !assumptions.runs(owner.name()),
+    }
+}
+
+fn end(simulation: &Simulation, object: ObjectView<'_>) -> Option<SharedMeta> {
+    let stored = simulation
+        .server
+        .object(object.kind_id()?, object.namespace(), object.name())?;
+    (stored.meta.uid == *object.uid()).then(|| stored.meta.clone())
+}
+
+/// Whether two ends are the same apart from resource versions and times.
+fn is_same_end(a: Option<&ObjectMeta>, b: Option<&ObjectMeta>) -> bool {
+    match (a, b) {
+        (Some(a), Some(b)) => {
+            a.is_deleting() == b.is_deleting()
+                && a.finalizers == b.finalizers
+                && a.owner_references == b.owner_references
+        }
+        (None, None) => true,
+        _ => false,
+    }
+}
+
+/// Objects that a controller deletes because there are too many of their kind, although others of the kind
+/// may be deleted first because of missing data.
+///
+/// They are undetermined even if the run with all unknown owners and the run without them end alike: if some
+/// owners do not exist, their dependents are deleted and no longer counted, and the object may be kept.
+fn chosen_by_count<'a>(
+    cluster: &'a Facts,
+    scope: &Scope,
+    undetermined: impl Iterator<Item = u32>,
+    steps: &[Step],
+) -> HashSet<&'a Uid, FixedState> {
+    let mut unknown = BTreeSet::new();
+    let mut pending: Vec<u32> = scope.unknown.iter().map(|(position, _)| *position).collect();
+    pending.extend(undetermined);
+    while let Some(position) = pending.pop() {
+        if unknown.insert(position) {
+            pending.extend(cluster.edges.dependents(position));
+        }
+    }
+    unknown.retain(|position| scope.members.contains_key(position));
+    let views = || {
+        unknown
+            .iter()
+            .filter_map(|at| cluster.snapshot.view(*at as usize))
+    };
+    let mut alike = BTreeMap::<&str, usize>::new();
+    for object in views() {
+        *alike.entry(object.kind()).or_default() += 1;
+    }
+    let chosen = steps.iter().filter(|step| match &step.why {
+        Why::Controller(reason) => matches!(reason.code(), "Terminated" | "OverHistoryLimit"),
+        _ => false,
+    });
+    let chosen: HashSet<&Uid, FixedState> = chosen.map(|step| &step.object.uid).collect();
+    let undetermined = views().filter(|object| {
+        chosen.contains(object.uid()) && alike.get(&**object.kind()).is_some_and(|count| *count > 1)
+    });
+    undetermined.map(|object| object.uid()).collect()
+}
+
+/// The fate of an object that a write removed.
+fn deleted(removal: Option<(&Step, &Arc<ObjectRef>)>) -> Fate {
+    Fate::Deleted {
+        by: removal.map_or(Actor::GarbageCollector, |(step, _)| step.actor),
+    }
+}
+
+/// The fate of an object that exists at the end of a simulation.
+fn fate_of_kept(
+    cluster: &Facts,
+    simulation: &Simulation,
+    refusals: &Refusals<'_>,
+    position: u32,
+    view: ObjectView<'_>,
+    end: &ObjectMeta,
+) -> Fate {
+    if end.is_deleting() {
+        let object = cluster.snapshot.object(position as usize);
+        let waits_for = object.map(|object| waits_for(cluster, simulation, refusals, &object, end));
+        return Fate::Terminating {
+            waits_for: waits_for.unwrap_or_default(),
+        };
+    }
+    let owners: Vec<OwnerReference> = lost_owners(view, end).collect();
+    if owners.is_empty() {
+        Fate::Kept
+    } else {
+        Fate::Released { owners }
+    }
+}
+
+/// The owner references that an object no longer has.
+fn lost_owners(view: ObjectView<'_>, end: &ObjectMeta) -> impl Iterator<Item = OwnerReference> {
+    let is_kept = |reference: &OwnerReference| {
+        let mut kept = end.owner_references.iter();
+        kept.any(|kept| kept.uid == reference.uid && kept.name == reference.name)
+    };
+    view.owner_references()
+        .filter(move |reference| !is_kept(reference))
+}
+
+/// The outcome of a run for an object.
+fn outcome(view: ObjectView<'_>, end: Option<&ObjectMeta>) -> Outcomes {
+    match end {
+        None => Outcomes::DELETED,
+        Some(end) if end.is_deleting() => Outcomes::TERMINATING,
+        Some(end) if lost_owners(view, end).next().is_some() => Outcomes::RELEASED,
+        Some(_) => Outcomes::KEPT,
+    }
+}
+
+/// The kinds that objects in scope refer to, that are declared complete, and of which the dump has no object.
+fn missing_kinds(cluster: &Facts, scope: &Scope) -> Vec<Finding> {
+    let snapshot = &cluster.snapshot;
+    let mut counts: BTreeMap<KindId, usize> = BTreeMap::new();
+    let mut count = |api_version: &str, kind: &str| {
+        if let Some(kind) = cluster.kind_id(api_version, kind) {
+            *counts.entry(kind).or_default() += 1;
+        }
+    };
+    for position in scope.affected() {
+        let Some(view) = snapshot.view(position as usize) else {
+            continue;
+        };
+        for reference in view
+            .owner_references()
+            .filter(|owner| owner.controller == Some(true))
+        {
+            count(&reference.api_version, &reference.kind);
+        }
+        if cluster.resource_at(position) == Some(Resource::Pods)
+            && let Some(record) = snapshot.record_at(position as usize)
+            && let Some(node) = record.pod().and_then(|pod| pod.node_name.known())
+            && !node.is_empty()
+        {
+            count("v1", "Node");
+        }
+    }
+    let is_missing = |kind: &ApiResource| {
+        snapshot.completeness.of(&kind.group, &kind.kind).is_complete()
+            && snapshot.positions_of_kind(&kind.group, &kind.kind).is_empty()
+    };
+    let kinds = counts
+        .into_iter()
+        .map(|(id, objects)| (&cluster.catalog()[id], objects));
+    let missing = kinds.filter(|(kind, _)| is_missing(kind));
+    let findings = missing.map(|(kind, objects)| Finding::KindMissing {
+        kind: kind.kind.to_string(),
+        resource: kind.qualified_resource(),
+        is_namespaced: kind.is_namespaced(),
+        objects,
+    });
+    findings.collect()
+}
+
+/// The terminating objects that wait for each other.
+fn cycles_of(fates: &[ObjectFate]) -> impl Iterator<Item = Finding> {
+    let terminating: Vec<(&ObjectRef, &[Wait])> = fates
+        .iter()
+        .filter_map(|fate| match &fate.fate {
+            Fate::Terminating { waits_for } => Some((&*fate.object, &waits_for[..])),
+            _ => None,
+        })
+        .collect();
+    let numbers: BTreeMap<&Uid, usize> = terminating
+        .iter()
+        .enumerate()
+        .map(|(number, (object, _))| (&object.uid, number))
+        .collect();
+    let blocking = |waits_for: &[Wait]| -> Vec<usize> {
+        let dependents = waits_for.iter().filter_map(|wait| match wait {
+            Wait::Dependents { blocking } => Some(blocking),
+            _ => None,
+        });
+        let dependents = dependents.flatten();
+        dependents
+            .filter_map(|blocking| numbers.get(&blocking.object.uid).copied())
+            .collect()
+    };
+    let blocking: Vec<Vec<usize>> = terminating
+        .iter()
+        .map(|(_, waits_for)| blocking(waits_for))
+        .collect();
+    cycles(&blocking).into_iter().map(move |members| Finding::Cycle {
+        objects: members.into_iter().map(|at| terminating[at].0.clone()).collect(),
+    })
+}
+
+/// The findings about references and controllers of objects in scope.
+fn findings_of(cluster: &Facts, scope: &Scope, fates: &[ObjectFate]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    // The namespaces of deleted objects: their dependents may be in them. The empty one means all.
+    let mut namespaces = BTreeSet::new();
+    for fate in fates {
+        let (position, object) = (fate.position, &fate.object);
+        let is_deleted = matches!(fate.fate, Fate::Deleted { .. } | Fate::Terminating { .. });
+        if is_deleted {
+            namespaces.insert(&*object.namespace);
+        }
+        let references = fate.before().owner_references();
+        for (reference, owner) in references.zip(cluster.edges.owners(position)) {
+            let served = cluster.kind_id(&reference.api_version, &reference.kind);
+            match (owner, served) {
+                (Owner::Never, Some(_)) => {
+                    findings.push(Finding::NamespacedOwnerOfClusterScoped {
+                        object: ObjectRef::clone(object),
+                    });
+                }
+                (Owner::Never, None) => findings.push(Finding::OwnerKindNotServed {
+                    object: ObjectRef::clone(object),
+                    kind: format!("{}/{}", reference.api_version, reference.kind),
+                }),
+                _ => {}
+            }
+        }
+    }
+    findings.extend(recreation::findings(cluster, fates));
+    findings.extend(cluster.silent.iter().filter_map(|silent| {
+        let is_for_it = |wait: &Wait| match wait {
+            Wait::Finalizer {
+                name,
+                known: Some(known),
+                ..
+            } => cluster.silent_owner(known.owner, name) == Some(silent),
+            _ => false,
+        };
+        let is_its = |fate: &ObjectFate| match &fate.fate {
+            Fate::Terminating { waits_for } => waits_for.iter().any(is_for_it),
+            _ => *fate.object == silent.object,
+        };
+        fates.iter().any(is_its).then(|| Finding::DoesNotAct {
+            component: silent.component,
+            object: silent.object.clone(),
+            lasted: silent.lasted,
+        })
+    }));
+    findings.extend(cycles_of(fates));
+    findings.extend(missing_kinds(cluster, scope));
+    if !namespaces.is_empty() {
+        let is_unlisted = |resource: &ApiResource| {
+            let mut namespaces = namespaces.iter();
+            namespaces.any(|namespace| cluster.is_unlisted(resource, namespace))
+        };
+        let settings = kubegc_objects::Settings::new(cluster.version);
+        let kinds: Vec<String> = cluster
+            .catalog()
+            .iter()
+            .filter(|(_, resource)| resource.preferred && resource.verbs.collectable())
+            .filter(|(_, resource)| !settings.ignores(resource) && is_unlisted(resource))
+            .map(|(_, resource)| resource.qualified_resource())
+            .collect();
+        if !kinds.is_empty() {
+            findings.push(Finding::UnseenDependents { kinds });
+        }
+    }
+    findings
+}

@@ -1,0 +1,90 @@
+//! Fates as parts of sentences.
+
+use std::collections::BTreeSet;
+
+use kubegc_core::{ObjectRef, OwnerReference, record::Resource};
+
+use crate::{
+    Fate,
+    fate::{Missing, add_list},
+};
+
+/// The sentence that follows the name of a fate.
+pub(crate) fn sentence(fate: &Fate) -> String {
+    match fate {
+        Fate::Terminating { waits_for } => {
+            let waits: Vec<String> = waits_for.iter().map(ToString::to_string).collect();
+            format!("waiting for {}", waits.join(", and for "))
+        }
+        Fate::Released { owners } => {
+            let names: Vec<String> = owners.iter().map(OwnerReference::short).collect();
+            format!("released from {}", names.join(" and "))
+        }
+        _ => String::new(),
+    }
+}
+
+/// The sentence about the fate of an object, with the missing facts.
+pub(super) fn detail(fate: &Fate, of: &ObjectRef) -> String {
+    let Fate::Undetermined { missing, .. } = fate else {
+        return sentence(fate);
+    };
+    let text = missing_text(missing, of);
+    match text.is_empty() {
+        true => format!("whether it is cleaned up: {}", own_reasons(missing, of)),
+        false => text,
+    }
+}
+
+/// The facts that controllers need to decide about the object itself.
+pub(super) fn own_reasons(missing: &[Missing], of: &ObjectRef) -> String {
+    let own = missing.iter().filter_map(|missing| match missing {
+        Missing::Controller { object, reason } if *object == *of => Some(&**reason),
+        _ => None,
+    });
+    let own: Vec<&str> = own.collect::<BTreeSet<&str>>().into_iter().collect();
+    own.join("; ")
+}
+
+/// The missing facts about the owners of an object and other objects that it depends on. Empty if all facts
+/// are about the object itself.
+pub(super) fn missing_text(missing: &[Missing], of: &ObjectRef) -> String {
+    let own_end = missing.iter().find_map(|missing| match missing {
+        Missing::Ending { pod, reason } if *pod == *of => Some(reason),
+        _ => None,
+    });
+    let unknown: BTreeSet<String> = missing
+        .iter()
+        .filter_map(|missing| match missing {
+            Missing::Owner { resource, .. } => {
+                Some(format!("whether an owner exists: {}", add_list(resource)))
+            }
+            Missing::Controller { object, .. } if *object == *of => None,
+            Missing::Controller { object, reason } if *object.kind == *Resource::StatefulSets.kind() => {
+                let is_claim = *of.kind == *Resource::PersistentVolumeClaims.kind();
+                let claim = if is_claim {
+                    "it"
+                } else {
+                    "the claim that it belongs to"
+                };
+                Some(format!(
+                    "whether {claim} is deleted with a {}: {reason}",
+                    object.kind
+                ))
+            }
+            Missing::Controller { object, reason } => Some(format!(
+                "whether the {} that it depends on is deleted: {reason}",
+                object.kind
+            )),
+            Missing::Ending { pod, reason } if *pod == *of => Some(format!("when it ends: {reason}")),
+            // The same reason as for the object itself.
+            Missing::Ending { reason, .. } if own_end == Some(reason) => None,
+            Missing::Ending { pod, reason } => {
+                Some(format!("when the {} that it waits for ends: {reason}", pod.kind))
+            }
+            other => Some(other.to_string()),
+        })
+        .collect();
+    let unknown: Vec<String> = unknown.into_iter().collect();
+    unknown.join("; ")
+}

@@ -1,0 +1,157 @@
+//! The answer of the API server to requests that no forecast sends: the creation of deleted objects by their
+//! controllers, and the removal of finalizers.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use kubegc_control_plane::Refusal;
+use kubegc_core::{DeleteOptions, ObjectMeta, Uid, record::Resource};
+use kubegc_sim::{ApiServer, Response, StoredObject};
+use kubegc_snapshot::{Details, QuotaDetails, SnapshotObject};
+use serde_json::{Map, json};
+
+use crate::{Fate, ObjectFate, facts::Facts, run};
+
+/// Reviews the creation of deleted objects.
+pub(crate) struct Reviewer<'f> {
+    cluster: &'f Facts,
+    fates: &'f [ObjectFate],
+    /// A server for each namespace, in which objects are created one after another.
+    servers: BTreeMap<Arc<str>, Option<ApiServer>>,
+}
+
+impl<'f> Reviewer<'f> {
+    pub(crate) const fn new(cluster: &'f Facts, fates: &'f [ObjectFate]) -> Self {
+        Self {
+            cluster,
+            fates,
+            servers: BTreeMap::new(),
+        }
+    }
+
+    /// Why the API server refuses to create an object again; `None` if it creates it.
+    pub(crate) fn refusal(&mut self, deleted: &ObjectFate) -> Option<Refusal> {
+        let (cluster, fates) = (self.cluster, self.fates);
+        let namespace = Arc::clone(&deleted.object.namespace);
+        let known = self.servers.entry(Arc::clone(&namespace));
+        let server = known.or_insert_with(|| server(cluster, fates, &namespace));
+        let server = server.as_mut()?;
+        let object = cluster.snapshot.object(deleted.position as usize)?;
+        let (kind, object) = (object.kind_id?, renewed(object));
+        refusal(&server.create(kind, &namespace, object))
+    }
+}
+
+/// A server with the quotas of a namespace, after the deletion of its objects; `None` if it refuses nothing.
+fn server(cluster: &Facts, fates: &[ObjectFate], namespace: &str) -> Option<ApiServer> {
+    let mut server = cluster.empty_server.clone();
+    let mut has_quotas = false;
+    for position in cluster.snapshot.positions_of_kind("", "ResourceQuota") {
+        let object = cluster.snapshot.object(position);
+        let Some(object) = object.filter(|object| *object.meta.namespace == *namespace) else {
+            continue;
+        };
+        if let (Some(kind), Some(Details::Quota(amounts))) = (object.kind_id, object.details.as_deref())
+            && let Some(body) = limits(amounts)
+        {
+            let stored = StoredObject::new(object.meta.clone(), Some(body.into()));
+            has_quotas |= server.insert(kind, stored).is_ok();
+        }
+    }
+    if !has_quotas && !cluster.has_reviewers {
+        return None;
+    }
+    // Quotas no longer count them.
+    let deleted = fates
+        .iter()
+        .filter(|fate| matches!(fate.fate, Fate::Deleted { .. }));
+    for fate in deleted.filter(|fate| has_quotas && *fate.object.namespace == *namespace) {
+        let Some(object) = cluster.snapshot.object(fate.position as usize) else {
+            continue;
+        };
+        if let Some(kind) = object.kind_id
+            && server.insert(kind, renewed(object)).is_ok()
+        {
+            let options = DeleteOptions {
+                grace_period_seconds: Some(0),
+                ..DeleteOptions::default()
+            };
+            server.delete_with(kind, namespace, &fate.object.name, &options);
+        }
+    }
+    add_namespace(cluster, &mut server, namespace);
+    Some(server)
+}
+
+/// The limits of a quota for numbers of objects; `None` if it has none, or limits only some objects of a
+/// kind. A dump does not show what pods request.
+fn limits(quota: &QuotaDetails) -> Option<Map<String, serde_json::Value>> {
+    let is_count = |resource: &str| {
+        let is_amount = resource.starts_with("limits.") || resource.contains("requests.");
+        let is_of_pods = ["cpu", "memory", "ephemeral-storage"].contains(&resource);
+        !is_amount && !is_of_pods && !resource.starts_with("hugepages-") && !resource.starts_with("services.")
+    };
+    let counts = |amounts: &BTreeMap<Arc<str>, Arc<str>>| -> BTreeMap<Arc<str>, Arc<str>> {
+        let counts = amounts.iter().filter(|(resource, _)| is_count(resource));
+        counts
+            .map(|(resource, amount)| (Arc::clone(resource), Arc::clone(amount)))
+            .collect()
+    };
+    let hard = counts(&quota.hard);
+    let is_known = !quota.is_scoped && !hard.is_empty();
+    let spec = json!({ "hard": hard });
+    let status = json!({ "hard": hard, "used": counts(&quota.used) });
+    is_known.then(|| Map::from_iter([("spec".to_owned(), spec), ("status".to_owned(), status)]))
+}
+
+/// An object as its controller creates it.
+fn renewed(object: SnapshotObject) -> StoredObject {
+    let mut stored = run::stored(object, &mut None);
+    stored.meta = ObjectMeta {
+        uid: Uid::default(),
+        resource_version: Default::default(),
+        deletion_timestamp: None,
+        finalizers: Vec::new(),
+        owner_references: Default::default(),
+        ..ObjectMeta::clone(&stored.meta)
+    }
+    .into();
+    stored
+}
+
+/// Webhooks and policies select namespaces by their labels. A terminating one refuses all new objects.
+fn add_namespace(cluster: &Facts, server: &mut ApiServer, namespace: &str) {
+    let position = cluster.by_name(Resource::Namespaces, "", namespace);
+    let object = position.and_then(|at| cluster.snapshot.object(at as usize));
+    if let Some(object) = object
+        && let Some(kind) = object.kind_id
+    {
+        // Its name was read.
+        let _inserted = server.insert(kind, renewed(object));
+    }
+}
+
+/// The refusal of a request by a webhook, policy, conversion or quota.
+fn refusal(response: &Response) -> Option<Refusal> {
+    let status = response.status()?;
+    Some(Refusal {
+        message: status.message.as_str().into(),
+        by: Some(status.refused_by.clone()?),
+    })
+}
+
+impl Facts {
+    /// The refusal of the removal of finalizers of an object, by its owner or by hand, if the dump shows it.
+    pub(crate) fn refused_removal(&self, position: u32) -> Option<Refusal> {
+        if !self.has_reviewers {
+            return None;
+        }
+        let SnapshotObject { meta, kind_id, .. } = self.snapshot.object(position as usize)?;
+        let (kind, namespace, name) = (kind_id?, Arc::clone(&meta.namespace), Arc::clone(&meta.name));
+        let mut server = self.empty_server.clone();
+        add_namespace(self, &mut server, &namespace);
+        server.insert_meta(kind, meta).ok()?;
+        let mut changed = StoredObject::clone(server.object(kind, &namespace, &name)?);
+        changed.meta.finalizers = Vec::new();
+        refusal(&server.update(kind, &namespace, &name, changed))
+    }
+}
