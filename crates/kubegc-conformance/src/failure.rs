@@ -21,7 +21,6 @@ pub struct Failure {
 const SHOWN_BYTES: usize = 4000;
 
 impl Failure {
-    /// A difference.
     #[must_use]
     pub fn new(place: impl Into<String>, expected: impl Into<String>, got: impl Into<String>) -> Self {
         Self {
@@ -87,7 +86,6 @@ impl fmt::Display for Shown<'_> {
     }
 }
 
-/// Compares two values.
 pub(crate) fn equal<A, B>(place: &str, expected: &A, got: &B) -> Result<(), Failure>
 where
     A: PartialEq<B> + Serialize + ?Sized,

@@ -76,7 +76,6 @@ pub struct FileReport {
 pub struct FailedCase {
     /// Name or id, or the line's number.
     pub name: String,
-    /// The difference.
     pub failure: Failure,
 }
 
@@ -245,7 +244,6 @@ pub(crate) fn release(name: &str) -> Result<KubernetesVersion, Failure> {
     }
 }
 
-/// A replayed case.
 struct Replayed {
     /// The position of its line.
     at: usize,

@@ -56,7 +56,6 @@ pub struct Assumptions {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Instance {
     pub exists: Cloud,
-    /// Whether it is shut down.
     pub is_shutdown: Cloud,
 }
 

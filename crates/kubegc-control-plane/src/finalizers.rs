@@ -1,14 +1,9 @@
 //! The finalizers of Kubernetes and of well-known components, with their kinds, owners and first releases.
 //!
-//! A finalizer that is not in [`FINALIZERS`] belongs to an operator. A simulation keeps it.
+//! `finalizers.txt` next to this file lists them. A finalizer that is not in [`FINALIZERS`] belongs to an
+//! operator. A simulation keeps it.
 
-mod operators;
-
-use std::time::Duration;
-
-use kubegc_core::metadata::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN};
-
-pub use self::operators::OPERATORS;
+use std::{sync::LazyLock, time::Duration};
 
 /// A finalizer and its owner.
 #[non_exhaustive]
@@ -18,7 +13,6 @@ pub struct Finalizer {
     pub name: &'static str,
     /// The kinds on which its owner acts.
     pub kinds: &'static str,
-    /// The component that removes it.
     pub owner: Owner,
     /// When the owner removes it, as the end of a sentence.
     pub removed: &'static str,
@@ -51,7 +45,6 @@ pub enum Owner {
     GarbageCollector,
     /// A controller of kube-controller-manager, by its name.
     Controller(&'static str),
-    /// kube-apiserver.
     ApiServer,
     /// A component outside of kube-controller-manager that a simulation assumes to act: the cloud controller
     /// manager or a CSI sidecar.
@@ -92,171 +85,43 @@ impl std::fmt::Display for Owner {
     }
 }
 
-const fn entry(
-    name: &'static str,
-    kinds: &'static str,
-    owner: Owner,
-    since_minor: u32,
-    removed: &'static str,
-    if_removed: &'static str,
-) -> Finalizer {
-    Finalizer {
+/// The known finalizers, those of Kubernetes first.
+pub static FINALIZERS: LazyLock<Vec<Finalizer>> = LazyLock::new(|| paragraphs().filter_map(read).collect());
+
+fn paragraphs() -> impl Iterator<Item = &'static str> {
+    let all = include_str!("finalizers.txt").split("\n\n");
+    all.filter(|paragraph| !paragraph.starts_with('#'))
+}
+
+/// Reads a paragraph; `None` if it does not have the form that the head of the file describes.
+fn read(paragraph: &'static str) -> Option<Finalizer> {
+    let mut lines = paragraph.lines();
+    let (name, rest) = lines.next()?.split_once(" | ")?;
+    let (owner, since) = rest.split_once(" | ")?;
+    let owner = match owner.split_once(' ') {
+        None if owner == "collector" => Owner::GarbageCollector,
+        None if owner == "server" => Owner::ApiServer,
+        Some(("controller", name)) => Owner::Controller(name),
+        Some(("external", name)) => Owner::External(name),
+        Some(("operator", name)) => Owner::Operator(name),
+        _ => return None,
+    };
+    Some(Finalizer {
         name,
-        kinds,
         owner,
-        removed,
-        since_minor,
-        if_removed,
-        external: None,
-    }
+        since_minor: match since.strip_prefix("1.") {
+            Some(minor) => minor.parse().ok()?,
+            None => 0,
+        },
+        kinds: lines.next()?,
+        removed: lines.next()?,
+        if_removed: lines.next()?,
+        external: lines.next().map(|kind| External {
+            kind: kind.trim_end_matches(" each"),
+            is_per_finalizer: kind.ends_with(" each"),
+        }),
+    })
 }
-
-const fn of_external(finalizer: Finalizer, kind: &'static str, is_per_finalizer: bool) -> Finalizer {
-    let external = Some(External {
-        kind,
-        is_per_finalizer,
-    });
-    Finalizer {
-        external,
-        ..finalizer
-    }
-}
-
-/// The finalizers of Kubernetes.
-pub const FINALIZERS: &[Finalizer] = &[
-    entry(
-        FINALIZER_FOREGROUND,
-        "any kind",
-        Owner::GarbageCollector,
-        6,
-        "when no dependent with blockOwnerDeletion is left",
-        "its dependents are deleted later, when the collector runs again",
-    ),
-    entry(
-        FINALIZER_ORPHAN,
-        "any kind",
-        Owner::GarbageCollector,
-        4,
-        "when its dependents no longer refer to it",
-        "its dependents still refer to it, and are deleted when the collector runs again",
-    ),
-    entry(
-        "kubernetes",
-        "Namespace (spec.finalizers)",
-        Owner::Controller("namespace-controller"),
-        1,
-        "when the namespace is empty",
-        "its content stays in etcd, and is there again in a namespace of its name",
-    ),
-    entry(
-        "kubernetes.io/pvc-protection",
-        "PersistentVolumeClaim",
-        Owner::Controller("persistentvolumeclaim-protection-controller"),
-        9,
-        "when no pod uses the claim",
-        "the volume can be deleted while a pod uses it",
-    ),
-    entry(
-        "kubernetes.io/pv-protection",
-        "PersistentVolume",
-        Owner::Controller("persistentvolume-protection-controller"),
-        9,
-        "when the volume is not bound",
-        "the claim loses its volume while it is used",
-    ),
-    entry(
-        "kubernetes.io/pv-controller",
-        "PersistentVolume",
-        Owner::Controller("persistentvolume-binder-controller"),
-        23,
-        "when the storage behind the volume is deleted",
-        "this leaks the storage behind the volume, with its cost",
-    ),
-    entry(
-        "external-provisioner.volume.kubernetes.io/finalizer",
-        "PersistentVolume",
-        Owner::Controller("external-provisioner"),
-        23,
-        "when the storage behind the volume is deleted",
-        "this leaks the storage behind the volume, with its cost",
-    ),
-    entry(
-        "batch.kubernetes.io/job-tracking",
-        "Pod",
-        Owner::Controller("job-controller"),
-        22,
-        "when the pod has been counted in the status of its Job, or the Job no longer exists",
-        "the pod may not be counted in the status of its Job",
-    ),
-    entry(
-        "resource.kubernetes.io/delete-protection",
-        "ResourceClaim",
-        Owner::Controller("resourceclaim-controller"),
-        26,
-        "when no pod uses the claim",
-        "the devices can be given to another pod while a pod uses them",
-    ),
-    entry(
-        "kubernetes.io/vac-protection",
-        "VolumeAttributesClass",
-        Owner::Controller("volumeattributesclass-protection-controller"),
-        31,
-        "when no claim or volume uses the class",
-        "claims and volumes still name the class",
-    ),
-    entry(
-        "networking.k8s.io/service-cidr-finalizer",
-        "ServiceCIDR",
-        Owner::Controller("service-cidr-controller"),
-        29,
-        "when no IPAddress needs the range",
-        "Services keep addresses out of every range",
-    ),
-    entry(
-        "customresourcecleanup.apiextensions.k8s.io",
-        "CustomResourceDefinition",
-        Owner::ApiServer,
-        8,
-        "when no custom resource of the kind is left",
-        "its custom resources stay in etcd, and are there again with a definition of its name",
-    ),
-    of_external(
-        entry(
-            "service.kubernetes.io/load-balancer-cleanup",
-            "Service",
-            Owner::External("cloud-controller-manager"),
-            15,
-            "when the load balancer is deleted",
-            "this leaks the load balancer at the cloud provider, with its cost",
-        ),
-        "Service",
-        false,
-    ),
-    of_external(
-        entry(
-            "external-attacher/",
-            "PersistentVolume, VolumeAttachment",
-            Owner::External("external-attacher"),
-            11,
-            "when the volume is detached",
-            "this leaks the attachment of the volume to its node, where it may still be mounted",
-        ),
-        "VolumeAttachment",
-        true,
-    ),
-    of_external(
-        entry(
-            "snapshot.storage.kubernetes.io/",
-            "VolumeSnapshot, VolumeSnapshotContent, PersistentVolumeClaim",
-            Owner::External("snapshot-controller"),
-            17,
-            "when the snapshot is deleted or no longer in progress",
-            "this leaks the snapshot in the storage, with its cost",
-        ),
-        "VolumeSnapshotContent",
-        false,
-    ),
-];
 
 /// The names of the components outside of kube-controller-manager that a simulation assumes to act.
 pub fn external_components() -> impl Iterator<Item = &'static str> {
@@ -277,7 +142,7 @@ pub fn external_components() -> impl Iterator<Item = &'static str> {
 /// ```
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Finalizer> {
-    FINALIZERS.iter().chain(OPERATORS).find(|known| {
+    FINALIZERS.iter().find(|known| {
         let (is_prefix, is_suffix) = (known.name.ends_with('/'), known.name.starts_with('.'));
         name == known.name
             || is_prefix && name.starts_with(known.name)
@@ -288,6 +153,11 @@ pub fn find(name: &str) -> Option<&'static Finalizer> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_paragraph_is_a_finalizer() {
+        assert_eq!(FINALIZERS.len(), paragraphs().count());
+    }
 
     #[test]
     fn finalizers_are_found_by_name_or_prefix() {

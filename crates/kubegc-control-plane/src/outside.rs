@@ -45,9 +45,7 @@ pub(crate) struct Outside {
     registration: CrdRegistration,
     /// Whether a CustomResourceDefinition or an APIService has changed.
     registration_is_due: bool,
-    /// The names of terminating CustomResourceDefinitions.
     terminating_definitions: BTreeSet<Arc<str>>,
-    /// The names of terminating namespaces.
     terminating_namespaces: BTreeSet<Arc<str>>,
     /// Namespaces in which an object was removed since their last sync, with the time of the last removal.
     shrunk: BTreeMap<Arc<str>, Timestamp>,
@@ -166,7 +164,6 @@ impl Outside {
         }
     }
 
-    /// Observes one change.
     pub(crate) fn observe(
         &mut self,
         server: &ApiServer,

@@ -220,7 +220,6 @@ impl Requests {
         Ok((kind, response.into_object()?))
     }
 
-    /// Checks that a volume exists.
     fn volume(&self, server: &ApiServer, volume: &ObjectId) -> Result<(), Failure> {
         let (_, object) = self.object(server, volume.resource, &volume.namespace, &volume.name)?;
         if object.meta.uid == volume.uid {

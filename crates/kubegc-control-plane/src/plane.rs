@@ -337,7 +337,6 @@ impl ControlPlane {
         &self.warnings
     }
 
-    /// The garbage collector.
     #[must_use]
     pub const fn collector(&self) -> &Collector {
         &self.collector
@@ -350,7 +349,6 @@ impl ControlPlane {
             .filter(|(_, api)| api.failure.is_some())
     }
 
-    /// The other controllers.
     #[must_use]
     pub const fn manager(&self) -> &Manager {
         &self.manager
@@ -367,7 +365,6 @@ impl ControlPlane {
         self.not_found.iter()
     }
 
-    /// The current time.
     #[must_use]
     pub const fn now(&self) -> Timestamp {
         self.now
@@ -397,7 +394,6 @@ impl ControlPlane {
         true
     }
 
-    /// Advances time.
     pub fn advance_to(&mut self, now: Timestamp) {
         if now > self.now {
             self.now = now;

@@ -110,7 +110,6 @@ impl Simulation {
         }
     }
 
-    /// The number of objects of the server.
     fn objects(&self) -> usize {
         let kinds = self.server.catalog().iter().filter(|(_, kind)| kind.preferred);
         kinds.map(|(kind, _)| self.server.len(kind)).sum()

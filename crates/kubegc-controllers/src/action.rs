@@ -61,7 +61,6 @@ impl Action {
         self
     }
 
-    /// Sets the handling of an error.
     #[must_use]
     pub const fn on_error(mut self, on_error: OnError) -> Self {
         self.on_error = on_error;
@@ -110,7 +109,6 @@ impl Action {
         self
     }
 
-    /// Adds an Event about the object.
     #[must_use]
     pub fn event(mut self, is_warning: bool, reason: &str, message: impl Into<String>) -> Self {
         let event = EventRequest::new(&self.object, is_warning, reason, message);
@@ -198,11 +196,7 @@ pub enum Read {
         resource_version: ResourceVersion,
     },
     /// No object of this name exists.
-    Absent {
-        resource: Resource,
-        /// Namespace and name.
-        key: Key,
-    },
+    Absent { resource: Resource, key: Key },
 }
 
 impl Read {
@@ -258,7 +252,6 @@ pub struct FailureEvent {
     pub message_prefix: String,
 }
 
-/// Executes an action.
 async fn perform(action: Arc<Action>, port: Port, verify: bool) -> End {
     let fail = |error| action.on_error.end(error, &action.error_prefix);
     if verify && let Err(end) = require_unchanged(&action.reads, &port, fail).await {

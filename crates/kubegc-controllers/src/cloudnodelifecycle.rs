@@ -109,7 +109,6 @@ fn no_schedule(key: &str) -> Taint {
     Taint::new(key, "NoSchedule")
 }
 
-/// A taint to be added or removed.
 #[derive(Debug)]
 struct TaintWrite {
     node: ObjectId,

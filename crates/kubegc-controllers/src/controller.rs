@@ -209,7 +209,6 @@ impl Info {
 /// Objects that a controller may change, by their relation to the object about which it cannot decide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MayChange {
-    /// The object itself.
     Itself,
     /// Its dependents of this resource, terminating ones too.
     Dependents(Resource),
@@ -276,9 +275,7 @@ impl Timing {
 /// The input of a reconcile in addition to its key.
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a> {
-    /// The cached objects.
     pub cache: &'a Cache,
-    /// The time.
     pub now: Timestamp,
     /// The preconditions of requests.
     pub wire: Wire,
@@ -326,7 +323,6 @@ impl<'a> Context<'a> {
     }
 }
 
-/// The same as [`Context::body`].
 pub(crate) fn body<'r, B>(
     id: &ObjectId,
     record: &'r Record,
@@ -374,7 +370,6 @@ pub(crate) fn read<'f, T>(
     field.known().ok_or_else(|| Missing::field(object, path))
 }
 
-/// The decision about a key.
 #[derive(Clone, Debug, Default)]
 pub struct Decision {
     /// Actions, to be performed in order; an error of one does not stop the others.
@@ -416,7 +411,6 @@ impl Decision {
         }
     }
 
-    /// One action.
     #[must_use]
     pub fn act(action: Action) -> Self {
         Self {
@@ -425,7 +419,6 @@ impl Decision {
         }
     }
 
-    /// Several actions.
     pub(crate) fn acts(actions: Vec<Action>) -> Self {
         Self {
             actions,
@@ -459,7 +452,6 @@ impl Decision {
             && self.cloud_query.is_none()
     }
 
-    /// Adds an object that is kept.
     pub fn add_kept(&mut self, object: ObjectId, reason: Reason) {
         self.kept.push(Kept { object, reason });
     }

@@ -129,7 +129,6 @@ impl DaemonSetHistory {
     }
 }
 
-/// An owner of revisions.
 struct Owner<'a> {
     id: &'a ObjectId,
     record: &'a Record,

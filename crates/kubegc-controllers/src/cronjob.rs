@@ -328,14 +328,12 @@ impl Class<'_> {
     }
 }
 
-/// The deletion of one Job.
 struct Deletion {
     object: ObjectId,
     options: DeleteOptions,
     reason: Reason,
 }
 
-/// The changes for one CronJob.
 struct Pruning {
     cron_job: ObjectId,
     read: Option<Read>,

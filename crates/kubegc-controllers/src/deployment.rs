@@ -77,7 +77,6 @@ pub struct DeploymentHistory {
     version: KubernetesVersion,
 }
 
-/// An old ReplicaSet.
 struct Old<'a> {
     id: ObjectId,
     record: &'a Record,

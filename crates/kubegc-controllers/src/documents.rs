@@ -41,7 +41,6 @@ pub trait Documents: std::fmt::Debug + Send + Sync {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[error("{message}")]
 pub struct DocumentError {
-    /// The error and its location.
     pub message: String,
 }
 

@@ -55,13 +55,10 @@ impl ExternalProvisioner {
     }
 }
 
-/// The deletion of one volume.
 #[derive(Debug)]
 struct Deletion {
     id: ObjectId,
-    /// The volume in the cache.
     volume: Record,
-    /// Whether the finalizer is to be removed.
     has_finalizer: bool,
     wire: Wire,
 }

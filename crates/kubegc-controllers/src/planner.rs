@@ -107,9 +107,7 @@ impl<C: Controller> BatchPlanner<C> {
 /// The reason why an object is kept.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Judgement {
-    /// A rule of the controller.
     Kept(Reason),
-    /// A missing fact.
     Unknown(Missing),
 }
 
@@ -167,7 +165,6 @@ impl<C: Controller> Planner for BatchPlanner<C> {
     }
 }
 
-/// Simulates steps and adds their writes to a plan.
 fn play(
     object: &ObjectId,
     mut sequence: Sequence,

@@ -277,10 +277,8 @@ struct Place<'a> {
     namespace: &'a Arc<str>,
 }
 
-/// The terminated pods.
 #[derive(Debug, Default)]
 struct Terminated {
-    /// Their number.
     count: usize,
     /// Their possible number.
     count_max: usize,
@@ -290,16 +288,13 @@ struct Terminated {
     open: BTreeMap<usize, Missing>,
 }
 
-/// A pod in a sync.
 #[derive(Clone, Copy)]
 struct Candidate<'a> {
-    /// Its position.
     at: usize,
     record: &'a Record,
     pod: &'a Pod,
 }
 
-/// One sync over all pods.
 struct Sync<'a> {
     settings: &'a PodGc,
     cx: &'a Context<'a>,

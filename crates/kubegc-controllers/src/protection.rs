@@ -20,10 +20,8 @@ use crate::{
     Action, Context, Decision, FieldChange, Form, Missing, OnError, Reason, Sent, controller::require_version,
 };
 
-/// Code and sentence of a reason.
 type Text = (&'static str, &'static str);
 
-/// A finalizer that keeps the objects of one resource.
 pub(crate) struct Protection {
     pub(crate) finalizer: &'static str,
     /// The form of writes. Updates carry the resourceVersion, patches nothing.

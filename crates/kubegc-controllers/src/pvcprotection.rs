@@ -30,7 +30,6 @@ use crate::{
     storage::{PODS_BY_CLAIM, namespace_key},
 };
 
-/// The finalizer of persistent volume claims.
 const FINALIZER: &str = "kubernetes.io/pvc-protection";
 
 static PROTECTION: Protection = Protection::of_storage(FINALIZER);

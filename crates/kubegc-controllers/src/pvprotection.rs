@@ -19,7 +19,6 @@ use kubegc_core::{
 
 use crate::{Context, Controller, Decision, Info, Missing, Reason, controller::read, protection::Protection};
 
-/// The finalizer of persistent volumes.
 const FINALIZER: &str = "kubernetes.io/pv-protection";
 
 static PROTECTION: Protection = Protection::of_storage(FINALIZER);

@@ -76,11 +76,7 @@ impl fmt::Display for Reason {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Missing {
     /// Not all objects of a resource are known.
-    List {
-        resource: Resource,
-        /// The error.
-        message: Arc<str>,
-    },
+    List { resource: Resource, message: Arc<str> },
     /// A field of an object was not read.
     Field {
         object: ObjectId,

@@ -20,11 +20,7 @@ use crate::Key;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Request {
     /// Reads one object from the API server, not from a cache. Response: [`Response::Object`].
-    Get {
-        resource: Resource,
-        /// Namespace and name.
-        key: Key,
-    },
+    Get { resource: Resource, key: Key },
     /// Lists the objects of a resource in one namespace. Response: [`Response::Objects`].
     List { resource: Resource, namespace: Arc<str> },
     /// Deletes an object. Response: [`Response::Done`].
@@ -46,11 +42,7 @@ pub enum Request {
     /// Queries an external provisioner's own check before a volume is deleted. Response: [`Response::Guard`].
     QueryGuard { volume: ObjectId },
     /// Deletes or recycles the storage behind a volume. Response: [`Response::Operation`].
-    Operate {
-        volume: ObjectId,
-        /// The work.
-        operation: Operation,
-    },
+    Operate { volume: ObjectId, operation: Operation },
     /// Reads which resources are served. Response: [`Response::Discovered`].
     Discover,
     /// Lists the metadata of all objects of a resource in a namespace. Response: [`Response::Metadata`].
@@ -62,40 +54,30 @@ pub enum Request {
     DeleteCollection {
         resource: Arc<ApiResource>,
         namespace: Arc<str>,
-        /// The body.
         options: DeleteOptions,
     },
     /// Deletes one object of any resource. Response: [`Response::Done`].
     DeleteContent {
         resource: Arc<ApiResource>,
-        /// Namespace and name.
         key: Key,
-        /// The body.
         options: DeleteOptions,
     },
 }
 
 impl Request {
-    /// Returns whether the request changes anything.
     #[must_use]
     pub const fn is_write(&self) -> bool {
-        match self {
-            Self::Delete { .. }
-            | Self::Write(_)
-            | Self::Event(_)
-            | Self::Operate { .. }
-            | Self::DeleteCollection { .. }
-            | Self::DeleteContent { .. } => true,
+        !matches!(
+            self,
             Self::Get { .. }
-            | Self::List { .. }
-            | Self::FindPlugin { .. }
-            | Self::QueryGuard { .. }
-            | Self::Discover
-            | Self::ListContent { .. } => false,
-        }
+                | Self::List { .. }
+                | Self::FindPlugin { .. }
+                | Self::QueryGuard { .. }
+                | Self::Discover
+                | Self::ListContent { .. }
+        )
     }
 
-    /// Returns whether the request deletes objects.
     #[must_use]
     pub const fn is_deletion(&self) -> bool {
         matches!(
@@ -114,12 +96,7 @@ impl Request {
             Self::FindPlugin { volume, .. } | Self::QueryGuard { volume } | Self::Operate { volume, .. } => {
                 Some(volume)
             }
-            Self::Get { .. }
-            | Self::List { .. }
-            | Self::Discover
-            | Self::ListContent { .. }
-            | Self::DeleteCollection { .. }
-            | Self::DeleteContent { .. } => None,
+            _ => None,
         }
     }
 }
@@ -175,18 +152,15 @@ fn in_namespace(f: &mut fmt::Formatter<'_>, namespace: &str) -> fmt::Result {
     }
 }
 
-/// A change of one object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Write {
     pub object: ObjectId,
     /// The subresource, such as `status`; empty for the object itself.
     pub subresource: &'static str,
-    /// Patch or update.
     pub form: Form,
     /// The expected state of the stored object. A patch contains it in its metadata; an update is based on
     /// the object that was read at that version.
     pub precondition: Preconditions,
-    /// The changes, in order.
     pub changes: Vec<FieldChange>,
 }
 
@@ -212,7 +186,6 @@ impl Write {
     }
 }
 
-/// The form of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Form {
     /// By a patch with the changes.
@@ -306,24 +279,7 @@ impl FieldChange {
             Self::Label { key, value } => {
                 meta.labels.insert((*key).into(), value.as_str().into());
             }
-            Self::Phase(_)
-            | Self::Message(_)
-            | Self::Condition(_)
-            | Self::Conditions(_)
-            | Self::SpecFinalizers(_)
-            | Self::Annotation { .. }
-            | Self::RemoveAnnotation(_)
-            | Self::RemoveClaimRef
-            | Self::RemoveClaimRefUid
-            | Self::AddTaint(_)
-            | Self::RemoveTaint(_)
-            | Self::RemoveActive(_)
-            | Self::JobCounts(_)
-            | Self::RemoveSecretReference(_)
-            | Self::ReservedFor(_)
-            | Self::RemoveAllocation
-            | Self::RequestDeallocation
-            | Self::Replicas(_) => return false,
+            _ => return false,
         }
         true
     }
@@ -487,10 +443,7 @@ pub enum Plugin {
     /// An external provisioner.
     External,
     /// None, or it could not be set up.
-    Missing {
-        /// The error.
-        message: String,
-    },
+    Missing { message: String },
 }
 
 /// The result of an external provisioner's check of one of its volumes.
@@ -511,11 +464,9 @@ pub enum Operated {
     Done,
     /// The storage is in use, so it could not be done yet.
     InUse {
-        /// The plugin's message.
         message: String,
     },
     Failed {
-        /// The plugin's message.
         message: String,
     },
 }

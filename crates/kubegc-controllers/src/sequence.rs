@@ -382,7 +382,6 @@ pub enum End {
         after: Duration,
         reason: Reason,
     },
-    /// A request failed.
     Failed {
         /// The error of the request.
         error: StoreError,
@@ -457,7 +456,6 @@ impl End {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
     pub resource: Resource,
-    /// Namespace and name.
     pub key: Key,
     /// The object; `None` if it does not exist.
     pub record: Option<Record>,

@@ -50,7 +50,6 @@ pub struct ServiceCidrs {
     version: KubernetesVersion,
 }
 
-/// A range of addresses.
 #[derive(Clone, Copy, Debug)]
 struct Range {
     address: IpAddr,
@@ -82,7 +81,6 @@ impl Range {
     }
 }
 
-/// The ranges of a ServiceCIDR.
 fn ranges(cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Vec<Range>, Missing> {
     let cidr = cx.body(id, record, Record::service_cidr)?;
     let texts = read(&cidr.cidrs, id, "spec.cidrs")?;

@@ -243,7 +243,6 @@ fn claims_by_ordinal<'a>(
     by_ordinal
 }
 
-/// An ordinal as Kubernetes writes it.
 fn canonical_ordinal(digits: &str) -> Option<i32> {
     let ordinal: i32 = digits.parse().ok()?;
     (ordinal.to_string() == digits && ordinal >= 0).then_some(ordinal)

@@ -115,7 +115,6 @@ impl TaintEviction {
     }
 }
 
-/// Returns whether a toleration matches a taint.
 fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
     let matches_effect = toleration.effect.is_empty() || toleration.effect == taint.effect;
     let matches_key = toleration.key.is_empty() || toleration.key == taint.key;

@@ -25,7 +25,6 @@ use crate::{
     controller::read,
 };
 
-/// The namespace of bootstrap tokens.
 const NAMESPACE: &str = "kube-system";
 const SECRET_TYPE: &str = "bootstrap.kubernetes.io/token";
 

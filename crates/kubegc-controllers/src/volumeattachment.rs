@@ -42,7 +42,6 @@ const UNMOUNT_WAIT: Duration = Duration::from_secs(360);
 /// The key under which the time of a forced detach is stored.
 const DEADLINE: &str = "detach";
 
-/// Attachments by volume.
 static BY_VOLUME: Index = Index::new(
     "attachments by volume",
     Resource::VolumeAttachments,
@@ -55,7 +54,6 @@ static BY_VOLUME: Index = Index::new(
         );
     },
 );
-/// Attachments by node.
 static BY_NODE: Index = Index::new(
     "attachments by node",
     Resource::VolumeAttachments,

@@ -43,7 +43,6 @@ pub(super) fn response(matcher: &mut Matcher, request: &Request, received: &Resp
     refusal(matcher, &recorded.body, &received.body)
 }
 
-/// Compares two refusals.
 fn refusal(matcher: &mut Matcher, recorded: &Value, received: &Value) -> Result<(), String> {
     let text = |body: &Value, key: &str| {
         body.get(key)

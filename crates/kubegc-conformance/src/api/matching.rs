@@ -101,7 +101,6 @@ fn is_uuid(text: &str) -> bool {
         })
 }
 
-/// A date of the replay.
 fn date(text: &str, length: usize) -> Option<usize> {
     let date = text.get(..length)?;
     (date.starts_with(DAY) && date.ends_with('Z')).then_some(length)

@@ -23,7 +23,6 @@ use crate::{
 /// The time at which a replayed case begins. No recording contains this day, so a date of this day was set by
 /// the server.
 const BEGIN: &str = "2033-05-18T06:00:00Z";
-/// The time between two requests.
 const STEP: Duration = Duration::from_millis(20);
 /// Maximum number of waits of the clean-up of a deleted definition.
 const CLEANER_WAITS_MAX: usize = 20;
@@ -39,7 +38,6 @@ struct Case {
     requests: Vec<Request>,
 }
 
-/// A recorded request with its response.
 #[derive(Debug, Deserialize)]
 struct Request {
     method: String,
@@ -63,7 +61,6 @@ struct Request {
     response2: Option<Response>,
 }
 
-/// A response, recorded or replayed.
 #[derive(Debug, Deserialize)]
 struct Response {
     code: u16,

@@ -18,17 +18,14 @@ use crate::{Failure, failure::equal, runner::release};
 
 type Result<T = (), E = Failure> = std::result::Result<T, E>;
 
-/// The release of a case.
 fn version(case: &Value) -> Result<KubernetesVersion> {
     release(text(case, "version"))
 }
 
-/// A number of seconds among the settings.
 fn seconds(case: &Value, key: &str) -> Duration {
     Duration::from_secs(case["settings"][key].as_u64().unwrap_or_default())
 }
 
-/// The key of an object.
 fn key(object: &Value) -> Key {
     let metadata = &object["metadata"];
     Key::new(text(metadata, "namespace"), text(metadata, "name"))

@@ -80,11 +80,9 @@ pub(super) struct Live<'c> {
     /// Every state of an object that the controller has seen, the newest last.
     seen: BTreeMap<Place, Vec<Value>>,
     deadlines: BTreeMap<Key, Deadlines>,
-    /// The discovery response.
     pub(super) discovered: Option<Result<Arc<Discovered>, StoreError>>,
     /// Performs the requests that are not sent to the API server.
     pub(super) outside: Box<dyn Fn(&Request) -> Response + 'c>,
-    /// The cloud provider.
     pub(super) cloud: Box<dyn Fn(&CloudQuery) -> CloudResponse + 'c>,
     documents: JsonDocuments,
     lines: Vec<Line>,
@@ -108,7 +106,6 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
-    /// The first error.
     pub(super) fn error(&self) -> Option<&str> {
         self.errors.first().map(|(text, _)| text.as_str())
     }
@@ -170,7 +167,6 @@ impl<'c> Live<'c> {
         Ok(())
     }
 
-    /// Stores objects on the server.
     pub(super) fn stored(&mut self, resource: Resource, objects: &[Value]) {
         for object in objects {
             self.server.put(resource.group(), resource.plural(), object);
@@ -218,7 +214,6 @@ impl<'c> Live<'c> {
         keys.contains(key)
     }
 
-    /// Reconciles every key.
     pub(super) fn reconcile_all(&mut self) -> Outcome {
         let mut keys = Vec::new();
         self.controller.keys(&self.cache, &mut keys);
@@ -235,7 +230,6 @@ impl<'c> Live<'c> {
         all
     }
 
-    /// Reconciles a key.
     pub(super) fn reconcile(&mut self, key: &Key) -> Outcome {
         let controller = self.controller;
         self.run(key, &|cx| controller.reconcile(cx, key))
@@ -449,7 +443,6 @@ impl<'c> Live<'c> {
         self.send(&call, "")
     }
 
-    /// Sends a write and records it.
     fn send(&mut self, call: &Call, guard: &str) -> Result<Response, StoreError> {
         let (line, result) = write_line(&mut self.server, call, guard);
         self.lines.push(line);

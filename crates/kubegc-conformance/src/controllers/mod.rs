@@ -16,7 +16,6 @@ use crate::{
     runner::{Case, Report},
 };
 
-/// Replays one case.
 pub(crate) fn replay(case: &Case<'_>, _: &mut Report) -> Result<(), Failure> {
     let case: Value = case.read()?;
     match live::text(&case, "mechanism") {

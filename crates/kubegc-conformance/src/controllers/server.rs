@@ -17,12 +17,9 @@ pub(super) struct Call {
     pub(super) subresource: String,
     pub(super) namespace: String,
     pub(super) name: String,
-    /// The DeleteOptions.
     pub(super) options: Value,
-    /// The media type of a patch.
     pub(super) patch_type: String,
     pub(super) patch: String,
-    /// The object of an update.
     pub(super) body: Value,
 }
 
@@ -48,7 +45,6 @@ impl Call {
         Refusal { code, message }
     }
 
-    /// The patched object.
     pub(super) fn patched(&self, object: &Value) -> Value {
         let patch: Value = serde_json::from_str(&self.patch).unwrap_or_default();
         let mut object = object.clone();
@@ -68,7 +64,6 @@ pub(super) fn full_resource(group: &str, resource: &str) -> String {
 /// Resource with group, namespace, name.
 pub(super) type Place = (String, String, String);
 
-/// A request that was not performed.
 #[derive(Clone, Debug)]
 pub(super) struct Refusal {
     pub(super) code: u16,
@@ -82,7 +77,6 @@ impl Refusal {
     }
 }
 
-/// An injected fault of the server.
 #[derive(Clone, Debug, Deserialize)]
 struct Fault {
     verb: String,
@@ -118,13 +112,11 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Sets the injected faults.
     pub(super) fn inject(&mut self, faults: &Value) -> Result<(), serde_json::Error> {
         self.faults = Option::<Vec<Fault>>::deserialize(faults)?.unwrap_or_default();
         Ok(())
     }
 
-    /// Stores an object.
     pub(super) fn put(&mut self, group: &str, resource: &str, object: &Value) {
         let text = |key: &str| object["metadata"][key].as_str().unwrap_or_default().to_owned();
         let place = (full_resource(group, resource), text("namespace"), text("name"));

@@ -11,7 +11,6 @@ use crate::{
     failure::{equal, shown},
 };
 
-/// The recorded response.
 fn response(action: &Action) -> Result<Response, Failure> {
     let Sent { verb, ns, name, .. } = &action.request;
     let meta = action.obj.as_ref().map(|object| Arc::new(object.meta(ns, name)));

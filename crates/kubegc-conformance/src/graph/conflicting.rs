@@ -115,7 +115,6 @@ struct Action {
     name: String,
 }
 
-/// Replays one case under every release that it names.
 pub(crate) fn replay(case: &Case<'_>, _: &mut Report) -> Result<(), Failure> {
     let case: Scenario = case.read()?;
     let releases: &[&str] = match case.semantics.as_str() {

@@ -145,7 +145,6 @@ pub(super) struct Out {
     pub(super) handled_error: bool,
 }
 
-/// One request and its response.
 #[derive(Deserialize)]
 pub(super) struct Action {
     #[serde(flatten)]
@@ -154,7 +153,6 @@ pub(super) struct Action {
     pub(super) obj: Option<ServerObject>,
 }
 
-/// A request as it is sent.
 #[derive(Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(default)]
 pub(super) struct Sent {

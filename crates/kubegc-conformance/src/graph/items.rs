@@ -27,7 +27,6 @@ struct Known {
 }
 
 impl Serials {
-    /// The node of a recorded item.
     pub(super) fn node(&self, item: &Item) -> Result<NodeId, Failure> {
         let node = self.node_of.get(&item.0).copied();
         node.ok_or_else(|| {
@@ -94,7 +93,6 @@ impl Serials {
         Ok(())
     }
 
-    /// Records which nodes have left the graph.
     pub(super) fn note_departures(&mut self, graph: &Graph) {
         for (&node, known) in &mut self.at {
             known.departed = known.departed || has_departed(graph, node, known);

@@ -25,7 +25,6 @@ pub(super) struct Machine<'a> {
     catalog: &'a Catalog,
 }
 
-/// The effects of one step.
 #[derive(Default)]
 pub(super) struct Seen {
     /// Nodes added to the queues; whether they were queued before the step.

@@ -20,7 +20,6 @@ use crate::{
     runner::{Case, Report},
 };
 
-/// Replays one case.
 pub(crate) fn replay(case: &Case<'_>, _: &mut Report) -> Result<(), Failure> {
     let case: Sequence = case.read()?;
     let semantics = super::semantics(&case.semantics)?;

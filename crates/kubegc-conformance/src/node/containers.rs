@@ -31,7 +31,6 @@ const STABLE_MAX: usize = 12;
 /// In the order in which they come.
 const PHASES: [&str; 4] = ["pod_removed", "per_unit", "even_share", "global"];
 
-/// Replays one case.
 pub(crate) fn replay(case: &Case<'_>, report: &mut Report) -> Result<(), Failure> {
     let case: ContainerCase = case.read()?;
     let case = &case;

@@ -310,7 +310,6 @@ pub(super) struct UpstreamExpect {
     pub(super) error: Option<bool>,
 }
 
-/// The validation of an image policy.
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct PolicyCase {

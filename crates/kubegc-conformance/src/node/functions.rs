@@ -12,7 +12,6 @@ use crate::{
     runner::{Case, Report},
 };
 
-/// Replays the validation of an image policy.
 pub(crate) fn replay_policy(case: &Case<'_>, _: &mut Report) -> Result<(), Failure> {
     let case: PolicyCase = case.read()?;
     let thresholds = Thresholds {

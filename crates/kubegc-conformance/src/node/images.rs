@@ -18,7 +18,6 @@ use crate::{
     runner::{Case, Report},
 };
 
-/// Replays one case.
 pub(crate) fn replay(case: &Case<'_>, report: &mut Report) -> Result<(), Failure> {
     let case: ImageCase = case.read()?;
     let case = &case;

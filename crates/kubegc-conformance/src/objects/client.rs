@@ -15,7 +15,6 @@ use super::{
 /// Maximum number of retries of a read and patch after conflicts.
 const CONFLICTS_MAX: usize = 20;
 
-/// The client, and its position in its script.
 #[derive(Clone, Default)]
 pub(super) struct Client {
     step: usize,
@@ -28,11 +27,9 @@ pub(super) struct Client {
     versions: BTreeMap<String, ResourceVersion>,
     /// Until when the client sleeps.
     pub(super) ready_at: Timestamp,
-    /// The requests and responses, in order.
     pub(super) calls: Vec<ClientCall>,
 }
 
-/// The next action of the client.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wants {
     Request,
@@ -42,7 +39,6 @@ pub(super) enum Wants {
     },
     StopGc,
     StartGc,
-    /// The script is complete.
     End,
 }
 
@@ -53,7 +49,6 @@ pub(super) enum Barrier {
     Silence,
     /// It stops the collector, and with it what is in flight.
     Stop,
-    /// Neither.
     None,
 }
 
@@ -95,7 +90,6 @@ impl Client {
         Some(alias)
     }
 
-    /// Starts the next step of the script.
     pub(super) fn advance(&mut self) {
         self.step += 1;
         self.part = 0;

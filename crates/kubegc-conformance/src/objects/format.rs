@@ -120,7 +120,6 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
-    /// The state of each checkpoint.
     pub(super) fn states(&self) -> Vec<&Value> {
         if self.checkpoints.is_empty() {
             self.states.iter().collect()

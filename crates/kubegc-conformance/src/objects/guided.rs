@@ -32,7 +32,6 @@ const EQUAL_FAILURES_MAX: usize = 10_000;
 /// Maximum time from one write to the next.
 const SEGMENT_TIME_MAX: Duration = Duration::from_secs(120);
 
-/// Searches for a run.
 pub(super) fn find(start: &World<'_>, plan: &Plan<'_>, seed: u64) -> Result<usize, Failure> {
     let mut rng = Rng::new(seed);
     let mut steps = 0;

@@ -40,7 +40,6 @@ struct Compact {
     outcomes: Vec<Outcome>,
 }
 
-/// Replays one case with its own inputs.
 pub(crate) fn replay(case: &Case<'_>, report: &mut Report) -> Result<(), Failure> {
     let others = case
         .sibling()

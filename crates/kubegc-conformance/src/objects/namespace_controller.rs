@@ -90,7 +90,6 @@ impl NamespaceController {
         }
     }
 
-    /// Sends one request.
     pub(super) fn step(&mut self, server: &mut ApiServer, now: Timestamp) {
         if self.sync.is_none() {
             self.begin(server, now);

@@ -6,7 +6,6 @@ use super::format::{self, Outcome};
 
 /// The writes and states that a run must have.
 pub(super) struct Plan<'a> {
-    /// The writes of each checkpoint.
     pub(super) sequence: &'a [Vec<String>],
     pub(super) states: Vec<&'a Value>,
     /// The run that the outcome's details are of, where this is its sequence.

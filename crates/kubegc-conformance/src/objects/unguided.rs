@@ -45,7 +45,6 @@ pub(super) fn distinct<'a>(writes: impl IntoIterator<Item = &'a String>) -> BTre
         .collect()
 }
 
-/// Something that happens at a time.
 enum Due {
     Deliver(usize),
     /// A call takes effect; its response needs this long.

@@ -57,7 +57,6 @@ pub(super) struct MonitorQueue {
     list: VecDeque<WatchEvent>,
 }
 
-/// A call that has not taken effect yet.
 #[derive(Clone)]
 pub(super) struct InFlight {
     pub(super) call: Call,
@@ -216,7 +215,6 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// Takes one output of the collector.
     pub(super) fn poll(&mut self) {
         let Some(collector) = &mut self.collector else {
             self.can_poll = false;
@@ -373,13 +371,11 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Passes an input to the collector.
     pub(super) fn respond(&mut self, committed: Committed) -> Result<(), Failure> {
         let Committed { call, response } = committed;
         self.handle(Input::Response { call, response })
     }
 
-    /// Performs the client's next request.
     pub(super) fn request(&mut self) {
         if let Some(namespace) = self.client.request(self.scene, &mut self.server, self.now) {
             self.namespaces.namespace_changed(&namespace, self.now);
@@ -390,7 +386,6 @@ impl<'a> World<'a> {
         self.client.wants(self.scene)
     }
 
-    /// Advances the time.
     pub(super) fn advance_to(&mut self, until: Timestamp) -> Result<(), Failure> {
         self.now = self.now.max(until);
         self.server.set_now(self.now);
@@ -421,7 +416,6 @@ impl<'a> World<'a> {
                 .is_none_or(|due| due.since(self.last_call_at) > SILENCE)
     }
 
-    /// Describes the state for error messages.
     pub(super) fn describe(&self) -> String {
         let calls = self.calls.iter().map(|call| {
             let target = call.call.request.target.short();

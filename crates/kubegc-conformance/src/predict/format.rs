@@ -9,18 +9,14 @@ use serde_json::{Map, Value};
 pub(super) struct Case {
     pub(super) id: String,
     pub(super) title: String,
-    /// The release that was recorded.
     pub(super) kubernetes: String,
     /// The case's namespace, and the beginning of the names of its cluster-scoped objects.
     pub(super) prefix: String,
-    /// The time of the dump.
     pub(super) at: String,
-    /// The objects of the dump.
     pub(super) before: Vec<Value>,
     /// The objects at the end of the first run.
     #[serde(default)]
     pub(super) after: Vec<Value>,
-    /// The requests, in order.
     pub(super) intent: Vec<RecordedIntent>,
     pub(super) fates: Vec<RecordedFate>,
     /// The distinct outcomes of all runs; the first one is that of `fates`.
@@ -50,11 +46,9 @@ pub(super) struct RecordedIntent {
     pub(super) label_selector: Option<String>,
     /// Seconds since the time of the dump.
     pub(super) at_seconds: f64,
-    /// The HTTP status.
     pub(super) code: u16,
 }
 
-/// The outcome of one object.
 #[derive(Deserialize)]
 pub(super) struct RecordedFate {
     pub(super) uid: String,
@@ -69,7 +63,6 @@ pub(super) struct RecordedChange {
     fate: FateWord,
     #[serde(default)]
     finalizers: Vec<String>,
-    /// Owners whose references the object lost.
     #[serde(default)]
     released: BTreeSet<String>,
 }
@@ -129,7 +122,6 @@ pub(super) struct Write {
     pub(super) at_seconds: f64,
 }
 
-/// The final state of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum State {
     Terminating,
@@ -138,7 +130,6 @@ pub(super) enum State {
     Undetermined,
 }
 
-/// The outcome of one object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct End {
     pub(super) state: State,
@@ -148,7 +139,6 @@ pub(super) struct End {
     pub(super) finalizers: Vec<String>,
 }
 
-/// Whether an object is a Namespace.
 pub(super) fn is_namespace(object: &Value) -> bool {
     object["kind"] == "Namespace" && object["apiVersion"] == "v1"
 }

@@ -16,7 +16,6 @@ use crate::{
     runner::{self, Report},
 };
 
-/// Replays one case.
 pub(crate) fn replay(case: &runner::Case<'_>, report: &mut Report) -> Result<(), Failure> {
     let is_detailed = case.is_detailed;
     let case: format::Case = case.read()?;

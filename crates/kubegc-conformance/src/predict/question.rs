@@ -19,7 +19,6 @@ use serde_json::Value;
 
 use super::format::{Case, End, RecordedIntent, State};
 
-/// The forecast of a case.
 pub(super) struct Prediction {
     /// The outcomes of the objects of the dump by uid.
     pub(super) ends: BTreeMap<String, End>,
@@ -29,7 +28,6 @@ pub(super) struct Prediction {
     pub(super) resources: BTreeMap<String, String>,
     /// The HTTP status of each intent; `None` where the forecast has no request of it.
     pub(super) codes: Vec<Option<u16>>,
-    /// The writes in order.
     pub(super) writes: Vec<PredictedWrite>,
 }
 

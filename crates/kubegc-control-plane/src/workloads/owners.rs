@@ -21,7 +21,6 @@ const REVISION_HASH: &str = "controller-revision-hash";
 struct Owner<'a> {
     kind: &'static str,
     object: &'a StoredObject,
-    /// The pod template.
     template: Value,
     /// The value of a label of the dependents that have this template.
     hash: String,
@@ -263,7 +262,6 @@ impl Owner<'_> {
         })
     }
 
-    /// Creates the dependent of a slot.
     fn create(&self, cx: &mut Sync<'_>, slot: &str) {
         let (meta, spec, hash) = (&self.object.meta, spec(self.object), &self.hash);
         let metadata = &self.template["metadata"];

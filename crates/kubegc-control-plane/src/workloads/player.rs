@@ -288,7 +288,6 @@ fn kind_id(server: &ApiServer, kind: &str) -> Option<KindId> {
     server.catalog().mapping(api_version(kind), kind)
 }
 
-/// Finds an object on the server.
 pub(super) fn find(server: &ApiServer, kind: &str, namespace: &str, name: &str) -> Option<Arc<StoredObject>> {
     server.object(kind_id(server, kind)?, namespace, name).cloned()
 }

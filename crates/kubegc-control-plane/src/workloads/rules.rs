@@ -20,22 +20,13 @@ pub enum PodFate {
     /// It is `Running` and never ready.
     NotReady,
     /// It is `Running`, and ready after this time.
-    Ready {
-        /// The time until it is ready.
-        after: Duration,
-    },
+    Ready { after: Duration },
     /// Its containers run and are ready for this time, then exit with code 0. With restart policy `Always`
     /// they are restarted.
-    Succeeds {
-        /// How long they run.
-        after: Duration,
-    },
+    Succeeds { after: Duration },
     /// Its containers run and are ready for this time, then exit with code 1. Unless the restart policy is
     /// `Never`, they are restarted.
-    Fails {
-        /// How long they run.
-        after: Duration,
-    },
+    Fails { after: Duration },
 }
 
 /// The outcome of an unbound claim.
@@ -44,10 +35,7 @@ pub enum ClaimFate {
     /// It remains `Pending`.
     Pending,
     /// A volume is provisioned for it and bound to it this long after its creation.
-    Bound {
-        /// How long it is pending.
-        after: Duration,
-    },
+    Bound { after: Duration },
 }
 
 /// The pod or claim that a rule is evaluated for.
@@ -67,7 +55,6 @@ impl<'a> Subject<'a> {
         &self.object.meta.name
     }
 
-    /// Metadata, with labels and owners.
     #[must_use]
     pub fn meta(&self) -> &'a ObjectMeta {
         &self.object.meta
@@ -131,7 +118,6 @@ pub struct Workloads {
 }
 
 impl Workloads {
-    /// Workloads without rules.
     pub fn new() -> Self {
         Self::default()
     }

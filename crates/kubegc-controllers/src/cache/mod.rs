@@ -28,7 +28,6 @@ pub struct Key {
 }
 
 impl Key {
-    /// The key of an object.
     pub fn new(namespace: impl Into<Arc<str>>, name: impl Into<Arc<str>>) -> Self {
         Self {
             namespace: namespace.into(),
@@ -55,7 +54,6 @@ impl fmt::Display for Key {
 #[derive(Clone, Copy, Debug)]
 pub struct Change<'a> {
     pub resource: Resource,
-    /// Namespace and name.
     pub key: &'a Key,
     /// The state before; `None` if the object was not known.
     pub old: Option<&'a Record>,

@@ -24,7 +24,6 @@ pub(super) struct Table {
     pub(super) listed: Result<(), StoreError>,
     /// Namespaces whose objects are all known although the list failed.
     pub(super) listed_in: BTreeSet<Arc<str>>,
-    /// Whether a list was attempted.
     pub(super) is_attempted: bool,
     /// The last list.
     base: Option<Arc<List>>,
@@ -79,7 +78,6 @@ impl Table {
         self.base.as_deref()?.position_of(namespace, name)
     }
 
-    /// Replaces or removes an object.
     pub(super) fn put(&mut self, key: &Key, new: Option<Record>) {
         match (self.position_of(&key.namespace, &key.name), new) {
             (Some(at), new) => match self.base.as_mut().and_then(Arc::get_mut) {
@@ -184,7 +182,6 @@ struct List {
 }
 
 impl List {
-    /// Replaces or removes an object.
     fn put(&mut self, at: usize, new: Option<Record>) {
         if let Some(listed) = self.objects.get_mut(at) {
             let (was_present, is_present) = (listed.record.is_some(), new.is_some());

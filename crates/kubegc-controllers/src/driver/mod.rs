@@ -87,7 +87,6 @@ pub struct Driver {
     settings: Settings,
 }
 
-/// The configuration of a driver.
 struct Settings {
     controllers: Vec<Arc<dyn Controller>>,
     wire: Wire,
@@ -187,13 +186,11 @@ impl fmt::Debug for Builder {
 }
 
 impl Builder {
-    /// Adds a controller.
     pub fn controller(mut self, controller: impl Controller + 'static) -> Self {
         self.settings.controllers.push(Arc::new(controller));
         self
     }
 
-    /// Adds controllers.
     pub fn controllers(mut self, controllers: impl IntoIterator<Item = Arc<dyn Controller>>) -> Self {
         self.settings.controllers.extend(controllers);
         self
@@ -237,7 +234,6 @@ impl Builder {
         self
     }
 
-    /// The driver.
     #[must_use]
     pub fn build(self) -> Driver {
         Driver {

@@ -17,7 +17,6 @@ use crate::{DocumentError, Documents, Form, Key, Request, Response, Write};
 /// resourceVersion, nothing is sent and the response is a conflict.
 #[derive(Clone, Copy)]
 pub struct Performer<'a> {
-    /// The API server.
     pub store: &'a dyn ObjectStore,
     /// Conversion between whole objects and records.
     pub documents: &'a dyn Documents,
@@ -36,7 +35,6 @@ impl fmt::Debug for Performer<'_> {
 }
 
 impl Performer<'_> {
-    /// Performs one request.
     pub async fn perform(&self, request: &Request) -> Response {
         self.try_perform(request).await.unwrap_or_else(Response::Failed)
     }
@@ -100,7 +98,6 @@ impl Performer<'_> {
         })
     }
 
-    /// Reads a whole object.
     async fn read(&self, resource: Resource, key: &Key) -> Result<(Vec<u8>, Record), StoreError> {
         let name = &*key.name;
         let address = Address {

@@ -18,13 +18,9 @@ pub enum Report {
     /// A task has ended.
     Ended {
         task: TaskId,
-        /// Name of the controller.
         controller: &'static str,
-        /// The object that the task was about.
         object: ObjectId,
-        /// Its duration.
         took: Duration,
-        /// How it ended.
         end: End,
     },
     /// Discovery failed and is retried.
@@ -43,12 +39,10 @@ pub enum Report {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Performed {
     pub task: TaskId,
-    /// Name of the controller.
     pub controller: &'static str,
     /// When it was sent.
     pub at: Timestamp,
     pub request: Request,
-    /// The object that the task is about.
     pub object: ObjectId,
     pub reason: Reason,
     /// The result. A request whose outcome is [`StoreError::Unknown`] may have been executed.
@@ -124,10 +118,8 @@ impl Summary {
 pub struct TaskCounts {
     /// Done, or live reads showed that there is nothing to do.
     pub done: u64,
-    /// Something had changed.
     pub stale: u64,
     /// To be continued later.
     pub requeued: u64,
-    /// A request failed.
     pub failed: u64,
 }

@@ -46,7 +46,6 @@ pub(super) struct Running {
     summary: Summary,
 }
 
-/// A task in flight.
 struct Worker {
     task: TaskId,
     controller: &'static str,

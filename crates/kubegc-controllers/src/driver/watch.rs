@@ -101,7 +101,6 @@ impl Watched {
         self.api.is_some()
     }
 
-    /// Processes the discovery result for the resource.
     pub(super) fn discovered(
         &mut self,
         tools: &Arc<Tools>,
@@ -205,7 +204,6 @@ impl Watched {
     }
 }
 
-/// The records of one resource.
 #[derive(Clone)]
 struct Objects {
     tools: Arc<Tools>,

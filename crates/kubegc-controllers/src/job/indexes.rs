@@ -24,19 +24,16 @@ impl Indexes {
         Self(ranges)
     }
 
-    /// The number of indexes.
     pub(super) fn total(&self) -> i32 {
         let size = |(first, last): &(i32, i32)| last.saturating_sub(*first).saturating_add(1);
         self.0.iter().map(size).fold(0, i32::saturating_add)
     }
 
-    /// Returns whether the set has an index.
     pub(super) fn has(&self, index: i32) -> bool {
         let after = self.0.partition_point(|(_, last)| *last < index);
         self.0.get(after).is_some_and(|(first, _)| *first <= index)
     }
 
-    /// Adds indexes.
     pub(super) fn extend(&mut self, new: impl IntoIterator<Item = i32>) {
         self.0.extend(new.into_iter().map(|index| (index, index)));
         self.0.sort_unstable();

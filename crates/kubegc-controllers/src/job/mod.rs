@@ -127,20 +127,16 @@ pub struct JobTracking {
     pub frees_pods_of_finished_jobs: bool,
     /// Whether pods that another kind of object controls keep the finalizer.
     pub keeps_pods_of_others: bool,
-    /// Whether `spec.suspend` counts.
     pub respects_suspend: bool,
     /// Whether failures above the backoff limit fail a Job even if none is new.
     pub counts_old_failures: bool,
     /// Whether terminating pods of a Job with a pod failure policy count as failed only once they have
     /// finished.
     pub policy_waits: bool,
-    /// Whether `spec.podReplacementPolicy` counts.
     pub respects_replacement_policy: bool,
-    /// Whether `spec.backoffLimitPerIndex` counts.
     pub respects_limit_per_index: bool,
     /// Whether a condition announces the end of a Job, which then waits for terminating pods.
     pub announces_end: bool,
-    /// Whether `spec.managedBy` counts.
     pub respects_managed_by: bool,
 }
 

@@ -66,7 +66,6 @@ impl JobPod<'_> {
     }
 }
 
-/// The end of a Job.
 #[derive(Clone, Debug)]
 struct Finish {
     is_success: bool,
@@ -120,7 +119,6 @@ enum Removal {
     No,
 }
 
-/// The input of a sync.
 struct Sync<'a> {
     controller: &'a JobTracking,
     now: Timestamp,

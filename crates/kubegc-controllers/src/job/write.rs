@@ -42,7 +42,6 @@ impl PodWork {
     }
 }
 
-/// The writes of one sync.
 #[derive(Debug)]
 pub(super) struct SyncWork {
     id: ObjectId,

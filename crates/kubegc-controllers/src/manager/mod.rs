@@ -116,7 +116,6 @@ enum Mode {
     Simulation,
 }
 
-/// A key of a controller.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Unit {
     /// Position in [`Manager::controllers`].
@@ -144,30 +143,16 @@ pub enum Input {
     /// complete.
     Listed {
         resource: Resource,
-        /// The objects.
         records: Result<Vec<Record>, StoreError>,
     },
     /// An object was added or modified.
-    Applied {
-        resource: Resource,
-        /// The object.
-        record: Box<Record>,
-    },
+    Applied { resource: Resource, record: Box<Record> },
     /// An object was deleted. If another object is cached under its name, nothing happens.
-    Deleted {
-        resource: Resource,
-        /// Namespace and name.
-        key: Key,
-        uid: Uid,
-    },
+    Deleted { resource: Resource, key: Key, uid: Uid },
     /// The response to [`Output::QueryCloud`]. The key waits for it.
     Cloud { node: ObjectId, response: CloudResponse },
     /// A task has ended. Every task that was handed out ends once.
-    Ended {
-        task: TaskId,
-        /// How it ended.
-        end: End,
-    },
+    Ended { task: TaskId, end: End },
 }
 
 /// The next output of a [`Manager`].
@@ -251,7 +236,6 @@ impl Manager {
         self.cache.resources().collect()
     }
 
-    /// The cached objects.
     #[must_use]
     pub const fn cache(&self) -> &Cache {
         &self.cache
@@ -663,7 +647,6 @@ impl Manager {
         }
     }
 
-    /// Processes a response of the cloud provider.
     fn handle_cloud_response(&mut self, node: &ObjectId, response: &CloudResponse) {
         let key = Key::from(node);
         let waiting: Vec<Unit> = self

@@ -37,7 +37,6 @@ struct State {
 /// The effect of a task on the retries of its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// The failures are forgotten.
     Succeeded,
     /// The key is retried with backoff.
     Failed,
@@ -136,7 +135,6 @@ impl Queue {
         self.units.get(unit).map_or(0, |state| state.failures)
     }
 
-    /// Forgets the failures of a key.
     pub(super) fn forget(&mut self, unit: &Unit) {
         if self.failures(unit) > 0 {
             self.change(unit, |state| state.failures = 0);

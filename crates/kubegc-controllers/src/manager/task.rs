@@ -22,14 +22,12 @@ pub struct Task {
     pub id: TaskId,
     pub controller: Arc<dyn Controller>,
     pub key: Key,
-    /// The object that the work is about.
     pub object: ObjectId,
     pub work: Work,
     /// The [cause](Manager::set_cause) of the last change that enqueued the key.
     pub cause: Option<Cause>,
 }
 
-/// The work of a task.
 #[expect(clippy::large_enum_variant, reason = "most work is an action")]
 #[derive(Clone, Debug)]
 pub enum Work {
@@ -39,7 +37,6 @@ pub enum Work {
 }
 
 impl Work {
-    /// The object that the work is about.
     #[must_use]
     pub const fn object(&self) -> &ObjectId {
         match self {
@@ -59,11 +56,9 @@ impl Work {
     }
 }
 
-/// A task that was handed out.
 #[derive(Clone, Debug)]
 pub(super) struct InFlight {
     unit: Unit,
-    /// The object that the work is about.
     object: ObjectId,
     /// The code of the reason of an action.
     action: Option<&'static str>,
@@ -136,7 +131,6 @@ impl Manager {
             .is_some_and(|record| record.meta.resource_version == *left_at)
     }
 
-    /// Processes the end of a task.
     pub(super) fn end(&mut self, task: TaskId, end: End) {
         let Some(InFlight { unit, object, action }) = self.in_flight.remove(&task) else {
             return;

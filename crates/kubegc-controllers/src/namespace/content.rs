@@ -15,9 +15,7 @@ use crate::{End, Missing, Reason, request::server_message};
 pub(super) struct Content {
     /// All errors, in order.
     failures: Vec<Failure>,
-    /// Message of the condition about discovery.
     discovery_failure: Option<String>,
-    /// Message of the condition about parsing.
     parsing_failure: Option<String>,
     /// Errors of single resources, for the condition about deletion: without the prefix that
     /// [`failures`](Self::failures) adds to the error of pods.
@@ -29,7 +27,6 @@ pub(super) struct Content {
     pub(super) missing: Option<Missing>,
 }
 
-/// An error of a sync.
 #[derive(Debug)]
 pub(super) struct Failure {
     error: StoreError,
@@ -58,7 +55,6 @@ impl From<String> for Failure {
 }
 
 impl Failure {
-    /// Replaces the message.
     pub(super) fn message(self, message: String) -> Self {
         Self { message, ..self }
     }

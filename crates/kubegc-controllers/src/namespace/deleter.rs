@@ -23,7 +23,6 @@ const FINALIZER_ESTIMATE_SECONDS: i64 = 15;
 /// One sync over one namespace.
 pub(super) struct Deleter {
     pub(super) settings: NamespaceController,
-    /// The namespace.
     pub(super) name: Arc<str>,
     pub(super) wire: Wire,
     /// The time of the whole sync.

@@ -21,7 +21,6 @@ use crate::{
     storage::{BOUND_BY_CONTROLLER, FINALIZER_IN_TREE},
 };
 
-/// One sync of one volume.
 #[derive(Debug)]
 pub(super) struct Sync {
     pub(super) deletion_finalizers: bool,
@@ -29,7 +28,6 @@ pub(super) struct Sync {
     pub(super) update_error: &'static str,
     pub(super) wire: Wire,
     pub(super) id: ObjectId,
-    /// The volume in the cache.
     pub(super) volume: Record,
     /// The required changes of its finalizers and annotations.
     pub(super) changes: Vec<FieldChange>,
@@ -44,7 +42,6 @@ pub(super) struct Sync {
 }
 
 impl Sync {
-    /// Performs the sync.
     pub(super) async fn sync_volume(&self, port: &Port) -> Result<End, End> {
         let mut volume = self.volume.clone();
         self.update_metadata(port, &mut volume).await?;

@@ -8,7 +8,7 @@ use std::{
 
 use kubegc_control_plane::{
     AggregatedApi, Assumptions, CONTROLLER_MANAGER,
-    finalizers::{self, FINALIZERS, OPERATORS, Owner},
+    finalizers::{self, FINALIZERS, Owner},
     no_service,
 };
 use kubegc_controllers::default_controllers;
@@ -344,7 +344,7 @@ impl Facts {
             .map(|controller| controller.info().name)
             .collect();
         names.insert(CONTROLLER_MANAGER);
-        for finalizer in FINALIZERS.iter().chain(OPERATORS) {
+        for finalizer in FINALIZERS.iter() {
             names.insert(finalizer.name);
             // The API server always runs.
             names.extend((finalizer.owner != Owner::ApiServer).then(|| finalizer.owner.name()));

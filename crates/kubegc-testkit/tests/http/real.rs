@@ -43,7 +43,8 @@ fn controllers() -> String {
 }
 
 fn finalizers() -> String {
-    let row = FINALIZERS.iter().map(|finalizer| {
+    let of_kubernetes = FINALIZERS.iter().filter(|finalizer| finalizer.since_minor > 0);
+    let row = of_kubernetes.map(|finalizer| {
         let (name, kinds, owner) = (finalizer.name, finalizer.kinds, finalizer.owner);
         let (removed, since) = (finalizer.removed, finalizer.since_minor);
         format!("| `{name}` | {kinds} | {owner} | {removed} | 1.{since} |\n")
