@@ -1,8 +1,14 @@
 //! Reads which resources a cluster serves: the table of `kubectl api-resources`, or the JSON of discovery.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
-use kubegc_core::{ApiResource, Scope, Verbs, identity::split_api_version};
+use kubegc_core::{
+    ApiResource, Scope, Verbs,
+    identity::{join_api_version, split_api_version},
+};
 use serde_json::Value;
 
 use crate::SnapshotError;
@@ -91,17 +97,9 @@ impl Discovery {
                     format!("resource {name:?} has no version, or does not say whether it is namespaced"),
                 ));
             };
-            let verbs = entry.get("verbs").map(|_| list(entry, "verbs"));
-            self.resource(
-                &group,
-                &version,
-                text(entry, "kind"),
-                name,
-                scope(namespaced),
-                verbs_of(verbs),
-                true,
-            )?;
-            self.add_names(entry, "singularName");
+            let api_version = join_api_version(&group, &version);
+            let resource = ApiResource::new(&api_version, text(entry, "kind"), name, scope(namespaced));
+            self.add_resource(resource, entry, "singularName")?;
         }
         Ok(())
     }
@@ -122,51 +120,33 @@ impl Discovery {
                     // The versions come in the order of preference.
                     let preferred = !seen.contains(&name);
                     seen.push(name);
-                    let verbs = verbs_of(Some(list(entry, "verbs")));
-                    self.resource(
-                        group_name,
-                        text(version, "version"),
-                        kind,
-                        name,
-                        scope(namespaced),
-                        verbs,
-                        preferred,
-                    )?;
-                    self.add_names(entry, "singularResource");
+                    let api_version = join_api_version(group_name, text(version, "version"));
+                    let mut resource = ApiResource::new(&api_version, kind, name, scope(namespaced));
+                    resource.preferred = preferred;
+                    resource.verbs = verbs_named(|_| false);
+                    self.add_resource(resource, entry, "singularResource")?;
                 }
             }
         }
         Ok(())
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the columns of a listing")]
-    fn resource(
+    /// Adds a resource with the verbs, the short names, a singular name that is not the kind's, and the
+    /// categories of its entry. A listing without verbs leaves them as they are.
+    fn add_resource(
         &mut self,
-        group: &str,
-        version: &str,
-        kind: &str,
-        name: &str,
-        scope: Scope,
-        verbs: Verbs,
-        preferred: bool,
+        mut resource: ApiResource,
+        entry: &Value,
+        singular: &str,
     ) -> Result<(), SnapshotError> {
-        if kind.is_empty() || name.is_empty() {
+        if resource.kind.is_empty() || resource.resource.is_empty() {
+            let group = &resource.group;
             return Err(bad(0, format!("a resource of {group:?} has no name or no kind")));
         }
-        let mut resource = ApiResource::new(version, kind, name, scope);
-        resource.group = group.into();
-        resource.version = version.into();
-        resource.verbs = verbs;
-        resource.preferred = preferred;
-        self.resources.push(resource);
-        Ok(())
-    }
-
-    /// Adds short names, a singular name that is not the kind's, and categories to the last resource.
-    fn add_names(&mut self, entry: &Value, singular: &str) {
-        let Some(resource) = self.resources.last_mut() else {
-            return;
-        };
+        if entry.get("verbs").is_some() {
+            let verbs = list(entry, "verbs");
+            resource.verbs = verbs_named(|verb| verbs.iter().any(|entry| entry.as_str() == Some(verb)));
+        }
         let singular = text(entry, singular);
         let is_news = !singular.is_empty() && !singular.eq_ignore_ascii_case(&resource.kind);
         let texts = |key: &str| -> Vec<Arc<str>> {
@@ -176,6 +156,8 @@ impl Discovery {
         resource.short_names = texts("shortNames");
         resource.short_names.extend(is_news.then(|| singular.into()));
         resource.categories = texts("categories");
+        self.resources.push(resource);
+        Ok(())
     }
 
     fn table(&mut self, text: &str) -> Result<(), SnapshotError> {
@@ -188,7 +170,7 @@ impl Discovery {
             }
             if line.starts_with("NAME ") {
                 // kubectl prints one table; pasted together, each has its own head.
-                columns = Some(Columns::read(line).ok_or_else(|| {
+                columns = Some(columns_of(line).ok_or_else(|| {
                     bad(
                         number,
                         "the head lacks APIVERSION (or APIGROUP), NAMESPACED or KIND".to_owned(),
@@ -215,9 +197,9 @@ impl Discovery {
         }
     }
 
-    fn row(&mut self, columns: &Columns, line: &str) -> Option<()> {
-        let cell = |column: Option<(usize, usize)>| {
-            let (start, end) = column?;
+    fn row(&mut self, columns: &Columns<'_>, line: &str) -> Option<()> {
+        let cell = |column: &str| {
+            let &(start, end) = columns.get(column)?;
             let end = end.min(line.len());
             let starts_cell = start == 0 || line.as_bytes().get(start - 1).is_none_or(|&byte| byte == b' ');
             if start >= end {
@@ -225,31 +207,32 @@ impl Discovery {
             }
             starts_cell.then_some(line.get(start..end)?.trim())
         };
-        let name = cell(columns.name).filter(|name| !name.is_empty() && !name.contains(' '))?;
-        let short = cell(columns.short)?;
-        let api = cell(columns.api)?;
-        let scope = match cell(columns.namespaced)? {
+        let name = cell("NAME").filter(|name| !name.is_empty() && !name.contains(' '))?;
+        let short = cell("SHORTNAMES")?;
+        let api_is_group = !columns.contains_key("APIVERSION");
+        let api = cell(if api_is_group { "APIGROUP" } else { "APIVERSION" })?;
+        let scope = match cell("NAMESPACED")? {
             "true" => Scope::Namespaced,
             "false" => Scope::Cluster,
             _ => return None,
         };
-        let kind = cell(columns.kind).filter(|kind| !kind.is_empty() && !kind.contains(' '))?;
-        let verbs = match columns.verbs {
+        let kind = cell("KIND").filter(|kind| !kind.is_empty() && !kind.contains(' '))?;
+        let verbs = match columns.get("VERBS") {
             None => Verbs::ALL,
             Some(_) => {
-                let text = cell(columns.verbs)?.trim_matches(['[', ']']);
+                let text = cell("VERBS")?.trim_matches(['[', ']']);
                 let verbs: Vec<&str> = text.split([',', ' ']).collect();
                 verbs_named(|verb| verbs.contains(&verb))
             }
         };
         let mut resource = ApiResource::new(api, kind, name, scope);
         resource.verbs = verbs;
-        if columns.api_is_group {
+        if api_is_group {
             (resource.group, resource.version) = (api.into(), "".into());
         }
         let short = short.split(',').filter(|name| !name.is_empty());
         resource.short_names = short.map(Into::into).collect();
-        if columns.api_is_group {
+        if api_is_group {
             self.unversioned.push(resource);
         } else if api.is_empty() {
             return None;
@@ -261,42 +244,28 @@ impl Discovery {
 }
 
 /// Start and end of each column of a table, in bytes.
-struct Columns {
-    name: Option<(usize, usize)>,
-    short: Option<(usize, usize)>,
-    api: Option<(usize, usize)>,
-    api_is_group: bool,
-    namespaced: Option<(usize, usize)>,
-    kind: Option<(usize, usize)>,
-    verbs: Option<(usize, usize)>,
-}
+type Columns<'h> = BTreeMap<&'h str, (usize, usize)>;
 
-impl Columns {
-    fn read(head: &str) -> Option<Self> {
-        let mut starts: Vec<(&str, usize)> = Vec::new();
-        let mut at = 0;
-        for word in head.split(' ') {
-            if !word.is_empty() {
-                starts.push((word, at));
-            }
-            at += word.len() + 1;
+/// The columns of a head; `None` if it lacks one.
+fn columns_of(head: &str) -> Option<Columns<'_>> {
+    let mut starts: Vec<(&str, usize)> = Vec::new();
+    let mut at = 0;
+    for word in head.split(' ') {
+        if !word.is_empty() {
+            starts.push((word, at));
         }
-        let column = |name: &str| {
-            let index = starts.iter().position(|(word, _)| *word == name)?;
-            let end = starts.get(index + 1).map_or(usize::MAX, |&(_, start)| start);
-            Some((starts[index].1, end))
-        };
-        let columns = Self {
-            name: column("NAME"),
-            short: Some(column("SHORTNAMES")?),
-            api: Some(column("APIVERSION").or_else(|| column("APIGROUP"))?),
-            api_is_group: column("APIVERSION").is_none(),
-            namespaced: Some(column("NAMESPACED")?),
-            kind: Some(column("KIND")?),
-            verbs: column("VERBS"),
-        };
-        Some(columns)
+        at += word.len() + 1;
     }
+    let ends = starts.iter().skip(1).map(|&(_, start)| start).chain([usize::MAX]);
+    let mut columns = Columns::new();
+    for (&(name, start), end) in starts.iter().zip(ends) {
+        // Of equal names the first one counts.
+        columns.entry(name).or_insert((start, end));
+    }
+    let has = |name: &str| columns.contains_key(name);
+    let has_all =
+        has("SHORTNAMES") && (has("APIVERSION") || has("APIGROUP")) && has("NAMESPACED") && has("KIND");
+    has_all.then_some(columns)
 }
 
 fn bad(line: usize, problem: String) -> SnapshotError {
@@ -320,13 +289,6 @@ const fn scope(namespaced: bool) -> Scope {
     } else {
         Scope::Cluster
     }
-}
-
-/// A listing without verbs leaves them unknown.
-fn verbs_of(verbs: Option<&[Value]>) -> Verbs {
-    verbs.map_or(Verbs::ALL, |verbs| {
-        verbs_named(|verb| verbs.iter().any(|entry| entry.as_str() == Some(verb)))
-    })
 }
 
 fn verbs_named(has: impl Fn(&str) -> bool) -> Verbs {
