@@ -149,8 +149,9 @@ pub struct Step {
     pub object: Arc<ObjectRef>,
     /// The HTTP status code of the response.
     pub code: u16,
-    /// The refusal, if the API server refused the request. An object that no longer exists, or exists already,
-    /// refuses nothing. A request that meets a new version of its object ([`RefusedBy::Conflict`]) is sent again.
+    /// The refusal, if the API server refused the request. An object that no longer exists, or exists
+    /// already, refuses nothing. A request that meets a new version of its object ([`RefusedBy::Conflict`])
+    /// is sent again.
     pub failure: Option<Refusal>,
     /// The objects that it changed: most writes change one.
     pub changes: Vec<Change>,

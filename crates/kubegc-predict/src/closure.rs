@@ -20,7 +20,7 @@ use crate::{
 /// ```
 /// # use kubegc_core::DeleteOptions;
 /// # use kubegc_predict::Intent;
-/// # let cluster = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/owner_and_key.rs"));
+/// # let cluster = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/owner_and_key.in"));
 /// let closure = cluster.closure(&[Intent::delete("shop/ConfigMap/owner".parse()?, DeleteOptions::default()).target])?;
 /// assert_eq!(closure.removed, [0, 1], "the ConfigMap and the Secret, by position");
 /// # Ok::<(), Box<dyn std::error::Error>>(())

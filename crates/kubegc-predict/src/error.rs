@@ -6,7 +6,7 @@
 /// ```
 /// # use kubegc_core::DeleteOptions;
 /// # use kubegc_predict::Intent;
-/// # let cluster = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/owner_and_key.rs"));
+/// # let cluster = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/owner_and_key.in"));
 /// let delete = Intent::delete("shop/ConfigMap/ownr".parse()?, DeleteOptions::default());
 /// let error = cluster.predict(&[delete]).unwrap_err();
 /// assert!(error.to_string().contains("did you mean"), "{error}");

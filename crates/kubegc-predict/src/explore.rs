@@ -65,7 +65,7 @@ impl Default for Bounds {
 /// ```
 /// # use kubegc_core::DeleteOptions;
 /// # use kubegc_predict::Intent;
-/// # let cluster = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/owner_and_key.rs"));
+/// # let cluster = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/owner_and_key.in"));
 /// use kubegc_predict::explore::Bounds;
 /// let delete = Intent::delete("shop/ConfigMap/owner".parse()?, DeleteOptions::default());
 /// let exploration = cluster.explore(&[delete], Bounds::default())?;

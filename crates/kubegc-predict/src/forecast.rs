@@ -20,7 +20,7 @@ use crate::{
 /// ```
 /// # use kubegc_core::DeleteOptions;
 /// # use kubegc_predict::Intent;
-/// # let cluster = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/owner_and_key.rs"));
+/// # let cluster = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/owner_and_key.in"));
 /// let delete = Intent::delete("shop/ConfigMap/owner".parse()?, DeleteOptions::default());
 /// let forecast = cluster.predict(&[delete])?;
 /// for fate in &forecast.fates {

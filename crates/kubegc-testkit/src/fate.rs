@@ -41,9 +41,9 @@ pub struct Fate {
     /// The last requests of clients that failed. Writes on objects of its name and those of `requests` are
     /// left out.
     pub failures: Audit,
-    /// The requests of the control plane that the API server refuses, each with its cause: those about it, those
-    /// about dependents that it orphans, for both of which its deletion waits, and those that would create
-    /// dependents of it.
+    /// The requests of the control plane that the API server refuses, each with its cause: those about it,
+    /// those about dependents that it orphans, for both of which its deletion waits, and those that would
+    /// create dependents of it.
     pub refused: Vec<Step>,
     /// The uids of earlier objects with its name, oldest first.
     pub earlier: Vec<Uid>,

@@ -61,8 +61,8 @@ reasons! {
         /// All containers of its unit are removed because of the state of its pod.
         PodEnded(state: RemovableState) = "its pod is {state}";
         UnitLimit { per_unit_max: u32 } = "beyond {per_unit_max} of its pod and container name";
-        /// The node exceeds its limit, and the unit its share: the limit divided by the number of units, at least
-        /// one.
+        /// The node exceeds its limit, and the unit its share: the limit divided by the number of units, at
+        /// least one.
         EvenShare { share: u32, node_max: u32 } =
             "beyond {share} of its unit, the equal share of the node's limit of {node_max}";
         /// The node exceeds its limit with one container in each unit.

@@ -11,8 +11,8 @@ use crate::{
 reasons! {
     /// A valid setting that is probably not intended.
     pub enum Finding {
-        /// All unused images are removed, or pods are evicted, before image collection starts. With upstream's
-        /// defaults both start at the same usage.
+        /// All unused images are removed, or pods are evicted, before image collection starts. With
+        /// upstream's defaults both start at the same usage.
         EvictionComesFirst { threshold: Threshold, high_percent: i32 } =
             "eviction at {threshold} starts no later than image collection at imageGCHighThresholdPercent \
              {high_percent}";

@@ -1,4 +1,4 @@
-//! What each cause blocks, since when, and what shows it.
+//! Objects that a cause blocks, the time since when, and the evidence.
 
 use std::{collections::BTreeSet, time::Duration};
 

@@ -319,8 +319,9 @@ impl Terminating {
 }
 
 impl Diagnosis {
-    /// Whether nothing keeps objects in deletion, no extension is broken, the API server refuses no request of
-    /// a controller, and no reference is wrong for certain. Objects whose deletion began a moment ago are no problem.
+    /// Whether nothing keeps objects in deletion, no extension is broken, the API server refuses no request
+    /// of a controller, and no reference is wrong for certain. Objects whose deletion began a moment ago are
+    /// no problem.
     #[must_use]
     pub fn is_healthy(&self) -> bool {
         let mut wrong = self.references.iter();

@@ -1,4 +1,4 @@
-//! What a dump says: its objects, their owners and other relations, the extensions of the API server, and the
+//! Facts of a dump: its objects, their owners and other relations, the extensions of the API server, and the
 //! components that act.
 
 mod adoption;

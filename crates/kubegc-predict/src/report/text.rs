@@ -20,7 +20,7 @@ use crate::{Finding, Forecast, Step, node::units::wrapped};
 /// ```
 /// # use kubegc_core::DeleteOptions;
 /// # use kubegc_predict::Intent;
-/// # let cluster = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/owner_and_key.rs"));
+/// # let cluster = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/owner_and_key.in"));
 /// use kubegc_predict::Detail;
 /// let delete = Intent::delete("shop/ConfigMap/owner".parse()?, DeleteOptions::default());
 /// let text = cluster.predict(&[delete])?.to_text(Detail { steps: true, ..Detail::default() });

@@ -112,8 +112,8 @@ pub(crate) fn amounts_of_pod(spec: &Value, which: &str) -> Amounts {
     all
 }
 
-/// The requests of all containers of a pod together, or their limits. Init containers run one after the other, except those
-/// that are restarted: they go on.
+/// The requests of all containers of a pod together, or their limits. Init containers run one after the
+/// other, except those that are restarted: they go on.
 ///
 /// # Upstream
 /// `AggregateContainerRequests` in

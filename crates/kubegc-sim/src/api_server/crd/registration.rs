@@ -77,7 +77,8 @@ pub enum RegistrationStep {
     Deleted { name: Arc<str> },
 }
 
-/// The correction of one APIService: its spec is written, or it is deleted. One that does not exist is created.
+/// The correction of one APIService: its spec is written, or it is deleted. One that does not exist is
+/// created.
 struct Correction {
     is_wanted: bool,
     existing: Option<Arc<StoredObject>>,
