@@ -14,7 +14,7 @@ fn a_value() -> impl Strategy<Value = String> {
 fn entries<V: Strategy>(value: V) -> impl Strategy<Value = BTreeMap<String, V::Value>> {
     // Signals that every version knows.
     let names: Vec<String> = Signal::ALL
-        .into_iter()
+        .iter()
         .filter(|signal| !signal.is_container_fs())
         .map(|signal| signal.to_string())
         .collect();

@@ -161,7 +161,7 @@ fn images(plan: &PlanOf<image::FreeSpace>) -> Value {
     let kept = plan.kept.iter().map(|kept| {
         let id = match &kept.object {
             image::Subject::Image(image) => Some(&image.id),
-            image::Subject::Container(_) | _ => None,
+            _ => None,
         };
         json!({ "id": id, "message": kept.reason.to_string() })
     });

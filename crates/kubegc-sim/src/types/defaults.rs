@@ -311,10 +311,11 @@ fn dependent(object: &mut Object, name: &str, variant: &str, version: Kubernetes
                 object.insert("apiGroup".to_owned(), "rbac.authorization.k8s.io".into());
             }
         }
-        "ExactDeviceRequest" | "DeviceSubRequest" if text(object, "allocationMode") == "ExactCount" => {
-            if is_nil(object, "count") || object["count"] == 0 {
-                object.insert("count".to_owned(), 1.into());
-            }
+        "ExactDeviceRequest" | "DeviceSubRequest"
+            if text(object, "allocationMode") == "ExactCount"
+                && (is_nil(object, "count") || object["count"] == 0) =>
+        {
+            object.insert("count".to_owned(), 1.into());
         }
         "NetworkPolicySpec" => {
             let types = if is_empty(object, "egress") {

@@ -79,11 +79,9 @@ pub(super) fn secret(secret: &At<'_>, c: &mut Check) {
         }
         "kubernetes.io/dockercfg" => docker_config(&data, ".dockercfg", c),
         "kubernetes.io/dockerconfigjson" => docker_config(&data, ".dockerconfigjson", c),
-        "kubernetes.io/basic-auth" => {
-            if !data.key("username").is_set() && !data.key("password").is_set() {
-                named.key("username").required(c, "");
-                named.key("password").required(c, "");
-            }
+        "kubernetes.io/basic-auth" if !data.key("username").is_set() && !data.key("password").is_set() => {
+            named.key("username").required(c, "");
+            named.key("password").required(c, "");
         }
         "kubernetes.io/ssh-auth" if data.key("ssh-privatekey").text().is_empty() => {
             named.key("ssh-privatekey").required(c, "");

@@ -43,7 +43,7 @@ struct Row {
     message: String,
     /// The Go type or the text with which an invalid value is shown.
     shown: &'static str,
-    rows: Vec<Row>,
+    rows: Vec<Self>,
 }
 
 #[derive(Debug)]
