@@ -37,7 +37,7 @@
 //!   condition. Pods of DaemonSets are created with their node.
 //! - Indexed Jobs get no pods. CronJobs have no schedule. Before 1.27, failed pods of Jobs are replaced
 //!   immediately: there the work queue delays some of them, and many changes reset that delay.
-//! - A refused write is tried again when an object changes.
+//! - A refused write is tried again when an object or a ResourceQuota changes.
 //! - No Events are recorded. Steps have a reason for each verb.
 //!
 //! # Upstream

@@ -71,8 +71,9 @@ impl Player {
 
     /// Observes a change of an object of a kind, by a step.
     pub(crate) fn observe(&mut self, server: &ApiServer, kind: KindId, cause: Option<usize>) {
-        let kind = &server.catalog()[kind].kind;
-        if KINDS.iter().any(|row| *row.0 == **kind) {
+        let kind = &*server.catalog()[kind].kind;
+        // A quota may allow now what it refused before.
+        if kind == "ResourceQuota" || KINDS.iter().any(|row| row.0 == kind) {
             (self.has_changed, self.cause) = (true, cause);
         }
     }

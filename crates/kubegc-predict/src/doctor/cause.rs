@@ -83,8 +83,7 @@ pub struct Blocked {
     pub depth: usize,
     /// Whether it is not terminating because the API server refuses its deletion.
     pub is_refused: bool,
-    /// The request that the API server refuses although the object is not deleted, such as `creation of
-    /// pods`.
+    /// The request that the API server refuses while nothing deletes the object: `creation of pods`.
     pub refused_request: Option<String>,
     #[serde(skip)]
     pub(crate) position: u32,
