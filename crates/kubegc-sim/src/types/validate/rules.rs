@@ -1,22 +1,23 @@
 //! The rules of fields, read from `rules.txt`, which describes their language, and applied to objects.
 
-use std::{collections::BTreeSet, iter::Peekable, sync::LazyLock};
+mod parse;
+
+use std::{collections::BTreeSet, sync::LazyLock};
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use kubegc_core::Quantity;
 use serde_json::Value;
 
 use super::{
     super::field::{At, Check},
     code, go_syntax,
 };
-use crate::{formats, status::quoted};
+use crate::status::quoted;
 
 const TABLE: &str = include_str!("rules.txt");
 
 /// The sections of the table by name. A bad row fails the tests of this module.
-static SECTIONS: LazyLock<Sections> = LazyLock::new(|| parse(TABLE).unwrap_or_default());
+static SECTIONS: LazyLock<Sections> = LazyLock::new(|| parse::parse(TABLE).unwrap_or_default());
 
 type Sections = HashMap<&'static str, Section, FixedState>;
 
@@ -37,7 +38,7 @@ pub(super) type Code = for<'a, 'v> fn(&At<'a>, &mut Check<'v>);
 /// The rules of the values at some paths, and rows for what they contain.
 #[derive(Debug, Default)]
 struct Row {
-    /// Paths, and how many blocks further out they begin.
+    /// Paths, and the number of blocks further out at which they begin.
     paths: Vec<(usize, Vec<Step>)>,
     words: Vec<Word>,
     message: String,
@@ -100,7 +101,7 @@ enum Word {
 
 #[derive(Debug)]
 struct Condition {
-    /// How many blocks further out the path begins.
+    /// The number of blocks further out at which the path begins.
     outer: usize,
     path: &'static str,
     test: Test,
@@ -393,239 +394,5 @@ impl Row {
             Word::Code(code) => code(at, c),
         }
         true
-    }
-}
-
-/// The format of a name.
-fn format(name: &str) -> Option<fn(&At<'_>, &mut Check)> {
-    Some(match name {
-        "label" => |at, c| at.label(c),
-        "subdomain" => |at, c| at.subdomain(c),
-        "qualified-name" => |at, c| at.qualified_name(c),
-        "label-value" => |at, c| at.problems(c, formats::label_value(c.version, at.text())),
-        "path-segment" => |at, c| at.problems(c, formats::path_segment(at.text())),
-        "dns-1035-label" => |at, c| at.problems_of(c, at.text(), formats::dns_1035_label(at.text())),
-        "ip" => |at, c| at.problems_of(c, at.text(), formats::ip(c.version, at.text())),
-        "id" => |at, c| at.problems(c, formats::in_range(at.number(), 0, i32::MAX.into())),
-        "port" => |at, c| {
-            for problem in formats::port_number(at.number()) {
-                at.invalid_as(c, &at.number().to_string(), &problem);
-            }
-        },
-        "port-name" => |at, c| at.problems(c, formats::port_name(c.version, at.text())),
-        "variable-name" => |at, c| at.problems(c, formats::variable_name(c.version, at.text())),
-        "config-key" => |at, c| at.problems(c, formats::config_key(at.text())),
-        "quantity" => |at, c| {
-            if Quantity::parse(at.text()).is_some_and(Quantity::is_negative) {
-                at.invalid(c, "must be greater than or equal to 0");
-            }
-        },
-        "no-ip" => |at, c| {
-            if formats::parse_ip(at.text()).is_some() {
-                at.invalid(c, "must be a DNS name, not an IP address");
-            }
-        },
-        _ => return None,
-    })
-}
-
-fn parse(table: &'static str) -> Result<Sections, String> {
-    let mut sections = Sections::default();
-    let mut lines = table
-        .lines()
-        .filter(|line| !line.trim_start().is_empty() && !line.starts_with('#'))
-        .peekable();
-    let mut unique = 0;
-    while let Some(line) = lines.next() {
-        let mut words = line.split(' ');
-        let name = words.next().unwrap_or_default();
-        let mut section = Section {
-            rows: parse_rows(&mut lines, 2, &mut unique)?,
-            are_changes_first: false,
-            twice_until: 0,
-        };
-        for word in words {
-            match word.strip_prefix("twice<") {
-                Some(minor) => section.twice_until = minor.parse().map_err(|_| line)?,
-                None if word == "changes-first" => section.are_changes_first = true,
-                None => return Err(line.to_owned()),
-            }
-        }
-        if section.rows.is_empty() || sections.insert(name, section).is_some() {
-            return Err(line.to_owned());
-        }
-    }
-    Ok(sections)
-}
-
-/// Reads the rows of this indentation. Depth is bounded by the table.
-fn parse_rows(
-    lines: &mut Peekable<impl Iterator<Item = &'static str>>,
-    indent: usize,
-    unique: &mut usize,
-) -> Result<Vec<Row>, String> {
-    let depth = |line: &str| line.len() - line.trim_start().len();
-    let mut rows: Vec<Row> = Vec::new();
-    while let Some(line) = lines.next_if(|line| depth(line) == indent) {
-        let mut row = parse_row(line.trim(), unique).ok_or(line)?;
-        while let Some(more) = lines.next_if(|line| line.trim_start().starts_with("| ")) {
-            let more = more.trim_start().trim_start_matches("| ");
-            row.message = match more.strip_prefix(": ") {
-                Some(message) => message.to_owned(),
-                None => format!("{} {more}", row.message),
-            };
-        }
-        row.rows = parse_rows(lines, indent + 2, unique)?;
-        rows.push(row);
-    }
-    Ok(rows)
-}
-
-fn parse_row(text: &'static str, unique: &mut usize) -> Option<Row> {
-    let (text, message) = text.split_once(" : ").unwrap_or((text, ""));
-    let mut words = text.split_whitespace();
-    let paths: Option<Vec<_>> = words.next()?.split(',').map(parse_path).collect();
-    let mut row = Row {
-        paths: paths?,
-        message: message.to_owned(),
-        ..Row::default()
-    };
-    while let Some(word) = words.next() {
-        let number = |text: &str| text.parse().ok();
-        row.words.push(match word {
-            "create" | "update" => Word::IsNew(word == "create"),
-            "changed" => Word::Changed,
-            "not-blank" => Word::NotBlank,
-            "trimmed" => Word::Trimmed,
-            "wildcard" => Word::Wildcard,
-            "set" => Word::Set,
-            "given" => Word::Given,
-            "valid" => Word::Valid,
-            "required" => Word::Required,
-            "immutable" => Word::Immutable,
-            "invalid" => Word::Invalid,
-            "forbidden" => Word::Forbidden,
-            "missing" => Word::Missing,
-            "unique" => {
-                *unique += 1;
-                Word::Unique(*unique)
-            }
-            "in" => Word::In(words.next()?.split('|').map(parse_value).collect::<Option<_>>()?),
-            "bytes" => Word::MaxBytes(words.next()?.strip_prefix("..")?.parse().ok()?),
-            "items" => Word::MaxItems(words.next()?.strip_prefix("..")?.parse().ok()?),
-            "sole" => Word::Sole(words.next()?),
-            "none" => Word::None,
-            "fn" => Word::Code(code(words.next()?)?),
-            "as" => {
-                row.shown = words.next()?;
-                continue;
-            }
-            _ if word.starts_with('>') => Word::Since(number(&word[1..])?),
-            _ if word.starts_with('<') => Word::Until(number(&word[1..])?),
-            _ if word.starts_with('[') => {
-                let conditions = word.strip_prefix('[')?.strip_suffix(']')?.split(',');
-                Word::If(conditions.map(parse_condition).collect())
-            }
-            _ if word.starts_with(char::is_uppercase) => Word::Section(word),
-            _ => match (word.split_once(".."), word.strip_prefix("api"), format(word)) {
-                (Some((least, most)), ..) => {
-                    let bound = |text: &str, open| match text {
-                        "" => Some(open),
-                        text => text.parse().ok(),
-                    };
-                    Word::Range(bound(least, i64::MIN)?, bound(most, i64::MAX)?)
-                }
-                (_, Some(api), None) => match api.strip_prefix("!=") {
-                    Some(version) => Word::Api(false, version),
-                    None => Word::Api(true, api.strip_prefix('=')?),
-                },
-                (.., format) => Word::Format(format?),
-            },
-        });
-    }
-    Some(row)
-}
-
-/// A value, maybe with its first release.
-fn parse_value(text: &'static str) -> Option<(&'static str, u16)> {
-    match text.split_once('>') {
-        Some((value, since)) => Some((value, since.parse().ok()?)),
-        None => Some((if text == "\"\"" { "" } else { text }, 0)),
-    }
-}
-
-fn parse_condition(text: &'static str) -> Condition {
-    let (path, test, is_negated) = if let Some((path, texts)) = text.split_once('=') {
-        let (path, is_negated) = path.strip_suffix('!').map_or((path, false), |path| (path, true));
-        (path, Test::In(texts.split('|').collect()), is_negated)
-    } else {
-        let (text, is_negated) = text.strip_prefix('!').map_or((text, false), |text| (text, true));
-        match text.strip_suffix('+') {
-            Some(path) => (path, Test::Given, is_negated),
-            None => (text, Test::Set, is_negated),
-        }
-    };
-    let inner = path.trim_start_matches('^');
-    Condition {
-        outer: path.len() - inner.len(),
-        path: inner.trim_start_matches('.'),
-        test,
-        is_negated,
-    }
-}
-
-fn parse_path(text: &'static str) -> Option<(usize, Vec<Step>)> {
-    let (mut steps, mut rest) = (Vec::new(), text.trim_start_matches('^'));
-    let outer = text.len() - rest.len();
-    rest = rest.strip_prefix('.').unwrap_or(rest);
-    while !rest.is_empty() {
-        rest = rest.strip_prefix('.').unwrap_or(rest);
-        if let Some(after) = rest.strip_prefix("[]") {
-            (rest, _) = (after, steps.push(Step::Items));
-        } else if let Some(after) = rest.strip_prefix("[-]") {
-            (rest, _) = (after, steps.push(Step::Unnumbered));
-        } else if let Some(after) = rest.strip_prefix('{') {
-            let (key, after) = after.split_once('}')?;
-            steps.push(if key.is_empty() {
-                Step::Entries
-            } else {
-                Step::Key(key)
-            });
-            rest = after;
-        } else {
-            let (name, after) = rest.split_at(rest.find(['.', '[', '{']).unwrap_or(rest.len()));
-            steps.push(match name.split_once('@') {
-                Some((name, shown)) => Step::Renamed(name, shown),
-                None if name.is_empty() => return None,
-                None => Step::Field(name),
-            });
-            rest = after;
-        }
-    }
-    Some((outer, steps))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn sections_of(rows: &[Row]) -> Vec<&'static str> {
-        let mut names = Vec::new();
-        for row in rows {
-            names.extend(row.words.iter().filter_map(|word| match word {
-                Word::Section(name) => Some(*name),
-                _ => None,
-            }));
-            names.extend(sections_of(&row.rows));
-        }
-        names
-    }
-
-    #[test]
-    fn every_row_is_read() {
-        let sections = parse(TABLE).unwrap_or_else(|line| panic!("{line}"));
-        for name in sections.values().flat_map(|section| sections_of(&section.rows)) {
-            assert!(sections.contains_key(name), "{name}");
-        }
     }
 }
