@@ -32,10 +32,14 @@ macro_rules! reasons {
         }
 
         impl std::fmt::Display for $reason {
-            #[allow(unused_variables, reason = "a text need not name every field")]
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 match self {
-                    $(Self::$variant $(($value))? $({ $($field),+ })? => write!(f, $text $(, $argument)*),)+
+                    $(Self::$variant $(($value))? $({ $($field),+ })? => {
+                        // A text need not name every field.
+                        $(_ = $value;)?
+                        $($(_ = $field;)+)?
+                        write!(f, $text $(, $argument)*)
+                    })+
                 }
             }
         }
