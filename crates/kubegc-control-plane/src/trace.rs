@@ -7,7 +7,7 @@ use hashbrown::{HashTable, hash_table::Entry};
 use kubegc_controllers::Operation;
 use kubegc_core::{ObjectRef, OwnerReference, PropagationPolicy, Uid};
 use kubegc_objects::Reason;
-use kubegc_sim::{RefusedBy, Response, Status};
+use kubegc_sim::{RefusedBy, Response};
 
 /// The actor of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -438,10 +438,7 @@ pub(crate) type Code = (u16, Option<Refusal>);
 /// The code and the refusal of a response.
 pub(crate) fn code_of(response: &Response) -> Code {
     let refusal = response.status().and_then(|status| {
-        let by = match status.refused_by.clone() {
-            None if is_conflict(status) => Some(RefusedBy::Conflict),
-            by => by,
-        };
+        let by = status.refused_by.clone();
         let is_refusal = match status.code {
             404 => false,
             409 => by.is_some(),
@@ -451,12 +448,6 @@ pub(crate) fn code_of(response: &Response) -> Code {
         is_refusal.then_some(Refusal { message, by })
     });
     (response.code, refusal)
-}
-
-/// Whether another writer changed the object first. A precondition on the uid fails for another object.
-fn is_conflict(status: &Status) -> bool {
-    let texts = ["the object has been modified", "ResourceVersion in precondition"];
-    status.reason == "Conflict" && texts.iter().any(|text| status.message.contains(text))
 }
 
 #[cfg(test)]
@@ -606,23 +597,19 @@ mod tests {
         let response = server.delete(kind, "shop", "none", &Default::default());
         assert_eq!(code_of(&response), (404, None));
         let mut failed = response;
-        let (changed, other) = (
-            "the object has been modified; please apply your changes to the latest version",
-            "Precondition failed: UID in precondition: a, UID in object meta: b",
-        );
-        for (code, reason, message, refused_by) in [
-            (399, "", "no webhook", None),
-            (409, "AlreadyExists", "it exists", None),
-            (409, "Conflict", other, None),
-            (409, "Conflict", changed, Some(Some(RefusedBy::Conflict))),
-            (422, "Invalid", "no webhook", Some(None)),
+        // An object that exists already, or has another uid, refuses nothing.
+        for (code, by, is_refused) in [
+            (399, None, false),
+            (409, None, false),
+            (409, Some(RefusedBy::Conflict), true),
+            (422, None, true),
         ] {
             failed.code = code;
             if let ResponseBody::Status(status) = &mut failed.body {
-                (status.code, status.reason, status.message) = (code, reason, message.to_owned());
+                (status.code, status.message, status.refused_by) = (code, "why".to_owned(), by.clone());
             }
-            let message = message.into();
-            let refusal = refused_by.map(|by| Refusal { message, by });
+            let message = "why".into();
+            let refusal = is_refused.then_some(Refusal { message, by });
             assert_eq!(code_of(&failed), (code, refusal));
         }
     }

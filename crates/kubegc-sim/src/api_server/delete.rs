@@ -12,7 +12,7 @@ use kubegc_core::{
 use super::{ApiServer, EventType, Response, ResponseBody, Special, crd, namespace, service};
 use crate::{
     StoredObject,
-    status::{self, Refusal},
+    status::{self, Refusal, RefusedBy},
 };
 
 /// After a graceful update in the same request, the resourceVersion precondition is compared with the version
@@ -224,7 +224,7 @@ impl ApiServer {
                 self.storage_key(kind, &last.meta.namespace, name),
                 last.meta.resource_version
             );
-            return Err(status::conflict(self.resource(kind), name, &why));
+            return Err(status::conflict(self.resource(kind), name, &why).by(RefusedBy::Conflict));
         }
         if !options.dry_run {
             let removed = self.remove(kind, &last);
@@ -245,22 +245,15 @@ impl ApiServer {
         meta: &ObjectMeta,
         options: &DeleteOptions,
     ) -> Result<Option<ResourceVersion>, Refusal> {
-        let refuse = |why: String| {
-            Err(status::kind_conflict(
-                self.version,
-                self.resource(kind),
-                &meta.name,
-                &why,
-            ))
-        };
+        let conflict = |why: &str| status::kind_conflict(self.version, self.resource(kind), &meta.name, why);
         if let Some(uid) = &options.preconditions.uid
             && *uid != meta.uid
         {
-            return refuse(format!(
+            return Err(conflict(&format!(
                 "the UID in the precondition ({uid}) does not match the UID in record ({}). \
                  The object might have been deleted and then recreated",
                 meta.uid
-            ));
+            )));
         }
         let Some(version) = &options.preconditions.resource_version else {
             return Ok(None);
@@ -269,11 +262,12 @@ impl ApiServer {
             return Ok(None);
         }
         if *version != meta.resource_version {
-            return refuse(format!(
+            let why = format!(
                 "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record ({}). \
                  The object might have been modified",
                 meta.resource_version
-            ));
+            );
+            return Err(conflict(&why).by(RefusedBy::Conflict));
         }
         Ok(Some(version.clone()))
     }
@@ -390,23 +384,24 @@ pub(super) fn check_before_marking(
 ) -> Result<(), Refusal> {
     let meta = &existing.meta;
     let expected = &options.preconditions;
-    let why = match (&expected.uid, &expected.resource_version) {
-        (Some(uid), _) if *uid != meta.uid => format!(
+    let conflict = |why: &str| status::conflict(server.resource(kind), &meta.name, why);
+    match (&expected.uid, &expected.resource_version) {
+        (Some(uid), _) if *uid != meta.uid => Err(conflict(&format!(
             "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
             meta.uid
-        ),
+        ))),
         (_, Some(version))
             if *version != meta.resource_version
                 && server.version.has(behavior::RESOURCE_VERSION_PRECONDITION) =>
         {
-            format!(
+            let why = format!(
                 "Precondition failed: ResourceVersion in precondition: {version}, ResourceVersion in object meta: {}",
                 meta.resource_version
-            )
+            );
+            Err(conflict(&why).by(RefusedBy::Conflict))
         }
-        _ => return Ok(()),
-    };
-    Err(status::conflict(server.resource(kind), &meta.name, &why))
+        _ => Ok(()),
+    }
 }
 
 fn later(time: Timestamp, seconds: i64) -> Timestamp {

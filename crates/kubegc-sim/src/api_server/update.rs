@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     Body, StoredObject,
-    status::{self, Cause, Refusal},
+    status::{self, Cause, Refusal, RefusedBy},
     types::{self, facts::Facts, service::ALLOCATED_FIRST},
 };
 
@@ -180,7 +180,7 @@ impl ApiServer {
         }
         let why =
             "the object has been modified; please apply your changes to the latest version and try again";
-        Err(status::conflict(self.resource(kind), &old.meta.name, why))
+        Err(status::conflict(self.resource(kind), &old.meta.name, why).by(RefusedBy::Conflict))
     }
 
     /// The error message for a uid precondition that does not match the stored object.
