@@ -81,7 +81,7 @@ fn is_refused(step: &Step) -> bool {
     step.failure.is_some() && step.actor != Actor::Client
 }
 
-/// What a request is about.
+/// The subject of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Subject<'s> {
     Object(&'s ObjectRef),
@@ -97,7 +97,7 @@ fn creator(step: &Step) -> Option<&ObjectId> {
     }
 }
 
-/// What a later answer to a request has in common with it.
+/// The key of a request: a later response with the same key settles it.
 fn key(step: &Step) -> (Actor, Verb, Subject<'_>) {
     let verb = match step.act {
         Act::Delete { .. } => Verb::Delete,

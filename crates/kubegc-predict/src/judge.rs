@@ -174,7 +174,7 @@ fn failures(steps: &[Step]) -> impl Iterator<Item = Finding> {
         })
 }
 
-/// How the ends of the simulations differ for each object; empty if no data is missing.
+/// The differences between the ends of the simulations for each object; empty if no data is missing.
 fn reactions(
     run: &Run<'_>,
     scope: &Scope,

@@ -38,7 +38,7 @@ struct Row<'t> {
     /// Last minor release that serves it by default. Releases after the newest known one are assumed to serve
     /// what that one serves.
     last: u16,
-    /// What is not usual about it.
+    /// Its further words, as name and value.
     facts: Vec<(&'t str, &'t str)>,
 }
 

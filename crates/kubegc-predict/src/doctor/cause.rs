@@ -18,7 +18,7 @@ pub struct RootCause {
     #[serde(flatten)]
     #[cfg_attr(feature = "schemars", schemars(with = "CauseDocument<'static>"))]
     pub cause: Cause,
-    /// What shows the cause. The first causes are proven best.
+    /// The proof of the cause. Causes are ordered by it, best proof first.
     pub proof: Proof,
     /// Since when, if the dump shows it.
     #[cfg_attr(feature = "schemars", schemars(with = "Option<String>"))]
@@ -49,7 +49,7 @@ pub struct Fix {
     pub risk: String,
 }
 
-/// What shows a cause, from the best proof to the weakest.
+/// The proof of a cause, from the best to the weakest.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]

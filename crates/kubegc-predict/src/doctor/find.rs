@@ -48,7 +48,7 @@ pub(super) struct Found {
     pub(super) proof: Proof,
     /// The objects that wait for it directly.
     pub(super) roots: BTreeSet<u32>,
-    /// What shows it, if the blocked objects do not.
+    /// Evidence that does not come from the blocked objects.
     pub(super) evidence: Vec<String>,
 }
 

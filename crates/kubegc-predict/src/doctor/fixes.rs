@@ -247,7 +247,7 @@ impl Finder<'_> {
     }
 }
 
-/// Who should act on what refuses requests for these objects, and how.
+/// The actor and the fixes for a cause that refuses requests for these objects.
 fn refused(cluster: &Facts, refusal: &Refusal, objects: &[ObjectRef]) -> (String, Vec<Fix>) {
     let first = objects.first();
     let in_namespace = first.map(|object| quoted(&object.namespace));

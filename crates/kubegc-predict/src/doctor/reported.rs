@@ -51,7 +51,7 @@ pub(super) struct Reported {
     pub(super) evidence: String,
 }
 
-/// How often a conflict must have happened: a client that meets one reads the object and tries again.
+/// The number of conflicts that show a cause: a client that meets one reads the object and tries again.
 const CONFLICTS: i64 = 3;
 
 /// The refusals that conditions of Deployments and ReplicaSets and Events quote. A condition tells more about

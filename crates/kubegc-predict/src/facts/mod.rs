@@ -47,7 +47,7 @@ pub(crate) struct Silent {
     pub(crate) name: Arc<str>,
     /// The object that has waited longest.
     pub(crate) object: ObjectRef,
-    /// How long it has waited.
+    /// The time that it has waited.
     pub(crate) lasted: Duration,
     /// The time within which the component normally acts.
     pub(crate) within: Duration,
@@ -81,7 +81,7 @@ impl Facts {
         let edges = Edges::of(&snapshot);
         let settings = Settings {
             namespaces_must_exist: false,
-            quotas_follow: true,
+            quota_controller: true,
             ..Settings::default()
         };
         let webhooks = extensions::webhooks(&snapshot, &assumptions);

@@ -24,7 +24,7 @@ impl Text<'_> {
         };
         self.heading(title, count)?;
         let of_word = rows.iter().filter(|row| row.word == word);
-        // What is missing about an object without a text is listed by controller.
+        // Missing data of an object without a text is listed by controller.
         let shown = of_word.filter(|row| word != "undetermined" || !row.text.is_empty());
         self.write_grouped(shown.map(|row| (row.text.as_str(), row.name)))
     }

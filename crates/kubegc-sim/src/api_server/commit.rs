@@ -24,7 +24,7 @@ impl ApiServer {
         event_type: EventType,
     ) -> Arc<StoredObject> {
         let table = self.next_revision(kind);
-        if self.settings.quotas_follow && self.shape.quotas == u32::try_from(table).ok() {
+        if self.settings.quota_controller && self.shape.quotas == u32::try_from(table).ok() {
             self.sync_quota(&mut object);
         }
         object.meta.resource_version = ResourceVersion::new(&self.revision.to_string());
@@ -39,8 +39,8 @@ impl ApiServer {
         };
         let previous = event.previous.clone();
         table.log.push(event, self.settings.events_max);
-        if self.settings.quotas_follow {
-            self.follow_quotas(kind, previous.as_deref(), Some(&object));
+        if self.settings.quota_controller {
+            self.adjust_quotas(kind, previous.as_deref(), Some(&object));
         }
         object
     }
@@ -60,8 +60,8 @@ impl ApiServer {
         let table = Arc::make_mut(self.tables[table].get_or_insert_default());
         table.remove(&object.meta.namespace, &object.meta.name);
         table.log.push(event, self.settings.events_max);
-        if self.settings.quotas_follow {
-            self.follow_quotas(kind, Some(object), None);
+        if self.settings.quota_controller {
+            self.adjust_quotas(kind, Some(object), None);
         }
         last
     }

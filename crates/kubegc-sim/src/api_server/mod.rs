@@ -76,9 +76,9 @@ pub struct Settings {
     /// Whether, with types, each namespace gets the service account `default`, as from a controller, and pods
     /// are admitted by the plugin `ServiceAccount`. Default: false.
     pub service_accounts: bool,
-    /// Whether the status of ResourceQuotas follows each write, as if the controller `resourcequota` acted at
-    /// once. Without it, admission charges quotas and nothing is given back. Default: false.
-    pub quotas_follow: bool,
+    /// Whether the status of ResourceQuotas is adjusted to each write, as if the controller `resourcequota`
+    /// acted at once. Without it, admission charges quotas and nothing is given back. Default: false.
+    pub quota_controller: bool,
     /// The issuer of the tokens of service accounts, and their default audience
     /// (`--service-account-issuer`). Default: that of kubeadm.
     pub service_account_issuer: Arc<str>,
@@ -93,7 +93,7 @@ impl Default for Settings {
             seed: 0,
             types: false,
             service_accounts: false,
-            quotas_follow: false,
+            quota_controller: false,
             service_account_issuer: "https://kubernetes.default.svc.cluster.local".into(),
         }
     }

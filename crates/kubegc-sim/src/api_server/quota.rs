@@ -141,7 +141,7 @@ impl ApiServer {
             }
         }
         // Otherwise the stored object counts when it is committed.
-        if !self.settings.quotas_follow {
+        if !self.settings.quota_controller {
             for (quota, used) in charged {
                 self.set_used(&quota, &used);
             }
@@ -159,7 +159,7 @@ impl ApiServer {
     }
 
     /// Adjusts the usage of quotas to a write of an object, as soon as the controller `resourcequota` would.
-    pub(super) fn follow_quotas(
+    pub(super) fn adjust_quotas(
         &mut self,
         kind: KindId,
         old: Option<&StoredObject>,
@@ -276,8 +276,8 @@ impl ApiServer {
             let containers = pod.at(&["spec", list]).and_then(Value::as_array);
             containers.into_iter().flatten()
         }) {
-            let of = |which: &str| amounts(container.pointer(&format!("/resources/{which}")));
-            let stated = computed(&of("requests"), &of("limits"));
+            let [requests, limits] = ["requests", "limits"].map(|which| qos::amounts(container, which));
+            let stated = computed(&requests, &limits);
             let name = container.get("name").and_then(Value::as_str).unwrap_or_default();
             for amount in STATED_BY_CONTAINERS {
                 if limited.contains(amount) && !stated.contains_key(amount) {
@@ -331,7 +331,7 @@ fn is_counted(resource: &ApiResource, name: &str) -> bool {
     }
 }
 
-/// What one object counts.
+/// The amounts that one object counts for.
 fn usage(resource: &ApiResource, object: &StoredObject, now: Timestamp) -> Amounts {
     let one = Quantity::decimal_si(1);
     let mut counts: Amounts = count_of(resource).into_iter().map(|name| (name, one)).collect();

@@ -108,7 +108,7 @@ impl World {
         }
     }
 
-    /// How many of these bytes fit.
+    /// The number of these bytes that fit.
     pub(super) fn fitting(&self, bytes: u64) -> u64 {
         bytes.min(self.file_system().available_bytes.unwrap_or(0))
     }

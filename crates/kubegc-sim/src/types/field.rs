@@ -32,7 +32,7 @@ pub(crate) struct Check<'v> {
     /// The group and version in which the object was sent.
     pub(crate) group: &'v str,
     pub(crate) api: &'v str,
-    /// How long a container of the validated pod may take to end, in seconds.
+    /// The grace period of the validated pod's containers, in seconds.
     pub(crate) grace_period: Option<i64>,
     /// Whether the template of a StatefulSet may be invalid, as it was before.
     pub(crate) skips_template: bool,

@@ -79,7 +79,7 @@ fn items<'v>(spec: &'v Value, list: &str) -> impl Iterator<Item = &'v Value> {
 }
 
 /// The `requests` or `limits` of a container or pod.
-fn amounts(container: &Value, which: &str) -> Amounts {
+pub(crate) fn amounts(container: &Value, which: &str) -> Amounts {
     let resources = container
         .get("resources")
         .and_then(|resources| resources.get(which)?.as_object());

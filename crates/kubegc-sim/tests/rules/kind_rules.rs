@@ -28,11 +28,11 @@ fn rules_of_kinds_hold() {
 }
 
 #[test]
-fn quotas_follow_what_exists() {
+fn a_simulated_controller_keeps_quotas_up_to_date() {
     let version = KubernetesVersion::LATEST;
     let settings = Settings {
         namespaces_must_exist: false,
-        quotas_follow: true,
+        quota_controller: true,
         ..Settings::default()
     };
     let mut server = ApiServer::new(version, Catalog::builtin(version)).with_settings(settings);

@@ -117,7 +117,7 @@ impl Default for Builder {
             settings: Settings {
                 types: true,
                 service_accounts: true,
-                quotas_follow: true,
+                quota_controller: true,
                 ..Settings::default()
             },
             collects: true,

@@ -8,7 +8,7 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use super::super::field::{At, Check};
 use crate::{formats, status::quoted};
 
-/// How the connection to a service is secured; local API services have none.
+/// The TLS settings of the connection to a service; local API services have none.
 pub(super) fn bundle(spec: &At<'_>, c: &mut Check) {
     let (bundle, insecure) = (spec.get("caBundle"), spec.get("insecureSkipTLSVerify"));
     let bytes = BASE64_STANDARD.decode(bundle.text()).unwrap_or_default().len();

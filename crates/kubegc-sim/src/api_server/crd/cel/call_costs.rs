@@ -241,7 +241,7 @@ fn matching(text: Range, pattern: Range) -> Range {
 
 /// The size of a string with parts of one size replaced by parts of another size.
 fn replaced(whole: Range, from: Range, to: Range) -> Range {
-    // How many parts are replaced, and how much is kept.
+    // The number of replaced parts, and the size that is kept.
     let bound = |whole: u64, from: u64, to: u64, grows: bool| match (from, to) {
         // An empty part surrounds all characters.
         (0, _) => (whole.saturating_add(1), whole),
