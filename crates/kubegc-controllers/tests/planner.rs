@@ -137,10 +137,10 @@ fn a_missing_fact_is_grouped_without_the_name_of_the_object() {
         job["status"]["conditions"] = json!("hidden");
         job
     });
-    let report = planner().plan(&facts(&unread), at(NOON)).report();
+    let plan = planner().plan(&facts(&unread), at(NOON)).to_string();
     let line =
         "cannot decide: status.conditions could not be read (2): job.batch/a -n shop, job.batch/b -n shop";
-    assert_eq!(report.kept[0].to_string(), line);
+    assert!(plan.contains(line), "{plan}");
 }
 
 #[test]

@@ -81,6 +81,17 @@ impl Preconditions {
             resource_version: None,
         }
     }
+
+    /// Whether an object meets them.
+    #[must_use]
+    pub fn hold(&self, meta: &ObjectMeta) -> bool {
+        let Self {
+            uid,
+            resource_version,
+        } = self;
+        uid.as_ref().is_none_or(|uid| *uid == meta.uid)
+            && (resource_version.as_ref()).is_none_or(|version| *version == meta.resource_version)
+    }
 }
 
 /// The body of a DELETE, valid by construction: see [`DeleteOptionsSpec`] for the wire form.

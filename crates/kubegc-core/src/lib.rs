@@ -39,7 +39,7 @@ pub use error::{FieldError, StoreError};
 pub use identity::{ObjectRef, Uid};
 pub use matcher::{RequestAttributes, RequestMatcher};
 pub use metadata::{ObjectMeta, OwnerReference, PartialObjectMetadata, ResourceVersion, SharedMeta};
-pub use planner::{Kept, Plan, PlanOf, PlanReport, PlannedAction, Planner, Withheld};
+pub use planner::{Kept, Plan, PlanOf, PlannedAction, Planner, Withheld};
 pub use printable::printable;
 pub use quantity::{Quantity, QuantityFormat};
 pub use runtime::{LogDirectory, PodSource, Runtime, RuntimeError};

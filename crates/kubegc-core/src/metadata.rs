@@ -51,6 +51,18 @@ impl OwnerReference {
         kubectl_name(split_api_version(&self.api_version).0, &self.kind, "", &self.name)
     }
 
+    /// The identity of the owner in this namespace; empty for a cluster-scoped one.
+    #[must_use]
+    pub fn object_ref(self, namespace: Arc<str>) -> ObjectRef {
+        ObjectRef {
+            kind: self.kind,
+            api_version: self.api_version,
+            namespace,
+            name: self.name,
+            uid: self.uid,
+        }
+    }
+
     /// Whether this reference blocks a foreground deletion of its owner. Absent means no.
     #[must_use]
     pub fn is_blocking(&self) -> bool {
@@ -71,73 +83,8 @@ impl fmt::Display for OwnerReference {
     }
 }
 
-/// The references of one object, as a list. One reference is stored in place: few objects have more.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(transparent)
-)]
-pub struct OwnerReferences(SmallVec<[OwnerReference; 1]>);
-
-impl OwnerReferences {
-    /// Appends a reference.
-    pub fn push(&mut self, reference: OwnerReference) {
-        self.0.push(reference);
-    }
-
-    /// Removes all references.
-    pub fn clear(&mut self) {
-        self.0.clear();
-    }
-
-    /// Keeps the references for which the predicate is true.
-    pub fn retain(&mut self, mut is_kept: impl FnMut(&OwnerReference) -> bool) {
-        self.0.retain(|reference| is_kept(reference));
-    }
-}
-
-impl Deref for OwnerReferences {
-    type Target = [OwnerReference];
-
-    #[inline]
-    fn deref(&self) -> &[OwnerReference] {
-        &self.0
-    }
-}
-
-impl DerefMut for OwnerReferences {
-    fn deref_mut(&mut self) -> &mut [OwnerReference] {
-        &mut self.0
-    }
-}
-
-impl FromIterator<OwnerReference> for OwnerReferences {
-    fn from_iter<I: IntoIterator<Item = OwnerReference>>(references: I) -> Self {
-        Self(references.into_iter().collect())
-    }
-}
-
-impl Extend<OwnerReference> for OwnerReferences {
-    fn extend<I: IntoIterator<Item = OwnerReference>>(&mut self, references: I) {
-        self.0.extend(references);
-    }
-}
-
-impl From<Vec<OwnerReference>> for OwnerReferences {
-    fn from(references: Vec<OwnerReference>) -> Self {
-        Self(references.into())
-    }
-}
-
-impl<'a> IntoIterator for &'a OwnerReferences {
-    type Item = &'a OwnerReference;
-    type IntoIter = std::slice::Iter<'a, OwnerReference>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.iter()
-    }
-}
+/// The references of one object. One reference is stored in place: few objects have more.
+pub type OwnerReferences = SmallVec<[OwnerReference; 1]>;
 
 /// An opaque version of one object, compared for equality only.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -80,18 +80,13 @@ impl CriRuntime {
     }
 
     async fn usages(&self) -> Result<ImageFsInfoResponse, RuntimeError> {
-        let (message, timeout) = (ImageFsInfoRequest {}, self.request_timeout);
-        let response = self.images.read(
-            METHOD,
-            "",
-            timeout,
-            message,
-            |mut connection, request| async move { connection.images.image_fs_info(request).await },
-        );
-        match response.await {
-            Ok((usages, _)) => Ok(usages),
-            Err(failure) => Err(failure.into_error(METHOD)),
-        }
+        let message = ImageFsInfoRequest {};
+        let response = self
+            .images
+            .read(METHOD, "", message, |mut connection, request| async move {
+                connection.images.image_fs_info(request).await
+            });
+        Ok(response.await?.0)
     }
 
     async fn measured(&self, usages: Vec<FilesystemUsage>) -> Result<Vec<MountedFileSystem>, RuntimeError> {

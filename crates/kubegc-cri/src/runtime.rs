@@ -24,11 +24,26 @@ use crate::{
     socket::{Connection, Socket, is_current, record_listing},
 };
 
+/// A listing that writes depend on, with its socket.
+type Listing<'a> = (&'a AtomicU64, &'a Socket);
+
 impl CriRuntime {
+    fn container_listing(&self) -> Listing<'_> {
+        (&self.listed.containers, &self.runtime)
+    }
+
+    fn sandbox_listing(&self) -> Listing<'_> {
+        (&self.listed.sandboxes, &self.runtime)
+    }
+
+    fn image_listing(&self) -> Listing<'_> {
+        (&self.listed.images, &self.images)
+    }
+
     /// Lists all objects of one kind, and records the connection of the listing.
     async fn list<Q, A, W, T, F>(
         &self,
-        (socket, listed): (&Socket, &AtomicU64),
+        (listed, socket): Listing<'_>,
         method: Method,
         message: Q,
         send: impl Fn(Connection, Request<Q>) -> F,
@@ -40,22 +55,20 @@ impl CriRuntime {
         T: Keyed,
         F: Future<Output = Result<Response<A>, Status>>,
     {
-        let response = socket.read(method, "", self.request_timeout, message, send).await;
-        let (response, connection) = response.map_err(|failure| failure.into_error(method))?;
+        let (response, connection) = socket.read(method, "", message, send).await?;
         let facts = read::listing(method.name, entries(response), read)?;
         record_listing(listed, connection);
         Ok(facts)
     }
 
     /// Sends a write that stops or removes an object. It succeeds if the object does not exist. An empty id
-    /// is an error and not sent, because a runtime may treat it as a prefix of every id. The write is not
-    /// sent either if one of the `listings` that it depends on, each with its socket, did not use the current
-    /// connection.
+    /// is an error and not sent, because a runtime may treat it as a prefix of every id. The write is sent to
+    /// the socket of the first of the `listings` that it depends on. It is not sent if one of them did not use
+    /// the current connection.
     async fn write<Q, A, F>(
         &self,
-        socket: &Socket,
-        listings: &[(&AtomicU64, &Socket)],
-        (method, id, timeout): (Method, &str, Duration),
+        listings: &[Listing<'_>],
+        (name, id, grace): (&'static str, &str, Duration),
         message: Q,
         send: impl FnOnce(Connection, Request<Q>) -> F,
     ) -> Result<(), RuntimeError>
@@ -63,54 +76,23 @@ impl CriRuntime {
         F: Future<Output = Result<Response<A>, Status>>,
     {
         if id.is_empty() {
-            return Err(RuntimeError::refused(format!("{}: the id is empty", method.name)));
+            return Err(RuntimeError::refused(format!("{name}: the id is empty")));
         }
+        let method = Method::writes(name);
         // Before the check, so that the request cannot use a connection that is created after it.
-        let connection = socket.connection();
+        let connection = listings[0].1.connection();
         if let Some((_, socket)) = listings
             .iter()
             .find(|(listed, socket)| !is_current(listed, socket))
         {
             return Err(socket.closed().into_error(method));
         }
+        let timeout = self.request_timeout.saturating_add(grace);
         let response = call(method, id, timeout, message, |request| send(connection, request)).await;
         match response.map_err(|failure| failure.into_error(method)) {
             Ok(_) | Err(RuntimeError::NotFound) => Ok(()),
             Err(error) => Err(error),
         }
-    }
-
-    /// Sends a write to a container.
-    async fn write_container<Q, A, F>(
-        &self,
-        call: (Method, &str, Duration),
-        message: Q,
-        send: impl FnOnce(Connection, Request<Q>) -> F,
-    ) -> Result<(), RuntimeError>
-    where
-        F: Future<Output = Result<Response<A>, Status>>,
-    {
-        let socket = &*self.runtime;
-        let listings = [(&self.listed.containers, socket)];
-        self.write(socket, &listings, call, message, send).await
-    }
-
-    /// Sends a write to a sandbox. It also affects the containers in the sandbox.
-    async fn write_sandbox<Q, A, F>(
-        &self,
-        call: (Method, &str, Duration),
-        message: Q,
-        send: impl FnOnce(Connection, Request<Q>) -> F,
-    ) -> Result<(), RuntimeError>
-    where
-        F: Future<Output = Result<Response<A>, Status>>,
-    {
-        let socket = &*self.runtime;
-        let listings = [
-            (&self.listed.sandboxes, socket),
-            (&self.listed.containers, socket),
-        ];
-        self.write(socket, &listings, call, message, send).await
     }
 }
 
@@ -118,7 +100,7 @@ impl CriRuntime {
 impl Runtime for CriRuntime {
     async fn containers(&self) -> Result<Vec<Arc<Container>>, RuntimeError> {
         self.list(
-            (&self.runtime, &self.listed.containers),
+            self.container_listing(),
             Method::reads("ListContainers"),
             ListContainersRequest {},
             |mut connection, request| async move { connection.runtime.list_containers(request).await },
@@ -130,7 +112,7 @@ impl Runtime for CriRuntime {
 
     async fn sandboxes(&self) -> Result<Vec<Arc<Sandbox>>, RuntimeError> {
         self.list(
-            (&self.runtime, &self.listed.sandboxes),
+            self.sandbox_listing(),
             Method::reads("ListPodSandbox"),
             ListPodSandboxRequest {},
             |mut connection, request| async move { connection.runtime.list_pod_sandbox(request).await },
@@ -142,7 +124,7 @@ impl Runtime for CriRuntime {
 
     async fn images(&self) -> Result<Vec<Arc<Image>>, RuntimeError> {
         self.list(
-            (&self.images, &self.listed.images),
+            self.image_listing(),
             Method::reads("ListImages"),
             ListImagesRequest {},
             |mut connection, request| async move { connection.images.list_images(request).await },
@@ -162,18 +144,12 @@ impl Runtime for CriRuntime {
             container_id: id.to_owned(),
             verbose: false,
         };
-        let (response, _) = self
+        let response = self
             .runtime
-            .read(
-                method,
-                id,
-                self.request_timeout,
-                message,
-                |mut connection, request| async move { connection.runtime.container_status(request).await },
-            )
-            .await
-            .map_err(|failure| failure.into_error(method))?;
-        Ok(response.status.map(read::status))
+            .read(method, id, message, |mut connection, request| async move {
+                connection.runtime.container_status(request).await
+            });
+        Ok(response.await?.0.status.map(read::status))
     }
 
     async fn image_id(&self, reference: &str) -> Result<Option<Arc<str>>, RuntimeError> {
@@ -184,16 +160,10 @@ impl Runtime for CriRuntime {
         };
         let response = self
             .images
-            .read(
-                method,
-                reference,
-                self.request_timeout,
-                message,
-                |mut connection, request| async move { connection.images.image_status(request).await },
-            )
-            .await
-            .map_err(|failure| failure.into_error(method));
-        match response {
+            .read(method, reference, message, |mut connection, request| async move {
+                connection.images.image_status(request).await
+            });
+        match response.await {
             Ok((response, _)) => {
                 read::image_id(reference, response.image).map_err(|invalid| invalid.into_error(method.name))
             }
@@ -204,15 +174,14 @@ impl Runtime for CriRuntime {
 
     /// As upstream, the timeout is longer by the grace period.
     async fn stop_container(&self, id: &str, grace_seconds: u32) -> Result<(), RuntimeError> {
-        let method = Method::writes("StopContainer");
         let message = StopContainerRequest {
             container_id: id.to_owned(),
             timeout: i64::from(grace_seconds),
         };
         let grace = Duration::from_secs(u64::from(grace_seconds));
-        let timeout = self.request_timeout.saturating_add(grace);
-        self.write_container(
-            (method, id, timeout),
+        self.write(
+            &[self.container_listing()],
+            ("StopContainer", id, grace),
             message,
             |mut connection, request| async move { connection.runtime.stop_container(request).await },
         )
@@ -220,12 +189,12 @@ impl Runtime for CriRuntime {
     }
 
     async fn remove_container(&self, id: &str) -> Result<(), RuntimeError> {
-        let method = Method::writes("RemoveContainer");
         let message = RemoveContainerRequest {
             container_id: id.to_owned(),
         };
-        self.write_container(
-            (method, id, self.request_timeout),
+        self.write(
+            &[self.container_listing()],
+            ("RemoveContainer", id, Duration::ZERO),
             message,
             |mut connection, request| async move { connection.runtime.remove_container(request).await },
         )
@@ -233,12 +202,12 @@ impl Runtime for CriRuntime {
     }
 
     async fn stop_sandbox(&self, id: &str) -> Result<(), RuntimeError> {
-        let method = Method::writes("StopPodSandbox");
         let message = StopPodSandboxRequest {
             pod_sandbox_id: id.to_owned(),
         };
-        self.write_sandbox(
-            (method, id, self.request_timeout),
+        self.write(
+            &[self.sandbox_listing(), self.container_listing()],
+            ("StopPodSandbox", id, Duration::ZERO),
             message,
             |mut connection, request| async move { connection.runtime.stop_pod_sandbox(request).await },
         )
@@ -246,12 +215,12 @@ impl Runtime for CriRuntime {
     }
 
     async fn remove_sandbox(&self, id: &str) -> Result<(), RuntimeError> {
-        let method = Method::writes("RemovePodSandbox");
         let message = RemovePodSandboxRequest {
             pod_sandbox_id: id.to_owned(),
         };
-        self.write_sandbox(
-            (method, id, self.request_timeout),
+        self.write(
+            &[self.sandbox_listing(), self.container_listing()],
+            ("RemovePodSandbox", id, Duration::ZERO),
             message,
             |mut connection, request| async move { connection.runtime.remove_pod_sandbox(request).await },
         )
@@ -259,19 +228,12 @@ impl Runtime for CriRuntime {
     }
 
     async fn remove_image(&self, id: &str, runtime_handler: &str) -> Result<(), RuntimeError> {
-        let method = Method::writes("RemoveImage");
         let message = RemoveImageRequest {
             image: Some(image_spec(id, runtime_handler)),
         };
-        let listings = [
-            (&self.listed.images, &*self.images),
-            (&self.listed.containers, &*self.runtime),
-        ];
-        let call = (method, id, self.request_timeout);
         self.write(
-            &self.images,
-            &listings,
-            call,
+            &[self.image_listing(), self.container_listing()],
+            ("RemoveImage", id, Duration::ZERO),
             message,
             |mut connection, request| async move { connection.images.remove_image(request).await },
         )

@@ -14,6 +14,7 @@ use std::{
 };
 
 use hyper_util::rt::TokioIo;
+use kubegc_core::RuntimeError;
 use tokio::{net::UnixStream, time::Instant};
 use tonic::{
     Request, Response, Status,
@@ -54,6 +55,7 @@ pub(crate) struct Connection {
 pub(crate) struct Socket {
     path: Arc<Path>,
     connect_timeout: Duration,
+    request_timeout: Duration,
     message_bytes_max: usize,
     last: Mutex<Connection>,
 }
@@ -67,6 +69,7 @@ impl Socket {
             last: Mutex::new(new_connection(1, &path, connect_timeout, message_bytes_max)),
             path,
             connect_timeout,
+            request_timeout: options.request_timeout,
             message_bytes_max,
         }
     }
@@ -92,15 +95,14 @@ impl Socket {
         &self,
         method: Method,
         object: &str,
-        timeout: Duration,
         message: Q,
         send: impl Fn(Connection, Request<Q>) -> F,
-    ) -> Result<(A, u64), Failure>
+    ) -> Result<(A, u64), RuntimeError>
     where
         Q: Clone,
         F: Future<Output = Result<Response<A>, Status>>,
     {
-        let began = Instant::now();
+        let (began, timeout) = (Instant::now(), self.request_timeout);
         let last = self.connection();
         let send_on = |connection: Connection, timeout, message| {
             let number = connection.number;
@@ -109,7 +111,7 @@ impl Socket {
             });
             async move { Ok((response.await?, number)) }
         };
-        match send_on(last.clone(), timeout, message.clone()).await {
+        let response = match send_on(last.clone(), timeout, message.clone()).await {
             Err(Failure {
                 not_sent: Some(NotSent::Disconnected { .. }),
                 ..
@@ -118,7 +120,8 @@ impl Socket {
                 send_on(self.connection_after(&last), remaining, message).await
             }
             response => response,
-        }
+        };
+        response.map_err(|failure| failure.into_error(method))
     }
 
     /// The failure of a request that is not sent because its connection is closed.

@@ -54,18 +54,12 @@ impl CriRuntime {
     pub async fn status(&self) -> Result<RuntimeStatus, RuntimeError> {
         let method = Method::reads("Status");
         let message = StatusRequest { verbose: true };
-        let (response, _) = self
+        let response = self
             .runtime
-            .read(
-                method,
-                "",
-                self.request_timeout,
-                message,
-                |mut connection, request| async move { connection.runtime.status(request).await },
-            )
-            .await
-            .map_err(|failure| failure.into_error(method))?;
-        read(response)
+            .read(method, "", message, |mut connection, request| async move {
+                connection.runtime.status(request).await
+            });
+        read(response.await?.0)
             .ok_or_else(|| RuntimeError::refused("Status: an incomplete response: status is missing"))
     }
 }

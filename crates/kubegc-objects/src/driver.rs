@@ -14,10 +14,9 @@ use futures_util::{
 };
 
 use kubegc_core::{
-    ApiResource, Catalog, Clock, DeleteOptions, ObjectMeta, ObjectRef, ObjectStore, PropagationPolicy,
-    ResourceVersion, StoreError, Timestamp, WatchStream,
+    ApiResource, Catalog, Clock, DeleteOptions, ObjectMeta, ObjectRef, ObjectStore, ResourceVersion,
+    StoreError, Timestamp, WatchStream,
     backoff::Backoff,
-    deletion::Propagation,
     reflector::{self, Listed, Pace, Progress, Reflector, Source},
     store::{Address, Discovered, WatchItem},
 };
@@ -522,7 +521,7 @@ async fn perform<S: ObjectStore + ?Sized>(store: &S, catalog: Arc<Catalog>, call
         Operation::Delete { wire, propagation } => {
             let options = DeleteOptions {
                 preconditions: wire.clone(),
-                ..options(*propagation)
+                ..DeleteOptions::policy(*propagation)
             };
             store
                 .delete(address, &options)
@@ -539,13 +538,6 @@ async fn perform<S: ObjectStore + ?Sized>(store: &S, catalog: Arc<Catalog>, call
         }
     };
     Done::Performed(id, Box::new((request, response.unwrap_or_else(Response::from))))
-}
-
-fn options(policy: PropagationPolicy) -> DeleteOptions {
-    DeleteOptions {
-        propagation: Some(Propagation::Policy(policy)),
-        ..DeleteOptions::default()
-    }
 }
 
 #[cfg(test)]

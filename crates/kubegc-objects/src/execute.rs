@@ -3,9 +3,7 @@
 use std::{collections::BTreeSet, fmt, sync::Arc};
 
 use kubegc_core::{
-    DeleteOptions, KubernetesVersion, ObjectMeta, ObjectRef, ObjectStore, PatchType, Preconditions,
-    StoreError, Uid,
-    deletion::Propagation,
+    DeleteOptions, KubernetesVersion, ObjectRef, ObjectStore, PatchType, Preconditions, StoreError, Uid,
     store::{Address, Discovered},
 };
 
@@ -146,7 +144,14 @@ impl Executor<'_> {
             name,
         };
         let live = self.store.get(address).await?;
-        check(&live, action, was_written)?;
+        let mut expect = action.expect.clone();
+        if was_written {
+            expect.resource_version = None;
+        }
+        if !expect.hold(&live) {
+            let message = format!("{} has changed since it was planned for", action.object.short());
+            return Err(StoreError::Conflict { message });
+        }
         if self.dry_run {
             return Ok(Performed::WouldBeDone);
         }
@@ -154,12 +159,11 @@ impl Executor<'_> {
             Operation::Get => {}
             Operation::Delete { propagation, .. } => {
                 let options = DeleteOptions {
-                    propagation: Some(Propagation::Policy(*propagation)),
                     preconditions: Preconditions {
                         uid: Some(live.uid.clone()),
                         resource_version: Some(live.resource_version.clone()),
                     },
-                    ..DeleteOptions::default()
+                    ..DeleteOptions::policy(*propagation)
                 };
                 self.store.delete(address, &options).await?;
             }
@@ -185,25 +189,6 @@ impl Executor<'_> {
         }
         Ok(Performed::Done)
     }
-}
-
-/// Checks that an object is the one that was planned for.
-fn check(live: &ObjectMeta, action: &Action, was_written: bool) -> Result<(), StoreError> {
-    let Preconditions {
-        uid,
-        resource_version,
-    } = &action.expect;
-    let has_uid = uid.as_ref().is_none_or(|uid| *uid == live.uid);
-    let has_version = was_written
-        || resource_version
-            .as_ref()
-            .is_none_or(|version| *version == live.resource_version);
-    if has_uid && has_version {
-        return Ok(());
-    }
-    Err(StoreError::Conflict {
-        message: format!("{} has changed since it was planned for", action.object.short()),
-    })
 }
 
 #[cfg(feature = "serde")]

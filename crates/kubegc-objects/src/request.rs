@@ -4,9 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use kubegc_core::{
     ApiResource, DeleteOptions, KindId, ObjectMeta, ObjectRef, PatchType, Preconditions, PropagationPolicy,
-    ResourceVersion, StoreError, Timestamp,
-    deletion::{Propagation, begin_deletion},
-    store::Deleted,
+    ResourceVersion, StoreError, Timestamp, deletion::begin_deletion, store::Deleted,
 };
 
 use crate::{
@@ -66,9 +64,8 @@ impl Request {
             Operation::Get => return (Response::Found(Arc::clone(stored)), None),
             Operation::Delete { wire, propagation } => {
                 let options = DeleteOptions {
-                    propagation: Some(Propagation::Policy(*propagation)),
                     preconditions: wire.clone(),
-                    ..DeleteOptions::default()
+                    ..DeleteOptions::policy(*propagation)
                 };
                 match begin_deletion(stored, resource.default_deletion, &options, now) {
                     Ok(Deleted::Removed) => None,
@@ -80,7 +77,7 @@ impl Request {
                 format: PatchType::Strategic,
                 ..
             } if resource.custom => return (Response::UnsupportedMediaType, None),
-            Operation::Patch { .. } | Operation::Put { .. } if !self.is_expected(stored) => {
+            Operation::Patch { .. } | Operation::Put { .. } if !self.expect.hold(stored) => {
                 return (Response::Conflict, None);
             }
             Operation::Patch { format, change, .. } => {
@@ -110,18 +107,6 @@ impl Request {
                 Some(WatchEvent::Delete(Arc::clone(stored))),
             ),
         }
-    }
-
-    /// Whether an object has the expected uid and version.
-    fn is_expected(&self, stored: &ObjectMeta) -> bool {
-        let Preconditions {
-            uid,
-            resource_version,
-        } = &self.expect;
-        uid.as_ref().is_none_or(|uid| *uid == stored.uid)
-            && resource_version
-                .as_ref()
-                .is_none_or(|version| *version == stored.resource_version)
     }
 }
 
@@ -292,6 +277,15 @@ pub enum AttemptError {
 }
 
 impl AttemptError {
+    /// The failure of an operation: read, patched, deleted.
+    pub(crate) const fn failed(target: Arc<ObjectRef>, operation: &'static str, response: Response) -> Self {
+        Self::RequestFailed {
+            target,
+            operation,
+            response,
+        }
+    }
+
     /// Returns whether upstream reports the error to its error handler. A missing mapping is too common for
     /// that.
     #[must_use]

@@ -144,7 +144,7 @@ kept (2):
     );
     let orphan = plan::orphan(&complete, &roots[0], latest());
     assert_eq!(
-        orphan.report().actions,
+        orphan.actions.iter().map(ToString::to_string).collect::<Vec<_>>(),
         [
             "patch secret/held -n shop: remove the references to uid u-root: its owner configmap/root -n shop is deleted without its dependents",
             "patch widget.example.com/shared -n shop: remove the references to uid u-root: its owner configmap/root -n shop is deleted without its dependents",

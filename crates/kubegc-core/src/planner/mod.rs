@@ -8,10 +8,7 @@ use std::{fmt::Debug, hash::Hash};
 
 #[cfg(feature = "serde")]
 pub use self::report::serialize_reason;
-pub use self::{
-    report::{PlanReport, ReportedObjects},
-    wrap::{LimitDeletions, PlannedAction, Protect, RequireApproval, Withheld},
-};
+pub use self::wrap::{PlannedAction, Withheld, Withholding};
 use crate::Timestamp;
 
 /// An algorithm that computes a plan from facts, without side effects.
@@ -52,29 +49,51 @@ pub trait Planner {
     fn plan(&self, facts: &Self::Facts, now: Timestamp) -> PlanOf<Self>;
 
     /// The same planner, except that it withholds every action on an object for which the predicate is true.
-    fn protect<F>(self, is_protected: F) -> Protect<Self, F>
+    fn protect<F>(
+        self,
+        is_protected: F,
+    ) -> Withholding<Self, impl Fn(&Self::Facts, &Self::Action, usize) -> Option<Withheld<Self::Reason>>>
     where
         Self: Sized,
+        Self::Action: PlannedAction<Object = Self::Object>,
         F: Fn(&Self::Facts, &Self::Object) -> bool,
     {
-        Protect::new(self, is_protected)
+        let judge = move |facts: &Self::Facts, action: &Self::Action, _| {
+            is_protected(facts, &action.object()).then_some(Withheld::Protected)
+        };
+        Withholding { planner: self, judge }
     }
 
     /// The same planner with at most this number of deletions in a plan: the first ones.
-    fn limit_deletions(self, deletions_max: usize) -> LimitDeletions<Self>
+    fn limit_deletions(
+        self,
+        deletions_max: usize,
+    ) -> Withholding<Self, impl Fn(&Self::Facts, &Self::Action, usize) -> Option<Withheld<Self::Reason>>>
     where
         Self: Sized,
+        Self::Action: PlannedAction<Object = Self::Object>,
     {
-        LimitDeletions::new(self, deletions_max)
+        let judge = move |_: &Self::Facts, action: &Self::Action, deletions| {
+            let is_over = action.is_deletion() && deletions >= deletions_max;
+            is_over.then_some(Withheld::LimitReached { deletions_max })
+        };
+        Withholding { planner: self, judge }
     }
 
     /// The same planner, except that it withholds every action on an object that is not approved.
-    fn require_approval<F>(self, is_approved: F) -> RequireApproval<Self, F>
+    fn require_approval<F>(
+        self,
+        is_approved: F,
+    ) -> Withholding<Self, impl Fn(&Self::Facts, &Self::Action, usize) -> Option<Withheld<Self::Reason>>>
     where
         Self: Sized,
+        Self::Action: PlannedAction<Object = Self::Object>,
         F: Fn(&Self::Object) -> bool,
     {
-        RequireApproval::new(self, is_approved)
+        let judge = move |_: &Self::Facts, action: &Self::Action, _| {
+            (!is_approved(&action.object())).then_some(Withheld::ApprovalRequired)
+        };
+        Withholding { planner: self, judge }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Wrappers of planners: protected objects, a limit on deletions, approval.
 
-use std::{borrow::Cow, fmt, hash::Hash};
+use std::{fmt, hash::Hash};
 
 use foldhash::fast::FixedState;
 use hashbrown::HashSet;
@@ -42,65 +42,47 @@ pub trait PlannedAction {
 pub enum Withheld<R> {
     /// The reason of the wrapped planner.
     Planner(R),
-    /// [`Protect`] withholds the action.
+    /// The object is [protected](Planner::protect).
     Protected,
-    /// [`LimitDeletions`] withholds the action.
+    /// The plan has its [maximum](Planner::limit_deletions) of deletions.
     LimitReached {
         /// The maximum number of deletions in a plan.
         deletions_max: usize,
     },
-    /// [`RequireApproval`] withholds the action.
+    /// The object is not [approved](Planner::require_approval).
     ApprovalRequired,
     /// An earlier action that must come first is withheld.
     EarlierWithheld,
-}
-
-impl<R> Withheld<R> {
-    /// The text of a wrapper's own reason.
-    fn own_text(&self) -> Cow<'static, str> {
-        match self {
-            Self::Planner(_) => "".into(),
-            Self::Protected => "it is protected".into(),
-            Self::LimitReached { deletions_max } => {
-                format!("the plan has reached its limit of deletions, which is {deletions_max}").into()
-            }
-            Self::ApprovalRequired => "it waits for approval".into(),
-            Self::EarlierWithheld => "an earlier action that must come first is withheld".into(),
-        }
-    }
 }
 
 impl<R: fmt::Display> fmt::Display for Withheld<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Planner(reason) => reason.fmt(f),
-            _ => f.write_str(&self.own_text()),
+            Self::Protected => f.write_str("it is protected"),
+            Self::LimitReached { deletions_max } => write!(
+                f,
+                "the plan has reached its limit of deletions, which is {deletions_max}"
+            ),
+            Self::ApprovalRequired => f.write_str("it waits for approval"),
+            Self::EarlierWithheld => f.write_str("an earlier action that must come first is withheld"),
         }
     }
 }
 
-/// A planner that never acts on protected objects: [`Planner::protect`].
+/// A planner that withholds actions of another one. Its `judge` gets the facts, an action, and the number of
+/// deletions before it in the plan.
 #[derive(Clone, Copy, Debug)]
-pub struct Protect<P, F> {
-    planner: P,
-    is_protected: F,
+pub struct Withholding<P, F> {
+    pub(super) planner: P,
+    pub(super) judge: F,
 }
 
-impl<P, F> Protect<P, F> {
-    /// Wraps a planner.
-    pub const fn new(planner: P, is_protected: F) -> Self {
-        Self {
-            planner,
-            is_protected,
-        }
-    }
-}
-
-impl<P, F> Planner for Protect<P, F>
+impl<P, F> Planner for Withholding<P, F>
 where
     P: Planner,
     P::Action: PlannedAction<Object = P::Object>,
-    F: Fn(&P::Facts, &P::Object) -> bool,
+    F: Fn(&P::Facts, &P::Action, usize) -> Option<Withheld<P::Reason>>,
 {
     type Facts = P::Facts;
     type Action = P::Action;
@@ -108,139 +90,50 @@ where
     type Reason = Withheld<P::Reason>;
     type Summary = P::Summary;
 
+    /// Moves the withheld actions to the kept objects, together with the later actions that they block. An
+    /// object with several withheld actions is reported once, with the first reason.
     fn plan(&self, facts: &P::Facts, now: Timestamp) -> PlanOf<Self> {
-        withhold(self.planner.plan(facts, now), |_, object| {
-            (self.is_protected)(facts, object).then_some(Withheld::Protected)
-        })
-    }
-}
-
-/// A planner whose plans have at most a number of deletions: [`Planner::limit_deletions`].
-#[derive(Clone, Copy, Debug)]
-pub struct LimitDeletions<P> {
-    planner: P,
-    deletions_max: usize,
-}
-
-impl<P> LimitDeletions<P> {
-    /// Wraps a planner.
-    pub const fn new(planner: P, deletions_max: usize) -> Self {
-        Self {
-            planner,
-            deletions_max,
-        }
-    }
-}
-
-impl<P> Planner for LimitDeletions<P>
-where
-    P: Planner,
-    P::Action: PlannedAction<Object = P::Object>,
-{
-    type Facts = P::Facts;
-    type Action = P::Action;
-    type Object = P::Object;
-    type Reason = Withheld<P::Reason>;
-    type Summary = P::Summary;
-
-    fn plan(&self, facts: &P::Facts, now: Timestamp) -> PlanOf<Self> {
-        let deletions_max = self.deletions_max;
-        let mut left = deletions_max;
-        withhold(self.planner.plan(facts, now), |action, _| {
-            if !action.is_deletion() {
-                return None;
-            }
-            match left.checked_sub(1) {
-                Some(fewer) => {
-                    left = fewer;
-                    None
-                }
-                None => Some(Withheld::LimitReached { deletions_max }),
-            }
-        })
-    }
-}
-
-/// A planner that only acts on approved objects: [`Planner::require_approval`].
-#[derive(Clone, Copy, Debug)]
-pub struct RequireApproval<P, F> {
-    planner: P,
-    is_approved: F,
-}
-
-impl<P, F> RequireApproval<P, F> {
-    /// Wraps a planner.
-    pub const fn new(planner: P, is_approved: F) -> Self {
-        Self { planner, is_approved }
-    }
-}
-
-impl<P, F> Planner for RequireApproval<P, F>
-where
-    P: Planner,
-    P::Action: PlannedAction<Object = P::Object>,
-    F: Fn(&P::Object) -> bool,
-{
-    type Facts = P::Facts;
-    type Action = P::Action;
-    type Object = P::Object;
-    type Reason = Withheld<P::Reason>;
-    type Summary = P::Summary;
-
-    fn plan(&self, facts: &P::Facts, now: Timestamp) -> PlanOf<Self> {
-        withhold(self.planner.plan(facts, now), |_, object| {
-            (!(self.is_approved)(object)).then_some(Withheld::ApprovalRequired)
-        })
-    }
-}
-
-/// Moves the actions for which `judge` returns a reason to the kept objects, together with the later actions
-/// that they block. An object with several withheld actions is reported once, with the first reason.
-fn withhold<A, R, S>(
-    plan: Plan<A, A::Object, R, S>,
-    mut judge: impl FnMut(&A, &A::Object) -> Option<Withheld<R>>,
-) -> Plan<A, A::Object, Withheld<R>, S>
-where
-    A: PlannedAction,
-{
-    let inside = |kept: Kept<A::Object, R>| Kept {
-        object: kept.object,
-        reason: Withheld::Planner(kept.reason),
-    };
-    let mut actions = Vec::with_capacity(plan.actions.len());
-    let mut kept: Vec<_> = plan.kept.into_iter().map(inside).collect();
-    let mut blocked = HashSet::with_hasher(FixedState::default());
-    let mut reported = HashSet::with_hasher(FixedState::default());
-    for action in plan.actions {
-        let object = action.object();
-        // Blocked actions are not passed to `judge`, so that they do not count as deletions.
-        let is_blocked = |object: &A::Object| blocked.contains(object);
-        let reason = if is_blocked(&object) || action.depends_on().iter().any(is_blocked) {
-            Some(Withheld::EarlierWithheld)
-        } else {
-            judge(&action, &object)
+        let plan = self.planner.plan(facts, now);
+        let inside = |kept: Kept<P::Object, P::Reason>| Kept {
+            object: kept.object,
+            reason: Withheld::Planner(kept.reason),
         };
-        let Some(reason) = reason else {
-            actions.push(action);
-            continue;
-        };
-        blocked.extend(action.blocks());
-        blocked.insert(object.clone());
-        if reported.insert(object.clone()) {
-            kept.push(Kept { object, reason });
+        let mut actions = Vec::with_capacity(plan.actions.len());
+        let mut deletions = 0;
+        let mut kept: Vec<_> = plan.kept.into_iter().map(inside).collect();
+        let mut blocked = HashSet::with_hasher(FixedState::default());
+        let mut reported = HashSet::with_hasher(FixedState::default());
+        for action in plan.actions {
+            let object = action.object();
+            let is_blocked = |object: &P::Object| blocked.contains(object);
+            let reason = if is_blocked(&object) || action.depends_on().iter().any(is_blocked) {
+                Some(Withheld::EarlierWithheld)
+            } else {
+                (self.judge)(facts, &action, deletions)
+            };
+            let Some(reason) = reason else {
+                deletions += usize::from(action.is_deletion());
+                actions.push(action);
+                continue;
+            };
+            blocked.extend(action.blocks());
+            blocked.insert(object.clone());
+            if reported.insert(object.clone()) {
+                kept.push(Kept { object, reason });
+            }
         }
-    }
-    Plan {
-        actions,
-        kept,
-        findings: plan.findings.into_iter().map(inside).collect(),
-        next_at: plan.next_at,
-        summary: plan.summary,
+        Plan {
+            actions,
+            kept,
+            findings: plan.findings.into_iter().map(inside).collect(),
+            next_at: plan.next_at,
+            summary: plan.summary,
+        }
     }
 }
 
 #[cfg(feature = "serde")]
-impl<R: serde::Serialize> serde::Serialize for Withheld<R> {
+impl<R: serde::Serialize + fmt::Display> serde::Serialize for Withheld<R> {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let name = match self {
             Self::Planner(reason) => return reason.serialize(serializer),
@@ -249,7 +142,7 @@ impl<R: serde::Serialize> serde::Serialize for Withheld<R> {
             Self::ApprovalRequired => "ApprovalRequired",
             Self::EarlierWithheld => "EarlierWithheld",
         };
-        super::serialize_reason(name, &self.own_text(), serializer)
+        super::serialize_reason(name, self, serializer)
     }
 }
 

@@ -27,10 +27,8 @@ mod listing;
 mod plan;
 mod policy;
 mod reason;
-mod run;
 
 pub use policy::{EvictUnits, InvalidAge, Limits, Mode};
 pub use reason::{Action, Reason, RemovalReason, Summary};
-pub use run::{Failed, Run, Step};
 
 pub use crate::Subject;

@@ -45,59 +45,29 @@ impl Node<'_> {
         };
         let policy = self.settings.container.with_mode(mode);
         report.containers = policy.plan(&inventory, self.environment.clock.now());
-        if self.settings.dry_run {
-            let actions = report.containers.actions.iter().cloned();
-            return report.performed.extend(actions.map(|action| Performed {
-                action: NodeAction::Container(action),
-                outcome: Outcome::DryRun,
-            }));
-        }
-        let mut approved = report.containers.clone();
-        approved.actions.retain(|action| {
-            let action = NodeAction::Container(action.clone());
-            let is_approved = self.is_approved(&action);
-            if !is_approved {
-                report.performed.push(Performed {
-                    action,
-                    outcome: Outcome::NotApproved,
-                });
-            }
-            is_approved
-        });
-        let mut run = container::Run::new(approved);
-        let mut response = None;
-        // Terminates: at most two steps for each action of the plan.
-        loop {
-            response = match run.next(response) {
-                container::Step::Stop {
-                    container,
-                    grace_seconds,
-                } => {
+        for action in report.containers.actions.clone() {
+            let container::Action::Remove {
+                container,
+                stop_first,
+                ..
+            } = action.clone();
+            let action = NodeAction::Container(action);
+            let outcome = if let Some(outcome) = self.withheld(&action) {
+                outcome
+            } else if let Some(grace_seconds) = stop_first
+                && let Err(error) = {
                     let event = Event::normal(event::reason::KILLING, KILLING);
                     report.events.push((Arc::clone(&container), event));
-                    Some(
-                        self.environment
-                            .runtime
-                            .stop_container(&container.id, grace_seconds)
-                            .await,
-                    )
+                    let runtime = self.environment.runtime;
+                    runtime.stop_container(&container.id, grace_seconds).await
                 }
-                container::Step::Remove { container } => Some(self.remove_container(&container).await),
-                container::Step::Done => break,
+            {
+                // A container that cannot be stopped is not removed, and no other one instead.
+                Outcome::NotStopped(error)
+            } else {
+                removal_outcome(self.remove_container(&container).await)
             };
-        }
-        let (plan, failed) = run.finish();
-        let mut failed = failed.into_iter().peekable();
-        for action in plan.actions {
-            let outcome = match failed.next_if(|failed| failed.action == action) {
-                None => Outcome::Done,
-                Some(failed) if failed.stop_failed => Outcome::NotStopped(failed.error),
-                Some(failed) => Outcome::NotRemoved(failed.error),
-            };
-            report.performed.push(Performed {
-                action: NodeAction::Container(action),
-                outcome,
-            });
+            report.performed.push(Performed { action, outcome });
         }
     }
 
@@ -136,10 +106,8 @@ impl Node<'_> {
         for action in &report.sandboxes.actions {
             let sandbox::Action::Remove { sandbox, .. } = action;
             let action = NodeAction::Sandbox(action.clone());
-            let outcome = if self.settings.dry_run {
-                Outcome::DryRun
-            } else if !self.is_approved(&action) {
-                Outcome::NotApproved
+            let outcome = if let Some(outcome) = self.withheld(&action) {
+                outcome
             } else if let Err(error) = self.environment.runtime.stop_sandbox(&sandbox.id).await {
                 Outcome::NotStopped(error)
             } else {
@@ -191,9 +159,11 @@ impl Node<'_> {
         let Some(logs) = self.environment.logs else { return };
         for log_action in actions {
             let action = NodeAction::Log(log_action.clone());
+            if let Some(outcome) = self.withheld(&action) {
+                report.performed.push(Performed { action, outcome });
+                continue;
+            }
             let outcome = match log_action {
-                _ if self.settings.dry_run => Outcome::DryRun,
-                _ if !self.is_approved(&action) => Outcome::NotApproved,
                 log::Action::RemoveDirectory { entry, .. } => {
                     match self.check_removable(entry, &mut report.errors).await {
                         Ok(()) => removal_outcome(logs.remove_pod_entry(entry).await),

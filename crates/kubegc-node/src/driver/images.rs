@@ -104,11 +104,8 @@ impl Node<'_> {
             let error = RuntimeError::refused("it is one of the images to keep");
             return Outcome::NotRemoved(error);
         }
-        if self.settings.dry_run {
-            return Outcome::DryRun;
-        }
-        if !self.is_approved(&NodeAction::Image(action.clone())) {
-            return Outcome::NotApproved;
+        if let Some(outcome) = self.withheld(&NodeAction::Image(action.clone())) {
+            return outcome;
         }
         let runtime = self.environment.runtime;
         removal_outcome(runtime.remove_image(&image.id, runtime_handler).await)

@@ -139,10 +139,13 @@ impl<'a> Node<'a> {
         self
     }
 
-    fn is_approved(&self, action: &NodeAction) -> bool {
-        self.is_approved
-            .as_ref()
-            .is_none_or(|is_approved| is_approved(action))
+    /// The outcome of an action that is not performed: in a dry run, or without approval.
+    fn withheld(&self, action: &NodeAction) -> Option<Outcome> {
+        if self.settings.dry_run {
+            return Some(Outcome::DryRun);
+        }
+        let is_approved = self.is_approved.as_ref();
+        (!is_approved.is_none_or(|is_approved| is_approved(action))).then_some(Outcome::NotApproved)
     }
 
     /// The image records.

@@ -188,6 +188,29 @@ fn n2_17_n2_50_a_container_of_unknown_state_is_stopped_with_its_grace_period_and
 }
 
 #[test]
+fn n2_17_a_container_that_cannot_be_stopped_is_not_removed() {
+    let busy = busy();
+    let runtime = faulty(&busy.node, vec![Rule::always(Operation::StopContainer, refuse())]);
+    let node = Node::new(world(&runtime, &busy.clock), settings("1.36.0"));
+    let mut report = kubegc_node::driver::ContainersReport::default();
+    now(node.collect_dead_containers(Mode::Periodic, &mut report));
+    let undetermined = busy.orphans.last().expect("one");
+    for kubegc_node::driver::Performed { action, outcome } in &report.performed {
+        let NodeAction::Container(action) = action else {
+            panic!("{action:?}");
+        };
+        let is_stopped = *action.container().id == **undetermined;
+        assert_eq!(
+            matches!(outcome, Outcome::NotStopped(_)),
+            is_stopped,
+            "{outcome:?}"
+        );
+    }
+    let remaining = busy.node.all_containers();
+    assert!(remaining.iter().any(|container| *container.id == **undetermined));
+}
+
+#[test]
 fn n2_52_removing_a_container_takes_its_logs_and_link_first_and_stops_at_the_first_failure() {
     use Operation::{ContainerStatus, RemoveContainer, RemoveContainerLink, RemoveContainerLogs};
     for (fails, done) in [

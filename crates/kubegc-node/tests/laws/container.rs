@@ -3,12 +3,12 @@
 use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
 
 use kubegc_core::{
-    PlanOf, Planner, RuntimeError,
+    PlanOf, Planner,
     node_facts::{Container, ContainerState},
 };
 use kubegc_node::{
     Inventory, Order,
-    container::{Action, EvictUnits, Limits, Mode, Run, Step, Subject},
+    container::{Action, EvictUnits, Limits, Mode, Subject},
 };
 use proptest::prelude::*;
 
@@ -157,31 +157,6 @@ fn ids(actions: &[Action]) -> Vec<&str> {
     actions.iter().map(|action| &*action.container().id).collect()
 }
 
-/// Performs a plan step by step; `fails` determines the results.
-fn perform(
-    plan: &PlanOf<EvictUnits>,
-    fails: impl Fn(&Container, bool) -> bool,
-) -> (Vec<(String, bool)>, usize) {
-    let mut run = Run::new(plan.clone());
-    let (mut steps, mut response) = (Vec::new(), None);
-    loop {
-        let (container, stops) = match run.next(response.take()) {
-            Step::Stop { container, .. } => (container, true),
-            Step::Remove { container } => (container, false),
-            Step::Done => break,
-        };
-        response = Some(if fails(&container, stops) {
-            Err(RuntimeError::refused("busy"))
-        } else {
-            Ok(())
-        });
-        steps.push((container.id.to_string(), stops));
-    }
-    let (after, failed) = run.finish();
-    assert_eq!(after, *plan, "a run changes no decision");
-    (steps, failed.len())
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
@@ -244,29 +219,6 @@ proptest! {
         let over = plan.findings.iter().any(|finding| finding.reason.as_str() == "RemovesMoreThanNeeded");
         prop_assert!(over || again.actions.len() == rest.len());
         prop_assert_eq!(case.without(&plan.actions).plan().actions, Vec::new());
-    }
-
-    #[test]
-    fn a_pass_performs_the_plan_and_failures_change_nothing_else(case in a_case(), failing in any::<u64>()) {
-        let plan = case.plan();
-        let expected: Vec<(String, bool)> = plan.actions.iter().flat_map(|action| {
-            let Action::Remove { container, stop_first, .. } = action;
-            let stop = stop_first.map(|_| (container.id.to_string(), true));
-            stop.into_iter().chain([(container.id.to_string(), false)])
-        }).collect();
-        prop_assert_eq!(perform(&plan, |_, _| false), (expected.clone(), 0));
-        let fails = |container: &Container, stops: bool| {
-            let number: u32 = container.id[1..].parse().unwrap_or_default();
-            failing.rotate_right(number * 2 + u32::from(stops)) & 1 == 1
-        };
-        let (steps, failed) = perform(&plan, fails);
-        // The only steps that are missing are removals after a stop that failed.
-        let by_id = |id: &str| case.containers().iter().find(|container| &*container.id == id).expect("listed");
-        let missing = |step: &(String, bool)| !step.1
-            && by_id(&step.0).state == ContainerState::Unknown && fails(by_id(&step.0), true);
-        let remaining: Vec<_> = expected.into_iter().filter(|step| !missing(step)).collect();
-        prop_assert_eq!(&steps, &remaining);
-        prop_assert_eq!(failed, steps.iter().filter(|(id, stops)| fails(by_id(id), *stops)).count());
     }
 
     #[test]

@@ -85,11 +85,10 @@ impl Removing {
                     })),
                 }
             }
-            (Sent::Write, Some(response)) => Removal::Done(Err(AttemptError::RequestFailed {
-                target: self.target.object.clone(),
-                operation: "patched",
-                response,
-            })),
+            (Sent::Write, Some(response)) => {
+                let target = self.target.object.clone();
+                Removal::Done(Err(AttemptError::failed(target, "patched", response)))
+            }
         }
     }
 

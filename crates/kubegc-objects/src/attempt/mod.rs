@@ -116,23 +116,10 @@ impl Target {
 
     /// The owner that a reference in this namespace names.
     pub(crate) fn owner(kind: KindId, reference: &OwnerReference, namespace: Arc<str>) -> Self {
-        let OwnerReference {
-            api_version,
-            kind: kind_name,
-            name,
-            uid,
-            ..
-        } = reference.clone();
         Self {
             kind,
             node_namespace: Arc::clone(&namespace),
-            object: Arc::new(ObjectRef {
-                kind: kind_name,
-                api_version,
-                namespace,
-                name,
-                uid,
-            }),
+            object: Arc::new(reference.clone().object_ref(namespace)),
         }
     }
 

@@ -146,10 +146,6 @@ impl Patching {
         } else {
             "patched"
         };
-        AttemptError::RequestFailed {
-            target: self.target.object.clone(),
-            operation,
-            response,
-        }
+        AttemptError::failed(self.target.object.clone(), operation, response)
     }
 }

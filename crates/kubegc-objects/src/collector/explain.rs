@@ -7,7 +7,7 @@ use crate::graph::NodeId;
 
 /// The state of a collector for one object.
 #[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Explanation {
     /// The identity in the graph; `None` if the graph has no node for the uid.
     pub identity: Option<ObjectRef>,
@@ -49,18 +49,7 @@ impl Collector {
     #[must_use]
     pub fn explain(&self, uid: &Uid) -> Explanation {
         let Some(node) = self.graph.node(uid) else {
-            return Explanation {
-                identity: None,
-                is_virtual: false,
-                is_being_deleted: false,
-                is_deleting_dependents: false,
-                owners: Vec::new(),
-                dependents: Vec::new(),
-                blocking: Vec::new(),
-                is_queued: false,
-                retry_at: None,
-                failures: 0,
-            };
+            return Explanation::default();
         };
         let graph = &self.graph;
         let sorted = |nodes: &mut dyn Iterator<Item = NodeId>| {

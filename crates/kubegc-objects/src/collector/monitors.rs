@@ -8,10 +8,13 @@
 //! [`garbagecollector.go`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/pkg/controller/garbagecollector/garbagecollector.go),
 //! the store of client-go's informers.
 
-use std::{hash::BuildHasher as _, sync::Arc};
+use std::{
+    hash::{Hash, Hasher},
+    sync::Arc,
+};
 
 use foldhash::fast::FixedState;
-use hashbrown::{HashTable, hash_table::Entry};
+use hashbrown::{Equivalent, HashSet};
 
 use kubegc_core::{ApiResource, Catalog, KindId, ObjectMeta};
 
@@ -22,64 +25,54 @@ use crate::{
     graph::{DeletionState, Effect, Event, Graph, GraphKind, Listed, Observed},
 };
 
-/// Objects by namespace and name. The metadata has the names: the table adds only a pointer for each object.
-#[derive(Clone, Debug, Default)]
-struct Objects(HashTable<Arc<ObjectMeta>>);
+/// An object, as the element of a set of objects by namespace and name.
+#[derive(Clone, Debug)]
+struct Named(Arc<ObjectMeta>);
 
-impl Objects {
-    fn get(&self, namespace: &str, name: &str) -> Option<&Arc<ObjectMeta>> {
-        self.0.find(hash(namespace, name), is_named(namespace, name))
-    }
-
-    /// Adds an object or replaces the one of its name, which it returns.
-    fn put(&mut self, meta: Arc<ObjectMeta>) -> Option<Arc<ObjectMeta>> {
-        let entry = self.0.entry(
-            hash(&meta.namespace, &meta.name),
-            is_named(&meta.namespace, &meta.name),
-            |known| hash(&known.namespace, &known.name),
-        );
-        match entry {
-            Entry::Occupied(mut known) => Some(std::mem::replace(known.get_mut(), meta)),
-            Entry::Vacant(free) => {
-                free.insert(meta);
-                None
-            }
-        }
-    }
-
-    fn reserve(&mut self, additional: usize) {
-        self.0
-            .reserve(additional, |known| hash(&known.namespace, &known.name));
-    }
-
-    /// Removes an object.
-    fn remove(&mut self, namespace: &str, name: &str) -> Option<Arc<ObjectMeta>> {
-        let found = self
-            .0
-            .find_entry(hash(namespace, name), is_named(namespace, name));
-        let removed = found.ok().map(|entry| entry.remove().0);
-        // The deletion of most objects leaves no large table behind.
-        if self.0.len() < self.0.capacity() / 8 {
-            self.0
-                .shrink_to(self.0.len() * 2, |known| hash(&known.namespace, &known.name));
-        }
-        removed
-    }
-
-    /// All objects, in the order of their names.
-    fn sorted(&self) -> Vec<&Arc<ObjectMeta>> {
-        let mut objects: Vec<_> = self.0.iter().collect();
-        objects.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
-        objects
+impl Named {
+    fn names(&self) -> (&str, &str) {
+        (&self.0.namespace, &self.0.name)
     }
 }
 
-fn hash(namespace: &str, name: &str) -> u64 {
-    FixedState::default().hash_one((namespace, name))
+impl Hash for Named {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.names().hash(state);
+    }
 }
 
-fn is_named(namespace: &str, name: &str) -> impl Fn(&Arc<ObjectMeta>) -> bool {
-    move |meta| *meta.name == *name && *meta.namespace == *namespace
+impl PartialEq for Named {
+    fn eq(&self, other: &Self) -> bool {
+        self.names() == other.names()
+    }
+}
+
+impl Eq for Named {}
+
+impl Equivalent<Named> for (&str, &str) {
+    fn equivalent(&self, object: &Named) -> bool {
+        *self == object.names()
+    }
+}
+
+/// Objects by namespace and name. The metadata has the names: the set adds only a pointer for each object.
+type Objects = HashSet<Named, FixedState>;
+
+/// Removes an object.
+fn remove(objects: &mut Objects, namespace: &str, name: &str) -> Option<Arc<ObjectMeta>> {
+    let removed = objects.take(&(namespace, name));
+    // The deletion of most objects leaves no large table behind.
+    if objects.len() < objects.capacity() / 8 {
+        objects.shrink_to(objects.len() * 2);
+    }
+    removed.map(|object| object.0)
+}
+
+/// All objects, in the order of their names.
+fn sorted(objects: &Objects) -> Vec<&Arc<ObjectMeta>> {
+    let mut objects: Vec<_> = objects.iter().collect();
+    objects.sort_by(|a, b| a.names().cmp(&b.names()));
+    objects.into_iter().map(|object| &object.0).collect()
 }
 
 #[derive(Clone, Debug)]
@@ -105,7 +98,7 @@ impl Monitor {
         graph: &mut Graph,
         effects: &mut Vec<Effect>,
     ) -> Option<DeletionState> {
-        let old = self.store.put(Arc::clone(meta))?;
+        let Named(old) = self.store.replace(Named(Arc::clone(meta)))?;
         if strict && old.uid != meta.uid {
             let object = Observed::of(self.kind, &old);
             graph.apply(&Event::Deleted { object }, effects);
@@ -226,7 +219,7 @@ impl Monitors {
             WatchEvent::InitApply(list) => {
                 monitor.store.reserve(list.len());
                 let mut put = |meta: &Arc<ObjectMeta>| {
-                    monitor.unlisted.remove(&meta.namespace, &meta.name);
+                    remove(&mut monitor.unlisted, &meta.namespace, &meta.name);
                     monitor.put(meta, strict, graph, effects)
                 };
                 let old: Vec<_> = list.iter().map(&mut put).collect();
@@ -234,8 +227,8 @@ impl Monitors {
                 graph.apply_list(listed, effects);
             }
             WatchEvent::InitDone => {
-                for known in std::mem::take(&mut monitor.unlisted).sorted() {
-                    if let Some(meta) = monitor.store.remove(&known.namespace, &known.name) {
+                for known in sorted(&std::mem::take(&mut monitor.unlisted)) {
+                    if let Some(meta) = remove(&mut monitor.store, &known.namespace, &known.name) {
                         let object = Observed::of(kind, &meta);
                         graph.apply(&Event::Deleted { object }, effects);
                     }
@@ -249,7 +242,7 @@ impl Monitors {
             }
             WatchEvent::Delete(meta) => {
                 // An informer drops the deletion of an unknown object.
-                if monitor.store.remove(&meta.namespace, &meta.name).is_some() {
+                if remove(&mut monitor.store, &meta.namespace, &meta.name).is_some() {
                     let object = Observed::of(kind, &meta);
                     graph.apply(&Event::Deleted { object }, effects);
                 }
@@ -262,7 +255,7 @@ impl Monitors {
         self.monitors
             .iter()
             .flatten()
-            .map(|monitor| (&monitor.resource, monitor.synced, monitor.store.sorted()))
+            .map(|monitor| (&monitor.resource, monitor.synced, sorted(&monitor.store)))
     }
 
     fn position(&self, resource: &ApiResource) -> Option<usize> {
@@ -281,45 +274,7 @@ impl Latest for Monitors {
     fn latest(&self, kind: KindId, namespace: &str, name: &str) -> Option<Arc<ObjectMeta>> {
         let id = (*self.by_kind.get(kind.index())?)?;
         let monitor = self.monitors.get(id.0 as usize)?.as_ref()?;
-        monitor.store.get(namespace, name).map(Arc::clone)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn objects_are_found_by_namespace_and_name() {
-        let meta = |namespace: &str, name: &str, uid: &str| Arc::new(ObjectMeta::new(namespace, name, uid));
-        let mut objects = Objects::default();
-        objects.reserve(2);
-        assert_eq!(objects.put(meta("red", "a", "u1")), None);
-        assert_eq!(objects.put(meta("blue", "b", "u2")), None);
-        assert_eq!(objects.put(meta("red", "a", "u3")), Some(meta("red", "a", "u1")));
-        assert_eq!(objects.get("red", "a"), Some(&meta("red", "a", "u3")));
-        // Enough names for some of them to be compared, although their hashes differ.
-        for at in 0..2_000 {
-            let other = format!("other{at}");
-            assert_eq!(objects.get(&other, "a"), None);
-            assert_eq!(objects.get("red", &other), None);
-            assert_eq!(objects.remove(&other, "a"), None);
-        }
-        let names = |objects: &Objects| -> Vec<String> {
-            let names = objects
-                .sorted()
-                .into_iter()
-                .map(|meta| format!("{}/{}", meta.namespace, meta.name));
-            names.collect()
-        };
-        assert_eq!(names(&objects), ["blue/b", "red/a"]);
-        for at in 0..1_000 {
-            objects.put(meta("red", &format!("n{at}"), "u"));
-        }
-        for at in 0..1_000 {
-            assert!(objects.remove("red", &format!("n{at}")).is_some());
-            assert_eq!(objects.get("blue", "b"), Some(&meta("blue", "b", "u2")));
-        }
-        assert_eq!(names(&objects), ["blue/b", "red/a"]);
+        let object = monitor.store.get(&(namespace, name))?;
+        Some(Arc::clone(&object.0))
     }
 }

@@ -67,6 +67,19 @@ struct Deletion {
     sent: Preconditions,
 }
 
+impl Deletion {
+    fn request(&self, expect: Preconditions, wire: Preconditions) -> Request {
+        let operation = Operation::Delete {
+            wire,
+            propagation: self.policy,
+        };
+        Request {
+            expect,
+            ..self.item.request(operation, self.reason.clone())
+        }
+    }
+}
+
 type Next = Result<Step, AttemptError>;
 
 impl Attempt {
@@ -161,11 +174,7 @@ impl Attempt {
                     Response::Found(live) => Some(&**live),
                     Response::NotFound => None,
                     _ => {
-                        return Err(AttemptError::RequestFailed {
-                            target: owner.object,
-                            operation: "read",
-                            response,
-                        });
+                        return Err(AttemptError::failed(owner.object, "read", response));
                     }
                 };
                 let state = OwnerState::of_live(reference, live);
@@ -219,13 +228,7 @@ impl Attempt {
         let live = match response {
             Response::Found(live) if live.uid == item.object.uid => live,
             Response::Found(_) | Response::NotFound => return Ok(self.absent(context)),
-            response => {
-                return Err(AttemptError::RequestFailed {
-                    target: item.object,
-                    operation: "read",
-                    response,
-                });
-            }
+            response => return Err(AttemptError::failed(item.object, "read", response)),
         };
         if context.graph.is_deleting_dependents(self.node) {
             return self.process_deleting_dependents(item, context);
@@ -292,6 +295,15 @@ impl Attempt {
         let has_dependents = !context.graph.dependents(self.node).is_empty();
         let verdict = decide(&live, &resolved, has_dependents);
         let resolved: Arc<[Resolved]> = resolved.into();
+        let deletion = |item, policy, reason| {
+            Box::new(Deletion {
+                item,
+                live,
+                policy,
+                reason,
+                sent: Preconditions::default(),
+            })
+        };
         match verdict {
             Verdict::NoOwners => Ok(done(Conclusion::NoOwners, self.is_virtual(context))),
             Verdict::Keep => Ok(done(Conclusion::Kept, self.is_virtual(context))),
@@ -304,26 +316,11 @@ impl Attempt {
                 self.release(patching, context, None)
             }
             Verdict::Delete(policy) => {
-                let reason = Reason::NoOwnerLeft(resolved);
-                self.delete(
-                    Box::new(Deletion {
-                        item,
-                        live,
-                        policy,
-                        reason,
-                        sent: Preconditions::default(),
-                    }),
-                    context,
-                )
+                self.delete(deletion(item, policy, Reason::NoOwnerLeft(resolved)), context)
             }
             Verdict::DeleteBeforeOwner => {
-                let deletion = Box::new(Deletion {
-                    item: item.clone(),
-                    live,
-                    policy: PropagationPolicy::Foreground,
-                    reason: Reason::OwnerWaits(Arc::clone(&resolved)),
-                    sent: Preconditions::default(),
-                });
+                let reason = Reason::OwnerWaits(Arc::clone(&resolved));
+                let deletion = deletion(item.clone(), PropagationPolicy::Foreground, reason);
                 let graph = &context.graph;
                 let circular = graph
                     .dependents(self.node)
@@ -380,11 +377,8 @@ impl Attempt {
         // verified again.
         if let Some(patched) = patched.filter(|_| context.strict) {
             if !same_owners(&deletion.live, &patched) {
-                return Err(AttemptError::RequestFailed {
-                    target: deletion.item.object,
-                    operation: "deleted",
-                    response: Response::Conflict,
-                });
+                let target = deletion.item.object;
+                return Err(AttemptError::failed(target, "deleted", Response::Conflict));
             }
             deletion.live = patched;
         }
@@ -399,14 +393,7 @@ impl Attempt {
             wire.resource_version = None;
         }
         deletion.sent = wire.clone();
-        let operation = Operation::Delete {
-            wire,
-            propagation: deletion.policy,
-        };
-        let request = Request {
-            expect,
-            ..deletion.item.request(operation, deletion.reason.clone())
-        };
+        let request = deletion.request(expect, wire);
         self.state = State::Delete(deletion);
         Ok(Step::Request(request))
     }
@@ -428,43 +415,30 @@ impl Attempt {
     /// The last column of the table of [A-12](crate::rules#a-12): a change of the owner references keeps the
     /// object, any other change does not.
     fn rechecked(&mut self, deletion: Deletion, context: &mut Context<'_>, response: Response) -> Next {
-        let Deletion {
-            item,
-            live: before,
-            policy,
-            reason,
-            sent,
-        } = deletion;
+        let uid = &deletion.item.object.uid;
         match response {
             Response::NotFound if context.semantics.delete_not_found_is_absence => Ok(self.absent(context)),
             Response::NotFound => Ok(done(Conclusion::Deleted, self.is_virtual(context))),
             Response::Found(now)
-                if now.uid == item.object.uid
-                    && Some(&now.resource_version) != sent.resource_version.as_ref()
-                    && now.owner_references == before.owner_references =>
+                if now.uid == *uid
+                    && Some(&now.resource_version) != deletion.sent.resource_version.as_ref()
+                    && now.owner_references == deletion.live.owner_references =>
             {
-                let expect = expectation(&item.object.uid, &now);
-                let mut wire = Preconditions::uid(item.object.uid.clone());
+                let expect = expectation(uid, &now);
+                let mut wire = Preconditions::uid(uid.clone());
                 if context.strict {
                     wire = expect.clone();
                 }
-                let operation = Operation::Delete {
-                    wire,
-                    propagation: policy,
-                };
-                let request = Request {
-                    expect,
-                    ..item.request(operation, reason)
-                };
-                self.state = State::DeleteAgain(item);
+                let request = deletion.request(expect, wire);
+                self.state = State::DeleteAgain(deletion.item);
                 Ok(Step::Request(request))
             }
             // If the read failed, the result is the conflict.
-            _ => Err(AttemptError::RequestFailed {
-                target: item.object,
-                operation: "deleted",
-                response: Response::Conflict,
-            }),
+            _ => Err(AttemptError::failed(
+                deletion.item.object,
+                "deleted",
+                Response::Conflict,
+            )),
         }
     }
 
@@ -472,11 +446,7 @@ impl Attempt {
         if response == Response::NotFound && context.semantics.delete_not_found_is_absence {
             return Ok(self.absent(context));
         }
-        Err(AttemptError::RequestFailed {
-            target: item.object,
-            operation: "deleted",
-            response,
-        })
+        Err(AttemptError::failed(item.object, "deleted", response))
     }
 
     /// [A-13](crate::rules#a-13). An owner waits for blocking dependents only ([R-5](crate::rules#r-5)), and

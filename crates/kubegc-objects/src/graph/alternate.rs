@@ -76,25 +76,12 @@ impl Graph {
                     continue;
                 }
                 let same_kind = reference.api_version == absent.api_version && reference.kind == absent.kind;
-                let OwnerReference {
-                    api_version,
-                    kind,
-                    name,
-                    uid,
-                    ..
-                } = reference;
-                let candidate = ObjectRef {
-                    api_version,
-                    kind,
-                    // The kind is known to be cluster-scoped.
-                    namespace: if absent_is_cluster_scoped && same_kind {
-                        "".into()
-                    } else {
-                        namespace.clone()
-                    },
-                    name,
-                    uid,
-                };
+                // The kind is known to be cluster-scoped.
+                let is_cluster_scoped = absent_is_cluster_scoped && same_kind;
+                let candidate = reference.object_ref(match is_cluster_scoped {
+                    true => "".into(),
+                    false => namespace.clone(),
+                });
                 if candidate == *absent {
                     continue;
                 }

@@ -1,6 +1,7 @@
 //! Difference between the references of a node and those of an event ([G-28](crate::rules#g-28)).
 
-use hashbrown::HashMap;
+use foldhash::fast::FixedState;
+use indexmap::IndexMap;
 use smallvec::SmallVec;
 
 use super::{
@@ -43,66 +44,29 @@ impl Diff {
         if old == new && old.len() <= 1 {
             return diff;
         }
-        let uid = |reference: &Reference| records.key(reference.coordinates());
-        let mut unmatched = Lasts::of(old, uid);
-        let mut compare = |reference: Reference| match unmatched.take(uid(&reference)) {
-            Some(before) if before != reference => diff.changed.push((before, reference)),
-            Some(_) => {}
-            None => diff.added.push(reference),
+        let uid = |reference: Reference| records.key(reference.coordinates());
+        let lasts =
+            |all: &[Reference]| -> Lasts { all.iter().map(|&one| (uid(one), (one, false))).collect() };
+        let mut known = lasts(old);
+        let mut compare = |reference: Reference| match known.get_mut(&uid(reference)) {
+            Some((before, is_matched)) if !*is_matched => {
+                *is_matched = true;
+                if *before != reference {
+                    diff.changed.push((*before, reference));
+                }
+            }
+            _ => diff.added.push(reference),
         };
         if duplicates_count {
             new.iter().copied().for_each(&mut compare);
         } else {
-            Lasts::of(new, uid).rest().for_each(&mut compare);
+            lasts(new).values().for_each(|&(reference, _)| compare(reference));
         }
-        diff.removed.extend(unmatched.rest());
+        let removed = known.into_values().filter(|(_, is_matched)| !is_matched);
+        diff.removed.extend(removed.map(|(reference, _)| reference));
         diff
     }
 }
 
-/// The last reference of each uid, in the order in which the uids first appear.
-struct Lasts {
-    entries: SmallVec<[(Key, Reference, bool); 4]>,
-    /// Positions by uid, for lists that are long enough.
-    index: Option<HashMap<Key, usize, foldhash::fast::FixedState>>,
-}
-
-impl Lasts {
-    fn of(references: &[Reference], uid_of: impl Fn(&Reference) -> Key) -> Self {
-        let index = (references.len() > 16).then(HashMap::default);
-        let mut lasts = Self {
-            entries: SmallVec::new(),
-            index,
-        };
-        for reference in references {
-            let uid = uid_of(reference);
-            if let Some(at) = lasts.position(uid) {
-                lasts.entries[at].1 = *reference;
-            } else {
-                if let Some(index) = &mut lasts.index {
-                    index.insert(uid, lasts.entries.len());
-                }
-                lasts.entries.push((uid, *reference, false));
-            }
-        }
-        lasts
-    }
-
-    fn position(&self, uid: Key) -> Option<usize> {
-        match &self.index {
-            Some(index) => index.get(&uid).copied(),
-            None => self.entries.iter().position(|entry| entry.0 == uid),
-        }
-    }
-
-    fn take(&mut self, uid: Key) -> Option<Reference> {
-        let at = self.position(uid)?;
-        let (_, reference, taken) = &mut self.entries[at];
-        (!std::mem::replace(taken, true)).then_some(*reference)
-    }
-
-    /// The references that were not taken.
-    fn rest(&self) -> impl Iterator<Item = Reference> {
-        self.entries.iter().filter(|entry| !entry.2).map(|entry| entry.1)
-    }
-}
+/// The last reference of each uid, in the order in which the uids first appear, and whether it is matched.
+type Lasts = IndexMap<Key, (Reference, bool), FixedState>;

@@ -7,10 +7,7 @@
 //! number the nodes in no particular order, here by uid; and a missing owner has one vertex, where upstream
 //! can draw it twice ([D-5](crate::rules#d-5)).
 
-use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
-    fmt::Write,
-};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use kubegc_core::{ObjectRef, Uid};
 
@@ -38,10 +35,8 @@ pub struct SelfEdge {
 
 struct Vertex {
     identity: ObjectRef,
-    missing: bool,
-    being_deleted: bool,
-    deleting_dependents: bool,
-    is_virtual: bool,
+    /// `beingDeleted`, `deletingDependents`, `virtual` and `missing`.
+    flags: [bool; 4],
 }
 
 impl Graph {
@@ -70,32 +65,41 @@ impl Graph {
             let uid = self.uid(node);
             for owner in self.owners(node) {
                 if self.node(&owner.uid).is_none() {
-                    let identity = ObjectRef {
-                        kind: owner.kind,
-                        api_version: owner.api_version,
-                        namespace: "".into(),
-                        name: owner.name,
-                        uid: owner.uid.clone(),
-                    };
+                    let identity = owner.clone().object_ref("".into());
                     // Dependents can describe it differently. The smallest identity does not depend on the
                     // order of events.
                     vertices
                         .entry(owner.uid.clone())
                         .and_modify(|vertex| vertex.identity = identity.clone().min(vertex.identity.clone()))
-                        .or_insert_with(|| Vertex::missing(identity));
+                        .or_insert_with(|| Vertex {
+                            identity,
+                            flags: [false, false, false, true],
+                        });
                 }
                 edges.push((uid.clone(), owner.uid));
             }
-            vertices.insert(uid, Vertex::of(self, node));
+            let vertex = Vertex {
+                identity: self.identity(node),
+                flags: [
+                    self.is_being_deleted(node),
+                    self.is_deleting_dependents(node),
+                    self.is_virtual(node),
+                    false,
+                ],
+            };
+            vertices.insert(uid, vertex);
         }
         // An owner without a vertex is outside of the selection (D-4).
         edges.retain(|(_, owner)| vertices.contains_key(owner));
         edges.sort();
-        if self.semantics.sorted_dump {
-            Ok(by_uid(&vertices, &edges))
-        } else {
-            numbered(&vertices, edges)
+        if !self.semantics.sorted_dump {
+            if let Some((uid, _)) = edges.iter().find(|(dependent, owner)| dependent == owner) {
+                let object = vertices[uid].identity.clone();
+                return Err(SelfEdge { object });
+            }
+            edges.dedup();
         }
+        Ok(render(&vertices, &edges, self.semantics.sorted_dump))
     }
 
     fn shown(&self, filter: &DotFilter) -> Vec<NodeId> {
@@ -119,26 +123,6 @@ impl Graph {
 }
 
 impl Vertex {
-    fn of(graph: &Graph, node: NodeId) -> Self {
-        Self {
-            identity: graph.identity(node),
-            missing: false,
-            being_deleted: graph.is_being_deleted(node),
-            deleting_dependents: graph.is_deleting_dependents(node),
-            is_virtual: graph.is_virtual(node),
-        }
-    }
-
-    fn missing(identity: ObjectRef) -> Self {
-        Self {
-            identity,
-            missing: true,
-            being_deleted: false,
-            deleting_dependents: false,
-            is_virtual: false,
-        }
-    }
-
     /// [D-6](crate::rules#d-6) and [D-7](crate::rules#d-7).
     fn attributes(&self) -> [(&'static str, String); 11] {
         let identity = &self.identity;
@@ -154,19 +138,20 @@ impl Vertex {
         label.push('/');
         label.push_str(&identity.name);
         label.push('\n');
-        let words: Vec<&str> = [
-            (self.being_deleted, "beingDeleted"),
-            (self.deleting_dependents, "deletingDependents"),
-            (self.is_virtual, "virtual"),
-            (self.missing, "missingFromGraph"),
-        ]
-        .into_iter()
-        .filter_map(|(holds, word)| holds.then_some(word))
-        .collect();
+        let words = [
+            "beingDeleted",
+            "deletingDependents",
+            "virtual",
+            "missingFromGraph",
+        ];
+        let words = words.into_iter().zip(self.flags);
+        let words: Vec<&str> = words.filter_map(|(word, holds)| holds.then_some(word)).collect();
         if !words.is_empty() {
             label.push_str(&words.join(","));
             label.push('\n');
         }
+        let [being_deleted, deleting_dependents, is_virtual, missing] =
+            self.flags.map(|flag| flag.to_string());
         [
             ("label", label),
             ("group", group.to_owned()),
@@ -175,84 +160,48 @@ impl Vertex {
             ("namespace", identity.namespace.to_string()),
             ("name", identity.name.to_string()),
             ("uid", identity.uid.to_string()),
-            ("missing", self.missing.to_string()),
-            ("beingDeleted", self.being_deleted.to_string()),
-            ("deletingDependents", self.deleting_dependents.to_string()),
-            ("virtual", self.is_virtual.to_string()),
+            ("missing", missing),
+            ("beingDeleted", being_deleted),
+            ("deletingDependents", deleting_dependents),
+            ("virtual", is_virtual),
         ]
     }
 }
 
-const HEADER: &str = "strict digraph full {\n";
-
-fn by_uid(vertices: &BTreeMap<Uid, Vertex>, edges: &[(Uid, Uid)]) -> String {
-    let mut out = String::from(HEADER);
+/// Writes the vertices and the edges, which are sorted. `names_uids` is the form from 1.26 on.
+fn render(vertices: &BTreeMap<Uid, Vertex>, edges: &[(Uid, Uid)], names_uids: bool) -> String {
+    let numbers: BTreeMap<&Uid, usize> = vertices.keys().zip(0..).collect();
+    let id = |uid: &Uid| match names_uids {
+        true => Quoted(&uid.text()).to_string(),
+        false => numbers[uid].to_string(),
+    };
+    let quoted = |key: &str, value: &str| {
+        let text = Quoted(value).to_string();
+        match (names_uids, key) {
+            (true, _) => text,
+            // The collector quotes the label once, and the encoder a second time.
+            (false, "label") => format!("\"{}\"", text.replace('"', "\\\"")),
+            (false, _) => format!("\"{}\"", value.replace('"', "\\\"")),
+        }
+    };
+    let mut out = String::from("strict digraph full {\n");
     if !vertices.is_empty() {
         out.push_str("  // Node definitions.\n");
     }
     for (uid, vertex) in vertices {
-        line(&mut out, format_args!("  {} [", Quoted(&uid.text())));
+        out.push_str(&format!("  {} [\n", id(uid)));
         for (key, value) in vertex.attributes() {
-            line(&mut out, format_args!("    {key}={}", Quoted(&value)));
+            out.push_str(&format!("    {key}={}\n", quoted(key, &value)));
         }
         out.push_str("  ];\n");
     }
     if !edges.is_empty() {
-        out.push_str("  // Edge definitions.\n");
+        let before = if names_uids { "" } else { "\n" };
+        out.push_str(&format!("{before}  // Edge definitions.\n"));
     }
     for (dependent, owner) in edges {
-        line(
-            &mut out,
-            format_args!("  {} -> {};", Quoted(&dependent.text()), Quoted(&owner.text())),
-        );
+        out.push_str(&format!("  {} -> {};\n", id(dependent), id(owner)));
     }
-    out.push_str("}\n");
+    out.push_str(if names_uids { "}\n" } else { "}" });
     out
-}
-
-fn numbered(vertices: &BTreeMap<Uid, Vertex>, mut edges: Vec<(Uid, Uid)>) -> Result<String, SelfEdge> {
-    if let Some((uid, _)) = edges.iter().find(|(dependent, owner)| dependent == owner) {
-        return Err(SelfEdge {
-            object: vertices[uid].identity.clone(),
-        });
-    }
-    edges.dedup();
-    let number: BTreeMap<&Uid, usize> = vertices.keys().enumerate().map(|(at, uid)| (uid, at)).collect();
-    let mut out = String::from(HEADER);
-    if !vertices.is_empty() {
-        out.push_str("  // Node definitions.\n");
-    }
-    for (at, vertex) in vertices.values().enumerate() {
-        line(&mut out, format_args!("  {at} ["));
-        for (key, value) in vertex.attributes() {
-            // The collector quotes the label once, and the encoder a second time.
-            let value = if key == "label" {
-                Quoted(&value).to_string()
-            } else {
-                value
-            };
-            line(
-                &mut out,
-                format_args!("    {key}=\"{}\"", value.replace('"', "\\\"")),
-            );
-        }
-        out.push_str("  ];\n");
-    }
-    if !edges.is_empty() {
-        out.push_str("\n  // Edge definitions.\n");
-    }
-    for (dependent, owner) in &edges {
-        line(
-            &mut out,
-            format_args!("  {} -> {};", number[dependent], number[owner]),
-        );
-    }
-    out.push('}');
-    Ok(out)
-}
-
-fn line(out: &mut String, text: std::fmt::Arguments<'_>) {
-    // Writing to a string does not fail.
-    let _infallible = out.write_fmt(text);
-    out.push('\n');
 }

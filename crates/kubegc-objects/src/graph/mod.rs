@@ -23,7 +23,6 @@ mod bulk;
 mod dependents;
 mod diff;
 mod dot;
-mod index;
 mod ingest;
 mod names;
 mod record;
