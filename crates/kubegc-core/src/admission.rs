@@ -18,7 +18,6 @@ pub struct Webhook {
     pub matches_equivalent: bool,
     /// The requests that it receives: one of the rules must match.
     pub rules: Vec<RequestMatcher>,
-    /// The labels of the object's namespace.
     pub namespace_selector: LabelSelector,
     pub object_selector: LabelSelector,
 }
@@ -36,7 +35,6 @@ pub struct Policy {
     pub conditions: Vec<Arc<str>>,
     /// Names and CEL expressions of variables, in the order in which they may use each other.
     pub variables: Vec<(Arc<str>, Arc<str>)>,
-    /// The validations: all must hold.
     pub validations: Vec<Validation>,
 }
 
@@ -56,7 +54,6 @@ pub struct Validation {
 /// A ValidatingAdmissionPolicyBinding.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PolicyBinding {
-    /// Name of the policy.
     pub policy: Arc<str>,
     /// The effects of a failed validation: `Deny`, `Warn`, `Audit`.
     pub actions: Vec<Arc<str>>,
@@ -73,7 +70,6 @@ pub struct ParameterReference {
     pub name: Arc<str>,
     /// Its namespace; empty for that of the request.
     pub namespace: Arc<str>,
-    /// The labels of the objects.
     pub selector: LabelSelector,
     /// Whether the policy fails if there is no such object (`parameterNotFoundAction: Deny`).
     pub must_exist: bool,
@@ -89,7 +85,6 @@ pub struct MatchResources {
     pub rules: Vec<RequestMatcher>,
     /// None of these rules may match.
     pub excluded: Vec<RequestMatcher>,
-    /// The labels of the object's namespace.
     pub namespace_selector: LabelSelector,
     pub object_selector: LabelSelector,
 }

@@ -35,7 +35,6 @@ impl Backoff {
         }
     }
 
-    /// The number of failures in a row.
     #[must_use]
     pub const fn failures(&self) -> u32 {
         self.failures

@@ -66,9 +66,7 @@ impl FromStr for PropagationPolicy {
     serde(rename_all = "camelCase")
 )]
 pub struct Preconditions {
-    /// The uid that the stored object must have.
     pub uid: Option<Uid>,
-    /// The version that the stored object must have.
     pub resource_version: Option<ResourceVersion>,
 }
 
@@ -82,7 +80,6 @@ impl Preconditions {
         }
     }
 
-    /// Whether an object meets them.
     #[must_use]
     pub fn hold(&self, meta: &ObjectMeta) -> bool {
         let Self {
@@ -99,7 +96,6 @@ impl Preconditions {
 pub struct DeleteOptions {
     /// The propagation; `None` for that of the object's finalizers, or the default of its kind.
     pub propagation: Option<Propagation>,
-    /// The preconditions on the stored object.
     pub preconditions: Preconditions,
     /// Grace period of a pod in seconds; `None` uses the pod's own.
     pub grace_period_seconds: Option<i64>,

@@ -22,26 +22,16 @@ pub enum FieldError {
         quoted(supported)
     )]
     NotSupported {
-        /// Path of the field.
         field: String,
         value: String,
         /// The supported values, in upstream's order.
         supported: Vec<&'static str>,
     },
     #[error("{field}: Required value: {problem}")]
-    Required {
-        /// Path of the field.
-        field: String,
-        problem: String,
-    },
+    Required { field: String, problem: String },
     /// The change is not allowed.
     #[error("{field}: Forbidden: {problem}")]
-    Forbidden {
-        /// Path of the field.
-        field: String,
-        /// The reason.
-        problem: String,
-    },
+    Forbidden { field: String, problem: String },
 }
 
 fn quoted(values: &[&str]) -> String {
@@ -53,7 +43,6 @@ fn quoted(values: &[&str]) -> String {
 }
 
 impl FieldError {
-    /// Builds an [`FieldError::Invalid`].
     #[must_use]
     pub fn invalid(field: &str, value: &str, problem: &str) -> Self {
         Self::Invalid {
@@ -63,7 +52,6 @@ impl FieldError {
         }
     }
 
-    /// Path of the field.
     #[must_use]
     pub fn field(&self) -> &str {
         match self {
@@ -97,7 +85,6 @@ pub enum StoreError {
     NoMapping {
         /// Requested group and version.
         api_version: String,
-        /// Requested kind.
         kind: String,
     },
     /// The patch format is not accepted for this resource (415).

@@ -13,19 +13,18 @@ use smol_str::SmolStr;
 ///
 /// Equality, order and hash are those of the text, so uids from different sources are equal regardless of
 /// their form. An empty uid is an ordinary value; API servers never assign it.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Uid(Repr);
 
-#[derive(Clone)]
+/// A canonical UUID is always packed, so the two forms never have the same text.
+#[derive(Clone, PartialEq, Eq)]
 enum Repr {
     Uuid([u8; 16]),
     Text(SmolStr),
 }
 
 /// The text of a [`Uid`], on the stack if it is a UUID.
-pub struct UidText<'a>(TextRepr<'a>);
-
-enum TextRepr<'a> {
+pub enum UidText<'a> {
     Uuid([u8; 36]),
     Text(&'a str),
 }
@@ -58,8 +57,8 @@ impl Uid {
     #[must_use]
     pub fn text(&self) -> UidText<'_> {
         match &self.0 {
-            Repr::Uuid(bytes) => UidText(TextRepr::Uuid(format_uuid(bytes))),
-            Repr::Text(text) => UidText(TextRepr::Text(text)),
+            Repr::Uuid(bytes) => UidText::Uuid(format_uuid(bytes)),
+            Repr::Text(text) => UidText::Text(text),
         }
     }
 
@@ -71,13 +70,12 @@ impl Uid {
 }
 
 impl UidText<'_> {
-    /// The text.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        match &self.0 {
+        match self {
             // The buffer holds ASCII hexadecimal digits and dashes, written by `format_uuid`.
-            TextRepr::Uuid(buffer) => str::from_utf8(buffer).unwrap_or_default(),
-            TextRepr::Text(text) => text,
+            Self::Uuid(buffer) => str::from_utf8(buffer).unwrap_or_default(),
+            Self::Text(text) => text,
         }
     }
 }
@@ -141,20 +139,6 @@ impl Default for Uid {
         Self::new("")
     }
 }
-
-impl PartialEq for Uid {
-    #[inline]
-    fn eq(&self, other: &Self) -> bool {
-        match (&self.0, &other.0) {
-            (Repr::Uuid(a), Repr::Uuid(b)) => a == b,
-            (Repr::Text(a), Repr::Text(b)) => a == b,
-            // A canonical UUID is always packed, so the two forms never have the same text.
-            (Repr::Uuid(_), Repr::Text(_)) | (Repr::Text(_), Repr::Uuid(_)) => false,
-        }
-    }
-}
-
-impl Eq for Uid {}
 
 impl hash::Hash for Uid {
     fn hash<H: hash::Hasher>(&self, state: &mut H) {
@@ -266,7 +250,6 @@ pub struct ObjectRef {
 }
 
 impl ObjectRef {
-    /// Builds an identity.
     #[must_use]
     pub fn new(api_version: &str, kind: &str, namespace: &str, name: &str, uid: &str) -> Self {
         Self {

@@ -47,7 +47,6 @@ pub struct RequestMatcher {
 /// The attributes of a request that a [`RequestMatcher`] compares.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct RequestAttributes<'a> {
-    /// Name of the user.
     pub user: &'a str,
     /// The verb, or the operation of admission.
     pub verb: &'a str,
@@ -57,7 +56,6 @@ pub struct RequestAttributes<'a> {
     pub scope: Option<Scope>,
     /// API group; empty for the core group.
     pub group: &'a str,
-    /// Plural name of the resource.
     pub resource: &'a str,
     /// Subresource; empty for the object itself.
     pub subresource: &'a str,
@@ -179,7 +177,6 @@ impl RequestMatcher {
             }
     }
 
-    /// Whether requests of a user can match.
     #[must_use]
     pub fn matches_user(&self, user: &str) -> bool {
         self.user.as_deref().is_none_or(|wanted| {
@@ -188,7 +185,6 @@ impl RequestMatcher {
         })
     }
 
-    /// Whether requests in a namespace can match.
     #[must_use]
     pub fn matches_namespace(&self, namespace: &str) -> bool {
         equals(self.namespace.as_deref(), namespace)

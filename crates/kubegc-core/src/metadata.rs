@@ -96,13 +96,11 @@ pub type OwnerReferences = SmallVec<[OwnerReference; 1]>;
 pub struct ResourceVersion(SmolStr);
 
 impl ResourceVersion {
-    /// Reads a version.
     #[must_use]
     pub fn new(text: &str) -> Self {
         Self(text.into())
     }
 
-    /// The text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -203,7 +201,6 @@ impl ObjectMeta {
         references.find(|reference| reference.controller == Some(true))
     }
 
-    /// Whether the object has this finalizer.
     #[must_use]
     #[inline]
     pub fn has_finalizer(&self, finalizer: &str) -> bool {
@@ -220,14 +217,12 @@ impl ObjectMeta {
     serde(rename_all = "camelCase")
 )]
 pub struct PartialObjectMetadata {
-    /// Group and version of the kind.
     pub api_version: Arc<str>,
     pub kind: Arc<str>,
     pub metadata: ObjectMeta,
 }
 
 impl PartialObjectMetadata {
-    /// An object of a kind.
     #[must_use]
     pub fn new(api_version: &str, kind: &str, metadata: ObjectMeta) -> Self {
         Self {
@@ -237,7 +232,6 @@ impl PartialObjectMetadata {
         }
     }
 
-    /// Its identity.
     #[must_use]
     pub fn object_ref(&self) -> ObjectRef {
         ObjectRef {

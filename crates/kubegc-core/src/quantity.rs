@@ -289,7 +289,6 @@ impl Quantity {
         self.mantissa == 0
     }
 
-    /// Whether it is an integer.
     #[must_use]
     pub const fn is_whole(self) -> bool {
         self.scale >= 0

@@ -7,16 +7,13 @@ use crate::ObjectMeta;
 /// A label selector of the API (`metav1.LabelSelector`). An empty one matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LabelSelector {
-    /// Labels that an object must have with these values.
     pub match_labels: BTreeMap<Arc<str>, Arc<str>>,
-    /// Requirements that must all hold.
     pub match_expressions: Vec<LabelRequirement>,
 }
 
 /// One of `matchExpressions` of a label selector.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct LabelRequirement {
-    /// The label.
     pub key: Arc<str>,
     /// Whether the object must have the label with one of the values. Otherwise it must not.
     pub is_wanted: bool,
@@ -25,7 +22,6 @@ pub struct LabelRequirement {
 }
 
 impl LabelSelector {
-    /// Whether it has no requirements.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.match_labels.is_empty() && self.match_expressions.is_empty()
@@ -37,7 +33,6 @@ impl LabelSelector {
         self.match_labels.iter().next()
     }
 
-    /// Whether the labels of an object match.
     #[must_use]
     pub fn matches(&self, meta: &ObjectMeta) -> bool {
         self.matches_labels(|key| meta.labels.get(key).map(|value| &**value))
@@ -76,7 +71,6 @@ impl LabelRequirement {
         })
     }
 
-    /// The name of its operator.
     #[must_use]
     pub const fn operator(&self) -> &'static str {
         match (self.is_wanted, &self.values) {

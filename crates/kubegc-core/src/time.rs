@@ -71,7 +71,6 @@ impl Timestamp {
         Self::from_secs(self.as_secs())
     }
 
-    /// The day in UTC.
     #[must_use]
     pub fn utc_date(self) -> Date {
         Date(Offset::UTC.to_datetime(self.instant()).date())

@@ -83,7 +83,6 @@ impl Failure {
         }
     }
 
-    /// The request was not sent.
     pub(crate) fn not_sent(reason: NotSent) -> Self {
         Self {
             code: Code::Unavailable,

@@ -49,7 +49,6 @@ impl Endpoint {
         Self { path: path.into() }
     }
 
-    /// The path of the socket.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path

@@ -13,13 +13,11 @@ use crate::{Endpoint, EndpointError, RuntimeVersion};
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConnectError {
-    /// The text is not a valid endpoint.
     #[error(transparent)]
     Endpoint(#[from] EndpointError),
     /// There is no file at the path.
     #[error("{}: no such file: start the runtime, or name the socket that it listens on", path.display())]
     NoSocket { path: PathBuf },
-    /// The file is not a socket.
     #[error("{}: not a socket: name the socket that the runtime listens on", path.display())]
     NotASocket { path: PathBuf },
     /// The permissions of the socket, or of a parent directory, do not allow access.
@@ -37,11 +35,7 @@ pub enum ConnectError {
     },
     /// There was no response within the timeout.
     #[error("{}: no response within {waited:?}: check whether the runtime is blocked, or increase the timeout", path.display())]
-    Timeout {
-        path: PathBuf,
-        /// The timeout.
-        waited: Duration,
-    },
+    Timeout { path: PathBuf, waited: Duration },
     /// The listening process does not serve CRI v1.
     #[error(
         "{}: does not serve {service} ({message}): the runtime may be too old (containerd before 1.6 has v1alpha2 only), its CRI plugin may be disabled, or the socket may belong to another daemon",
@@ -49,7 +43,6 @@ pub enum ConnectError {
     )]
     WrongApi {
         path: PathBuf,
-        /// The service that is not served.
         service: &'static str,
         /// The error text of the response.
         message: String,
@@ -67,7 +60,6 @@ pub enum ConnectError {
         path: PathBuf,
         /// The field that is empty.
         field: &'static str,
-        /// The response.
         version: RuntimeVersion,
     },
     /// The first request failed: with an error, because of another protocol, or because the connection broke.
@@ -76,7 +68,6 @@ pub enum ConnectError {
         path: PathBuf,
         /// The method of the request.
         operation: &'static str,
-        /// The error text.
         message: String,
     },
     /// No runtime listens on any of the sockets.

@@ -97,7 +97,6 @@ impl CriRuntime {
         Ok(mounted)
     }
 
-    /// Measures one file system.
     async fn measure(&self, usage: FilesystemUsage) -> Result<MountedFileSystem, RuntimeError> {
         let mountpoint: Arc<str> = usage.fs_id.unwrap_or_default().mountpoint.into();
         let (directory, host_root) = (Arc::clone(&mountpoint), Arc::clone(&self.host_root));

@@ -213,7 +213,6 @@ fn log_file(path: &str) -> Option<(PathBuf, String)> {
         .then(|| (directory.to_owned(), name.to_owned()))
 }
 
-/// All entries of a directory.
 fn entries(directory: &Path) -> io::Result<Vec<DirEntry>> {
     fs::read_dir(directory)?.collect()
 }

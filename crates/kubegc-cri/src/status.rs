@@ -42,7 +42,6 @@ pub struct Condition {
     pub status: bool,
     /// The reason, one word in CamelCase.
     pub reason: Arc<str>,
-    /// The message for users.
     pub message: Arc<str>,
 }
 

@@ -64,7 +64,6 @@ pub struct Summary {
     pub terms: u32,
     /// Requests for objects.
     pub calls: u64,
-    /// Successful writes.
     pub writes: u64,
     /// Failed writes, retries included.
     pub writes_failed: u64,

@@ -14,13 +14,11 @@ pub enum Error {
     /// The API server has a version that kubegc does not know.
     #[error("the API server's version {version:?} is not known; choose the version to behave as")]
     UnknownVersion { version: String, source: FieldError },
-    /// Discovery failed.
     #[error("the served kinds cannot be read")]
     Discovery { source: StoreError },
     /// There is no usable configuration of a cluster.
     #[error("no cluster can be reached: {message}")]
     Configuration { message: String },
-    /// A name belongs to no controller.
     #[error(transparent)]
     UnknownController(#[from] kubegc_controllers::UnknownController),
     /// The clock went back.

@@ -13,10 +13,8 @@ names! {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "camelCase"))]
 pub struct Event {
-    /// The type.
     #[cfg_attr(feature = "serde", serde(rename = "type"))]
     pub kind: EventKind,
-    /// The reason, one of [`reason`].
     pub reason: &'static str,
     pub message: String,
 }
@@ -65,7 +63,6 @@ pub mod reason {
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LoopReport {
-    /// The event to record.
     pub event: Option<Event>,
     /// Whether the run succeeded and the one before failed. Upstream logs that at level 1 instead of 4.
     pub recovered: bool,

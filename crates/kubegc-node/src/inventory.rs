@@ -12,10 +12,8 @@ use crate::image::Records;
 /// The reason why a listing is missing.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Unlisted {
-    /// It was not requested.
     #[error("not listed")]
     NotRequested,
-    /// The request failed.
     #[error(transparent)]
     Failed(#[from] RuntimeError),
 }

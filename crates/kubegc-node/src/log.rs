@@ -112,24 +112,14 @@ impl EvictLogs {
 pub enum Action {
     /// Remove an entry of the pod log directory with its content.
     RemoveDirectory {
-        /// Its name.
         entry: Arc<str>,
         pod_state: RemovableState,
     },
     /// Read the status of the container of a dangling link, and remove the link if [`EvictLogs::link`] says
     /// so.
-    ResolveLink {
-        /// Path of the link.
-        path: Arc<str>,
-        container_id: Arc<str>,
-    },
+    ResolveLink { path: Arc<str>, container_id: Arc<str> },
     /// Remove a dangling link without a valid container id.
-    RemoveLink {
-        /// Path of the link.
-        path: Arc<str>,
-        /// The problem of its name.
-        problem: NoContainer,
-    },
+    RemoveLink { path: Arc<str>, problem: NoContainer },
 }
 
 impl PlannedAction for Action {
@@ -154,7 +144,6 @@ impl PlannedAction for Action {
 pub enum LinkRemoval {
     /// The runtime has no status for its container, or the request failed.
     NoStatus,
-    /// Its container has exited.
     Exited,
 }
 
@@ -170,7 +159,7 @@ pub enum NoContainer {
     TooShort { id: Box<str> },
 }
 
-reasons! {
+kubegc_core::reasons! {
     /// The reason why a directory or link is kept, or a finding.
     pub enum Reason {
         /// Its content cannot be removed yet.

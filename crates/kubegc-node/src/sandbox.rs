@@ -56,7 +56,6 @@ impl EvictSandboxes {
         }
     }
 
-    /// Sets the mode.
     #[must_use]
     pub const fn with_mode(mut self, mode: Mode) -> Self {
         self.mode = mode;
@@ -100,7 +99,7 @@ impl PlannedAction for Action {
     }
 }
 
-reasons! {
+kubegc_core::reasons! {
     /// The reason why a sandbox is removed.
     #[derive(Copy)]
     pub enum RemovalReason {

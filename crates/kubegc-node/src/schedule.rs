@@ -63,7 +63,6 @@ pub enum Next {
 #[error("{which} is not running")]
 #[non_exhaustive]
 pub struct NotRunning {
-    /// The loop.
     pub which: Loop,
 }
 
@@ -147,7 +146,6 @@ impl Schedule {
         self.due.keys().copied()
     }
 
-    /// Returns whether a loop is running.
     #[must_use]
     pub fn is_running(&self, which: Loop) -> bool {
         self.due.get(&which) == Some(&None)

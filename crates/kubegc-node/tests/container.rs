@@ -42,10 +42,7 @@ fn units(units: &[(&str, &[i64])]) -> Inventory {
 
 /// The names of the reasons for removals, in order.
 fn why(plan: &PlanOf<EvictUnits>) -> Vec<&str> {
-    plan.actions
-        .iter()
-        .map(|action| action.reason().as_str())
-        .collect()
+    plan.actions.iter().map(|action| action.reason().name()).collect()
 }
 
 fn one(container: Container) -> Inventory {
@@ -105,7 +102,7 @@ fn n2_7_n2_8_age_counts_from_creation_and_equal_is_old_enough() {
         let future = plan
             .findings
             .iter()
-            .any(|finding| finding.reason.as_str() == "CreatedInFuture");
+            .any(|finding| finding.reason.name() == "CreatedInFuture");
         assert_eq!(future, created > 100);
     }
 }

@@ -100,7 +100,7 @@ fn removal_reasons_have_texts_and_names() {
         let plan = policy().plan(&node(state, &sandboxes, &[]), at(9));
         let Action::Remove { reason, .. } = &plan.actions[0];
         assert_eq!(reason.to_string(), format!("{text}, and it has no containers"));
-        assert_eq!(reason.as_str(), name);
+        assert_eq!(reason.name(), name);
     }
     assert_eq!(Reason::NoPod.to_string(), "its metadata has no pod uid");
 }

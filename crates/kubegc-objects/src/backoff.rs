@@ -22,7 +22,6 @@ const DOUBLINGS_MAX: u32 = 18;
 const BUCKET_BURST: i64 = 100;
 const TOKEN_EVERY: Duration = Duration::from_millis(100);
 
-/// The limiter of one queue.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Limiter {
     failures: HashMap<NodeId, u32, FixedState>,

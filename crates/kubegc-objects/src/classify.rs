@@ -47,10 +47,7 @@ pub enum OwnerState {
     /// A live read found nothing under this name.
     NotFound,
     /// A live read found another object under this name.
-    Replaced {
-        /// The uid of that object.
-        live: Uid,
-    },
+    Replaced { live: Uid },
     /// An earlier live read found it absent.
     RememberedAbsent,
 }
@@ -70,7 +67,6 @@ impl OwnerState {
         }
     }
 
-    /// The resulting class.
     #[must_use]
     pub const fn class(&self) -> Class {
         match self {
@@ -102,7 +98,6 @@ impl fmt::Display for OwnerState {
 pub struct Resolved {
     /// The reference, as read live.
     pub reference: OwnerReference,
-    /// The observed state.
     pub state: OwnerState,
 }
 

@@ -9,7 +9,8 @@ use std::{collections::BTreeMap, fmt, pin::pin, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use futures_util::{
     FutureExt, StreamExt,
-    future::{AbortHandle, Abortable, BoxFuture, Either, select},
+    future::{AbortHandle, Abortable, BoxFuture},
+    select_biased,
     stream::FuturesUnordered,
 };
 
@@ -44,8 +45,10 @@ const OUTPUTS_PER_POLL: usize = 256;
 pub enum Report {
     /// A warning to publish as an Event.
     Warning(Box<InvalidNamespace>),
-    /// A call was performed.
-    Performed { request: Request, response: Response },
+    Performed {
+        request: Request,
+        response: Response,
+    },
     /// A resource could not be listed or watched. It is retried.
     WatchFailed {
         resource: ApiResource,
@@ -65,7 +68,6 @@ pub enum Report {
     DiscoveryFailed(StoreError),
     /// An attempt ended. Only if the settings record conclusions.
     Concluded {
-        /// The object of the attempt.
         object: ObjectRef,
         conclusion: Conclusion,
     },
@@ -159,7 +161,7 @@ where
     let mut stop = pin!(stop.fuse());
     let recording = settings.record_conclusions;
     let mut collector = Collector::new(settings);
-    let mut tasks: FuturesUnordered<BoxFuture<'_, Done>> = FuturesUnordered::new();
+    let mut tasks: FuturesUnordered<BoxFuture<'_, Woken>> = FuturesUnordered::new();
     let mut watched: BTreeMap<MonitorId, Watched> = BTreeMap::new();
     let mut discovery = retries();
     let mut stopping = false;
@@ -206,32 +208,38 @@ where
             return Ok(collector);
         }
         until = until.into_iter().chain(sync.next_at()).min();
-        let woken = wait(
-            &mut tasks,
-            clock,
-            until.filter(|_| !busy),
-            busy && !stopping,
-            &mut stop,
-            stopping,
-        )
-        .await;
+        let until = until.filter(|_| !busy);
+        let at_once = busy && !stopping;
+        let time = async move {
+            match until {
+                _ if at_once => {}
+                Some(until) => clock.sleep_until(until).await,
+                None => std::future::pending().await,
+            }
+        };
+        let mut time = pin!(time.fuse());
+        let woken = select_biased! {
+            () = stop => Woken::Stop,
+            done = tasks.select_next_some() => done,
+            () = time => Woken::Time,
+        };
         let now = clock.now();
         match woken {
             Woken::Stop => stopping = true,
             Woken::Time => collector.handle(now, Input::Tick)?,
-            Woken::Done(Done::Aborted) => {}
-            Woken::Done(Done::Discovered(Ok(Discovered { catalog, failed }))) => {
+            Woken::Aborted => {}
+            Woken::Discovered(Ok(Discovered { catalog, failed })) => {
                 discovery.succeeded();
                 let catalog = Arc::new(catalog);
                 let failed = failed.into_keys().collect();
                 collector.handle(now, Input::Catalog { catalog, failed })?;
             }
-            Woken::Done(Done::Discovered(Err(error))) => {
+            Woken::Discovered(Err(error)) => {
                 report(Report::DiscoveryFailed(error));
                 let at = discovery.failed(now);
                 tasks.push(discover(store, clock, Some(at)).boxed());
             }
-            Woken::Done(Done::Performed(id, performed)) => {
+            Woken::Performed(id, performed) => {
                 let (request, response) = *performed;
                 report(Report::Performed {
                     request,
@@ -239,7 +247,7 @@ where
                 });
                 collector.handle(now, Input::Response { call: id, response })?;
             }
-            Woken::Done(Done::Watched(monitor, response)) => {
+            Woken::Watched(monitor, response) => {
                 let Some(watch) = watched.get_mut(&monitor) else {
                     continue;
                 };
@@ -317,7 +325,6 @@ impl SyncReports {
     }
 }
 
-/// The watch of one resource.
 struct Watched {
     monitor: MonitorId,
     resource: ApiResource,
@@ -350,7 +357,7 @@ impl Watched {
         store: &'t S,
         clock: &'t C,
         request: reflector::Request<ObjectMeta>,
-    ) -> BoxFuture<'t, Done>
+    ) -> BoxFuture<'t, Woken>
     where
         S: ObjectStore + ?Sized,
         C: Clock + ?Sized,
@@ -362,14 +369,13 @@ impl Watched {
             store,
             resource: self.resource.clone(),
         };
-        let performed = async move { Done::Watched(monitor, request.perform(&source, clock).await) };
+        let performed = async move { Woken::Watched(monitor, request.perform(&source, clock).await) };
         Abortable::new(performed, registration)
-            .map(|done| done.unwrap_or(Done::Aborted))
+            .map(|done| done.unwrap_or(Woken::Aborted))
             .boxed()
     }
 }
 
-/// The metadata of the objects of one resource.
 struct Metadata<'t, S: ?Sized> {
     store: &'t S,
     resource: ApiResource,
@@ -395,59 +401,15 @@ impl<S: ObjectStore + ?Sized> Source<ObjectMeta> for Metadata<'_, S> {
     }
 }
 
-enum Done {
+/// The end of a task, or another reason to continue.
+enum Woken {
+    Stop,
+    Time,
     Discovered(Result<Discovered, StoreError>),
     Performed(CallId, Box<(Request, Response)>),
     Watched(MonitorId, reflector::Response<ObjectMeta>),
     /// The resource is no longer watched.
     Aborted,
-}
-
-enum Woken {
-    Stop,
-    Time,
-    Done(Done),
-}
-
-async fn wait<C: Clock + ?Sized>(
-    tasks: &mut FuturesUnordered<BoxFuture<'_, Done>>,
-    clock: &C,
-    until: Option<Timestamp>,
-    busy: bool,
-    stop: &mut (impl Future<Output = ()> + Unpin),
-    stopping: bool,
-) -> Woken {
-    let time = async {
-        if busy {
-            return;
-        }
-        match until {
-            Some(until) => clock.sleep_until(until).await,
-            None => std::future::pending().await,
-        }
-    };
-    let done = async {
-        match tasks.next().await {
-            Some(done) => done,
-            None => std::future::pending().await,
-        }
-    };
-    let (done, time) = (pin!(done), pin!(time));
-    let work = select(done, time);
-    if stopping {
-        return woken(work.await);
-    }
-    match select(stop, work).await {
-        Either::Left(_) => Woken::Stop,
-        Either::Right((either, _)) => woken(either),
-    }
-}
-
-fn woken<A, B>(either: Either<(Done, A), ((), B)>) -> Woken {
-    match either {
-        Either::Left((done, _)) => Woken::Done(done),
-        Either::Right(_) => Woken::Time,
-    }
 }
 
 /// Passes what a watch delivered to the collector and returns the next request of the watch.
@@ -497,15 +459,14 @@ async fn discover<S: ObjectStore + ?Sized, C: Clock + ?Sized>(
     store: &S,
     clock: &C,
     at: Option<Timestamp>,
-) -> Done {
+) -> Woken {
     if let Some(at) = at {
         clock.sleep_until(at).await;
     }
-    Done::Discovered(store.discover().await)
+    Woken::Discovered(store.discover().await)
 }
 
-/// Performs one call.
-async fn perform<S: ObjectStore + ?Sized>(store: &S, catalog: Arc<Catalog>, call: Call) -> Done {
+async fn perform<S: ObjectStore + ?Sized>(store: &S, catalog: Arc<Catalog>, call: Call) -> Woken {
     let Call { id, request } = call;
     let resource = &catalog[request.kind];
     let address = Address {
@@ -537,7 +498,7 @@ async fn perform<S: ObjectStore + ?Sized>(store: &S, catalog: Arc<Catalog>, call
             written.map(|meta| Response::Applied(Some(Arc::new(meta))))
         }
     };
-    Done::Performed(id, Box::new((request, response.unwrap_or_else(Response::from))))
+    Woken::Performed(id, Box::new((request, response.unwrap_or_else(Response::from))))
 }
 
 #[cfg(test)]

@@ -22,7 +22,6 @@ pub enum Effect {
     OwnerAbsent(Box<ObjectRef>),
     /// Process a virtual delete of this identity after the pending events.
     VirtualDelete(Box<ObjectRef>),
-    /// Publish a warning.
     Warn(Box<InvalidNamespace>),
 }
 
@@ -48,7 +47,6 @@ impl InvalidNamespace {
     /// The component that the Event comes from.
     pub const COMPONENT: &'static str = "garbage-collector-controller";
 
-    /// Builds the warning.
     #[must_use]
     pub const fn new(dependent: ObjectRef, reference: OwnerReference) -> Self {
         Self { dependent, reference }

@@ -25,30 +25,15 @@ pub struct Executor<'s> {
     pub dry_run: bool,
 }
 
-/// The result of one action.
-#[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Performed {
-    /// It was performed.
-    Done,
-    /// It would be performed: this is a dry run.
-    WouldBeDone,
-    /// An action on this object, which must come first, was not performed.
-    Skipped(Arc<ObjectRef>),
-    /// It failed. [`StoreError::Conflict`]: the object is no longer the one that was planned for.
-    Failed(StoreError),
-}
-
-impl fmt::Display for Performed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Done => f.write_str("done"),
-            Self::WouldBeDone => f.write_str("would be done (dry run)"),
-            Self::Skipped(object) => {
-                write!(f, "skipped: an action on {} must come first", object.short())
-            }
-            Self::Failed(error) => write!(f, "failed: {error}"),
-        }
+kubegc_core::reasons! {
+    /// The result of one action.
+    pub enum Performed {
+        Done = "done";
+        WouldBeDone = "would be done (dry run)";
+        /// An action on this object, which must come first, was not performed.
+        Skipped(object: Arc<ObjectRef>) = "skipped: an action on {} must come first", object.short();
+        /// [`StoreError::Conflict`]: the object is no longer the one that was planned for.
+        Failed(error: StoreError) = "failed: {error}";
     }
 }
 
@@ -56,7 +41,6 @@ impl fmt::Display for Performed {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "camelCase"))]
 pub struct Report {
-    /// Each action with its result.
     pub actions: Vec<(Action, Performed)>,
 }
 
@@ -188,19 +172,5 @@ impl Executor<'_> {
             }
         }
         Ok(Performed::Done)
-    }
-}
-
-#[cfg(feature = "serde")]
-impl serde::Serialize for Performed {
-    /// The result as a name and a text, as reasons have them.
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let name = match self {
-            Self::Done => "Done",
-            Self::WouldBeDone => "WouldBeDone",
-            Self::Skipped(_) => "Skipped",
-            Self::Failed(_) => "Failed",
-        };
-        kubegc_core::planner::serialize_reason(name, self, serializer)
     }
 }

@@ -37,7 +37,6 @@ pub struct Owners {
     objects: Vec<PartialObjectMetadata>,
     by_uid: HashMap<Uid, usize, FixedState>,
     by_name: BTreeMap<Name, usize>,
-    /// The dependents of each uid that a reference names.
     dependents: HashMap<Uid, Vec<usize>, FixedState>,
     is_complete: bool,
 }
@@ -101,7 +100,6 @@ impl Owners {
         &self.objects
     }
 
-    /// The object with a uid.
     #[must_use]
     pub fn get(&self, uid: &Uid) -> Option<&PartialObjectMetadata> {
         self.by_uid.get(uid).map(|&at| &self.objects[at])

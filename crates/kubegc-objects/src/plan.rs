@@ -74,74 +74,25 @@ impl fmt::Display for Action {
     }
 }
 
-/// Why an object is kept, or what is not known about it.
-#[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum WhyKept {
-    /// It has no owners, or at least one that exists.
-    Owners(Classification),
-    /// It is terminating and has these finalizers, which the collector does not remove.
-    Finalizers(Vec<Arc<str>>),
-    /// It is terminating and waits for these dependents, which block its deletion.
-    Dependents(Vec<Arc<ObjectRef>>),
-    /// Some of its owners are not among the objects, so its outcome is unknown.
-    UnknownOwners(Classification),
-    /// No kind is known under the apiVersion and kind of this owner: the collector retries and keeps the
-    /// object.
-    UnknownKind(OwnerReference),
-}
-
-impl WhyKept {
-    /// The name, in the form of an Event's reason.
-    #[must_use]
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Self::Owners(_) => "Owners",
-            Self::Finalizers(_) => "Finalizers",
-            Self::Dependents(_) => "Dependents",
-            Self::UnknownOwners(_) => "UnknownOwners",
-            Self::UnknownKind(_) => "UnknownKind",
-        }
-    }
-}
-
-#[cfg(feature = "serde")]
-impl serde::Serialize for WhyKept {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        kubegc_core::planner::serialize_reason(self.name(), self, serializer)
-    }
-}
-
-impl fmt::Display for WhyKept {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Owners(classification) => classification.fmt(f),
-            Self::Finalizers(names) => {
-                let word = if names.len() == 1 {
-                    "finalizer"
-                } else {
-                    "finalizers"
-                };
-                write!(f, "it is terminating, waiting for {word} {}", names.join(", "))
-            }
-            Self::Dependents(dependents) => {
-                let names: Vec<String> = dependents.iter().map(|object| object.short()).collect();
-                write!(
-                    f,
-                    "it is terminating, waiting for its dependents {}",
-                    names.join(", ")
-                )
-            }
-            Self::UnknownOwners(classification) => write!(f, "its outcome is unknown: {classification}"),
-            Self::UnknownKind(owner) => {
-                write!(
-                    f,
-                    "the kind {} of its owner {} is not served",
-                    owner.kind,
-                    owner.short()
-                )
-            }
-        }
+kubegc_core::reasons! {
+    /// Why an object is kept, or what is not known about it.
+    pub enum WhyKept {
+        /// It has no owners, or at least one that exists.
+        Owners(classification: Classification) = "{classification}";
+        /// It is terminating and has these finalizers, which the collector does not remove.
+        Finalizers(names: Vec<Arc<str>>) = "it is terminating, waiting for finalizer{} {}",
+            if names.len() == 1 { "" } else { "s" },
+            names.join(", ");
+        /// It is terminating and waits for these dependents, which block its deletion.
+        Dependents(dependents: Vec<Arc<ObjectRef>>) = "it is terminating, waiting for its dependents {}", {
+            let names: Vec<String> = dependents.iter().map(|object| object.short()).collect();
+            names.join(", ")
+        };
+        /// Some of its owners are not among the objects, so its outcome is unknown.
+        UnknownOwners(classification: Classification) = "its outcome is unknown: {classification}";
+        /// No kind is known under the apiVersion and kind of this owner: the collector retries and keeps the
+        /// object.
+        UnknownKind(owner: OwnerReference) = "the kind {} of its owner {} is not served", owner.kind, owner.short();
     }
 }
 

@@ -145,13 +145,11 @@ pub enum Operation {
         /// The treatment of its dependents.
         propagation: PropagationPolicy,
     },
-    /// Patches its metadata.
     Patch {
         format: PatchType,
         /// The exact bytes.
         #[cfg_attr(feature = "serde", serde(serialize_with = "body_text"))]
         body: Body,
-        /// The change that they make.
         change: Change,
     },
     /// Writes the object back as it was read, with these finalizers. Releases before 1.15 remove a finalizer
@@ -159,7 +157,6 @@ pub enum Operation {
     Put {
         /// The version that was read. The write must fail if the object has another one.
         read_at: ResourceVersion,
-        /// The finalizers to write.
         finalizers: Vec<Arc<str>>,
     },
 }
@@ -192,7 +189,6 @@ impl Operation {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Response {
-    /// A read found the object.
     Found(Arc<ObjectMeta>),
     /// A write succeeded; the object's state after it, if the server returned it.
     Applied(Option<Arc<ObjectMeta>>),
@@ -204,7 +200,6 @@ pub enum Response {
     UnsupportedMediaType,
     /// 422.
     Invalid,
-    /// The kind is not served.
     NoMapping,
     /// The list does not cover this object, so it is neither present nor absent.
     Unlisted,
@@ -246,7 +241,6 @@ pub enum AttemptError {
     NamespacedOwnerOfClusterScoped,
     #[error("{target} could not be {operation}: {response:?}")]
     RequestFailed {
-        /// The object.
         target: Arc<ObjectRef>,
         /// The operation: read, patched, deleted.
         operation: &'static str,
@@ -267,9 +261,7 @@ pub enum AttemptError {
     #[error("{failed} of {dependents} dependents of {owner} could not be orphaned; the first error: {first}")]
     Orphaning {
         owner: Arc<ObjectRef>,
-        /// Number of dependents.
         dependents: usize,
-        /// Number of dependents that failed.
         failed: usize,
         /// The first failure.
         first: Box<Self>,
@@ -336,9 +328,7 @@ pub enum Conclusion {
     Finalized,
     /// References to absent or waiting owners were removed.
     Released,
-    /// The object was deleted.
     Deleted,
-    /// An error.
     Failed(AttemptError),
 }
 

@@ -19,7 +19,6 @@ use crate::{KubernetesVersion, error::FieldError, identity::join_api_version};
 pub struct KindId(u32);
 
 impl KindId {
-    /// The position as an index.
     #[must_use]
     pub const fn index(self) -> usize {
         self.0 as usize
@@ -45,7 +44,6 @@ pub enum DefaultDeletion {
     /// The dependents are deleted in the background.
     #[default]
     Delete,
-    /// The dependents are orphaned.
     Orphan,
     /// The garbage collector's finalizers are never set on this kind, and existing ones are removed.
     Unsupported,
@@ -83,9 +81,7 @@ impl Verbs {
 pub struct ApiResource {
     /// API group; empty for the core group.
     pub group: Arc<str>,
-    /// Version in the group.
     pub version: Arc<str>,
-    /// Kind of the objects.
     pub kind: Arc<str>,
     /// Plural name in URLs.
     pub resource: Arc<str>,
@@ -93,9 +89,7 @@ pub struct ApiResource {
     pub short_names: Vec<Arc<str>>,
     /// Categories, such as `all`: names of groups of resources.
     pub categories: Vec<Arc<str>>,
-    /// Whether the objects are namespaced.
     pub scope: Scope,
-    /// The supported verbs.
     pub verbs: Verbs,
     /// Whether discovery prefers this version of the resource: the one that is monitored.
     pub preferred: bool,
@@ -142,7 +136,6 @@ impl ApiResource {
         join_api_version(&self.group, &self.version)
     }
 
-    /// Whether the objects are namespaced.
     #[must_use]
     pub fn is_namespaced(&self) -> bool {
         self.scope == Scope::Namespaced
@@ -462,7 +455,6 @@ impl Catalog {
         entries.map(|(index, resource)| (KindId(index as u32), resource))
     }
 
-    /// The number of kinds.
     #[must_use]
     pub fn len(&self) -> usize {
         self.removed.iter().filter(|&&removed| !removed).count()
@@ -474,7 +466,6 @@ impl Catalog {
         self.resources.len()
     }
 
-    /// Whether there are no kinds.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

@@ -23,7 +23,6 @@ pub struct MetaFields<'a, A = IgnoredAny> {
     pub namespace: Soft<Text<'a>>,
     pub name: Soft<Text<'a>>,
     pub uid: Soft<Text<'a>>,
-    /// Version of this state.
     pub resource_version: Soft<Text<'a>>,
     /// Generation of the desired state.
     pub generation: Soft<i64>,
@@ -174,7 +173,6 @@ pub struct WrongType {
     pub field: String,
     /// The expected type, such as `a string`.
     pub expected: &'static str,
-    /// The type of the value.
     pub found: JsonType,
 }
 
@@ -186,7 +184,6 @@ impl WrongType {
         wrong.0.pop()
     }
 
-    /// The problem, as a phrase.
     #[must_use]
     pub fn problem(&self) -> String {
         format!("expected {}, found {}", self.expected, self.found.name())

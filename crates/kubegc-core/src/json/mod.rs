@@ -43,7 +43,6 @@ pub use self::{
 pub struct Text<'a>(pub Cow<'a, str>);
 
 impl Text<'_> {
-    /// The text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

@@ -5,7 +5,6 @@ use std::sync::Arc;
 /// The result of following a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum LogTarget {
-    /// The file exists.
     Exists,
     /// The file does not exist: the link dangles.
     Missing,

@@ -50,7 +50,6 @@ impl From<[&str; 3]> for PodIdentity {
 pub struct PodState {
     /// The kubelet evicted it, or it was already evicted when the kubelet received it.
     pub evicted: bool,
-    /// It is being deleted.
     pub deleted: bool,
     /// None of its containers is running, and none will be started.
     pub terminated: bool,

@@ -69,9 +69,7 @@ pub struct Container {
     pub created_at: Timestamp,
     /// Name in the pod, from CRI metadata; `None` if the runtime reported no metadata.
     pub name: Option<Arc<str>>,
-    /// The pod, from the labels.
     pub pod: PodIdentity,
-    /// Id in the runtime.
     pub id: Arc<str>,
     pub sandbox_id: Arc<str>,
     pub image: ContainerImage,
@@ -161,14 +159,12 @@ pub enum SandboxState {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "camelCase"))]
 pub struct Sandbox {
-    /// Id in the runtime.
     pub id: Arc<str>,
     /// The pod, from CRI metadata.
     pub pod: PodIdentity,
     /// How many sandboxes existed before in this pod.
     pub attempt: u32,
     pub state: SandboxState,
-    /// Creation time.
     pub created_at: Timestamp,
     pub labels: BTreeMap<Arc<str>, Arc<str>>,
 }

@@ -42,7 +42,6 @@ pub trait PlannedAction {
 pub enum Withheld<R> {
     /// The reason of the wrapped planner.
     Planner(R),
-    /// The object is [protected](Planner::protect).
     Protected,
     /// The plan has its [maximum](Planner::limit_deletions) of deletions.
     LimitReached {

@@ -49,7 +49,6 @@ pub enum DeploymentStrategy {
 /// A number, or a share of `spec.replicas`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum IntOrPercent {
-    /// A number.
     Int(i32),
     /// A percentage.
     Percent(i32),

@@ -14,7 +14,6 @@
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Field<T> {
-    /// The value.
     Known(T),
     /// The field is missing from the dump, or its value has the wrong type.
     Unread,
@@ -36,7 +35,6 @@ impl<T> Field<T> {
         }
     }
 
-    /// Whether the field was not read.
     #[must_use]
     pub const fn is_unread(&self) -> bool {
         matches!(self, Self::Unread)

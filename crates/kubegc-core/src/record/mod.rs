@@ -73,7 +73,6 @@ impl fmt::Display for ObjectId {
 /// The fields of one object that any controller reads.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Record {
-    /// Metadata.
     pub meta: SharedMeta,
     /// Whether all of [`meta`](Self::meta) was read. Otherwise owner references, finalizers and times may be
     /// missing from it.
@@ -114,7 +113,6 @@ impl Record {
         Arc::make_mut(&mut self.body)
     }
 
-    /// The identity of the object.
     #[must_use]
     pub fn id(&self, resource: Resource) -> ObjectId {
         ObjectId::new(resource, &self.meta)
@@ -158,7 +156,6 @@ impl Condition {
         }
     }
 
-    /// Whether the status is `True`.
     #[must_use]
     pub fn is_true(&self) -> bool {
         &*self.status == "True"

@@ -17,7 +17,6 @@ pub struct CertificateSigningRequest {
 /// `status.certificate` of a CertificateSigningRequest.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Certificate {
-    /// The field is absent.
     #[default]
     Absent,
     /// The field is empty. Only releases before 1.19 distinguish this from an absent field.

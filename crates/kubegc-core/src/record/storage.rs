@@ -16,7 +16,6 @@ pub struct PersistentVolume {
     pub claim_ref: Field<Option<ClaimRef>>,
     /// `spec.volumeMode`; `None` means `Filesystem`.
     pub volume_mode: Field<Option<Arc<str>>>,
-    /// The annotations that controllers read.
     pub annotations: Field<VolumeAnnotations>,
     /// `spec.volumeAttributesClassName`; empty if unset.
     pub attributes_class: Field<Arc<str>>,

@@ -84,7 +84,6 @@ pub(crate) fn listing<W, T: Keyed>(
     Ok(facts)
 }
 
-/// A required text.
 fn required(text: String, entry: &dyn Fn() -> String, field: &'static str) -> Result<Arc<str>, InvalidEntry> {
     if text.is_empty() {
         return Err(InvalidEntry::new(entry(), field, "is missing"));

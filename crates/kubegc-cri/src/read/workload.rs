@@ -111,7 +111,6 @@ pub(crate) fn sandbox(message: bindings::PodSandbox) -> Result<Sandbox, InvalidE
     })
 }
 
-/// Converts the status of a container.
 pub(crate) fn status(message: bindings::ContainerStatus) -> ContainerStatus {
     let entry = || {
         let name = message.metadata.as_ref().map(|metadata| &*metadata.name);

@@ -17,7 +17,6 @@ pub(super) struct Group {
     pub(super) versions: Vec<Version>,
 }
 
-/// One version of a group.
 pub(super) struct Version {
     pub(super) version: String,
     /// The resources, or the error if they could not be discovered.

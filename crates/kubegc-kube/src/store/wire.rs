@@ -136,7 +136,6 @@ pub(crate) enum Line<T> {
     Other,
 }
 
-/// Reads one line of a watch.
 pub(crate) fn line<T>(
     line: &[u8],
     texts: &mut Texts,

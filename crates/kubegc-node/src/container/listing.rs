@@ -48,7 +48,6 @@ pub(super) fn classify<'a>(
     classified
 }
 
-/// The evict unit of a container.
 pub(super) fn unit(container: &Container) -> (&Uid, &str) {
     (&container.pod.uid, container.name.as_deref().unwrap_or_default())
 }

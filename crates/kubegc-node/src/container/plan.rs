@@ -69,7 +69,6 @@ impl Planner for EvictUnits {
     }
 }
 
-/// The state of the selection.
 struct Selection<'a> {
     policy: &'a EvictUnits,
     inventory: &'a Inventory,

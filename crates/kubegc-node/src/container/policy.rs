@@ -42,7 +42,6 @@ impl Default for Limits {
 #[error("invalid minimum garbage collection age: {age_min}")]
 #[non_exhaustive]
 pub struct InvalidAge {
-    /// The requested age.
     pub age_min: GoDuration,
 }
 
@@ -91,7 +90,6 @@ impl EvictUnits {
         })
     }
 
-    /// Sets the mode.
     #[must_use]
     pub const fn with_mode(mut self, mode: Mode) -> Self {
         self.mode = mode;

@@ -26,7 +26,6 @@ pub enum Action {
 }
 
 impl Action {
-    /// The container to remove.
     #[must_use]
     pub const fn container(&self) -> &Arc<Container> {
         match self {
@@ -54,7 +53,7 @@ impl PlannedAction for Action {
     }
 }
 
-reasons! {
+kubegc_core::reasons! {
     /// The reason why a dead container is removed.
     #[derive(Copy)]
     pub enum RemovalReason {
@@ -114,7 +113,6 @@ reasons! {
 pub struct Summary {
     /// The number of dead containers that reached the minimum age.
     pub candidates: u32,
-    /// The number of their evict units.
     pub units: u32,
     /// The number of containers removed because of the state of their pod.
     pub pod_ended: u32,
@@ -127,7 +125,6 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// The number of removed containers.
     #[must_use]
     pub const fn removed(&self) -> u32 {
         self.pod_ended + self.unit_limit + self.even_share + self.node_limit

@@ -33,7 +33,9 @@ impl Node<'_> {
         report
     }
 
-    /// Performs only the first stage: `evictContainers`.
+    /// Performs only the first stage: `evictContainers`. A container is removed only if it could be stopped
+    /// ([N2.17](crate::rules#n2-17) to [N2.19](crate::rules#n2-19)). Every action of the plan is performed in
+    /// order ([N2.53](crate::rules#n2-53)).
     pub async fn collect_dead_containers(&self, mode: Mode, report: &mut ContainersReport) {
         let containers = self.containers().await;
         if let Err(error) = &containers {

@@ -37,7 +37,6 @@ pub use running::{WithRunning, add_created_since, add_running};
 /// The interfaces that a node's driver uses.
 #[derive(Clone, Copy)]
 pub struct Environment<'a> {
-    /// The container runtime.
     pub runtime: &'a dyn Runtime,
     /// The log files. `None`: logs are ignored.
     pub logs: Option<&'a dyn LogDirectory>,
@@ -50,7 +49,6 @@ pub struct Environment<'a> {
 pub struct Settings {
     /// The policy of dead containers.
     pub container: container::EvictUnits,
-    /// The policy of sandboxes.
     pub sandbox: sandbox::EvictSandboxes,
     /// The policy of log files.
     pub log: log::EvictLogs,
@@ -88,7 +86,6 @@ impl From<&Policy> for Settings {
     }
 }
 
-/// Whether an action is approved.
 type Approval<'a> = dyn Fn(&NodeAction) -> bool + Send + Sync + 'a;
 
 /// The driver of one node.
@@ -148,7 +145,6 @@ impl<'a> Node<'a> {
         (!is_approved.is_none_or(|is_approved| is_approved(action))).then_some(Outcome::NotApproved)
     }
 
-    /// The image records.
     #[must_use]
     pub const fn records(&self) -> &Records {
         &self.records

@@ -13,7 +13,6 @@ use crate::{
 pub struct ReclaimReport {
     /// The functions that ran, in order, each with its error.
     pub ran: Vec<(Function, Option<String>)>,
-    /// The reports of container runs.
     pub containers: Vec<ContainersReport>,
     /// The reports of image runs.
     pub images: Vec<ImagesReport>,

@@ -9,13 +9,9 @@ use crate::{aggregate, container, event::Event, image, log, sandbox};
 /// An action of any stage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NodeAction {
-    /// An action of the container stage.
     Container(container::Action),
-    /// An action of the sandbox stage.
     Sandbox(sandbox::Action),
-    /// An action of the log stage.
     Log(log::Action),
-    /// An action of an image run.
     Image(image::Action),
 }
 
@@ -36,18 +32,15 @@ impl NodeAction {
 /// The outcome of an action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It succeeded.
     Done,
     /// The container or sandbox could not be stopped, so it was not removed.
     NotStopped(RuntimeError),
-    /// The object could not be removed.
     NotRemoved(RuntimeError),
     /// The object is kept after a check right before the removal: a dangling link whose container has not
     /// exited, or a log directory whose pod exists now or is unknown.
     Kept(log::Reason),
     /// Not performed because it is not [approved](super::Node::require_approval).
     NotApproved,
-    /// Not performed in a dry run.
     DryRun,
 }
 
@@ -63,11 +56,8 @@ pub struct Performed {
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ContainersReport {
-    /// The plan of the container stage.
     pub containers: PlanOf<container::EvictUnits>,
-    /// The plan of the sandbox stage.
     pub sandboxes: PlanOf<sandbox::EvictSandboxes>,
-    /// The plan of the log stage.
     pub logs: PlanOf<log::EvictLogs>,
     /// The performed actions, in order.
     pub performed: Vec<Performed>,

@@ -51,7 +51,6 @@ impl Node<'_> {
         }
     }
 
-    /// Performs one run of a loop.
     async fn run_loop(&mut self, which: Loop, health: &mut LoopHealth, report: &mut impl FnMut(Report)) {
         match which {
             Loop::Containers => {

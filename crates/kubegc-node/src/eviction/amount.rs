@@ -64,7 +64,6 @@ pub enum Amount {
 }
 
 impl Amount {
-    /// The quantity for this capacity.
     #[must_use]
     pub fn of(self, capacity: u64) -> Quantity {
         match self {

@@ -69,10 +69,7 @@ names! {
 pub enum LayoutError {
     /// It is unknown whether images have a dedicated file system.
     #[error("{message}")]
-    Unknown {
-        /// The error text.
-        message: String,
-    },
+    Unknown { message: String },
     /// Writable layers are separate from images, and the feature gate `KubeletSeparateDiskGC` is off.
     #[error("KubeletSeparateDiskGC is turned off but we still have a split filesystem")]
     SplitIsOff,

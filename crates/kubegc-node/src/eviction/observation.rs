@@ -9,7 +9,6 @@ use super::{Signal, Threshold};
 /// A measurement of one signal: bytes, inodes or process ids.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Observation {
-    /// The available amount.
     pub available: u64,
     pub capacity: u64,
     /// The time of the measurement. `None`: unknown, which counts as newer than any earlier measurement.

@@ -50,7 +50,6 @@ impl fmt::Display for Reclaim {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Trigger {
     pub threshold: Threshold,
-    /// The resource that is short.
     pub resource: Resource,
     /// The functions, in order. If it is empty, a pod is evicted without a reclaim.
     pub functions: &'static [Function],

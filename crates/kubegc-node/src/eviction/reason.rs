@@ -22,7 +22,7 @@ impl fmt::Display for Subject {
     }
 }
 
-reasons! {
+kubegc_core::reasons! {
     /// The reason why a threshold causes no reclaim, or a finding about it or its signal.
     pub enum Reason {
         NotMet = "not met";
@@ -53,7 +53,6 @@ reasons! {
         /// [N4.20](crate::rules#n4-20).
         Copied { from: Signal } = "copied from {from}; upstream's copy may differ";
         OrderIsRandom {
-            /// The signal of the other threshold.
             other: Signal,
         } = "{other} is equally urgent and has other reclaim functions; upstream selects one at random";
     }

@@ -25,7 +25,6 @@ pub enum Step {
 /// The result of a step.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Response {
-    /// The result of the function.
     Ran(Result<(), String>),
     /// The measurements and their time; or the error.
     Measured(Result<(Observations, Timestamp), String>),
@@ -45,7 +44,7 @@ pub enum Decision {
     },
 }
 
-reasons! {
+kubegc_core::reasons! {
     /// The reason why a pod is evicted.
     pub enum EvictionReason {
         /// Nothing was measured either.
@@ -88,7 +87,6 @@ impl fmt::Display for StillMet {
 #[error("{function}: {message}")]
 pub struct FunctionFailed {
     pub function: Function,
-    /// Its error.
     pub message: String,
 }
 

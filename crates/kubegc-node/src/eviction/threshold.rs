@@ -95,7 +95,6 @@ impl Thresholds {
         }
     }
 
-    /// The thresholds as configured.
     #[must_use]
     pub fn configured(&self) -> &[Threshold] {
         &self.configured

@@ -40,7 +40,6 @@ pub(super) enum ImageState {
     Pinned,
     /// The key of its record has no image id ([N3.19](crate::rules#n3-19)).
     Invalid,
-    /// A candidate that was not considered.
     NotConsidered,
     Removed,
     Failed(Box<str>),

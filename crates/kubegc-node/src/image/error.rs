@@ -31,12 +31,7 @@ pub enum Error {
     InvalidCapacity,
     /// An image that was unused for too long could not be removed.
     #[error("wanted to free images older than {age_max}, encountered errors in image deletion: {errors}")]
-    Age {
-        /// The maximum age.
-        age_max: GoDuration,
-        /// The aggregated errors.
-        errors: Box<str>,
-    },
+    Age { age_max: GoDuration, errors: Box<str> },
     /// An image could not be removed to free space, even if removing others freed enough
     /// ([N3.43](crate::rules#n3-43)).
     #[error(
@@ -46,7 +41,6 @@ pub enum Error {
         /// The bytes to free.
         wanted_bytes: i64,
         freed_bytes: i64,
-        /// The aggregated errors.
         errors: Box<str>,
     },
     /// Less was freed than required ([N3.35](crate::rules#n3-35)).
@@ -55,7 +49,6 @@ pub enum Error {
         /// The bytes to free.
         wanted_bytes: i64,
         freed_bytes: i64,
-        /// The text of the version.
         wording: Wording,
     },
 }

@@ -85,7 +85,6 @@ impl Run {
         kept.collect()
     }
 
-    /// The reason for candidates that were not considered.
     fn not_considered(&self) -> Reason {
         match (&self.outcome.error, self.outcome.freed, self.usage) {
             (_, Some(freed_bytes), _) => Reason::EnoughFreed { freed_bytes },

@@ -47,16 +47,10 @@ impl Default for Thresholds {
 pub enum InvalidThresholds {
     /// The high threshold is not a percentage.
     #[error("invalid HighThresholdPercent {percent}, must be in range [0-100]")]
-    High {
-        /// The requested value.
-        percent: i32,
-    },
+    High { percent: i32 },
     /// The low threshold is not a percentage.
     #[error("invalid LowThresholdPercent {percent}, must be in range [0-100]")]
-    Low {
-        /// The requested value.
-        percent: i32,
-    },
+    Low { percent: i32 },
     /// The low threshold is above the high one. Equal ones are valid here and invalid in a kubelet's
     /// configuration.
     #[error("LowThresholdPercent {low_percent} can not be higher than HighThresholdPercent {high_percent}")]
@@ -66,7 +60,6 @@ pub enum InvalidThresholds {
     NegativeAge {
         /// The field of the kubelet's configuration.
         field: &'static str,
-        /// The requested value.
         age: GoDuration,
     },
 }
@@ -141,7 +134,6 @@ impl FreeSpace {
         })
     }
 
-    /// Sets the arithmetic.
     #[must_use]
     pub const fn with_arithmetic(mut self, arithmetic: Arithmetic) -> Self {
         self.arithmetic = arithmetic;

@@ -36,7 +36,7 @@ pub enum Pruning {
     Strict,
 }
 
-reasons! {
+kubegc_core::reasons! {
     /// The reason why a record is kept.
     #[derive(Copy)]
     pub enum PullRecordKept {

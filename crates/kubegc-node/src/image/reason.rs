@@ -47,7 +47,6 @@ pub enum RemovalReason {
     Age {
         /// The time since its last use; the maximum if it was never used.
         idle: GoDuration,
-        /// The maximum age.
         age_max: GoDuration,
     },
     /// Space was needed, and it was unused for the longest time.
@@ -57,7 +56,7 @@ pub enum RemovalReason {
     },
 }
 
-reasons! {
+kubegc_core::reasons! {
     /// The reason why an image is kept, or a finding.
     pub enum Reason {
         /// A container has it as its image, or mounts it as a volume.
@@ -110,7 +109,6 @@ pub struct Summary {
     pub freed_by_age_bytes: i64,
     /// The error, if the run failed.
     pub error: Option<Error>,
-    /// Events for the node.
     pub events: Vec<Event>,
     /// The input of the hooks after the space step, if they run.
     pub hook: Option<Hook>,
@@ -142,7 +140,7 @@ pub struct Hook {
 impl RemovalReason {
     /// The reason's name: a value of upstream's metric `kubelet_image_garbage_collected_total`.
     #[must_use]
-    pub const fn as_str(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Age { .. } => "age",
             Self::Space { .. } => "space",
@@ -175,7 +173,7 @@ impl fmt::Display for RemovalReason {
 #[cfg(feature = "serde")]
 impl serde::Serialize for RemovalReason {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        kubegc_core::planner::serialize_reason(self.as_str(), self, serializer)
+        kubegc_core::planner::serialize_reason(self.name(), self, serializer)
     }
 }
 

@@ -73,7 +73,6 @@ impl Records {
         self.sorted.get(at)
     }
 
-    /// The number of records.
     #[must_use]
     pub fn len(&self) -> usize {
         self.sorted.len()

@@ -41,7 +41,6 @@ pub struct Run {
     pub(super) outcome: Outcome,
 }
 
-/// The state of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Listing,
@@ -129,7 +128,6 @@ impl Run {
         &self.records
     }
 
-    /// Returns whether images have been listed.
     #[must_use]
     pub const fn has_listed(&self) -> bool {
         self.has_listed

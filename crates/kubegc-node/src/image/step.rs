@@ -21,7 +21,6 @@ pub enum Step {
 /// The result of a step.
 #[derive(Clone, Debug)]
 pub enum Response<'a> {
-    /// The listings.
     Listed {
         /// The listings. Only images, containers, volumes and the sandbox image are used.
         inventory: &'a Inventory,
@@ -30,7 +29,6 @@ pub enum Response<'a> {
     },
     /// The capacity and the available bytes of the file system.
     Measured(Listing<FileSystem>),
-    /// The result of a removal.
     Removed(Result<(), RuntimeError>),
 }
 

@@ -22,7 +22,6 @@ pub enum Problem {
     /// text.
     #[error("imageMaximumGCAge {age} is set, but Kubernetes {version} has no such field")]
     MaximumAgeIsUnknown {
-        /// The requested value.
         age: GoDuration,
         version: KubernetesVersion,
     },

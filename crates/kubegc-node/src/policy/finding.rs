@@ -8,7 +8,7 @@ use crate::{
     eviction::{Amount, Signal, Threshold},
 };
 
-reasons! {
+kubegc_core::reasons! {
     /// A valid setting that is probably not intended.
     pub enum Finding {
         /// All unused images are removed, or pods are evicted, before image collection starts. With
@@ -29,7 +29,6 @@ reasons! {
         } = "--{flag} is deprecated";
         /// Its value is `0%` or `100%`.
         ThresholdIsDisabled {
-            /// The path of the field.
             field: String,
         } = "{field} is disabled by its value";
         /// It is one of `containerfs`.

@@ -101,7 +101,6 @@ impl Policy {
         &self.image
     }
 
-    /// The eviction thresholds.
     #[must_use]
     pub const fn eviction(&self) -> &eviction::Thresholds {
         &self.eviction

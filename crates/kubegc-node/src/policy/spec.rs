@@ -21,9 +21,7 @@ pub struct Setting {
 pub enum Slot<'s> {
     /// A whole number of 32 bits.
     Whole(&'s mut Option<i32>),
-    /// A duration.
     Duration(&'s mut Option<GoDuration>),
-    /// A path.
     Text(&'s mut Option<String>),
     /// Feature gates by name.
     Gates(&'s mut Option<BTreeMap<String, bool>>),
@@ -31,7 +29,6 @@ pub enum Slot<'s> {
     Thresholds(&'s mut Option<BTreeMap<String, String>>),
     /// Amounts by signal; a flag writes them as `signal=amount`.
     Amounts(&'s mut Option<BTreeMap<String, String>>),
-    /// Durations by signal.
     Durations(&'s mut Option<BTreeMap<String, GoDuration>>),
 }
 

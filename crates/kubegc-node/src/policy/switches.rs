@@ -5,7 +5,7 @@
 
 use crate::{GoDuration, Semantics, image, schedule::Loop, semantics::behavior};
 
-reasons! {
+kubegc_core::reasons! {
     /// The reason why a loop is enabled or disabled.
     #[derive(Copy)]
     pub enum SwitchReason {
@@ -25,7 +25,6 @@ reasons! {
 /// Whether a loop is enabled, and the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Switch {
-    /// Whether the loop is enabled.
     pub enabled: bool,
     pub reason: SwitchReason,
 }

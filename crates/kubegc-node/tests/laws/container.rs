@@ -216,7 +216,7 @@ proptest! {
             }
         }
         prop_assert!(again.actions.len() <= rest.len());
-        let over = plan.findings.iter().any(|finding| finding.reason.as_str() == "RemovesMoreThanNeeded");
+        let over = plan.findings.iter().any(|finding| finding.reason.name() == "RemovesMoreThanNeeded");
         prop_assert!(over || again.actions.len() == rest.len());
         prop_assert_eq!(case.without(&plan.actions).plan().actions, Vec::new());
     }
@@ -241,17 +241,17 @@ fn the_generator_reaches_every_step_and_reason() {
         let mut names: Vec<String> = plan
             .actions
             .iter()
-            .map(|action| action.reason().as_str().to_owned())
+            .map(|action| action.reason().name().to_owned())
             .collect();
         names.extend(
             plan.kept
                 .iter()
-                .map(|kept| format!("kept {}", kept.reason.as_str())),
+                .map(|kept| format!("kept {}", kept.reason.name())),
         );
         names.extend(
             plan.findings
                 .iter()
-                .map(|found| format!("found {}", found.reason.as_str())),
+                .map(|found| format!("found {}", found.reason.name())),
         );
         let ties = naive(&case).len() > 1
             && case

@@ -342,7 +342,7 @@ fn naive(case: &Case, fails: bool) -> (Vec<Reported>, &'static str) {
 
 fn reported(case: &Case, plan: &PlanOf<FreeSpace>) -> (Vec<Reported>, String) {
     let actions = plan.actions.iter().map(|Action::Remove { image, reason, .. }| {
-        (case.key(&image.id, &image.runtime_handler), reason.as_str())
+        (case.key(&image.id, &image.runtime_handler), reason.name())
     });
     (
         actions.collect(),
@@ -422,7 +422,7 @@ proptest! {
     #[test]
     fn no_more_than_the_amount_is_freed_and_a_shortfall_is_reported(case in a_case()) {
         let plan = case.plan();
-        let space: Vec<_> = plan.actions.iter().filter(|Action::Remove { reason, .. }| reason.as_str() == "space").collect();
+        let space: Vec<_> = plan.actions.iter().filter(|Action::Remove { reason, .. }| reason.name() == "space").collect();
         let freed = |actions: &[&Action]| actions.iter().map(|Action::Remove { image, .. }| image.size_bytes as i64).sum::<i64>();
         let wanted = match case.task {
             Task::Collect => plan.summary.to_free_bytes,
@@ -464,7 +464,7 @@ proptest! {
         let again = case.after(done).plan();
         // A space step with nothing to free removes one image: N3.41.
         let quirk = again.summary.to_free_bytes.is_some_and(|bytes| bytes <= 0)
-            && again.actions.iter().filter(|Action::Remove { reason, .. }| reason.as_str() == "space").count() == 1;
+            && again.actions.iter().filter(|Action::Remove { reason, .. }| reason.name() == "space").count() == 1;
         let (rest, again) = (ids(rest), ids(&again.actions));
         prop_assert!(rest.starts_with(&again) || quirk, "{:?} instead of {:?}", again, rest);
         let all = case.after(&plan.actions).plan();
@@ -526,7 +526,7 @@ fn the_generator_reaches_every_step_reason_and_error() {
         let mut names: Vec<String> = plan
             .actions
             .iter()
-            .map(|Action::Remove { reason, .. }| reason.as_str().to_owned())
+            .map(|Action::Remove { reason, .. }| reason.name().to_owned())
             .collect();
         names.extend(plan.kept.iter().map(|kept| variant(&kept.reason)));
         names.extend(plan.findings.iter().map(|found| variant(&found.reason)));

@@ -224,7 +224,7 @@ fn the_generator_reaches_every_reason() {
             sandboxes
                 .actions
                 .iter()
-                .map(|Action::Remove { reason, .. }| reason.as_str().to_owned()),
+                .map(|Action::Remove { reason, .. }| reason.name().to_owned()),
         );
         names.extend(sandboxes.kept.iter().map(|kept| variant(&kept.reason)));
         names.extend(sandboxes.findings.iter().map(|found| variant(&found.reason)));

@@ -24,15 +24,11 @@ pub struct Context<'a> {
     /// Whether the collector is safer than upstream, as
     /// [`Hardening::Strict`](crate::settings::Hardening::Strict) says.
     pub strict: bool,
-    /// The owner graph.
     pub graph: &'a mut Graph,
-    /// The served kinds.
     pub catalog: &'a Catalog,
-    /// The cache of absent owners.
     pub absent: &'a mut AbsentOwners,
     /// The caches of the monitors.
     pub latest: &'a dyn Latest,
-    /// The effects of the attempt.
     pub effects: &'a mut Vec<Effect>,
 }
 
@@ -84,7 +80,6 @@ impl Context<'_> {
     }
 }
 
-/// An object and its address.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Target {
     pub(crate) kind: KindId,
@@ -101,7 +96,6 @@ impl Target {
         Ok(Self::mapped(mapping, object))
     }
 
-    /// The object itself, whose kind has this mapping.
     pub(crate) fn mapped((kind, namespaced): (KindId, bool), mut object: ObjectRef) -> Self {
         let node_namespace = Arc::clone(&object.namespace);
         if !namespaced {
@@ -114,7 +108,6 @@ impl Target {
         }
     }
 
-    /// The owner that a reference in this namespace names.
     pub(crate) fn owner(kind: KindId, reference: &OwnerReference, namespace: Arc<str>) -> Self {
         Self {
             kind,

@@ -24,7 +24,6 @@ pub(crate) enum Wanted {
     Unblock,
 }
 
-/// A patch in progress.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Patching {
     target: Target,
@@ -139,7 +138,6 @@ impl Patching {
         Patched::Request(request)
     }
 
-    /// The error for an unsuccessful response.
     pub(crate) fn error(&self, response: Response) -> AttemptError {
         let operation = if self.sent == Sent::Read {
             "read"

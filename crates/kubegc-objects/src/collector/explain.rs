@@ -15,14 +15,12 @@ pub struct Explanation {
     pub is_virtual: bool,
     /// It was observed with a deletionTimestamp.
     pub is_being_deleted: bool,
-    /// It waits for its dependents to be deleted.
     pub is_deleting_dependents: bool,
     /// Its owners, as last observed.
     pub owners: Vec<OwnerInGraph>,
     pub dependents: Vec<ObjectRef>,
     /// The dependents that block a deletion in the foreground.
     pub blocking: Vec<ObjectRef>,
-    /// It is queued for attemptToDelete.
     pub is_queued: bool,
     /// When it is retried, if an earlier attempt failed.
     pub retry_at: Option<Timestamp>,

@@ -64,10 +64,14 @@ pub enum Input {
         /// Group versions whose discovery failed, as apiVersion texts ([G-22](crate::rules#g-22)).
         failed: Vec<String>,
     },
-    /// An event of a monitored resource.
-    Watch { monitor: MonitorId, event: WatchEvent },
-    /// The response to a call.
-    Response { call: CallId, response: Response },
+    Watch {
+        monitor: MonitorId,
+        event: WatchEvent,
+    },
+    Response {
+        call: CallId,
+        response: Response,
+    },
     /// Only time has passed.
     Tick,
 }
@@ -80,13 +84,11 @@ impl Input {
         Self::Catalog { catalog, failed }
     }
 
-    /// An event of a watch.
     #[must_use]
     pub const fn watch(monitor: MonitorId, event: WatchEvent) -> Self {
         Self::Watch { monitor, event }
     }
 
-    /// The response to a call.
     #[must_use]
     pub const fn response(call: CallId, response: Response) -> Self {
         Self::Response { call, response }
@@ -120,7 +122,6 @@ pub enum Output {
 /// The example of [`Collector`](crate::Collector) responds to three calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// Its id, for the response.
     pub id: CallId,
     pub request: Request,
 }
@@ -130,7 +131,6 @@ pub struct Call {
 pub struct Wait {
     /// When a [`Input::Tick`] has an effect; `None` if only another input has.
     pub until: Option<Timestamp>,
-    /// The reason.
     pub why: WaitReason,
 }
 
@@ -167,7 +167,6 @@ pub enum Misuse {
     /// The call does not exist or already has a response.
     #[error("{0} was never made or is answered already")]
     UnknownCall(CallId),
-    /// The resource is not monitored.
     #[error("monitor {} does not exist or was stopped", .0.0)]
     UnknownMonitor(MonitorId),
     /// The time is before that of an earlier input.

@@ -252,7 +252,6 @@ impl Collector {
         }
     }
 
-    /// The resource of a monitor.
     #[must_use]
     pub fn monitor(&self, monitor: MonitorId) -> Option<&ApiResource> {
         self.monitors.resource(monitor)
@@ -289,7 +288,6 @@ impl Collector {
         &self.catalog
     }
 
-    /// The owner graph.
     #[must_use]
     pub const fn graph(&self) -> &Graph {
         &self.graph

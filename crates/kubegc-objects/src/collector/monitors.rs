@@ -58,7 +58,6 @@ impl Equivalent<Named> for (&str, &str) {
 /// Objects by namespace and name. The metadata has the names: the set adds only a pointer for each object.
 type Objects = HashSet<Named, FixedState>;
 
-/// Removes an object.
 fn remove(objects: &mut Objects, namespace: &str, name: &str) -> Option<Arc<ObjectMeta>> {
     let removed = objects.take(&(namespace, name));
     // The deletion of most objects leaves no large table behind.
@@ -108,7 +107,6 @@ impl Monitor {
     }
 }
 
-/// All monitors of one collector.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Monitors {
     monitors: Vec<Option<Monitor>>,

@@ -23,7 +23,6 @@ pub(super) struct Queue {
     pub(super) limiter: Limiter,
 }
 
-/// One attempt in progress.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ActiveAttempt {
     Delete(delete::Attempt),

@@ -32,7 +32,6 @@ pub struct Attempt {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum State {
     Start,
-    /// The item is being read.
     Item(Target),
     /// The owner of the reference at `resolved.len()` is being looked up.
     Owner(Box<Owners>, Target),
@@ -262,9 +261,8 @@ impl Attempt {
             context.graph.namespace(self.node)
         };
         while let Some(reference) = live.owner_references.get(resolved.len()) {
-            let remembered =
-                context.absent.contains(reference, "") || context.absent.contains(reference, namespace);
-            if remembered {
+            let mut is_absent = |namespace| context.absent.contains(reference.clone().object_ref(namespace));
+            if is_absent(Arc::default()) || is_absent(Arc::clone(namespace)) {
                 let state = OwnerState::RememberedAbsent;
                 resolved.push(Resolved {
                     reference: reference.clone(),

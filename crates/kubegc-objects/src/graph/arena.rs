@@ -118,7 +118,6 @@ impl Graph {
         self.records.release(Coordinates(node));
     }
 
-    /// The references that the node has.
     #[inline]
     pub(super) fn references(&self, node: u32) -> &[Reference] {
         let owners = &self.records[node].owners;
@@ -149,7 +148,6 @@ impl Graph {
         };
     }
 
-    /// The dependents that the node has.
     #[inline]
     pub(super) fn dependents_of(&self, node: u32) -> &[NodeId] {
         let dependents = &self.records[node].dependents;

@@ -25,7 +25,6 @@ const GROUP: usize = 32;
 pub struct Listed<'a> {
     /// The kind of the monitor that listed the object.
     pub kind: GraphKind,
-    /// Its metadata.
     pub meta: &'a ObjectMeta,
     /// The state of its deletion before, if the monitor knew the object.
     pub old: Option<DeletionState>,

@@ -123,7 +123,6 @@ impl<'a> Observed<'a> {
 /// The parts of an object's deletion that determine whether it waits for its dependents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct DeletionState {
-    /// Has a deletionTimestamp.
     pub deleting: bool,
     /// Has the finalizer `orphan`.
     pub orphan: bool,
@@ -154,7 +153,6 @@ pub enum Event<'a> {
         /// The state of its deletion before, if the monitor knew the object.
         old: Option<DeletionState>,
     },
-    /// It was deleted.
     Deleted {
         /// Its last state.
         object: Observed<'a>,
@@ -216,7 +214,6 @@ impl Graph {
         self.object_ref(Coordinates(node.0), self.records[node.0].namespace)
     }
 
-    /// The node's uid.
     #[must_use]
     pub fn uid(&self, node: NodeId) -> Uid {
         self.records.uid(Coordinates(node.0))
@@ -246,13 +243,11 @@ impl Graph {
         self.records[node.0].has(BEING_DELETED)
     }
 
-    /// Returns whether the object waits for its dependents to be deleted.
     #[must_use]
     pub fn is_deleting_dependents(&self, node: NodeId) -> bool {
         self.records[node.0].has(DELETING_DEPENDENTS)
     }
 
-    /// Returns whether this is the current node of its uid.
     #[must_use]
     pub fn is_current(&self, node: NodeId) -> bool {
         self.records[node.0].has(CURRENT)

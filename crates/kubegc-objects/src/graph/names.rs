@@ -66,7 +66,6 @@ impl Kinds {
     }
 }
 
-/// The namespaces of one graph.
 #[derive(Clone, Debug)]
 pub(super) struct Namespaces {
     names: IndexSet<Arc<str>, FixedState>,

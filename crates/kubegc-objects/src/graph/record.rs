@@ -148,7 +148,6 @@ pub(super) struct Record {
     pub(super) name: u32,
     /// Number of references with the coordinates; a node counts as one more. 0: the record is free.
     pub(super) uses: u32,
-    /// Namespace of the node.
     pub(super) namespace: Namespace,
     /// One reference, the position of a list, or none.
     pub(super) owners: Reference,
@@ -189,7 +188,6 @@ impl Record {
         usize::from(self.uid[15]) ^ self.name as usize
     }
 
-    /// Returns whether one of the flags is set.
     pub(super) fn has(&self, flags: u8) -> bool {
         self.state & u32::from(flags) != 0
     }

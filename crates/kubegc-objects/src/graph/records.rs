@@ -139,7 +139,6 @@ impl Records {
         self.node_of_key(self.key(coordinates))
     }
 
-    /// The current node of a uid.
     pub(super) fn node_of_uid(&self, uid: &Uid) -> Option<u32> {
         let key = Key::of_uuid(uid).or_else(|| Some(Key::of_text(self.texts.get_index_of(uid)?)))?;
         self.node_of_key(key)
@@ -159,7 +158,6 @@ impl Records {
         current.map(|(at, _)| NodeId(at))
     }
 
-    /// Returns whether two coordinates have the same uid.
     pub(super) fn same_uid(&self, a: Coordinates, b: Coordinates) -> bool {
         a == b || self.key(a) == self.key(b)
     }

@@ -29,7 +29,7 @@ impl NodeForecast {
                 "namespace": sandbox.pod.namespace,
                 "pod": sandbox.pod.name,
                 "uid": sandbox.pod.uid,
-                "reason": reason.as_str(),
+                "reason": reason.name(),
                 "message": reason.to_string(),
             })
         });
@@ -123,7 +123,7 @@ fn containers(plan: &PlanOf<container::EvictUnits>) -> Value {
             "attempt": container.attempt,
             "createdAt": container.created_at.to_string(),
             "stopFirstSeconds": stop_first,
-            "reason": reason.as_str(),
+            "reason": reason.name(),
             "message": reason.to_string(),
         })
     });
@@ -132,7 +132,7 @@ fn containers(plan: &PlanOf<container::EvictUnits>) -> Value {
             container::Subject::Container(container) => Some(&container.id),
             _ => None,
         };
-        json!({ "id": id, "reason": kept.reason.as_str(), "message": kept.reason.to_string() })
+        json!({ "id": id, "reason": kept.reason.name(), "message": kept.reason.to_string() })
     });
     let findings = plan.findings.iter().map(|finding| finding.reason.to_string());
     json!({
@@ -154,7 +154,7 @@ fn images(plan: &PlanOf<image::FreeSpace>) -> Value {
             }
             _ => Value::Null,
         };
-        removed["reason"] = reason.as_str().into();
+        removed["reason"] = reason.name().into();
         removed["message"] = reason.to_string().into();
         removed
     });
