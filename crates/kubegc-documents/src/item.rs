@@ -13,7 +13,7 @@ use serde::{
 
 use crate::{
     ObjectName,
-    body::{self, Annotations, Body, Kept, Raw},
+    body::{Annotations, Body, Kept, Raw},
     details,
 };
 
@@ -64,7 +64,7 @@ impl Item<'_> {
         let (api_version, kind) = self.assumed_type(hint);
         let may_read = details::may_read(api_version, kind, field);
         self.depends_on_hint |= hint.is_some() && self.has_no_type();
-        body::object(field).filter(|_| may_read)
+        Kept::of(field).filter(|_| may_read)
     }
 
     fn has_no_type(&self) -> bool {
