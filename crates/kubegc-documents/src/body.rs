@@ -7,19 +7,18 @@
 
 mod raw;
 
-use std::{borrow::Cow, fmt};
+use std::{borrow::Cow, fmt, sync::LazyLock};
 
-use kubegc_core::json::{DUPLICATE, Expected, Labels, Text};
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use kubegc_core::json::{DUPLICATE, Text};
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
     de::{self, DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor},
 };
 
 pub use self::raw::Raw;
-use crate::{
-    secrets::{self, Names},
-    template,
-};
+use crate::{details::OTHER_SOURCES, template};
 
 /// All fields that are kept, except the typed metadata.
 #[derive(Clone, Debug)]
@@ -64,7 +63,7 @@ impl Serialize for Body<'_> {
 
 impl<'de: 'a, 'a> Deserialize<'de> for Body<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Kept::Map(object).deserialize(deserializer).map(Self)
+        Kept::Facts.deserialize(deserializer).map(Self)
     }
 }
 
@@ -78,27 +77,14 @@ impl<'de: 'a, 'a> Deserialize<'de> for Annotations<'a> {
     }
 }
 
-/// The parts of a value that are kept. Of a value of another type only the type is kept.
-#[derive(Clone, Copy)]
+/// The parts of a value that are kept.
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Kept {
-    /// A text, a number, a boolean, or whether there is a map.
-    Leaf,
-    /// A list of such values.
-    Leaves,
-    /// A map of such values under these names.
-    Fields(&'static [&'static str]),
-    /// A list of such maps.
-    ListOf(&'static [&'static str]),
-    /// A map of the fields for which the function returns a value.
-    Map(fn(&str) -> Option<Self>),
-    /// A list of such maps.
-    Maps(fn(&str) -> Option<Self>),
-    /// A map of fields that name Secrets.
-    Naming(&'static [Names]),
-    /// A list of such maps.
-    ListNaming(&'static [Names]),
-    /// A map from any key to texts.
-    Labels,
+    /// Texts, numbers and booleans; of maps the fields in [`KEPT`].
+    Facts,
+    /// The same, and of a map all fields: labels, or a selector, which has labels or other facts.
+    All,
+    /// Of a map the annotations in [`ANNOTATIONS`].
     Annotations,
     /// The data of a Secret or a ConfigMap.
     Data,
@@ -107,15 +93,9 @@ pub(crate) enum Kept {
 }
 
 impl Kept {
-    /// The retained part of an entry of a list.
-    const fn of_entries(self) -> Option<Self> {
-        match self {
-            Self::Leaves => Some(Self::Leaf),
-            Self::ListOf(fields) => Some(Self::Fields(fields)),
-            Self::Maps(fields) => Some(Self::Map(fields)),
-            Self::ListNaming(names) => Some(Self::Naming(names)),
-            _ => None,
-        }
+    /// The parts that are kept of a field; `None` if nothing is read from fields of this name.
+    pub(crate) fn of(key: &str) -> Option<Self> {
+        KEPT.get(key).copied()
     }
 }
 
@@ -184,34 +164,24 @@ impl<'de> Visitor<'de> for Kept {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Raw<'de>, A::Error> {
         let mut entries = Vec::new();
-        match self.of_entries() {
-            Some(kept) => {
-                while let Some(entry) = list.next_element_seed(kept)? {
+        match self {
+            Self::Facts | Self::All => {
+                while let Some(entry) = list.next_element_seed(self)? {
                     entries.push(entry);
                 }
             }
-            None => while list.next_element::<IgnoredAny>()?.is_some() {},
+            _ => while list.next_element::<IgnoredAny>()?.is_some() {},
         }
         Ok(Raw::List(entries))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Raw<'de>, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Raw<'de>, A::Error> {
         match self {
-            Self::Map(kept) => fields(map, kept),
-            Self::Naming(names) => fields(map, |key| naming(names, key)),
-            Self::Fields(names) => fields(map, |key| names.contains(&key).then_some(Self::Leaf)),
-            Self::Labels => {
-                let labels = Labels::of_map(map)?.unwrap_or_default().0.into_iter();
-                let labels = labels.map(|(key, value)| (key, Raw::of_soft(value, Raw::Text)));
-                Ok(Raw::Map(labels.collect()))
-            }
+            Self::Facts => fields(map, Self::of),
+            Self::All => fields(map, |key| Self::of(key).or(Some(Self::Facts))),
             Self::Annotations => annotations(map),
             Self::Data => data(map),
             Self::Template => template::read(map),
-            Self::Leaf | Self::Leaves | Self::ListOf(_) | Self::Maps(_) | Self::ListNaming(_) => {
-                while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-                Ok(Raw::Map(Vec::new()))
-            }
         }
     }
 }
@@ -240,20 +210,11 @@ fn fields<'de, A: MapAccess<'de>>(
     Ok(Raw::Map(fields))
 }
 
-/// The parts that are kept of a field that may name a Secret.
-fn naming(names: &[Names], key: &str) -> Option<Kept> {
-    names.iter().find_map(|names| match names {
-        Names::Text(field) => (*field == key).then_some(Kept::Leaf),
-        Names::Map(field, names) => (*field == key).then_some(Kept::Naming(names)),
-        Names::List(field, names) => (*field == key).then_some(Kept::ListNaming(names)),
-    })
-}
-
 fn annotations<'de, A: MapAccess<'de>>(mut map: A) -> Result<Raw<'de>, A::Error> {
     let mut annotations = Vec::new();
     while let Some(key) = map.next_key::<Text<'de>>()? {
         if ANNOTATIONS.contains(&key.as_str()) {
-            let value = map.next_value_seed(Kept::Leaf)?;
+            let value = map.next_value_seed(Kept::Facts)?;
             if !value.is_null() {
                 annotations.push((key, value));
             }
@@ -271,7 +232,7 @@ fn data<'de, A: MapAccess<'de>>(mut map: A) -> Result<Raw<'de>, A::Error> {
     while let Some(key) = map.next_key::<Text<'de>>()? {
         if matches!(key.as_str(), "since" | "expiration") {
             data.retain(|(known, _)| *known != key);
-            data.push((key, map.next_value_seed(Kept::Leaf)?));
+            data.push((key, map.next_value_seed(Kept::Facts)?));
         } else {
             has_others = true;
             map.next_value::<IgnoredAny>()?;
@@ -321,216 +282,50 @@ const ANNOTATIONS: [&str; 11] = [
     ANNOTATION_LEADER,
 ];
 
-/// Declares functions that return the parts that are kept of each field of a map, by its name in the API.
-macro_rules! maps {
-    ($($(#[$doc:meta])* $map:ident { $($($key:literal)|+ => $kept:expr,)* })*) => {
-        $(
-            $(#[$doc])*
-            fn $map(key: &str) -> Option<Kept> {
-                Some(match key {
-                    $($($key)|+ => $kept,)*
-                    _ => return None,
-                })
-            }
-        )*
-    };
-}
+/// The parts that are kept of fields, by their names, wherever they occur in the fields of an object from which
+/// its kind has details.
+static KEPT: LazyLock<HashMap<&'static str, Kept, FixedState>> = LazyLock::new(|| {
+    let special = [
+        ("annotations", Kept::Annotations),
+        ("data", Kept::Data),
+        ("hard", Kept::All),
+        ("labels", Kept::All),
+        ("matchLabels", Kept::All),
+        ("selector", Kept::All),
+        ("stringData", Kept::Data),
+        ("template", Kept::Template),
+        ("used", Kept::All),
+    ];
+    let facts = FACTS.split_whitespace().chain(OTHER_SOURCES);
+    let facts = facts.map(|name| (name, Kept::Facts));
+    facts.chain(special).collect()
+});
 
-maps! {
-    /// `metadata`, apart from the typed metadata.
-    metadata {
-        "annotations" => Kept::Annotations,
-    }
-    /// `spec`, apart from the fields of a pod that name Secrets.
-    spec_without_secrets {
-        "nodeName" | "terminationGracePeriodSeconds" => Kept::Leaf,
-        "volumes" => Kept::Maps(volume),
-        "tolerations" => Kept::ListOf(&["key", "operator", "value", "effect", "tolerationSeconds"]),
-        "schedulingGroup" => Kept::Fields(&["podGroupName"]),
-        // Of workloads. A Service has a map of labels as its selector.
-        "selector" => Kept::Map(selector),
-        "replicas" | "revisionHistoryLimit" | "paused" => Kept::Leaf,
-        "template" => Kept::Template,
-        "strategy" => Kept::Map(strategy),
-        "ordinals" => Kept::Fields(&["start"]),
-        "persistentVolumeClaimRetentionPolicy" => Kept::Fields(&["whenDeleted", "whenScaled"]),
-        "volumeClaimTemplates" => Kept::Maps(template),
-        "ttlSecondsAfterFinished" | "parallelism" | "completions" | "completionMode" | "suspend"
-        | "activeDeadlineSeconds" | "backoffLimit" | "backoffLimitPerIndex" | "maxFailedIndexes"
-        | "podFailurePolicy" | "successPolicy" | "podReplacementPolicy" | "managedBy" => Kept::Leaf,
-        "successfulJobsHistoryLimit" | "failedJobsHistoryLimit" => Kept::Leaf,
-        "jobTemplate" => Kept::Map(template),
-        // Of volumes, claims and attachments.
-        "persistentVolumeReclaimPolicy" | "volumeMode" | "volumeName" => Kept::Leaf,
-        "volumeAttributesClassName" => Kept::Leaf,
-        "claimRef" => Kept::Fields(&["namespace", "name", "uid"]),
-        "csi" => Kept::Fields(&["driver", "volumeHandle"]),
-        "hostPath" => Kept::Fields(&["path"]),
-        "awsElasticBlockStore" | "azureDisk" | "azureFile" | "cephfs" | "cinder" | "fc" | "flexVolume"
-        | "flocker" | "gcePersistentDisk" | "glusterfs" | "iscsi" | "local" | "nfs" | "photonPersistentDisk"
-        | "portworxVolume" | "quobyte" | "rbd" | "scaleIO" | "storageos" | "vsphereVolume" => Kept::Leaf,
-        "source" => Kept::Fields(&["persistentVolumeName"]),
-        // Of nodes, leases and namespaces.
-        "taints" => Kept::ListOf(&["key", "effect", "value", "timeAdded"]),
-        "providerID" | "renewTime" | "leaseDurationSeconds" => Kept::Leaf,
-        "finalizers" => Kept::Leaves,
-        // Of Services, IP addresses, service CIDRs and resource claims.
-        "clusterIPs" | "cidrs" => Kept::Leaves,
-        "parentRef" => Kept::Fields(&["group", "resource", "namespace", "name"]),
-        "allocationMode" => Kept::Leaf,
-        // Of CustomResourceDefinitions and APIServices.
-        "group" | "scope" | "version" => Kept::Leaf,
-        "names" => Kept::Map(names),
-        "versions" => Kept::ListOf(&["name", "served", "storage"]),
-        "conversion" => Kept::Map(conversion),
-        "service" => Kept::Fields(SERVICE),
-        // Of ResourceQuotas.
-        "scopes" => Kept::Leaves,
-        "scopeSelector" => Kept::Leaf,
-        // Of admission policies and their bindings.
-        "failurePolicy" | "policyName" => Kept::Leaf,
-        "matchConstraints" | "matchResources" => Kept::Map(match_resources),
-        "matchConditions" | "variables" | "validations" => Kept::ListOf(EXPRESSION),
-        "paramKind" => Kept::Fields(&["apiVersion", "kind"]),
-        "paramRef" => Kept::Map(parameter_reference),
-        "validationActions" => Kept::Leaves,
-    }
-    status {
-        "phase" | "reason" | "startTime" | "certificate" => Kept::Leaf,
-        "conditions" => Kept::ListOf(CONDITION),
-        "containerStatuses" | "initContainerStatuses" => Kept::Maps(container_status),
-        "succeeded" | "failed" | "completedIndexes" | "failedIndexes" => Kept::Leaf,
-        "uncountedTerminatedPods" => Kept::Map(uncounted_pods),
-        "replicas" | "updatedReplicas" | "availableReplicas" | "observedGeneration" | "currentRevision"
-        | "updateRevision" => Kept::Leaf,
-        "nodeInfo" => Kept::Fields(&["kubeletVersion"]),
-        "volumesInUse" | "storedVersions" => Kept::Leaves,
-        "allocation" | "currentVolumeAttributesClassName" => Kept::Leaf,
-        "reservedFor" => Kept::ListOf(&["apiGroup", "resource", "name", "uid"]),
-        "hard" | "used" => Kept::Labels,
-        "modifyVolumeStatus" => Kept::Fields(&["targetVolumeAttributesClassName"]),
-    }
-    container_status {
-        "state" => Kept::Fields(&["waiting", "terminated"]),
-        "restartCount" => Kept::Leaf,
-    }
-    uncounted_pods {
-        "succeeded" | "failed" => Kept::Leaves,
-    }
-    strategy {
-        "type" => Kept::Leaf,
-        "rollingUpdate" => Kept::Fields(&["maxUnavailable", "maxSurge"]),
-    }
-    /// A template of an object other than a pod.
-    template {
-        "metadata" => Kept::Map(template_metadata),
-    }
-    template_metadata {
-        "name" => Kept::Leaf,
-        "labels" => Kept::Labels,
-    }
-    label_selector {
-        "matchLabels" => Kept::Labels,
-        "matchExpressions" => Kept::Maps(requirement),
-    }
-    requirement {
-        "key" | "operator" => Kept::Leaf,
-        "values" => Kept::Leaves,
-    }
-    names {
-        "plural" | "kind" => Kept::Leaf,
-        "shortNames" | "categories" => Kept::Leaves,
-    }
-    /// The first beta form has the client configuration beside the strategy.
-    conversion {
-        "strategy" => Kept::Leaf,
-        "webhook" => Kept::Map(conversion_webhook),
-        "webhookClientConfig" => Kept::Map(client_config),
-    }
-    conversion_webhook {
-        "clientConfig" => Kept::Map(client_config),
-    }
-    client_config {
-        "service" => Kept::Fields(SERVICE),
-        "url" => Kept::Leaf,
-    }
-    webhook {
-        "name" | "failurePolicy" | "matchPolicy" => Kept::Leaf,
-        "clientConfig" => Kept::Map(client_config),
-        "rules" => Kept::Maps(rule),
-        "namespaceSelector" | "objectSelector" => Kept::Map(label_selector),
-        "matchConditions" => Kept::Leaves,
-    }
-    /// A rule of a webhook, or of a policy, which may name objects.
-    rule {
-        "operations" | "apiGroups" | "apiVersions" | "resources" | "resourceNames" => Kept::Leaves,
-        "scope" => Kept::Leaf,
-    }
-    match_resources {
-        "resourceRules" | "excludeResourceRules" => Kept::Maps(rule),
-        "matchPolicy" => Kept::Leaf,
-        "namespaceSelector" | "objectSelector" => Kept::Map(label_selector),
-    }
-    parameter_reference {
-        "name" | "namespace" | "parameterNotFoundAction" => Kept::Leaf,
-        "selector" => Kept::Map(label_selector),
-    }
-    /// Of an Endpoints. Of the addresses only their number is read.
-    subset {
-        "addresses" => Kept::Leaves,
-    }
-    /// Of an EndpointSlice.
-    endpoint {
-        "conditions" => Kept::Fields(&["ready"]),
-    }
-}
-
-fn spec(key: &str) -> Option<Kept> {
-    spec_without_secrets(key).or_else(|| naming(secrets::OF_SPEC, key))
-}
-
-/// All keys but those of a label selector are labels.
-fn selector(key: &str) -> Option<Kept> {
-    label_selector(key).or(Some(Kept::Leaf))
-}
-
-fn volume(key: &str) -> Option<Kept> {
-    match key {
-        "name" | "ephemeral" => Some(Kept::Leaf),
-        "persistentVolumeClaim" => Some(Kept::Fields(&["claimName"])),
-        _ => naming(secrets::OF_VOLUME, key),
-    }
-}
-
-const NAMED: &[&str] = &["name"];
-const SERVICE: &[&str] = &["namespace", "name", "path", "port"];
-const EXPRESSION: &[&str] = &["name", "expression", "message", "messageExpression", "reason"];
-const CONDITION: &[&str] = &[
-    "type",
-    "status",
-    "reason",
-    "message",
-    "lastTransitionTime",
-    "lastUpdateTime",
-    "observedGeneration",
-];
-
-/// The parts that are kept of a field of an object.
-pub(crate) fn object(key: &str) -> Option<Kept> {
-    Some(match key {
-        "metadata" => Kept::Map(metadata),
-        "spec" => Kept::Map(spec),
-        "status" => Kept::Map(status),
-        "type" | "revision" | "reason" | "message" | "count" => Kept::Leaf,
-        "involvedObject" => Kept::Fields(&["apiVersion", "kind", "namespace", "name", "uid"]),
-        "data" | "stringData" => Kept::Data,
-        "secrets" => Kept::ListOf(NAMED),
-        "webhooks" => Kept::Maps(webhook),
-        "subsets" => Kept::Maps(subset),
-        "endpoints" => Kept::Maps(endpoint),
-        _ => return None,
-    })
-}
+/// The names of the fields that [`details`](crate::details) are read from, other than volume sources.
+const FACTS: &str = "
+    activeDeadlineSeconds addresses allocation allocationMode apiGroup apiGroups apiVersion apiVersions
+    availableReplicas backoffLimit backoffLimitPerIndex categories certificate cidrs claimName claimRef
+    clientConfig clusterIPs completedIndexes completionMode completions conditions containerStatuses containers
+    conversion count csi currentRevision currentVolumeAttributesClassName driver effect endpoints env envFrom
+    ephemeral ephemeralContainers excludeResourceRules expression failed failedIndexes failedJobsHistoryLimit
+    failurePolicy finalizers group hostPath imagePullSecrets initContainerStatuses initContainers
+    involvedObject jobTemplate key kind kubeletVersion lastTransitionTime lastUpdateTime leaseDurationSeconds
+    managedBy matchConditions matchConstraints matchExpressions matchPolicy matchResources maxFailedIndexes
+    maxSurge maxUnavailable message messageExpression metadata modifyVolumeStatus name names namespace
+    namespaceSelector nodeInfo nodeName nodePublishSecretRef objectSelector observedGeneration operations
+    operator ordinals parallelism paramKind paramRef parameterNotFoundAction parentRef path paused
+    persistentVolumeClaim persistentVolumeClaimRetentionPolicy persistentVolumeName
+    persistentVolumeReclaimPolicy phase plural podFailurePolicy podGroupName podReplacementPolicy policyName
+    port projected providerID ready reason renewTime replicas reservedFor resource resourceNames resourceRules
+    resources restartCount revision revisionHistoryLimit rollingUpdate rules schedulingGroup scope
+    scopeSelector scopes secret secretKeyRef secretName secretRef secrets served service shortNames source
+    sources spec start startTime state status storage storedVersions strategy subsets succeeded successPolicy
+    successfulJobsHistoryLimit suspend taints targetVolumeAttributesClassName terminated
+    terminationGracePeriodSeconds timeAdded tolerationSeconds tolerations ttlSecondsAfterFinished type uid
+    uncountedTerminatedPods updateRevision updatedReplicas url validationActions validations value valueFrom
+    values variables version versions volumeAttributesClassName volumeClaimTemplates volumeHandle volumeMode
+    volumeName volumes volumesInUse waiting webhook webhookClientConfig webhooks whenDeleted whenScaled
+";
 
 #[cfg(test)]
 mod tests {

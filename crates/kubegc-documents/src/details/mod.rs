@@ -30,6 +30,7 @@ pub(crate) use self::{
     facts::Object,
     kind::{may_read, write},
     node::{with_condition, with_taint},
+    storage::OTHER_SOURCES,
 };
 pub use self::{
     kind::Kind,

@@ -133,7 +133,7 @@ fn annotations(reading: &mut Reading<'_>, object: At<'_, '_>) -> Result<VolumeAn
 }
 
 /// The sources without facts of their own.
-const OTHER_SOURCES: [&str; 20] = [
+pub(crate) const OTHER_SOURCES: [&str; 20] = [
     "awsElasticBlockStore",
     "azureDisk",
     "azureFile",

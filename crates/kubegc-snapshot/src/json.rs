@@ -5,13 +5,10 @@
 //! others, the end is found by their braces and quotes alone; `serde_json` then gets exactly those bytes and
 //! says what is wrong with them.
 
-mod scan;
-
 use std::io::Read;
 
 pub(crate) use kubegc_documents::object::{first_object, whole_object};
 
-use self::scan::Scan;
 use crate::window::{Window, WindowError};
 
 /// A reason why a document could not be split.
@@ -297,19 +294,30 @@ pub(crate) fn item_end<R: Read>(window: &mut Window<R>) -> Result<usize, SplitEr
 
 /// The end of the value that begins at `at`, valid or not.
 fn value_end<R: Read>(window: &mut Window<R>, at: usize) -> Result<usize, SplitError> {
-    let mut scan = Scan::new(at);
-    loop {
-        if let Some(end) = scan.run(window.bytes()) {
+    let (mut end, mut depth, mut in_string) = (at, 0_usize, false);
+    let first = window.byte(at)?;
+    let is_scalar = !matches!(first, Some(b'"' | b'{' | b'['));
+    // Every iteration moves towards the end of the input.
+    while let Some(byte) = window.byte(end)? {
+        if is_scalar && b",]} \t\r\n:{[\"".contains(&byte) {
             return Ok(end);
         }
-        if !window.fill()? {
-            // A bare number or word may end with the input; the parser judges it.
-            return if scan.is_scalar() && scan.at > at {
-                Ok(scan.at)
-            } else {
-                Err(SplitError::Truncated)
-            };
+        end += 1;
+        match byte {
+            b'\\' if in_string => end += 1,
+            b'"' => in_string = !in_string,
+            b'{' | b'[' if !in_string => depth += 1,
+            b'}' | b']' if !in_string => depth = depth.saturating_sub(1),
+            _ => continue,
         }
+        if depth == 0 && !in_string && !is_scalar {
+            return Ok(end);
+        }
+    }
+    // A bare number or word may end with the input; the parser judges it.
+    match is_scalar && end > at {
+        true => Ok(end),
+        false => Err(SplitError::Truncated),
     }
 }
 
