@@ -110,14 +110,12 @@ pub(super) struct IdOnly {
     pub(super) id: usize,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 pub(super) struct Object {
     pub(super) id: usize,
-    #[serde(default)]
     pub(super) owners: Vec<Owner>,
-    #[serde(default)]
     finalizers: Vec<String>,
-    #[serde(default)]
     deleting: bool,
 }
 
@@ -241,17 +239,13 @@ impl ServerObject {
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 pub(super) struct GraphNode {
     pub(super) id: usize,
-    #[serde(default)]
     pub(super) r#virtual: bool,
-    #[serde(default)]
     pub(super) being_deleted: bool,
-    #[serde(default)]
     pub(super) deleting_dependents: bool,
-    #[serde(default)]
     pub(super) owners: Vec<Owner>,
-    #[serde(default)]
     pub(super) dependents: Vec<String>,
 }

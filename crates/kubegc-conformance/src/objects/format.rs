@@ -35,29 +35,22 @@ pub(super) struct Object {
 }
 
 /// One step of the client. Each operation has some of the fields.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 pub(super) struct Step {
     pub(super) op: String,
-    #[serde(default)]
     pub(super) aliases: Vec<String>,
     /// The object of a request about an existing one.
-    #[serde(default)]
     pub(super) alias: String,
-    #[serde(default)]
     pub(super) options: Map<String, Value>,
-    #[serde(default, rename = "ownerReferences")]
+    #[serde(rename = "ownerReferences")]
     pub(super) owner_references: Value,
-    #[serde(default)]
     pub(super) finalizers: Value,
-    #[serde(default)]
     pub(super) finalizer: String,
-    #[serde(default, rename = "contentType")]
+    #[serde(rename = "contentType")]
     pub(super) content_type: String,
-    #[serde(default)]
     pub(super) body: Value,
-    #[serde(default)]
     pub(super) namespace: String,
-    #[serde(default)]
     pub(super) then_sleep: f64,
 }
 
