@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Write as _};
 
+use regex::Regex;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -120,4 +121,9 @@ pub(crate) fn shown(value: &(impl Serialize + ?Sized)) -> String {
         Ok(value) => text(&value),
         Err(problem) => problem.to_string(),
     }
+}
+
+/// A pattern of this crate.
+pub(crate) fn pattern(text: &str) -> Regex {
+    Regex::new(text).expect("the patterns of this crate are valid")
 }

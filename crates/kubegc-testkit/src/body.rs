@@ -9,7 +9,9 @@ use std::{
 };
 
 use bytes::Bytes;
-use http_body::{Body, Frame, SizeHint};
+use futures_util::stream;
+use http_body::Frame;
+use http_body_util::{BodyExt, Full, StreamBody, combinators::UnsyncBoxBody};
 use kubegc_core::Timestamp;
 use kubegc_sim::Status;
 
@@ -17,90 +19,53 @@ use crate::{
     cluster::{Inner, OpenWatch},
     fault::{Fault, WATCH_EXPIRED},
     http::{Watch, WatchStep},
-    nodes::LogBody,
     service::broken,
 };
 
 /// The body of a response of a [`ClusterService`](crate::ClusterService). The body of a watch ends with the
 /// watch.
-pub struct ResponseBody(Kind);
+pub type ResponseBody = UnsyncBoxBody<Bytes, io::Error>;
 
-enum Kind {
-    Whole(Option<Bytes>),
-    Watch(Box<WatchBody>),
-    Log(LogBody),
+pub(crate) fn whole(body: Bytes) -> ResponseBody {
+    Full::new(body).map_err(|never| match never {}).boxed_unsync()
 }
 
-impl ResponseBody {
-    pub(crate) const fn whole(body: Bytes) -> Self {
-        Self(Kind::Whole(Some(body)))
-    }
+/// A body whose parts are polled one after another.
+pub(crate) fn streamed(
+    mut poll: impl FnMut(&mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> + Send + 'static,
+) -> ResponseBody {
+    let frames =
+        stream::poll_fn(move |context| poll(context).map(|part| part.map(|part| part.map(Frame::data))));
+    StreamBody::new(frames).boxed_unsync()
+}
 
-    pub(crate) const fn log(log: LogBody) -> Self {
-        Self(Kind::Log(log))
-    }
-
-    pub(crate) fn watch(
-        inner: &Arc<Inner>,
-        client: &str,
-        what: &str,
-        watch: Watch,
-        fault: Option<Fault>,
-    ) -> Self {
-        let number = {
-            let mut state = inner.state.lock();
-            let number = state.number();
-            let open = OpenWatch {
-                client: client.into(),
-                what: format!("{client} watching {what}").into(),
-                caught_up_at: None,
-            };
-            state.ended.remove(client);
-            state.watches.insert(number, open);
-            number
+pub(crate) fn watched(
+    inner: &Arc<Inner>,
+    client: &str,
+    what: &str,
+    watch: Watch,
+    fault: Option<Fault>,
+) -> ResponseBody {
+    let number = {
+        let mut state = inner.state.lock();
+        let number = state.number();
+        let open = OpenWatch {
+            client: client.into(),
+            what: format!("{client} watching {what}").into(),
+            caught_up_at: None,
         };
-        Self(Kind::Watch(Box::new(WatchBody {
-            inner: Arc::clone(inner),
-            number,
-            watch: Some(watch),
-            end: fault.and_then(|fault| Some((fault.events_before_end()?, fault))),
-            woken: None,
-        })))
-    }
-}
-
-impl Body for ResponseBody {
-    type Data = Bytes;
-    type Error = io::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
-        match &mut self.0 {
-            Kind::Whole(body) => {
-                let body = body.take().filter(|body| !body.is_empty());
-                Poll::Ready(body.map(|body| Ok(Frame::data(body))))
-            }
-            Kind::Watch(watch) => watch
-                .poll(context)
-                .map(|lines| lines.map(|lines| lines.map(Frame::data))),
-            Kind::Log(log) => log
-                .poll(context)
-                .map(|part| part.map(|part| Ok(Frame::data(part)))),
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        matches!(&self.0, Kind::Whole(body) if body.as_ref().is_none_or(Bytes::is_empty))
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        match &self.0 {
-            Kind::Whole(body) => SizeHint::with_exact(body.as_ref().map_or(0, |body| body.len() as u64)),
-            Kind::Watch(_) | Kind::Log(_) => SizeHint::default(),
-        }
-    }
+        state.ended.remove(client);
+        state.watches.insert(number, open);
+        number
+    };
+    let mut watch = WatchBody {
+        inner: Arc::clone(inner),
+        number,
+        watch: Some(watch),
+        end: fault.and_then(|fault| Some((fault.events_before_end()?, fault))),
+        woken: None,
+    };
+    streamed(move |context| watch.poll(context))
 }
 
 /// A watch as far as it has been read.

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, fmt, sync::Arc};
 
-use kubegc_control_plane::{Act, Refusals, Step};
+use kubegc_control_plane::{Act, Refusals, Step, object_ref};
 use kubegc_core::{
     ApiResource, KindId, ObjectRef, OwnerReference, Timestamp, Uid,
     metadata::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN},
@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::{
     Cluster, Name,
     audit::{Audit, Entry},
-    cluster::{Plane, State, object_ref},
+    cluster::{Plane, State},
     http::Verb,
 };
 
@@ -336,9 +336,9 @@ fn content(server: &ApiServer, namespace: &str) -> Vec<ObjectRef> {
         .catalog()
         .iter()
         .filter(|(_, resource)| resource.preferred && resource.is_namespaced());
-    let objects = kinds.flat_map(|(kind, resource)| {
+    let objects = kinds.flat_map(|(kind, _)| {
         let objects = server.objects(kind, Some(namespace)).into_iter();
-        objects.map(|object| object_ref(resource, &object.meta))
+        objects.map(move |object| object_ref(server, kind, &object.meta))
     });
     objects.take(SHOWN).collect()
 }

@@ -1,18 +1,11 @@
 //! Serves the cluster on a socket: HTTP/1.1 on 127.0.0.1, for `kubectl` and clients in other languages.
 
-use std::{
-    fmt,
-    future::Future,
-    io,
-    net::SocketAddr,
-    path::Path,
-    pin::Pin,
-    task::{Context, Poll},
-};
+use std::{fmt, future::Future, io, net::SocketAddr, path::Path, pin::Pin};
 
-use bytes::Bytes;
+use futures_util::StreamExt;
 use http::{Request, Response};
-use http_body::{Body, Frame, SizeHint};
+use http_body::Body;
+use http_body_util::{BodyExt, BodyStream, StreamBody};
 use hyper::{body::Incoming, server::conn::http1};
 use hyper_util::rt::TokioIo;
 use tokio::{
@@ -204,7 +197,7 @@ struct Wire {
 }
 
 impl hyper::service::Service<Request<Incoming>> for Wire {
-    type Response = Response<UntilStopped>;
+    type Response = Response<ResponseBody>;
     /// hyper closes the connection on an error: what clients see of an injected one.
     type Error = BoxError;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
@@ -214,41 +207,18 @@ impl hyper::service::Service<Request<Incoming>> for Wire {
         let mut stop = self.stop.clone();
         Box::pin(async move {
             let response = pending.await?;
-            let stopped = Box::pin(async move {
+            if response.body().size_hint().exact().is_some() {
+                return Ok(response);
+            }
+            // Watches would never end.
+            let stopped = async move {
                 // The sender is dropped with the server, which also means a stop.
                 let _stopped = stop.wait_for(|stop| *stop).await;
-            });
-            Ok(response.map(|body| UntilStopped { body, stopped }))
+            };
+            Ok(response.map(|body| {
+                let frames = BodyStream::new(body).take_until(Box::pin(stopped));
+                StreamBody::new(frames).boxed_unsync()
+            }))
         })
-    }
-}
-
-/// A response body that ends when the server stops: watches would never end.
-pub(crate) struct UntilStopped {
-    body: ResponseBody,
-    stopped: Pin<Box<dyn Future<Output = ()> + Send>>,
-}
-
-impl Body for UntilStopped {
-    type Data = Bytes;
-    type Error = io::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
-        match Pin::new(&mut self.body).poll_frame(context) {
-            // Whole bodies are never pending.
-            Poll::Pending => self.stopped.as_mut().poll(context).map(|()| None),
-            ready => ready,
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
     }
 }

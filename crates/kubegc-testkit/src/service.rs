@@ -18,7 +18,7 @@ use kubegc_sim::ApiServer;
 use crate::{
     Cluster,
     audit::{Entry, Exchange},
-    body::ResponseBody,
+    body::{self, ResponseBody},
     cluster::Inner,
     fault::{self, Fault},
     http::{ApiResponse, BYTES_MAX, Call, LogRequest, read_call, refused, refused_by_node, respond_as},
@@ -160,7 +160,7 @@ impl InFlight {
         });
         Ok(match performed? {
             Performed::Response(response) => response,
-            Performed::Log(call) => call.respond(inner),
+            Performed::Log(handler, request) => serve_log(inner, &handler, &request.0, request.1),
         })
     }
 }
@@ -174,36 +174,32 @@ impl Drop for InFlight {
 
 enum Performed {
     Response(Response<ResponseBody>),
-    /// A closure serves it.
-    Log(Box<LogCall>),
+    /// A closure serves the log, without the server's lock, so that it may use the cluster. The entry lacks
+    /// the code of the response.
+    Log(LogHandler, Box<(LogRequest, Entry)>),
 }
 
-/// A request for a log that a closure serves: without the server's lock, so that the closure may use the
-/// cluster.
-struct LogCall {
-    handler: LogHandler,
-    request: LogRequest,
-    /// The request in the audit, without the code of its response.
-    entry: Entry,
-}
-
-impl LogCall {
-    fn respond(self, inner: &Inner) -> Response<ResponseBody> {
-        let response = match (self.handler)(&self.request) {
-            Ok(log) => {
-                let body = log.select(&self.request, inner.clock.clone());
-                let mut response = Response::new(ResponseBody::log(body));
-                let content_type = HeaderValue::from_static("text/plain");
-                response.headers_mut().insert(header::CONTENT_TYPE, content_type);
-                response
-            }
-            Err(NodeError { code, message }) => refused_by_node(code, &message).map(ResponseBody::whole),
-        };
-        let mut entry = self.entry;
-        entry.code = Some(response.status().as_u16());
-        inner.note(&mut inner.state.lock(), entry);
-        response
-    }
+fn serve_log(
+    inner: &Inner,
+    handler: &LogHandler,
+    request: &LogRequest,
+    mut entry: Entry,
+) -> Response<ResponseBody> {
+    let response = match handler(request) {
+        Ok(log) => {
+            let mut log = log.select(request, inner.clock.clone());
+            let mut response = Response::new(body::streamed(move |context| {
+                log.poll(context).map(|part| part.map(Ok))
+            }));
+            let content_type = HeaderValue::from_static("text/plain");
+            response.headers_mut().insert(header::CONTENT_TYPE, content_type);
+            response
+        }
+        Err(NodeError { code, message }) => refused_by_node(code, &message).map(body::whole),
+    };
+    entry.code = Some(response.status().as_u16());
+    inner.note(&mut inner.state.lock(), entry);
+    response
 }
 
 /// The name that the cluster knows a client by: the one that it was given, or the first word of its user
@@ -274,25 +270,22 @@ impl Inner {
         Ok(Performed::Response(match response {
             ApiResponse::Whole(response) => {
                 note(Some(response.status().as_u16()), response.body());
-                response.map(ResponseBody::whole)
+                response.map(body::whole)
             }
             ApiResponse::Node(call) => {
                 let handler = self.state.lock().nodes.find(&call.request().target);
                 if let Some(handler) = handler {
-                    return Ok(Performed::Log(Box::new(LogCall {
-                        handler,
-                        request: call.request().clone(),
-                        entry: exchange.entry(None, &[]),
-                    })));
+                    let request = (call.request().clone(), exchange.entry(None, &[]));
+                    return Ok(Performed::Log(handler, Box::new(request)));
                 }
                 let response = call.unreachable();
                 note(Some(response.status().as_u16()), &[]);
-                response.map(ResponseBody::whole)
+                response.map(body::whole)
             }
             ApiResponse::Stream { head, watch } => {
                 note(Some(head.status().as_u16()), &[]);
                 let what = watch_target(call);
-                head.map(|()| ResponseBody::watch(self, client, &what, watch, fault))
+                head.map(|()| body::watched(self, client, &what, watch, fault))
             }
         }))
     }

@@ -1,11 +1,15 @@
 //! Compares a response with the recorded one, as the format of the recordings defines it.
 
+use std::sync::LazyLock;
+
+use regex::Regex;
 use serde_json::Value;
 
 use super::{
     Request, Response,
     matching::{Matcher, shown},
 };
+use crate::failure::pattern;
 
 /// Compares a response with the recorded one.
 ///
@@ -132,16 +136,8 @@ fn comparable(message: &str) -> String {
         message.lines().next().unwrap_or_default()
     };
     // An object in a text: its version is one of the server's.
-    const VERSION: &str = "\\\"resourceVersion\\\":\\\"";
-    let mut rest = first_line;
-    let mut text = String::new();
-    while let Some((before, after)) = rest.split_once(VERSION) {
-        text.push_str(before);
-        text.push_str(VERSION);
-        rest = after.trim_start_matches(|char: char| char.is_ascii_digit());
-    }
-    text.push_str(rest);
-    sorted(&text)
+    static VERSION: LazyLock<Regex> = LazyLock::new(|| pattern(r#"(\\"resourceVersion\\":\\")[0-9]*"#));
+    sorted(&VERSION.replace_all(first_line, "$1"))
 }
 
 /// A text whose JSON values have sorted keys: the order of the server's fields is not compared.

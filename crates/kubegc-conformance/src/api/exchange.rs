@@ -1,14 +1,16 @@
 //! One request to the simulated server, as the recorder sent it.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, sync::LazyLock};
 
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
 use kubegc_sim::ApiServer;
 use kubegc_testkit::http::{ApiResponse, WatchStep, read_call, respond};
+use regex::{Captures, Regex};
 use serde_json::{Value, json};
 
 use super::{Request, Response, matching::Matcher};
+use crate::failure::pattern;
 
 /// Sends a request, its placeholders replaced by what was received before. `bodies` are the responses so far.
 ///
@@ -98,19 +100,14 @@ fn read(body: &[u8]) -> Value {
 
 /// Replaces `<listrv:N>` by the version of the list that the response N is.
 fn list_versions(query: &str, bodies: &[Value]) -> String {
-    const BEGIN: &str = "<listrv:";
-    let mut rest = query;
-    let mut filled = String::new();
-    while let Some((before, after)) = rest.split_once(BEGIN) {
-        let (index, after) = after.split_once('>').unwrap_or((after, ""));
-        let list = index.parse::<usize>().ok().and_then(|index| bodies.get(index));
+    static LIST: LazyLock<Regex> = LazyLock::new(|| pattern("<listrv:([^>]*)>"));
+    let version = |placeholder: &Captures<'_>| {
+        let list = placeholder[1].parse::<usize>().ok();
+        let list = list.and_then(|index| bodies.get(index));
         let version = list.and_then(|list| list.pointer("/metadata/resourceVersion")?.as_str());
-        filled.push_str(before);
-        filled.push_str(version.unwrap_or_default());
-        rest = after;
-    }
-    filled.push_str(rest);
-    filled
+        version.unwrap_or_default().to_owned()
+    };
+    LIST.replace_all(query, version).into_owned()
 }
 
 /// Replaces the dates of an object that was received before: each by the one that was at its place.

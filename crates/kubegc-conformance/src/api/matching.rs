@@ -6,161 +6,71 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::Ipv4Addr,
+    sync::LazyLock,
 };
 
+use regex::{Captures, Regex};
 use serde_json::Value;
 
 use super::Request;
-
-/// The day of the replay, as its dates begin.
-const DAY: &str = "2033-05-1";
+use crate::failure::pattern;
 
 /// The value of each placeholder, as far as responses have shown it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Matcher {
     received: BTreeMap<String, String>,
-    placeholders: BTreeMap<(Form, String), String>,
+    /// By the form and the value.
+    placeholders: BTreeMap<(String, String), String>,
     /// UUIDs that the requests of the case hold themselves.
     given: BTreeSet<String>,
 }
 
-/// The forms of placeholders.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Form {
-    Uid,
-    Version,
-    Time,
-    MicroTime,
-    Address,
-    Port,
-    Generated,
-    Continue,
-    Token,
-    Server,
-    Pointer,
-}
+const UUID: &str = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}";
 
-impl Form {
-    fn of(name: &str) -> Option<Self> {
-        Some(match name {
-            "uid" => Self::Uid,
-            "rv" => Self::Version,
-            "time" => Self::Time,
-            "microtime" => Self::MicroTime,
-            "clusterIP" => Self::Address,
-            "nodePort" => Self::Port,
-            "gen" => Self::Generated,
-            "continue" => Self::Continue,
-            "token" => Self::Token,
-            "server" => Self::Server,
-            "ptr" => Self::Pointer,
-            _ => return None,
-        })
-    }
+/// The forms of placeholders, and the values that they represent. Dates are those of the day of the replay.
+const FORMS: [(&str, &str); 11] = [
+    ("uid", UUID),
+    ("rv", "[0-9]+"),
+    ("time", "2033-05-1.T..:..:..Z"),
+    ("microtime", r"2033-05-1.T..:..:..\.......Z"),
+    ("clusterIP", "[0-9a-fA-F.:]+"),
+    ("nodePort", "[0-9]+"),
+    ("gen", "[a-z0-9]{5}"),
+    ("continue", r"\S+"),
+    ("token", "[a-zA-Z0-9._-]+"),
+    ("server", "[a-zA-Z0-9.:-]+"),
+    ("ptr", "<ptr>|0x[0-9a-fA-F]*"),
+];
 
-    /// Length of the value of this form at the start of a received text; `None` if there is none.
-    fn length(self, text: &str) -> Option<usize> {
-        let run = |fits: fn(char) -> bool| {
-            let length = text.find(|char| !fits(char)).unwrap_or(text.len());
-            (length > 0).then_some(length)
-        };
-        match self {
-            Self::Uid => text
-                .get(..UUID_LENGTH)
-                .is_some_and(is_uuid)
-                .then_some(UUID_LENGTH),
-            Self::Version | Self::Port => run(|char| char.is_ascii_digit()),
-            Self::Time => date(text, "2033-05-18T06:00:00Z".len()),
-            Self::MicroTime => date(text, "2033-05-18T06:00:00.000000Z".len()),
-            Self::Address => run(|char| char.is_ascii_hexdigit() || matches!(char, '.' | ':')),
-            Self::Generated => {
-                let letters = text.get(..5)?;
-                let is_generated = |char: char| char.is_ascii_lowercase() || char.is_ascii_digit();
-                letters.chars().all(is_generated).then_some(5)
-            }
-            Self::Continue => run(|char| !char.is_whitespace()),
-            Self::Token => run(|char| char.is_ascii_alphanumeric() || matches!(char, '.' | '-' | '_')),
-            Self::Server => run(|char| char.is_ascii_alphanumeric() || matches!(char, '.' | ':' | '-')),
-            Self::Pointer if text.starts_with("<ptr>") => Some("<ptr>".len()),
-            Self::Pointer => {
-                let digits = text.strip_prefix("0x")?;
-                let length = digits.find(|char: char| !char.is_ascii_hexdigit());
-                Some(2 + length.unwrap_or(digits.len()))
-            }
-        }
-    }
-}
+/// The pattern of each form at the beginning of a text.
+static PATTERNS: LazyLock<BTreeMap<&str, Regex>> = LazyLock::new(|| {
+    let patterns = FORMS
+        .iter()
+        .map(|(name, form)| (*name, pattern(&format!("^(?:{form})"))));
+    patterns.collect()
+});
 
-const UUID_LENGTH: usize = 36;
+/// A placeholder, with its form and its number.
+static PLACEHOLDER: LazyLock<Regex> = LazyLock::new(|| {
+    let names = FORMS.map(|(name, _)| name).join("|");
+    pattern(&format!("<({names})(?::([0-9]*))?>"))
+});
 
-fn is_uuid(text: &str) -> bool {
-    text.len() == UUID_LENGTH
-        && text.bytes().enumerate().all(|(at, byte)| match at {
-            8 | 13 | 18 | 23 => byte == b'-',
-            _ => byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte),
-        })
-}
-
-fn date(text: &str, length: usize) -> Option<usize> {
-    let date = text.get(..length)?;
-    (date.starts_with(DAY) && date.ends_with('Z')).then_some(length)
-}
-
-/// A piece of a recorded text.
-enum Piece<'a> {
-    Literal(&'a str),
-    Placeholder {
-        text: &'a str,
-        form: Form,
-        numbered: bool,
-    },
-}
-
-/// Takes a recorded text apart.
-fn pieces(mut text: &str) -> Vec<Piece<'_>> {
-    let mut pieces = Vec::new();
-    let mut from = 0;
-    while let Some(begin) = text[from..].find('<').map(|at| from + at) {
-        let end = text[begin..].find('>').map(|at| begin + at + 1);
-        let inner = end.map(|end| &text[begin + 1..end - 1]);
-        let (name, number) = match inner.map(|inner| inner.split_once(':').unwrap_or((inner, ""))) {
-            Some(parts) => parts,
-            None => break,
-        };
-        let is_number = number.bytes().all(|byte| byte.is_ascii_digit());
-        let (Some(end), Some(form), true) = (end, Form::of(name), is_number) else {
-            from = begin + 1;
-            continue;
-        };
-        pieces.push(Piece::Literal(&text[..begin]));
-        pieces.push(Piece::Placeholder {
-            text: &text[begin..end],
-            form,
-            numbered: !number.is_empty(),
-        });
-        text = &text[end..];
-        from = 0;
-    }
-    pieces.push(Piece::Literal(text));
-    pieces
+fn number<'t>(placeholder: &Captures<'t>) -> &'t str {
+    placeholder.get(2).map_or("", |number| number.as_str())
 }
 
 impl Matcher {
     /// A matcher for the requests of one case.
     pub(super) fn new(requests: &[Request]) -> Self {
+        static ANY_UUID: LazyLock<Regex> = LazyLock::new(|| pattern(UUID));
         let mut given = BTreeSet::new();
         for request in requests {
             let body = request
                 .raw_body
                 .clone()
                 .unwrap_or_else(|| request.body.to_string());
-            for (at, _) in body.char_indices() {
-                if let Some(text) = body.get(at..at + UUID_LENGTH)
-                    && is_uuid(text)
-                {
-                    given.insert(text.to_owned());
-                }
-            }
+            given.extend(ANY_UUID.find_iter(&body).map(|uuid| uuid.as_str().to_owned()));
         }
         Self {
             given,
@@ -170,35 +80,27 @@ impl Matcher {
 
     /// A recorded text with what its placeholders stand for; those that stand for nothing yet stay.
     pub(super) fn filled(&self, text: &str) -> String {
-        pieces(text)
-            .into_iter()
-            .map(|piece| match piece {
-                Piece::Literal(text) => text,
-                Piece::Placeholder { text, .. } => self.received.get(text).map_or(text, String::as_str),
-            })
-            .collect()
+        let value = |placeholder: &Captures<'_>| {
+            let text = &placeholder[0];
+            self.received.get(text).map_or(text, String::as_str).to_owned()
+        };
+        PLACEHOLDER.replace_all(text, value).into_owned()
     }
 
     /// A recorded text of a request with what its placeholders stand for. An address that no response has
     /// shown is a free one.
     fn filled_request(&self, text: &str) -> String {
-        let filled = self.filled(text);
-        let addressed = pieces(&filled).into_iter().map(|piece| match piece {
-            Piece::Literal(text) => text.to_owned(),
-            Piece::Placeholder {
-                text,
-                form: Form::Address,
-                numbered: true,
-            } => {
-                let number = text.bytes().filter(u8::is_ascii_digit);
-                let number = number.fold(0_u8, |number, digit| {
-                    number.wrapping_mul(10).wrapping_add(digit - b'0')
-                });
-                Ipv4Addr::new(10, 96, 255, number).to_string()
+        let address = |placeholder: &Captures<'_>| {
+            let digits = number(placeholder).bytes();
+            if &placeholder[1] != "clusterIP" || digits.len() == 0 {
+                return placeholder[0].to_owned();
             }
-            Piece::Placeholder { text, .. } => text.to_owned(),
-        });
-        addressed.collect()
+            let number = digits.fold(0_u8, |number, digit| {
+                number.wrapping_mul(10).wrapping_add(digit - b'0')
+            });
+            Ipv4Addr::new(10, 96, 255, number).to_string()
+        };
+        PLACEHOLDER.replace_all(&self.filled(text), address).into_owned()
     }
 
     /// A recorded value of a request with what its placeholders stand for.
@@ -225,41 +127,37 @@ impl Matcher {
 
     /// Whether a received text is the recorded one. Notes what new placeholders stand for, if it is.
     pub(super) fn text(&mut self, recorded: &str, received: &str) -> bool {
-        let mut rest = received;
+        let (mut rest, mut end) = (received, 0);
         let mut found = Vec::new();
-        for piece in pieces(recorded) {
-            let (text, form, numbered) = match piece {
-                Piece::Literal(text) => match rest.strip_prefix(text) {
-                    Some(after) => {
-                        rest = after;
-                        continue;
-                    }
-                    None => return false,
-                },
-                Piece::Placeholder { text, form, numbered } => (text, form, numbered),
-            };
-            let Some(length) = form.length(rest) else {
+        for placeholder in PLACEHOLDER.captures_iter(recorded) {
+            let (text, form) = (&placeholder[0], &placeholder[1]);
+            let begin = placeholder.get(0).map_or(end, |whole| whole.start());
+            let value = rest
+                .strip_prefix(&recorded[end..begin])
+                .and_then(|rest| Some((PATTERNS.get(form)?.find(rest)?.as_str(), rest)));
+            let Some((value, after)) = value else {
                 return false;
             };
-            let value = &rest[..length];
-            rest = &rest[length..];
-            if !numbered {
+            rest = &after[value.len()..];
+            end = begin + text.len();
+            if number(&placeholder).is_empty() {
                 continue;
             }
+            let key = (form.to_owned(), value.to_owned());
             match self.received.get(text) {
                 Some(known) if known != value => return false,
                 Some(_) => {}
-                None if form == Form::Uid && self.given.contains(value) => return false,
-                None if self.placeholders.contains_key(&(form, value.to_owned())) => return false,
-                None => found.push((text.to_owned(), form, value.to_owned())),
+                None if form == "uid" && self.given.contains(value) => return false,
+                None if self.placeholders.contains_key(&key) => return false,
+                None => found.push((text.to_owned(), key)),
             }
         }
-        if !rest.is_empty() {
+        if rest != &recorded[end..] {
             return false;
         }
-        for (text, form, value) in found {
-            self.placeholders.insert((form, value.clone()), text.clone());
-            self.received.insert(text, value);
+        for (text, key) in found {
+            self.received.insert(text.clone(), key.1.clone());
+            self.placeholders.insert(key, text);
         }
         true
     }

@@ -38,30 +38,27 @@ struct Case {
     requests: Vec<Request>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 struct Request {
     method: String,
     path: String,
     query: String,
-    #[serde(default, rename = "contentType")]
+    #[serde(rename = "contentType")]
     content_type: Option<String>,
-    #[serde(default)]
     body: Value,
-    #[serde(default, rename = "rawBody")]
+    #[serde(rename = "rawBody")]
     raw_body: Option<String>,
-    #[serde(default)]
     user_agent: Option<String>,
-    #[serde(default)]
     accept: Option<String>,
     response: Response,
     /// Two runs on the real server gave different responses: only the code is compared, with both.
-    #[serde(default)]
     unstable: bool,
-    #[serde(default)]
     response2: Option<Response>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 struct Response {
     code: u16,
     body: Value,

@@ -7,11 +7,12 @@ use kubegc_controllers::{
     EventRequest, Form, Key, Missing, Request, Response, Step, Steps, Wire, Write,
 };
 use kubegc_core::{
-    ApiResource, DeleteOptions, ObjectMeta, Preconditions, StoreError, Timestamp,
+    ApiResource, DeleteOptions, FieldError, PatchType, Preconditions, SharedMeta, StoreError, Timestamp,
     deletion::Propagation,
     record::{ObjectId, Record, Resource},
     store::Discovered,
 };
+use kubegc_sim::Manifest;
 use kubegc_snapshot::JsonDocuments;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -351,18 +352,19 @@ impl<'c> Live<'c> {
     }
 
     fn perform(&mut self, request: Request) -> Result<Response, StoreError> {
+        let of = |resource: Resource| (resource.group(), resource.plural());
         Ok(match request {
             Request::Get { resource, key } => {
-                let object = self.handle(&call("get", resource, &key.namespace, &key.name))?;
+                let object = self.handle(&call("get", of(resource), &key.namespace, &key.name))?;
                 Response::Object(Box::new(self.observe(resource, &object)?))
             }
             Request::List { resource, namespace } => {
-                let objects = self.handle(&call("list", resource, &namespace, ""))?;
+                let objects = self.handle(&call("list", of(resource), &namespace, ""))?;
                 let records = list(&objects).iter().map(|object| self.observe(resource, object));
                 Response::Objects(records.collect::<Result<_, _>>()?)
             }
             Request::Delete { object, options } => {
-                let call = call("delete", object.resource, &object.namespace, &object.name);
+                let call = call("delete", of(object.resource), &object.namespace, &object.name);
                 self.delete(call, &options)?
             }
             Request::Write(write) => self.write(&write)?,
@@ -385,16 +387,17 @@ impl<'c> Live<'c> {
                 None => return Err(StoreError::Unlisted),
             },
             Request::ListContent { resource, namespace } => {
-                let objects = self.handle(&content_call("list", &resource, &namespace, ""))?;
+                let objects = self.handle(&call("list", content(&resource), &namespace, ""))?;
                 let objects = list(&objects).iter();
-                Response::Metadata(objects.map(|object| content_meta(object).into()).collect())
+                let metadata = objects.map(content_meta).collect::<Result<_, _>>();
+                Response::Metadata(metadata.map_err(|problem| self.unreadable(problem))?)
             }
             Request::DeleteCollection {
                 resource,
                 namespace,
                 options,
             } => {
-                let call = content_call("deletecollection", &resource, &namespace, "");
+                let call = call("deletecollection", content(&resource), &namespace, "");
                 self.delete(call, &options)?
             }
             Request::DeleteContent {
@@ -402,7 +405,7 @@ impl<'c> Live<'c> {
                 key,
                 options,
             } => {
-                let call = content_call("delete", &resource, &key.namespace, &key.name);
+                let call = call("delete", content(&resource), &key.namespace, &key.name);
                 self.delete(call, &options)?
             }
             Request::Operate { operation, .. } => {
@@ -466,12 +469,10 @@ impl<'c> Live<'c> {
             name,
             ..
         } = &write.object;
-        let verb = if write.form == Form::Update {
-            "update"
-        } else {
-            "patch"
-        };
-        let mut call = call(verb, *resource, namespace, name);
+        let is_update = write.form == Form::Update;
+        let verb = if is_update { "update" } else { "patch" };
+        let of = (resource.group(), resource.plural());
+        let mut call = call(verb, of, namespace, name);
         call.subresource = write.subresource.to_owned();
         let stored = self
             .server
@@ -479,7 +480,7 @@ impl<'c> Live<'c> {
             .get(&call.place())
             .map(|object| document(*resource, object));
         let mut states: Vec<Value> = self.seen.get(&call.place()).cloned().unwrap_or_default();
-        if verb == "patch" {
+        if !is_update {
             states.extend(stored);
         }
         let expected = &write.precondition;
@@ -499,24 +500,20 @@ impl<'c> Live<'c> {
             .cloned()
             .unwrap_or(Value::Null);
         let bytes = state.to_string();
-        if write.subresource == "finalize" {
+        if is_update {
             let body = self.documents.replace(write, bytes.as_bytes());
             let body = body.map_err(|problem| self.unreadable(problem))?;
             call.body = serde_json::from_slice(&body).unwrap_or_default();
-            return self.send(&call, "");
-        }
-        let patch = self.documents.write(write, bytes.as_bytes());
-        match patch.map_err(|problem| self.unreadable(problem))? {
-            Some((patch_type, patch)) => {
-                call.patch_type = patch_type.content_type().to_owned();
-                call.patch = String::from_utf8_lossy(&patch).into_owned();
+            if write.subresource != "finalize" {
+                let version = expected.resource_version.as_ref().map(ToString::to_string);
+                call.body["metadata"]["resourceVersion"] = version.into();
             }
-            None => call.patch = "{}".to_owned(),
-        }
-        if verb == "update" {
-            call.body = call.patched(&state);
-            let version = expected.resource_version.as_ref().map(ToString::to_string);
-            call.body["metadata"]["resourceVersion"] = version.into();
+        } else {
+            let patch = self.documents.write(write, bytes.as_bytes());
+            let patch = patch.map_err(|problem| self.unreadable(problem))?;
+            let (patch_type, patch) = patch.unwrap_or((PatchType::Merge, b"{}".to_vec()));
+            call.patch_type = patch_type.content_type().to_owned();
+            call.patch = String::from_utf8_lossy(&patch).into_owned();
         }
         self.send(&call, &guard_of(expected))
     }
@@ -562,43 +559,24 @@ fn document(resource: Resource, object: &Value) -> Value {
     document
 }
 
-fn call(verb: &str, resource: Resource, namespace: &str, name: &str) -> Call {
+fn call(verb: &str, (group, plural): (&str, &str), namespace: &str, name: &str) -> Call {
     Call {
         verb: verb.to_owned(),
-        group: resource.group().to_owned(),
-        resource: resource.plural().to_owned(),
+        group: group.to_owned(),
+        resource: plural.to_owned(),
         namespace: namespace.to_owned(),
         name: name.to_owned(),
         ..Call::default()
     }
 }
 
-fn content_call(verb: &str, resource: &ApiResource, namespace: &str, name: &str) -> Call {
-    Call {
-        verb: verb.to_owned(),
-        group: resource.group.to_string(),
-        resource: resource.resource.to_string(),
-        namespace: namespace.to_owned(),
-        name: name.to_owned(),
-        ..Call::default()
-    }
+fn content(resource: &ApiResource) -> (&str, &str) {
+    (&resource.group, &resource.resource)
 }
 
 /// The metadata of an object of any kind.
-fn content_meta(object: &Value) -> ObjectMeta {
-    let metadata = &object["metadata"];
-    let mut meta = ObjectMeta::new(
-        text(metadata, "namespace"),
-        text(metadata, "name"),
-        text(metadata, "uid"),
-    );
-    meta.finalizers = list(&metadata["finalizers"])
-        .iter()
-        .filter_map(Value::as_str)
-        .map(Arc::from)
-        .collect();
-    meta.deletion_timestamp = Timestamp::parse(text(metadata, "deletionTimestamp")).ok();
-    meta
+fn content_meta(object: &Value) -> Result<SharedMeta, FieldError> {
+    Manifest::read(json!({"metadata": object["metadata"]})).map(|manifest| manifest.object.meta)
 }
 
 /// DeleteOptions as they are sent; null if they are empty.

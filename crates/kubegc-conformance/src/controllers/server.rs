@@ -77,20 +77,16 @@ impl Refusal {
     }
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
 struct Fault {
     verb: String,
     resource: String,
-    #[serde(default)]
     subresource: String,
-    #[serde(default)]
     name: Option<String>,
-    #[serde(default)]
     code: u16,
-    #[serde(default)]
     skip: u32,
     times: u32,
-    #[serde(default)]
     before: Value,
 }
 

@@ -2,7 +2,7 @@
 
 use kubegc_core::{Catalog, ObjectMeta, ObjectRef, OwnerReference, PatchType, ResourceVersion, Timestamp};
 use kubegc_objects::{Operation, Request, graph::DeletionState};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::IgnoredAny};
 
 /// apiVersion, kind, namespace, name, uid.
 #[derive(Clone, Deserialize)]
@@ -39,9 +39,9 @@ pub(super) fn references<C: FromIterator<OwnerReference>>(owners: &[Owner]) -> C
     owners.iter().map(|owner| owner.0.clone()).collect()
 }
 
-/// Serial, position in `ids`, flags.
+/// The number of the node among all nodes of the recording, the position of its identity in `ids`, flags.
 #[derive(Clone, Debug, Deserialize)]
-pub(super) struct Item(pub(super) u64, pub(super) usize, pub(super) String);
+pub(super) struct Item(IgnoredAny, pub(super) usize, pub(super) String);
 
 #[derive(Deserialize)]
 pub(super) struct Sequence {
@@ -110,14 +110,12 @@ pub(super) struct IdOnly {
     pub(super) id: usize,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 pub(super) struct Object {
     pub(super) id: usize,
-    #[serde(default)]
     pub(super) owners: Vec<Owner>,
-    #[serde(default)]
     finalizers: Vec<String>,
-    #[serde(default)]
     deleting: bool,
 }
 
@@ -241,17 +239,13 @@ impl ServerObject {
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 pub(super) struct GraphNode {
     pub(super) id: usize,
-    #[serde(default)]
     pub(super) r#virtual: bool,
-    #[serde(default)]
     pub(super) being_deleted: bool,
-    #[serde(default)]
     pub(super) deleting_dependents: bool,
-    #[serde(default)]
     pub(super) owners: Vec<Owner>,
-    #[serde(default)]
     pub(super) dependents: Vec<String>,
 }

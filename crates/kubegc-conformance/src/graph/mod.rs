@@ -3,7 +3,6 @@
 mod calls;
 mod conflicting;
 mod format;
-mod items;
 mod machine;
 mod patches;
 mod sequence;

@@ -11,20 +11,15 @@ use crate::{
     runner::{Case, Report},
 };
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Patch {
     kind: String,
-    #[serde(default)]
     uid: String,
-    #[serde(default)]
     owner_uids: Vec<String>,
-    #[serde(default)]
     node_owners: Vec<Owner>,
-    #[serde(default)]
     latest: ServerObject,
-    #[serde(default)]
     target_finalizer: String,
-    #[serde(default)]
     no_patch: bool,
     body: String,
 }

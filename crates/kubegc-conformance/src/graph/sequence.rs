@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use kubegc_core::{ObjectRef, OwnerReference, Uid};
 use kubegc_objects::{
+    Graph,
     collector::InvalidNamespace,
     graph::{Event, NodeId, Observed},
 };
@@ -11,12 +12,11 @@ use kubegc_objects::{
 use super::{
     calls::Script,
     format::{EventType, GraphNode, Input, Item, Object, Out, Sequence, Step, references},
-    items::{Serials, describe},
     machine::{Machine, Seen},
 };
 use crate::{
     Failure,
-    failure::equal,
+    failure::{equal, shown},
     runner::{Case, Report},
 };
 
@@ -28,7 +28,6 @@ pub(crate) fn replay(case: &Case<'_>, _: &mut Report) -> Result<(), Failure> {
         ids: case.ids.iter().map(|id| id.0.clone()).collect(),
         machine: Machine::new(semantics, &catalog, case.absent_cache_size),
         virtual_deletes: VecDeque::new(),
-        serials: Serials::default(),
     };
     for (at, step) in case.steps.iter().enumerate() {
         replay
@@ -46,7 +45,6 @@ struct Replay<'a> {
     ids: Vec<ObjectRef>,
     machine: Machine<'a>,
     virtual_deletes: VecDeque<ObjectRef>,
-    serials: Serials,
 }
 
 impl Replay<'_> {
@@ -65,23 +63,20 @@ impl Replay<'_> {
                 virtual_deletes: self.recorded(&out.vdel)?,
                 ..Seen::default()
             },
-            Input::AttemptDelete { item } => {
-                let node = self.take(item, &self.machine.delete)?;
-                let catalog = self.machine.catalog();
-                let mut script = Script::new(&out.actions, false);
-                let seen = self
-                    .machine
-                    .attempt_delete(node, |request| script.request(catalog, request))?;
-                script.finish()?;
-                seen
-            }
-            Input::AttemptOrphan { item } => {
-                let node = self.take(item, &self.machine.orphan)?;
-                let catalog = self.machine.catalog();
-                let mut script = Script::new(&out.actions, true);
-                let seen = self
-                    .machine
-                    .attempt_orphan(node, |request| script.request(catalog, request))?;
+            Input::AttemptDelete { item } | Input::AttemptOrphan { item } => {
+                let is_orphan = matches!(step.input, Input::AttemptOrphan { .. });
+                let Machine { delete, orphan, .. } = &self.machine;
+                let queue = if is_orphan { orphan } else { delete };
+                let node = self.take(item, queue)?;
+                let machine = &mut self.machine;
+                let catalog = machine.catalog();
+                let mut script = Script::new(&out.actions, is_orphan);
+                let perform = |request: &_| script.request(catalog, request);
+                let seen = if is_orphan {
+                    machine.attempt_orphan(node, perform)?
+                } else {
+                    machine.attempt_delete(node, perform)?
+                };
                 script.finish()?;
                 seen
             }
@@ -91,7 +86,6 @@ impl Replay<'_> {
         if let Some(graph) = &step.graph {
             self.compare_graph("graph", graph)?;
         }
-        self.serials.note_departures(&self.machine.graph);
         Ok(())
     }
 
@@ -116,24 +110,30 @@ impl Replay<'_> {
         }))
     }
 
-    /// The queued node of a recorded item, with the recorded identity and flags.
+    /// The first queued node with the identity and flags of a recorded item.
     fn take(&self, item: &Item, queue: &[NodeId]) -> Result<NodeId, Failure> {
-        let node = self.serials.node(item)?;
-        let found = describe(&self.machine.graph, node, false);
-        equal("item", &(self.id(item.1)?, item.2.clone()), &found)?;
-        if queue.contains(&node) {
-            Ok(node)
-        } else {
-            Err(Failure::new("item", found.0.to_string(), "not queued"))
-        }
+        let wanted = (self.id(item.1)?, item.2.clone());
+        let mut queue = queue.iter().copied();
+        queue
+            .find(|&node| describe(&self.machine.graph, node, false) == wanted)
+            .ok_or_else(|| Failure::new("item", shown(&wanted), "not queued"))
     }
 
-    fn compare(&mut self, out: &Out, seen: &Seen, absent_before: &[ObjectRef]) -> Result<(), Failure> {
+    /// Compares nodes, each with the flag whether it was queued already, in any order.
+    fn compare_nodes(&self, place: &str, expected: &[Item], got: &[(NodeId, bool)]) -> Result<(), Failure> {
+        let recorded = expected.iter().map(|item| Ok((self.id(item.1)?, item.2.clone())));
+        let mut expected = recorded.collect::<Result<Vec<_>, Failure>>()?;
         let graph = &self.machine.graph;
-        self.serials
-            .compare("del", &out.del, &seen.del, graph, &self.ids)?;
-        self.serials
-            .compare("orph", &out.orph, &seen.orph, graph, &self.ids)?;
+        let got = got.iter().map(|&(node, queued)| describe(graph, node, queued));
+        let mut got: Vec<_> = got.collect();
+        expected.sort();
+        got.sort();
+        equal(place, &expected, &got)
+    }
+
+    fn compare(&self, out: &Out, seen: &Seen, absent_before: &[ObjectRef]) -> Result<(), Failure> {
+        self.compare_nodes("del", &out.del, &seen.del)?;
+        self.compare_nodes("orph", &out.orph, &seen.orph)?;
         equal("vdel", &self.recorded(&out.vdel)?, &seen.virtual_deletes)?;
         let mut events: Vec<_> = seen.warnings.iter().map(event_text).collect();
         events.sort();
@@ -181,36 +181,18 @@ impl Replay<'_> {
         equal(place, &expected, &got)
     }
 
-    fn end(mut self, case: &Sequence) -> Result<(), Failure> {
-        let Machine {
-            graph,
-            absent,
-            delete,
-            orphan,
-            ..
-        } = &self.machine;
+    fn end(self, case: &Sequence) -> Result<(), Failure> {
+        let machine = &self.machine;
         self.compare_graph("final graph", &case.graph)?;
-        let recorded = self.recorded(&case.absent_owner_cache)?;
+        let absent: Vec<_> = machine.absent.iter().cloned().collect();
         equal(
             "absent_owner_cache",
-            &recorded,
-            &absent.iter().cloned().collect::<Vec<_>>(),
+            &self.recorded(&case.absent_owner_cache)?,
+            &absent,
         )?;
         let queued = |queue: &[NodeId]| queue.iter().map(|&node| (node, false)).collect::<Vec<_>>();
-        self.serials.compare(
-            "pending_delete",
-            &case.pending_delete,
-            &queued(delete),
-            graph,
-            &self.ids,
-        )?;
-        self.serials.compare(
-            "pending_orphan",
-            &case.pending_orphan,
-            &queued(orphan),
-            graph,
-            &self.ids,
-        )?;
+        self.compare_nodes("pending_delete", &case.pending_delete, &queued(&machine.delete))?;
+        self.compare_nodes("pending_orphan", &case.pending_orphan, &queued(&machine.orphan))?;
         let recorded = self.recorded(&case.pending_vdel)?;
         equal("pending_vdel", &recorded, &Vec::from(self.virtual_deletes))
     }
@@ -225,6 +207,17 @@ impl Replay<'_> {
             .cloned()
             .ok_or_else(|| Failure::unreadable(format!("there is no identity {at}")))
     }
+}
+
+/// The identity of a node and its flags: virtual, stale (no longer in the graph), queued before.
+fn describe(graph: &Graph, node: NodeId, queued: bool) -> (ObjectRef, String) {
+    let flags = [
+        (graph.is_virtual(node), 'v'),
+        (!graph.is_current(node), 's'),
+        (queued, 'p'),
+    ];
+    let flags = flags.iter().filter(|(is, _)| *is).map(|(_, flag)| flag);
+    (graph.identity(node), flags.collect())
 }
 
 fn event_text(warning: &InvalidNamespace) -> String {

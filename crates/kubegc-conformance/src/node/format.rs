@@ -50,60 +50,47 @@ pub(super) struct Pod {
     pub(super) runtime_removed: bool,
 }
 
-#[derive(Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub(super) struct Container {
-    #[serde(default)]
     pub(super) id: String,
-    #[serde(default)]
     pub(super) pod_uid: String,
-    #[serde(default)]
     pub(super) name: String,
-    #[serde(default)]
     pub(super) sandbox_id: String,
     pub(super) state: ContainerState,
-    #[serde(default)]
     pub(super) created_at: i64,
-    #[serde(default)]
     pub(super) attempt: u32,
-    #[serde(default)]
     pub(super) stop_fails: bool,
-    #[serde(default)]
     pub(super) remove_fails: bool,
-    #[serde(default)]
     pub(super) status_nil: bool,
 }
 
-#[derive(Clone, Copy, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "UPPERCASE")]
 pub(super) enum ContainerState {
+    #[default]
     Created,
     Running,
     Exited,
     Unknown,
 }
 
-#[derive(Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub(super) struct Sandbox {
-    #[serde(default)]
     pub(super) id: String,
-    #[serde(default)]
     pub(super) pod_uid: String,
     pub(super) state: SandboxState,
-    #[serde(default)]
     pub(super) created_at: i64,
-    #[serde(default)]
     pub(super) attempt: u32,
-    #[serde(default)]
     pub(super) stop_fails: bool,
-    #[serde(default)]
     pub(super) remove_fails: bool,
 }
 
-#[derive(Clone, Copy, Deserialize)]
+#[derive(Clone, Copy, Default, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub(super) enum SandboxState {
+    #[default]
     Ready,
     NotReady,
 }
@@ -115,19 +102,18 @@ pub(super) struct LogDirectory {
     pub(super) remove_fails: bool,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub(super) struct Symlink {
-    #[serde(default)]
     pub(super) path: String,
     pub(super) stat: Stat,
-    #[serde(default)]
     pub(super) remove_fails: bool,
 }
 
-#[derive(Clone, Copy, Deserialize)]
+#[derive(Clone, Copy, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Stat {
+    #[default]
     Exists,
     NotExist,
     OtherError,
@@ -204,33 +190,26 @@ pub(super) struct ImagePolicy {
     pub(super) max_age: i64,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub(super) struct Round {
-    #[serde(default)]
     pub(super) now: i64,
     pub(super) detect_now: Option<i64>,
     pub(super) call: Call,
-    #[serde(default)]
     pub(super) detect_zero: bool,
-    #[serde(default)]
     pub(super) bytes_to_free: i64,
-    #[serde(default)]
     pub(super) images: Vec<Image>,
-    #[serde(default)]
     pub(super) used: Vec<Used>,
-    #[serde(default)]
     pub(super) remove_fails: Vec<String>,
-    #[serde(default)]
     pub(super) list_error: ListError,
-    #[serde(default)]
     pub(super) fs: FileSystem,
     pub(super) sandbox_ref: Option<String>,
 }
 
-#[derive(Clone, Copy, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Call {
+    #[default]
     Detect,
     Gc,
     DeleteUnused,

@@ -30,40 +30,18 @@ pub(super) struct Client {
     pub(super) calls: Vec<ClientCall>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wants {
-    Request,
-    /// To record a checkpoint, after silence or at once.
-    Checkpoint {
-        after_silence: bool,
-    },
-    StopGc,
-    StartGc,
-    End,
-}
-
-/// The next action of the client that affects calls in flight.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Barrier {
-    /// It waits until they are all done.
-    Silence,
-    /// It stops the collector, and with it what is in flight.
-    Stop,
-    None,
-}
+/// The operation after the last step.
+pub(super) const END: &str = "end";
+/// The steps that record a checkpoint: after silence, or at once.
+pub(super) const CHECKPOINTS: [&str; 2] = ["wait", "snapshot"];
 
 impl Client {
-    /// The next barrier: a checkpoint after silence, a stop of the collector, or a checkpoint at any time.
-    pub(super) fn next_barrier(&self, scene: &Scene<'_>) -> Barrier {
-        let mut steps = scene.scenario.steps.iter().skip(self.step);
-        steps
-            .find_map(|step| match step {
-                Step::Wait => Some(Barrier::Silence),
-                Step::StopGc => Some(Barrier::Stop),
-                Step::Snapshot => Some(Barrier::None),
-                _ => None,
-            })
-            .unwrap_or(Barrier::None)
+    /// The next step that affects calls in flight: a checkpoint, which waits for them if it is after silence,
+    /// or a stop of the collector, which drops them.
+    pub(super) fn next_barrier<'a>(&self, scene: &'a Scene<'_>) -> &'a str {
+        let mut left = scene.scenario.steps.iter().skip(self.step).map(|step| &*step.op);
+        left.find(|op| CHECKPOINTS.contains(op) || *op == "stop-gc")
+            .unwrap_or(END)
     }
 
     pub(super) fn new(ready_at: Timestamp) -> Self {
@@ -73,21 +51,15 @@ impl Client {
         }
     }
 
-    pub(super) fn wants(&self, scene: &Scene<'_>) -> Wants {
-        match scene.scenario.steps.get(self.step) {
-            None => Wants::End,
-            Some(Step::Wait) => Wants::Checkpoint { after_silence: true },
-            Some(Step::Snapshot) => Wants::Checkpoint { after_silence: false },
-            Some(Step::StopGc) => Wants::StopGc,
-            Some(Step::StartGc) => Wants::StartGc,
-            Some(_) => Wants::Request,
-        }
+    /// The operation of the next step.
+    pub(super) fn op<'a>(&self, scene: &'a Scene<'_>) -> &'a str {
+        scene.scenario.steps.get(self.step).map_or(END, |step| &*step.op)
     }
 
     /// The object that the next request is on, unless it creates it.
     pub(super) fn next_alias<'a>(&self, scene: &'a Scene<'_>) -> Option<&'a str> {
-        let (_, alias) = scene.scenario.steps.get(self.step)?.target()?;
-        Some(alias)
+        let step = scene.scenario.steps.get(self.step)?;
+        Some(&*step.alias).filter(|alias| !alias.is_empty())
     }
 
     pub(super) fn advance(&mut self) {
@@ -105,8 +77,9 @@ impl Client {
         now: Timestamp,
     ) -> Option<String> {
         let step = scene.scenario.steps.get(self.step)?;
-        match step {
-            Step::Create { aliases } => {
+        match &*step.op {
+            "create" => {
+                let aliases = &step.aliases;
                 let alias = aliases.get(self.part).map_or("", String::as_str);
                 if let Some(placed) = scene.placed(alias) {
                     let answer = create(placed, server);
@@ -125,10 +98,8 @@ impl Client {
                     self.advance();
                 }
             }
-            Step::DeleteNamespace {
-                namespace,
-                then_sleep,
-            } => {
+            "delete_namespace" => {
+                let namespace = &step.namespace;
                 let kind = server.catalog().mapping("v1", "Namespace")?;
                 let answer = server.delete_with(kind, "", namespace, &DeleteOptions::default());
                 self.calls.push(ClientCall {
@@ -138,13 +109,13 @@ impl Client {
                     code: answer.code,
                     response: Value::Null,
                 });
-                self.ready_at = now.saturating_add(Duration::from_secs_f64(then_sleep.clamp(0.0, 3600.0)));
+                self.ready_at =
+                    now.saturating_add(Duration::from_secs_f64(step.then_sleep.clamp(0.0, 3600.0)));
                 self.advance();
                 return Some(namespace.clone());
             }
-            step => {
-                let (verb, alias) = step.target()?;
-                let placed = scene.placed(alias)?;
+            verb => {
+                let placed = scene.placed(&step.alias)?;
                 if let Some(answer) = self.change(step, placed, server) {
                     self.note(verb, placed, server, &answer, None);
                     self.advance();
@@ -157,38 +128,32 @@ impl Client {
     /// Performs a request about one existing object. Returns the last response of the step, or `None` if the
     /// step has more requests.
     fn change(&mut self, step: &Step, placed: &Placed<'_>, server: &mut ApiServer) -> Option<Response> {
-        match step {
-            Step::Delete { options, .. } => self.delete(placed, server, options),
-            Step::SetOwnerRefs { owner_references, .. } => Some(merge(
-                placed,
-                server,
-                &json!({"ownerReferences": owner_references}),
-            )),
-            Step::SetFinalizers { finalizers, .. } => {
-                Some(merge(placed, server, &json!({"finalizers": finalizers})))
+        match &*step.op {
+            "delete" => self.delete(placed, server, &step.options),
+            "set_owner_refs" => {
+                let metadata = json!({"ownerReferences": step.owner_references});
+                Some(merge(placed, server, &metadata))
             }
-            Step::Touch { .. } => Some(merge(placed, server, &json!({"labels": {"touched": "yes"}}))),
-            Step::AddFinalizer { finalizer, .. } => self.read_and_patch(placed, server, |finalizers| {
-                finalizers.push(finalizer.as_str().into());
+            "set_finalizers" => Some(merge(placed, server, &json!({"finalizers": step.finalizers}))),
+            "touch" => Some(merge(placed, server, &json!({"labels": {"touched": "yes"}}))),
+            "add_finalizer" => self.read_and_patch(placed, server, |finalizers| {
+                finalizers.push(step.finalizer.as_str().into());
             }),
-            Step::RemoveFinalizer { finalizer, .. } => self.read_and_patch(placed, server, |finalizers| {
-                finalizers.retain(|known| **known != **finalizer);
+            "remove_finalizer" => self.read_and_patch(placed, server, |finalizers| {
+                finalizers.retain(|known| **known != *step.finalizer);
             }),
-            Step::Patch {
-                alias,
-                content_type,
-                body,
-            } => {
+            "patch" => {
                 let (namespace, name) = (&*placed.object.namespace, &*placed.object.name);
                 let current = server
                     .object(placed.kind, namespace, name)
                     .map(|object| object.meta.resource_version.to_string());
-                let stale = self.versions.get(alias).map(ToString::to_string);
-                let body = body
+                let stale = self.versions.get(&step.alias).map(ToString::to_string);
+                let body = step
+                    .body
                     .to_string()
                     .replace("<rv>", &current.unwrap_or_default())
                     .replace("<stale-rv>", &stale.unwrap_or_default());
-                Some(server.patch(placed.kind, namespace, name, content_type, body.as_bytes()))
+                Some(server.patch(placed.kind, namespace, name, &step.content_type, body.as_bytes()))
             }
             _ => None,
         }

@@ -1,10 +1,13 @@
 //! Converts states and responses to the recorded forms.
 
+use std::sync::LazyLock;
+
 use kubegc_sim::{ApiServer, Response, ResponseBody};
+use regex::Regex;
 use serde_json::{Map, Value, json};
 
 use super::{format::ClientCall, scene::Scene};
-use crate::Failure;
+use crate::{Failure, failure::pattern};
 
 /// The state of the object of each alias.
 pub(super) fn state(scene: &Scene<'_>, server: &ApiServer) -> Value {
@@ -129,31 +132,12 @@ fn text_of_call(call: &ClientCall) -> String {
 
 /// Replaces the resourceVersion in the text of a patch.
 pub(super) fn body_without_version(body: &str) -> String {
-    const KEY: &str = "\"resourceVersion\":\"";
-    match body.split_once(KEY) {
-        Some((before, rest)) => match rest.split_once('"') {
-            Some((_, after)) => format!("{before}{KEY}<rv>\"{after}"),
-            None => body.to_owned(),
-        },
-        None => body.to_owned(),
-    }
+    static VERSION: LazyLock<Regex> = LazyLock::new(|| pattern(r#"("resourceVersion":")[^"]*""#));
+    VERSION.replace(body, "$1<rv>\"").into_owned()
 }
 
 /// Replaces numbers between parentheses, which are how messages show resourceVersions.
 fn without_versions(message: &str) -> String {
-    let mut out = String::with_capacity(message.len());
-    let mut rest = message;
-    while let Some(at) = rest.find('(') {
-        let (before, after) = rest.split_at(at + 1);
-        out.push_str(before);
-        let digits = after.bytes().take_while(u8::is_ascii_digit).count();
-        if digits > 0 && after[digits..].starts_with(')') {
-            out.push_str("<rv>");
-            rest = &after[digits..];
-        } else {
-            rest = after;
-        }
-    }
-    out.push_str(rest);
-    out
+    static VERSION: LazyLock<Regex> = LazyLock::new(|| pattern(r"\([0-9]+\)"));
+    VERSION.replace_all(message, "(<rv>)").into_owned()
 }

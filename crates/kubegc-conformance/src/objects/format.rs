@@ -34,75 +34,24 @@ pub(super) struct Object {
     pub(super) extra: Map<String, Value>,
 }
 
-#[derive(Deserialize)]
-#[serde(tag = "op", rename_all = "snake_case")]
-pub(super) enum Step {
-    Create {
-        aliases: Vec<String>,
-    },
-    Delete {
-        alias: String,
-        #[serde(default)]
-        options: Map<String, Value>,
-    },
-    SetOwnerRefs {
-        alias: String,
-        #[serde(rename = "ownerReferences")]
-        owner_references: Value,
-    },
-    SetFinalizers {
-        alias: String,
-        finalizers: Value,
-    },
-    AddFinalizer {
-        alias: String,
-        finalizer: String,
-    },
-    RemoveFinalizer {
-        alias: String,
-        finalizer: String,
-    },
-    Touch {
-        alias: String,
-    },
-    Patch {
-        alias: String,
-        #[serde(rename = "contentType")]
-        content_type: String,
-        body: Value,
-    },
-    DeleteNamespace {
-        namespace: String,
-        #[serde(default)]
-        then_sleep: f64,
-    },
-    #[serde(rename = "stop-gc")]
-    StopGc,
-    #[serde(rename = "start-gc")]
-    StartGc,
-    Wait,
-    Snapshot,
-}
-
-impl Step {
-    /// The step's name in recordings, and the alias of its object, for a request about one existing object.
-    pub(super) fn target(&self) -> Option<(&'static str, &str)> {
-        Some(match self {
-            Self::Delete { alias, .. } => ("delete", alias),
-            Self::SetOwnerRefs { alias, .. } => ("set_owner_refs", alias),
-            Self::SetFinalizers { alias, .. } => ("set_finalizers", alias),
-            Self::AddFinalizer { alias, .. } => ("add_finalizer", alias),
-            Self::RemoveFinalizer { alias, .. } => ("remove_finalizer", alias),
-            Self::Touch { alias } => ("touch", alias),
-            Self::Patch { alias, .. } => ("patch", alias),
-            Self::Create { .. }
-            | Self::DeleteNamespace { .. }
-            | Self::StopGc
-            | Self::StartGc
-            | Self::Wait
-            | Self::Snapshot => return None,
-        })
-    }
+/// One step of the client. Each operation has some of the fields.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Step {
+    pub(super) op: String,
+    pub(super) aliases: Vec<String>,
+    /// The object of a request about an existing one.
+    pub(super) alias: String,
+    pub(super) options: Map<String, Value>,
+    #[serde(rename = "ownerReferences")]
+    pub(super) owner_references: Value,
+    pub(super) finalizers: Value,
+    pub(super) finalizer: String,
+    #[serde(rename = "contentType")]
+    pub(super) content_type: String,
+    pub(super) body: Value,
+    pub(super) namespace: String,
+    pub(super) then_sleep: f64,
 }
 
 #[derive(Deserialize)]

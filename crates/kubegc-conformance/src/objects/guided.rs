@@ -16,7 +16,7 @@ use kubegc_core::Timestamp;
 use kubegc_sim::rng::Rng;
 
 use super::{
-    client::{Barrier, Wants},
+    client::{CHECKPOINTS, END},
     compare,
     plan::{self, Plan},
     world::{World, Write},
@@ -205,8 +205,8 @@ impl Run<'_, '_> {
                     format!("none after {STEPS_MAX} steps"),
                 ));
             }
-            let wants = self.world.wants();
-            if wants == Wants::End && self.world.client.ready_at <= self.world.now {
+            let op = self.world.op();
+            if op == END && self.world.client.ready_at <= self.world.now {
                 return self.end().map(|()| true);
             }
             let expected = self
@@ -215,9 +215,9 @@ impl Run<'_, '_> {
                 .get(self.level)
                 .ok_or_else(|| Failure::new("checkpoints", "no further one", "one more"))?;
             let next = expected.get(self.world.writes.len());
-            if let Wants::Checkpoint { after_silence } = wants
+            if CHECKPOINTS.contains(&op)
                 && next.is_none()
-                && (!after_silence || self.world.is_silent())
+                && (op != "wait" || self.world.is_silent())
                 && self.world.calls.iter().all(|call| call.arrived.is_none())
             {
                 self.checkpoint()?;
@@ -338,15 +338,12 @@ impl Run<'_, '_> {
                 Some(_) => self.weights.client * 0.2,
                 None => self.weights.client,
             };
-            match world.wants() {
-                Wants::Request | Wants::StopGc => moves.push((Move::Client, weight)),
-                Wants::StartGc => {
-                    let is_started = world.collector.is_some();
-                    if !is_started || (0..world.queues.len()).all(|queue| world.is_listed(queue)) {
-                        moves.push((Move::Client, weight));
-                    }
-                }
-                Wants::Checkpoint { .. } | Wants::End => {}
+            let is_listing =
+                world.collector.is_some() && !(0..world.queues.len()).all(|queue| world.is_listed(queue));
+            match world.op() {
+                END | "wait" | "snapshot" => {}
+                "start-gc" if is_listing => {}
+                _ => moves.push((Move::Client, weight)),
             }
         }
         if let Some(due) = world.next_due() {
@@ -409,8 +406,17 @@ impl Run<'_, '_> {
     }
 
     fn client(&mut self) -> Result<(), Failure> {
-        match self.world.wants() {
-            Wants::Request => {
+        match self.world.op() {
+            "stop-gc" => {
+                self.world.stop_gc();
+                self.world.client.advance();
+            }
+            "start-gc" if self.world.collector.is_none() => {
+                self.world.start_gc()?;
+                self.weights.queues.resize(self.world.queues.len(), 1.0);
+            }
+            "start-gc" => self.world.client.advance(),
+            _ => {
                 let before = self.world.client.calls.len();
                 self.world.request();
                 let calls = &self.world.client.calls;
@@ -419,16 +425,6 @@ impl Run<'_, '_> {
                     compare::client_call(recorded, call)?;
                 }
             }
-            Wants::StopGc => {
-                self.world.stop_gc();
-                self.world.client.advance();
-            }
-            Wants::StartGc if self.world.collector.is_none() => {
-                self.world.start_gc()?;
-                self.weights.queues.resize(self.world.queues.len(), 1.0);
-            }
-            Wants::StartGc => self.world.client.advance(),
-            Wants::Checkpoint { .. } | Wants::End => {}
         }
         Ok(())
     }
@@ -444,9 +440,9 @@ impl Run<'_, '_> {
         let intents: Vec<String> = waiting.filter_map(|call| world.intent(call)).collect();
         let levels = match world.client.next_barrier(world.scene) {
             // Requests in flight when the collector is stopped never arrive.
-            Barrier::Stop => return Ok(()),
-            Barrier::Silence => &self.plan.sequence[self.level..=self.level],
-            Barrier::None => &self.plan.sequence[self.level..],
+            "stop-gc" => return Ok(()),
+            "wait" => &self.plan.sequence[self.level..=self.level],
+            _ => &self.plan.sequence[self.level..],
         };
         let left = || levels.iter().flatten().skip(world.writes.len());
         for (at, intent) in intents.iter().enumerate() {
@@ -500,7 +496,7 @@ impl Run<'_, '_> {
         self.compare_events()?;
         let world = &mut self.world;
         world.writes.clear();
-        if world.wants() == (Wants::Checkpoint { after_silence: true }) {
+        if world.op() == "wait" {
             let silent_at = world.last_call_at.saturating_add(super::world::SILENCE);
             world.advance_to(silent_at)?;
         }

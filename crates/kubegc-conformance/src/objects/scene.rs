@@ -13,7 +13,7 @@ use kubegc_objects::{
 use kubegc_sim::ApiServer;
 use serde_json::json;
 
-use super::format::{Object, Scenario, Step};
+use super::format::{Object, Scenario};
 use crate::{Failure, runner::release};
 
 /// One scenario, and where its objects live.
@@ -100,12 +100,14 @@ impl<'a> Scene<'a> {
 
     fn check_aliases(&self) -> Result<(), Failure> {
         for step in &self.scenario.steps {
-            let created: &[String] = match step {
-                Step::Create { aliases } => aliases,
-                _ => &[],
+            let named = match &*step.op {
+                "create" => step.aliases.as_slice(),
+                "delete_namespace" | "stop-gc" | "start-gc" | "wait" | "snapshot" => &[],
+                "delete" | "set_owner_refs" | "set_finalizers" | "add_finalizer" | "remove_finalizer"
+                | "touch" | "patch" => std::slice::from_ref(&step.alias),
+                other => return Err(Failure::unreadable(format!("unknown step {other:?}"))),
             };
-            let changed = step.target().map(|(_, alias)| alias);
-            let mut named = created.iter().map(String::as_str).chain(changed);
+            let mut named = named.iter();
             if let Some(unknown) = named.find(|alias| self.placed(alias).is_none()) {
                 return Err(Failure::unreadable(format!("no object has the alias {unknown}")));
             }

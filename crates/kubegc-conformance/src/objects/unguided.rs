@@ -16,7 +16,7 @@ use kubegc_sim::rng::Rng;
 use serde_json::Value;
 
 use super::{
-    client::Wants,
+    client::END,
     compare,
     world::{Committed, SILENCE, World, Write},
 };
@@ -83,7 +83,7 @@ pub(super) fn play(start: &World<'_>, seed: u64) -> Result<Vec<Seen>, Failure> {
     run.schedule(now, Due::Client);
     for _ in 0..STEPS_MAX {
         run.poll();
-        if run.world.wants() == Wants::End {
+        if run.world.op() == END {
             return Ok(run.seen);
         }
         if !run.step()? {
@@ -101,9 +101,7 @@ impl Run<'_> {
     fn step(&mut self) -> Result<bool, Failure> {
         let next = self.due.first_key_value().map(|(&(at, _), _)| at);
         let by_itself = self.world.next_due();
-        let silent_at = (self.world.wants() == Wants::Checkpoint { after_silence: true }
-            && self.world.calls.is_empty())
-        .then(|| {
+        let silent_at = (self.world.op() == "wait" && self.world.calls.is_empty()).then(|| {
             self.world
                 .last_call_at
                 .max(self.waiting_since)
@@ -185,21 +183,13 @@ impl Run<'_> {
     }
 
     fn client(&mut self) -> Result<(), Failure> {
-        match self.world.wants() {
-            Wants::Request => {
-                self.world.request();
-                self.notice_changes();
-                // The response comes, and a millisecond later the next request leaves and takes its way.
-                let pause = self.millis(1, 5, DRAWS_CLIENT) + Duration::from_millis(1);
-                let at = self
-                    .world
-                    .now
-                    .saturating_add(pause)
-                    .max(self.world.client.ready_at);
-                self.waiting_since = at;
-                self.schedule(at, Due::Client);
-            }
-            Wants::StopGc => {
+        let soon = self.world.now.saturating_add(Duration::from_millis(1));
+        match self.world.op() {
+            END => {}
+            // Silence brings the client on.
+            "wait" => self.waiting_since = self.world.now,
+            "snapshot" => self.checkpoint(),
+            "stop-gc" => {
                 self.world.stop_gc();
                 self.due
                     .retain(|_, due| matches!(due, Due::Client | Due::Namespaces));
@@ -207,33 +197,33 @@ impl Run<'_> {
                 self.world.client.advance();
                 self.schedule(self.world.now, Due::Client);
             }
-            Wants::StartGc if self.world.collector.is_none() => {
+            "start-gc" if self.world.collector.is_none() => {
                 self.world.start_gc()?;
                 self.scheduled = vec![(u64::MAX, self.world.now); self.world.queues.len()];
                 for queue in 0..self.world.queues.len() {
-                    let delay = self.millis(0, 5, DRAWS);
-                    self.scheduled[queue] = (0, self.world.now.saturating_add(delay));
-                    self.schedule(self.world.now.saturating_add(delay), Due::Deliver(queue));
+                    let at = self.world.now.saturating_add(self.millis(0, 5, DRAWS));
+                    self.scheduled[queue] = (0, at);
+                    self.schedule(at, Due::Deliver(queue));
                 }
-                self.schedule(
-                    self.world.now.saturating_add(Duration::from_millis(1)),
-                    Due::Client,
-                );
+                self.schedule(soon, Due::Client);
             }
-            Wants::StartGc => {
+            "start-gc" => {
                 if (0..self.world.queues.len()).all(|queue| self.world.is_listed(queue)) {
                     self.world.client.advance();
                     self.waiting_since = self.world.now;
                 }
-                self.schedule(
-                    self.world.now.saturating_add(Duration::from_millis(1)),
-                    Due::Client,
-                );
+                self.schedule(soon, Due::Client);
             }
-            Wants::Checkpoint { after_silence: false } => self.checkpoint(),
-            // Silence brings the client on.
-            Wants::Checkpoint { after_silence: true } => self.waiting_since = self.world.now,
-            Wants::End => {}
+            _ => {
+                self.world.request();
+                self.notice_changes();
+                // The response comes, and a millisecond later the next request leaves and takes its way.
+                let pause = self.millis(1, 5, DRAWS_CLIENT) + Duration::from_millis(1);
+                let at = self.world.now.saturating_add(pause);
+                let at = at.max(self.world.client.ready_at);
+                self.waiting_since = at;
+                self.schedule(at, Due::Client);
+            }
         }
         Ok(())
     }

@@ -15,7 +15,7 @@ use kubegc_objects::{
 use kubegc_sim::{ApiServer, EventType};
 
 use super::{
-    client::{Client, Wants},
+    client::Client,
     compare::body_without_version,
     namespace_controller::NamespaceController,
     scene::{Scene, start_collector},
@@ -382,8 +382,9 @@ impl<'a> World<'a> {
         }
     }
 
-    pub(super) fn wants(&self) -> Wants {
-        self.client.wants(self.scene)
+    /// The next operation of the client.
+    pub(super) fn op(&self) -> &'a str {
+        self.client.op(self.scene)
     }
 
     pub(super) fn advance_to(&mut self, until: Timestamp) -> Result<(), Failure> {

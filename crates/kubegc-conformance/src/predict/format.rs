@@ -92,32 +92,23 @@ pub(super) struct CountedChange {
 }
 
 /// One write request about the objects of the case.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
 pub(super) struct Write {
     pub(super) by: String,
     pub(super) verb: String,
-    #[serde(default)]
     pub(super) group: String,
-    #[serde(default)]
     pub(super) resource: String,
     /// The resources of several requests of the namespace controller.
-    #[serde(default)]
     pub(super) resources: Vec<String>,
     /// Absent where it is the case's namespace, and for cluster-scoped objects.
-    #[serde(default)]
     pub(super) namespace: String,
-    #[serde(default)]
     pub(super) name: String,
-    #[serde(default)]
     pub(super) subresource: String,
     pub(super) code: u16,
-    #[serde(default)]
     pub(super) reason: String,
     /// The API server's message, where the recording has one.
-    #[serde(default)]
     pub(super) message: String,
-    #[serde(default)]
     pub(super) body: Map<String, Value>,
     pub(super) at_seconds: f64,
 }

@@ -8,10 +8,10 @@ use std::{
 
 use kubegc_control_plane::finalizers::external_components;
 use kubegc_controllers::{Controller, PodGc, TtlAfterFinished, default_controllers};
-use kubegc_core::{KubernetesVersion, ObjectRef, Timestamp};
+use kubegc_core::{KubernetesVersion, Timestamp};
 use kubegc_predict::{
     Assumptions, Cluster, Fate, Forecast, Intent, KindName, ObjectFate, ObjectName, Question, Step, Target,
-    trace::{Outcome, Why},
+    trace::Why,
 };
 use kubegc_snapshot::Reader;
 use serde::Serialize;
@@ -28,19 +28,8 @@ pub(super) struct Prediction {
     pub(super) resources: BTreeMap<String, String>,
     /// The HTTP status of each intent; `None` where the forecast has no request of it.
     pub(super) codes: Vec<Option<u16>>,
-    pub(super) writes: Vec<PredictedWrite>,
-}
-
-/// One object that a predicted write names or changes.
-pub(super) struct PredictedWrite {
-    /// Since the time of the dump.
-    pub(super) at: Duration,
-    /// The resource with its group, as in `deployments.apps`.
-    pub(super) resource: String,
-    pub(super) namespace: String,
-    pub(super) name: String,
-    /// The client, the write, the status code and the reason.
-    pub(super) text: String,
+    /// The writes of the forecast.
+    pub(super) timeline: Vec<Step>,
 }
 
 /// The dump as `kubectl get -o json` prints it.
@@ -118,7 +107,7 @@ pub(super) fn forecast(case: &Case) -> Result<Prediction, String> {
         waits: waits(&forecast),
         resources: resources(case, &cluster),
         codes,
-        writes: steps().flat_map(|step| writes(&cluster, step)).collect(),
+        timeline: forecast.timeline,
     })
 }
 
@@ -274,46 +263,4 @@ fn resources(case: &Case, cluster: &Cluster) -> BTreeMap<String, String> {
         .chain(&case.after)
         .filter_map(resource)
         .collect()
-}
-
-/// The object of a step, and the other ones that it changes.
-fn writes(cluster: &Cluster, step: &Step) -> Vec<PredictedWrite> {
-    let write = |object: &ObjectRef, text: String| {
-        let catalog = &cluster.snapshot().catalog;
-        let kind = catalog.mapping(&object.api_version, &object.kind);
-        PredictedWrite {
-            at: step.at,
-            resource: kind.map_or_else(
-                || object.kind.to_string(),
-                |kind| catalog[kind].qualified_resource(),
-            ),
-            namespace: object.namespace.to_string(),
-            name: object.name.to_string(),
-            text,
-        }
-    };
-    let outcome = |object: &ObjectRef| {
-        let change = step.changes.iter().rfind(|change| *change.object == *object)?;
-        Some(match change.outcome {
-            Outcome::Removed => " => deleted",
-            Outcome::Terminating => " => terminating",
-            _ => "",
-        })
-    };
-    let why = match &step.why {
-        Why::Collector(reason) => format!(": {reason}"),
-        Why::Controller(reason) => format!(": {reason}"),
-        _ => String::new(),
-    };
-    let request = format!("{} {} {}", step.actor, step.act, step.code);
-    let ending = outcome(&step.object).unwrap_or_default();
-    let mut writes = vec![write(&step.object, format!("{request}{ending}{why}"))];
-    for change in &step.changes {
-        if change.object != step.object {
-            let ending = outcome(&change.object).unwrap_or_default();
-            let text = format!("{request} of {}{ending}", step.object.short());
-            writes.push(write(&change.object, text));
-        }
-    }
-    writes
 }

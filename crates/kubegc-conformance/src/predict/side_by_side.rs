@@ -1,6 +1,6 @@
-//! Recorded writes and the forecast's timeline, object by object.
+//! Recorded writes and the forecast's timeline, in the order of their times.
 
-use std::{collections::BTreeMap, fmt};
+use std::fmt;
 
 use super::{
     format::{Case, RecordedIntent, Write},
@@ -9,18 +9,16 @@ use super::{
     reasons::resources,
 };
 
-/// The intents with their status codes, and the writes about each object in the order of their times.
+/// The intents with their status codes, and the writes of both sides.
 pub(super) fn text(case: &Case, prediction: &Prediction) -> String {
+    let retried = if case.quiet {
+        ""
+    } else {
+        " while a controller retried"
+    };
     let mut out = format!(
-        "{}\nat {}, read after {} s{}\n",
-        case.title,
-        case.at,
-        case.observed_s,
-        if case.quiet {
-            ""
-        } else {
-            " while a controller retried"
-        },
+        "{}\nat {}, read after {} s{retried}\n",
+        case.title, case.at, case.observed_s
     );
     for (intent, code) in case.intent.iter().zip(&prediction.codes) {
         out += &format!(
@@ -30,49 +28,32 @@ pub(super) fn text(case: &Case, prediction: &Prediction) -> String {
             intent.code
         );
     }
-    let mut objects: BTreeMap<String, [Vec<String>; 2]> = BTreeMap::new();
-    for write in &case.writes {
-        let generated = || write.body.get("generateName")?.as_str();
-        let name = match write.name.as_str() {
-            "" => generated().unwrap_or_default(),
-            name => name,
-        };
-        let resource = match resources(write).as_slice() {
-            [resource] => resource.clone(),
-            _ => "several resources".to_owned(),
-        };
-        let key = key(case, &resource, &write.namespace, name);
-        objects.entry(key).or_default()[0].push(write.to_string());
-    }
-    for write in &prediction.writes {
-        let key = key(case, &write.resource, &write.namespace, &write.name);
-        let text = format!("{:8.3} {}", write.at.as_secs_f64(), write.text);
-        objects.entry(key).or_default()[1].push(text);
-    }
-    for (key, [recorded, predicted]) in objects {
-        out += &format!("{key}\n");
-        for (side, lines) in [("recorded", recorded), ("predicted", predicted)] {
-            for line in lines {
-                out += &format!("  {side:9} {line}\n");
-            }
-        }
+    let recorded = case
+        .writes
+        .iter()
+        .map(|write| (write.at_seconds, "recorded", write.to_string()));
+    let predicted = prediction.timeline.iter().map(|step| {
+        let text = format!("{} {} {}: {step}", step.actor, step.act, step.code);
+        (step.at.as_secs_f64(), "predicted", text)
+    });
+    let mut lines: Vec<_> = recorded.chain(predicted).collect();
+    lines.sort_by(|a, b| a.0.total_cmp(&b.0));
+    for (at, side, line) in lines {
+        out += &format!("{at:8.3} {side:9} {line}\n");
     }
     out
 }
 
-/// An object as both sides name it: the case's namespace is left out.
-fn key(case: &Case, resource: &str, namespace: &str, name: &str) -> String {
-    let separator = if name.is_empty() { "" } else { "/" };
-    if namespace.is_empty() || namespace == case.prefix {
-        format!("{resource}{separator}{name}")
-    } else {
-        format!("{resource}{separator}{name} -n {namespace}")
-    }
-}
-
 impl fmt::Display for Write {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:8.3} {} {}", self.at_seconds, self.by, self.verb)?;
+        write!(
+            f,
+            "{} {} {}/{}",
+            self.by,
+            self.verb,
+            resources(self).join(", "),
+            self.name
+        )?;
         if !self.subresource.is_empty() {
             write!(f, " {}", self.subresource)?;
         }
@@ -85,9 +66,6 @@ impl fmt::Display for Write {
         }
         for (field, value) in &self.body {
             write!(f, " {field}={value}")?;
-        }
-        if !self.resources.is_empty() {
-            write!(f, " {}", self.resources.join(", "))?;
         }
         Ok(())
     }

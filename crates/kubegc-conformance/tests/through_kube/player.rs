@@ -12,10 +12,7 @@ use kubegc_testkit::{Cluster, Fault, http::Verb};
 use serde_json::{Value, json};
 use tokio::{sync::oneshot, task::JoinHandle};
 
-use crate::{
-    format::{Scenario, Step},
-    requests::Recorder,
-};
+use crate::{format::Scenario, requests::Recorder};
 
 /// The release that the scenarios were recorded with.
 const VERSION: &str = "1.20.2";
@@ -64,58 +61,51 @@ pub(crate) async fn play(scenario: &Scenario, seed: u64) -> Vec<Value> {
     let mut states = Vec::new();
     for step in &scenario.steps {
         tokio::time::sleep(PAUSE).await;
-        match step {
-            Step::Create { aliases } => {
-                for alias in aliases {
+        let alias = &*step.alias;
+        match &*step.op {
+            "create" => {
+                for alias in &step.aliases {
                     recorder.create(alias).await;
                 }
             }
-            Step::Delete { alias, options } => recorder.delete(alias, options).await,
-            Step::SetOwnerRefs {
-                alias,
-                owner_references,
-            } => {
+            "delete" => recorder.delete(alias, &step.options).await,
+            "set_owner_refs" => {
+                let metadata = json!({"ownerReferences": step.owner_references});
+                recorder.merge(alias, metadata).await;
+            }
+            "set_finalizers" => {
                 recorder
-                    .merge(alias, json!({"ownerReferences": owner_references}))
+                    .merge(alias, json!({"finalizers": step.finalizers}))
                     .await;
             }
-            Step::SetFinalizers { alias, finalizers } => {
-                recorder.merge(alias, json!({"finalizers": finalizers})).await;
-            }
-            Step::AddFinalizer { alias, finalizer } => {
-                let add = |finalizers: &mut Vec<Value>| finalizers.push(finalizer.as_str().into());
+            "add_finalizer" => {
+                let add = |finalizers: &mut Vec<Value>| finalizers.push(step.finalizer.as_str().into());
                 recorder.change_finalizers(alias, add).await;
             }
-            Step::RemoveFinalizer { alias, finalizer } => {
-                let remove = |finalizers: &mut Vec<Value>| finalizers.retain(|name| name != finalizer);
+            "remove_finalizer" => {
+                let remove = |finalizers: &mut Vec<Value>| finalizers.retain(|name| *name != *step.finalizer);
                 recorder.change_finalizers(alias, remove).await;
             }
-            Step::Touch { alias } => {
+            "touch" => {
                 recorder.merge(alias, json!({"labels": {"touched": "yes"}})).await;
             }
-            Step::Patch {
-                alias,
-                content_type,
-                body,
-            } => recorder.patch(alias, content_type, body).await,
-            Step::DeleteNamespace {
-                namespace,
-                then_sleep,
-            } => {
-                recorder.delete_namespace(namespace).await;
-                tokio::time::sleep(Duration::from_secs_f64(*then_sleep)).await;
+            "patch" => recorder.patch(alias, &step.content_type, &step.body).await,
+            "delete_namespace" => {
+                recorder.delete_namespace(&step.namespace).await;
+                tokio::time::sleep(Duration::from_secs_f64(step.then_sleep)).await;
             }
-            Step::StopGc => {
+            "stop-gc" => {
                 if let Some(running) = collector.take() {
                     running.stop().await;
                 }
             }
-            Step::StartGc => collector = Some(Collecting::start(&cluster, version).await),
-            Step::Wait => {
+            "start-gc" => collector = Some(Collecting::start(&cluster, version).await),
+            "wait" => {
                 silence(&cluster).await;
                 states.push(recorder.state().await);
             }
-            Step::Snapshot => states.push(recorder.state().await),
+            "snapshot" => states.push(recorder.state().await),
+            other => panic!("unknown step {other}"),
         }
     }
     if let Some(running) = collector {

@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use kubegc_control_plane::{
     Act, Actor, Assumptions, ControlPlane, Refusal, Settings, Step, StepResult, workloads::Workloads,
 };
-use kubegc_core::{ApiResource, ObjectMeta, ObjectRef, Timestamp};
+use kubegc_core::Timestamp;
 use kubegc_objects::{Operation, Request, Response};
 use kubegc_sim::ApiServer;
 
@@ -40,14 +40,17 @@ pub(crate) enum ClusterStep {
 pub(crate) struct Idle {
     pub(crate) revision: u64,
     pub(crate) at: Timestamp,
-    pub(crate) certain_at: Option<Timestamp>,
-    pub(crate) retry_at: Option<Timestamp>,
+    pub(crate) next: kubegc_control_plane::Idle,
 }
 
 impl Idle {
-    /// The next time at which the control plane has or may have work.
-    pub(super) fn due_at(&self) -> Option<Timestamp> {
-        self.certain_at.into_iter().chain(self.retry_at).min()
+    /// The time of the next work other than a retry.
+    pub(crate) fn certain_at(&self) -> Option<Timestamp> {
+        self.next
+            .certain_at
+            .into_iter()
+            .chain(self.next.scheduled_at)
+            .min()
     }
 }
 
@@ -97,15 +100,10 @@ impl Plane {
                     reason(&request.reason, failure),
                 ));
             }
-            StepResult::Idle(idle) => {
+            StepResult::Idle(next) => {
                 let (revision, at) = (server.revision(), server.now());
                 self.idle_at = Some((revision, at));
-                now_idle = Some(Idle {
-                    revision,
-                    at,
-                    certain_at: idle.certain_at.into_iter().chain(idle.scheduled_at).min(),
-                    retry_at: idle.retry_at,
-                });
+                now_idle = Some(Idle { revision, at, next });
             }
             _ => entries = self.entries(server),
         }
@@ -179,16 +177,6 @@ fn reason(why: &impl fmt::Display, failure: Option<&Refusal>) -> Arc<str> {
     match failure {
         Some(refusal) => format!("{why}, but the API server refuses: {refusal}").into(),
         None => why.to_string().into(),
-    }
-}
-
-pub(crate) fn object_ref(resource: &ApiResource, meta: &ObjectMeta) -> ObjectRef {
-    ObjectRef {
-        kind: Arc::clone(&resource.kind),
-        api_version: resource.api_version().into(),
-        namespace: Arc::clone(&meta.namespace),
-        name: Arc::clone(&meta.name),
-        uid: meta.uid.clone(),
     }
 }
 

@@ -42,7 +42,7 @@ use crate::{
     nodes::Handlers,
     service::ClusterService,
 };
-pub(crate) use control::{Plane, object_ref};
+pub(crate) use control::Plane;
 use pulse::Pulse;
 
 /// A Kubernetes cluster in memory. Clones are the same cluster.

@@ -36,10 +36,10 @@ impl Inner {
             let held = state.requests.values().flatten().copied();
             let held = held.filter(|until| *until > now).min();
             let asleep = self.clock.next_wake();
-            let certain = [idle.certain_at, held, asleep].into_iter().flatten().min();
+            let certain = [idle.certain_at(), held, asleep].into_iter().flatten().min();
             if let Some(until) = certain {
                 let mut who = Vec::new();
-                if idle.certain_at == Some(until) {
+                if idle.certain_at() == Some(until) {
                     who.extend(ending(server, until));
                 }
                 if held == Some(until) {
@@ -50,7 +50,7 @@ impl Inner {
                 }
                 return Rest::Waiting { until, who };
             }
-            match idle.retry_at {
+            match idle.next.retry_at {
                 Some(at) => Rest::Retrying {
                     at,
                     objects: retried(server, &state),

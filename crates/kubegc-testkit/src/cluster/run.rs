@@ -63,7 +63,7 @@ impl Inner {
             tokio::select! {
                 _ = self.shared.changed(idle.revision) => {}
                 () = self.pulse.after(seen) => {}
-                () = self.clock.sleep_in_background_until(idle.due_at()) => {}
+                () = self.clock.sleep_in_background_until(idle.next.next_at()) => {}
             }
         }
     }

@@ -57,14 +57,14 @@ impl Cluster {
         loop {
             let (idle, tasks) = inner.settle_now(calls_before).await?;
             let now = inner.clock.now();
-            let due = idle.due_at();
+            let due = idle.next.next_at();
             // A clock that runs has reached it meanwhile.
             if due.is_some_and(|due| idle.at < due && due <= now.min(deadline)) {
                 continue;
             }
             let rest = inner.rest(idle);
             let next = match &rest {
-                Rest::Waiting { until, .. } => idle.retry_at.into_iter().chain([*until]).min(),
+                Rest::Waiting { until, .. } => idle.next.retry_at.into_iter().chain([*until]).min(),
                 Rest::Retrying { at, .. } => Some(*at),
                 Rest::Quiet => None,
             };

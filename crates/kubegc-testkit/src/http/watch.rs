@@ -43,20 +43,12 @@ pub struct Watch {
     cursor: u64,
     /// Initial objects that are still to be sent.
     initial: VecDeque<Arc<StoredObject>>,
-    state: State,
+    is_over: bool,
     /// Whether a bookmark is due when the initial objects have been sent.
     marks_end_of_list: bool,
     /// The time of the next bookmark, for a watch that requested them.
     bookmark_at: Option<Timestamp>,
     ends_at: Timestamp,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    Open,
-    /// The next step sends the error that the version is too old, and ends.
-    Expiring,
-    Over,
 }
 
 /// The next step of a watch.
@@ -102,7 +94,7 @@ impl Watch {
                 _ => server.revision(),
             },
             initial: VecDeque::new(),
-            state: State::Open,
+            is_over: false,
             marks_end_of_list: lists == Some(true) && options.bookmarks,
             bookmark_at: None,
             ends_at: server.now().saturating_add(options.timeout),
@@ -124,17 +116,15 @@ impl Watch {
     /// O(log n) to find the first of n changes kept, and linear in the changes that come before a few hundred
     /// selected ones.
     pub fn poll(&mut self, server: &ApiServer) -> WatchStep {
-        match self.state {
-            State::Open => {}
-            State::Expiring => return self.expired(server),
-            State::Over => return WatchStep::End,
+        if self.is_over {
+            return WatchStep::End;
         }
         let mut lines = self.lines();
         while lines.count < BATCH
             && let Some(object) = self.initial.pop_front()
         {
             self.push(server, &mut lines, "ADDED", &object);
-            if self.state == State::Over {
+            if self.is_over {
                 break;
             }
         }
@@ -152,12 +142,16 @@ impl Watch {
                     if let Some((event_type, object)) = self.seen(server, event) {
                         self.push(server, &mut lines, event_type, &object);
                     }
-                    if lines.count == BATCH || self.state == State::Over {
+                    if lines.count == BATCH || self.is_over {
                         break;
                     }
                 }
             }
-            Err(response) if response.code == 410 => return self.expired(server),
+            Err(response) if response.code == 410 => {
+                self.is_over = true;
+                lines.push("ERROR", problem::of_response(&response).to_json());
+                return lines.into_step();
+            }
             // The kind is no longer served.
             Err(_) => return self.end(),
         }
@@ -165,14 +159,6 @@ impl Watch {
             return lines.into_step();
         }
         self.idle(server)
-    }
-
-    /// Makes the next step send the error that the watch began too far back, as a server does that no longer
-    /// retains the following changes.
-    pub fn expire(&mut self) {
-        if self.state == State::Open {
-            self.state = State::Expiring;
-        }
     }
 
     /// The revision up to which every change has been sent.
@@ -215,7 +201,7 @@ impl Watch {
         match server.shown(self.kind, object) {
             Ok(object) => lines.push(event_type, self.view.watched(&object, server.now())),
             Err(status) => {
-                self.state = State::Over;
+                self.is_over = true;
                 lines.push("ERROR", status.to_json());
             }
         }
@@ -259,22 +245,8 @@ impl Watch {
     }
 
     const fn end(&mut self) -> WatchStep {
-        self.state = State::Over;
+        self.is_over = true;
         WatchStep::End
-    }
-
-    fn expired(&mut self, server: &ApiServer) -> WatchStep {
-        self.state = State::Over;
-        let known = server.events_since(self.kind, self.cursor).err();
-        let known = known.and_then(|response| Some(response.status()?.to_json()));
-        let status = known.unwrap_or_else(|| {
-            let (cursor, oldest) = (self.cursor, self.cursor.saturating_add(1));
-            let message = format!("too old resource version: {cursor} ({oldest})");
-            problem::expired(&message, None).to_json()
-        });
-        let mut lines = self.lines();
-        lines.push("ERROR", status);
-        lines.into_step()
     }
 
     /// The event that the watch sends for a change: none, the change, or that an object entered or left the

@@ -5,7 +5,6 @@ mod log;
 use std::{fmt, sync::Arc};
 
 pub use log::Log;
-pub(crate) use log::LogBody;
 
 use crate::{
     Cluster,

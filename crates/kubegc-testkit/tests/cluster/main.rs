@@ -2,12 +2,14 @@
 
 mod assertions;
 mod audit;
+mod builder;
 #[cfg(feature = "cel")]
 mod definitions;
 mod faults;
 mod forecast;
 #[cfg(feature = "loopback")]
 mod loopback;
+mod names;
 mod nodes;
 mod operators;
 mod rest;
