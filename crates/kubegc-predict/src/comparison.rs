@@ -47,7 +47,6 @@ use crate::{Fate, Forecast, forecast::key};
 /// ```
 #[non_exhaustive]
 #[derive(Clone, Debug, Serialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Comparison<'a> {
     /// The differences, in the order of group, kind, namespace and name.
     pub differences: Vec<Difference<'a>>,
@@ -56,10 +55,8 @@ pub struct Comparison<'a> {
 /// An object whose fates differ.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Serialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Difference<'a> {
     /// The object.
-    #[cfg_attr(feature = "schemars", schemars(with = "crate::schemas::ObjectSchema"))]
     pub object: &'a ObjectRef,
     /// Its fate in the first forecast; `None` if it is not affected.
     pub left: Option<&'a Fate>,

@@ -17,14 +17,12 @@ use crate::{
 /// The example of [`Forecast`](crate::Forecast) reads the fates of two objects.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(tag = "fate", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Fate {
     /// It is deleted.
     Deleted {
         /// The actor whose write removed it.
         #[serde(serialize_with = "shown")]
-        #[cfg_attr(feature = "schemars", schemars(with = "String"))]
         by: Actor,
     },
     /// It is kept.
@@ -32,25 +30,18 @@ pub enum Fate {
     /// It is kept and loses owner references.
     Released {
         /// The references that it loses.
-        #[cfg_attr(feature = "schemars", schemars(with = "Vec<crate::schemas::ReferenceSchema>"))]
         owners: Vec<OwnerReference>,
     },
     /// It is terminating at the end.
     Terminating {
         /// The conditions that it waits for, at least one.
-        #[cfg_attr(
-            feature = "schemars",
-            schemars(with = "Vec<crate::wait::WaitDocument<'static>>")
-        )]
         waits_for: Vec<Wait>,
     },
     /// Missing data allows several fates.
     Undetermined {
         /// The possible outcomes: `deleted`, `terminating`, `released`, `kept`.
-        #[cfg_attr(feature = "schemars", schemars(with = "Vec<String>"))]
         outcomes: Outcomes,
         /// The missing facts: the first hundred.
-        #[cfg_attr(feature = "schemars", schemars(with = "Vec<String>"))]
         missing: MissingFacts,
     },
 }

@@ -69,10 +69,8 @@ pub struct Forecast {
 /// The example of [`Forecast`](crate::Forecast) reads the fates of two objects.
 #[non_exhaustive]
 #[derive(Clone, Debug, Serialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct ObjectFate {
     /// The object.
-    #[cfg_attr(feature = "schemars", schemars(with = "crate::schemas::ObjectSchema"))]
     pub object: Arc<ObjectRef>,
     /// Its fate.
     #[serde(flatten)]

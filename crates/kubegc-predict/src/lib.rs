@@ -44,8 +44,6 @@ mod recreation;
 mod report;
 mod review;
 mod run;
-#[cfg(feature = "schemars")]
-mod schemas;
 mod selection;
 mod undetermined;
 mod unknown;

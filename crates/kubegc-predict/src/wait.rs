@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 use kubegc_control_plane::{Act, Actor, Refusal, finalizers::Finalizer};
 use kubegc_controllers::{Missing, Reason};
 use kubegc_core::{ObjectRef, Timestamp, metadata};
-use serde::{Serialize, Serializer};
+use serde::{Serialize, Serializer, ser::SerializeMap};
 
 use crate::words::{some_of, span};
 
@@ -227,7 +227,6 @@ impl fmt::Display for NotRemoved {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Remaining {
     /// The resource, as kubectl accepts it: `deployments.apps`.
     pub resource: String,
@@ -372,155 +371,64 @@ impl fmt::Display for Wait {
     }
 }
 
-/// A condition that a terminating object waits for.
-#[derive(Clone, Debug, Serialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-pub(crate) struct WaitDocument<'a> {
-    /// The finalizer that the object has until then.
-    finalizer: Option<&'a str>,
-    /// The wait as a sentence.
-    text: String,
-    /// The rest, by kind of wait.
-    #[serde(flatten)]
-    cause: WaitCauseDocument<'a>,
-}
-
-/// The fields of each kind of wait.
-#[derive(Clone, Debug, Serialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-#[serde(untagged, rename_all_fields = "camelCase")]
-pub(crate) enum WaitCauseDocument<'a> {
-    /// For dependents that block its deletion.
-    Dependents {
-        /// These.
-        #[cfg_attr(feature = "schemars", schemars(with = "Vec<crate::schemas::ObjectSchema>"))]
-        dependents: Vec<&'a ObjectRef>,
-    },
-    /// A namespace for its content.
-    Content {
-        /// The content by resource.
-        remaining: &'a [Remaining],
-    },
-    /// For the controller that removes a finalizer.
-    Finalizer {
-        /// The controller, if known.
-        removed_by: Option<String>,
-        /// The event after which it removes the finalizer.
-        removed_when: Option<&'static str>,
-        /// The reason why it has not.
-        reason: Option<String>,
-    },
-    /// For the end of its grace period.
-    Grace {
-        /// The time of that end.
-        #[cfg_attr(feature = "schemars", schemars(with = "Option<String>"))]
-        grace_period_ends_at: Option<Timestamp>,
-    },
-    /// For a request that the API server refuses.
-    Refused {
-        /// The sender.
-        refused_to: String,
-        /// The verb.
-        verb: String,
-        /// The object of the request.
-        #[cfg_attr(feature = "schemars", schemars(with = "crate::schemas::ObjectSchema"))]
-        request_for: &'a ObjectRef,
-        /// The API server's message.
-        message: &'a str,
-    },
-    /// A namespace for the discovery of an API.
-    Discovery {
-        /// Its group and version.
-        api_version: &'a str,
-        /// The name of its APIService.
-        api_service: &'a str,
-        /// Why it is not available.
-        failure: &'a str,
-        /// Since when, if the dump says so.
-        #[cfg_attr(feature = "schemars", schemars(with = "Option<String>"))]
-        since: Option<Timestamp>,
-    },
-    /// For the conversion of custom resources.
-    Conversion {
-        /// The resource with its version.
-        resource: &'a str,
-        /// The name of its CustomResourceDefinition.
-        definition: &'a str,
-        /// Why the conversion webhook cannot be reached.
-        failure: &'a str,
-    },
-    /// For the kubelet of its node.
-    Kubelet {
-        /// The node.
-        node: Option<&'a str>,
-        /// The end of the grace period, if its kubelet should have ended the pod long ago.
-        #[cfg_attr(feature = "schemars", schemars(with = "Option<String>"))]
-        overdue_since: Option<Timestamp>,
-    },
-}
-
+/// The finalizer, the sentence, and the fields of each kind of wait.
 impl Serialize for Wait {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        wait(self).serialize(serializer)
-    }
-}
-
-fn wait(wait: &Wait) -> WaitDocument<'_> {
-    let cause = match wait {
-        Wait::Dependents { blocking } => WaitCauseDocument::Dependents {
-            dependents: blocking.iter().map(|blocking| &blocking.object).collect(),
-        },
-        Wait::Content { remaining, .. } => WaitCauseDocument::Content { remaining },
-        Wait::Finalizer { known, reason, .. } => WaitCauseDocument::Finalizer {
-            removed_by: known.map(|known| known.owner.to_string()),
-            removed_when: known.map(|known| known.removed),
-            reason: reason.as_ref().map(ToString::to_string),
-        },
-        Wait::Grace { ends_at } => WaitCauseDocument::Grace {
-            grace_period_ends_at: *ends_at,
-        },
-        Wait::Refused {
-            actor,
-            act,
-            object,
-            refusal,
-            ..
-        } => WaitCauseDocument::Refused {
-            refused_to: actor.to_string(),
-            verb: act.to_string(),
-            request_for: object,
-            message: &refusal.message,
-        },
-        Wait::Discovery {
-            api_version,
-            api_service,
-            failure,
-            since,
-            ..
-        } => WaitCauseDocument::Discovery {
-            api_version,
-            api_service,
-            failure,
-            since: *since,
-        },
-        Wait::Conversion {
-            resource,
-            definition,
-            failure,
-            ..
-        } => WaitCauseDocument::Conversion {
-            resource,
-            definition,
-            failure,
-        },
-        Wait::Kubelet { node, overdue_since } => WaitCauseDocument::Kubelet {
-            node: node.as_deref(),
-            overdue_since: *overdue_since,
-        },
-    };
-    WaitDocument {
-        finalizer: wait.finalizer(),
-        text: wait.to_string(),
-        cause,
+        let mut document = serializer.serialize_map(None)?;
+        document.serialize_entry("finalizer", &self.finalizer())?;
+        document.serialize_entry("text", &self.to_string())?;
+        match self {
+            Self::Dependents { blocking } => {
+                let dependents: Vec<&ObjectRef> = blocking.iter().map(|blocking| &blocking.object).collect();
+                document.serialize_entry("dependents", &dependents)?;
+            }
+            Self::Content { remaining, .. } => document.serialize_entry("remaining", remaining)?,
+            Self::Finalizer { known, reason, .. } => {
+                let removed_by = known.map(|known| known.owner.to_string());
+                document.serialize_entry("removedBy", &removed_by)?;
+                document.serialize_entry("removedWhen", &known.map(|known| known.removed))?;
+                document.serialize_entry("reason", &reason.as_ref().map(ToString::to_string))?;
+            }
+            Self::Grace { ends_at } => document.serialize_entry("gracePeriodEndsAt", ends_at)?,
+            Self::Refused {
+                actor,
+                act,
+                object,
+                refusal,
+                ..
+            } => {
+                document.serialize_entry("refusedTo", &actor.to_string())?;
+                document.serialize_entry("verb", &act.to_string())?;
+                document.serialize_entry("requestFor", object)?;
+                document.serialize_entry("message", &refusal.message)?;
+            }
+            Self::Discovery {
+                api_version,
+                api_service,
+                failure,
+                since,
+                ..
+            } => {
+                document.serialize_entry("apiVersion", api_version)?;
+                document.serialize_entry("apiService", api_service)?;
+                document.serialize_entry("failure", failure)?;
+                document.serialize_entry("since", since)?;
+            }
+            Self::Conversion {
+                resource,
+                definition,
+                failure,
+                ..
+            } => {
+                document.serialize_entry("resource", resource)?;
+                document.serialize_entry("definition", definition)?;
+                document.serialize_entry("failure", failure)?;
+            }
+            Self::Kubelet { node, overdue_since } => {
+                document.serialize_entry("node", node)?;
+                document.serialize_entry("overdueSince", overdue_since)?;
+            }
+        }
+        document.end()
     }
 }

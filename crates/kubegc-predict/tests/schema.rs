@@ -101,6 +101,9 @@ fn check(value: &Value, name: &str) {
         .filter_map(Value::as_str)
         .collect();
     assert!(required.contains(&"schema"), "{required:?}");
+    for field in required {
+        assert!(value.get(field).is_some(), "{name} has no field {field}");
+    }
 }
 
 #[test]

@@ -4,24 +4,21 @@ use std::{fmt, sync::Arc};
 
 use kubegc_control_plane::{Refusal, RefusedBy, finalizers};
 use kubegc_core::{ObjectRef, Timestamp};
-use serde::{Serialize, Serializer};
+use serde::{Serialize, Serializer, ser::SerializeMap};
 
 use crate::{BrokenExtension, Extension, words::some_of};
 
 /// A cause that keeps objects in deletion, with the way to repair it.
 #[non_exhaustive]
 #[derive(Clone, Debug, Serialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct RootCause {
     /// The cause.
     #[serde(flatten)]
-    #[cfg_attr(feature = "schemars", schemars(with = "CauseDocument<'static>"))]
     pub cause: Cause,
     /// The proof of the cause. Causes are ordered by it, best proof first.
     pub proof: Proof,
     /// Since when, if the dump shows it.
-    #[cfg_attr(feature = "schemars", schemars(with = "Option<String>"))]
     pub since: Option<Timestamp>,
     /// Whether everything that it blocks has been terminating for so short a time that nothing may be wrong.
     pub is_recent: bool,
@@ -41,7 +38,6 @@ pub struct RootCause {
 /// A command that repairs something, and its risk.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Fix {
     /// The command for a POSIX shell.
     pub command: String,
@@ -52,7 +48,6 @@ pub struct Fix {
 /// The proof of a cause, from the best to the weakest.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub enum Proof {
     /// Objects of the dump, their conditions and Events.
@@ -70,14 +65,11 @@ pub enum Proof {
 /// An object that a cause keeps in deletion.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Blocked {
     /// The object.
-    #[cfg_attr(feature = "schemars", schemars(with = "crate::schemas::ObjectSchema"))]
     pub object: ObjectRef,
     /// The time at which its deletion was requested; `None` if it is not terminating yet.
-    #[cfg_attr(feature = "schemars", schemars(with = "Option<String>"))]
     pub since: Option<Timestamp>,
     /// The number of objects between it and the cause.
     pub depth: usize,
@@ -312,26 +304,12 @@ impl RootCause {
     }
 }
 
-/// A cause that keeps objects in deletion.
-#[derive(Serialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-pub(crate) struct CauseDocument<'a> {
-    /// Name of the cause.
-    cause: &'static str,
-    /// The cause as a sentence.
-    message: String,
-    /// The objects to repair or to delete; empty if they are those that it blocks.
-    #[cfg_attr(feature = "schemars", schemars(with = "Vec<crate::schemas::ObjectSchema>"))]
-    objects: Vec<&'a ObjectRef>,
-}
-
 impl Serialize for Cause {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let document = CauseDocument {
-            cause: self.word(),
-            message: self.to_string(),
-            objects: self.objects(),
-        };
-        document.serialize(serializer)
+        let mut document = serializer.serialize_map(Some(3))?;
+        document.serialize_entry("cause", self.word())?;
+        document.serialize_entry("message", &self.to_string())?;
+        document.serialize_entry("objects", &self.objects())?;
+        document.end()
     }
 }

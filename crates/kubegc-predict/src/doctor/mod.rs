@@ -54,11 +54,9 @@ use crate::{
 /// ```
 #[non_exhaustive]
 #[derive(Clone, Debug, Serialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Diagnosis {
     /// The newest time in the dump.
-    #[cfg_attr(feature = "schemars", schemars(with = "String"))]
     pub now: Timestamp,
     /// The causes that keep objects in deletion, broken extensions, and what refuses requests of controllers:
     /// the best proven first, those with equal proof in the order of the dump.
@@ -72,14 +70,11 @@ pub struct Diagnosis {
 /// A terminating object.
 #[non_exhaustive]
 #[derive(Clone, Debug, Serialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Terminating {
     /// The object.
-    #[cfg_attr(feature = "schemars", schemars(with = "crate::schemas::ObjectSchema"))]
     pub object: ObjectRef,
     /// The time at which its deletion was requested.
-    #[cfg_attr(feature = "schemars", schemars(with = "Option<String>"))]
     pub since: Option<Timestamp>,
     /// Its fate if nothing outside of the control plane changes.
     #[serde(flatten)]
@@ -97,18 +92,15 @@ pub struct Terminating {
 /// A finalizer of a terminating object that a component outside of Kubernetes removes.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ForeignFinalizer {
     /// The finalizer.
     pub name: Arc<str>,
     /// The component, if the finalizer is a well-known one.
     #[serde(rename = "component", serialize_with = "component")]
-    #[cfg_attr(feature = "schemars", schemars(with = "Option<String>"))]
     pub known: Option<&'static Finalizer>,
     /// Workloads of the dump with a name, namespace or label like the domain of the finalizer: the component
     /// may be one of them.
-    #[cfg_attr(feature = "schemars", schemars(with = "Vec<crate::schemas::ObjectSchema>"))]
     pub similar_workloads: Vec<ObjectRef>,
     /// Whether all Deployments, StatefulSets and DaemonSets are in the dump.
     pub workloads_are_complete: bool,

@@ -4,7 +4,7 @@ use std::fmt;
 
 use kubegc_core::{ApiResource, ObjectRef, OwnerReference, identity::split_api_version};
 use kubegc_snapshot::ObjectView;
-use serde::{Serialize, Serializer};
+use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::json;
 
 use super::cause::Fix;
@@ -16,20 +16,16 @@ use crate::{
 /// An owner reference that does not mean a live object.
 #[non_exhaustive]
 #[derive(Clone, Debug, Serialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct WrongReference {
     /// The object with the reference.
-    #[cfg_attr(feature = "schemars", schemars(with = "crate::schemas::ObjectSchema"))]
     pub object: ObjectRef,
     /// The position of the reference in `metadata.ownerReferences`.
     pub index: usize,
     /// The reference.
-    #[cfg_attr(feature = "schemars", schemars(with = "crate::schemas::ReferenceSchema"))]
     pub reference: OwnerReference,
     /// The problem with the reference.
     #[serde(flatten)]
-    #[cfg_attr(feature = "schemars", schemars(with = "ProblemDocument"))]
     pub problem: ReferenceProblem,
     /// The fate of the object in this version of Kubernetes.
     #[serde(flatten)]
@@ -169,27 +165,13 @@ impl fmt::Display for ReferenceProblem {
     }
 }
 
-/// A problem with an owner reference.
-#[derive(Serialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct ProblemDocument {
-    /// Name of the problem.
-    problem: &'static str,
-    /// The problem as a sentence.
-    message: String,
-    /// Whether the dump proves the problem.
-    is_certain: bool,
-}
-
 impl Serialize for ReferenceProblem {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let document = ProblemDocument {
-            problem: self.word(),
-            message: self.to_string(),
-            is_certain: self.is_certain(),
-        };
-        document.serialize(serializer)
+        let mut document = serializer.serialize_map(Some(3))?;
+        document.serialize_entry("problem", self.word())?;
+        document.serialize_entry("message", &self.to_string())?;
+        document.serialize_entry("isCertain", &self.is_certain())?;
+        document.end()
     }
 }
 

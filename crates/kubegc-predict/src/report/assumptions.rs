@@ -10,7 +10,6 @@ use crate::{Assumptions, Instance};
 
 /// Assumptions about everything outside of the control plane.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct AssumptionsDocument {
@@ -36,7 +35,6 @@ pub struct AssumptionsDocument {
 
 /// The cloud provider's response for a node.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[non_exhaustive]
 pub struct InstanceDocument {

@@ -13,11 +13,6 @@ use crate::{
 
 /// The end of an event for an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(
-    feature = "schemars",
-    derive(schemars::JsonSchema),
-    schemars(rename = "EndDocument")
-)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum End {
     /// It no longer exists.
@@ -30,20 +25,13 @@ pub(super) enum End {
 
 /// An object of an event.
 #[derive(Clone, Copy, Debug, Serialize)]
-#[cfg_attr(
-    feature = "schemars",
-    derive(schemars::JsonSchema),
-    schemars(rename = "SubjectDocument")
-)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Subject<'a> {
     /// The object.
-    #[cfg_attr(feature = "schemars", schemars(with = "crate::schemas::ObjectSchema"))]
     pub(super) object: &'a ObjectRef,
     /// The end of the event for it.
     pub(super) end: End,
     /// The time at which it is removed.
-    #[cfg_attr(feature = "schemars", schemars(with = "Option<String>"))]
     pub(super) removed_at: Option<Timestamp>,
 }
 

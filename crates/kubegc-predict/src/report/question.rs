@@ -9,12 +9,11 @@ use kubegc_snapshot::Reader;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{assumptions::AssumptionsDocument, forms::QUESTION_SCHEMA, status::Failure};
+use super::{assumptions::AssumptionsDocument, document::QUESTION_SCHEMA, status::Failure};
 use crate::{Cluster, Intent, KindName, ObjectName, Question, Selection, Target};
 
 /// A question.
 #[derive(Deserialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct QuestionDocument<'a> {
     /// Name and version of this form: `kubegc-question/1`.
@@ -29,7 +28,6 @@ pub(super) struct QuestionDocument<'a> {
     /// The dump: API objects, lists of them as kubectl prints them, and texts of YAML or JSON documents. One
     /// of these, or an array of them.
     #[serde(borrow)]
-    #[cfg_attr(feature = "schemars", schemars(with = "Option<DumpSchema>"))]
     dump: Option<&'a RawValue>,
     /// Kinds that the dump holds completely, such as `pods`, `deployments.apps`, `pods@shop` or `all`.
     /// Missing objects of other kinds are unknown, not absent.
@@ -44,7 +42,6 @@ pub(super) struct QuestionDocument<'a> {
     #[serde(default, borrow)]
     delete: Vec<DeleteDocument<'a>>,
     /// The time of the dump. Default: the newest time in it.
-    #[cfg_attr(feature = "schemars", schemars(with = "Option<String>"))]
     now: Option<Timestamp>,
     /// The length of the period. Default: until nothing changes any more.
     horizon_seconds: Option<u64>,
@@ -63,7 +60,6 @@ pub(super) struct QuestionDocument<'a> {
 
 /// The report that is wanted.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub(super) enum Ask {
     /// The effects of the deletes.
@@ -73,23 +69,8 @@ pub(super) enum Ask {
     Diagnosis,
 }
 
-/// The schema of a dump.
-#[cfg(feature = "schemars")]
-#[derive(schemars::JsonSchema)]
-#[schemars(untagged)]
-#[expect(dead_code, reason = "only its schema is used")]
-enum DumpSchema {
-    /// A text of YAML or JSON documents.
-    Text(String),
-    /// An object of the API, or a list.
-    Object(serde_json::Map<String, serde_json::Value>),
-    /// Texts, objects and lists.
-    Several(Vec<serde_json::Value>),
-}
-
 /// One or several deletes, by the arguments of `kubectl delete` or by the identity of an object.
 #[derive(Deserialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 #[derive(Default)]
 struct DeleteDocument<'a> {
@@ -105,13 +86,11 @@ struct DeleteDocument<'a> {
     all: bool,
     /// The manifests of `--filename`, in the form of `dump`.
     #[serde(borrow)]
-    #[cfg_attr(feature = "schemars", schemars(with = "Option<DumpSchema>"))]
     filename: Option<&'a RawValue>,
     /// The object, instead of arguments.
     object: Option<ObjectDocument>,
     /// The body of the request, as the API server takes it. Default: with arguments that of kubectl, whose
     /// `propagationPolicy` is `Background`; for an object none, so that the default of its kind applies.
-    #[cfg_attr(feature = "schemars", schemars(with = "Option<DeleteOptionsSchema>"))]
     options: Option<DeleteOptionsSpec>,
     /// The time of the request, since the beginning of the period.
     after_seconds: u64,
@@ -119,7 +98,6 @@ struct DeleteDocument<'a> {
 
 /// The identity of an object, as in answers.
 #[derive(Deserialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct ObjectDocument {
     /// Group and version.
@@ -133,39 +111,7 @@ struct ObjectDocument {
     name: Arc<str>,
     /// Uid. If it is not empty, it is a precondition of the request.
     #[serde(default)]
-    #[cfg_attr(feature = "schemars", schemars(with = "String"))]
     uid: Uid,
-}
-
-/// The schema of `DeleteOptions`.
-#[cfg(feature = "schemars")]
-#[derive(schemars::JsonSchema)]
-#[schemars(rename_all = "camelCase")]
-#[expect(dead_code, reason = "only its schema is used")]
-struct DeleteOptionsSchema {
-    /// `Background`, `Foreground` or `Orphan`.
-    propagation_policy: Option<String>,
-    /// The deprecated form of `propagationPolicy`.
-    orphan_dependents: Option<bool>,
-    /// Conditions on the stored object.
-    preconditions: Option<PreconditionsSchema>,
-    /// Grace period of a pod.
-    grace_period_seconds: Option<i64>,
-    /// `["All"]`: nothing is stored.
-    #[schemars(default)]
-    dry_run: Vec<String>,
-}
-
-/// The schema of `Preconditions`.
-#[cfg(feature = "schemars")]
-#[derive(schemars::JsonSchema)]
-#[schemars(rename_all = "camelCase")]
-#[expect(dead_code, reason = "only its schema is used")]
-struct PreconditionsSchema {
-    /// The uid that the object must have.
-    uid: Option<String>,
-    /// The version that the object must have.
-    resource_version: Option<String>,
 }
 
 impl<'a> QuestionDocument<'a> {

@@ -20,7 +20,6 @@ use crate::PredictError;
 /// ```
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub enum AnswerStatus {
     /// The report is complete, and nothing is wrong.
