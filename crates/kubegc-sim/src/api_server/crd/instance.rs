@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 pub(super) use crate::types::node::is_embedded;
 use crate::{
-    go,
+    formats, go,
     status::{Cause, quoted},
     types::{
         self,
@@ -256,13 +256,9 @@ fn embedded(fields: &Map<String, Value>, path: &str, causes: &mut Vec<Cause>) {
                 }
             }
             Some(Value::String(text)) => {
-                if !super::validation::is_label_1035(&text.to_lowercase()) {
-                    let problem = format!(
-                        "may have mixed case, but should otherwise match: {}",
-                        super::validation::NOT_A_LABEL_1035
-                    );
-                    causes.push(Cause::invalid(field, &quoted(text), &problem));
-                }
+                let problems = formats::kind_name(text).into_iter();
+                causes
+                    .extend(problems.map(|problem| Cause::invalid(field.as_str(), &quoted(text), &problem)));
             }
             Some(other) => causes.push(Cause::invalid(field, &go::shown(other), "must be a string")),
         }

@@ -13,7 +13,7 @@ pub(super) mod resource;
 mod selectable;
 mod string_formats;
 mod structural;
-mod validation;
+pub(crate) mod validation;
 
 use std::sync::Arc;
 

@@ -19,13 +19,9 @@ use crate::{
     status::{Cause, quoted},
     types::{
         field::{At, Check},
-        validate::go_syntax,
+        validate::{go_syntax, section},
     },
 };
-
-pub(super) const NOT_A_LABEL_1035: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', \
-     start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', \
-     regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
 
 /// A stored version that is no longer served is explained.
 const MISSING_VERSIONS_ARE_EXPLAINED: Behavior = Behavior::since(33, 0, "kubernetes #128746");
@@ -35,11 +31,6 @@ const DETAILS_ARE_LEFT_OUT: Behavior = Behavior::since(34, 0, "kubernetes #13247
 const EXTENSION_IS_NAMED: Behavior = Behavior::since(25, 0, "kubernetes #111446");
 
 const APPROVAL: &str = "api-approved.kubernetes.io";
-
-/// Whether a string is a DNS-1035 label.
-pub(super) fn is_label_1035(text: &str) -> bool {
-    formats::dns_1035_label(text).is_empty()
-}
 
 /// A definition in its internal form: values that all versions share are stored once.
 pub(super) struct Definition<'a> {
@@ -115,8 +106,7 @@ pub(super) fn problems(
         let problem = "must be spec.names.plural+\".\"+spec.group";
         At::of_value(None, "metadata.name").invalid_as(c, &quoted(&object.meta.name), problem);
     }
-    group(&spec.get("group"), c);
-    spec.get("scope").one_of(c, &["Cluster", "Namespaced"]);
+    section("DefinitionSpec", spec, c);
     for one in &definition.versions {
         let schema = one.get("schema").get("openAPIV3Schema");
         if !schema.is_set() {
@@ -125,29 +115,25 @@ pub(super) fn problems(
         }
     }
     versions(&definition, c);
-    names(&names_of_spec, c);
-    for key in ["plural", "singular", "kind", "listKind"] {
-        if names_of_spec.get(key).text().is_empty() {
-            names_of_spec.get(key).required(c, "");
-        }
-    }
+    section("DefinitionNames", &names_of_spec, c);
+    section("RequiredNames", &names_of_spec, c);
     if let Some(shared) = definition.shared("schema") {
         let has_status = definition.versions.iter().any(has_status);
         schema(&shared, has_status, c);
     }
-    for (key, check) in OF_VERSIONS {
+    for (key, rules) in OF_VERSIONS {
         if let Some(shared) = definition.shared(key) {
-            check(&shared, c);
+            section(rules, &shared, c);
         }
         if key == "subresources" && version.has(FIELDS_ARE_SELECTABLE) {
             selectable(&definition, c);
         }
     }
-    conversion(&spec.get("conversion"), c);
+    section("DefinitionConversion", &spec.get("conversion"), c);
     if let Some(old) = old {
         unchanged(spec, old, c);
     }
-    names(&status.get("acceptedNames"), c);
+    section("DefinitionNames", &status.get("acceptedNames"), c);
     stored_versions(&definition, &status.get("storedVersions"), c);
     approval(object, old, c);
     let preserved =
@@ -163,13 +149,10 @@ pub(super) fn problems(
     check.causes
 }
 
-/// Validates a value.
-type Validation = fn(&At<'_>, &mut Check);
-
-/// The checks of values that belong to one version or to all.
-const OF_VERSIONS: [(&str, Validation); 2] = [
-    ("subresources", subresources),
-    ("additionalPrinterColumns", columns),
+/// The fields that belong to one version or to all, and their rules.
+const OF_VERSIONS: [(&str, &str); 2] = [
+    ("subresources", "DefinitionSubresources"),
+    ("additionalPrinterColumns", "DefinitionColumns"),
 ];
 
 /// The schemas of a definition with their paths; a schema that all versions share is returned once.
@@ -194,17 +177,6 @@ pub(super) fn schemas(object: &StoredObject) -> Vec<(String, &Value)> {
         .collect()
 }
 
-fn group(group: &At<'_>, c: &mut Check) {
-    let problems = formats::subdomain(c.version, group.text());
-    if group.text().is_empty() {
-        group.required(c, "");
-    } else if !problems.is_empty() {
-        group.problems(c, problems);
-    } else if !group.text().contains('.') {
-        group.invalid(c, "should be a domain with at least one dot");
-    }
-}
-
 fn versions(definition: &Definition<'_>, c: &mut Check) {
     let mut seen = BTreeSet::new();
     let (mut stored, mut unique) = (0, true);
@@ -212,20 +184,13 @@ fn versions(definition: &Definition<'_>, c: &mut Check) {
         let name = version.get("name");
         stored += usize::from(version.get("storage").flag());
         unique &= seen.insert(name.text());
-        if !is_label_1035(name.text()) {
-            name.invalid(c, NOT_A_LABEL_1035);
-        }
-        warning(
-            &version.get("deprecationWarning"),
-            version.get("deprecated").flag(),
-            c,
-        );
+        section("DefinitionVersion", version, c);
         if definition.shared("schema").is_none() {
             schema(&version.get("schema"), has_status(version), c);
         }
-        for (key, check) in OF_VERSIONS {
+        for (key, rules) in OF_VERSIONS {
             if definition.shared(key).is_none() {
-                check(&version.get(key), c);
+                section(rules, &version.get(key), c);
             }
         }
     }
@@ -242,25 +207,14 @@ fn versions(definition: &Definition<'_>, c: &mut Check) {
         }
     }
     let first = definition.versions.first().map(|version| version.get("name"));
-    if let Some(name) = first.filter(|name| !name.text().is_empty() && !is_label_1035(name.text())) {
-        At::of_value(Some(name.value), "spec.version").invalid(c, NOT_A_LABEL_1035);
+    if let Some(name) = first.filter(|name| !name.text().is_empty()) {
+        let name = At::of_value(Some(name.value), "spec.version");
+        name.problems(c, formats::dns_1035_label(name.text()));
     }
 }
 
-fn warning(warning: &At<'_>, is_deprecated: bool, c: &mut Check) {
-    if !warning.is_set() {
-        return;
-    }
-    if !is_deprecated {
-        warning.invalid(c, "can only be set for deprecated versions");
-        return;
-    }
-    if warning.text().len() > 256 {
-        warning.invalid(c, "must be <= 256 characters long");
-    }
-    if warning.text().is_empty() {
-        warning.invalid(c, "must not be an empty string");
-    }
+/// Warnings are printable.
+pub(crate) fn warning(warning: &At<'_>, c: &mut Check) {
     if let Some((index, _)) = warning.text().char_indices().find(|(_, char)| char.is_control()) {
         let problem = format!(
             "must only contain printable UTF-8 characters; non-printable character found at index {index}"
@@ -269,29 +223,11 @@ fn warning(warning: &At<'_>, is_deprecated: bool, c: &mut Check) {
     }
 }
 
-/// `ValidateCustomResourceDefinitionNames`, of the spec or of the status.
-fn names(names: &At<'_>, c: &mut Check) {
-    for key in ["plural", "singular"] {
-        let name = names.get(key);
-        if !name.text().is_empty() && !is_label_1035(name.text()) {
-            name.invalid(c, NOT_A_LABEL_1035);
-        }
-    }
-    for key in ["kind", "listKind"] {
-        let name = names.get(key);
-        if !name.text().is_empty() && !is_label_1035(&name.text().to_lowercase()) {
-            let problem = format!("may have mixed case, but should otherwise match: {NOT_A_LABEL_1035}");
-            name.invalid(c, &problem);
-        }
-    }
+/// The names of a kind and of its list differ.
+pub(crate) fn kinds(names: &At<'_>, c: &mut Check) {
     let (kind, list) = (names.get("kind"), names.get("listKind"));
     if !kind.text().is_empty() && kind.text() == list.text() {
         list.invalid(c, "kind and listKind may not be the same");
-    }
-    for key in ["shortNames", "categories"] {
-        for name in names.get(key).items().filter(|name| !is_label_1035(name.text())) {
-            name.invalid(c, NOT_A_LABEL_1035);
-        }
     }
 }
 
@@ -302,105 +238,33 @@ fn schema(validation: &At<'_>, has_status: bool, c: &mut Check) {
     }
 }
 
-fn subresources(subresources: &At<'_>, c: &mut Check) {
-    let scale = subresources.get("scale");
-    if !scale.is_set() {
-        return;
-    }
-    for (key, parents, required) in [
-        ("specReplicasPath", &[".spec."][..], true),
-        ("statusReplicasPath", &[".status."], true),
-        ("labelSelectorPath", &[".spec.", ".status."], false),
-    ] {
-        let path = scale.get(key);
-        if path.text().is_empty() {
-            if required {
-                path.required(c, "");
-            }
-        } else if !path.text().starts_with('.') {
-            path.invalid(c, "must be a simple json path starting with .");
-        } else if !parents.iter().any(|parent| path.text().starts_with(parent)) {
-            let parents: Vec<&str> = parents
-                .iter()
-                .map(|parent| parent.trim_end_matches('.'))
-                .collect();
-            let either = if parents.len() > 1 { "either " } else { "" };
-            let problem = format!("should be a json path under {either}{}", parents.join(" or "));
-            path.invalid(c, &problem);
-        }
+/// The path is below one of these fields.
+fn below(path: &At<'_>, parents: &[&str], problem: &str, c: &mut Check) {
+    if !parents.iter().any(|parent| path.text().starts_with(parent)) {
+        path.invalid(c, problem);
     }
 }
 
-fn columns(columns: &At<'_>, c: &mut Check) {
-    const TYPES: &str = "boolean,date,integer,number,string";
-    const FORMATS: &str = "byte,date,date-time,double,float,int32,int64,password";
-    let is_in = |names: &str, name: &str| names.split(',').any(|known| known == name);
-    for column in columns.items() {
-        let (name, kind, format) = (column.get("name"), column.get("type"), column.get("format"));
-        if name.text().is_empty() {
-            name.required(c, "");
-        }
-        let of_types = format!("must be one of {TYPES}");
-        if kind.text().is_empty() {
-            kind.required(c, &of_types);
-        } else if !is_in(TYPES, kind.text()) {
-            kind.invalid(c, &of_types);
-        }
-        if !format.text().is_empty() && !is_in(FORMATS, format.text()) {
-            format.invalid(c, &format!("must be one of {FORMATS}"));
-        }
-        let path = column.get("jsonPath").under(&column, "JSONPath");
-        if path.text().is_empty() {
-            path.required(c, "");
-        } else if !path.text().starts_with('.') {
-            path.invalid(c, "must be a simple json path starting with .");
-        }
-    }
+pub(crate) fn below_spec(path: &At<'_>, c: &mut Check) {
+    below(path, &[".spec."], "should be a json path under .spec", c);
 }
 
-fn conversion(conversion: &At<'_>, c: &mut Check) {
-    let (strategy, webhook) = (conversion.get("strategy"), conversion.get("webhook"));
-    strategy.one_of(c, &["None", "Webhook"]);
-    let client = webhook
-        .get("clientConfig")
-        .under(conversion, "webhookClientConfig");
-    let reviews = webhook
-        .get("conversionReviewVersions")
-        .under(conversion, "conversionReviewVersions");
-    if strategy.text() != "Webhook" {
-        let problem = "should not be set when strategy is not set to Webhook";
-        if client.is_set() {
-            client.forbidden(c, problem);
-        }
-        if !reviews.is_empty() {
-            reviews.forbidden(c, problem);
-        }
-        return;
-    }
-    let service = client.get("service");
-    if !client.is_set() {
-        client.required(c, "required when strategy is set to Webhook");
-    } else if client.get("url").is_set() == service.is_set() {
-        client.required(c, "exactly one of url or service is required");
-    } else {
-        for key in ["name", "namespace"] {
-            if service.is_set() && service.get(key).text().is_empty() {
-                service
-                    .get(key)
-                    .required(c, &format!("service {key} is required"));
-            }
-        }
-    }
-    if reviews.is_empty() {
-        reviews.required(c, "");
-        return;
-    }
+pub(crate) fn below_status(path: &At<'_>, c: &mut Check) {
+    below(path, &[".status."], "should be a json path under .status", c);
+}
+
+pub(crate) fn below_either(path: &At<'_>, c: &mut Check) {
+    let problem = "should be a json path under either .spec or .status";
+    below(path, &[".spec.", ".status."], problem, c);
+}
+
+/// The versions of conversion reviews.
+pub(crate) fn reviews(reviews: &At<'_>, c: &mut Check) {
     let mut seen = BTreeSet::new();
     for review in reviews.items() {
-        if !seen.insert(review.text()) {
-            review.invalid(c, "duplicate version");
-        } else if !is_label_1035(review.text()) {
-            review.invalid(c, NOT_A_LABEL_1035);
+        match seen.insert(review.text()) {
+            true => review.problems(c, formats::dns_1035_label(review.text())),
+            false => review.invalid(c, "duplicate version"),
         }
     }
     if !seen.contains("v1") && !seen.contains("v1beta1") {
