@@ -12,7 +12,7 @@ mod registration;
 pub(super) mod resource;
 mod selectable;
 mod string_formats;
-mod structural;
+pub(crate) mod structural;
 pub(crate) mod validation;
 
 use std::sync::Arc;

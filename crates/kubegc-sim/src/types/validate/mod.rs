@@ -46,7 +46,11 @@ use super::{
     field::{At, Check},
     qos,
 };
-use crate::{StoredObject, api_server::crd::validation as definitions, status::Cause};
+use crate::{
+    StoredObject,
+    api_server::crd::{structural, validation as definitions},
+    status::Cause,
+};
 pub(crate) use rules::apply as section;
 
 /// The functions of the rows of `rules.txt` with `fn`.
@@ -72,6 +76,7 @@ fn code(name: &str) -> Option<rules::Code> {
         config: config_map immutable secret;
         container: field_of_variable one_source variables_from;
         definitions: below_either below_spec below_status kinds reviews warning;
+        structural: atomic_items keys_of_map map_list;
         csi: attachment_status drivers_updated tokens topology_keys;
         devices: attributes binding_failures claim_status constraint contents_of_slice count counters
             extended_resource nodes_of_device nodes_of_slice of_objects one_term parameters pool_name

@@ -220,7 +220,7 @@ fn problem_of_v6(text: &str) -> Problem<'_> {
         }
         if after.starts_with('.') {
             return match groups {
-                0..6 | 7.. if !has_ellipsis => (
+                _ if !has_ellipsis && groups != 6 => (
                     "embedded IPv4 address must replace the final 2 fields of the address",
                     rest,
                 ),
