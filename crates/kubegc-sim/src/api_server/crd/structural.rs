@@ -348,45 +348,44 @@ fn value_validation(schema: &At<'_>, skips_any: bool, skips_all: bool, c: &mut C
     }
 }
 
+/// Words of the library's errors, what Go calls them, and the part of the pattern that Go shows: where it
+/// begins, and its length.
+const PROBLEMS_OF_PATTERNS: [(&str, &str, &str, usize); 7] = [
+    ("unclosed group", "missing closing )", "", usize::MAX),
+    ("unopened group", "unexpected )", "", usize::MAX),
+    ("unclosed character class", "missing closing ]", "[", usize::MAX),
+    (
+        "repetition operator missing expression",
+        "missing argument to repetition operator",
+        "*+?{",
+        1,
+    ),
+    (
+        "incomplete escape sequence",
+        "trailing backslash at end of expression",
+        "",
+        0,
+    ),
+    ("unrecognized escape", "invalid escape sequence", "\\", 2),
+    ("look-around", "invalid or unsupported Perl syntax", "(?", 3),
+];
+
 /// The message of Go's `regexp` for an invalid pattern.
 fn go_problem(pattern: &str, problem: &regex::Error) -> String {
     let said = problem.to_string();
-    let part = |at: Option<usize>, length: usize| -> String {
-        let rest = at.and_then(|at| pattern.get(at..)).unwrap_or_default();
-        rest.chars().take(length).collect()
+    let mut known = PROBLEMS_OF_PATTERNS
+        .iter()
+        .filter(|(words, ..)| said.contains(words));
+    let unknown = &("", "invalid character class range", "", usize::MAX);
+    let (_, what, begin, length) = known.next().unwrap_or(unknown);
+    let at = match *begin {
+        "" => Some(0),
+        "[" => pattern.rfind('['),
+        "(?" => pattern.find("(?"),
+        begin => pattern.find(|c| begin.contains(c)),
     };
-    let repetition = pattern.find(['*', '+', '?', '{']);
-    let known = [
-        ("unclosed group", "missing closing )", pattern.to_owned()),
-        ("unopened group", "unexpected )", pattern.to_owned()),
-        (
-            "unclosed character class",
-            "missing closing ]",
-            part(pattern.rfind('['), usize::MAX),
-        ),
-        (
-            "repetition operator missing expression",
-            "missing argument to repetition operator",
-            part(repetition, 1),
-        ),
-        (
-            "incomplete escape sequence",
-            "trailing backslash at end of expression",
-            String::new(),
-        ),
-        (
-            "unrecognized escape",
-            "invalid escape sequence",
-            part(pattern.find('\\'), 2),
-        ),
-        (
-            "look-around",
-            "invalid or unsupported Perl syntax",
-            part(pattern.find("(?"), 3),
-        ),
-    ];
-    let known = known.into_iter().find(|(words, ..)| said.contains(words));
-    let (_, what, place) = known.unwrap_or(("", "invalid character class range", pattern.to_owned()));
+    let rest = at.and_then(|at| pattern.get(at..)).unwrap_or_default();
+    let place: String = rest.chars().take(*length).collect();
     format!("{what}: `{place}`")
 }
 

@@ -49,7 +49,7 @@ use crate::{
 };
 use check::{Checked, check, located};
 use declared::{Declared, text};
-use policy::Scene;
+use policy::{Scene, items};
 use types::Ty;
 
 const RULES: &str = "x-kubernetes-validations";
@@ -236,21 +236,17 @@ impl Engine<'_> {
         configuration: &StoredObject,
         old: Option<&StoredObject>,
     ) -> Vec<Cause> {
-        let none = Value::Null;
         let webhooks = |object| {
-            StoredObject::at(object, &["webhooks"])
-                .unwrap_or(&none)
-                .as_array()
+            let webhooks = StoredObject::at(object, &["webhooks"]).and_then(Value::as_array);
+            webhooks.into_iter().flatten()
         };
-        let webhooks = |object| webhooks(object).map_or(&[][..], Vec::as_slice).iter();
         let mut causes = Vec::new();
         for (index, webhook) in webhooks(configuration).enumerate() {
-            let conditions = &webhook["matchConditions"];
-            let is_same = |old: &Value| old["matchConditions"] == *conditions;
+            let is_same = |old: &Value| old["matchConditions"] == webhook["matchConditions"];
             if old.is_some_and(|old| webhooks(old).any(is_same)) {
                 continue;
             }
-            for (position, condition) in conditions.as_array().into_iter().flatten().enumerate() {
+            for (position, condition) in items(webhook, "matchConditions") {
                 let path = format!("webhooks[{index}].matchConditions[{position}].expression");
                 causes.extend(self.condition_problem(condition, false, path));
             }
