@@ -10,7 +10,7 @@ mod openapi;
 mod ratchet;
 mod registration;
 pub(super) mod resource;
-mod selectable;
+pub(crate) mod selectable;
 mod string_formats;
 pub(crate) mod structural;
 pub(crate) mod validation;
@@ -349,7 +349,7 @@ pub(super) fn schema<'a>(object: &'a StoredObject, version: &str) -> Option<&'a 
 }
 
 /// The different schemas of a definition.
-pub(super) fn schemas(definition: &StoredObject) -> impl Iterator<Item = &Value> {
+pub(super) fn schemas(definition: &StoredObject) -> impl Iterator<Item = Value> {
     let schemas = validation::schemas(definition).into_iter();
     schemas.map(|(_, schema)| schema)
 }

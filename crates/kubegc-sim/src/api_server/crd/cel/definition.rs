@@ -120,20 +120,20 @@ impl Engine<'_> {
         }
         let old = old.filter(|_| self.version.has(UNCHANGED_SCHEMAS_MAY_STAY));
         let former = old.map(validation::schemas).unwrap_or_default();
-        for (path, schema) in validation::schemas(definition) {
+        for (path, schema) in &validation::schemas(definition) {
             let mut found = Found::default();
             let node = Node {
                 declared: Declared {
                     schema,
                     is_root: true,
                 },
-                path: &path,
+                path,
                 uncorrelatable: None,
                 cardinality: Some(1),
-                is_unchanged: former.iter().any(|(_, former)| *former == schema),
+                is_unchanged: former.iter().any(|(_, former)| former == schema),
             };
             self.schema(node, &mut found);
-            causes.extend(found.causes(path));
+            causes.extend(found.causes(path.clone()));
         }
         causes
     }
