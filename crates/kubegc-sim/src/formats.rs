@@ -237,6 +237,13 @@ pub(crate) fn dns_1035_label(value: &str) -> Vec<String> {
     })
 }
 
+/// The name of a kind: a DNS-1035 label in lower case.
+pub(crate) fn kind_name(value: &str) -> Vec<String> {
+    let problems = dns_1035_label(&value.to_lowercase()).into_iter();
+    let of_kind = |problem| format!("may have mixed case, but should otherwise match: {problem}");
+    problems.map(of_kind).collect()
+}
+
 /// `IsValidPortNum`.
 pub(crate) fn port_number(value: i64) -> Vec<String> {
     in_range(value, 1, 65_535)

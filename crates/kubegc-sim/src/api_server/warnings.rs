@@ -89,7 +89,7 @@ fn of_definition(
     let of = |definition: &StoredObject| {
         let mut found = Vec::new();
         for schema in crd::schemas(definition) {
-            unrecognized_formats(version, schema, &mut found);
+            unrecognized_formats(version, &schema, &mut found);
         }
         found
     };

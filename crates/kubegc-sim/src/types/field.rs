@@ -148,14 +148,6 @@ impl<'v> At<'v> {
         }
     }
 
-    /// A field of the object itself.
-    pub(crate) fn root(body: &'v Map<String, Value>, name: &str) -> Self {
-        Self {
-            value: body.get(name).unwrap_or(&NULL),
-            path: Path::default().with(Step::Field(name.into())),
-        }
-    }
-
     /// A value whose path is not its place in the object.
     pub(crate) fn of_value(value: Option<&'v Value>, path: &str) -> Self {
         Self {

@@ -8,7 +8,7 @@ use kubegc_core::ApiResource;
 use serde_json::{Map, Value, json};
 
 /// The fields of a version that `v1beta1` may also have for all versions: there, and in a version.
-pub(super) const OF_VERSIONS: [(&str, &str); 3] = [
+const OF_VERSIONS: [(&str, &str); 3] = [
     ("validation", "schema"),
     ("subresources", "subresources"),
     ("additionalPrinterColumns", "additionalPrinterColumns"),
@@ -54,9 +54,23 @@ pub(crate) fn to_v1(body: &mut Map<String, Value>) {
     }
 }
 
-/// Converts the fields of a stored definition to those of `v1beta1`. One that was stored in that shape, as by
-/// a server without types, remains.
+/// Converts the fields of a stored definition to those of `v1beta1`.
 pub(crate) fn from_v1(body: &mut Map<String, Value>) {
+    to_internal(body);
+    let Some(Value::Object(spec)) = body.get_mut("spec") else {
+        return;
+    };
+    if let Some(Value::Array(versions)) = spec.get_mut("versions") {
+        for_each_column(versions, "jsonPath", "JSONPath");
+    }
+    if let Some(columns) = spec.get_mut("additionalPrinterColumns") {
+        rename_columns(columns, "jsonPath", "JSONPath");
+    }
+}
+
+/// Converts the fields of a stored definition to the internal form: what all versions share is stored once.
+/// One that was stored in the shape of `v1beta1`, as by a server without types, remains.
+pub(super) fn to_internal(body: &mut Map<String, Value>) {
     let Some(Value::Object(spec)) = body.get_mut("spec") else {
         return;
     };
@@ -66,7 +80,8 @@ pub(crate) fn from_v1(body: &mut Map<String, Value>) {
     spec.entry("preserveUnknownFields")
         .or_insert_with(|| false.into());
     if let Some(Value::Array(versions)) = spec.get_mut("versions") {
-        let mut for_all = Vec::new();
+        let name = versions.first().and_then(|version| version.get("name")).cloned();
+        let mut for_all = vec![("version", name.unwrap_or_default())];
         for (shown, key) in OF_VERSIONS {
             let first = versions.first().and_then(|version| version.get(key)).cloned();
             let is_same = |version: &Value| version.get(key) == first.as_ref();
@@ -77,13 +92,7 @@ pub(crate) fn from_v1(body: &mut Map<String, Value>) {
                 for_all.push((shown, first));
             }
         }
-        for_each_column(versions, "jsonPath", "JSONPath");
-        let name = versions.first().and_then(|version| version.get("name")).cloned();
-        for (key, mut value) in for_all {
-            rename_columns(&mut value, "jsonPath", "JSONPath");
-            spec.insert(key.to_owned(), value);
-        }
-        spec.insert("version".to_owned(), name.unwrap_or_default());
+        spec.extend(for_all.into_iter().map(|(key, value)| (key.to_owned(), value)));
     }
     if let Some(Value::Object(conversion)) = spec.get_mut("conversion")
         && let Some(Value::Object(mut webhook)) = conversion.remove("webhook")

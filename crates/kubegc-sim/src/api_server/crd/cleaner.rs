@@ -21,28 +21,7 @@ use crate::{
 /// # Upstream
 /// [`CRDFinalizer.sync`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/staging/src/k8s.io/apiextensions-apiserver/pkg/controller/finalizer/crd_finalizer.go).
 ///
-/// # Examples
-/// ```
-/// use kubegc_core::{ApiResource, Catalog, KubernetesVersion, Scope, deletion::DeleteOptionsSpec};
-/// use kubegc_sim::{ApiServer, CrdCleaner, CrdStep};
-/// use serde_json::json;
-/// let mut catalog = Catalog::new();
-/// let (v1, crd) = ("apiextensions.k8s.io/v1", "CustomResourceDefinition");
-/// let crds = catalog.add(ApiResource::new(v1, crd, "customresourcedefinitions", Scope::Cluster))?;
-/// let mut server = ApiServer::new(KubernetesVersion::LATEST, catalog);
-/// let definition = json!({"metadata": {"name": "widgets.example.com"}, "spec": {
-///     "group": "example.com", "scope": "Cluster", "names": {"kind": "Widget", "plural": "widgets"},
-///     "versions": [{"name": "v1", "served": true, "storage": true}]}});
-/// assert_eq!(server.create_json(crds, "", definition).code, 201);
-/// let widgets = server.catalog().mapping("example.com/v1", "Widget").expect("served since");
-/// assert_eq!(server.create_json(widgets, "", json!({"metadata": {"name": "a"}})).code, 201);
-///
-/// server.delete(crds, "", "widgets.example.com", &DeleteOptionsSpec::default());
-/// let mut cleaner = CrdCleaner::default();
-/// while cleaner.step(&mut server) != CrdStep::Idle {}
-/// assert!(server.is_empty() && !server.serves(widgets));
-/// # Ok::<(), kubegc_core::FieldError>(())
-/// ```
+/// The example of [`CrdRegistration`](super::CrdRegistration) runs it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CrdCleaner {
     attempts: BTreeMap<Uid, Attempt>,

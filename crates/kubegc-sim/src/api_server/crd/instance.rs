@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 pub(super) use crate::types::node::is_embedded;
 use crate::{
-    go,
+    formats, go,
     status::{Cause, quoted},
     types::{
         self,
@@ -34,8 +34,14 @@ pub(super) fn prune(object: &mut Value, schema: &Value) {
 
 /// Sets defaults, also for nulls that are not nullable.
 pub(super) fn fill(object: &mut Value, schema: &Value) {
-    change(object, schema, &|value, schema| match value {
-        Value::Object(fields) => {
+    change(object, schema, &|value, schema| {
+        if value.is_null()
+            && !is_nullable(schema)
+            && let Some(default) = schema.get("default")
+        {
+            *value = default.clone();
+        }
+        if let Value::Object(fields) = value {
             let properties = schema.get("properties").and_then(Value::as_object);
             for (key, property) in properties.into_iter().flatten() {
                 if let Some(default) = property.get("default")
@@ -44,31 +50,8 @@ pub(super) fn fill(object: &mut Value, schema: &Value) {
                     fields.insert(key.clone(), default.clone());
                 }
             }
-            for (key, value) in fields {
-                if let Some(schema) = of_field(schema, key) {
-                    default_null(value, schema);
-                }
-            }
         }
-        Value::Array(items) => {
-            if let Some(schema) = schema.get("items") {
-                for item in items {
-                    default_null(item, schema);
-                }
-            }
-        }
-        _ => {}
     });
-}
-
-/// Replaces a null that is not nullable by its default.
-fn default_null(value: &mut Value, schema: &Value) {
-    if value.is_null()
-        && !is_nullable(schema)
-        && let Some(default) = schema.get("default")
-    {
-        *value = default.clone();
-    }
 }
 
 /// Applies a change to a value and to all values below it that have a schema, from the outside to the inside.
@@ -218,12 +201,9 @@ impl<'v> Place<'v> {
 
 /// The old item with the keys of an item of a map.
 pub(super) fn correlated<'v>(item: &Value, old: &'v [Value], schema: &Value) -> Option<&'v Value> {
-    let keys = schema.get("x-kubernetes-list-map-keys")?.as_array()?;
-    let same = |other: &&Value| {
-        let mut keys = keys.iter().filter_map(Value::as_str);
-        keys.all(|key| other.get(key) == item.get(key))
-    };
-    old.iter().find(same)
+    schema.get("x-kubernetes-list-map-keys")?.as_array()?;
+    let keys = keys_of(item, schema);
+    old.iter().find(|other| keys_of(other, schema) == keys)
 }
 
 /// The problems of embedded objects: their `apiVersion`, `kind` and metadata.
@@ -256,13 +236,9 @@ fn embedded(fields: &Map<String, Value>, path: &str, causes: &mut Vec<Cause>) {
                 }
             }
             Some(Value::String(text)) => {
-                if !super::validation::is_label_1035(&text.to_lowercase()) {
-                    let problem = format!(
-                        "may have mixed case, but should otherwise match: {}",
-                        super::validation::NOT_A_LABEL_1035
-                    );
-                    causes.push(Cause::invalid(field, &quoted(text), &problem));
-                }
+                let problems = formats::kind_name(text).into_iter();
+                causes
+                    .extend(problems.map(|problem| Cause::invalid(field.as_str(), &quoted(text), &problem)));
             }
             Some(other) => causes.push(Cause::invalid(field, &go::shown(other), "must be a string")),
         }
@@ -273,24 +249,41 @@ fn embedded(fields: &Map<String, Value>, path: &str, causes: &mut Vec<Cause>) {
 pub(super) fn duplicates(value: &Value, schema: &Value, version: KubernetesVersion) -> Vec<Cause> {
     let mut causes = Vec::new();
     Place::of(value, None, schema).visit(&mut |place| {
-        let (value, schema, path) = (place.value, place.schema, &place.path);
-        let list_type = schema.get("x-kubernetes-list-type").and_then(Value::as_str);
-        match (value, list_type) {
-            (Value::Array(items), Some("set")) => {
-                repeated(items, Value::clone, path, version, &mut causes);
-            }
-            (Value::Array(items), Some("map")) => {
+        let Value::Array(items) = place.value else {
+            return;
+        };
+        let at = |index: usize| format!("{}[{index}]", place.path);
+        let identities: Vec<Value> = match place.schema.get("x-kubernetes-list-type").and_then(Value::as_str)
+        {
+            Some("set") => items.clone(),
+            Some("map") => {
                 let odd = items.iter().position(|item| !item.is_object() && !item.is_null());
                 if let Some(index) = odd {
                     let problem = "must be an object for an array of list-type map";
-                    let shown = go::shown(&items[index]);
-                    causes.push(Cause::invalid(format!("{path}[{index}]"), &shown, problem));
-                } else {
-                    let keys = |item: &Value| Value::Object(keys_of(item, schema));
-                    repeated(items, keys, path, version, &mut causes);
+                    causes.push(Cause::invalid(at(index), &go::shown(&items[index]), problem));
+                    return;
                 }
+                let keys = items
+                    .iter()
+                    .map(|item| Value::Object(keys_of(item, place.schema)));
+                keys.collect()
             }
-            _ => {}
+            _ => return,
+        };
+        for (index, identity) in identities.iter().enumerate() {
+            // The second one of equal items is reported.
+            if identities[..index]
+                .iter()
+                .filter(|known| *known == identity)
+                .count()
+                == 1
+            {
+                let shown = match version.has(behavior::VALUES_ARE_JSON) {
+                    true => identity.to_string(),
+                    false => go::shown(identity),
+                };
+                causes.push(Cause::duplicate(at(index), &shown));
+            }
         }
     });
     causes
@@ -302,33 +295,6 @@ fn keys_of(item: &Value, schema: &Value) -> Map<String, Value> {
     let keys = keys.into_iter().flatten().filter_map(Value::as_str);
     keys.filter_map(|key| Some((key.to_owned(), item.get(key)?.clone())))
         .collect()
-}
-
-/// Reports the second one of equal items.
-fn repeated(
-    items: &[Value],
-    identity: impl Fn(&Value) -> Value,
-    path: &str,
-    version: KubernetesVersion,
-    causes: &mut Vec<Cause>,
-) {
-    let mut seen: Vec<(Value, usize)> = Vec::with_capacity(items.len());
-    for (index, item) in items.iter().enumerate() {
-        let identity = identity(item);
-        match seen.iter_mut().find(|(known, _)| *known == identity) {
-            None => seen.push((identity, 1)),
-            Some((known, times)) => {
-                *times += 1;
-                if *times == 2 {
-                    let shown = match version.has(behavior::VALUES_ARE_JSON) {
-                        true => known.to_string(),
-                        false => go::shown(known),
-                    };
-                    causes.push(Cause::duplicate(format!("{path}[{index}]"), &shown));
-                }
-            }
-        }
-    }
 }
 
 /// The schema of a field, if there is one.

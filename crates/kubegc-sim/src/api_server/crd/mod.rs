@@ -10,10 +10,10 @@ mod openapi;
 mod ratchet;
 mod registration;
 pub(super) mod resource;
-mod selectable;
+pub(crate) mod selectable;
 mod string_formats;
-mod structural;
-mod validation;
+pub(crate) mod structural;
+pub(crate) mod validation;
 
 use std::sync::Arc;
 
@@ -349,7 +349,7 @@ pub(super) fn schema<'a>(object: &'a StoredObject, version: &str) -> Option<&'a 
 }
 
 /// The different schemas of a definition.
-pub(super) fn schemas(definition: &StoredObject) -> impl Iterator<Item = &Value> {
+pub(super) fn schemas(definition: &StoredObject) -> impl Iterator<Item = Value> {
     let schemas = validation::schemas(definition).into_iter();
     schemas.map(|(_, schema)| schema)
 }

@@ -26,15 +26,8 @@ pub(super) fn problems(path: &str, value: &Value, schema: &Value, version: Kuber
         types_are_reasons: version.has(TYPES_ARE_REASONS),
         version,
     };
-    let problems = validator.value("", value, schema).problems;
-    problems.into_iter().map(|problem| problem.cause).collect()
-}
-
-/// One problem, with the text that identifies it.
-#[derive(Clone, Debug)]
-struct Problem {
-    text: String,
-    cause: Cause,
+    let problems = validator.validated("", value, schema).problems;
+    problems.into_iter().map(|(_, cause)| cause).collect()
 }
 
 /// A missing path as Go prints it.
@@ -45,34 +38,28 @@ fn nowhere(path: String) -> String {
 /// The result of validating a value.
 #[derive(Clone, Debug, Default)]
 struct Outcome {
-    problems: Vec<Problem>,
+    /// The problems by the texts that identify them.
+    problems: Vec<(String, Cause)>,
     /// The number of checks. Of several failing schemas, the one with most checks is reported.
     checks: usize,
 }
 
 impl Outcome {
-    fn of(problem: Problem) -> Self {
-        Self {
-            problems: vec![problem],
-            checks: 0,
-        }
-    }
-
     fn is_valid(&self) -> bool {
         self.problems.is_empty()
     }
 
     /// Adds a problem, once.
-    fn add(&mut self, problem: Problem) {
-        if !self.problems.iter().any(|known| known.text == problem.text) {
-            self.problems.push(problem);
+    fn add(&mut self, text: String, cause: Cause) {
+        if !self.problems.iter().any(|(known, _)| *known == text) {
+            self.problems.push((text, cause));
         }
     }
 
     fn merge(&mut self, other: Self) {
         self.checks += other.checks;
-        for problem in other.problems {
-            self.add(problem);
+        for (text, cause) in other.problems {
+            self.add(text, cause);
         }
     }
 }
@@ -95,81 +82,86 @@ impl Validator<'_> {
         }
     }
 
-    /// An invalid value, as messages print it.
-    fn invalid(&self, path: &str, words: &str, shown: &str) -> Problem {
+    /// Adds an invalid value, as messages print it.
+    fn invalid(&self, path: &str, words: &str, shown: &str, out: &mut Outcome) {
         let text = format!("{path} in body {words}");
-        Problem {
-            cause: Cause::invalid(nowhere(self.field(path)), shown, &text),
-            text,
-        }
+        let cause = Cause::invalid(nowhere(self.field(path)), shown, &text);
+        out.add(text, cause);
     }
 
-    /// More items or entries than are allowed.
-    fn too_many(&self, path: &str, words: &str, (count, max): (i64, i64), shown: i64) -> Problem {
-        let mut problem = self.invalid(path, words, &shown.to_string());
+    /// Adds a value of the wrong type.
+    fn mistyped(&self, path: &str, expected: &str, found: &str, out: &mut Outcome) {
+        let shown = quoted(found);
+        let text = format!("{path} in body must be of type {expected}: {shown}");
+        let mut cause = Cause::invalid(nowhere(self.field(path)), &shown, &text);
         if self.types_are_reasons {
-            let [count, max] = [count, max].map(|number| usize::try_from(number).unwrap_or(0));
-            problem.cause = Cause::too_many(self.version, nowhere(self.field(path)), count, max);
+            cause.reason = "FieldValueTypeInvalid";
         }
-        problem
+        out.add(text, cause);
     }
 
-    /// Depth is bounded by that of the value and of the schema, which the parser bounds.
-    fn value(&self, path: &str, value: &Value, schema: &Value) -> Outcome {
+    /// Adds a value that is larger than allowed. `limit`: its cause in newer releases.
+    fn too_large(
+        &self,
+        path: &str,
+        words: &str,
+        shown: &str,
+        limit: impl FnOnce(String) -> Cause,
+        out: &mut Outcome,
+    ) {
+        match self.types_are_reasons {
+            true => out.add(
+                format!("{path} in body {words}"),
+                limit(nowhere(self.field(path))),
+            ),
+            false => self.invalid(path, words, shown, out),
+        }
+    }
+
+    fn validated(&self, path: &str, value: &Value, schema: &Value) -> Outcome {
         let mut outcome = Outcome::default();
-        let types = types(schema);
-        if value.is_null() {
-            outcome.merge(self.types(path, value, schema, &types));
-            outcome.merge(self.enumeration(path, value, schema));
-            return outcome;
-        }
-        let mut step = |result: Outcome| {
-            outcome.merge(result);
-            outcome.checks += 1;
-        };
-        if !types.is_empty() || !format_of(schema).is_empty() {
-            step(self.types(path, value, schema, &types));
-        }
-        step(self.logic(path, value, schema));
-        match value {
-            Value::String(text) => {
-                step(self.string(path, text, schema));
-                if string_formats::is_known(format_of(schema)) {
-                    step(self.format(path, text, schema));
-                }
-            }
-            Value::Number(number) => step(self.numeric(path, number, schema)),
-            Value::Array(items) => step(self.array(path, items, schema)),
-            _ => {}
-        }
-        step(self.enumeration(path, value, schema));
-        if let Value::Object(fields) = value {
-            step(self.object(path, fields, schema));
-        }
-        outcome.checks += 1;
+        self.value(path, value, schema, &mut outcome);
         outcome
     }
 
-    fn types(&self, path: &str, value: &Value, schema: &Value, types: &[&str]) -> Outcome {
-        let right = Outcome {
-            checks: 1,
-            ..Outcome::default()
-        };
-        let wrong = |expected: &str, found: &str| {
-            let shown = quoted(found);
-            let mut problem = self.invalid(path, &format!("must be of type {expected}: {shown}"), &shown);
-            if self.types_are_reasons {
-                problem.cause.reason = "FieldValueTypeInvalid";
-            }
-            Outcome::of(problem)
-        };
+    /// Depth is bounded by that of the value and of the schema, which the parser bounds.
+    fn value(&self, path: &str, value: &Value, schema: &Value, out: &mut Outcome) {
+        let types = types(schema);
+        let (is_null, has_type) = (
+            value.is_null(),
+            !types.is_empty() || !format_of(schema).is_empty(),
+        );
+        if is_null || has_type {
+            self.types(path, value, schema, &types, out);
+        }
+        if is_null {
+            self.enumeration(path, value, schema, out);
+            return;
+        }
+        out.checks += 4 + usize::from(has_type);
+        self.logic(path, value, schema, out);
+        match value {
+            Value::String(text) => self.string(path, text, schema, out),
+            Value::Number(number) => self.numeric(path, number, schema, out),
+            Value::Array(items) => self.array(path, items, schema, out),
+            _ => out.checks -= 1,
+        }
+        self.enumeration(path, value, schema, out);
+        if let Value::Object(fields) = value {
+            out.checks += 1;
+            self.object(path, fields, schema, out);
+        }
+    }
+
+    fn types(&self, path: &str, value: &Value, schema: &Value, types: &[&str], out: &mut Outcome) {
         let is_null =
             value.is_null() || (!self.version.has(EMPTY_STRINGS_ARE_KEPT) && value.as_str() == Some(""));
         if is_null {
-            if !types.is_empty() && !types.contains(&"null") && !flag(schema, "nullable") {
-                return wrong(&types.join(","), "null");
+            match types.is_empty() || types.contains(&"null") || flag(schema, "nullable") {
+                true => out.checks += 1,
+                false => self.mistyped(path, &types.join(","), "null", out),
             }
-            return right;
+            return;
         }
         let format = format_of(schema);
         let (found, found_format) = match value {
@@ -186,186 +178,152 @@ impl Validator<'_> {
             || (found == "number" && whole && types.contains(&"integer"))
             || (found == "integer" && types.contains(&"number"));
         let is_text_or_list = matches!(value, Value::String(_) | Value::Array(_));
-        if !format.is_empty() && !is_text_or_list && !fits && found_format != format {
-            return wrong(format, found_format);
-        }
         let is_numeric = types.contains(&"number") || types.contains(&"integer");
-        match fits || !is_numeric && !format.is_empty() && is_text_or_list {
-            true => right,
-            false => wrong(&types.join(","), found),
+        if !format.is_empty() && !is_text_or_list && !fits && found_format != format {
+            self.mistyped(path, format, found_format, out);
+        } else if fits || !is_numeric && !format.is_empty() && is_text_or_list {
+            out.checks += 1;
+        } else {
+            self.mistyped(path, &types.join(","), found, out);
         }
     }
 
     /// `allOf`, `anyOf`, `oneOf` and `not`.
-    fn logic(&self, path: &str, value: &Value, schema: &Value) -> Outcome {
-        let mut main = Outcome::default();
+    fn logic(&self, path: &str, value: &Value, schema: &Value, out: &mut Outcome) {
         // Several schemas contradict each other; no path is named.
-        let composite = |text: String| {
+        let composite = |text: &str, out: &mut Outcome| {
             let text = format!("{} {text}", quoted(path));
-            Problem {
-                cause: Cause::invalid(nowhere(self.root.to_owned()), "\"\"", &text),
-                text,
-            }
+            let cause = Cause::invalid(nowhere(self.root.to_owned()), "\"\"", &text);
+            out.add(text, cause);
         };
         let results = |key: &str| -> Vec<Outcome> {
             let schemas = schema.get(key).and_then(Value::as_array).into_iter().flatten();
-            schemas.map(|schema| self.value(path, value, schema)).collect()
+            schemas
+                .map(|schema| self.validated(path, value, schema))
+                .collect()
         };
         let any = results("anyOf");
-        if !any.is_empty() {
-            match any.iter().find(|result| result.is_valid()) {
-                Some(success) => main.merge(success.clone()),
-                None => {
-                    main.add(composite("must validate at least one schema (anyOf)".to_owned()));
-                    main.merge(best(&any));
-                }
+        match any.iter().find(|result| result.is_valid()) {
+            _ if any.is_empty() => {}
+            Some(success) => out.merge(success.clone()),
+            None => {
+                composite("must validate at least one schema (anyOf)", out);
+                out.merge(best(&any));
             }
         }
         let one = results("oneOf");
-        if !one.is_empty() {
-            let valid: Vec<&Outcome> = one.iter().filter(|result| result.is_valid()).collect();
-            let found = match valid.as_slice() {
-                [] => Some("Found none valid".to_owned()),
-                [_] => None,
-                several => Some(format!("Found {} valid alternatives", several.len())),
-            };
-            match (found, valid.first()) {
-                (None, Some(success)) => main.merge((*success).clone()),
-                (found, _) => {
-                    main.add(composite(format!(
-                        "must validate one and only one schema (oneOf). {}",
-                        found.unwrap_or_default()
-                    )));
-                    if valid.is_empty() {
-                        main.merge(best(&one));
-                    }
-                }
+        let valid: Vec<&Outcome> = one.iter().filter(|result| result.is_valid()).collect();
+        const ONE: &str = "must validate one and only one schema (oneOf).";
+        match valid.as_slice() {
+            _ if one.is_empty() => {}
+            [] => {
+                composite(&format!("{ONE} Found none valid"), out);
+                out.merge(best(&one));
             }
+            [success] => out.merge(Outcome::clone(success)),
+            several => composite(&format!("{ONE} Found {} valid alternatives", several.len()), out),
         }
         let all = results("allOf");
-        if !all.is_empty() {
-            let (count, valid) = (all.len(), all.iter().filter(|result| result.is_valid()).count());
-            for result in all {
-                main.merge(result);
-            }
-            if valid != count {
-                let none = if valid == 0 { ". None validated" } else { "" };
-                main.add(composite(format!("must validate all the schemas (allOf){none}")));
-            }
+        let (count, valid) = (all.len(), all.iter().filter(|result| result.is_valid()).count());
+        for result in all {
+            out.merge(result);
         }
-        if let Some(not) = schema.get("not")
-            && self.value(path, value, not).is_valid()
-        {
-            main.add(composite("must not validate the schema (not)".to_owned()));
+        if valid != count {
+            let none = if valid == 0 { ". None validated" } else { "" };
+            composite(&format!("must validate all the schemas (allOf){none}"), out);
         }
-        main.checks += 1;
-        main
+        let is_valid = |not: &Value| self.validated(path, value, not).is_valid();
+        if schema.get("not").is_some_and(is_valid) {
+            composite("must not validate the schema (not)", out);
+        }
+        out.checks += 1;
     }
 
-    fn array(&self, path: &str, items: &[Value], schema: &Value) -> Outcome {
-        let mut outcome = Outcome::default();
+    fn array(&self, path: &str, items: &[Value], schema: &Value, out: &mut Outcome) {
         if let Some(of_items) = schema.get("items").filter(|items| items.is_object()) {
             for (index, item) in items.iter().enumerate() {
                 // Older releases pass the index to the outermost check only, and that check does not print
                 // it.
                 match self.types_are_reasons {
-                    true => outcome.merge(self.value(&format!("{path}[{index}]"), item, of_items)),
-                    false => outcome.merge(self.value(path, item, of_items)),
+                    true => self.value(&format!("{path}[{index}]"), item, of_items, out),
+                    false => self.value(path, item, of_items, out),
                 }
             }
         }
-        let size = items.len() as i64;
-        if let Some(min) = whole(schema, "minItems").filter(|min| size < *min) {
+        let size = items.len();
+        if let Some(min) = whole(schema, "minItems").filter(|min| (size as i64) < *min) {
             let words = format!("should have at least {min} items");
-            outcome.add(self.invalid(path, &words, &size.to_string()));
+            self.invalid(path, &words, &size.to_string(), out);
         }
-        if let Some(max) = whole(schema, "maxItems").filter(|max| size > *max) {
+        if let Some(max) = whole(schema, "maxItems").filter(|max| size as i64 > *max) {
             let words = format!("should have at most {max} items");
-            outcome.add(self.too_many(path, &words, (size, max), size));
+            let limit = |field| Cause::too_many(self.version, field, size, positive(max));
+            self.too_large(path, &words, &size.to_string(), limit, out);
         }
-        outcome.checks += 1;
-        outcome
+        out.checks += 1;
     }
 
-    fn object(&self, path: &str, fields: &Map<String, Value>, schema: &Value) -> Outcome {
-        let size = fields.len() as i64;
-        if let Some(min) = whole(schema, "minProperties").filter(|min| size < *min) {
+    fn object(&self, path: &str, fields: &Map<String, Value>, schema: &Value, out: &mut Outcome) {
+        let size = fields.len();
+        if let Some(min) = whole(schema, "minProperties").filter(|min| (size as i64) < *min) {
             let words = format!("should have at least {min} properties");
-            let shown = if self.types_are_reasons { size } else { min };
-            return Outcome::of(self.invalid(path, &words, &shown.to_string()));
+            let shown = if self.types_are_reasons { size as i64 } else { min };
+            return self.invalid(path, &words, &shown.to_string(), out);
         }
-        if let Some(max) = whole(schema, "maxProperties").filter(|max| size > *max) {
+        if let Some(max) = whole(schema, "maxProperties").filter(|max| size as i64 > *max) {
             let words = format!("should have at most {max} properties");
-            return Outcome::of(self.too_many(path, &words, (size, max), max));
+            let limit = |field| Cause::too_many(self.version, field, size, positive(max));
+            return self.too_large(path, &words, &max.to_string(), limit, out);
         }
-        let mut outcome = Outcome::default();
-        let properties = schema.get("properties").and_then(Value::as_object);
-        let property = |key: &String| properties.and_then(|properties| properties.get(key));
-        let additional = schema.get("additionalProperties");
         for (key, value) in fields {
-            match (property(key), additional) {
+            let property = schema
+                .get("properties")
+                .and_then(|properties| properties.get(key));
+            match (property, schema.get("additionalProperties")) {
+                (Some(schema), _) => self.value(&child(path, key), value, schema, out),
                 (None, Some(Value::Bool(false))) => {
                     let text = format!("{path}.{key} in body is a forbidden property");
                     let cause = Cause::invalid(nowhere(self.field(path)), &quoted(key), &text);
-                    outcome.add(Problem { text, cause });
+                    out.add(text, cause);
                 }
                 (None, Some(schema @ Value::Object(_))) => {
-                    outcome.merge(self.value(&format!("{path}.{key}"), value, schema));
+                    self.value(&format!("{path}.{key}"), value, schema, out);
                 }
                 (None, _) => {}
-                (Some(schema), _) => outcome.merge(self.value(&child(path, key), value, schema)),
             }
         }
         let required = schema.get("required").and_then(Value::as_array);
-        for key in required.into_iter().flatten().filter_map(Value::as_str) {
-            if !fields.contains_key(key) {
-                let name = format!("{path}.{key}");
-                outcome.add(Problem {
-                    text: format!("{name} in body is required"),
-                    cause: Cause::required(self.field(&name), ""),
-                });
-            }
+        let required = required.into_iter().flatten().filter_map(Value::as_str);
+        for key in required.filter(|key| !fields.contains_key(*key)) {
+            let name = format!("{path}.{key}");
+            let cause = Cause::required(self.field(&name), "");
+            out.add(format!("{name} in body is required"), cause);
         }
-        outcome
     }
 
-    fn string(&self, path: &str, text: &str, schema: &Value) -> Outcome {
+    fn string(&self, path: &str, text: &str, schema: &Value, out: &mut Outcome) {
         let length = text.chars().count() as i64;
-        let wrong = |words: &str| Outcome::of(self.invalid(path, words, &quoted(text)));
+        let pattern = schema.get("pattern").and_then(Value::as_str).unwrap_or_default();
         if let Some(max) = whole(schema, "maxLength").filter(|max| length > *max) {
             let words = format!("should be at most {max} chars long");
-            let mut problem = self.invalid(path, &words, &quoted(text));
-            if self.types_are_reasons {
-                let max = usize::try_from(max).unwrap_or(0);
-                problem.cause = Cause::too_long(self.version, nowhere(self.field(path)), max);
-            }
-            return Outcome::of(problem);
+            let limit = |field| Cause::too_long(self.version, field, positive(max));
+            self.too_large(path, &words, &quoted(text), limit, out);
+        } else if let Some(min) = whole(schema, "minLength").filter(|min| length < *min) {
+            let words = format!("should be at least {min} chars long");
+            self.invalid(path, &words, &quoted(text), out);
+        } else if !pattern.is_empty() && Regex::new(pattern).is_ok_and(|regex| !regex.is_match(text)) {
+            self.invalid(path, &format!("should match '{pattern}'"), &quoted(text), out);
         }
-        if let Some(min) = whole(schema, "minLength").filter(|min| length < *min) {
-            return wrong(&format!("should be at least {min} chars long"));
-        }
-        let pattern = schema.get("pattern").and_then(Value::as_str).unwrap_or_default();
-        if !pattern.is_empty() && Regex::new(pattern).is_ok_and(|regex| !regex.is_match(text)) {
-            return wrong(&format!("should match '{pattern}'"));
-        }
-        Outcome::default()
-    }
-
-    fn format(&self, path: &str, text: &str, schema: &Value) -> Outcome {
         let format = format_of(schema);
-        if string_formats::fits(format, text) {
-            return Outcome::default();
+        if !format.is_empty() {
+            out.checks += 1;
+            if !string_formats::fits(format, text) {
+                self.mistyped(path, format, text, out);
+            }
         }
-        let shown = quoted(text);
-        let mut problem = self.invalid(path, &format!("must be of type {format}: {shown}"), &shown);
-        if self.types_are_reasons {
-            problem.cause.reason = "FieldValueTypeInvalid";
-        }
-        Outcome::of(problem)
     }
 
-    fn numeric(&self, path: &str, number: &Number, schema: &Value) -> Outcome {
-        let mut outcome = Outcome::default();
+    fn numeric(&self, path: &str, number: &Number, schema: &Value, out: &mut Outcome) {
         let limit = |key: &str| schema.get(key).and_then(Value::as_f64);
         let shown = go::number(number);
         let value = number.as_f64().unwrap_or_default();
@@ -383,7 +341,7 @@ impl Validator<'_> {
             };
             if !is_multiple {
                 let words = format!("should be a multiple of {}", go::float(factor));
-                outcome.add(self.invalid(path, &words, &shown));
+                self.invalid(path, &words, &shown, out);
             }
         }
         for (key, exclusive, words, is_outside) in [
@@ -404,37 +362,35 @@ impl Validator<'_> {
             };
             if is_outside(&value, &limit) || or_equal.is_empty() && !is_outside(&limit, &value) {
                 let words = format!("should be {words}{or_equal} {}", go::float(limit));
-                outcome.add(self.invalid(path, &words, &shown));
+                self.invalid(path, &words, &shown, out);
             }
         }
-        outcome.checks += 1;
-        outcome
+        out.checks += 1;
     }
 
-    fn enumeration(&self, path: &str, value: &Value, schema: &Value) -> Outcome {
-        let Some(Value::Array(allowed)) = schema.get("enum") else {
-            return Outcome::default();
+    fn enumeration(&self, path: &str, value: &Value, schema: &Value, out: &mut Outcome) {
+        let allowed = schema.get("enum").and_then(Value::as_array);
+        let Some(allowed) = allowed.filter(|allowed| !allowed.is_empty()) else {
+            return;
         };
         let same = |one: &Value| match (one, value) {
             (Value::Number(a), Value::Number(b)) => a.as_f64() == b.as_f64(),
             (one, value) => !one.is_null() && one == value,
         };
-        if allowed.is_empty() || allowed.iter().any(same) {
-            return Outcome::default();
+        if allowed.iter().any(same) {
+            return;
         }
-        let shown = |one: &Value| match one {
-            Value::String(text) => text.clone(),
-            other => other.to_string(),
-        };
-        let allowed_texts: Vec<String> = allowed.iter().map(shown).collect();
-        Outcome::of(Problem {
-            text: format!(
-                "{path} in body should be one of {}",
-                go::printed(&Value::Array(allowed.clone()))
-            ),
-            cause: Cause::not_supported(self.field(path), &go::shown(value), &allowed_texts),
-        })
+        let shown = |one: &Value| one.as_str().map_or_else(|| one.to_string(), str::to_owned);
+        let texts: Vec<String> = allowed.iter().map(shown).collect();
+        let allowed = go::printed(&Value::Array(allowed.clone()));
+        let cause = Cause::not_supported(self.field(path), &go::shown(value), &texts);
+        out.add(format!("{path} in body should be one of {allowed}"), cause);
     }
+}
+
+/// A limit as causes count.
+fn positive(limit: i64) -> usize {
+    usize::try_from(limit).unwrap_or(0)
 }
 
 /// Of several failing schemas, the first one with most checks.

@@ -2,36 +2,32 @@
 
 use std::collections::BTreeSet;
 
-use kubegc_core::Behavior;
 use serde_json::Value;
 
-use super::validation::Definition;
 use crate::types::field::{At, Check};
-
-/// Fields of custom resources can be selected by.
-pub(super) const FIELDS_ARE_SELECTABLE: Behavior =
-    Behavior::since(31, 0, "CustomResourceFieldSelectors is on");
 
 /// The fields by which objects can be selected.
 ///
 /// # Upstream
 /// `ValidateCustomResourceSelectableFields` in
 /// [`validation.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go).
-pub(super) fn selectable(definition: &Definition<'_>, c: &mut Check) {
+pub(crate) fn fields(spec: &At<'_>, c: &mut Check) {
     const FIELDS_MAX: usize = 8;
-    let lists: Vec<At<'_>> = definition
-        .versions
+    let versions: Vec<At<'_>> = spec.get("versions").items().collect();
+    let lists: Vec<At<'_>> = versions
         .iter()
         .map(|version| version.get("selectableFields"))
         .collect();
     // Fields that all versions share are validated once.
     let is_shared = lists.iter().all(|list| list.value == lists[0].value);
-    for (own, version) in lists.iter().zip(&definition.versions) {
+    for (own, version) in lists.iter().zip(&versions) {
         let list = match is_shared {
-            true => own.under(&definition.spec, "selectableFields"),
+            true => own.under(spec, "selectableFields"),
             false => own.clone(),
         };
-        let schema = version.get("schema").get("openAPIV3Schema").value;
+        let own = Some(version.get("schema")).filter(At::is_set);
+        let schema = own.unwrap_or_else(|| spec.get("validation"));
+        let schema = schema.get("openAPIV3Schema").value;
         let mut seen = BTreeSet::new();
         for field in list.items() {
             let path = field.get("jsonPath");

@@ -21,15 +21,16 @@ use crate::{
     types::{
         field::{At, Check},
         node::{Node, preserves, prune},
-        validate::go_syntax::{self, go_name},
+        validate::{
+            go_syntax::{self, go_name},
+            section,
+        },
     },
 };
 
-const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
 /// Keywords of JSON schemas that definitions may not use.
 const UNSUPPORTED: &str = "id additionalItems patternProperties definitions dependencies $ref";
 const LIST_TYPE: &str = "x-kubernetes-list-type";
-const MAP_TYPE: &str = "x-kubernetes-map-type";
 const KEYS: &str = "x-kubernetes-list-map-keys";
 const PRESERVES: &str = "x-kubernetes-preserve-unknown-fields";
 const EMBEDDED: &str = "x-kubernetes-embedded-resource";
@@ -40,23 +41,13 @@ fn forbid(field: &At<'_>, is_wrong: bool, problem: &str, c: &mut Check) {
     }
 }
 
-fn forbid_set(field: &At<'_>, problem: &str, c: &mut Check) {
-    forbid(field, field.is_set(), problem, c);
-}
-
 /// The problems of the schema of one or all versions.
 pub(super) fn problems(schema: &At<'_>, has_status: bool, c: &mut Check) {
     let before = c.causes.len();
     if has_status {
         root_of_status(schema, c);
     }
-    let nullable = schema.get("nullable");
-    forbid(
-        &nullable,
-        nullable.flag(),
-        "nullable cannot be true at the root",
-        c,
-    );
+    section("SchemaRoot", schema, c);
     standard(schema, Place::ROOT, c);
     let is_convertible = !any(schema, &|schema| {
         schema.get("$schema").is_set()
@@ -72,7 +63,7 @@ pub(super) fn problems(schema: &At<'_>, has_status: bool, c: &mut Check) {
         return;
     }
     let found = c.causes.len();
-    invariants(schema, Level::Root, c);
+    invariants(schema, ROOT, c);
     complete(schema, schema, c);
     if c.causes.len() == found {
         defaults(schema, true, false, c);
@@ -134,48 +125,26 @@ impl Place {
 /// Validates the rules for every schema. Depth is bounded by the parser that read it, here and in all
 /// following functions.
 fn standard(schema: &At<'_>, place: Place, c: &mut Check) {
-    let kind = schema.get("type");
-    if !kind.text().is_empty() && !TYPES.contains(&kind.text()) {
-        kind.unsupported(c, &TYPES);
-    }
+    section("SchemaType", schema, c);
     let default = schema.get("default");
     if let Some(reason) = place.no_defaults.filter(|_| default.is_set()) {
         default.forbidden(c, &format!("must not be set {reason}"));
     }
-    for key in UNSUPPORTED.split(' ') {
-        forbid_set(&schema.get(key), &format!("{key} is not supported"), c);
-    }
-    let problem = "type cannot be set to null, use nullable as an alternative";
-    forbid(&kind, kind.text() == "null", problem, c);
+    section("SchemaKeywords", schema, c);
     let items = schema.get("items");
     let problem = "items must be a schema object and not an array";
     forbid(&items, items.value.is_array(), problem, c);
     let is_nested = place.in_meta && is_embedded(schema.value);
-    forbid(
-        &schema.get(EMBEDDED),
-        is_nested,
-        "must not be used inside of resource meta",
-        c,
-    );
-    let unique = schema.get("uniqueItems");
-    let problem = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
-    forbid(&unique, unique.flag(), problem, c);
+    let problem = "must not be used inside of resource meta";
+    forbid(&schema.get(EMBEDDED), is_nested, problem, c);
+    section("SchemaSize", schema, c);
     let (properties, additional) = (schema.get("properties"), schema.get("additionalProperties"));
-    if additional.is_set() {
-        let problem = "additionalProperties and properties are mutual exclusive";
-        forbid(
-            &additional,
-            properties.is_set() && *additional.value != true,
-            problem,
-            c,
-        );
+    if additional.value.is_object() {
         let mut below = place.below();
         if place.in_meta {
             below.no_defaults = Some("inside additionalProperties applying to object metadata");
         }
-        if additional.value.is_object() {
-            standard(&additional, below, c);
-        }
+        standard(&additional, below, c);
     }
     for (key, property) in properties.entries() {
         let mut below = place.below();
@@ -201,7 +170,7 @@ fn standard(schema: &At<'_>, place: Place, c: &mut Check) {
     if items.value.is_object() {
         standard(&items, place.below(), c);
     }
-    extensions(schema, c);
+    section("SchemaExtensions", schema, c);
 }
 
 /// The schemas of `not`, `allOf`, `oneOf` and `anyOf`, with the name of the list.
@@ -214,75 +183,21 @@ fn nested<'a>(schema: &At<'a>) -> Vec<(&'static str, At<'a>)> {
     found
 }
 
-/// Validates the list and map extensions of a schema.
-fn extensions(schema: &At<'_>, c: &mut Check) {
-    let (list_type, map_type) = (schema.get(LIST_TYPE), schema.get(MAP_TYPE));
-    let (kind, items) = (schema.get("type"), schema.get("items"));
-    let of_type = |given: &At<'_>, expected: &str, key: &str, c: &mut Check| {
-        let is_other = given.is_set() && kind.text() != expected;
-        if is_other {
-            typed(&kind, &format!("must be {expected} if {key} is specified"), c);
-        }
-        is_other
-    };
-    of_type(&map_type, "object", MAP_TYPE, c);
-    let is_no_list = of_type(&list_type, "array", LIST_TYPE, c);
-    if *schema.get(PRESERVES).value == false {
-        schema.get(PRESERVES).invalid(c, "must be true or undefined");
-    }
-    if map_type.is_set() && !matches!(map_type.text(), "atomic" | "granular") {
-        map_type.unsupported(c, &["atomic", "granular"]);
-    }
-    if !is_no_list && list_type.text() == "set" && items.value.is_object() {
-        let problem = "must be atomic as item of a list with x-kubernetes-list-type=set";
-        let (of_list, of_map) = (items.get(LIST_TYPE), items.get(MAP_TYPE));
-        let shown = of_list.shown();
-        match items.get("type").text() {
-            "array" if of_list.is_set() && of_list.text() != "atomic" => {
-                of_list.invalid_as(c, &shown, problem)
-            }
-            "object" if of_map.text() != "atomic" => of_map.invalid_as(c, &shown, problem),
-            _ => {}
-        }
-    }
-    if list_type.is_set() && !matches!(list_type.text(), "atomic" | "set" | "map") {
-        list_type.unsupported(c, &["atomic", "set", "map"]);
-    }
-    let keys = schema.get(KEYS);
-    let is_map = list_type.text() == "map";
-    if !keys.is_empty() && !is_map {
-        typed(
-            &list_type,
-            "must be map if x-kubernetes-list-map-keys is non-empty",
-            c,
-        );
-    }
-    if is_map {
-        map_list(&items, &keys, c);
-    }
-    if matches!(list_type.text(), "set" | "map") && items.value.is_object() {
-        let (nullable, list_type) = (items.get("nullable"), list_type.text());
-        let problem = format!("cannot be nullable when x-kubernetes-list-type is {list_type}");
-        forbid(&nullable, nullable.flag(), &problem, c);
-        if is_map {
-            keys_of_map(&items, &keys, c);
-        }
+/// The items of a set are atomic.
+pub(crate) fn atomic_items(items: &At<'_>, c: &mut Check) {
+    let problem = "must be atomic as item of a list with x-kubernetes-list-type=set";
+    let (of_list, of_map) = (items.get(LIST_TYPE), items.get("x-kubernetes-map-type"));
+    let shown = of_list.shown();
+    match items.get("type").text() {
+        "array" if of_list.is_set() && of_list.text() != "atomic" => of_list.invalid_as(c, &shown, problem),
+        "object" if of_map.text() != "atomic" => of_map.invalid_as(c, &shown, problem),
+        _ => {}
     }
 }
 
-/// Requires another type: one that is missing is required, another one invalid.
-fn typed(kind: &At<'_>, problem: &str, c: &mut Check) {
-    if kind.text().is_empty() {
-        kind.required(c, problem);
-    } else {
-        kind.invalid(c, problem);
-    }
-}
-
-fn map_list(items: &At<'_>, keys: &At<'_>, c: &mut Check) {
-    if keys.is_empty() {
-        keys.required(c, "must not be empty if x-kubernetes-list-type is map");
-    }
+/// The schema of a list with keys.
+pub(crate) fn map_list(list: &At<'_>, c: &mut Check) {
+    let (items, keys) = (list.get("items"), list.get(KEYS));
     if !items.is_set() {
         items.required(c, "must have a schema if x-kubernetes-list-type is map");
         return;
@@ -315,8 +230,12 @@ fn map_list(items: &At<'_>, keys: &At<'_>, c: &mut Check) {
 }
 
 /// Every item has the keys of a map.
-fn keys_of_map(items: &At<'_>, keys: &At<'_>, c: &mut Check) {
+pub(crate) fn keys_of_map(list: &At<'_>, c: &mut Check) {
     const LISTED: &str = "this property is in x-kubernetes-list-map-keys";
+    let (items, keys) = (list.get("items"), list.get(KEYS));
+    if !items.value.is_object() {
+        return;
+    }
     for key in keys.items() {
         let property = items.get("properties").key(key.text());
         if !property.is_set() {
@@ -329,88 +248,56 @@ fn keys_of_map(items: &At<'_>, keys: &At<'_>, c: &mut Check) {
             default.required(c, &format!("{LISTED}, so {must}"));
         }
         let nullable = property.get("nullable");
-        forbid(
-            &nullable,
-            nullable.flag(),
-            &format!("{LISTED}, so it cannot be nullable"),
-            c,
-        );
+        let problem = format!("{LISTED}, so it cannot be nullable");
+        forbid(&nullable, nullable.flag(), &problem, c);
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Level {
-    Root,
-    Item,
-    Field,
-}
+/// The places of schemas, as errors name them.
+const ROOT: &str = "at the root";
+const ITEM: &str = "for specified array items";
+const FIELD: &str = "for specified object fields";
 
 /// `validateStructuralInvariants`.
-fn invariants(schema: &At<'_>, level: Level, c: &mut Check) {
+fn invariants(schema: &At<'_>, level: &str, c: &mut Check) {
     let kind = schema.get("type");
     let items = schema.get("items");
     if kind.text() == "array" && !items.value.is_object() {
         items.required(c, "must be specified");
     }
     if items.value.is_object() {
-        invariants(&items, Level::Item, c);
+        invariants(&items, ITEM, c);
     }
     let properties = schema.get("properties");
     for (_, property) in properties.entries() {
-        invariants(&property, Level::Field, c);
+        invariants(&property, FIELD, c);
     }
     let additional = schema.get("additionalProperties");
-    let is_at_root = level == Level::Root && additional.is_set();
+    let is_at_root = level == ROOT && additional.is_set();
     forbid(&additional, is_at_root, "must not be used at the root", c);
     if additional.value.is_object() {
-        invariants(&additional, Level::Field, c);
+        invariants(&additional, FIELD, c);
     }
     let int_or_string = schema.get("x-kubernetes-int-or-string").flag();
     let (embedded, open) = (is_embedded(schema.value), preserves(schema.value));
-    for (key, is_set) in [(PRESERVES, open), (EMBEDDED, embedded)] {
-        if int_or_string && is_set {
-            let problem = "must be false if x-kubernetes-int-or-string is true";
-            schema.get(key).invalid(c, problem);
-        }
-    }
+    section("SchemaIntOrString", schema, c);
     let skips_any = is_int_or_string(schema.value.get("anyOf"));
     let skips_all = is_int_or_string(schema.value.pointer("/allOf/0/anyOf"));
     value_validation(schema, skips_any, skips_all, c);
-    if embedded && kind.text() != "object" {
-        typed(
-            &kind,
-            "must be object if x-kubernetes-embedded-resource is true",
-            c,
-        );
-    } else if kind.text().is_empty() && !int_or_string && !open {
-        let problem = match level {
-            Level::Root => "must not be empty at the root",
-            Level::Item => "must not be empty for specified array items",
-            Level::Field => "must not be empty for specified object fields",
-        };
-        kind.required(c, problem);
+    section("SchemaEmbedded", schema, c);
+    if !embedded && kind.text().is_empty() && !int_or_string && !open {
+        kind.required(c, &format!("must not be empty {level}"));
     }
     let problem = "must not be used if x-kubernetes-embedded-resource is set";
     forbid(&additional, embedded && additional.is_set(), problem, c);
-    if level == Level::Root && !kind.text().is_empty() && kind.text() != "object" {
+    if level == ROOT && !kind.text().is_empty() && kind.text() != "object" {
         kind.invalid(c, "must be object at the root");
     }
-    if level == Level::Root || embedded {
-        for (key, expected) in [
-            ("kind", "string"),
-            ("apiVersion", "string"),
-            ("metadata", "object"),
-        ] {
-            let property = properties.key(key);
-            let kind = property.get("type");
-            if property.is_set() && kind.text() != expected {
-                let shown = quoted(kind.text());
-                kind.invalid_as(c, &shown, &format!("must be {expected}"));
-            }
-        }
+    if level == ROOT || embedded {
+        section("SchemaResource", schema, c);
     }
     let metadata = properties.key("metadata");
-    let says_more = level == Level::Root && metadata.value.as_object().is_some_and(says_more_than_names);
+    let says_more = level == ROOT && metadata.value.as_object().is_some_and(says_more_than_names);
     let problem =
         "must not specify anything other than name and generateName, but metadata is implicitly specified";
     forbid(&metadata, says_more, problem, c);
@@ -461,45 +348,44 @@ fn value_validation(schema: &At<'_>, skips_any: bool, skips_all: bool, c: &mut C
     }
 }
 
+/// Words of the library's errors, what Go calls them, and the part of the pattern that Go shows: where it
+/// begins, and its length.
+const PROBLEMS_OF_PATTERNS: [(&str, &str, &str, usize); 7] = [
+    ("unclosed group", "missing closing )", "", usize::MAX),
+    ("unopened group", "unexpected )", "", usize::MAX),
+    ("unclosed character class", "missing closing ]", "[", usize::MAX),
+    (
+        "repetition operator missing expression",
+        "missing argument to repetition operator",
+        "*+?{",
+        1,
+    ),
+    (
+        "incomplete escape sequence",
+        "trailing backslash at end of expression",
+        "",
+        0,
+    ),
+    ("unrecognized escape", "invalid escape sequence", "\\", 2),
+    ("look-around", "invalid or unsupported Perl syntax", "(?", 3),
+];
+
 /// The message of Go's `regexp` for an invalid pattern.
 fn go_problem(pattern: &str, problem: &regex::Error) -> String {
     let said = problem.to_string();
-    let part = |at: Option<usize>, length: usize| -> String {
-        let rest = at.and_then(|at| pattern.get(at..)).unwrap_or_default();
-        rest.chars().take(length).collect()
+    let mut known = PROBLEMS_OF_PATTERNS
+        .iter()
+        .filter(|(words, ..)| said.contains(words));
+    let unknown = &("", "invalid character class range", "", usize::MAX);
+    let (_, what, begin, length) = known.next().unwrap_or(unknown);
+    let at = match *begin {
+        "" => Some(0),
+        "[" => pattern.rfind('['),
+        "(?" => pattern.find("(?"),
+        begin => pattern.find(|c| begin.contains(c)),
     };
-    let repetition = pattern.find(['*', '+', '?', '{']);
-    let known = [
-        ("unclosed group", "missing closing )", pattern.to_owned()),
-        ("unopened group", "unexpected )", pattern.to_owned()),
-        (
-            "unclosed character class",
-            "missing closing ]",
-            part(pattern.rfind('['), usize::MAX),
-        ),
-        (
-            "repetition operator missing expression",
-            "missing argument to repetition operator",
-            part(repetition, 1),
-        ),
-        (
-            "incomplete escape sequence",
-            "trailing backslash at end of expression",
-            String::new(),
-        ),
-        (
-            "unrecognized escape",
-            "invalid escape sequence",
-            part(pattern.find('\\'), 2),
-        ),
-        (
-            "look-around",
-            "invalid or unsupported Perl syntax",
-            part(pattern.find("(?"), 3),
-        ),
-    ];
-    let known = known.into_iter().find(|(words, ..)| said.contains(words));
-    let (_, what, place) = known.unwrap_or(("", "invalid character class range", pattern.to_owned()));
+    let rest = at.and_then(|at| pattern.get(at..)).unwrap_or_default();
+    let place: String = rest.chars().take(*length).collect();
     format!("{what}: `{place}`")
 }
 
@@ -513,25 +399,7 @@ fn nested_validation(schema: &At<'_>, skips_any: bool, c: &mut Check) {
     for (_, property) in properties.entries() {
         nested_validation(&property, false, c);
     }
-    for (key, must) in [
-        ("type", "empty"),
-        ("additionalProperties", "undefined"),
-        ("default", "undefined"),
-        ("title", "empty"),
-        ("description", "empty"),
-        ("nullable", "false"),
-        (PRESERVES, "false"),
-        (EMBEDDED, "false"),
-        ("x-kubernetes-int-or-string", "false"),
-        (KEYS, "empty"),
-        (LIST_TYPE, "undefined"),
-        (MAP_TYPE, "undefined"),
-        ("x-kubernetes-validations", "empty"),
-    ] {
-        forbid_set(&schema.get(key), &format!("must be {must} to be structural"), c);
-    }
-    let problem = "must not be specified in a nested context";
-    forbid_set(&properties.key("metadata"), problem, c);
+    section("SchemaNested", schema, c);
 }
 
 /// `validateStructuralCompleteness`: fields of nested schemas are also specified outside of them.

@@ -46,7 +46,12 @@ use super::{
     field::{At, Check},
     qos,
 };
-use crate::{StoredObject, status::Cause};
+use crate::{
+    StoredObject,
+    api_server::crd::{selectable, structural, validation as definitions},
+    status::Cause,
+};
+pub(crate) use rules::apply as section;
 
 /// The functions of the rows of `rules.txt` with `fn`.
 fn code(name: &str) -> Option<rules::Code> {
@@ -70,6 +75,10 @@ fn code(name: &str) -> Option<rules::Code> {
             strict_event_updated taints type_of_event;
         config: config_map immutable secret;
         container: field_of_variable one_source variables_from;
+        definitions: approval below_either below_spec below_status has_schema immutable kinds name reviews
+            schema shared_schema stored_versions versions warning;
+        selectable: fields;
+        structural: atomic_items keys_of_map map_list;
         csi: attachment_status drivers_updated tokens topology_keys;
         devices: attributes binding_failures claim_status constraint contents_of_slice count counters
             extended_resource nodes_of_device nodes_of_slice of_objects one_term parameters pool_name

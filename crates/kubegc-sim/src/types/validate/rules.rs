@@ -139,7 +139,7 @@ pub(super) fn have(kind: &str) -> bool {
 }
 
 /// Applies a section, if there is one, to a value.
-pub(super) fn apply(section: &str, at: &At<'_>, c: &mut Check) {
+pub(crate) fn apply(section: &str, at: &At<'_>, c: &mut Check) {
     if let Some(Section { rows, .. }) = SECTIONS.get(section) {
         run(rows, &Block { at, outer: None }, &mut Seen::new(), c);
     }

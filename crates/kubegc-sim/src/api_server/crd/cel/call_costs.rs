@@ -8,12 +8,9 @@
 
 use std::ops;
 
-use cel::common::ast::{Expr, IdedExpr, LiteralValue};
-
 use super::{
     cost::{CALL, Estimated, LIST, Range, TRAVERSAL},
-    sizes::Declared,
-    types::Ty,
+    declared::Declared,
 };
 
 /// The cost of a regular expression, by character of the pattern.
@@ -25,137 +22,80 @@ const FORMAT_NAME: Range = Range { min: 1, max: 64 };
 /// The bytes of an address.
 const ADDRESS: Range = Range { min: 4, max: 16 };
 
-/// An operand of a call.
-pub(super) struct Operand<'n, 'a> {
-    pub(super) estimated: Estimated,
-    pub(super) ty: Ty<'a>,
-    pub(super) expression: &'n IdedExpr,
-}
-
-impl Operand<'_, '_> {
-    fn known(&self) -> Range {
-        self.estimated.size.unwrap_or(Range::UNKNOWN)
-    }
-
-    /// The number that a literal denotes.
-    fn number(&self) -> Option<u64> {
-        match &self.expression.expr {
-            Expr::Literal(LiteralValue::Int(number)) => Some(u64::try_from(*number.inner()).unwrap_or(0)),
-            _ => None,
-        }
-    }
-}
-
 /// The cost of a call, and the size of its result if the call determines it.
-pub(super) struct Estimate {
-    pub(super) cost: Range,
-    pub(super) size: Option<Range>,
-}
-
-impl From<Range> for Estimate {
-    fn from(cost: Range) -> Self {
-        Self { cost, size: None }
-    }
-}
-
-/// A call with its operands.
-pub(super) struct Called<'n, 'o, 'a> {
-    pub(super) target: Option<&'o Operand<'n, 'a>>,
-    pub(super) arguments: &'o [Operand<'n, 'a>],
-}
+type Estimate = (Range, Option<Range>);
 
 /// The estimate of a call with one overload, arguments included. Calls without a rule of their own cost 1.
-pub(super) fn estimate(called: &Called<'_, '_, '_>, rule: &str, declared: &Declared) -> Estimate {
-    let cost = |operand: &Operand<'_, '_>| operand.estimated.cost;
-    match (rule, called.arguments) {
+pub(super) fn estimate(target: Option<&Estimated<'_>>, arguments: &[Estimated<'_>], rule: &str) -> Estimate {
+    match (rule, arguments) {
         ("logical_or" | "logical_and", [left, right]) => {
-            let (min, max) = (cost(left).min, (cost(left) + cost(right)).max);
-            Range { min, max }.into()
+            let (min, max) = (left.cost.min, (left.cost + right.cost).max);
+            (Range { min, max }, None)
         }
-        ("conditional", [condition, one, other]) => Estimate {
-            cost: cost(condition) + cost(one).union(cost(other)),
-            size: Some(one.known().union(other.known())),
-        },
+        ("conditional", [condition, one, other]) => (
+            condition.cost + one.cost.union(other.cost),
+            Some(one.known().union(other.known())),
+        ),
         _ => {
-            let own = by_rule(called, rule, declared).unwrap_or_else(|| CALL.into());
-            let arguments = called.arguments.iter().map(cost);
-            Estimate {
-                cost: arguments.fold(own.cost, ops::Add::add),
-                ..own
-            }
+            let (cost, size) = by_rule(target, arguments, rule).unwrap_or((CALL, None));
+            let arguments = arguments.iter().map(|argument| argument.cost);
+            (arguments.fold(cost, ops::Add::add), size)
         }
     }
 }
 
 /// The same without arguments.
-fn by_rule(called: &Called<'_, '_, '_>, rule: &str, declared: &Declared) -> Option<Estimate> {
-    let argument = |position: usize| called.arguments.get(position);
-    let first = || argument(0).map(Operand::known);
-    let target = || called.target.map(Operand::known);
-    let number = |position: usize, other: u64| argument(position).and_then(Operand::number).unwrap_or(other);
-    let copy = |size: Range| Estimate {
-        cost: size.scaled(TRAVERSAL),
-        size: Some(size),
+fn by_rule(list: Option<&Estimated<'_>>, arguments: &[Estimated<'_>], rule: &str) -> Option<Estimate> {
+    let first = || arguments.first().map(Estimated::known);
+    let second = || arguments.get(1).map(Estimated::known);
+    let target = || list.map(Estimated::known);
+    let number = |position: usize, other: u64| {
+        let argument = arguments.get(position);
+        argument.and_then(|argument| argument.number).unwrap_or(other)
     };
-    let allocating = |size: Range, factor: f64| Estimate {
-        cost: size.scaled(factor) + CALL + LIST,
-        size: Some(size),
-    };
+    let only = |cost: Range| (cost, None);
+    let traversal = |size: Range| size.scaled(TRAVERSAL);
+    let copy = |size: Range| (traversal(size), Some(size));
+    let allocating = |size: Range, factor: f64| (size.scaled(factor) + CALL + LIST, Some(size));
     Some(match rule {
-        "traverse" => target()?.scaled(TRAVERSAL).into(),
-        "traverse_argument" => first()?.scaled(TRAVERSAL).into(),
-        "traverse_argument_twice" => first()?.scaled(2.0 * TRAVERSAL).into(),
+        "traverse" => only(traversal(target()?)),
+        "traverse_argument" => only(traversal(first()?)),
+        "traverse_argument_twice" => only(first()?.scaled(2.0 * TRAVERSAL)),
         "copy" => copy(target()?),
         "copy_argument" => copy(first()?),
-        "add_string" | "add_bytes" => copy(first()? + argument(1)?.known()),
-        "add_list" => Estimate {
-            cost: CALL,
-            size: Some(first()? + argument(1)?.known()),
-        },
-        "items" => {
-            let list = called.target?;
-            match list.ty.parameters().first() {
-                Some(Ty::String | Ty::Bytes) => {
-                    let comparison = CALL + item_size(list, declared).scaled(TRAVERSAL);
-                    (list.known() * comparison).into()
-                }
-                Some(_) => list.known().into(),
-                None => list.known().scaled(TRAVERSAL).into(),
+        "add_string" | "add_bytes" => copy(first()? + second()?),
+        "add_list" => (CALL, Some(first()? + second()?)),
+        "items" => match list?.ty.parameters().first() {
+            Some(item) if item.is("string") || item.is("bytes") => {
+                only(target()? * (CALL + traversal(item_size(list?))))
             }
-        }
-        "replace" => Estimate {
-            cost: target()?.scaled(2.0 * TRAVERSAL),
-            size: Some(replaced(target()?, first()?, argument(1)?.known())),
+            Some(_) => only(target()?),
+            None => only(traversal(target()?)),
         },
-        "split" => Estimate {
-            cost: target()?.scaled(2.0 * TRAVERSAL),
-            size: Some(Range::up_to(number(1, target()?.max))),
-        },
+        "replace" => (
+            target()?.scaled(2.0 * TRAVERSAL),
+            Some(replaced(target()?, first()?, second()?)),
+        ),
+        "split" => (
+            target()?.scaled(2.0 * TRAVERSAL),
+            Some(Range::up_to(number(1, target()?.max))),
+        ),
         "join" => {
-            let list = called.target?;
-            let mut size = match list.ty.parameters().is_empty() {
+            let items = match list?.ty.parameters().is_empty() {
                 true => Range::NONE,
-                false => list.known() * item_size(list, declared),
+                false => target()? * item_size(list?),
             };
-            if let Some(separator) = first() {
-                size = size + separator * list.known().map(|items| items.saturating_sub(1));
-            }
-            copy(size)
+            let separators = target()?.map(|items| items.saturating_sub(1));
+            copy(items + first().unwrap_or(Range::NONE) * separators)
         }
-        "find" => Estimate {
-            cost: matching(target()?, first()?),
-            size: Some(Range::up_to(target()?.max)),
-        },
-        "contains" => (ADDRESS + ADDRESS).scaled(TRAVERSAL).into(),
-        "contains_text" => ((ADDRESS + ADDRESS).scaled(TRAVERSAL) + first()?.scaled(TRAVERSAL)).into(),
-        "contains_network" => network_in_network().into(),
-        "contains_network_text" => (network_in_network() + first()?.scaled(TRAVERSAL)).into(),
-        "validate" => {
-            let pattern = FORMAT_PATTERN * PATTERN;
-            first()?.scaled(TRAVERSAL).scaled(pattern).into()
-        }
-        "sets" => ((first()? * argument(1)?.known()) + CALL).into(),
-        "sets_twice" => ((first()? * argument(1)?.known()).scaled(2.0) + CALL).into(),
+        "find" => (matching(target()?, first()?), Some(Range::up_to(target()?.max))),
+        "contains" => only((ADDRESS + ADDRESS).scaled(TRAVERSAL)),
+        "contains_text" => only((ADDRESS + ADDRESS).scaled(TRAVERSAL) + traversal(first()?)),
+        "contains_network" => only(network_in_network()),
+        "contains_network_text" => only(network_in_network() + traversal(first()?)),
+        "validate" => only(traversal(first()?).scaled(FORMAT_PATTERN * PATTERN)),
+        "sets" => only((first()? * second()?) + CALL),
+        "sets_twice" => only((first()? * second()?).scaled(2.0) + CALL),
         "list_slice" => {
             let end = number(1, target()?.max);
             allocating(Range::fixed(end.saturating_sub(number(0, 0))), 1.0)
@@ -163,57 +103,44 @@ fn by_rule(called: &Called<'_, '_, '_>, rule: &str, declared: &Declared) -> Opti
         "lists_range" => allocating(Range::fixed(number(0, u64::MAX)), 1.0),
         "list_reverse" => allocating(target()?, 1.0),
         "list_flatten" => {
-            let depth = number(0, if called.arguments.is_empty() { 1 } else { u64::MAX }) as f64;
+            let depth = number(0, if arguments.is_empty() { 1 } else { u64::MAX }) as f64;
             allocating(target()?, depth)
         }
         "list_distinct" => allocating(target()? * target()?, 2.0),
         // `sortBy` compares its keys.
-        "list_sort" => {
+        "list_sort" | "list_sort_text" => {
             let size = first().or_else(target)?;
-            allocating(size * size, 2.0)
+            allocating(
+                size * size,
+                2.0 + if rule == "list_sort" { 0.0 } else { TRAVERSAL },
+            )
         }
-        "list_sort_text" => {
-            let size = first().or_else(target)?;
-            allocating(size * size, 2.0 + TRAVERSAL)
-        }
-        "string_to_bytes" => Estimate {
-            cost: first()?.scaled(TRAVERSAL),
-            size: Some(Range {
-                min: first()?.min,
-                max: first()?.max.wrapping_mul(4),
-            }),
-        },
-        "bytes_to_string" => Estimate {
-            cost: first()?.scaled(TRAVERSAL),
-            size: Some(Range {
-                min: first()?.min / 4,
-                max: first()?.max,
-            }),
-        },
+        "string_to_bytes" => resized(first()?, |min| min, |max| max.wrapping_mul(4)),
+        "bytes_to_string" => resized(first()?, |min| min / 4, |max| max),
         // Upstream's sizes overflow too.
-        "strings_quote" => Estimate {
-            cost: first()?.scaled(TRAVERSAL),
-            size: Some(Range {
-                min: first()?.min.wrapping_add(2),
-                max: first()?.max.wrapping_mul(2).wrapping_add(2),
-            }),
-        },
-        "in_list" => argument(1)?.known().into(),
-        "matches_string" => matching(target()?, first()?).into(),
-        "contains_string" => (target()?.scaled(TRAVERSAL) * first()?.scaled(TRAVERSAL)).into(),
-        "compare" | "equals" => match called.arguments {
-            [one, other] if one.ty == other.ty && matches!(one.ty, Ty::Named(_)) => match one.ty {
-                Ty::Named("kubernetes.NamedFormat") => FORMAT_NAME.scaled(TRAVERSAL).into(),
-                Ty::Named("kubernetes.URL") => {
-                    let max = other.estimated.size.map_or(1, |size| size.max);
-                    Range { min: 1, max }.scaled(TRAVERSAL).into()
+        "strings_quote" => resized(
+            first()?,
+            |min| min.wrapping_add(2),
+            |max| max.wrapping_mul(2).wrapping_add(2),
+        ),
+        "in_list" => only(second()?),
+        "matches_string" => only(matching(target()?, first()?)),
+        "contains_string" => only(traversal(target()?) * traversal(first()?)),
+        "compare" | "equals" => match arguments {
+            [one, other] if one.ty == other.ty && one.ty.to_string().contains('.') => {
+                match one.ty.to_string().as_str() {
+                    "kubernetes.NamedFormat" => only(traversal(FORMAT_NAME)),
+                    "kubernetes.URL" => {
+                        let max = other.size.map_or(1, |size| size.max);
+                        only(traversal(Range { min: 1, max }))
+                    }
+                    _ => only(CALL),
                 }
-                _ => CALL.into(),
-            },
+            }
             [one, other] => {
                 let max = one.known().max.min(other.known().max);
                 let min = u64::from(max > 0);
-                Range { min, max }.scaled(TRAVERSAL).into()
+                only(traversal(Range { min, max }))
             }
             _ => return None,
         },
@@ -226,12 +153,18 @@ fn network_in_network() -> Range {
 }
 
 /// The size of the items of a list.
-fn item_size(list: &Operand<'_, '_>, declared: &Declared) -> Range {
-    if list.estimated.path.is_empty() {
-        return Range::UNKNOWN;
-    }
-    let size = declared.size(&list.estimated.step("@items"));
-    size.unwrap_or(Range::UNKNOWN)
+fn item_size(list: &Estimated<'_>) -> Range {
+    let items = list.place.flatten().and_then(Declared::items);
+    items.and_then(Declared::size).unwrap_or(Range::UNKNOWN)
+}
+
+/// The traversal of a text that is converted: the least and the most of the new size.
+fn resized(text: Range, min: impl Fn(u64) -> u64, max: impl Fn(u64) -> u64) -> Estimate {
+    let size = Range {
+        min: min(text.min),
+        max: max(text.max),
+    };
+    (text.scaled(TRAVERSAL), Some(size))
 }
 
 /// The cost of a regular expression. An empty string has a cost too.

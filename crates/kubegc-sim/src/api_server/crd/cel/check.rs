@@ -14,7 +14,7 @@ use cel::common::ast::{
 
 use super::{
     Compiled,
-    types::{Bindings, LETTERS, Ty, most_general, overloads},
+    types::{Bindings, LETTERS, Overload, Ty, most_general, overloads},
 };
 
 /// An error of an expression that does not compile.
@@ -67,26 +67,15 @@ pub(super) fn located(source: &str, line: usize, column: usize, message: &str) -
 pub(super) struct Checked<'a> {
     pub(super) result: Ty<'a>,
     types: BTreeMap<u64, Ty<'a>>,
-    calls: BTreeMap<u64, Resolved>,
+    /// The overloads of each call that accept its operands.
+    pub(super) calls: BTreeMap<u64, Vec<&'static Overload>>,
     /// The comparisons whose left side is a list with the equality of a set or a map.
     pub(super) unordered: BTreeSet<u64>,
 }
 
-/// The overloads of a call that accept its operands.
-#[derive(Debug)]
-pub(super) struct Resolved {
-    pub(super) is_member: bool,
-    /// The names of the rules of their costs.
-    pub(super) overloads: Vec<&'static str>,
-}
-
 impl<'a> Checked<'a> {
-    pub(super) fn ty(&self, expression: &IdedExpr) -> &Ty<'a> {
-        self.types.get(&expression.id).unwrap_or(&Ty::Dyn)
-    }
-
-    pub(super) fn call(&self, call: &IdedExpr) -> Option<&Resolved> {
-        self.calls.get(&call.id)
+    pub(super) fn ty(&self, expression: &IdedExpr) -> Ty<'a> {
+        self.types.get(&expression.id).cloned().unwrap_or(Ty::DYN)
     }
 }
 
@@ -124,7 +113,7 @@ pub(super) fn check<'a>(
     let types = checker.types.iter().map(|(id, ty)| (*id, bindings.concrete(ty)));
     let types: BTreeMap<u64, Ty<'a>> = types.collect();
     Ok(Checked {
-        result: types.get(&expression.id).cloned().unwrap_or(Ty::Dyn),
+        result: types.get(&expression.id).cloned().unwrap_or(Ty::DYN),
         types,
         calls: checker.calls,
         unordered: checker.unordered,
@@ -145,14 +134,14 @@ struct Checker<'a> {
     /// How many calls of `format` surround the expression: their lists may have elements of several types.
     formats: usize,
     types: BTreeMap<u64, Ty<'a>>,
-    calls: BTreeMap<u64, Resolved>,
+    calls: BTreeMap<u64, Vec<&'static Overload>>,
     unordered: BTreeSet<u64>,
 }
 
 impl<'a> Checker<'a> {
     fn error(&mut self, id: u64, message: String) -> Ty<'a> {
         self.errors.push(CompileError { id, message });
-        Ty::Error
+        Ty::ERROR
     }
 
     fn mismatch(&mut self, id: u64, expected: &Ty<'a>, found: &Ty<'a>) -> Ty<'a> {
@@ -167,16 +156,16 @@ impl<'a> Checker<'a> {
     /// The type of an expression. Depth is bounded by the parser that read it.
     fn check(&mut self, expression: &IdedExpr) -> Ty<'a> {
         let ty = match &expression.expr {
-            Expr::Unspecified => Ty::Dyn,
-            Expr::Literal(literal) => match literal {
-                LiteralValue::Boolean(_) => Ty::Bool,
-                LiteralValue::Bytes(_) => Ty::Bytes,
-                LiteralValue::Double(_) => Ty::Double,
-                LiteralValue::Int(_) => Ty::Int,
-                LiteralValue::Null => Ty::Null,
-                LiteralValue::String(_) => Ty::String,
-                LiteralValue::UInt(_) => Ty::Uint,
-            },
+            Expr::Unspecified => Ty::DYN,
+            Expr::Literal(literal) => Ty::simple(match literal {
+                LiteralValue::Boolean(_) => "bool",
+                LiteralValue::Bytes(_) => "bytes",
+                LiteralValue::Double(_) => "double",
+                LiteralValue::Int(_) => "int",
+                LiteralValue::Null => "null",
+                LiteralValue::String(_) => "string",
+                LiteralValue::UInt(_) => "uint",
+            }),
             Expr::Ident(name) => match self.variable(name) {
                 Some(ty) => ty,
                 None => self.error(expression.id, undeclared(name)),
@@ -184,10 +173,10 @@ impl<'a> Checker<'a> {
             Expr::Select(select) => {
                 let name = qualified(expression).filter(|_| !select.test);
                 match name.as_deref().and_then(Ty::named) {
-                    Some(named) => Ty::Type(Box::new(named)),
+                    Some(named) => Ty::Of("type", vec![named]),
                     None => {
                         let field = self.select(expression.id, &select.operand, &select.field, false);
-                        if select.test { Ty::Bool } else { field }
+                        if select.test { Ty::BOOL } else { field }
                     }
                 }
             }
@@ -200,7 +189,7 @@ impl<'a> Checker<'a> {
                     let item = self.element(element, is_optional);
                     items = Some(self.joined(element.id, items, item));
                 }
-                Ty::List(Box::new(items.unwrap_or_else(|| self.unknown())))
+                Ty::list(items.unwrap_or_else(|| self.unknown()))
             }
             Expr::Map(map) => {
                 let (mut keys, mut values) = (None, None);
@@ -213,8 +202,7 @@ impl<'a> Checker<'a> {
                     }
                 }
                 let keys = keys.unwrap_or_else(|| self.unknown());
-                let values = values.unwrap_or_else(|| self.unknown());
-                Ty::Map(Box::new(keys), Box::new(values))
+                Ty::map(keys, values.unwrap_or_else(|| self.unknown()))
             }
             Expr::Struct(literal) => self.error(expression.id, undeclared(&literal.type_name)),
         };
@@ -226,7 +214,7 @@ impl<'a> Checker<'a> {
         let found = self.variables.iter().rev().find(|(known, _)| known == name);
         found
             .map(|(_, ty)| ty.clone())
-            .or_else(|| Ty::named(name).map(|named| Ty::Type(Box::new(named))))
+            .or_else(|| Ty::named(name).map(|named| Ty::Of("type", vec![named])))
     }
 
     /// An element of a list or map literal.
@@ -237,8 +225,7 @@ impl<'a> Checker<'a> {
         }
         let (inner, was_optional) = ty.unwrapped();
         if !was_optional && !inner.is_dyn() {
-            let expected = Ty::Optional(Box::new(inner.clone()));
-            self.mismatch(element.id, &expected, &inner);
+            self.mismatch(element.id, &Ty::optional(inner.clone()), &inner);
         }
         inner
     }
@@ -253,7 +240,7 @@ impl<'a> Checker<'a> {
                     let message = mismatch(&former, &next);
                     self.literals.push(CompileError { id, message });
                 }
-                Ty::Dyn
+                Ty::DYN
             }
         }
     }
@@ -261,25 +248,26 @@ impl<'a> Checker<'a> {
     fn select(&mut self, id: u64, operand: &IdedExpr, field: &str, is_optional: bool) -> Ty<'a> {
         let operand = self.check(operand);
         let (target, was_optional) = self.bindings.substituted(&operand).unwrapped();
-        let found = match &target {
-            Ty::Map(_, values) => Ty::clone(values),
-            Ty::Object(..) | Ty::Metadata => match target.field(field) {
+        let found = match (&target, target.parts()) {
+            (_, Some(("map", [_, values]))) => values.clone(),
+            (Ty::Param(_), _) => {
+                self.bindings.assign(&Ty::DYN, &target);
+                Ty::DYN
+            }
+            (_, None) => match target.field(field) {
                 Some(field) => field,
                 None => self.error(id, format!("undefined field '{field}'")),
             },
-            Ty::Param(_) => {
-                self.bindings.assign(&Ty::Dyn, &target);
-                Ty::Dyn
-            }
-            other if other.is_dyn() => Ty::Dyn,
-            other => {
-                let message = format!("type '{other}' does not support field selection");
-                self.error(id, message);
-                Ty::Dyn
+            _ => {
+                if !target.is_dyn() {
+                    let message = format!("type '{target}' does not support field selection");
+                    self.error(id, message);
+                }
+                Ty::DYN
             }
         };
         match was_optional || is_optional {
-            true => Ty::Optional(Box::new(found)),
+            true => Ty::optional(found),
             false => found,
         }
     }
@@ -290,7 +278,7 @@ impl<'a> Checker<'a> {
             && let [object, field] = call.args.as_slice()
             && let Expr::Literal(LiteralValue::String(field)) = &field.expr
         {
-            self.resolved(id, false, vec![""]);
+            self.calls.insert(id, overloads(name, self.minor).collect());
             return self.select(id, object, field.inner(), true);
         }
         // A function in a namespace, such as `ip.isCanonical`.
@@ -335,31 +323,31 @@ impl<'a> Checker<'a> {
     fn logical(&mut self, id: u64, call: &CallExpr, operands: &[Ty<'a>]) -> Ty<'a> {
         let before = self.errors.len();
         for (argument, operand) in call.args.iter().zip(operands) {
-            if !self.bindings.assign(operand, &Ty::Bool) {
-                self.mismatch(argument.id, &Ty::Bool, operand);
+            if !self.bindings.assign(operand, &Ty::BOOL) {
+                self.mismatch(argument.id, &Ty::BOOL, operand);
             }
         }
         if self.errors.len() > before {
-            return Ty::Error;
+            return Ty::ERROR;
         }
-        let cost = overloads(&call.func_name, self.minor).map(|overload| overload.cost);
-        self.resolved(id, false, cost.collect());
-        Ty::Bool
+        self.calls
+            .insert(id, overloads(&call.func_name, self.minor).collect());
+        Ty::BOOL
     }
 
     /// The result of the overloads that accept the operands.
     fn resolve(&mut self, id: u64, name: &str, operands: &[Ty<'a>], is_member: bool) -> Ty<'a> {
-        let (mut result, mut costs) = (None, Vec::new());
+        let (mut result, mut resolved) = (None, Vec::new());
         for overload in overloads(name, self.minor).filter(|overload| overload.is_member == is_member) {
             let (wanted, returned) = overload.signature(self.unknown);
             self.unknown += LETTERS;
             if !self.bindings.assign_all(operands, &wanted) {
                 continue;
             }
-            costs.push(overload.cost);
+            resolved.push(overload);
             let returned = self.bindings.substituted(&returned);
             result = Some(match result {
-                Some(former) if former != returned => Ty::Dyn,
+                Some(former) if former != returned => Ty::DYN,
                 _ => returned,
             });
         }
@@ -375,33 +363,29 @@ impl<'a> Checker<'a> {
             let message = format!("found no matching overload for '{name}' applied to '{signature}'");
             return self.error(id, message);
         };
-        self.resolved(id, is_member, costs);
+        self.calls.insert(id, resolved);
         result
-    }
-
-    fn resolved(&mut self, id: u64, is_member: bool, overloads: Vec<&'static str>) {
-        self.calls.insert(id, Resolved { is_member, overloads });
     }
 
     fn comprehension(&mut self, comprehension: &ComprehensionExpr) -> Ty<'a> {
         let range = self.check(&comprehension.iter_range);
         let accumulated = self.check(&comprehension.accu_init);
         let range = self.bindings.substituted(&range);
-        let (first, second) = match &range {
-            Ty::List(item) | Ty::Keyed(item) => (Ty::Int, Ty::clone(item)),
-            Ty::Map(key, value) => (Ty::clone(key), Ty::clone(value)),
-            other if other.is_dyn() => (Ty::Dyn, Ty::Dyn),
-            Ty::Param(_) => {
-                self.bindings.assign(&Ty::Dyn, &range);
-                (Ty::Dyn, Ty::Dyn)
+        let (first, second) = match (&range, range.parts()) {
+            (_, Some(("list", [item]))) => (Ty::simple("int"), item.clone()),
+            (_, Some(("map", [key, value]))) => (key.clone(), value.clone()),
+            (Ty::Param(_), _) => {
+                self.bindings.assign(&Ty::DYN, &range);
+                (Ty::DYN, Ty::DYN)
             }
-            other => {
+            _ if range.is_dyn() => (Ty::DYN, Ty::DYN),
+            _ => {
                 let message = format!(
-                    "expression of type '{other}' cannot be range of a comprehension \
+                    "expression of type '{range}' cannot be range of a comprehension \
                      (must be list, map, or dynamic)"
                 );
                 self.error(comprehension.iter_range.id, message);
-                (Ty::Error, Ty::Error)
+                (Ty::ERROR, Ty::ERROR)
             }
         };
         let depth = self.variables.len();
@@ -415,12 +399,12 @@ impl<'a> Checker<'a> {
             }
             // One variable has the items of lists and the keys of maps.
             None => {
-                let is_map = matches!(range, Ty::Map(..));
+                let is_map = range.is("map");
                 let variable = if is_map { first } else { second };
                 self.variables.push((comprehension.iter_var.clone(), variable));
             }
         }
-        self.expect(&comprehension.loop_cond, &Ty::Bool);
+        self.expect(&comprehension.loop_cond, &Ty::BOOL);
         self.expect(&comprehension.loop_step, &accumulated);
         self.variables.truncate(in_scope);
         let result = self.check(&comprehension.result);

@@ -9,12 +9,12 @@ use kubegc_core::Behavior;
 use serde_json::Value;
 
 use super::{
-    super::{instance::is_embedded, validation},
+    super::validation,
     Engine, MESSAGES_ARE_EXPRESSIONS, REASONS, RULES, RULES_ARE_RUN, RULES_HAVE_REASONS, Rule,
-    UNCHANGED_VALUES_MAY_STAY, cost, field_path,
-    sizes::{Declared, multiplicity},
+    UNCHANGED_VALUES_MAY_STAY, cost,
+    declared::{Declared, text},
+    field_path,
     types::Ty,
-    values::{self, text},
 };
 use crate::{
     StoredObject,
@@ -36,9 +36,8 @@ const UNCHANGED_SCHEMAS_MAY_STAY: Behavior = Behavior::since(29, 0, "validation.
 /// A schema below a definition.
 #[derive(Clone, Copy)]
 struct Node<'n> {
-    schema: &'n Value,
+    declared: Declared<'n>,
     path: &'n str,
-    is_root: bool,
     /// The nearest place above whose items have no former values.
     uncorrelatable: Option<&'n str>,
     /// How many values of this schema an object may have; `None` without limits.
@@ -121,38 +120,40 @@ impl Engine<'_> {
         }
         let old = old.filter(|_| self.version.has(UNCHANGED_SCHEMAS_MAY_STAY));
         let former = old.map(validation::schemas).unwrap_or_default();
-        for (path, schema) in validation::schemas(definition) {
+        for (path, schema) in &validation::schemas(definition) {
             let mut found = Found::default();
             let node = Node {
-                schema,
-                path: &path,
-                is_root: true,
+                declared: Declared {
+                    schema,
+                    is_root: true,
+                },
+                path,
                 uncorrelatable: None,
                 cardinality: Some(1),
-                is_unchanged: former.iter().any(|(_, former)| *former == schema),
+                is_unchanged: former.iter().any(|(_, former)| former == schema),
             };
             self.schema(node, &mut found);
-            causes.extend(found.causes(path));
+            causes.extend(found.causes(path.clone()));
         }
         causes
     }
 
     /// Depth is bounded by the parser that read the schema.
     fn schema(&self, node: Node<'_>, found: &mut Found) {
-        let Node { schema, path, .. } = node;
+        let Node { declared, path, .. } = node;
+        let schema = declared.schema;
         let before = found.fields.len();
-        let factor = multiplicity(schema);
+        let factor = declared.multiplicity();
         let cardinality = node
             .cardinality
             .zip(factor)
             .map(|(one, other)| one.saturating_mul(other));
         let atomic = text(schema, "x-kubernetes-map-type") == "atomic";
         let uncorrelatable = node.uncorrelatable.or_else(|| atomic.then_some(path));
-        let mut below = |schema: &Value, path: String, uncorrelatable: Option<&str>| {
+        let mut below = |declared: Declared<'_>, path: String, uncorrelatable: Option<&str>| {
             let below = Node {
-                schema,
+                declared,
                 path: &path,
-                is_root: is_embedded(schema),
                 uncorrelatable,
                 cardinality,
                 is_unchanged: node.is_unchanged,
@@ -161,12 +162,13 @@ impl Engine<'_> {
         };
         let properties = schema.get("properties").and_then(Value::as_object);
         for (key, property) in properties.into_iter().flatten() {
+            let property = Declared::of(property);
             below(property, format!("{path}.properties[{key}]"), uncorrelatable);
         }
-        if let Some(values) = values::of_entries(schema) {
+        if let Some(values) = declared.entries() {
             below(values, format!("{path}.additionalProperties"), uncorrelatable);
         }
-        if let Some(items) = schema.get("items") {
+        if let Some(items) = declared.items() {
             let has_keys = text(schema, "x-kubernetes-list-type") == "map";
             let uncorrelatable = node.uncorrelatable.or_else(|| (!has_keys).then_some(path));
             below(items, format!("{path}.items"), uncorrelatable);
@@ -180,14 +182,11 @@ impl Engine<'_> {
             );
         }
         // Expressions are compiled where the schema and all below it have no other problem.
-        if found.fields.len() > before || schema.get(RULES).is_none() {
+        if found.fields.len() > before || !declared.is_visible() {
             return;
         }
-        let Some(declared) = Declared::of(schema, node.is_root) else {
-            return;
-        };
         for (index, rule) in Rule::of(schema) {
-            self.expressions(node, &rule, &format!("{path}.{RULES}[{index}]"), &declared, found);
+            self.expressions(node, &rule, &format!("{path}.{RULES}[{index}]"), found);
         }
     }
 
@@ -240,21 +239,14 @@ impl Engine<'_> {
     }
 
     /// The problems of the expressions of a rule.
-    fn expressions(
-        &self,
-        node: Node<'_>,
-        rule: &Rule<'_>,
-        path: &str,
-        declared: &Declared,
-        found: &mut Found,
-    ) {
+    fn expressions(&self, node: Node<'_>, rule: &Rule<'_>, path: &str, found: &mut Found) {
         let at = |key: &str| format!("{path}.{key}");
         let invalid =
             |key: &str, problem: &str| Cause::invalid(at(key), &rule.go_syntax(self.version), problem);
-        let cardinality = node.cardinality.unwrap_or_else(|| declared.cardinality());
+        let cardinality = node.cardinality.unwrap_or_else(|| node.declared.cardinality());
         // The program of an expression that compiles.
         let mut compiled = |key: &str, wanted: &Ty<'_>, name: &str, must: &str, times: u64| match self
-            .compiled(rule.text(key), node.schema, node.is_root, rule)
+            .compiled(rule.text(key), node.declared, rule)
         {
             Err(problem) => {
                 let problem = format!("{name}compilation failed: {problem}");
@@ -266,7 +258,7 @@ impl Engine<'_> {
                 None
             }
             Ok((program, checked)) => {
-                let cost = cost::most(program.expression(), &checked, declared).saturating_mul(times);
+                let cost = cost::most(program.expression(), &checked, node.declared).saturating_mul(times);
                 if cost > RULE_COST_MAX && !node.is_unchanged {
                     let problem = too_expensive(&format!("estimated {key} cost"), cost, RULE_COST_MAX);
                     found.expressions.push(Cause::forbidden(at(key), &problem));
@@ -276,13 +268,13 @@ impl Engine<'_> {
             }
         };
         let must = "cel expression must evaluate to a bool";
-        let program = compiled("rule", &Ty::Bool, "", must, cardinality);
+        let program = compiled("rule", &Ty::BOOL, "", must, cardinality);
         if program.is_some()
             && self.version.has(MESSAGES_ARE_EXPRESSIONS)
             && !rule.text("messageExpression").is_empty()
         {
             let must = "messageExpression must evaluate to a string";
-            compiled("messageExpression", &Ty::String, "messageExpression ", must, 1);
+            compiled("messageExpression", &Ty::STRING, "messageExpression ", must, 1);
         }
         let uses_old_self = program.is_some_and(|program| program.uses("oldSelf"));
         if let Some(within) = node.uncorrelatable.filter(|_| uses_old_self) {

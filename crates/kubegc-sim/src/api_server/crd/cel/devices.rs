@@ -7,34 +7,15 @@
 //! # Deviations
 //! Costs are neither estimated nor limited.
 
-use std::sync::LazyLock;
+use serde_json::Value;
 
-use serde_json::{Value, json};
-
-use super::{Engine, Ty, policy::items, values::text};
+use super::{Engine, declared::text, policy::items, types::structure};
 use crate::{
     StoredObject,
     status::{Cause, quoted},
 };
 
 const LENGTH_MAX: usize = 10 * 1024;
-
-/// The fields of the variable `device`.
-static DEVICE: LazyLock<Value> = LazyLock::new(|| {
-    let values = json!({
-        "type": "object",
-        "additionalProperties": {
-            "type": "object",
-            "additionalProperties": {"x-kubernetes-int-or-string": true},
-        },
-    });
-    json!({"type": "object", "properties": {
-        "driver": {"type": "string"},
-        "allowMultipleAllocations": {"type": "boolean"},
-        "attributes": values,
-        "capacity": values,
-    }})
-});
 
 impl Engine<'_> {
     /// The problems of the expressions of an object that is created, or that replaces `old`. Expressions that
@@ -82,9 +63,10 @@ impl Engine<'_> {
     }
 
     fn selector_problem(&self, expression: &str) -> Option<String> {
-        match self.checked_type(expression, vec![("device".to_owned(), Ty::of(&DEVICE, false))]) {
+        let device = structure("kubernetes.DRADevice");
+        match self.checked_type(expression, vec![("device".to_owned(), device)]) {
             Err(problem) => Some(problem),
-            Ok(Ty::Bool | Ty::Dyn) => None,
+            Ok(ty) if ty.is("bool") || ty.is("dyn") => None,
             Ok(other) => Some(format!("must evaluate to bool or the unknown type, not {other}")),
         }
     }

@@ -147,13 +147,13 @@ fn implementation(signature: &str) -> Option<Function> {
 
 /// The interpreter does not distinguish lists by their items.
 fn runtime_type(ty: &Ty<'static>) -> Type {
-    match ty {
-        Ty::Bool => BOOL_TYPE,
-        Ty::Int => INT_TYPE,
-        Ty::String => STRING_TYPE,
-        Ty::List(_) => LIST_TYPE,
-        Ty::Map(..) => MAP_TYPE,
-        Ty::Named(name) => Type::new_unspecified_type(name),
+    match ty.parts().map_or("dyn", |(name, _)| name) {
+        "bool" => BOOL_TYPE,
+        "int" => INT_TYPE,
+        "string" => STRING_TYPE,
+        "list" => LIST_TYPE,
+        "map" => MAP_TYPE,
+        name if name.contains('.') => Type::new_unspecified_type(name),
         _ => DYN_TYPE,
     }
 }

@@ -13,6 +13,7 @@ mod addresses;
 mod call_costs;
 mod check;
 mod cost;
+mod declared;
 mod definition;
 mod devices;
 mod formats;
@@ -20,7 +21,6 @@ mod library;
 mod macros;
 mod nodes;
 pub(in crate::api_server) mod policy;
-mod sizes;
 mod types;
 mod urls;
 mod values;
@@ -36,7 +36,7 @@ use cel::{
 };
 use kubegc_core::{Behavior, KubernetesVersion, version::behavior};
 use parking_lot::Mutex;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{
     instance::{Place, child, is_embedded},
@@ -48,9 +48,9 @@ use crate::{
     types::validate::go_syntax,
 };
 use check::{Checked, check, located};
-use policy::Scene;
+use declared::{Declared, text};
+use policy::{Scene, items};
 use types::Ty;
-use values::text;
 
 const RULES: &str = "x-kubernetes-validations";
 const RULES_ARE_RUN: Behavior = Behavior::since(25, 0, "CustomResourceValidationExpressions, beta");
@@ -82,35 +82,6 @@ fn environment(has_two_variables: bool) -> Env {
     debug_assert!(declared.is_ok(), "{declared:?}");
     env
 }
-
-/// The fields of the variable `request` of match conditions.
-///
-/// # Upstream
-/// `BuildRequestType` in `apiserver/pkg/admission/plugin/cel/compile.go`, 1.30.0.
-static REVIEW_REQUEST: LazyLock<Value> = LazyLock::new(|| {
-    let text = json!({"type": "string"});
-    let texts = |names: &[&str]| {
-        let properties: serde_json::Map<String, Value> = names
-            .iter()
-            .map(|name| ((*name).to_owned(), text.clone()))
-            .collect();
-        json!({"type": "object", "properties": properties})
-    };
-    let kind = texts(&["group", "version", "kind"]);
-    let resource = texts(&["group", "version", "resource"]);
-    json!({"type": "object", "properties": {
-        "kind": kind, "resource": resource, "subResource": text,
-        "requestKind": kind, "requestResource": resource, "requestSubResource": text,
-        "name": text, "namespace": text, "operation": text,
-        "userInfo": {"type": "object", "properties": {
-            "username": text, "uid": text,
-            "groups": {"type": "array", "items": text},
-            "extra": {"type": "object", "additionalProperties": {"type": "array", "items": text}},
-        }},
-        "dryRun": {"type": "boolean"},
-        "options": {"x-kubernetes-int-or-string": true},
-    }})
-});
 
 /// An expression as the checker sees it, and as it runs.
 pub(in crate::api_server) struct Compiled {
@@ -265,21 +236,17 @@ impl Engine<'_> {
         configuration: &StoredObject,
         old: Option<&StoredObject>,
     ) -> Vec<Cause> {
-        let none = Value::Null;
         let webhooks = |object| {
-            StoredObject::at(object, &["webhooks"])
-                .unwrap_or(&none)
-                .as_array()
+            let webhooks = StoredObject::at(object, &["webhooks"]).and_then(Value::as_array);
+            webhooks.into_iter().flatten()
         };
-        let webhooks = |object| webhooks(object).map_or(&[][..], Vec::as_slice).iter();
         let mut causes = Vec::new();
         for (index, webhook) in webhooks(configuration).enumerate() {
-            let conditions = &webhook["matchConditions"];
-            let is_same = |old: &Value| old["matchConditions"] == *conditions;
+            let is_same = |old: &Value| old["matchConditions"] == webhook["matchConditions"];
             if old.is_some_and(|old| webhooks(old).any(is_same)) {
                 continue;
             }
-            for (position, condition) in conditions.as_array().into_iter().flatten().enumerate() {
+            for (position, condition) in items(webhook, "matchConditions") {
                 let path = format!("webhooks[{index}].matchConditions[{position}].expression");
                 causes.extend(self.condition_problem(condition, false, path));
             }
@@ -305,16 +272,14 @@ impl Engine<'_> {
     fn compiled<'s>(
         &self,
         source: &str,
-        schema: &'s Value,
-        is_root: bool,
+        declared: Declared<'s>,
         rule: &Rule<'_>,
     ) -> Result<(Arc<Compiled>, Checked<'s>), String> {
         let compiled = self.programs.get(source, self.version)?;
-        let own = Ty::of(schema, is_root);
-        let old = if rule.takes_optional_old_self(self.version) {
-            Ty::Optional(Box::new(own.clone()))
-        } else {
-            own.clone()
+        let own = Ty::of(declared);
+        let old = match rule.takes_optional_old_self(self.version) {
+            true => Ty::optional(own.clone()),
+            false => own.clone(),
         };
         let variables = vec![("self".to_owned(), own), ("oldSelf".to_owned(), old)];
         let checked = check(&compiled, self.version.minor(), variables)?;
@@ -372,8 +337,9 @@ impl Engine<'_> {
             path => path,
         };
         let invalid = |problem: &str| Cause::invalid(field, &kind, problem);
-        let former = old.map(|old| values::of(old, schema, is_root(place)));
-        let (own, former) = match (values::of(value, schema, is_root(place)), former.transpose()) {
+        let declared = declared(place);
+        let former = old.map(|old| values::of(old, declared));
+        let (own, former) = match (values::of(value, declared), former.transpose()) {
             (Ok(own), Ok(former)) => (own, former),
             (Err(problem), _) | (_, Err(problem)) => {
                 let problem = |(_, rule): (usize, Rule<'_>)| {
@@ -385,7 +351,7 @@ impl Engine<'_> {
         };
         for (_, rule) in Rule::of(schema) {
             let is_optional = rule.takes_optional_old_self(self.version);
-            let (program, checked) = match self.compiled(rule.text("rule"), schema, is_root(place), &rule) {
+            let (program, checked) = match self.compiled(rule.text("rule"), declared, &rule) {
                 Ok(compiled) => compiled,
                 Err(_) if rule.text("rule").trim().is_empty() => continue,
                 Err(problem) => {
@@ -434,14 +400,16 @@ impl Engine<'_> {
         if source.is_empty() || !self.version.has(MESSAGES_ARE_EXPRESSIONS) {
             return None;
         }
-        let (program, checked) = self.compiled(source, place.schema, is_root(place), rule).ok()?;
+        let (program, checked) = self.compiled(source, declared(place), rule).ok()?;
         shown_message(program.execute_as(&checked, context).ok()?)
     }
 }
 
-/// Whether a value is a complete resource.
-fn is_root(place: &Place<'_>) -> bool {
-    place.path.is_empty() || is_embedded(place.schema)
+fn declared<'v>(place: &Place<'v>) -> Declared<'v> {
+    Declared {
+        is_root: place.path.is_empty() || is_embedded(place.schema),
+        schema: place.schema,
+    }
 }
 
 fn failure(rule: &Rule<'_>, place: &Place<'_>, kind: &str, message: &str) -> Cause {
@@ -481,10 +449,11 @@ fn field_path(given: &str, schema: &Value) -> Result<String, String> {
         let property = schema
             .get("properties")
             .and_then(|properties| properties.get(name));
-        let entry = values::of_entries(schema).filter(|_| schema.get("properties").is_none());
+        let entry = Declared::of(schema).entries();
+        let entry = entry.filter(|_| schema.get("properties").is_none());
         (schema, path) = match (property, entry) {
             (Some(property), _) => (property, child(&path, name)),
-            (None, Some(values)) => (values, format!("{path}[{name}]")),
+            (None, Some(values)) => (values.schema, format!("{path}[{name}]")),
             (None, None) => return Err("does not refer to a valid field".to_owned()),
         };
     }
@@ -520,11 +489,13 @@ fn shown(error: &ExecutionError) -> String {
 /// Whether a schema has rules, or one below it. Depth is bounded by the parser that read it.
 pub(super) fn has_rules(schema: &Value) -> bool {
     let properties = schema.get("properties").and_then(Value::as_object);
-    let mut below = properties.into_iter().flatten().map(|(_, property)| property);
-    schema.get(RULES).is_some()
-        || below.any(has_rules)
-        || values::of_entries(schema).is_some_and(has_rules)
-        || schema.get("items").is_some_and(has_rules)
+    let declared = Declared::of(schema);
+    let others = [declared.entries(), declared.items()].into_iter().flatten();
+    let mut below = properties
+        .into_iter()
+        .flat_map(|properties| properties.values())
+        .chain(others.map(|other| other.schema));
+    schema.get(RULES).is_some() || below.any(has_rules)
 }
 
 /// Whether a problem concerns a type or a size.

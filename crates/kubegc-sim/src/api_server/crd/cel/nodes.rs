@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use cel::common::ast::{CallExpr, EntryExpr, Expr, IdedExpr, LiteralValue, operators};
+use cel::common::ast::{
+    CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, ListExpr, LiteralValue, operators,
+};
 use regex::Regex;
 
 use super::convert;
@@ -84,7 +86,7 @@ pub(super) fn compare_unordered(expression: &mut IdedExpr, comparisons: &BTreeSe
 }
 
 /// Replaces comprehensions with two variables by those with one: the interpreter has no others. The one
-/// variable is a list of key and value.
+/// variable is a list of key and value, to which the step binds the two.
 pub(super) fn use_one_variable(expression: &mut IdedExpr) {
     change(expression, &mut |node| {
         if let Expr::Comprehension(comprehension) = &mut node.expr
@@ -95,43 +97,29 @@ pub(super) fn use_one_variable(expression: &mut IdedExpr) {
             let range = std::mem::take(&mut comprehension.iter_range);
             comprehension.iter_range = call(range.id, "@entries", vec![range]);
             let first = std::mem::replace(&mut comprehension.iter_var, entry.clone());
-            for (position, name) in [first, second].iter().enumerate() {
-                read_entry(
-                    &mut comprehension.loop_step,
-                    name,
-                    &entry,
-                    i64::from(position == 1),
+            for (position, name) in [(0, first), (1, second)] {
+                let id = node.id;
+                let ided = |expr: Expr| IdedExpr { id, expr };
+                let position = ided(Expr::Literal(LiteralValue::Int(i64::into(position))));
+                let value = call(
+                    id,
+                    operators::INDEX,
+                    vec![ided(Expr::Ident(entry.clone())), position],
                 );
+                let step = std::mem::take(&mut comprehension.loop_step);
+                comprehension.loop_step = ided(Expr::Comprehension(Box::new(ComprehensionExpr {
+                    iter_range: ided(Expr::List(ListExpr::new(Vec::new()))),
+                    iter_var: "#unused".to_owned(),
+                    iter_var2: None,
+                    accu_var: name.clone(),
+                    accu_init: value,
+                    loop_cond: ided(Expr::Literal(LiteralValue::Boolean(false.into()))),
+                    loop_step: ided(Expr::Ident(name)),
+                    result: step,
+                })));
             }
         }
     });
-}
-
-/// Reads a position of an entry in the place of a variable. Depth is bounded by the parser that read the
-/// expression.
-fn read_entry(expression: &mut IdedExpr, variable: &str, entry: &str, position: i64) {
-    let id = expression.id;
-    let literal = |expr: Expr| IdedExpr { id, expr };
-    match &mut expression.expr {
-        Expr::Ident(name) if name == variable => {
-            let position = literal(Expr::Literal(LiteralValue::Int(position.into())));
-            let entry = literal(Expr::Ident(entry.to_owned()));
-            *expression = call(id, operators::INDEX, vec![entry, position]);
-        }
-        // Variables of the comprehension hide those around it.
-        Expr::Comprehension(inner) if inner.iter_var == variable || inner.accu_var == variable => {
-            read_entry(&mut inner.iter_range, variable, entry, position);
-            read_entry(&mut inner.accu_init, variable, entry, position);
-            if inner.accu_var != variable {
-                read_entry(&mut inner.result, variable, entry, position);
-            }
-        }
-        _ => {
-            for part in parts(expression) {
-                read_entry(part, variable, entry, position);
-            }
-        }
-    }
 }
 
 fn call(id: u64, function: &str, args: Vec<IdedExpr>) -> IdedExpr {

@@ -9,18 +9,18 @@
 //! be structs, are not checked when a policy is stored. All variables are evaluated before the expression
 //! that reads one of them; one that fails has no value.
 
-use std::sync::{Arc, LazyLock};
+use std::{collections::BTreeMap, sync::Arc};
 
 use cel::{
     Context, Value as Cel,
     common::ast::{CallExpr, Expr, IdedExpr, LiteralValue, SelectExpr, operators},
 };
 use kubegc_core::{Behavior, KubernetesVersion};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{
-    Compiled, ENVIRONMENT, Engine, REVIEW_REQUEST, Ty, check, nodes, shown, shown_message, values,
-    values::text,
+    Compiled, ENVIRONMENT, Engine, Ty, check, declared::text, nodes, shown, shown_message, types::structure,
+    values,
 };
 use crate::{
     StoredObject,
@@ -39,22 +39,6 @@ const REQUEST_FIELDS: &str = "operation name namespace kind resource subResource
 const METADATA_FIELDS: &str = "name namespace uid labels finalizers ownerReferences creationTimestamp \
                                deletionTimestamp deletionGracePeriodSeconds";
 
-/// The fields of the variable `namespaceObject`.
-static NAMESPACE: LazyLock<Value> = LazyLock::new(|| {
-    let text = json!({"type": "string"});
-    let condition = json!({"type": "object", "properties": {
-        "status": text, "type": text, "message": text, "reason": text,
-        "lastTransitionTime": {"type": "string", "format": "date-time"},
-    }});
-    json!({"type": "object", "properties": {
-        "metadata": {"x-kubernetes-int-or-string": true},
-        "spec": {"type": "object", "properties": {"finalizers": {"type": "array", "items": text}}},
-        "status": {"type": "object", "properties": {
-            "conditions": {"type": "array", "items": condition}, "phase": text,
-        }},
-    }})
-});
-
 /// The message about the type of a result says which one was found.
 const TYPES_ARE_SHOWN: Behavior = Behavior::since_about(32, "between 1.28 and 1.32");
 
@@ -64,20 +48,22 @@ const TEXT_OR_NULL: &str = "one of [string null_type]";
 /// The problem of an expression with a result of this type. Only literals of structs have the types of
 /// mutations.
 fn mistyped(wanted: &str, found: &Ty<'_>, version: KubernetesVersion) -> Option<String> {
-    let (fits, found) = match found {
-        Ty::Bool => (wanted == "bool", found.to_string()),
-        Ty::String => (matches!(wanted, "string" | TEXT_OR_NULL), found.to_string()),
-        Ty::Null => (wanted == TEXT_OR_NULL, "null_type".to_owned()),
-        Ty::Timestamp => (false, "google.protobuf.Timestamp".to_owned()),
-        Ty::Duration => (false, "google.protobuf.Duration".to_owned()),
-        Ty::Object(schema, _) if std::ptr::eq(*schema, &*REVIEW_REQUEST) => {
-            (false, "kubernetes.AdmissionRequest".to_owned())
-        }
-        Ty::Param(_) => (false, Ty::Dyn.to_string()),
-        other => (false, other.to_string()),
+    let name = match found {
+        Ty::Struct("kubernetes.AdmissionRequest", _) => "kubernetes.AdmissionRequest".to_owned(),
+        Ty::Param(_) => "dyn".to_owned(),
+        found => match found.to_string().as_str() {
+            "null" => "null_type".to_owned(),
+            "timestamp" => "google.protobuf.Timestamp".to_owned(),
+            "duration" => "google.protobuf.Duration".to_owned(),
+            name => name.to_owned(),
+        },
+    };
+    let fits = match wanted {
+        TEXT_OR_NULL => matches!(name.as_str(), "string" | "null_type"),
+        wanted => name == wanted && matches!(wanted, "bool" | "string"),
     };
     let found = match version.has(TYPES_ARE_SHOWN) {
-        true => format!(" but got {found}"),
+        true => format!(" but got {name}"),
         false => String::new(),
     };
     (!fits).then(|| format!("must evaluate to {wanted}{found}"))
@@ -85,14 +71,14 @@ fn mistyped(wanted: &str, found: &Ty<'_>, version: KubernetesVersion) -> Option<
 
 /// The variables that expressions may read, apart from those of every policy.
 #[derive(Clone, Copy)]
-struct Scope<'a> {
+struct Scope<'s, 'v> {
     has_parameters: bool,
     has_authorizer: bool,
-    /// The schema of the composed variables, if there are any.
-    variables: Option<&'a Value>,
+    /// The types of the composed variables, if there are any.
+    variables: Option<&'s BTreeMap<&'v str, Ty<'v>>>,
 }
 
-impl Scope<'_> {
+impl Scope<'_, '_> {
     /// The variables of match conditions.
     const fn of_conditions(has_parameters: bool) -> Self {
         Self {
@@ -100,24 +86,6 @@ impl Scope<'_> {
             has_authorizer: true,
             variables: None,
         }
-    }
-}
-
-/// The schema of a composed variable with values of this type: objects and types of libraries are dynamic.
-fn schema_of(ty: &Ty<'_>) -> Value {
-    match ty {
-        Ty::Bool => json!({"type": "boolean"}),
-        Ty::Int => json!({"type": "integer"}),
-        Ty::Double => json!({"type": "number"}),
-        Ty::String => json!({"type": "string"}),
-        Ty::Bytes => json!({"type": "string", "format": "byte"}),
-        Ty::Timestamp => json!({"type": "string", "format": "date-time"}),
-        Ty::Duration => json!({"type": "string", "format": "duration"}),
-        Ty::List(item) => json!({"type": "array", "items": schema_of(item)}),
-        Ty::Map(key, value) if matches!(**key, Ty::String) => {
-            json!({"type": "object", "additionalProperties": schema_of(value)})
-        }
-        _ => json!({"x-kubernetes-int-or-string": true}),
     }
 }
 
@@ -159,7 +127,7 @@ impl Engine<'_> {
             }
         }
         let is_composed = is_mutating || items(spec, "variables").next().is_some();
-        let mut variables = json!({"type": "object", "properties": {}});
+        let mut variables = BTreeMap::new();
         for (index, variable) in items(spec, "variables") {
             let expression = text(variable, "expression");
             if expression.trim().is_empty() {
@@ -169,15 +137,13 @@ impl Engine<'_> {
                 variables: Some(&variables),
                 ..scope
             };
-            let schema = match self.result_type(expression, scope) {
-                Ok(ty) => schema_of(&ty.unwrap_or(Ty::Dyn)),
-                Err(problem) => {
-                    let path = format!("spec.variables[{index}].expression");
-                    causes.push(Cause::invalid(path, &quoted(expression), &problem));
-                    schema_of(&Ty::Dyn)
-                }
-            };
-            variables["properties"][text(variable, "name")] = schema;
+            let ty = self.result_type(expression, scope).unwrap_or_else(|problem| {
+                let path = format!("spec.variables[{index}].expression");
+                causes.push(Cause::invalid(path, &quoted(expression), &problem));
+                None
+            });
+            let ty = ty.map_or(Ty::DYN, |ty| ty.without_objects());
+            variables.insert(text(variable, "name"), ty);
         }
         let scope = Scope {
             variables: is_composed.then_some(&variables),
@@ -231,7 +197,7 @@ impl Engine<'_> {
     fn expression_problem(
         &self,
         expression: &str,
-        scope: Scope<'_>,
+        scope: Scope<'_, '_>,
         wanted: &str,
         path: String,
     ) -> Option<Cause> {
@@ -251,22 +217,22 @@ impl Engine<'_> {
     }
 
     /// The type of the results of an expression; `None` if it uses the authorizer.
-    fn result_type<'v>(&self, expression: &str, scope: Scope<'v>) -> Result<Option<Ty<'v>>, String> {
+    fn result_type<'v>(&self, expression: &str, scope: Scope<'_, 'v>) -> Result<Option<Ty<'v>>, String> {
         let authorizes = |program: Arc<Compiled>| scope.has_authorizer && program.uses("authorizer");
         if self.programs.get(expression, self.version).is_ok_and(authorizes) {
             return Ok(None);
         }
         let mut variables = vec![
-            ("object".to_owned(), Ty::Dyn),
-            ("oldObject".to_owned(), Ty::Dyn),
-            ("request".to_owned(), Ty::of(&REVIEW_REQUEST, false)),
-            ("namespaceObject".to_owned(), Ty::of(&NAMESPACE, false)),
+            ("object".to_owned(), Ty::DYN),
+            ("oldObject".to_owned(), Ty::DYN),
+            ("request".to_owned(), structure("kubernetes.AdmissionRequest")),
+            ("namespaceObject".to_owned(), structure("kubernetes.Namespace")),
         ];
         if scope.has_parameters {
-            variables.push(("params".to_owned(), Ty::Dyn));
+            variables.push(("params".to_owned(), Ty::DYN));
         }
         if let Some(composed) = scope.variables {
-            variables.push(("variables".to_owned(), Ty::of(composed, false)));
+            variables.push(("variables".to_owned(), Ty::Struct("variables", composed.clone())));
         }
         self.checked_type(expression, variables).map(Some)
     }
@@ -320,7 +286,7 @@ impl Engine<'_> {
         let program = self.programs.get(source, self.version)?;
         // Functions of the authorizer are not known: the evaluation reports it.
         if !program.uses("authorizer") {
-            let variables = VARIABLES.split(' ').map(|name| (name.to_owned(), Ty::Dyn));
+            let variables = VARIABLES.split(' ').map(|name| (name.to_owned(), Ty::DYN));
             check(&program, self.version.minor(), variables.collect())?;
         }
         Ok(program)

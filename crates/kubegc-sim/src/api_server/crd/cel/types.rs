@@ -5,42 +5,21 @@
 //! environments in
 //! [`base.go`](https://github.com/kubernetes/apiserver/blob/v0.36.0/pkg/cel/environment/base.go).
 
-use std::{collections::BTreeMap, fmt, ptr, sync::LazyLock};
+use std::{collections::BTreeMap, fmt, ptr, slice, sync::LazyLock};
 
-use serde_json::Value;
-
-use super::{
-    super::instance::is_embedded,
-    values::{escaped, is_int_or_string, is_visible, of_entries, text},
-};
+use super::declared::Declared;
 
 /// The type of an expression.
 #[derive(Clone, Debug)]
 pub(super) enum Ty<'a> {
-    Dyn,
-    /// The type of an expression with an error, which is reported once.
-    Error,
-    Null,
-    Bool,
-    Int,
-    Uint,
-    Double,
-    String,
-    Bytes,
-    Timestamp,
-    Duration,
-    /// An object with declared fields, and whether it is a complete resource.
-    Object(&'a Value, bool),
-    /// `metadata` of a complete resource.
-    Metadata,
-    Map(Box<Self>, Box<Self>),
-    List(Box<Self>),
+    /// A type with parameters. `!error!` is that of an expression with an error, which is reported once.
+    Of(&'static str, Vec<Self>),
     /// A list with the equality of a set or a map.
     Keyed(Box<Self>),
-    Optional(Box<Self>),
-    Type(Box<Self>),
-    /// A type of the libraries.
-    Named(&'static str),
+    /// An object with the fields of a schema.
+    Object(Declared<'a>),
+    /// An object with these fields, and the name of its type.
+    Struct(&'static str, BTreeMap<&'a str, Self>),
     /// A type that is not known yet.
     Param(usize),
 }
@@ -49,159 +28,158 @@ impl PartialEq for Ty<'_> {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
             // Each object of a schema has a type of its own.
-            (Self::Object(one, _), Self::Object(other, _)) => ptr::eq(*one, *other),
-            (Self::Map(key, value), Self::Map(other_key, other_value)) => {
-                key == other_key && value == other_value
-            }
-            (Self::List(one) | Self::Keyed(one), Self::List(other) | Self::Keyed(other))
-            | (Self::Optional(one), Self::Optional(other))
-            | (Self::Type(one), Self::Type(other)) => one == other,
-            (Self::Named(one), Self::Named(other)) => one == other,
+            (Self::Object(one), Self::Object(other)) => ptr::eq(one.schema, other.schema),
+            (Self::Struct(one, _), Self::Struct(other, _)) => one == other,
             (Self::Param(one), Self::Param(other)) => one == other,
-            _ => {
-                self.parameters().is_empty() && std::mem::discriminant(self) == std::mem::discriminant(other)
-            }
+            _ => self.parts().is_some() && self.parts() == other.parts(),
         }
     }
 }
 
 impl fmt::Display for Ty<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            // Upstream prints a name with a random number.
-            Self::Object(..) | Self::Metadata => f.write_str("object"),
-            Self::Map(key, value) => write!(f, "map({key}, {value})"),
-            Self::List(item) | Self::Keyed(item) => write!(f, "list({item})"),
-            Self::Optional(value) => write!(f, "optional_type({value})"),
-            Self::Type(of) => write!(f, "type({of})"),
-            Self::Named(name) => f.write_str(name),
-            Self::Param(index) => write!(f, "_var{index}"),
-            simple => {
-                let known = SIMPLE.iter().find(|(_, ty)| ty == simple);
-                f.write_str(known.map_or("!error!", |(name, _)| name))
+        match (self, self.parts()) {
+            (_, Some((name, []))) => f.write_str(name),
+            (_, Some((name, parameters))) => {
+                let parameters: Vec<String> = parameters.iter().map(Self::to_string).collect();
+                write!(f, "{name}({})", parameters.join(", "))
             }
+            (Self::Param(index), _) => write!(f, "_var{index}"),
+            // Upstream prints a name with a random number.
+            _ => f.write_str("object"),
         }
     }
-}
-
-/// The types without parameters.
-const SIMPLE: [(&str, Ty<'static>); 10] = [
-    ("dyn", Ty::Dyn),
-    ("null", Ty::Null),
-    ("bool", Ty::Bool),
-    ("int", Ty::Int),
-    ("uint", Ty::Uint),
-    ("double", Ty::Double),
-    ("string", Ty::String),
-    ("bytes", Ty::Bytes),
-    ("timestamp", Ty::Timestamp),
-    ("duration", Ty::Duration),
-];
-
-fn simple(name: &str) -> Option<Ty<'static>> {
-    let known = SIMPLE.into_iter().find(|(known, _)| *known == name);
-    known.map(|(_, ty)| ty)
 }
 
 impl<'a> Ty<'a> {
-    /// The type of the values of a schema.
-    pub(super) fn of(schema: &'a Value, is_root: bool) -> Self {
-        if is_int_or_string(schema) {
-            return Self::Dyn;
-        }
-        match text(schema, "type") {
-            "boolean" => Self::Bool,
-            "integer" => Self::Int,
-            "number" => Self::Double,
-            "string" => match text(schema, "format") {
-                "byte" => Self::Bytes,
-                "date" | "date-time" => Self::Timestamp,
-                "duration" => Self::Duration,
-                _ => Self::String,
-            },
-            "array" => {
-                let items = schema.get("items");
-                let items = Box::new(items.map_or(Self::Dyn, |items| Self::of(items, is_embedded(items))));
-                match text(schema, "x-kubernetes-list-type") {
-                    "set" | "map" => Self::Keyed(items),
-                    _ => Self::List(items),
-                }
-            }
-            "object" => match of_entries(schema) {
-                Some(values) => {
-                    let values = Self::of(values, is_embedded(values));
-                    Self::Map(Box::new(Self::String), Box::new(values))
-                }
-                None => Self::Object(schema, is_root),
-            },
-            _ => Self::Dyn,
+    pub(super) const DYN: Self = Self::simple("dyn");
+    pub(super) const ERROR: Self = Self::simple("!error!");
+    pub(super) const BOOL: Self = Self::simple("bool");
+    pub(super) const STRING: Self = Self::simple("string");
+
+    pub(super) const fn simple(name: &'static str) -> Self {
+        Self::Of(name, Vec::new())
+    }
+
+    pub(super) fn list(item: Self) -> Self {
+        Self::Of("list", vec![item])
+    }
+
+    pub(super) fn map(key: Self, value: Self) -> Self {
+        Self::Of("map", vec![key, value])
+    }
+
+    pub(super) fn optional(value: Self) -> Self {
+        Self::Of("optional_type", vec![value])
+    }
+
+    /// The name of the type, and its parameters; `None` for objects and unknown types.
+    pub(super) fn parts(&self) -> Option<(&'static str, &[Self])> {
+        match self {
+            Self::Of(name, parameters) => Some((name, parameters)),
+            Self::Keyed(item) => Some(("list", slice::from_ref(item))),
+            _ => None,
         }
     }
 
-    /// Reads the type of the table of functions.
+    pub(super) fn parameters(&self) -> &[Self] {
+        self.parts().map_or(&[], |(_, parameters)| parameters)
+    }
+
+    pub(super) fn is(&self, name: &str) -> bool {
+        self.parts().is_some_and(|(own, _)| own == name)
+    }
+
+    /// The type of the values of a schema.
+    pub(super) fn of(declared: Declared<'a>) -> Self {
+        if declared.is_int_or_string() {
+            return Self::DYN;
+        }
+        match (declared.text("type"), declared.text("format")) {
+            ("boolean", _) => Self::BOOL,
+            ("integer", _) => Self::simple("int"),
+            ("number", _) => Self::simple("double"),
+            ("string", "byte") => Self::simple("bytes"),
+            ("string", "date" | "date-time") => Self::simple("timestamp"),
+            ("string", "duration") => Self::simple("duration"),
+            ("string", _) => Self::STRING,
+            ("array", _) => {
+                let item = declared.items().map_or(Self::DYN, Self::of);
+                match declared.text("x-kubernetes-list-type") {
+                    "set" | "map" => Self::Keyed(Box::new(item)),
+                    _ => Self::list(item),
+                }
+            }
+            ("object", _) => match declared.entries() {
+                Some(values) => Self::map(Self::STRING, Self::of(values)),
+                None => Self::Object(declared),
+            },
+            _ => Self::DYN,
+        }
+    }
+
+    /// Reads the type of the table.
     fn parse(text: &'static str) -> Self {
-        let inner = |name: &str| text.strip_prefix(name)?.strip_prefix('(')?.strip_suffix(')');
-        let boxed = |text: &'static str| Box::new(Self::parse(text));
-        if let Some(item) = inner("list") {
-            return Self::List(boxed(item));
+        let (name, inner) = match text.split_once('(') {
+            Some((name, inner)) => (name, inner.strip_suffix(')').unwrap_or(inner)),
+            None => (text, ""),
+        };
+        if let [letter @ b'A'..=b'Z'] = name.as_bytes() {
+            return Self::Param(usize::from(letter - b'A'));
         }
-        if let Some((key, value)) = inner("map").and_then(|inner| inner.split_once(',')) {
-            return Self::Map(boxed(key), boxed(value));
+        if let Some(object) = STRUCTS
+            .iter()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))
+        {
+            let fields = object.split(' ').filter_map(|field| field.split_once(':'));
+            return Self::Struct(name, fields.map(|(name, ty)| (name, Self::parse(ty))).collect());
         }
-        if let Some(value) = inner("optional") {
-            return Self::Optional(boxed(value));
-        }
-        if let Some(of) = inner("type") {
-            return Self::Type(boxed(of));
-        }
-        if let Some(ty) = simple(text) {
-            return ty;
-        }
-        match text {
-            "quantity" => Self::Named("kubernetes.Quantity"),
-            "semver" => Self::Named("kubernetes.Semver"),
-            "url" => Self::Named("kubernetes.URL"),
-            "format" => Self::Named("kubernetes.NamedFormat"),
-            "ip" => Self::Named("net.IP"),
-            "cidr" => Self::Named("net.CIDR"),
-            _ => Self::Param(usize::from(
-                text.bytes().next().unwrap_or_default().saturating_sub(b'A'),
-            )),
-        }
+        let name = match name {
+            "optional" => "optional_type",
+            "quantity" => "kubernetes.Quantity",
+            "semver" => "kubernetes.Semver",
+            "url" => "kubernetes.URL",
+            "format" => "kubernetes.NamedFormat",
+            "ip" => "net.IP",
+            "cidr" => "net.CIDR",
+            name => name,
+        };
+        Self::Of(name, split(inner).into_iter().map(Self::parse).collect())
     }
 
     /// The type whose values a name denotes, which is a value too.
     pub(super) fn named(name: &str) -> Option<Self> {
-        let any = || Box::new(Self::Dyn);
-        match name {
-            "google.protobuf.Duration" => Some(Self::Duration),
-            "google.protobuf.Timestamp" => Some(Self::Timestamp),
-            "list" => Some(Self::List(any())),
-            "map" => Some(Self::Map(any(), any())),
-            "null_type" => Some(Self::Null),
-            "optional_type" => Some(Self::Optional(any())),
-            "type" => Some(Self::Type(any())),
-            "dyn" | "duration" | "null" | "timestamp" => None,
-            name => simple(name),
-        }
-    }
-
-    pub(super) fn parameters(&self) -> Vec<&Self> {
-        match self {
-            Self::Map(key, value) => vec![key, value],
-            Self::List(one) | Self::Keyed(one) | Self::Optional(one) | Self::Type(one) => vec![one],
-            _ => Vec::new(),
-        }
+        const NAMES: [&str; 10] = [
+            "bool",
+            "bytes",
+            "double",
+            "int",
+            "list",
+            "map",
+            "optional_type",
+            "string",
+            "type",
+            "uint",
+        ];
+        let name = match name {
+            "google.protobuf.Duration" => "duration",
+            "google.protobuf.Timestamp" => "timestamp",
+            "null_type" => "null",
+            name => NAMES.into_iter().find(|known| *known == name)?,
+        };
+        let parameters = match name {
+            "list" | "optional_type" | "type" => 1,
+            "map" => 2,
+            _ => 0,
+        };
+        Some(Self::Of(name, vec![Self::DYN; parameters]))
     }
 
     /// The type with its parameters replaced.
     fn mapped(&self, with: &mut impl FnMut(&Self) -> Self) -> Self {
         match self {
-            Self::Map(key, value) => Self::Map(Box::new(with(key)), Box::new(with(value))),
-            Self::List(one) => Self::List(Box::new(with(one))),
-            Self::Keyed(one) => Self::Keyed(Box::new(with(one))),
-            Self::Optional(one) => Self::Optional(Box::new(with(one))),
-            Self::Type(one) => Self::Type(Box::new(with(one))),
+            Self::Of(name, parameters) => Self::Of(name, parameters.iter().map(with).collect()),
+            Self::Keyed(item) => Self::Keyed(Box::new(with(item))),
             other => other.clone(),
         }
     }
@@ -214,61 +192,59 @@ impl<'a> Ty<'a> {
         }
     }
 
-    pub(super) const fn is_dyn(&self) -> bool {
-        matches!(self, Self::Dyn | Self::Error)
+    /// The type with `dyn` for objects and types of libraries.
+    pub(super) fn without_objects(&self) -> Self {
+        match self.parts() {
+            Some(("bool" | "int" | "double" | "string" | "bytes" | "timestamp" | "duration", _)) => {
+                self.clone()
+            }
+            Some(("list", [item])) => Self::list(item.without_objects()),
+            Some(("map", [key, value])) if key.is("string") => {
+                Self::map(key.clone(), value.without_objects())
+            }
+            _ => Self::DYN,
+        }
+    }
+
+    pub(super) fn is_dyn(&self) -> bool {
+        self.is("dyn") || self.is("!error!")
     }
 
     /// The type of the value of an optional, and whether it is an optional.
     pub(super) fn unwrapped(self) -> (Self, bool) {
-        match self {
-            Self::Optional(value) => (*value, true),
-            other => (other, false),
+        match self.parts() {
+            Some(("optional_type", [value])) => (value.clone(), true),
+            _ => (self, false),
         }
     }
 
-    const fn is_nullable(&self) -> bool {
-        matches!(
-            self,
-            Self::Null
-                | Self::Object(..)
-                | Self::Metadata
-                | Self::Optional(_)
-                | Self::Named(_)
-                | Self::Timestamp
-                | Self::Duration
-        )
+    fn is_nullable(&self) -> bool {
+        match self.parts() {
+            // The names of types of libraries have dots.
+            Some((name, _)) => {
+                matches!(name, "null" | "optional_type" | "timestamp" | "duration") || name.contains('.')
+            }
+            None => !matches!(self, Self::Param(_)),
+        }
     }
 
     /// Whether a value has a size that is known from its type.
     pub(super) fn is_scalar(&self) -> bool {
-        match self {
-            Self::Bool | Self::Double | Self::Duration | Self::Int | Self::Timestamp | Self::Uint => true,
-            Self::Optional(value) => value.is_scalar(),
-            _ => false,
+        match self.parts() {
+            Some(("optional_type", [value])) => value.is_scalar(),
+            Some((name, _)) => matches!(
+                name,
+                "bool" | "double" | "duration" | "int" | "timestamp" | "uint"
+            ),
+            None => false,
         }
     }
 
     /// The type of a field of an object; `None` if it has none of this name.
     pub(super) fn field(&self, name: &str) -> Option<Self> {
         match self {
-            Self::Metadata => matches!(name, "name" | "generateName").then_some(Self::String),
-            Self::Object(_, true) if matches!(name, "apiVersion" | "kind") => Some(Self::String),
-            Self::Object(_, true) if name == "metadata" => Some(Self::Metadata),
-            Self::Object(schema, _) => {
-                let properties = schema.get("properties").and_then(Value::as_object);
-                let mut visible = properties
-                    .into_iter()
-                    .flatten()
-                    .filter(|(_, schema)| is_visible(schema));
-                // The fields of requests are not escaped.
-                let is_request = ptr::eq(*schema, &*super::REVIEW_REQUEST);
-                let is_named = |property: &str| match is_request {
-                    true => property == name,
-                    false => escaped(property).as_deref() == Some(name),
-                };
-                let (_, schema) = visible.find(|(property, _)| is_named(property))?;
-                Some(Self::of(schema, is_embedded(schema)))
-            }
+            Self::Object(declared) => declared.field(name).map(Self::of),
+            Self::Struct(_, fields) => fields.get(name).cloned(),
             _ => None,
         }
     }
@@ -290,7 +266,7 @@ impl<'a> Bindings<'a> {
     /// The same, with `dyn` for unknown types.
     pub(super) fn concrete(&self, ty: &Ty<'a>) -> Ty<'a> {
         match ty {
-            Ty::Param(index) => self.0.get(index).map_or(Ty::Dyn, |known| self.concrete(known)),
+            Ty::Param(index) => self.0.get(index).map_or(Ty::DYN, |known| self.concrete(known)),
             other => other.mapped(&mut |inner| self.concrete(inner)),
         }
     }
@@ -308,7 +284,7 @@ impl<'a> Bindings<'a> {
     }
 
     pub(super) fn assign(&mut self, from: &Ty<'a>, to: &Ty<'a>) -> bool {
-        self.assign_all(std::slice::from_ref(from), std::slice::from_ref(to))
+        self.assign_all(slice::from_ref(from), slice::from_ref(to))
     }
 
     fn assigns(&mut self, one: &Ty<'a>, other: &Ty<'a>) -> bool {
@@ -324,17 +300,10 @@ impl<'a> Bindings<'a> {
         if one.is_dyn() || other.is_dyn() {
             return true;
         }
-        match (one, other) {
-            (Ty::Null, other) | (other, Ty::Null) => other.is_nullable(),
-            (Ty::Type(_), Ty::Type(_)) => true,
-            (Ty::Map(..), Ty::Map(..))
-            | (Ty::List(_) | Ty::Keyed(_), Ty::List(_) | Ty::Keyed(_))
-            | (Ty::Optional(_), Ty::Optional(_)) => {
-                let mut pairs = one.parameters().into_iter().zip(other.parameters());
-                pairs.all(|(one, other)| self.assigns(one, other))
-            }
-            _ => one == other,
+        if one.is("null") || other.is("null") {
+            return one.is_nullable() && other.is_nullable();
         }
+        are_alike(one, other, |one, other| self.assigns(one, other))
     }
 
     /// Whether a type may stand for an unknown one, and whether that one was known.
@@ -373,24 +342,29 @@ impl<'a> Bindings<'a> {
     }
 }
 
+/// Whether two types are equal but for their parameters, which agree.
+fn are_alike<'a>(one: &Ty<'a>, other: &Ty<'a>, mut agree: impl FnMut(&Ty<'a>, &Ty<'a>) -> bool) -> bool {
+    match (one.parts(), other.parts()) {
+        (Some(("type", _)), Some(("type", _))) => true,
+        (Some((name, parameters)), Some((known, others))) => {
+            name == known
+                && parameters
+                    .iter()
+                    .zip(others)
+                    .all(|(one, other)| agree(one, other))
+        }
+        _ => one == other,
+    }
+}
+
 /// The more general of two types that agree.
 pub(super) fn most_general<'t, 'a>(one: &'t Ty<'a>, other: &'t Ty<'a>) -> &'t Ty<'a> {
     if is_at_least(one, other) { one } else { other }
 }
 
 fn is_at_least(one: &Ty<'_>, other: &Ty<'_>) -> bool {
-    match (one, other) {
-        (Ty::Dyn | Ty::Param(_), _) => true,
-        (_, Ty::Dyn | Ty::Param(_)) => false,
-        (Ty::Type(_), Ty::Type(_)) => true,
-        (Ty::Map(..), Ty::Map(..))
-        | (Ty::List(_) | Ty::Keyed(_), Ty::List(_) | Ty::Keyed(_))
-        | (Ty::Optional(_), Ty::Optional(_)) => {
-            let mut pairs = one.parameters().into_iter().zip(other.parameters());
-            pairs.all(|(one, other)| is_at_least(one, other))
-        }
-        _ => one == other,
-    }
+    let is_open = |ty: &Ty<'_>| ty.is("dyn") || matches!(ty, Ty::Param(_));
+    is_open(one) || !is_open(other) && are_alike(one, other, is_at_least)
 }
 
 /// One signature of a function.
@@ -444,31 +418,40 @@ pub(super) const LETTERS: usize = 26;
 
 /// The parts between commas outside of parentheses.
 fn split(operands: &'static str) -> Vec<&'static str> {
-    let (mut depth, mut start, mut parts) = (0_usize, 0, Vec::new());
-    for (position, c) in operands.char_indices() {
+    let mut depth = 0_usize;
+    let parts = operands.split(|c| {
         match c {
             '(' => depth += 1,
             ')' => depth = depth.saturating_sub(1),
-            ',' if depth == 0 => {
-                parts.push(&operands[start..position]);
-                start = position + 1;
-            }
             _ => {}
         }
-    }
-    if !operands.is_empty() {
-        parts.push(&operands[start..]);
-    }
-    parts
+        c == ',' && depth == 0
+    });
+    parts.filter(|part| !part.is_empty()).collect()
 }
+
+const TABLE: &str = include_str!("functions.txt");
+
+/// The names of the structs, and their fields.
+static STRUCTS: LazyLock<Vec<&str>> = LazyLock::new(|| {
+    TABLE
+        .lines()
+        .filter_map(|line| line.strip_prefix("struct "))
+        .collect()
+});
 
 static FUNCTIONS: LazyLock<BTreeMap<&'static str, Vec<Overload>>> = LazyLock::new(|| {
     let mut functions: BTreeMap<&'static str, Vec<Overload>> = BTreeMap::new();
-    for (name, overload) in include_str!("functions.txt").lines().filter_map(Overload::parse) {
+    for (name, overload) in TABLE.lines().filter_map(Overload::parse) {
         functions.entry(name).or_default().push(overload);
     }
     functions
 });
+
+/// The struct of this name.
+pub(super) fn structure<'a>(name: &'static str) -> Ty<'a> {
+    Ty::parse(name)
+}
 
 /// The names and overloads of all functions.
 pub(super) fn all_overloads() -> impl Iterator<Item = (&'static str, &'static Overload)> {
@@ -484,13 +467,12 @@ pub(super) fn overloads(name: &str, minor: u16) -> impl Iterator<Item = &'static
 
 #[cfg(test)]
 mod tests {
-    use super::{FUNCTIONS, Overload};
+    use super::{FUNCTIONS, Overload, TABLE};
 
     #[test]
     fn every_line_of_the_table_is_read() {
-        let table = include_str!("functions.txt").lines();
-        let lines = table.filter(|line| !line.is_empty() && !line.starts_with('#'));
-        for line in lines {
+        let is_row = |line: &&str| !line.is_empty() && !line.starts_with(['#', 's']);
+        for line in TABLE.lines().filter(is_row) {
             assert!(Overload::parse(line).is_some(), "{line}");
         }
         assert!(!FUNCTIONS.is_empty());

@@ -26,6 +26,17 @@ fn format(name: &str) -> Option<fn(&At<'_>, &mut Check)> {
                 at.invalid_as(c, &at.number().to_string(), &problem);
             }
         },
+        "kind-name" => |at, c| at.problems(c, formats::kind_name(at.text())),
+        "dotted" => |at, c| {
+            if !at.text().contains('.') {
+                at.invalid(c, "should be a domain with at least one dot");
+            }
+        },
+        "json-path" => |at, c| {
+            if !at.text().starts_with('.') {
+                at.invalid(c, "must be a simple json path starting with .");
+            }
+        },
         "port-name" => |at, c| at.problems(c, formats::port_name(c.version, at.text())),
         "variable-name" => |at, c| at.problems(c, formats::variable_name(c.version, at.text())),
         "config-key" => |at, c| at.problems(c, formats::config_key(at.text())),
