@@ -101,10 +101,10 @@ impl Graph {
             sets.extend(list_of(self.records[at].dependents.0));
         }
         for &set in &*sets {
-            read ^= self.dependent_sets.at(set).items().len();
+            read ^= self.dependent_sets[set as usize].items().len();
         }
         for &set in &*sets {
-            let last = self.dependent_sets.at(set).items().last();
+            let last = self.dependent_sets[set as usize].items().last();
             read ^= last.map_or(0, |node| node.0 as usize);
         }
         black_box(read);
