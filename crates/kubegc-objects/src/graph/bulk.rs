@@ -90,6 +90,9 @@ impl Graph {
                 hashes.extend(Key::of_uuid(&owner.uid).map(Key::hash));
             }
         }
+        for &hash in &*hashes {
+            read ^= self.records.read_home(hash) as usize;
+        }
         records.clear();
         records.extend(hashes.iter().filter_map(|&hash| self.records.likely(hash)));
         for &at in &*records {

@@ -23,6 +23,7 @@ mod bulk;
 mod dependents;
 mod diff;
 mod dot;
+mod index;
 mod ingest;
 mod names;
 mod record;
