@@ -146,30 +146,13 @@ impl From<&Status> for Failure {
 }
 
 impl fmt::Display for Failure {
+    /// The text with the code's name in Go, as the kubelet logs it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "rpc error: code = {} desc = {}", name(self.code), self.message)
-    }
-}
-
-/// The name of a code in Go, as the kubelet logs it.
-const fn name(code: Code) -> &'static str {
-    match code {
-        Code::Ok => "OK",
-        Code::Cancelled => "Canceled",
-        Code::Unknown => "Unknown",
-        Code::InvalidArgument => "InvalidArgument",
-        Code::DeadlineExceeded => "DeadlineExceeded",
-        Code::NotFound => "NotFound",
-        Code::AlreadyExists => "AlreadyExists",
-        Code::PermissionDenied => "PermissionDenied",
-        Code::ResourceExhausted => "ResourceExhausted",
-        Code::FailedPrecondition => "FailedPrecondition",
-        Code::Aborted => "Aborted",
-        Code::OutOfRange => "OutOfRange",
-        Code::Unimplemented => "Unimplemented",
-        Code::Internal => "Internal",
-        Code::Unavailable => "Unavailable",
-        Code::DataLoss => "DataLoss",
-        Code::Unauthenticated => "Unauthenticated",
+        let name = match self.code {
+            Code::Ok => "OK".to_owned(),
+            Code::Cancelled => "Canceled".to_owned(),
+            code => format!("{code:?}"),
+        };
+        write!(f, "rpc error: code = {name} desc = {}", self.message)
     }
 }

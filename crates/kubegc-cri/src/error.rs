@@ -1,7 +1,7 @@
 //! Errors of connecting to a runtime.
 
 use std::{
-    fmt, io,
+    io,
     os::unix::fs::FileTypeExt,
     path::{Path, PathBuf},
     time::Duration,
@@ -71,7 +71,7 @@ pub enum ConnectError {
         message: String,
     },
     /// No runtime listens on any of the sockets.
-    #[error("no container runtime found; {}", Tried(tried))]
+    #[error("no container runtime found; {}", self::tried(tried))]
     NoRuntime {
         /// The error of each socket, in the order in which they were tried.
         tried: Vec<Self>,
@@ -79,7 +79,7 @@ pub enum ConnectError {
     /// Runtimes listen on several sockets.
     #[error(
         "several container runtimes found: {}; set the endpoint of one of them",
-        Found(found)
+        listed(found)
     )]
     Ambiguous {
         /// The socket of each runtime, with its response to `Version`.
@@ -89,8 +89,8 @@ pub enum ConnectError {
     /// not show whether the process is a runtime.
     #[error(
         "set the endpoint of the container runtime: found {}, and there may be another one; {}",
-        Found(found),
-        Tried(undetermined)
+        listed(found),
+        tried(undetermined)
     )]
     Undetermined {
         /// The socket of each runtime, with its response to `Version`: one or more.
@@ -133,30 +133,15 @@ impl ConnectError {
     }
 }
 
-struct Tried<'a>(&'a [ConnectError]);
-
-impl fmt::Display for Tried<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("tried:")?;
-        for error in self.0 {
-            write!(f, "\n  {error}")?;
-        }
-        Ok(())
-    }
+fn tried(errors: &[ConnectError]) -> String {
+    let errors = errors.iter().map(|error| format!("\n  {error}"));
+    format!("tried:{}", errors.collect::<String>())
 }
 
-struct Found<'a>(&'a [(Endpoint, RuntimeVersion)]);
-
-impl fmt::Display for Found<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, (endpoint, version)) in self.0.iter().enumerate() {
-            if index > 0 {
-                f.write_str(", ")?;
-            }
-            write!(f, "{endpoint} ({version})")?;
-        }
-        Ok(())
-    }
+fn listed(found: &[(Endpoint, RuntimeVersion)]) -> String {
+    let found = found.iter();
+    let found = found.map(|(endpoint, version)| format!("{endpoint} ({version})"));
+    found.collect::<Vec<String>>().join(", ")
 }
 
 #[cfg(test)]

@@ -63,8 +63,8 @@ impl CriRuntime {
 
     /// Sends a write that stops or removes an object. It succeeds if the object does not exist. An empty id
     /// is an error and not sent, because a runtime may treat it as a prefix of every id. The write is sent to
-    /// the socket of the first of the `listings` that it depends on. It is not sent if one of them did not use
-    /// the current connection.
+    /// the socket of the first of the `listings` that it depends on. It is not sent if one of them did not
+    /// use the current connection.
     async fn write<Q, A, F>(
         &self,
         listings: &[Listing<'_>],

@@ -140,14 +140,4 @@ impl Schedule {
     pub const fn began_gc(&self) -> Option<Timestamp> {
         self.began_gc
     }
-
-    /// The loops of this schedule, in their order.
-    pub fn loops(&self) -> impl ExactSizeIterator<Item = Loop> {
-        self.due.keys().copied()
-    }
-
-    #[must_use]
-    pub fn is_running(&self, which: Loop) -> bool {
-        self.due.get(&which) == Some(&None)
-    }
 }

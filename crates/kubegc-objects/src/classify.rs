@@ -33,23 +33,23 @@ impl fmt::Display for Class {
     }
 }
 
-/// The observation that determines the class of an owner.
-#[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum OwnerState {
-    /// A live read found it, and it is not being deleted.
-    Present,
-    /// A live read found it. It is being deleted but does not wait for dependents, so it counts as existing
-    /// until it is removed ([R-4](crate::rules#r-4)).
-    Terminating,
-    /// A live read found it, being deleted in the foreground.
-    WaitsForDependents,
-    /// A live read found nothing under this name.
-    NotFound,
-    /// A live read found another object under this name.
-    Replaced { live: Uid },
-    /// An earlier live read found it absent.
-    RememberedAbsent,
+kubegc_core::reasons! {
+    /// The observation that determines the class of an owner.
+    pub enum OwnerState {
+        /// A live read found it, and it is not being deleted.
+        Present = "exists";
+        /// A live read found it. It is being deleted but does not wait for dependents, so it counts as
+        /// existing until it is removed ([R-4](crate::rules#r-4)).
+        Terminating = "is being deleted and still exists";
+        /// A live read found it.
+        WaitsForDependents = "is being deleted in the foreground";
+        /// A live read found nothing under this name.
+        NotFound = "does not exist";
+        /// A live read found another object under this name.
+        Replaced { live: Uid } = "does not exist: its name belongs to another object (uid {live})";
+        /// An earlier live read found it absent.
+        RememberedAbsent = "does not exist, by an earlier lookup";
+    }
 }
 
 impl OwnerState {
@@ -73,22 +73,6 @@ impl OwnerState {
             Self::Present | Self::Terminating => Class::Solid,
             Self::WaitsForDependents => Class::Waiting,
             Self::NotFound | Self::Replaced { .. } | Self::RememberedAbsent => Class::Dangling,
-        }
-    }
-}
-
-impl fmt::Display for OwnerState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Present => f.write_str("exists"),
-            Self::Terminating => f.write_str("is being deleted and still exists"),
-            Self::WaitsForDependents => f.write_str("is being deleted in the foreground"),
-            Self::NotFound => f.write_str("does not exist"),
-            Self::Replaced { live } => write!(
-                f,
-                "does not exist: its name belongs to another object (uid {live})"
-            ),
-            Self::RememberedAbsent => f.write_str("does not exist, by an earlier lookup"),
         }
     }
 }

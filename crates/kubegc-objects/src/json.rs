@@ -6,44 +6,20 @@
 
 /// Appends a JSON string. `<`, `>`, `&`, U+2028 and U+2029 are escaped, as Go does for the sake of browsers.
 pub(crate) fn push_string(out: &mut Vec<u8>, text: &str) {
-    const HEX: &[u8; 16] = b"0123456789abcdef";
     out.push(b'"');
-    let bytes = text.as_bytes();
-    let mut plain_from = 0;
-    let mut at = 0;
-    while at < bytes.len() {
-        let byte = bytes[at];
-        // The two separators are e2 80 a8 and e2 80 a9 in UTF-8.
-        let separator = byte == 0xe2
-            && bytes.get(at + 1) == Some(&0x80)
-            && matches!(bytes.get(at + 2), Some(0xa8 | 0xa9));
-        let plain = byte >= 0x20 && !matches!(byte, b'"' | b'\\' | b'<' | b'>' | b'&') && !separator;
-        if plain {
-            at += 1;
-            continue;
-        }
-        out.extend_from_slice(&bytes[plain_from..at]);
-        match byte {
-            b'"' => out.extend_from_slice(b"\\\""),
-            b'\\' => out.extend_from_slice(b"\\\\"),
-            b'\n' => out.extend_from_slice(b"\\n"),
-            b'\r' => out.extend_from_slice(b"\\r"),
-            b'\t' => out.extend_from_slice(b"\\t"),
-            0xe2 => {
-                out.extend_from_slice(b"\\u202");
-                out.push(HEX[usize::from(bytes[at + 2] & 0xf)]);
-                at += 2;
+    for char in text.chars() {
+        match char {
+            '"' => out.extend_from_slice(b"\\\""),
+            '\\' => out.extend_from_slice(b"\\\\"),
+            '\n' => out.extend_from_slice(b"\\n"),
+            '\r' => out.extend_from_slice(b"\\r"),
+            '\t' => out.extend_from_slice(b"\\t"),
+            '\0'..' ' | '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
+                out.extend_from_slice(format!("\\u{:04x}", u32::from(char)).as_bytes());
             }
-            _ => {
-                out.extend_from_slice(b"\\u00");
-                out.push(HEX[usize::from(byte >> 4)]);
-                out.push(HEX[usize::from(byte & 0xf)]);
-            }
+            plain => out.extend_from_slice(plain.encode_utf8(&mut [0; 4]).as_bytes()),
         }
-        at += 1;
-        plain_from = at;
     }
-    out.extend_from_slice(&bytes[plain_from..]);
     out.push(b'"');
 }
 

@@ -13,9 +13,9 @@ const NAMED_MAX: usize = 5;
 impl<Action: Display, Object: Display, Reason: Display, Summary> Display
     for Plan<Action, Object, Reason, Summary>
 {
-    /// The actions, then the kept objects, grouped by reason with counts: `it has not finished (2): job.batch/a
-    /// -n shop, job.batch/b -n shop`. At most five objects are named. A reason omits the name of the object
-    /// where it would repeat it. The summary is omitted.
+    /// The actions, then the kept objects, grouped by reason with counts: `it has not finished (2): job/a -n
+    /// shop, job/b -n shop`. At most five objects are named. A reason omits the name of the object where it
+    /// would repeat it. The summary is omitted.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let header = |f: &mut fmt::Formatter<'_>, title: &str, count: usize| {
             let colon = if count == 0 { "" } else { ":" };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kubegc_core::{PlanOf, PlannedAction, RuntimeError, node_facts::Container};
 
-use crate::{aggregate, container, event::Event, image, log, sandbox};
+use crate::{Subject, aggregate, container, event::Event, image, log, sandbox};
 
 /// An action of any stage.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,12 +19,15 @@ impl NodeAction {
     /// Returns whether both actions are on the same object with the same facts, whatever their reasons are.
     #[must_use]
     pub fn has_same_object(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Container(one), Self::Container(other)) => one.object() == other.object(),
-            (Self::Sandbox(one), Self::Sandbox(other)) => one.object() == other.object(),
-            (Self::Log(one), Self::Log(other)) => one.object() == other.object(),
-            (Self::Image(one), Self::Image(other)) => one.object() == other.object(),
-            _ => false,
+        self.object() == other.object()
+    }
+
+    fn object(&self) -> Subject {
+        match self {
+            Self::Container(action) => action.object(),
+            Self::Sandbox(action) => action.object(),
+            Self::Log(action) => action.object(),
+            Self::Image(action) => action.object(),
         }
     }
 }

@@ -90,14 +90,6 @@ pub struct FunctionFailed {
     pub message: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Stage {
-    /// The function at this index is next.
-    Run(usize),
-    Measure,
-    Done(Decision),
-}
-
 /// The state machine of one reclaim: it runs the functions of a signal, measures again, and decides whether a
 /// pod is evicted.
 ///
@@ -129,7 +121,9 @@ pub struct Run {
     signal: Signal,
     functions: &'static [Function],
     reclaim: MinimumReclaim,
-    stage: Stage,
+    /// The number of functions that have run.
+    ran: usize,
+    decision: Option<Decision>,
     /// Whether a step was returned whose result is pending.
     requested: bool,
     failed: Vec<FunctionFailed>,
@@ -142,14 +136,10 @@ impl Run {
     pub fn new(thresholds: &Thresholds, layout: Layout, signal: Signal) -> Self {
         let semantics = thresholds.semantics();
         let functions = functions(signal, layout, semantics);
-        let stage = if functions.is_empty() {
-            Stage::Done(Decision::EvictPod {
-                reason: EvictionReason::NothingToCollect,
-                still_met: Vec::new(),
-            })
-        } else {
-            Stage::Run(0)
-        };
+        let decision = functions.is_empty().then(|| Decision::EvictPod {
+            reason: EvictionReason::NothingToCollect,
+            still_met: Vec::new(),
+        });
         Self {
             thresholds: thresholds.effective(layout),
             signal,
@@ -159,7 +149,8 @@ impl Run {
             } else {
                 MinimumReclaim::Ignored
             },
-            stage,
+            ran: 0,
+            decision,
             requested: false,
             failed: Vec::new(),
             findings: Vec::new(),
@@ -169,36 +160,26 @@ impl Run {
     /// Processes the result of the last step and returns the next step. With `None`, or the result of another
     /// step, nothing changes and the last step is returned again.
     pub fn next(&mut self, response: Option<Response>) -> Step {
-        match (&self.stage, response.filter(|_| self.requested)) {
-            (Stage::Run(index), Some(Response::Ran(outcome))) => {
-                let (index, next) = (*index, *index + 1);
-                if let (Err(message), Some(function)) = (outcome, self.functions.get(index)) {
-                    self.failed.push(FunctionFailed {
-                        function: *function,
-                        message,
-                    });
-                }
-                self.stage = if next < self.functions.len() {
-                    Stage::Run(next)
-                } else {
-                    Stage::Measure
-                };
+        match (self.step(), response.filter(|_| self.requested)) {
+            (Step::Run(function), Some(Response::Ran(outcome))) => {
+                let failed = outcome.err().map(|message| FunctionFailed { function, message });
+                self.failed.extend(failed);
+                self.ran += 1;
             }
-            (Stage::Measure, Some(Response::Measured(measured))) => {
-                self.stage = Stage::Done(self.decide(measured));
+            (Step::Measure, Some(Response::Measured(measured))) => {
+                self.decision = Some(self.decide(measured));
             }
             _ => {}
         }
         self.requested = true;
-        match &self.stage {
-            // The index is always less than the number of functions.
-            Stage::Run(index) => self
-                .functions
-                .get(*index)
-                .copied()
-                .map_or(Step::Measure, Step::Run),
-            Stage::Measure => Step::Measure,
-            Stage::Done(decision) => Step::Done(decision.clone()),
+        self.step()
+    }
+
+    fn step(&self) -> Step {
+        match (&self.decision, self.functions.get(self.ran)) {
+            (Some(decision), _) => Step::Done(decision.clone()),
+            (None, Some(function)) => Step::Run(*function),
+            (None, None) => Step::Measure,
         }
     }
 

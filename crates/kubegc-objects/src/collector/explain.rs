@@ -71,9 +71,9 @@ impl Collector {
             owners: graph.owners(node).map(owner).collect(),
             dependents: sorted(&mut graph.dependents(node).iter().copied()),
             blocking: sorted(&mut graph.blocking_dependents(node)),
-            is_queued: self.attempt_to_delete.items.is_queued(node),
+            is_queued: self.queue(false).items.is_queued(node),
             retry_at: self.timers.get(Timer::Retry { node, orphan: false }),
-            failures: self.attempt_to_delete.limiter.failures(node),
+            failures: self.queue(false).limiter.failures(node),
         }
     }
 }

@@ -113,7 +113,7 @@ impl Collector {
             orphan.hash(hasher);
             self.digest_node(node, hasher);
         }
-        let both = !self.attempt_to_delete.items.is_empty() && !self.attempt_to_orphan.items.is_empty();
+        let both = self.queues.iter().all(|queue| !queue.items.is_empty());
         (both && self.orphan_next).hash(hasher);
         self.digest_timers(options, hasher);
     }
@@ -181,16 +181,14 @@ impl Collector {
             Some(ActiveAttempt::Delete(attempt)) => {
                 self.digest_node(attempt.node(), &mut hasher);
                 attempt.digest(&self.catalog, options.seen, &mut hasher);
-                let is_queued = self.attempt_to_delete.items.is_queued(attempt.node());
+                let is_queued = self.queue(false).items.is_queued(attempt.node());
                 (is_queued && (options.matters)(&self.graph.identity(attempt.node()))).hash(&mut hasher);
             }
             Some(ActiveAttempt::Orphan(attempt)) => {
                 self.digest_node(attempt.node(), &mut hasher);
                 attempt.digest(&self.graph, &mut hasher);
-                self.attempt_to_orphan
-                    .items
-                    .is_queued(attempt.node())
-                    .hash(&mut hasher);
+                let is_queued = self.queue(true).items.is_queued(attempt.node());
+                is_queued.hash(&mut hasher);
             }
             None => 0xfeu8.hash(&mut hasher),
         }

@@ -127,8 +127,8 @@ pub struct Collector {
     graph: Graph,
     absent: AbsentOwners,
     monitors: Monitors,
-    attempt_to_delete: Queue,
-    attempt_to_orphan: Queue,
+    /// That of attemptToDelete, then that of attemptToOrphan.
+    queues: [Queue; 2],
     attempts: Vec<Option<ActiveAttempt>>,
     /// Attempts that a response or a pause resumes, by call.
     calls: HashMap<CallId, (usize, Lane), FixedState>,
@@ -161,8 +161,7 @@ impl Collector {
         Self {
             graph: Graph::new(settings.semantics),
             absent: AbsentOwners::new(settings.absent_owners_max, by_uid),
-            attempt_to_delete: Queue::default(),
-            attempt_to_orphan: Queue::default(),
+            queues: Default::default(),
             settings,
             now: Timestamp::from_nanos(i64::MIN),
             catalog: Arc::new(Catalog::new()),

@@ -37,20 +37,13 @@ pub(super) enum Lane {
 }
 
 impl Collector {
-    pub(super) const fn queue(&self, orphan: bool) -> &Queue {
-        if orphan {
-            &self.attempt_to_orphan
-        } else {
-            &self.attempt_to_delete
-        }
+    /// The queue of attemptToDelete or attemptToOrphan.
+    pub(super) fn queue(&self, orphan: bool) -> &Queue {
+        &self.queues[usize::from(orphan)]
     }
 
-    pub(super) const fn queue_mut(&mut self, orphan: bool) -> &mut Queue {
-        if orphan {
-            &mut self.attempt_to_orphan
-        } else {
-            &mut self.attempt_to_delete
-        }
+    pub(super) fn queue_mut(&mut self, orphan: bool) -> &mut Queue {
+        &mut self.queues[usize::from(orphan)]
     }
 
     /// Requeues a node with a delay and takes over the caller's retain. The limiter retains the node as well
@@ -104,7 +97,7 @@ impl Collector {
             .filter(|&node| is_unlisted(node) || is_owner_unlisted(node))
             .collect();
         for node in aged {
-            let limiter = &mut self.attempt_to_delete.limiter;
+            let limiter = &mut self.queues[0].limiter;
             // The limiter retains a node while it counts failures.
             if limiter.failures(node) == 0 {
                 self.graph.retain(node);

@@ -10,52 +10,6 @@ use super::{
     record::{CURRENT, Coordinates, DETACHED, NODE, NONE, Reference, list_of, listed},
 };
 
-/// Values by position, with reused positions.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Slab<T> {
-    values: Vec<T>,
-    free: Vec<u32>,
-}
-
-impl<T: Default> Slab<T> {
-    pub(super) fn insert(&mut self, value: T) -> u32 {
-        if let Some(at) = self.free.pop() {
-            self.values[at as usize] = value;
-            return at;
-        }
-        self.values.push(value);
-        // At most one value per node, and nodes have 32-bit positions.
-        (self.values.len() - 1) as u32
-    }
-
-    pub(super) fn remove(&mut self, at: u32) -> T {
-        self.free.push(at);
-        std::mem::take(&mut self.values[at as usize])
-    }
-
-    pub(super) fn at(&self, at: u32) -> &T {
-        &self.values[at as usize]
-    }
-
-    pub(super) fn at_mut(&mut self, at: u32) -> &mut T {
-        &mut self.values[at as usize]
-    }
-
-    #[cfg(test)]
-    fn in_use(&self) -> usize {
-        self.values.len() - self.free.len()
-    }
-
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        self.values.iter_mut()
-    }
-
-    pub(super) fn shrink_to_fit(&mut self) {
-        self.values.shrink_to_fit();
-        self.free.shrink_to_fit();
-    }
-}
-
 impl Graph {
     /// Adds a node to the index. One use of its coordinates is already counted.
     #[inline]
@@ -109,7 +63,7 @@ impl Graph {
             pending.push(dependent.0);
         };
         if let Some(set) = list_of(dependents.0) {
-            let set = self.dependent_sets.remove(set);
+            let set = self.dependent_sets.remove(set as usize);
             set.items().iter().copied().for_each(lose);
         } else if dependents.0 != NONE {
             lose(dependents);
@@ -122,7 +76,7 @@ impl Graph {
     pub(super) fn references(&self, node: u32) -> &[Reference] {
         let owners = &self.records[node].owners;
         match list_of(owners.0) {
-            Some(list) => self.owner_lists.at(list),
+            Some(list) => &self.owner_lists[list as usize],
             None if owners.0 == NONE => &[],
             None => std::slice::from_ref(owners),
         }
@@ -133,7 +87,7 @@ impl Graph {
         let references = SmallVec::from_slice(self.references(node));
         let owners = std::mem::replace(&mut self.records[node].owners, Reference(NONE));
         if let Some(list) = list_of(owners.0) {
-            self.owner_lists.remove(list);
+            self.owner_lists.remove(list as usize);
         }
         references
     }
@@ -144,7 +98,8 @@ impl Graph {
         self.records[node].owners = match references {
             [] => Reference(NONE),
             [one] => *one,
-            many => Reference(listed(self.owner_lists.insert(many.into()))),
+            // At most one list a node, and nodes have 28-bit positions.
+            many => Reference(listed(self.owner_lists.insert(many.into()) as u32)),
         };
     }
 
@@ -152,7 +107,7 @@ impl Graph {
     pub(super) fn dependents_of(&self, node: u32) -> &[NodeId] {
         let dependents = &self.records[node].dependents;
         match list_of(dependents.0) {
-            Some(list) => self.dependent_sets.at(list).items(),
+            Some(list) => self.dependent_sets[list as usize].items(),
             None if dependents.0 == NONE => &[],
             None => std::slice::from_ref(dependents),
         }
@@ -163,7 +118,7 @@ impl Graph {
         self.records[node].dependents = match dependents {
             [] => NodeId(NONE),
             [one] => *one,
-            many => NodeId(listed(self.dependent_sets.insert(Dependents::of(many)))),
+            many => NodeId(listed(self.dependent_sets.insert(Dependents::of(many)) as u32)),
         };
         for dependent in dependents {
             self.records[dependent.0].retain();
@@ -175,7 +130,7 @@ impl Graph {
         let id = NodeId(dependent);
         let known = self.records[owner].dependents;
         if let Some(set) = list_of(known.0) {
-            if !self.dependent_sets.at_mut(set).insert(id, fresh) {
+            if !self.dependent_sets[set as usize].insert(id, fresh) {
                 return;
             }
         } else if known == id {
@@ -184,7 +139,7 @@ impl Graph {
             self.records[owner].dependents = id;
         } else {
             let set = self.dependent_sets.insert(Dependents::of(&[known, id]));
-            self.records[owner].dependents = NodeId(listed(set));
+            self.records[owner].dependents = NodeId(listed(set as u32));
         }
         self.records[dependent].retain();
     }
@@ -195,13 +150,13 @@ impl Graph {
         let known = self.records[owner].dependents;
         let mut is_empty = known == id;
         if let Some(at) = list_of(known.0) {
-            let set = self.dependent_sets.at_mut(at);
+            let set = &mut self.dependent_sets[at as usize];
             if !set.remove(id) {
                 return;
             }
             is_empty = set.items().is_empty();
             if is_empty {
-                self.dependent_sets.remove(at);
+                self.dependent_sets.remove(at as usize);
             }
         } else if known != id {
             return;
@@ -422,8 +377,8 @@ mod tests {
                 case.graph.release(node);
             }
             prop_assert_eq!(case.graph.records.in_use(), 0);
-            prop_assert_eq!(case.graph.owner_lists.in_use(), 0);
-            prop_assert_eq!(case.graph.dependent_sets.in_use(), 0);
+            prop_assert_eq!(case.graph.owner_lists.len(), 0);
+            prop_assert_eq!(case.graph.dependent_sets.len(), 0);
         }
 
         /// A list gives the same graph as its objects one by one.

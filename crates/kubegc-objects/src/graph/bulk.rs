@@ -90,6 +90,9 @@ impl Graph {
                 hashes.extend(Key::of_uuid(&owner.uid).map(Key::hash));
             }
         }
+        for &hash in &*hashes {
+            read ^= self.records.read_home(hash) as usize;
+        }
         records.clear();
         records.extend(hashes.iter().filter_map(|&hash| self.records.likely(hash)));
         for &at in &*records {
@@ -101,10 +104,10 @@ impl Graph {
             sets.extend(list_of(self.records[at].dependents.0));
         }
         for &set in &*sets {
-            read ^= self.dependent_sets.at(set).items().len();
+            read ^= self.dependent_sets[set as usize].items().len();
         }
         for &set in &*sets {
-            let last = self.dependent_sets.at(set).items().last();
+            let last = self.dependent_sets[set as usize].items().last();
             read ^= last.map_or(0, |node| node.0 as usize);
         }
         black_box(read);

@@ -23,12 +23,15 @@ mod bulk;
 mod dependents;
 mod diff;
 mod dot;
+mod index;
 mod ingest;
 mod names;
 mod record;
 mod records;
 
 use std::sync::Arc;
+
+use slab::Slab;
 
 use kubegc_core::{ObjectMeta, ObjectRef, OwnerReference, Uid, metadata};
 
@@ -83,8 +86,8 @@ pub struct Graph {
     kinds: Kinds,
     namespaces: Namespaces,
     records: Records,
-    owner_lists: arena::Slab<Box<[Reference]>>,
-    dependent_sets: arena::Slab<Dependents>,
+    owner_lists: Slab<Box<[Reference]>>,
+    dependent_sets: Slab<Dependents>,
     /// Number of nodes in the index.
     len: usize,
 }
@@ -173,8 +176,8 @@ impl Graph {
             kinds: Kinds::default(),
             namespaces: Namespaces::default(),
             records: Records::default(),
-            owner_lists: arena::Slab::default(),
-            dependent_sets: arena::Slab::default(),
+            owner_lists: Slab::new(),
+            dependent_sets: Slab::new(),
             len: 0,
         }
     }
@@ -321,7 +324,7 @@ impl Graph {
     pub fn shrink_to_fit(&mut self) {
         self.records.shrink_to_fit();
         self.owner_lists.shrink_to_fit();
-        for set in self.dependent_sets.iter_mut() {
+        for (_, set) in &mut self.dependent_sets {
             set.shrink_to_fit();
         }
         self.dependent_sets.shrink_to_fit();

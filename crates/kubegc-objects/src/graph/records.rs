@@ -6,12 +6,12 @@
 use std::ops;
 
 use foldhash::fast::FixedState;
-use hashbrown::{HashTable, hash_table::Entry};
 use indexmap::IndexSet;
 
 use kubegc_core::Uid;
 
 use super::{
+    index::{Gap, Index},
     names::{GraphKind, NameBuffer},
     record::{CURRENT, Coordinates, DUPLICATE, Key, NodeId, RECORDS_MAX, Record, SHARED},
 };
@@ -21,9 +21,8 @@ use super::{
 pub(super) struct Records {
     records: Vec<Record>,
     free: Vec<u32>,
-    /// Hashes of uids, with positions. The records of one uid are all in it. An entry has its hash, so the
-    /// index grows without reading the records.
-    index: HashTable<(u32, u32)>,
+    /// Positions by the hash of the uid. The records of one uid are all in it.
+    index: Index,
     names: NameBuffer,
     /// Uids that are not canonical UUIDs. One for each distinct uid.
     texts: IndexSet<Uid, FixedState>,
@@ -50,37 +49,32 @@ impl Records {
     pub(super) fn intern(&mut self, kind: GraphKind, name: &str, uid: &Uid) -> Coordinates {
         let key = Key::of_uuid(uid).unwrap_or_else(|| Key::of_text(self.texts.insert_full(uid.clone()).0));
         let hash = key.hash();
-        let (records, names) = (&mut self.records, &mut self.names);
         let mut sibling = None;
-        let is_it = |&(known, at): &(u32, u32)| {
-            let record = &records[at as usize];
-            if known != hash || record.key() != key {
+        let found = self.index.find(hash, |at| {
+            let record = &self.records[at as usize];
+            if record.key() != key {
                 return false;
             }
-            let is_it = !record.has(DUPLICATE) && names.at(record.name) == (kind, name.as_bytes());
+            let is_it = !record.has(DUPLICATE) && self.names.at(record.name) == (kind, name.as_bytes());
             if !is_it {
                 sibling = Some(at);
             }
             is_it
-        };
-        match self.index.entry(spread(hash), is_it, hash_of) {
-            Entry::Occupied(entry) => {
-                let at = entry.get().1;
+        });
+        let gap = match found {
+            Ok(at) => {
                 self[at].uses += 1;
-                Coordinates(at)
+                return Coordinates(at);
             }
-            Entry::Vacant(entry) => {
-                let mut flags = 0;
-                if let Some(sibling) = sibling {
-                    records[sibling as usize].set(SHARED);
-                    flags = SHARED;
-                }
-                let record = Record::new(key, names.push(kind, name), flags);
-                let at = put(records, &mut self.free, record);
-                entry.insert((hash, at));
-                Coordinates(at)
-            }
+            Err(gap) => gap,
+        };
+        let mut flags = 0;
+        if let Some(sibling) = sibling {
+            self[sibling].set(SHARED);
+            flags = SHARED;
         }
+        let name = self.names.push(kind, name);
+        Coordinates(self.insert(gap, key, name, flags))
     }
 
     /// Moves one use of coordinates to a new record, for a node.
@@ -90,10 +84,25 @@ impl Records {
         original.set(SHARED);
         original.uses -= 1;
         let (key, name) = (original.key(), original.name);
-        let record = Record::new(key, name, SHARED | DUPLICATE);
-        let at = put(&mut self.records, &mut self.free, record);
-        let hash = key.hash();
-        self.index.insert_unique(spread(hash), (hash, at), hash_of);
+        let found = self.index.find(key.hash(), |_| false);
+        let gap = found.expect_err("nothing is accepted");
+        self.insert(gap, key, name, SHARED | DUPLICATE)
+    }
+
+    /// Puts a record into a free position, or at the end. It is a part of the hot `intern`.
+    #[inline(always)]
+    fn insert(&mut self, gap: Gap, key: Key, name: u32, flags: u8) -> u32 {
+        let record = Record::new(key, name, flags);
+        let at = if let Some(at) = self.free.pop() {
+            self[at] = record;
+            at
+        } else {
+            let at = self.records.len();
+            assert!(at < RECORDS_MAX, "a graph holds fewer than 2^28 - 1 records");
+            self.records.push(record);
+            at as u32
+        };
+        self.index.insert(gap, at);
         at
     }
 
@@ -111,9 +120,7 @@ impl Records {
             return;
         }
         let (hash, name) = (record.key().hash(), record.name);
-        if let Ok(entry) = self.index.find_entry(spread(hash), |entry| entry.1 == at) {
-            entry.remove();
-        }
+        self.index.remove(hash, at);
         self.free.push(at);
         self.names.forget(name);
         if self.names.wants_compaction() {
@@ -145,10 +152,8 @@ impl Records {
     }
 
     fn node_of_key(&self, key: Key) -> Option<u32> {
-        let hash = key.hash();
-        let is_it =
-            |&(known, at): &(u32, u32)| known == hash && self[at].has(CURRENT) && self[at].key() == key;
-        self.index.find(spread(hash), is_it).map(|entry| entry.1)
+        let is_it = |at| self[at].has(CURRENT) && self[at].key() == key;
+        self.index.find(key.hash(), is_it).ok()
     }
 
     /// All current nodes, by position.
@@ -195,10 +200,14 @@ impl Records {
         self.names.at(self[coordinates.0].name)
     }
 
+    /// Reads the first place in the index of a uid with this hash.
+    pub(super) fn read_home(&self, hash: u32) -> u32 {
+        self.index.read_home(hash)
+    }
+
     /// A record with this hash. It is read from the index alone, so it can be one of several.
     pub(super) fn likely(&self, hash: u32) -> Option<u32> {
-        let found = self.index.find(spread(hash), |&(known, _)| known == hash);
-        found.map(|entry| entry.1)
+        self.index.find(hash, |_| true).ok()
     }
 
     #[cfg(test)]
@@ -208,14 +217,14 @@ impl Records {
 
     pub(super) fn reserve(&mut self, additional: usize) {
         self.records.reserve(additional);
-        self.index.reserve(additional, hash_of);
+        self.index.reserve(additional);
     }
 
     pub(super) fn shrink_to_fit(&mut self) {
         self.compact_names();
         self.records.shrink_to_fit();
         self.free.shrink_to_fit();
-        self.index.shrink_to_fit(hash_of);
+        self.index.shrink_to_fit();
         self.names.shrink_to_fit();
     }
 
@@ -226,27 +235,4 @@ impl Records {
         }
         self.names = fresh;
     }
-}
-
-/// Puts a record into a free position, or at the end. It is a part of the hot `intern`.
-#[inline(always)]
-fn put(records: &mut Vec<Record>, free: &mut Vec<u32>, record: Record) -> u32 {
-    if let Some(at) = free.pop() {
-        records[at as usize] = record;
-        return at;
-    }
-    let at = records.len();
-    assert!(at < RECORDS_MAX, "a graph holds fewer than 2^28 - 1 records");
-    records.push(record);
-    at as u32
-}
-
-/// The table takes buckets from the low bits and tags from the high ones.
-#[inline]
-fn spread(hash: u32) -> u64 {
-    u64::from(hash) << 32 | u64::from(hash)
-}
-
-fn hash_of(&(hash, _): &(u32, u32)) -> u64 {
-    spread(hash)
 }

@@ -490,7 +490,7 @@ fn container_stays(reason: &container::Reason) -> &'static str {
         container::Reason::TooYoung { .. } => "too young",
         container::Reason::CreatedInFuture { .. } => "created in the future",
         container::Reason::SourcesNotReady => "whose pod may have been deleted",
-        other => other.as_str(),
+        other => other.name(),
     }
 }
 
