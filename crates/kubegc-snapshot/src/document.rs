@@ -160,19 +160,15 @@ impl Reading<'_> {
             }
             Notice::Message { text, is_error } => (text, is_error),
         };
-        let problem = if is_error {
-            self.ingest.revocations.all(Why::KubectlError(place.clone()));
-            Problem::KubectlError
+        if is_error {
+            let why = Why::KubectlError(place.clone());
+            self.ingest
+                .revoke_all(why, Problem::KubectlError, place, "", &text);
         } else {
-            Problem::KubectlMessage
-        };
-        self.ingest.findings.add(problem, || Finding {
-            problem,
-            place: Some(place.clone()),
-            object: None,
-            field: "".into(),
-            detail: text.into(),
-        });
+            let problem = Problem::KubectlMessage;
+            let finding = || Finding::new(problem, Some(place.clone()), &text);
+            self.ingest.findings.add(problem, finding);
+        }
         Ok(())
     }
 
@@ -269,12 +265,11 @@ impl Reading<'_> {
         let name = object.and_then(Item::name);
         for field in duplicate_fields(&mut serde_json::Deserializer::from_str(text)) {
             let problem = Problem::DuplicateKey;
+            let detail = "occurs several times; the last one is kept";
             self.ingest.findings.add(problem, || Finding {
-                problem,
-                place: Some(source.at(item)),
                 object: name.clone(),
                 field: field.into(),
-                detail: "occurs several times; the last one is kept".into(),
+                ..Finding::new(problem, Some(source.at(item)), detail)
             });
         }
     }
@@ -438,17 +433,9 @@ impl Reading<'_> {
     /// A YAML text that ends inside a line may have been cut there, before objects of any kind, and nothing
     /// else would show it.
     fn cut_off(&mut self, source: &Source) {
-        self.ingest
-            .revocations
-            .all(Why::NoFinalLineBreak(source.place.clone()));
-        let problem = Problem::NoFinalLineBreak;
-        self.ingest.findings.add(problem, || Finding {
-            problem,
-            place: Some(source.place.clone()),
-            object: None,
-            field: "".into(),
-            detail: "may be cut off".into(),
-        });
+        let (place, problem) = (&source.place, Problem::NoFinalLineBreak);
+        let why = Why::NoFinalLineBreak(place.clone());
+        self.ingest.revoke_all(why, problem, place, "", "may be cut off");
     }
 
     /// One object that was read strictly.
@@ -672,17 +659,11 @@ impl Reading<'_> {
 
     /// A mixed list that was cut into pages.
     fn continues(&mut self, source: &Source) {
-        self.ingest
-            .revocations
-            .all(Why::ListContinues(source.place.clone()));
+        let (place, field) = (&source.place, "metadata.continue");
+        let why = Why::ListContinues(place.clone());
         let problem = Problem::ListContinues;
-        self.ingest.findings.add(problem, || Finding {
-            problem,
-            place: Some(source.place.clone()),
-            object: None,
-            field: "metadata.continue".into(),
-            detail: "the list continues".into(),
-        });
+        self.ingest
+            .revoke_all(why, problem, place, field, "the list continues");
     }
 
     fn split_error<R: Read>(

@@ -263,18 +263,28 @@ impl Ingest {
         }
     }
 
+    /// Revokes all completeness, with a finding.
+    pub(crate) fn revoke_all(
+        &mut self,
+        why: Why,
+        problem: Problem,
+        place: &Place,
+        field: &str,
+        detail: &str,
+    ) {
+        self.revocations.all(why);
+        self.findings.add(problem, || Finding {
+            field: field.into(),
+            ..Finding::new(problem, Some(place.clone()), detail)
+        });
+    }
+
     /// Counts a document that is not an object of the API.
     pub(crate) fn no_object(&mut self, place: Place, problem: &str) {
         match &mut self.no_objects {
             Some((count, _)) => *count += 1,
             None => {
-                let first = Finding {
-                    problem: Problem::NotAnObject,
-                    place: Some(place),
-                    object: None,
-                    field: "".into(),
-                    detail: problem.into(),
-                };
+                let first = Finding::new(Problem::NotAnObject, Some(place), problem);
                 self.no_objects = Some((1, first));
             }
         }
@@ -354,17 +364,15 @@ impl Ingest {
 
     fn assumed_kind(&mut self, api_version: &Arc<str>, kind: &Arc<str>, entry: &Pending, place: &Place) {
         let problem = Problem::AssumedKind;
-        self.findings.add(problem, || Finding {
-            problem,
-            place: Some(place.clone()),
-            object: Some(ObjectName {
+        self.findings.add(problem, || {
+            let object = ObjectName {
                 api_version: Arc::clone(api_version),
                 kind: Arc::clone(kind),
                 namespace: Arc::clone(&entry.namespace),
                 name: Arc::clone(&entry.name),
-            }),
-            field: "kind".into(),
-            detail: format!("missing, taken as {kind} of {api_version}").into(),
+            };
+            let detail = format!("missing, taken as {kind} of {api_version}");
+            Finding::new(problem, Some(place.clone()), &detail).of_object(object, "kind")
         });
     }
 

@@ -61,13 +61,8 @@ pub(crate) fn settle(
     } = settling.ingest;
     store.seal();
     if let Some(warning) = version.warning() {
-        findings.add(Problem::NewerVersion, || Finding {
-            problem: Problem::NewerVersion,
-            place: None,
-            object: None,
-            field: "".into(),
-            detail: warning.into(),
-        });
+        let problem = Problem::NewerVersion;
+        findings.add(problem, || Finding::new(problem, None, &warning));
     }
     let (revoked, all_revoked) = revocations.into_parts();
     let mut snapshot = Snapshot {
@@ -168,13 +163,8 @@ impl Settling {
                     .kind(group, &object.kind, Why::Contradiction(1));
                 self.ingest.store.records[winner].flawed = true;
             }
-            self.ingest.findings.add(problem, || Finding {
-                problem,
-                place: Some(place),
-                object: Some(object),
-                field: "".into(),
-                detail: detail.into(),
-            });
+            let finding = || Finding::new(problem, Some(place), &detail).of_object(object, "");
+            self.ingest.findings.add(problem, finding);
         }
         let mut at = 0;
         self.ingest.store.records.retain(|_| {
@@ -210,19 +200,16 @@ impl Settling {
                 .revocations
                 .kind(split_api_version(&api_version).0, &kind, why);
             let problem = Problem::ListContinues;
-            self.ingest.findings.add(problem, || Finding {
-                problem,
-                place: Some(open.place.clone()),
-                object: Some(ObjectName {
-                    api_version,
-                    kind,
-                    ..ObjectName::default()
-                }),
-                field: "metadata.continue".into(),
-                detail: format!(
-                    "the list continues after {items} objects, and its other pages are not there"
-                )
-                .into(),
+            let detail =
+                format!("the list continues after {items} objects, and its other pages are not there");
+            let object = ObjectName {
+                api_version,
+                kind,
+                ..ObjectName::default()
+            };
+            self.ingest.findings.add(problem, || {
+                let finding = Finding::new(problem, Some(open.place.clone()), &detail);
+                finding.of_object(object, "metadata.continue")
             });
         }
     }
@@ -240,17 +227,12 @@ impl Settling {
                 continue;
             }
             let problem = Problem::WrongScope;
-            findings.add(problem, || Finding {
-                problem,
-                place: Some(place(store, record)),
-                object: Some(object_name(store, record)),
-                field: "metadata.namespace".into(),
-                detail: if is_named {
-                    "the kind is in no namespace"
-                } else {
-                    "missing, and the kind is namespaced"
-                }
-                .into(),
+            let detail = match is_named {
+                true => "the kind is in no namespace",
+                false => "missing, and the kind is namespaced",
+            };
+            findings.add(problem, || {
+                of_record(store, record, problem, "metadata.namespace", detail)
             });
             store.records[at].flawed = true;
         }
@@ -293,13 +275,10 @@ impl Settling {
                 Some(&first) => {
                     let problem = Problem::SharedUid;
                     let other = object_name(store, of(first));
-                    findings.add(problem, || Finding {
-                        problem,
-                        place: Some(place(store, record)),
-                        object: Some(object_name(store, record)),
-                        field: "metadata.uid".into(),
-                        detail: format!("{} is also the uid of {} {other}", record.uid, other.api_version)
-                            .into(),
+                    findings.add(problem, || {
+                        let detail =
+                            format!("{} is also the uid of {} {other}", record.uid, other.api_version);
+                        of_record(store, record, problem, "metadata.uid", &detail)
                     });
                 }
                 None => {
@@ -417,7 +396,19 @@ fn same_details(store: &Store, one: &Record, two: &Record) -> bool {
         || store.details_of(two).is_none()
 }
 
-pub(crate) fn object_name(store: &Store, record: &Record) -> ObjectName {
+/// A finding about a field of a record.
+pub(crate) fn of_record(
+    store: &Store,
+    record: &Record,
+    problem: Problem,
+    field: &str,
+    detail: &str,
+) -> Finding {
+    let finding = Finding::new(problem, Some(place(store, record)), detail);
+    finding.of_object(object_name(store, record), field)
+}
+
+fn object_name(store: &Store, record: &Record) -> ObjectName {
     let (api_version, kind) = store.type_texts(record.type_id);
     ObjectName {
         api_version: api_version.clone(),
