@@ -210,20 +210,14 @@ impl Completeness {
 /// The reasons that revoke declarations, by kind.
 #[derive(Debug, Default)]
 pub(crate) struct Revocations {
-    kinds: BTreeMap<(Arc<str>, Arc<str>), Why>,
-    all: Option<Why>,
+    pub(crate) kinds: BTreeMap<GroupKind, Why>,
+    pub(crate) all: Option<Why>,
 }
 
 impl Revocations {
     /// Revokes a kind. Counts are added; of different reasons the first in the order of [`Why`] is kept.
     pub(crate) fn kind(&mut self, group: &str, kind: &str, why: Why) {
-        let key = (Arc::from(group), Arc::from(kind));
-        match self.kinds.get_mut(&key) {
-            Some(known) => merge(known, why),
-            None => {
-                self.kinds.insert(key, why);
-            }
-        }
+        self.merge(GroupKind::new(group, kind), why);
     }
 
     /// Revokes every kind.
@@ -236,21 +230,21 @@ impl Revocations {
 
     /// Adds the reasons of others.
     pub(crate) fn append(&mut self, other: Self) {
-        for ((group, kind), why) in other.kinds {
-            self.kind(&group, &kind, why);
+        for (kind, why) in other.kinds {
+            self.merge(kind, why);
         }
         if let Some(why) = other.all {
             self.all(why);
         }
     }
 
-    pub(crate) fn into_parts(self) -> (BTreeMap<GroupKind, Why>, Option<Why>) {
-        let kinds = self
-            .kinds
-            .into_iter()
-            .map(|((group, kind), why)| (GroupKind { group, kind }, why))
-            .collect();
-        (kinds, self.all)
+    fn merge(&mut self, kind: GroupKind, why: Why) {
+        match self.kinds.get_mut(&kind) {
+            Some(known) => merge(known, why),
+            None => {
+                self.kinds.insert(kind, why);
+            }
+        }
     }
 }
 

@@ -273,41 +273,10 @@ impl Reader {
         self.read_stream(name, Some((api_version, kind)), input)
     }
 
-    /// Adds what another reader read, and its declarations, as if this reader had read it now. So streams can
-    /// be read on several threads; for files there is [`on_threads`](Self::on_threads).
-    ///
-    /// # Errors
-    /// An input of the other reader was refused; [`finish`](Self::finish) fails then, too.
-    ///
-    /// # Complexity
-    /// O(n) for n objects of the other reader.
-    ///
-    /// # Examples
-    /// ```
-    /// use std::thread;
-    ///
-    /// use kubegc_core::KubernetesVersion;
-    /// use kubegc_snapshot::{Reader, SnapshotError};
-    /// let read = |name: &str, text: &str| {
-    ///     let mut reader = Reader::new(KubernetesVersion::LATEST);
-    ///     reader.read(name, text.as_bytes())?;
-    ///     Ok::<_, SnapshotError>(reader)
-    /// };
-    /// let pods = r#"{"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "shop", "name": "web", "uid": "1"}}"#;
-    /// let nodes = r#"{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-1", "uid": "2"}}"#;
-    /// let (mut reader, other) = thread::scope(|scope| {
-    ///     let other = scope.spawn(|| read("nodes.json", nodes));
-    ///     (read("pods.json", pods), other.join().expect("no panic"))
-    /// });
-    /// let mut reader = reader?;
-    /// reader.append(other?)?;
-    /// assert_eq!(reader.finish()?.len(), 2);
-    /// # Ok::<(), SnapshotError>(())
-    /// ```
-    pub fn append(&mut self, other: Self) -> Result<(), SnapshotError> {
+    /// Adds what another reader read, as if this reader had read it now.
+    fn append(&mut self, other: Self) -> Result<(), SnapshotError> {
         self.ingest.append(other.ingest);
         self.discovery.append(other.discovery);
-        self.declarations.extend(other.declarations);
         for (key, count) in other.skipped {
             *self.skipped.entry(key).or_insert(0) += count;
         }

@@ -64,13 +64,12 @@ pub(crate) fn settle(
         let problem = Problem::NewerVersion;
         findings.add(problem, || Finding::new(problem, None, &warning));
     }
-    let (revoked, all_revoked) = revocations.into_parts();
     let mut snapshot = Snapshot {
         catalog,
         completeness: Completeness {
             kinds,
-            revoked,
-            all_revoked,
+            revoked: revocations.kinds,
+            all_revoked: revocations.all,
         },
         findings: Vec::new(),
         finding_counts: BTreeMap::new(),
