@@ -17,10 +17,10 @@ use crate::{
     discovery::Discovery,
     inferred,
     ingest::Ingest,
-    kinds::{self, Priority},
+    kinds,
     listings::Listings,
     manifest,
-    snapshot::{KindRange, place},
+    snapshot::place,
     store::{Record, Store, Version},
 };
 
@@ -75,34 +75,12 @@ pub(crate) fn settle(
         finding_counts: BTreeMap::new(),
         version,
         detected_version: detected,
-        kinds: ranges_of_kinds(&store),
         store,
         kind_ids,
     };
     listings.apply(&mut snapshot, &mut findings);
     (snapshot.findings, snapshot.finding_counts) = findings.settle();
     Ok(snapshot)
-}
-
-/// The positions of the objects of each kind. Versions of a kind are adjacent.
-fn ranges_of_kinds(store: &Store) -> Vec<KindRange> {
-    let kind_of = |record: &Record| {
-        let (api_version, kind) = store.type_texts(record.type_id);
-        (split_api_version(api_version).0, kind)
-    };
-    let is_same = |a: &Record, b: &Record| a.type_id == b.type_id || kind_of(a) == kind_of(b);
-    let mut end = 0;
-    let kinds = store.records.chunk_by(is_same).map(|records| {
-        let start = end;
-        end += records.len();
-        let (group, kind) = records.first().map(kind_of).unzip();
-        KindRange {
-            group: group.unwrap_or_default().into(),
-            kind: kind.cloned().unwrap_or_default(),
-            positions: start..end,
-        }
-    });
-    kinds.collect()
 }
 
 struct Settling {
@@ -344,7 +322,7 @@ impl Reversed {
         };
         Self {
             version: Reverse(number),
-            maturity: Reverse(Priority::of(split_api_version(api_version).1).rank()),
+            maturity: Reverse(kinds::rank(split_api_version(api_version).1)),
             api_version: api_version.to_string(),
             content: format!(
                 "{:?} {:?} {} {} {}",
