@@ -126,7 +126,6 @@ impl fmt::Display for GroupKind {
     }
 }
 
-/// Knowledge about one kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) everywhere: Option<Proof>,
@@ -220,7 +219,6 @@ impl Revocations {
         self.merge(GroupKind::new(group, kind), why);
     }
 
-    /// Revokes every kind.
     pub(crate) fn all(&mut self, why: Why) {
         match &mut self.all {
             Some(known) => merge(known, why),
@@ -228,7 +226,6 @@ impl Revocations {
         }
     }
 
-    /// Adds the reasons of others.
     pub(crate) fn append(&mut self, other: Self) {
         for (kind, why) in other.kinds {
             self.merge(kind, why);

@@ -755,7 +755,6 @@ fn window_error(
     }
 }
 
-/// The bytes as text.
 fn as_text<'a, R: Read>(
     bytes: &'a [u8],
     window: &Window<R>,

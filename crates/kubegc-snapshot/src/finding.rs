@@ -240,7 +240,6 @@ impl<P: Ord, F: Ord> Collected<P, F> {
     }
 }
 
-/// The findings about a cluster.
 pub(crate) type Findings = Collected<Problem, Finding>;
 
 impl Findings {
@@ -256,7 +255,6 @@ impl Findings {
         });
     }
 
-    /// Adds the findings of others.
     pub(crate) fn append(&mut self, mut other: Self) {
         for finding in other.listed {
             if let Some(unlisted) = other.counts.get_mut(&finding.problem) {

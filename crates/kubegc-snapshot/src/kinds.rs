@@ -11,7 +11,6 @@ use crate::{
     CrdDetails, Details, Problem, declaration::key_of, discovery::Discovery, finding::Findings, store::Store,
 };
 
-/// The catalog of the dumped cluster.
 pub(crate) fn catalog(
     version: KubernetesVersion,
     discovery: &Discovery,
@@ -140,7 +139,6 @@ fn words(resource: &ApiResource) -> String {
     format!("{scope} {} ({})", resource.kind, resource.resource)
 }
 
-/// The kind of each type of the store.
 pub(crate) fn resolve(store: &Store, catalog: &Catalog) -> Vec<Option<KindId>> {
     store
         .types

@@ -14,10 +14,8 @@ const FILES_MAX: usize = 10_000_000;
 /// Directories within directories.
 const DEPTH_MAX: usize = 64;
 
-/// The result of a walk.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
-    /// The files to read, sorted.
     pub(crate) files: Vec<PathBuf>,
     /// The skipped files with the reasons, sorted.
     pub(crate) skipped: Vec<(Arc<str>, &'static str)>,

@@ -24,7 +24,6 @@ use crate::{
     store::{Record, Store, Version},
 };
 
-/// Ends the reading.
 pub(crate) fn settle(
     ingest: Ingest,
     version: KubernetesVersion,
@@ -88,7 +87,6 @@ struct Settling {
 }
 
 impl Settling {
-    /// Sorts by group, kind, namespace and name.
     fn sort(&mut self) {
         let store = &mut self.ingest.store;
         let ranks = TypeRanks::of(store);
@@ -373,7 +371,6 @@ fn same_details(store: &Store, one: &Record, two: &Record) -> bool {
         || store.details_of(two).is_none()
 }
 
-/// A finding about a field of a record.
 pub(crate) fn of_record(
     store: &Store,
     record: &Record,

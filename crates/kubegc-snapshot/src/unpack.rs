@@ -76,7 +76,6 @@ pub(crate) enum Unpacked<'a> {
 /// The problem of an archive of which nothing is read.
 pub(crate) const NOTHING_IN_ARCHIVE: &str = "no .json, .yaml or .yml file in this archive";
 
-/// Called for each member.
 pub(crate) type Visit<'v> = dyn FnMut(Unpacked<'_>) -> Result<(), SnapshotError> + 'v;
 
 /// Unpacks one input, within limits.
@@ -376,7 +375,6 @@ fn short(input: &mut dyn Read) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The compression of a stream.
 #[derive(Clone, Copy)]
 enum Compression {
     Gzip,

@@ -148,7 +148,6 @@ impl<'d> Read<'d> {
     }
 }
 
-/// The preconditions that a patch carries, by key of the metadata.
 type Sent = [(&'static str, Option<String>); 2];
 
 /// A field, and its values before and after.

@@ -92,7 +92,6 @@ impl NodeDocument {
     }
 }
 
-/// One document as a tree.
 #[derive(Debug)]
 pub(crate) struct Document {
     pub(crate) place: Place,

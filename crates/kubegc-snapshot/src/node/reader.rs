@@ -36,7 +36,6 @@ pub enum PodsFrom {
     None,
 }
 
-/// The caller's declarations.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Declared {
     pub(crate) now: Option<Timestamp>,
