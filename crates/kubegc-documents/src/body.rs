@@ -20,7 +20,6 @@ use serde::{
 pub use self::raw::Raw;
 use crate::{details::OTHER_SOURCES, template};
 
-/// All fields that are kept, except the typed metadata.
 #[derive(Clone, Debug)]
 pub struct Body<'a>(Raw<'a>);
 
@@ -36,15 +35,13 @@ impl<'a> Body<'a> {
         &self.0
     }
 
-    /// A field of the object.
     pub fn at(&self, key: &str) -> &Raw<'a> {
         self.0.get(key)
     }
 
-    /// Adds a field.
-    pub(crate) fn put(&mut self, key: &'static str, value: Raw<'a>) {
+    pub(crate) fn put(&mut self, key: Text<'a>, value: Raw<'a>) {
         if let Raw::Map(fields) = &mut self.0 {
-            fields.push(Raw::entry(key, value));
+            fields.push((key, value));
         }
     }
 

@@ -20,7 +20,6 @@ use crate::{
 /// `metadata`, as far as it is kept.
 pub type Meta<'a> = MetaFields<'a, Annotations<'a>>;
 
-/// One object.
 #[derive(Debug, Default)]
 pub struct Item<'a> {
     pub api_version: Soft<Text<'a>>,
@@ -88,7 +87,7 @@ impl Item<'_> {
         };
         if !is_empty {
             let metadata = Raw::Map(vec![Raw::entry("annotations", annotations)]);
-            self.body.put("metadata", metadata);
+            self.body.put(Text("metadata".into()), metadata);
         }
     }
 
@@ -117,28 +116,6 @@ impl Item<'_> {
     }
 }
 
-/// The fields of an object that are read.
-const FIELDS: [&str; 18] = [
-    "apiVersion",
-    "kind",
-    "metadata",
-    "spec",
-    "status",
-    "type",
-    "data",
-    "stringData",
-    "secrets",
-    "revision",
-    "webhooks",
-    "subsets",
-    "endpoints",
-    "reason",
-    "message",
-    "count",
-    "involvedObject",
-    "items",
-];
-
 /// Reads an object into an item. The item keeps the fields before the end of a truncated text, so that the
 /// error can name the object.
 pub struct ItemSeed<'s, 'a> {
@@ -156,18 +133,19 @@ impl<'de> Visitor<'de> for ItemSeed<'_, 'de> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let Self { item, hint } = self;
-        let mut seen = 0_u32;
-        while let Some(Text(key)) = map.next_key()? {
-            let Some(at) = FIELDS.iter().position(|field| *field == key) else {
+        let mut seen: Vec<Text<'de>> = Vec::new();
+        while let Some(key) = map.next_key::<Text<'de>>()? {
+            let is_typed = matches!(key.as_str(), "apiVersion" | "kind" | "metadata" | "items");
+            if !is_typed && Kept::of(key.as_str()).is_none() {
                 map.next_value::<IgnoredAny>()?;
                 continue;
-            };
-            if seen & (1 << at) != 0 {
+            }
+            if seen.contains(&key) {
                 // The tree has the last one, and the key is reported.
                 return Err(de::Error::custom(DUPLICATE));
             }
-            seen |= 1 << at;
-            match FIELDS[at] {
+            seen.push(key.clone());
+            match key.as_str() {
                 "apiVersion" => item.api_version = map.next_value()?,
                 "kind" => item.kind = map.next_value()?,
                 "metadata" => item.meta = map.next_value()?,
@@ -176,7 +154,7 @@ impl<'de> Visitor<'de> for ItemSeed<'_, 'de> {
                     map.next_value::<IgnoredAny>()?;
                 }
                 field => match item.kept(field, hint) {
-                    Some(kept) => item.body.put(field, map.next_value_seed(kept)?),
+                    Some(kept) => item.body.put(key, map.next_value_seed(kept)?),
                     None => {
                         map.next_value::<IgnoredAny>()?;
                     }

@@ -29,7 +29,6 @@ pub enum Version {
     Text(TextId),
 }
 
-/// One object.
 #[derive(Clone, Debug)]
 pub struct Record {
     pub name: Arc<str>,
@@ -80,7 +79,6 @@ pub struct Extra {
     pub finalizers: u32,
 }
 
-/// One owner reference.
 #[derive(Clone, Debug)]
 pub struct OwnerRecord {
     pub uid: Uid,
@@ -91,7 +89,6 @@ pub struct OwnerRecord {
     pub block_owner_deletion: Option<bool>,
 }
 
-/// All objects.
 #[derive(Debug)]
 pub struct Store {
     pub texts: Texts,
@@ -148,7 +145,6 @@ impl Store {
         (self.texts.text(api_version), self.texts.text(kind))
     }
 
-    /// The owner references of a record.
     pub fn owners_of(&self, record: &Record) -> &[OwnerRecord] {
         let start = record.owners_start as usize;
         &self.owners[start..start + record.owners_count as usize]
@@ -187,7 +183,6 @@ impl Store {
         }
     }
 
-    /// An owner reference, built from the stored parts.
     pub fn owner_reference(&self, owner: &OwnerRecord) -> OwnerReference {
         let text = |id: TextId| Arc::clone(self.texts.text(id));
         OwnerReference {

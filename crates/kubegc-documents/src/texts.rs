@@ -43,18 +43,15 @@ impl Texts {
         id
     }
 
-    /// The text as a shared one.
     pub fn share(&mut self, text: &str) -> Arc<str> {
         let id = self.number(text);
         Arc::clone(&self.texts[id as usize])
     }
 
-    /// The text with this number.
     pub fn text(&self, id: TextId) -> &Arc<str> {
         &self.texts[id as usize]
     }
 
-    /// The number of texts.
     pub fn len(&self) -> usize {
         self.texts.len()
     }

@@ -126,7 +126,6 @@ impl fmt::Display for GroupKind {
     }
 }
 
-/// Knowledge about one kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) everywhere: Option<Proof>,
@@ -210,23 +209,16 @@ impl Completeness {
 /// The reasons that revoke declarations, by kind.
 #[derive(Debug, Default)]
 pub(crate) struct Revocations {
-    kinds: BTreeMap<(Arc<str>, Arc<str>), Why>,
-    all: Option<Why>,
+    pub(crate) kinds: BTreeMap<GroupKind, Why>,
+    pub(crate) all: Option<Why>,
 }
 
 impl Revocations {
     /// Revokes a kind. Counts are added; of different reasons the first in the order of [`Why`] is kept.
     pub(crate) fn kind(&mut self, group: &str, kind: &str, why: Why) {
-        let key = (Arc::from(group), Arc::from(kind));
-        match self.kinds.get_mut(&key) {
-            Some(known) => merge(known, why),
-            None => {
-                self.kinds.insert(key, why);
-            }
-        }
+        self.merge(GroupKind::new(group, kind), why);
     }
 
-    /// Revokes every kind.
     pub(crate) fn all(&mut self, why: Why) {
         match &mut self.all {
             Some(known) => merge(known, why),
@@ -234,23 +226,22 @@ impl Revocations {
         }
     }
 
-    /// Adds the reasons of others.
     pub(crate) fn append(&mut self, other: Self) {
-        for ((group, kind), why) in other.kinds {
-            self.kind(&group, &kind, why);
+        for (kind, why) in other.kinds {
+            self.merge(kind, why);
         }
         if let Some(why) = other.all {
             self.all(why);
         }
     }
 
-    pub(crate) fn into_parts(self) -> (BTreeMap<GroupKind, Why>, Option<Why>) {
-        let kinds = self
-            .kinds
-            .into_iter()
-            .map(|((group, kind), why)| (GroupKind { group, kind }, why))
-            .collect();
-        (kinds, self.all)
+    fn merge(&mut self, kind: GroupKind, why: Why) {
+        match self.kinds.get_mut(&kind) {
+            Some(known) => merge(known, why),
+            None => {
+                self.kinds.insert(kind, why);
+            }
+        }
     }
 }
 

@@ -13,7 +13,6 @@ use serde_json::Value;
 
 use crate::SnapshotError;
 
-/// The content of resource listings.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Discovery {
     /// Resources in their versions.
@@ -23,13 +22,11 @@ pub(crate) struct Discovery {
 }
 
 impl Discovery {
-    /// Adds the resources of other listings.
     pub(crate) fn append(&mut self, other: Self) {
         self.resources.extend(other.resources);
         self.unversioned.extend(other.unversioned);
     }
 
-    /// Reads a listing and adds it.
     pub(crate) fn add(&mut self, text: &str) -> Result<(), SnapshotError> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         if text.trim_start().starts_with(['{', '[']) {

@@ -10,13 +10,13 @@ use crate::{
     completeness::Why,
     error::{Cause, ParserMessage},
     foreign,
-    ingest::{Ingest, Source, TypeName, refuse_non_objects, without_objects},
+    ingest::{Ingest, Source, refuse_non_objects, without_objects},
     internal,
     item::{Item, ListHead},
     json, kindless,
     notices::{self, Notice},
     sniff,
-    store::TypeId,
+    store::{Store, TypeId},
     tree, version,
     window::{Window, WindowError},
     yaml,
@@ -137,7 +137,7 @@ struct Shape {
     /// Whether its text cannot end early without an error: that of JSON.
     is_whole: bool,
     /// The kind of the items according to the fields before them, if these contain it.
-    head: Option<TypeName>,
+    head: Option<TypeId>,
     /// The kind of the items of an internal list.
     internal: Option<(&'static str, &'static str)>,
 }
@@ -160,19 +160,15 @@ impl Reading<'_> {
             }
             Notice::Message { text, is_error } => (text, is_error),
         };
-        let problem = if is_error {
-            self.ingest.revocations.all(Why::KubectlError(place.clone()));
-            Problem::KubectlError
+        if is_error {
+            let why = Why::KubectlError(place.clone());
+            self.ingest
+                .revoke_all(why, Problem::KubectlError, place, "", &text);
         } else {
-            Problem::KubectlMessage
-        };
-        self.ingest.findings.add(problem, || Finding {
-            problem,
-            place: Some(place.clone()),
-            object: None,
-            field: "".into(),
-            detail: text.into(),
-        });
+            let problem = Problem::KubectlMessage;
+            let finding = || Finding::new(problem, Some(place.clone()), &text);
+            self.ingest.findings.add(problem, finding);
+        }
         Ok(())
     }
 
@@ -208,12 +204,12 @@ impl Reading<'_> {
             match piece {
                 Some(json::Piece::Item) => {
                     if shape.items == 0 && !shape.is_array {
-                        shape.head = head_of(splitter.rest());
+                        shape.head = head_of(splitter.rest(), &mut self.ingest.store);
                         if splitter.is_internal() {
                             shape.internal = internal::kind_of(splitter.rest(), &source.place.file);
                         }
                     }
-                    let head = shape.head.as_ref();
+                    let head = shape.head;
                     let item = Some(shape.items);
                     // An item that is not all there is read twice: likely if the last one was much longer.
                     let read = match shape.internal {
@@ -269,21 +265,19 @@ impl Reading<'_> {
         let name = object.and_then(Item::name);
         for field in duplicate_fields(&mut serde_json::Deserializer::from_str(text)) {
             let problem = Problem::DuplicateKey;
+            let detail = "occurs several times; the last one is kept";
             self.ingest.findings.add(problem, || Finding {
-                problem,
-                place: Some(source.at(item)),
                 object: name.clone(),
                 field: field.into(),
-                detail: "occurs several times; the last one is kept".into(),
+                ..Finding::new(problem, Some(source.at(item)), detail)
             });
         }
     }
 
     /// The kind that an object without one has: that of the source, or that of the list.
-    fn hint<'h>(&'h self, source: &Source, head: Option<&'h TypeName>) -> Option<(&'h str, &'h str)> {
-        let taken = source.hint.map(|hint| self.ingest.store.type_texts(hint));
-        let taken = taken.or(head.map(|(api_version, kind)| (api_version, kind)));
-        taken.map(|(api_version, kind)| (&**api_version, &**kind))
+    fn hint(&self, source: &Source, head: Option<TypeId>) -> Option<(&str, &str)> {
+        let (api_version, kind) = self.ingest.store.type_texts(source.hint.or(head)?);
+        Some((api_version, kind))
     }
 
     /// One object of a list, at the beginning of the window: most are read without a search for their end.
@@ -293,7 +287,7 @@ impl Reading<'_> {
         window: &Window<R>,
         source: &Source,
         item: Option<u32>,
-        head: Option<&TypeName>,
+        head: Option<TypeId>,
     ) -> Result<Option<usize>, SnapshotError> {
         match json::first_object(window.bytes(), self.hint(source, head)) {
             Some((object, text)) if !object.is_list_kind() => {
@@ -311,7 +305,7 @@ impl Reading<'_> {
         length: usize,
         source: &Source,
         item: Option<u32>,
-        head: Option<&TypeName>,
+        head: Option<TypeId>,
         depth: u8,
     ) -> Result<(), SnapshotError> {
         let text = as_text(&window.bytes()[..length], window, source, item)?;
@@ -438,17 +432,9 @@ impl Reading<'_> {
     /// A YAML text that ends inside a line may have been cut there, before objects of any kind, and nothing
     /// else would show it.
     fn cut_off(&mut self, source: &Source) {
-        self.ingest
-            .revocations
-            .all(Why::NoFinalLineBreak(source.place.clone()));
-        let problem = Problem::NoFinalLineBreak;
-        self.ingest.findings.add(problem, || Finding {
-            problem,
-            place: Some(source.place.clone()),
-            object: None,
-            field: "".into(),
-            detail: "may be cut off".into(),
-        });
+        let (place, problem) = (&source.place, Problem::NoFinalLineBreak);
+        let why = Why::NoFinalLineBreak(place.clone());
+        self.ingest.revoke_all(why, problem, place, "", "may be cut off");
     }
 
     /// One object that was read strictly.
@@ -458,7 +444,7 @@ impl Reading<'_> {
         text: &str,
         source: &Source,
         item: Option<u32>,
-        head: Option<&TypeName>,
+        head: Option<TypeId>,
     ) -> Result<(), SnapshotError> {
         if self.in_array
             && object.is_without_identity()
@@ -672,17 +658,11 @@ impl Reading<'_> {
 
     /// A mixed list that was cut into pages.
     fn continues(&mut self, source: &Source) {
-        self.ingest
-            .revocations
-            .all(Why::ListContinues(source.place.clone()));
+        let (place, field) = (&source.place, "metadata.continue");
+        let why = Why::ListContinues(place.clone());
         let problem = Problem::ListContinues;
-        self.ingest.findings.add(problem, || Finding {
-            problem,
-            place: Some(source.place.clone()),
-            object: None,
-            field: "metadata.continue".into(),
-            detail: "the list continues".into(),
-        });
+        self.ingest
+            .revoke_all(why, problem, place, field, "the list continues");
     }
 
     fn split_error<R: Read>(
@@ -716,14 +696,13 @@ impl Reading<'_> {
     }
 }
 
-/// The kind of a list's items according to the fields before them. The list has no end yet; fields after the
-/// items take precedence.
-fn head_of(text: &[u8]) -> Option<TypeName> {
+/// The kind of a list's items according to the fields before them. The list has no end yet.
+fn head_of(text: &[u8], store: &mut Store) -> Option<TypeId> {
     let text = [text, b"}"].concat();
     let head = tree::list_head(&serde_json::from_slice(&text).ok()?);
     let kind = head.kind.strip_suffix("List").filter(|kind| !kind.is_empty())?;
     let says_it = !head.api_version.is_empty() && kind != "PartialObjectMetadata";
-    says_it.then(|| (head.api_version.as_str().into(), kind.into()))
+    says_it.then(|| store.type_id(&head.api_version, kind))
 }
 
 fn said(words: &str) -> Cause {
@@ -776,7 +755,6 @@ fn window_error(
     }
 }
 
-/// The bytes as text.
 fn as_text<'a, R: Read>(
     bytes: &'a [u8],
     window: &Window<R>,

@@ -164,6 +164,28 @@ pub struct Finding {
     pub detail: Box<str>,
 }
 
+impl Finding {
+    /// A finding about no object and no field.
+    pub(crate) fn new(problem: Problem, place: Option<Place>, detail: &str) -> Self {
+        Self {
+            problem,
+            place,
+            object: None,
+            field: "".into(),
+            detail: detail.into(),
+        }
+    }
+
+    /// A finding about a field of this object.
+    pub(crate) fn of_object(self, object: ObjectName, field: &str) -> Self {
+        Self {
+            object: Some(object),
+            field: field.into(),
+            ..self
+        }
+    }
+}
+
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.problem)?;
@@ -218,26 +240,21 @@ impl<P: Ord, F: Ord> Collected<P, F> {
     }
 }
 
-/// The findings about a cluster.
 pub(crate) type Findings = Collected<Problem, Finding>;
 
 impl Findings {
     /// Adds a finding about all objects of a kind.
     pub(crate) fn add_of_kind(&mut self, problem: Problem, api_version: &str, kind: &str, detail: &str) {
-        self.add(problem, || Finding {
-            problem,
-            place: None,
-            object: Some(ObjectName {
+        self.add(problem, || {
+            let object = ObjectName {
                 api_version: api_version.into(),
                 kind: kind.into(),
                 ..ObjectName::default()
-            }),
-            field: "".into(),
-            detail: detail.into(),
+            };
+            Finding::new(problem, None, detail).of_object(object, "")
         });
     }
 
-    /// Adds the findings of others.
     pub(crate) fn append(&mut self, mut other: Self) {
         for finding in other.listed {
             if let Some(unlisted) = other.counts.get_mut(&finding.problem) {

@@ -1,6 +1,6 @@
 //! The kinds that the dumped cluster serves: built in, listed, or defined in the dump itself.
 
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Reverse;
 
 use kubegc_core::{
     ApiResource, Catalog, KindId, KubernetesVersion, Scope, Verbs,
@@ -11,7 +11,6 @@ use crate::{
     CrdDetails, Details, Problem, declaration::key_of, discovery::Discovery, finding::Findings, store::Store,
 };
 
-/// The catalog of the dumped cluster.
 pub(crate) fn catalog(
     version: KubernetesVersion,
     discovery: &Discovery,
@@ -113,7 +112,7 @@ impl Kinds<'_> {
             .iter()
             .filter(|version| version.served)
             .collect();
-        served.sort_by_key(|version| Reverse(Priority::of(&version.name)));
+        served.sort_by_key(|version| Reverse(preference(&version.name)));
         for (index, version) in served.iter().enumerate() {
             let api_version = join_api_version(&definition.group, &version.name);
             let mut resource = ApiResource::new(
@@ -140,7 +139,6 @@ fn words(resource: &ApiResource) -> String {
     format!("{scope} {} ({})", resource.kind, resource.resource)
 }
 
-/// The kind of each type of the store.
 pub(crate) fn resolve(store: &Store, catalog: &Catalog) -> Vec<Option<KindId>> {
     store
         .types
@@ -149,70 +147,36 @@ pub(crate) fn resolve(store: &Store, catalog: &Catalog) -> Vec<Option<KindId>> {
         .collect()
 }
 
-/// The rank of an API version: stable before beta before alpha, then the higher number, then all others by
-/// name.
+/// The order of API versions, the preferred one last: stable after beta after alpha, then the higher number;
+/// all others before them, in reverse order of their names.
 ///
 /// # Upstream
 /// `CompareKubeAwareVersionStrings` in `k8s.io/apimachinery/pkg/version/helpers.go`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Priority<'a> {
-    /// Maturity (3 stable, 2 beta, 1 alpha), major, minor; `None` for other names.
-    known: Option<(u8, u64, u64)>,
-    name: &'a str,
+fn preference(name: &str) -> (Option<(u8, u64, u64)>, Reverse<&str>) {
+    (rank(name), Reverse(name))
 }
 
-impl<'a> Priority<'a> {
-    pub(crate) fn of(name: &'a str) -> Self {
-        Self {
-            known: Self::parse(name),
-            name,
-        }
+/// Maturity (3 stable, 2 beta, 1 alpha), major and minor of an API version; `None` for other names.
+pub(crate) fn rank(name: &str) -> Option<(u8, u64, u64)> {
+    let rest = name.strip_prefix('v')?;
+    let digits = rest
+        .find(|letter: char| !letter.is_ascii_digit())
+        .unwrap_or(rest.len());
+    let number = |text: &str| {
+        (!text.starts_with('0'))
+            .then(|| text.parse::<u64>().ok())
+            .flatten()
+    };
+    let (major, maturity) = rest.split_at(digits);
+    let major = number(major)?;
+    if maturity.is_empty() {
+        return Some((3, major, 0));
     }
-
-    /// The rank of a name that is a version.
-    pub(crate) fn rank(&self) -> Option<(u8, u64, u64)> {
-        self.known
-    }
-
-    fn parse(name: &str) -> Option<(u8, u64, u64)> {
-        let rest = name.strip_prefix('v')?;
-        let digits = rest
-            .find(|letter: char| !letter.is_ascii_digit())
-            .unwrap_or(rest.len());
-        let number = |text: &str| {
-            (!text.starts_with('0'))
-                .then(|| text.parse::<u64>().ok())
-                .flatten()
-        };
-        let (major, maturity) = rest.split_at(digits);
-        let major = number(major)?;
-        if maturity.is_empty() {
-            return Some((3, major, 0));
-        }
-        let (rank, minor) = match maturity.strip_prefix("beta") {
-            Some(minor) => (2, minor),
-            None => (1, maturity.strip_prefix("alpha")?),
-        };
-        Some((rank, major, if minor.is_empty() { 0 } else { number(minor)? }))
-    }
-}
-
-impl Ord for Priority<'_> {
-    fn cmp(&self, other: &Self) -> Ordering {
-        match (self.known, other.known) {
-            (Some(one), Some(two)) => one.cmp(&two),
-            (Some(_), None) => Ordering::Greater,
-            (None, Some(_)) => Ordering::Less,
-            // Names that are not versions rank in alphabetical order, the first one highest.
-            (None, None) => other.name.cmp(self.name),
-        }
-    }
-}
-
-impl PartialOrd for Priority<'_> {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
+    let (rank, minor) = match maturity.strip_prefix("beta") {
+        Some(minor) => (2, minor),
+        None => (1, maturity.strip_prefix("alpha")?),
+    };
+    Some((rank, major, if minor.is_empty() { 0 } else { number(minor)? }))
 }
 
 #[cfg(test)]
@@ -225,7 +189,7 @@ mod tests {
         let expected: Vec<&str> = ranked.split(' ').collect();
         let mut names = expected.clone();
         names.sort_unstable();
-        names.sort_by_key(|name| Reverse(Priority::of(name)));
+        names.sort_by_key(|name| Reverse(preference(name)));
         assert_eq!(names, expected);
     }
 }

@@ -14,10 +14,8 @@ const FILES_MAX: usize = 10_000_000;
 /// Directories within directories.
 const DEPTH_MAX: usize = 64;
 
-/// The result of a walk.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
-    /// The files to read, sorted.
     pub(crate) files: Vec<PathBuf>,
     /// The skipped files with the reasons, sorted.
     pub(crate) skipped: Vec<(Arc<str>, &'static str)>,
@@ -297,7 +295,7 @@ pub(crate) fn walk(path: &Path, role: fn(&str) -> Role) -> Result<Found, Snapsho
             ..Found::default()
         });
     }
-    let found = walk_directory(path, role, &|_| true)?;
+    let found = walk_directory(path, role)?;
     if found.files.is_empty() {
         return Err(nothing(&name(path)));
     }
@@ -312,39 +310,7 @@ pub(crate) fn nothing(directory: &Arc<str>) -> SnapshotError {
     }
 }
 
-/// The files that a pattern matches.
-pub(crate) fn glob(pattern: &str, role: fn(&str) -> Role) -> Result<Found, SnapshotError> {
-    let segments: Vec<&str> = pattern.split('/').collect();
-    let is_plain = |segment: &&&str| !segment.contains(['*', '?']);
-    let plain = segments.iter().take_while(is_plain).count();
-    if plain == segments.len() {
-        return walk(Path::new(pattern), role);
-    }
-    let root = match segments[..plain].join("/") {
-        empty if empty.is_empty() && pattern.starts_with('/') => PathBuf::from("/"),
-        empty if empty.is_empty() => PathBuf::from("."),
-        root => PathBuf::from(root),
-    };
-    let wanted = &segments[plain..];
-    let mut found = walk_directory(&root, role, &|path| {
-        let parts: Vec<&str> = path.split('/').collect();
-        matches_path(wanted, &parts)
-    })?;
-    found.skipped.clear();
-    if found.files.is_empty() {
-        return Err(SnapshotError::Nothing {
-            file: pattern.into(),
-            problem: "no .json, .yaml or .yml file matches",
-        });
-    }
-    Ok(found)
-}
-
-fn walk_directory(
-    root: &Path,
-    role: fn(&str) -> Role,
-    wanted: &dyn Fn(&str) -> bool,
-) -> Result<Found, SnapshotError> {
+fn walk_directory(root: &Path, role: fn(&str) -> Role) -> Result<Found, SnapshotError> {
     let mut found = Found {
         is_directory: true,
         ..Found::default()
@@ -372,8 +338,7 @@ fn walk_directory(
                 found.skipped.push((name(&path), LINK));
             } else {
                 match role(&relative) {
-                    Role::Read if wanted(&relative) => found.files.push(path),
-                    Role::Read => {}
+                    Role::Read => found.files.push(path),
                     Role::Skipped(reason) => found.skipped.push((name(&path), reason)),
                     Role::Refused(looks_like, advice) => {
                         return Err(SnapshotError::Refused {
@@ -400,55 +365,6 @@ fn relative(root: &Path, path: &Path) -> String {
     relative.to_string_lossy().replace(MAIN_SEPARATOR, "/")
 }
 
-/// Whether a path matches a pattern, both cut at their slashes.
-///
-/// # Complexity
-/// O(segments × parts).
-fn matches_path(segments: &[&str], parts: &[&str]) -> bool {
-    wildcard(
-        segments,
-        parts,
-        |segment| *segment == "**",
-        |segment, part| {
-            let (segment, part): (Vec<char>, Vec<char>) = (segment.chars().collect(), part.chars().collect());
-            wildcard(
-                &segment,
-                &part,
-                |&one| one == '*',
-                |&one, &other| one == '?' || one == other,
-            )
-        },
-    )
-}
-
-/// Matches a pattern in which one kind of element matches any run of others: forward, with one position to
-/// fall back to.
-fn wildcard<P, T>(
-    pattern: &[P],
-    text: &[T],
-    is_run: impl Fn(&P) -> bool,
-    fits: impl Fn(&P, &T) -> bool,
-) -> bool {
-    let (mut at, mut from) = (0, 0);
-    let mut fallback = None;
-    while from < text.len() {
-        if pattern.get(at).is_some_and(&is_run) {
-            fallback = Some((at, from));
-            at += 1;
-        } else if pattern.get(at).is_some_and(|one| fits(one, &text[from])) {
-            at += 1;
-            from += 1;
-        } else if let Some((run, begun)) = fallback {
-            fallback = Some((run, begun + 1));
-            at = run + 1;
-            from = begun + 1;
-        } else {
-            return false;
-        }
-    }
-    pattern[at..].iter().all(is_run)
-}
-
 fn name(path: &Path) -> Arc<str> {
     path.to_string_lossy().into()
 }
@@ -465,31 +381,5 @@ fn too_many(root: &Path, limit: usize, what: &'static str) -> SnapshotError {
         file: name(root),
         limit,
         what,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn patterns_match_as_a_shell_has_them() {
-        for (pattern, path, expected) in [
-            ("*.json", "a.json", true),
-            ("*.json", "a/b.json", false),
-            ("**/*.json", "a/b.json", true),
-            ("**/*.json", "b.json", true),
-            ("a/**/c.yaml", "a/b/b/c.yaml", true),
-            ("a/**/c.yaml", "a/b/b/d.yaml", false),
-            ("p?ds*.json", "pods-1.json", true),
-            ("p?ds*.json", "pds-1.json", false),
-            ("**", "a/b", true),
-            ("*a*b*", "xxaxxbxx", true),
-            ("*a*b*", "xxbxxaxx", false),
-        ] {
-            let (pattern, path): (Vec<&str>, Vec<&str>) =
-                (pattern.split('/').collect(), path.split('/').collect());
-            assert_eq!(matches_path(&pattern, &path), expected, "{pattern:?} {path:?}");
-        }
     }
 }

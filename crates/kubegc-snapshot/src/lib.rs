@@ -4,7 +4,7 @@
 //! | read | as |
 //! |---|---|
 //! | `kubectl get ... -o json` or `yaml` | `v1` Lists, typed lists, single objects, arrays; many documents in one stream, JSON lines |
-//! | directories and patterns of such files | every `.json`, `.jsonl`, `.ndjson`, `.yaml`, `.yml` in the order of their paths; other files are counted |
+//! | directories of such files | every `.json`, `.jsonl`, `.ndjson`, `.yaml`, `.yml` in the order of their paths; other files are counted |
 //! | `.gz`, `.xz`, `.zst`, `.tar`, `.tar.gz`, `.tgz`, `.zip`, by their first bytes | what they hold, as a directory; within limits, nothing is written to disk |
 //! | UTF-8 and UTF-16, with or without a byte order mark | text |
 //! | streams such as standard input | any of these, by [`Reader::read`] |

@@ -15,8 +15,7 @@ use crate::{
     Finding, Problem,
     completeness::Why,
     ingest::Ingest,
-    settle::object_name,
-    snapshot::place,
+    settle::of_record,
     store::{Record, Store},
     texts::TextId,
 };
@@ -149,7 +148,7 @@ fn fill_uid(ingest: &mut Ingest, at: usize, uids: &BTreeMap<usize, Option<Uid>>)
         let group = split_api_version(api_version).0;
         ingest.revocations.kind(group, kind, Why::NoUid(1));
         let detail = "missing, and owner references give several";
-        flaw(ingest, at, Problem::NoUid, "metadata.uid".into(), detail);
+        flaw(ingest, at, Problem::NoUid, "metadata.uid", detail);
         return;
     };
     let finding = assumed(&ingest.store, &ingest.store.records[at], "metadata.uid", &uid);
@@ -218,33 +217,22 @@ fn fill_references(ingest: &mut Ingest) {
                 ingest.findings.add(Problem::Assumed, || finding);
                 ingest.store.owners[owner].uid = uid;
             }
-            None => flaw(ingest, at, Problem::IncompleteOwner, field.into(), "missing"),
+            None => flaw(ingest, at, Problem::IncompleteOwner, &field, "missing"),
         }
     }
 }
 
 fn assumed(store: &Store, record: &Record, field: &str, value: impl fmt::Display) -> Finding {
-    Finding {
-        problem: Problem::Assumed,
-        place: Some(place(store, record)),
-        object: Some(object_name(store, record)),
-        field: field.into(),
-        detail: format!("missing: {value} is assumed").into(),
-    }
+    let detail = format!("missing: {value} is assumed");
+    of_record(store, record, Problem::Assumed, field, &detail)
 }
 
 /// Reports a part of the metadata that is missing.
-fn flaw(ingest: &mut Ingest, at: usize, problem: Problem, field: Box<str>, detail: &str) {
+fn flaw(ingest: &mut Ingest, at: usize, problem: Problem, field: &str, detail: &str) {
     let record = &mut ingest.store.records[at];
     record.flawed = true;
     record.meta_flawed = true;
-    let record = &ingest.store.records[at];
-    let (place, object) = (place(&ingest.store, record), object_name(&ingest.store, record));
-    ingest.findings.add(problem, || Finding {
-        problem,
-        place: Some(place),
-        object: Some(object),
-        field,
-        detail: detail.into(),
-    });
+    let store = &ingest.store;
+    let finding = || of_record(store, &store.records[at], problem, field, detail);
+    ingest.findings.add(problem, finding);
 }

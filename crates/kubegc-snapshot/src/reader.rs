@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    fs::{self, File},
+    fs,
     io::Read,
     path::{Path, PathBuf},
     sync::Arc,
@@ -20,7 +20,7 @@ use crate::{
     progress::{Counted, Progress},
     settle,
     threads::Threads,
-    unpack::{self, Stream, Unpacked, Unpacker, Visit},
+    unpack::{self, Input, Stream, Unpacked, Unpacker},
 };
 
 /// Maximum number of bytes of one object, unless [`Reader::object_bytes_max`] sets another.
@@ -148,9 +148,8 @@ impl Reader {
     /// returned; the calling thread reads the files that they left. Default: the calling thread reads all
     /// files.
     ///
-    /// The threads change neither the snapshot nor the errors. They divide the files of directories, of
-    /// patterns and of [several paths](Self::read_paths); one thread reads all of a file, also if it is an
-    /// archive.
+    /// The threads change neither the snapshot nor the errors. They divide the files of directories and of
+    /// [several paths](Self::read_paths); one thread reads all of a file, also if it is an archive.
     ///
     /// # Complexity
     /// Each thread needs the memory of [`read`](Self::read) for the object that it reads. What a thread read
@@ -235,25 +234,7 @@ impl Reader {
     ) -> Result<(), SnapshotError> {
         let found: Result<Vec<_>, _> = paths.into_iter().map(|path| found_at(path.as_ref())).collect();
         let found = found.inspect_err(|error| self.fail(error))?;
-        self.read_found(&found, None)
-    }
-
-    /// Reads a file or directory whose objects may lack a kind, as [`read_as`](Self::read_as) reads a stream.
-    ///
-    /// # Errors
-    /// As [`read_path`](Self::read_path).
-    pub fn read_path_as(&mut self, path: &Path, api_version: &str, kind: &str) -> Result<(), SnapshotError> {
-        let found = found_at(path).inspect_err(|error| self.fail(error))?;
-        self.read_found(&[found], Some((api_version, kind)))
-    }
-
-    /// Reads the files that a pattern matches: `*` and `?` within a name, `**` across directories.
-    ///
-    /// # Errors
-    /// As [`read_path`](Self::read_path); also if nothing matches.
-    pub fn read_glob(&mut self, pattern: &str) -> Result<(), SnapshotError> {
-        let found = layout::glob(pattern, layout::role).inspect_err(|error| self.fail(error))?;
-        self.read_found(&[(pattern.into(), found)], None)
+        self.read_found(&found)
     }
 
     /// Reads a stream: JSON or YAML documents, compressed or not, or an archive of them, recognised by the
@@ -292,41 +273,10 @@ impl Reader {
         self.read_stream(name, Some((api_version, kind)), input)
     }
 
-    /// Adds what another reader read, and its declarations, as if this reader had read it now. So streams can
-    /// be read on several threads; for files there is [`on_threads`](Self::on_threads).
-    ///
-    /// # Errors
-    /// An input of the other reader was refused; [`finish`](Self::finish) fails then, too.
-    ///
-    /// # Complexity
-    /// O(n) for n objects of the other reader.
-    ///
-    /// # Examples
-    /// ```
-    /// use std::thread;
-    ///
-    /// use kubegc_core::KubernetesVersion;
-    /// use kubegc_snapshot::{Reader, SnapshotError};
-    /// let read = |name: &str, text: &str| {
-    ///     let mut reader = Reader::new(KubernetesVersion::LATEST);
-    ///     reader.read(name, text.as_bytes())?;
-    ///     Ok::<_, SnapshotError>(reader)
-    /// };
-    /// let pods = r#"{"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "shop", "name": "web", "uid": "1"}}"#;
-    /// let nodes = r#"{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-1", "uid": "2"}}"#;
-    /// let (mut reader, other) = thread::scope(|scope| {
-    ///     let other = scope.spawn(|| read("nodes.json", nodes));
-    ///     (read("pods.json", pods), other.join().expect("no panic"))
-    /// });
-    /// let mut reader = reader?;
-    /// reader.append(other?)?;
-    /// assert_eq!(reader.finish()?.len(), 2);
-    /// # Ok::<(), SnapshotError>(())
-    /// ```
-    pub fn append(&mut self, other: Self) -> Result<(), SnapshotError> {
+    /// Adds what another reader read, as if this reader had read it now.
+    fn append(&mut self, other: Self) -> Result<(), SnapshotError> {
         self.ingest.append(other.ingest);
         self.discovery.append(other.discovery);
-        self.declarations.extend(other.declarations);
         for (key, count) in other.skipped {
             *self.skipped.entry(key).or_insert(0) += count;
         }
@@ -390,18 +340,14 @@ impl Reader {
     }
 
     /// Reads the files that were found for several names.
-    fn read_found(
-        &mut self,
-        found: &[(Arc<str>, Found)],
-        hint: Option<(&str, &str)>,
-    ) -> Result<(), SnapshotError> {
+    fn read_found(&mut self, found: &[(Arc<str>, Found)]) -> Result<(), SnapshotError> {
         let parts: Vec<(usize, &[PathBuf])> = parts(found);
         let read = self.threads.map(
             &parts,
             |&(at, files)| {
                 let (root, found) = &found[at];
                 let mut reader = self.part();
-                let texts = reader.read_files(root, found.is_directory, files, hint);
+                let texts = reader.read_files(root, found.is_directory, files);
                 (reader, texts)
             },
             |(_, texts)| texts.is_err(),
@@ -418,7 +364,7 @@ impl Reader {
                         let appended = self.append(reader);
                         texts.and_then(|texts| appended.map(|()| texts))?
                     }
-                    None => self.read_files(root, found.is_directory, files, hint)?,
+                    None => self.read_files(root, found.is_directory, files)?,
                 };
             }
             if found.is_directory && texts == 0 {
@@ -447,23 +393,11 @@ impl Reader {
         root: &Arc<str>,
         is_directory: bool,
         files: &[PathBuf],
-        hint: Option<(&str, &str)>,
     ) -> Result<u64, SnapshotError> {
         let mut texts = 0;
         for file in files {
-            let path = file.to_string_lossy();
-            let name: Arc<str> = (&*path).into();
-            match File::open(file) {
-                Ok(file) => {
-                    texts += self.unpack(&name, hint, root, |unpacker, visit| {
-                        unpacker.file(file, Arc::clone(&name), &path, is_directory, visit)
-                    })?;
-                }
-                Err(source) => {
-                    texts += 1;
-                    self.settle_failure(SnapshotError::Io { path: name, source })?;
-                }
-            }
+            let name: Arc<str> = file.to_string_lossy().into();
+            texts += self.unpack(&name, None, root, Input::File(file, is_directory))?;
         }
         Ok(texts)
     }
@@ -475,15 +409,7 @@ impl Reader {
         mut input: impl Read,
     ) -> Result<(), SnapshotError> {
         let name: Arc<str> = name.into();
-        self.unpack(&name, hint, &name, |unpacker, visit| {
-            let stream = Stream {
-                name: Arc::clone(&name),
-                path: &name,
-                is_member: false,
-                input: &mut input,
-            };
-            unpacker.stream(stream, 0, visit)
-        })?;
+        self.unpack(&name, hint, &name, Input::Stream(&mut input))?;
         self.report_skipped(&name);
         Ok(())
     }
@@ -495,11 +421,11 @@ impl Reader {
         name: &Arc<str>,
         hint: Option<(&str, &str)>,
         root: &Arc<str>,
-        open: impl FnOnce(&mut Unpacker, &mut Visit<'_>) -> Result<(), SnapshotError>,
+        input: Input<'_>,
     ) -> Result<u64, SnapshotError> {
         let mut unpacker = Unpacker::new(self.unpacked_bytes_max, layout::role);
         let mut texts = 0;
-        let read = open(&mut unpacker, &mut |unpacked| match unpacked {
+        let read = unpacker.read(name, input, &mut |unpacked| match unpacked {
             Unpacked::Text(stream) => {
                 texts += 1;
                 self.text(stream, hint)
@@ -541,12 +467,9 @@ impl Reader {
         for ((root, reason), count) in std::mem::take(&mut self.skipped) {
             let problem = Problem::SkippedFile;
             let files = if count == 1 { "file" } else { "files" };
-            self.ingest.findings.add_many(problem, count, || Finding {
-                problem,
-                place: Some(Place::new(root)),
-                object: None,
-                field: "".into(),
-                detail: format!("{count} {files} skipped: {reason}").into(),
+            self.ingest.findings.add_many(problem, count, || {
+                let detail = format!("{count} {files} skipped: {reason}");
+                Finding::new(problem, Some(Place::new(root)), &detail)
             });
         }
     }
@@ -640,13 +563,9 @@ impl Reader {
             None => &text,
         };
         let problem = Problem::Unread;
-        self.ingest.findings.add(problem, || Finding {
-            problem,
-            place,
-            object: None,
-            field: "".into(),
-            detail: detail.into(),
-        });
+        self.ingest
+            .findings
+            .add(problem, || Finding::new(problem, place, detail));
     }
 
     fn fail(&mut self, error: &SnapshotError) {

@@ -17,14 +17,13 @@ use crate::{
     discovery::Discovery,
     inferred,
     ingest::Ingest,
-    kinds::{self, Priority},
+    kinds,
     listings::Listings,
     manifest,
-    snapshot::{KindRange, place},
+    snapshot::place,
     store::{Record, Store, Version},
 };
 
-/// Ends the reading.
 pub(crate) fn settle(
     ingest: Ingest,
     version: KubernetesVersion,
@@ -61,27 +60,20 @@ pub(crate) fn settle(
     } = settling.ingest;
     store.seal();
     if let Some(warning) = version.warning() {
-        findings.add(Problem::NewerVersion, || Finding {
-            problem: Problem::NewerVersion,
-            place: None,
-            object: None,
-            field: "".into(),
-            detail: warning.into(),
-        });
+        let problem = Problem::NewerVersion;
+        findings.add(problem, || Finding::new(problem, None, &warning));
     }
-    let (revoked, all_revoked) = revocations.into_parts();
     let mut snapshot = Snapshot {
         catalog,
         completeness: Completeness {
             kinds,
-            revoked,
-            all_revoked,
+            revoked: revocations.kinds,
+            all_revoked: revocations.all,
         },
         findings: Vec::new(),
         finding_counts: BTreeMap::new(),
         version,
         detected_version: detected,
-        kinds: ranges_of_kinds(&store),
         store,
         kind_ids,
     };
@@ -90,33 +82,11 @@ pub(crate) fn settle(
     Ok(snapshot)
 }
 
-/// The positions of the objects of each kind. Versions of a kind are adjacent.
-fn ranges_of_kinds(store: &Store) -> Vec<KindRange> {
-    let kind_of = |record: &Record| {
-        let (api_version, kind) = store.type_texts(record.type_id);
-        (split_api_version(api_version).0, kind)
-    };
-    let is_same = |a: &Record, b: &Record| a.type_id == b.type_id || kind_of(a) == kind_of(b);
-    let mut end = 0;
-    let kinds = store.records.chunk_by(is_same).map(|records| {
-        let start = end;
-        end += records.len();
-        let (group, kind) = records.first().map(kind_of).unzip();
-        KindRange {
-            group: group.unwrap_or_default().into(),
-            kind: kind.cloned().unwrap_or_default(),
-            positions: start..end,
-        }
-    });
-    kinds.collect()
-}
-
 struct Settling {
     ingest: Ingest,
 }
 
 impl Settling {
-    /// Sorts by group, kind, namespace and name.
     fn sort(&mut self) {
         let store = &mut self.ingest.store;
         let ranks = TypeRanks::of(store);
@@ -168,13 +138,8 @@ impl Settling {
                     .kind(group, &object.kind, Why::Contradiction(1));
                 self.ingest.store.records[winner].flawed = true;
             }
-            self.ingest.findings.add(problem, || Finding {
-                problem,
-                place: Some(place),
-                object: Some(object),
-                field: "".into(),
-                detail: detail.into(),
-            });
+            let finding = || Finding::new(problem, Some(place), &detail).of_object(object, "");
+            self.ingest.findings.add(problem, finding);
         }
         let mut at = 0;
         self.ingest.store.records.retain(|_| {
@@ -210,19 +175,16 @@ impl Settling {
                 .revocations
                 .kind(split_api_version(&api_version).0, &kind, why);
             let problem = Problem::ListContinues;
-            self.ingest.findings.add(problem, || Finding {
-                problem,
-                place: Some(open.place.clone()),
-                object: Some(ObjectName {
-                    api_version,
-                    kind,
-                    ..ObjectName::default()
-                }),
-                field: "metadata.continue".into(),
-                detail: format!(
-                    "the list continues after {items} objects, and its other pages are not there"
-                )
-                .into(),
+            let detail =
+                format!("the list continues after {items} objects, and its other pages are not there");
+            let object = ObjectName {
+                api_version,
+                kind,
+                ..ObjectName::default()
+            };
+            self.ingest.findings.add(problem, || {
+                let finding = Finding::new(problem, Some(open.place.clone()), &detail);
+                finding.of_object(object, "metadata.continue")
             });
         }
     }
@@ -240,17 +202,12 @@ impl Settling {
                 continue;
             }
             let problem = Problem::WrongScope;
-            findings.add(problem, || Finding {
-                problem,
-                place: Some(place(store, record)),
-                object: Some(object_name(store, record)),
-                field: "metadata.namespace".into(),
-                detail: if is_named {
-                    "the kind is in no namespace"
-                } else {
-                    "missing, and the kind is namespaced"
-                }
-                .into(),
+            let detail = match is_named {
+                true => "the kind is in no namespace",
+                false => "missing, and the kind is namespaced",
+            };
+            findings.add(problem, || {
+                of_record(store, record, problem, "metadata.namespace", detail)
             });
             store.records[at].flawed = true;
         }
@@ -293,13 +250,10 @@ impl Settling {
                 Some(&first) => {
                     let problem = Problem::SharedUid;
                     let other = object_name(store, of(first));
-                    findings.add(problem, || Finding {
-                        problem,
-                        place: Some(place(store, record)),
-                        object: Some(object_name(store, record)),
-                        field: "metadata.uid".into(),
-                        detail: format!("{} is also the uid of {} {other}", record.uid, other.api_version)
-                            .into(),
+                    findings.add(problem, || {
+                        let detail =
+                            format!("{} is also the uid of {} {other}", record.uid, other.api_version);
+                        of_record(store, record, problem, "metadata.uid", &detail)
                     });
                 }
                 None => {
@@ -366,7 +320,7 @@ impl Reversed {
         };
         Self {
             version: Reverse(number),
-            maturity: Reverse(Priority::of(split_api_version(api_version).1).rank()),
+            maturity: Reverse(kinds::rank(split_api_version(api_version).1)),
             api_version: api_version.to_string(),
             content: format!(
                 "{:?} {:?} {} {} {}",
@@ -417,7 +371,18 @@ fn same_details(store: &Store, one: &Record, two: &Record) -> bool {
         || store.details_of(two).is_none()
 }
 
-pub(crate) fn object_name(store: &Store, record: &Record) -> ObjectName {
+pub(crate) fn of_record(
+    store: &Store,
+    record: &Record,
+    problem: Problem,
+    field: &str,
+    detail: &str,
+) -> Finding {
+    let finding = Finding::new(problem, Some(place(store, record)), detail);
+    finding.of_object(object_name(store, record), field)
+}
+
+fn object_name(store: &Store, record: &Record) -> ObjectName {
     let (api_version, kind) = store.type_texts(record.type_id);
     ObjectName {
         api_version: api_version.clone(),

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt, ops::Range, sync::Arc};
 
 use kubegc_core::{
     Catalog, KindId, KubernetesVersion, ObjectMeta, ObjectRef, OwnerReference, SharedMeta, Timestamp, Uid,
-    record,
+    identity::split_api_version, record,
 };
 
 use crate::{
@@ -105,20 +105,10 @@ pub struct Snapshot {
     pub(crate) detected_version: Option<DetectedVersion>,
     pub(crate) store: Store,
     pub(crate) kind_ids: Vec<Option<KindId>>,
-    /// The positions of the objects of each kind, in order.
-    pub(crate) kinds: Vec<KindRange>,
 }
 
 /// Maximum number of reasons in an error.
 const REASONS_MAX: usize = 3;
-
-/// The positions of the objects of one kind.
-#[derive(Clone, Debug)]
-pub(crate) struct KindRange {
-    pub(crate) group: Arc<str>,
-    pub(crate) kind: Arc<str>,
-    pub(crate) positions: Range<usize>,
-}
 
 impl Snapshot {
     /// The release whose built-in kinds the catalog has.
@@ -186,13 +176,6 @@ impl Snapshot {
     #[must_use]
     pub fn restored(mut self) -> Self {
         let is_kept: Vec<bool> = self.views().map(|view| !view.is_deleting()).collect();
-        let mut kept_before = vec![0];
-        for kept in &is_kept {
-            kept_before.push(kept_before[kept_before.len() - 1] + usize::from(*kept));
-        }
-        for KindRange { positions: range, .. } in &mut self.kinds {
-            *range = kept_before[range.start]..kept_before[range.end];
-        }
         let mut kept = is_kept.iter();
         self.store.records.retain(|_| kept.next() == Some(&true));
         for (number, record) in self.store.records.iter_mut().enumerate() {
@@ -228,27 +211,29 @@ impl Snapshot {
     #[must_use]
     pub fn position(&self, group: &str, kind: &str, namespace: &str, name: &str) -> Option<usize> {
         let store = &self.store;
-        let of_kind = self.positions_of_kind(group, kind);
-        let records = store.records.get(of_kind.clone())?;
-        let found = records.binary_search_by(|record| {
-            (**store.texts.text(record.namespace))
-                .cmp(namespace)
+        let found = store.records.binary_search_by(|record| {
+            kind_of(store, record)
+                .cmp(&(group, kind))
+                .then_with(|| (**store.texts.text(record.namespace)).cmp(namespace))
                 .then_with(|| (*record.name).cmp(name))
         });
-        Some(of_kind.start + found.ok()?)
+        found.ok()
     }
 
     /// The positions of all objects of a kind.
     ///
     /// # Complexity
-    /// O(log k) for k kinds.
+    /// O(log n) for n objects.
     #[must_use]
     pub fn positions_of_kind(&self, group: &str, kind: &str) -> Range<usize> {
-        let found = self
-            .kinds
-            .binary_search_by(|known| (&*known.group, &*known.kind).cmp(&(group, kind)));
-        let known = found.ok().and_then(|at| self.kinds.get(at));
-        known.map(|known| known.positions.clone()).unwrap_or_default()
+        let (store, of) = (&self.store, (group, kind));
+        let start = store
+            .records
+            .partition_point(|record| kind_of(store, record) < of);
+        let end = store
+            .records
+            .partition_point(|record| kind_of(store, record) <= of);
+        start..end
     }
 
     /// The object at this position, as a view instead of a copy.
@@ -394,6 +379,12 @@ impl<'a> ObjectView<'a> {
             .iter()
             .map(|owner| store.owner_reference(owner))
     }
+}
+
+/// Group and kind of a record.
+fn kind_of<'s>(store: &'s Store, record: &Record) -> (&'s str, &'s str) {
+    let (api_version, kind) = store.type_texts(record.type_id);
+    (split_api_version(api_version).0, kind)
 }
 
 /// The position of a record in its file.

@@ -7,6 +7,7 @@ use std::{
     borrow::Cow,
     fs::File,
     io::{self, Cursor, Read, Seek, SeekFrom},
+    path::Path,
     sync::Arc,
 };
 
@@ -47,6 +48,24 @@ pub(crate) struct Stream<'a> {
     pub(crate) input: &'a mut dyn Read,
 }
 
+impl<'a> Stream<'a> {
+    fn new(name: &Arc<str>, path: &'a str, is_member: bool, input: &'a mut dyn Read) -> Self {
+        Self {
+            name: Arc::clone(name),
+            path,
+            is_member,
+            input,
+        }
+    }
+}
+
+/// An input that is not unpacked yet.
+pub(crate) enum Input<'a> {
+    /// A file, and whether it was found in a directory, where other files may be too.
+    File(&'a Path, bool),
+    Stream(&'a mut dyn Read),
+}
+
 /// A member of an input.
 pub(crate) enum Unpacked<'a> {
     Text(Stream<'a>),
@@ -57,7 +76,6 @@ pub(crate) enum Unpacked<'a> {
 /// The problem of an archive of which nothing is read.
 pub(crate) const NOTHING_IN_ARCHIVE: &str = "no .json, .yaml or .yml file in this archive";
 
-/// Called for each member.
 pub(crate) type Visit<'v> = dyn FnMut(Unpacked<'_>) -> Result<(), SnapshotError> + 'v;
 
 /// Unpacks one input, within limits.
@@ -79,53 +97,32 @@ impl Unpacker {
         }
     }
 
-    /// Reads the members of a file.
-    pub(crate) fn file(
+    /// Reads the members of an input.
+    pub(crate) fn read(
         &mut self,
-        mut file: File,
-        name: Arc<str>,
-        path: &str,
-        is_member: bool,
+        name: &Arc<str>,
+        input: Input<'_>,
         visit: &mut Visit<'_>,
     ) -> Result<(), SnapshotError> {
-        let head = head(&mut file, 4).map_err(|source| io_error(&name, source))?;
-        // An input that cannot be rewound, such as a pipe, is read as a stream.
-        if file.seek(SeekFrom::Start(0)).is_ok() {
-            if is_zip(&head) {
-                return self.zip(&name, file, 1, visit);
+        let failed = |source| io_error(name, source);
+        match input {
+            Input::Stream(input) => self.stream(Stream::new(name, name, false, input), 0, visit),
+            Input::File(path, is_member) => {
+                let mut file = File::open(path).map_err(failed)?;
+                let head = head(&mut file, 4).map_err(failed)?;
+                // An input that cannot be rewound, such as a pipe, is read as a stream.
+                let is_rewound = file.seek(SeekFrom::Start(0)).is_ok();
+                if is_rewound && is_zip(&head) {
+                    return self.zip(name, file, 1, visit);
+                }
+                let head = if is_rewound { &[] } else { &*head };
+                let input = &mut head.chain(file);
+                self.stream(Stream::new(name, name, is_member, input), 0, visit)
             }
-            let input = &mut file;
-            return self.stream(
-                Stream {
-                    name,
-                    path,
-                    is_member,
-                    input,
-                },
-                0,
-                visit,
-            );
         }
-        let input = &mut head.chain(file);
-        self.stream(
-            Stream {
-                name,
-                path,
-                is_member,
-                input,
-            },
-            0,
-            visit,
-        )
     }
 
-    /// Reads the members of a stream.
-    pub(crate) fn stream(
-        &mut self,
-        stream: Stream<'_>,
-        depth: u8,
-        visit: &mut Visit<'_>,
-    ) -> Result<(), SnapshotError> {
+    fn stream(&mut self, stream: Stream<'_>, depth: u8, visit: &mut Visit<'_>) -> Result<(), SnapshotError> {
         let Stream {
             name,
             path,
@@ -151,17 +148,8 @@ impl Unpacker {
                 bytes_max,
             };
             let path = layout::unpacked_name(path);
-            let input = &mut plain;
-            let read = self.stream(
-                Stream {
-                    name,
-                    path: &path,
-                    is_member,
-                    input,
-                },
-                depth + 1,
-                visit,
-            );
+            let stream = Stream::new(&name, &path, is_member, &mut plain);
+            let read = self.stream(stream, depth + 1, visit);
             self.bytes_left = self.bytes_left.min(plain.bytes_left);
             return read;
         }
@@ -183,24 +171,13 @@ impl Unpacker {
             return self.tar(&name, &mut input, depth + 1, visit);
         }
         if let Some(encoding) = utf16::encoding(&head) {
-            let input = &mut utf16::Utf8Reader::new(input, encoding);
-            return visit(Unpacked::Text(Stream {
-                name,
-                path,
-                is_member,
-                input,
-            }));
+            let mut input = utf16::Utf8Reader::new(input, encoding);
+            return visit(Unpacked::Text(Stream::new(&name, path, is_member, &mut input)));
         }
         if is_member && layout::is_plain_text(path) && !head.trim_ascii_start().starts_with(b"{") {
             return visit(Unpacked::Skipped(layout::NO_DUMP));
         }
-        let input = &mut input;
-        visit(Unpacked::Text(Stream {
-            name,
-            path,
-            is_member,
-            input,
-        }))
+        visit(Unpacked::Text(Stream::new(&name, path, is_member, &mut input)))
     }
 
     fn tar(
@@ -319,17 +296,7 @@ impl Unpacker {
             }),
             Role::Read => {
                 let name = format!("{archive}:{}", printable(path)).into();
-                let is_member = true;
-                self.stream(
-                    Stream {
-                        name,
-                        path,
-                        is_member,
-                        input,
-                    },
-                    depth,
-                    visit,
-                )
+                self.stream(Stream::new(&name, path, true, input), depth, visit)
             }
         }
     }
@@ -408,7 +375,6 @@ fn short(input: &mut dyn Read) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The compression of a stream.
 #[derive(Clone, Copy)]
 enum Compression {
     Gzip,

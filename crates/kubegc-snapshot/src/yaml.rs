@@ -68,6 +68,19 @@ pub(crate) fn next_document<R: Read>(window: &mut Window<R>) -> Result<bool, Win
     }
 }
 
+/// The end of the document that begins with the first line of the window.
+pub(crate) fn document_end<R: Read>(window: &mut Window<R>) -> Result<usize, WindowError> {
+    let mut at = line_end(window, 0)?;
+    loop {
+        let end = line_end(window, at)?;
+        let line = &window.bytes()[at..end];
+        if line.is_empty() || is_boundary(line) {
+            return Ok(at);
+        }
+        at = end;
+    }
+}
+
 impl Splitter {
     pub(crate) fn new(limit_bytes: usize) -> Self {
         Self {

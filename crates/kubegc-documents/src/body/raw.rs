@@ -1,6 +1,6 @@
 //! Values of a document, without the fields that nothing is read from.
 
-use kubegc_core::json::{JsonType, Soft, Text};
+use kubegc_core::json::{JsonType, Text};
 use serde::{Serialize, Serializer};
 
 /// A JSON value with the fields that facts are read from.
@@ -49,19 +49,6 @@ impl<'a> Raw<'a> {
             Self::Text(_) => JsonType::String,
             Self::List(_) => JsonType::List,
             Self::Map(_) => JsonType::Map,
-        }
-    }
-
-    /// The value of a field that was read softly. One of a wrong type is empty.
-    pub(crate) fn of_soft<T>(value: Soft<T>, is: impl FnOnce(T) -> Self) -> Self {
-        match value {
-            Soft::Is(value) => is(value),
-            Soft::Absent | Soft::Wrong(JsonType::Null) => Self::Null,
-            Soft::Wrong(JsonType::Boolean) => Self::Flag(false),
-            Soft::Wrong(JsonType::Number) => Self::OtherNumber,
-            Soft::Wrong(JsonType::String) => Self::Text(Text::default()),
-            Soft::Wrong(JsonType::List) => Self::List(Vec::new()),
-            Soft::Wrong(JsonType::Map) => Self::Map(Vec::new()),
         }
     }
 

@@ -129,7 +129,6 @@ impl Fact for [i32; 3] {
     }
 }
 
-/// The digest of a pod template.
 impl Fact for u64 {
     const TYPE: JsonType = JsonType::Map;
 

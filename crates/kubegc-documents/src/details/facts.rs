@@ -11,10 +11,8 @@ use serde_json::{Map, Value, json};
 
 use super::reading::{At, Reading, Unreadable};
 
-/// A map of a JSON tree.
 pub(crate) type Object = Map<String, Value>;
 
-/// The facts of a kind.
 pub(super) trait Facts: Sized {
     fn read(reading: &mut Reading<'_>, object: At<'_, '_>) -> Self;
 

@@ -204,11 +204,19 @@ pub fn read(
 ) -> Option<Details> {
     let lacks_status = origin == Origin::Dump && lacks_first_status(kind, body);
     let origin = if lacks_status { Origin::Manifest } else { origin };
-    let mut reading = Reading { texts, flaws, origin };
-    let reading = &mut reading;
+    let reading = &mut Reading {
+        texts,
+        flaws,
+        origin,
+        may_lack_spec: kind == Kind::Node,
+    };
     let object = At::object(body.fields());
     if lacks_status {
         reading.assumed(object.field("status"), "that of a new object");
+    }
+    let has_no_phase = origin == Origin::Dump && body.at("status").is_null();
+    if has_no_phase && matches!(kind, Kind::Pod | Kind::PersistentVolume) {
+        reading.missing(object.field("status").field("phase"));
     }
     match kind {
         Kind::CustomResourceDefinition => {

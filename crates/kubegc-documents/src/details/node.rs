@@ -30,6 +30,16 @@ facts! {
             conditions: "conditions" => Conditions(&[]),
         }
     }
+    Node {
+        spec {
+            taints: "taints" => Plain,
+            provider_id: "providerID" => Plain,
+        }
+        status {
+            conditions: "conditions" => Conditions(&["Ready"]),
+            volumes_in_use: "volumesInUse" => Plain,
+        }
+    }
 }
 
 map_of_facts! {
@@ -38,33 +48,6 @@ map_of_facts! {
         effect: "effect",
         value: "value",
         time_added: "timeAdded",
-    }
-}
-
-impl Facts for Node {
-    fn read(reading: &mut Reading<'_>, object: At<'_, '_>) -> Self {
-        // All fields of the spec are optional.
-        let spec = object.field("spec");
-        let spec = reading.map(spec).ok().map(|_| spec);
-        let status = reading.part(&object, "status");
-        Self {
-            taints: reading.fact(spec, "taints", &Plain),
-            provider_id: reading.fact(spec, "providerID", &Plain),
-            conditions: reading.fact(status, "conditions", &Conditions(&["Ready"])),
-            volumes_in_use: reading.fact(status, "volumesInUse", &Plain),
-        }
-    }
-
-    fn write(&self) -> Object {
-        let spec = object([
-            ("taints", written(&Plain, &self.taints)),
-            ("providerID", written(&Plain, &self.provider_id)),
-        ]);
-        let status = object([
-            ("conditions", written(&Conditions(&[]), &self.conditions)),
-            ("volumesInUse", written(&Plain, &self.volumes_in_use)),
-        ]);
-        object([("spec", spec.into()), ("status", status.into())])
     }
 }
 

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::{
     facts::{Each, Fact, Facts, Filled, In, Object, Plain, object, unless_empty, written},
     node::Conditions,
-    reading::{At, Found, Origin, Reading, Unreadable},
+    reading::{At, Found, Reading, Unreadable},
 };
 use crate::{
     body::{ANNOTATION_COMPLETION_INDEX, ANNOTATION_DELETION_COST, ANNOTATION_INDEX_FAILURES},
@@ -50,10 +50,6 @@ impl Facts for Pod {
         let new: Vec<_> = new.collect();
         reading.flaws.extend(new);
         let restarts = reading.field(status, restarts);
-        let status_at = object.field("status");
-        if status_at.is_absent() && reading.origin == Origin::Dump {
-            reading.missing(status_at.field("phase"));
-        }
         Self {
             node_name: reading.fact(spec, "nodeName", &Plain),
             phase: reading.field(status, |reading, status| {

@@ -14,7 +14,6 @@ pub type DetailFlaw = (Flaw, String, String);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Unreadable;
 
-/// The value of a field, if any.
 pub(super) type Found<T> = Result<Option<T>, Unreadable>;
 
 /// A value of an object, and its path.
@@ -97,6 +96,8 @@ pub(super) struct Reading<'r> {
     pub(super) flaws: &'r mut Vec<DetailFlaw>,
     /// The source of the object.
     pub(super) origin: Origin,
+    /// Whether all fields of `spec` are optional, so that an absent one was not stripped.
+    pub(super) may_lack_spec: bool,
 }
 
 /// The source of an object. It determines the meaning of an absent field.
@@ -170,7 +171,6 @@ impl Reading<'_> {
         Ok(self.text(at)?.filter(|text| !text.is_empty()))
     }
 
-    /// A boolean.
     pub(super) fn flag(&mut self, at: At<'_, '_>) -> Found<bool> {
         match at.value {
             Raw::Null => Ok(None),
@@ -179,7 +179,6 @@ impl Reading<'_> {
         }
     }
 
-    /// A number of 64 bits.
     pub(super) fn whole(&mut self, at: At<'_, '_>) -> Found<i64> {
         match at.value {
             Raw::Null => Ok(None),
@@ -188,7 +187,6 @@ impl Reading<'_> {
         }
     }
 
-    /// A number of 32 bits.
     pub(super) fn number(&mut self, at: At<'_, '_>) -> Found<i32> {
         let Some(number) = self.whole(at)? else {
             return Ok(None);
@@ -199,7 +197,6 @@ impl Reading<'_> {
         }
     }
 
-    /// A date.
     pub(super) fn time(&mut self, at: At<'_, '_>) -> Found<Timestamp> {
         let Some(text) = self.str(at)? else {
             return Ok(None);
@@ -216,15 +213,15 @@ impl Reading<'_> {
         match part {
             "object" => Some(*object),
             "spec" | "status" => {
-                let part = object.field(part);
+                let (part, is_spec) = (object.field(part), part == "spec");
                 let found = self.map(part).ok()?;
-                (found.is_some() || self.origin != Origin::Dump).then_some(part)
+                let may_lack = self.origin != Origin::Dump || (is_spec && self.may_lack_spec);
+                (found.is_some() || may_lack).then_some(part)
             }
             _ => Some(object.field(part)),
         }
     }
 
-    /// A fact of a part.
     pub(super) fn field<T>(
         &mut self,
         part: Option<At<'_, '_>>,

@@ -13,11 +13,26 @@ use serde_json::{Value, json};
 
 use super::{
     facts::{By, Fact, Facts, In, Object, Plain, object, put, put_part, unless_empty, written},
-    reading::{At, Origin, Reading, Unreadable},
+    reading::{At, Reading, Unreadable},
 };
 use crate::body::{ANNOTATION_BOUND_BY_CONTROLLER, ANNOTATION_MIGRATED_TO, ANNOTATION_PROVISIONED_BY};
 
 facts! {
+    PersistentVolume {
+        status {
+            phase: "phase" => By(volume_phase),
+        }
+        metadata {
+            annotations: "annotations" => Plain,
+        }
+        spec {
+            reclaim_policy: "persistentVolumeReclaimPolicy" => By(reclaim_policy),
+            volume_mode: "volumeMode" => Plain,
+            claim_ref: "claimRef" => Plain,
+            attributes_class: "volumeAttributesClassName" => Plain,
+            source: "" => Plain,
+        }
+    }
     VolumeAttachment {
         spec {
             node_name: "nodeName" => Plain,
@@ -34,80 +49,78 @@ map_of_facts! {
     }
 }
 
-impl Facts for PersistentVolume {
-    fn read(reading: &mut Reading<'_>, object: At<'_, '_>) -> Self {
-        let status = reading.part(&object, "status");
-        let phase = phase(reading, object, status);
-        let annotations = reading.field(Some(object), annotations);
-        let spec = reading.part(&object, "spec");
-        Self {
-            phase,
-            annotations,
-            reclaim_policy: reading.fact(spec, "persistentVolumeReclaimPolicy", &By(reclaim_policy)),
-            volume_mode: reading.fact(spec, "volumeMode", &Plain),
-            claim_ref: reading.fact(spec, "claimRef", &Plain),
-            attributes_class: reading.fact(spec, "volumeAttributesClassName", &Plain),
-            source: reading.field(spec, source),
+impl Fact for PersistentVolumeSource {
+    const TYPE: JsonType = JsonType::Map;
+
+    /// Every volume has a source: an absent one was stripped.
+    fn read(reading: &mut Reading<'_>, spec: At<'_, '_>) -> Result<Self, Unreadable> {
+        if let Some(volume) = reading.map(spec.field("csi"))? {
+            let driver = reading.text_or_empty(volume.field("driver"));
+            let handle = reading.str(volume.field("volumeHandle"));
+            return Ok(Self::Csi {
+                driver: driver?,
+                handle: handle?.unwrap_or_default().into(),
+            });
         }
+        if let Some(volume) = reading.map(spec.field("hostPath"))? {
+            let path = reading.text_or_empty(volume.field("path"))?;
+            return Ok(Self::HostPath { path });
+        }
+        for field in OTHER_SOURCES {
+            if reading.map(spec.field(field))?.is_some() {
+                return Ok(Self::Other(field));
+            }
+        }
+        reading.stripped()
     }
 
-    fn write(&self) -> Object {
-        let source = self.source.known().map_or("csi", PersistentVolumeSource::field);
-        let of_source = match self.source.known() {
-            None => Value::Bool(false),
-            Some(PersistentVolumeSource::None) => Value::Null,
-            Some(PersistentVolumeSource::Csi { driver, handle }) => {
-                json!({ "driver": driver, "volumeHandle": handle })
-            }
-            Some(PersistentVolumeSource::HostPath { path }) => json!({ "path": path }),
-            Some(PersistentVolumeSource::Other(_)) => json!({}),
+    fn write(&self) -> Value {
+        let source = match self {
+            Self::None => return Value::Null,
+            Self::Csi { driver, handle } => json!({ "driver": driver, "volumeHandle": handle }),
+            Self::HostPath { path } => json!({ "path": path }),
+            Self::Other(_) => json!({}),
         };
-        let spec = object([
-            ("claimRef", written(&Plain, &self.claim_ref)),
-            (
-                "persistentVolumeReclaimPolicy",
-                written(&Plain, &self.reclaim_policy),
-            ),
-            ("volumeMode", written(&Plain, &self.volume_mode)),
-            (
-                "volumeAttributesClassName",
-                written(&Plain, &self.attributes_class),
-            ),
-            (source, of_source),
-        ]);
-        let status = object([("phase", written(&Plain, &self.phase))]);
-        let annotations = match self.annotations.known() {
-            Some(annotations) => Value::Object(object([
-                (ANNOTATION_PROVISIONED_BY, annotations.provisioned_by.write()),
-                (
-                    ANNOTATION_BOUND_BY_CONTROLLER,
-                    json!(annotations.bound_by_controller.then_some("yes")),
-                ),
-                (ANNOTATION_MIGRATED_TO, annotations.migrated_to.write()),
-            ])),
-            None => Value::Bool(false),
-        };
-        object([
-            ("metadata", json!({ "annotations": annotations })),
-            ("spec", spec.into()),
-            ("status", status.into()),
-        ])
+        json!({ (self.field()): source })
+    }
+
+    fn unread() -> Value {
+        json!({ "csi": false })
     }
 }
 
-/// `status.phase`. No phase is assumed if it is absent, because released volumes may be deleted.
-fn phase(reading: &mut Reading<'_>, object: At<'_, '_>, status: Option<At<'_, '_>>) -> Field<Arc<str>> {
-    let status_at = object.field("status");
-    if status_at.is_absent() && reading.origin == Origin::Dump {
-        reading.missing(status_at.field("phase"));
+impl Fact for VolumeAnnotations {
+    const TYPE: JsonType = JsonType::Map;
+
+    fn read(reading: &mut Reading<'_>, annotations: At<'_, '_>) -> Result<Self, Unreadable> {
+        reading.map(annotations)?;
+        let mut text = |key: &'static str| reading.text(annotations.field(key));
+        let provisioned_by = text(ANNOTATION_PROVISIONED_BY);
+        let bound = text(ANNOTATION_BOUND_BY_CONTROLLER);
+        let migrated_to = text(ANNOTATION_MIGRATED_TO);
+        Ok(Self {
+            provisioned_by: provisioned_by?,
+            bound_by_controller: bound?.is_some(),
+            migrated_to: migrated_to?,
+        })
     }
-    reading.field(status, |reading, status| {
-        let at = status.field("phase");
-        match reading.text(at)? {
-            Some(phase) => Ok(phase),
-            None => reading.always_filled(at, "Pending".into()),
-        }
-    })
+
+    fn write(&self) -> Value {
+        let bound = self.bound_by_controller.then_some("yes");
+        Value::Object(object([
+            (ANNOTATION_PROVISIONED_BY, self.provisioned_by.write()),
+            (ANNOTATION_BOUND_BY_CONTROLLER, json!(bound)),
+            (ANNOTATION_MIGRATED_TO, self.migrated_to.write()),
+        ]))
+    }
+}
+
+/// No phase is assumed if it is absent, because released volumes may be deleted.
+fn volume_phase(reading: &mut Reading<'_>, at: At<'_, '_>) -> Result<Arc<str>, Unreadable> {
+    match reading.text(at)? {
+        Some(phase) => Ok(phase),
+        None => reading.always_filled(at, "Pending".into()),
+    }
 }
 
 fn reclaim_policy(reading: &mut Reading<'_>, at: At<'_, '_>) -> Result<Arc<str>, Unreadable> {
@@ -115,21 +128,6 @@ fn reclaim_policy(reading: &mut Reading<'_>, at: At<'_, '_>) -> Result<Arc<str>,
         Some(policy) => Ok(policy),
         None => reading.or_default("Retain".into()),
     }
-}
-
-fn annotations(reading: &mut Reading<'_>, object: At<'_, '_>) -> Result<VolumeAnnotations, Unreadable> {
-    let metadata = object.field("metadata");
-    let annotations = metadata.field("annotations");
-    reading.map(annotations)?;
-    let mut text = |key: &'static str| reading.text(annotations.field(key));
-    let provisioned_by = text(ANNOTATION_PROVISIONED_BY);
-    let bound = text(ANNOTATION_BOUND_BY_CONTROLLER);
-    let migrated_to = text(ANNOTATION_MIGRATED_TO);
-    Ok(VolumeAnnotations {
-        provisioned_by: provisioned_by?,
-        bound_by_controller: bound?.is_some(),
-        migrated_to: migrated_to?,
-    })
 }
 
 /// The sources without facts of their own.
@@ -155,28 +153,6 @@ pub(crate) const OTHER_SOURCES: [&str; 20] = [
     "storageos",
     "vsphereVolume",
 ];
-
-/// The volume source of a volume. Every volume has one: an absent one was stripped.
-fn source(reading: &mut Reading<'_>, spec: At<'_, '_>) -> Result<PersistentVolumeSource, Unreadable> {
-    if let Some(volume) = reading.map(spec.field("csi"))? {
-        let driver = reading.text_or_empty(volume.field("driver"));
-        let handle = reading.str(volume.field("volumeHandle"));
-        return Ok(PersistentVolumeSource::Csi {
-            driver: driver?,
-            handle: handle?.unwrap_or_default().into(),
-        });
-    }
-    if let Some(volume) = reading.map(spec.field("hostPath"))? {
-        let path = reading.text_or_empty(volume.field("path"))?;
-        return Ok(PersistentVolumeSource::HostPath { path });
-    }
-    for field in OTHER_SOURCES {
-        if reading.map(spec.field(field))?.is_some() {
-            return Ok(PersistentVolumeSource::Other(field));
-        }
-    }
-    reading.stripped()
-}
 
 impl Facts for PersistentVolumeClaim {
     fn read(reading: &mut Reading<'_>, object: At<'_, '_>) -> Self {

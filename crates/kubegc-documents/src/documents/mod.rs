@@ -163,7 +163,6 @@ fn with_item<R>(
     use_it(&item)
 }
 
-/// The document as a tree.
 fn object_of(document: &[u8]) -> Result<Map<String, Value>, DocumentError> {
     match parsed(document)? {
         Value::Object(object) => Ok(object),

@@ -148,7 +148,6 @@ impl<'d> Read<'d> {
     }
 }
 
-/// The preconditions that a patch carries, by key of the metadata.
 type Sent = [(&'static str, Option<String>); 2];
 
 /// A field, and its values before and after.
@@ -171,11 +170,6 @@ impl Difference<'_> {
         let is_nothing =
             |value: Option<&Value>| value.is_none_or(|value| value.as_array().is_some_and(Vec::is_empty));
         self.old != self.new && !(is_nothing(self.old) && is_nothing(self.new))
-    }
-
-    /// The value in a merge patch: the fields of a map that differ, with null for those that are removed.
-    fn merge_value(&self) -> Value {
-        merge_value(self.old, self.new)
     }
 
     fn merge_key(&self) -> Option<MergeKey> {
@@ -223,7 +217,9 @@ impl Difference<'_> {
             match (known, &key) {
                 (Some(known), _) if known == entry => {}
                 (Some(known), MergeKey::Field(field)) => {
-                    entries.changed.push(changed_fields(known, entry, field))
+                    let mut changed = merge_value(Some(known), Some(entry));
+                    changed[field] = name.as_str().into();
+                    entries.changed.push(changed);
                 }
                 (None, _) | (Some(_), MergeKey::Itself) => entries.changed.push(entry.clone()),
             }
@@ -261,24 +257,8 @@ fn list_of(value: Option<&Value>) -> &[Value] {
     value.and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// The fields of an entry that differ, and its key.
-fn changed_fields(old: &Value, new: &Value, key: &str) -> Value {
-    let empty = Object::new();
-    let of = |value: &'_ Value| value.as_object().cloned().unwrap_or_default();
-    let (old, new) = (of(old), of(new));
-    let mut entry = empty;
-    for (name, value) in &new {
-        if name == key || old.get(name) != Some(value) {
-            entry.insert(name.clone(), value.clone());
-        }
-    }
-    for name in old.keys().filter(|name| !new.contains_key(*name)) {
-        entry.insert(name.clone(), Value::Null);
-    }
-    entry.into()
-}
-
-/// As deep as the documents, whose depth the JSON parser limits.
+/// The value in a merge patch: the fields of a map that differ, with null for those that are removed. As deep
+/// as the documents, whose depth the JSON parser limits.
 fn merge_value(old: Option<&Value>, new: Option<&Value>) -> Value {
     let (Some(Value::Object(old)), Some(Value::Object(new))) = (old, new) else {
         return new.cloned().unwrap_or(Value::Null);
@@ -294,7 +274,8 @@ fn merge_value(old: Option<&Value>, new: Option<&Value>) -> Value {
 fn merge(differences: &[Difference<'_>], sent: Sent) -> Result<Value, DocumentError> {
     let mut patch = Object::new();
     for difference in differences {
-        put(&mut patch, &difference.path, difference.merge_value())?;
+        let value = merge_value(difference.old, difference.new);
+        put(&mut patch, &difference.path, value)?;
     }
     put_preconditions(&mut patch, sent)?;
     Ok(patch.into())
@@ -345,7 +326,7 @@ fn strategic(differences: &[Difference<'_>], sent: Sent) -> Result<Value, Docume
                 let problem = "a strategic patch cannot express this change of the list";
                 return Err(DocumentError::new(format!("{}: {problem}", path.join("."))));
             }
-            (None, _) => put(&mut patch, path, difference.merge_value())?,
+            (None, _) => put(&mut patch, path, merge_value(difference.old, difference.new))?,
         }
     }
     put_preconditions(&mut patch, sent)?;

@@ -29,7 +29,6 @@ fn of_gke(field: &str) -> String {
     field.replace("GC", "Gc")
 }
 
-/// The settings that a configuration sets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Config {
     set: PolicyChanges,

@@ -4,14 +4,7 @@ use std::{io::Read, str, sync::Arc};
 
 use serde_json::{Map, Value, error::Category};
 
-use crate::{
-    Place, SnapshotError,
-    document::json_words,
-    error::ParserMessage,
-    sniff,
-    window::{Window, WindowError},
-    yaml,
-};
+use crate::{Place, SnapshotError, document::json_words, error::ParserMessage, sniff, window::Window, yaml};
 
 /// The kind of one document of a node, its runtime or its kubelet.
 #[non_exhaustive]
@@ -99,7 +92,6 @@ impl NodeDocument {
     }
 }
 
-/// One document as a tree.
 #[derive(Debug)]
 pub(crate) struct Document {
     pub(crate) place: Place,
@@ -214,79 +206,28 @@ fn json(text: &str, place: &Place) -> Result<Vec<Document>, SnapshotError> {
 fn yaml(text: &str, place: &Place, limit_bytes: usize) -> Result<Vec<Document>, SnapshotError> {
     let mut window = Window::new(text.as_bytes(), limit_bytes);
     let mut documents: Vec<Document> = Vec::new();
-    let too_large = |place: &Place, error, line| match error {
-        WindowError::Io(source) => SnapshotError::Io {
-            path: Arc::clone(&place.file),
-            source,
-        },
-        WindowError::Full => SnapshotError::TooLarge {
-            place: place.clone(),
-            line,
-            limit_bytes,
-        },
-    };
-    // Every iteration consumes a line or ends.
-    loop {
+    // A text in memory that is within the limit gives no error here. Every iteration consumes a line.
+    while yaml::next_document(&mut window).unwrap_or(false) {
         let place = place.document(number(documents.len()));
-        let fault = |error, line| too_large(&place, error, line);
-        let line = window.line();
-        if !yaml::next_document(&mut window).map_err(|error| fault(error, line))? {
-            // A truncated input is truncated at its end.
-            if let Some(last) = documents.last_mut() {
-                last.may_be_truncated = !text.ends_with('\n');
-            }
-            return Ok(documents);
-        }
-        let mut splitter = yaml::Splitter::new(limit_bytes);
-        let mut items = Vec::new();
-        let mut whole = Value::Null;
-        loop {
-            let line = window.line();
-            let parse = |bytes: &[u8], line: u64| {
-                // The input was checked to be UTF-8, and cuts are made at line breaks.
-                let text = str::from_utf8(bytes).unwrap_or_default();
-                yaml::parse::<Value>(text).map_err(|error| {
-                    let line = line + error.line.saturating_sub(1);
-                    syntax(place.clone(), line, error.column, "YAML", error.said.0)
-                })
-            };
-            match splitter.next(&mut window).map_err(|error| fault(error, line))? {
-                Some(yaml::Piece::Item { length }) => {
-                    let bytes = &window.bytes()[..length];
-                    match parse(bytes, line)? {
-                        Value::Array(entries) => items.extend(entries),
-                        other => items.push(other),
-                    }
-                    window.consume(length);
-                }
-                Some(yaml::Piece::Whole { length }) => {
-                    let bytes = &window.bytes()[..length];
-                    whole = parse(bytes, line)?;
-                    window.consume(length);
-                }
-                Some(yaml::Piece::ListEnd) => {
-                    whole = parse(splitter.rest(), splitter.rest_line())?;
-                    if splitter.is_array() {
-                        whole = Value::Array(std::mem::take(&mut items));
-                    }
-                    if whole.is_null() {
-                        whole = Value::Object(Map::new());
-                    }
-                    if let Value::Object(map) = &mut whole
-                        && !items.is_empty()
-                    {
-                        map.insert("items".to_owned(), Value::Array(std::mem::take(&mut items)));
-                    }
-                }
-                None => break,
-            }
-        }
+        let (line, length) = (window.line(), yaml::document_end(&mut window).unwrap_or(0));
+        // The input was checked to be UTF-8, and documents end with a line.
+        let text = str::from_utf8(&window.bytes()[..length]).unwrap_or_default();
+        let value = yaml::parse(text).map_err(|error| {
+            let line = line + error.line.saturating_sub(1);
+            syntax(place.clone(), line, error.column, "YAML", error.said.0)
+        })?;
+        window.consume(length);
         documents.push(Document {
             place,
-            value: whole,
+            value,
             may_be_truncated: false,
         });
     }
+    // A truncated input is truncated at its end.
+    if let Some(last) = documents.last_mut() {
+        last.may_be_truncated = !text.ends_with('\n');
+    }
+    Ok(documents)
 }
 
 /// Number of the document after `count` others.

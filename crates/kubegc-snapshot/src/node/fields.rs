@@ -151,7 +151,6 @@ impl<'v, 'n> Entry<'v, 'n> {
         self.map.get(name)?.as_array().map(Vec::as_slice)
     }
 
-    /// A value of one type.
     fn typed<T>(
         &mut self,
         path: &[&str],

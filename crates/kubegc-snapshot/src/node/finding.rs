@@ -93,11 +93,9 @@ impl fmt::Display for NodeFinding {
     }
 }
 
-/// The findings about a node.
 pub(crate) type Notes = Collected<NodeProblem, NodeFinding>;
 
 impl Notes {
-    /// Adds one finding.
     pub(crate) fn note(
         &mut self,
         problem: NodeProblem,

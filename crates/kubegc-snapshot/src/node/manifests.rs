@@ -164,7 +164,6 @@ fn uids(
     Ok(uids)
 }
 
-/// All manifests, in the order of their files.
 fn read(path: &Path) -> Result<Vec<Manifest>, String> {
     let found = fs::metadata(path).map_err(|error| unreadable(path, &error))?;
     if found.is_file() {

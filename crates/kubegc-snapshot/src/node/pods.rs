@@ -14,7 +14,6 @@ use crate::Place;
 /// Annotations in which the API's copy of a static pod holds the uid that the node uses.
 const STATIC_POD_UIDS: [&str; 2] = ["kubernetes.io/config.mirror", "kubernetes.io/config.hash"];
 
-/// The pods that documents list.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PodsSeen {
     pub(crate) known: BTreeMap<Uid, PodState>,

@@ -1,6 +1,6 @@
 //! The reader of a node's documents: inputs, strictness, and the caller's declarations.
 
-use std::{fs::File, io::Read, path::Path, sync::Arc};
+use std::{io::Read, path::Path, sync::Arc};
 
 use kubegc_core::Timestamp;
 use serde_json::Value;
@@ -15,7 +15,7 @@ use super::{
 use crate::{
     Place, SnapshotError, layout,
     reader::{OBJECT_BYTES_MAX, UNPACKED_BYTES_MAX},
-    unpack::{self, Stream, Unpacked, Unpacker, Visit},
+    unpack::{self, Input, Unpacked, Unpacker},
 };
 
 /// The documents of a node, for a document that is none of them.
@@ -36,7 +36,6 @@ pub enum PodsFrom {
     None,
 }
 
-/// The caller's declarations.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Declared {
     pub(crate) now: Option<Timestamp>,
@@ -222,12 +221,7 @@ impl NodeReader {
         }
         for path in found.files {
             let name: Arc<str> = path.to_string_lossy().into();
-            match File::open(&path) {
-                Ok(file) => self.unpack(&name, None, |unpacker, visit| {
-                    unpacker.file(file, Arc::clone(&name), &name, found.is_directory, visit)
-                })?,
-                Err(source) => self.settle_failure(SnapshotError::Io { path: name, source }, None)?,
-            }
+            self.unpack(&name, None, Input::File(&path, found.is_directory))?;
         }
         self.some_since(documents, &path.to_string_lossy().into())
     }
@@ -291,15 +285,7 @@ impl NodeReader {
     ) -> Result<(), SnapshotError> {
         let name: Arc<str> = name.into();
         let documents = self.documents;
-        self.unpack(&name, expected, |unpacker, visit| {
-            let stream = Stream {
-                name: Arc::clone(&name),
-                path: &name,
-                is_member: false,
-                input: &mut input,
-            };
-            unpacker.stream(stream, 0, visit)
-        })?;
+        self.unpack(&name, expected, Input::Stream(&mut input))?;
         self.some_since(documents, &name)
     }
 
@@ -308,11 +294,11 @@ impl NodeReader {
         &mut self,
         name: &Arc<str>,
         expected: Option<NodeDocument>,
-        open: impl FnOnce(&mut Unpacker, &mut Visit<'_>) -> Result<(), SnapshotError>,
+        input: Input<'_>,
     ) -> Result<(), SnapshotError> {
         let mut unpacker = Unpacker::new(UNPACKED_BYTES_MAX, layout::node_role);
         let mut texts = 0_u64;
-        let read = open(&mut unpacker, &mut |unpacked| match unpacked {
+        let read = unpacker.read(name, input, &mut |unpacked| match unpacked {
             Unpacked::Text(stream) => {
                 texts += 1;
                 self.input(stream.name, expected, stream.is_member, stream.input)

@@ -12,7 +12,6 @@ use super::{
 };
 use crate::Place;
 
-/// Records, and since when use was watched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RecordsRead {
     pub(crate) records: Records,

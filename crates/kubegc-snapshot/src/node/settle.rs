@@ -15,7 +15,6 @@ use super::{
     reader::{Declared, PodsFrom},
 };
 
-/// Combines all parts into a snapshot.
 pub(crate) fn settle(mut parts: Parts, declared: &Declared, mut notes: Notes) -> NodeSnapshot {
     if !declared.containers_whole {
         doubt_containers(&mut parts, &mut notes);

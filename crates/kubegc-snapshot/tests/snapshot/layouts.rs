@@ -149,25 +149,6 @@ fn a_part_of_a_cluster_info_dump_is_read_and_proves_nothing() {
 }
 
 #[test]
-fn patterns_choose_files() {
-    let mut chosen = reader();
-    chosen
-        .read_glob(&format!("{}/**/deploy*.json", data("cluster-info").display()))
-        .expect("one file matches");
-    assert_eq!(render(&chosen.finish().expect("read")), expected(&["Deployment"]));
-    let mut none = reader();
-    let error = none
-        .read_glob(&format!("{}/*.toml", data("").display()))
-        .expect_err("nothing matches");
-    assert!(
-        error
-            .to_string()
-            .ends_with("/*.toml: no .json, .yaml or .yml file matches"),
-        "{error}"
-    );
-}
-
-#[test]
 fn metadata_lists_need_their_kind() {
     let text = br#"{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"9"},
         "items":[{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"a","namespace":"shop","uid":"1"}}]}"#;

@@ -119,13 +119,6 @@ proptest! {
         let read_all = |reader: &mut Reader| reader.read_paths(&paths);
         let alone = outcome(with(reader()), |reader| paths.iter().try_for_each(|path| reader.read_path(path)));
         prop_assert_eq!(&outcome(with(on_threads(threads)), read_all), &alone);
-        let appended = outcome(with(reader()), |reader| paths.iter().try_for_each(|path| {
-            let mut other = crate::common::reader().lenient(lenient);
-            let read = other.read_path(path);
-            let appended = reader.append(other);
-            read.and(appended)
-        }));
-        prop_assert_eq!(appended, alone);
     }
 }
 
