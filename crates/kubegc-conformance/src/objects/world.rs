@@ -95,7 +95,7 @@ impl<'a> World<'a> {
             queues: Vec::new(),
             calls: Vec::new(),
             client: Client::new(now),
-            namespaces: NamespaceController::new(base.version, &base.catalog),
+            namespaces: NamespaceController::new(base.version, &base.catalog, now),
             now,
             last_call_at: now,
             can_poll: false,
@@ -378,7 +378,8 @@ impl<'a> World<'a> {
 
     pub(super) fn request(&mut self) {
         if let Some(namespace) = self.client.request(self.scene, &mut self.server, self.now) {
-            self.namespaces.namespace_changed(&namespace, self.now);
+            self.namespaces
+                .namespace_changed(&namespace, &mut self.server, self.now);
         }
     }
 
