@@ -1,6 +1,6 @@
 //! Converts states and responses to the recorded forms.
 
-use std::sync::LazyLock;
+use std::{collections::BTreeSet, sync::LazyLock};
 
 use kubegc_sim::{ApiServer, Response, ResponseBody};
 use regex::Regex;
@@ -33,23 +33,20 @@ pub(super) fn state(scene: &Scene<'_>, server: &ApiServer) -> Value {
 
 /// The aliases whose states differ, as text.
 pub(super) fn state_difference(expected: &Value, got: &Value) -> (String, String) {
-    let empty = Map::new();
-    let (expected, got) = (
-        expected.as_object().unwrap_or(&empty),
-        got.as_object().unwrap_or(&empty),
-    );
+    let states = [expected, got].into_iter().filter_map(Value::as_object);
+    let aliases: BTreeSet<&String> = states.flat_map(Map::keys).collect();
     let mut sides = (String::new(), String::new());
-    for alias in expected
-        .keys()
-        .chain(got.keys().filter(|alias| !expected.contains_key(*alias)))
+    for alias in aliases
+        .iter()
+        .filter(|alias| expected.get(alias) != got.get(alias))
     {
-        let (want, have) = (expected.get(alias), got.get(alias));
-        if want != have {
-            let text =
-                |value: Option<&Value>| value.map_or_else(|| "nothing".to_owned(), ToString::to_string);
-            sides.0 += &format!("{alias}: {}\n", text(want));
-            sides.1 += &format!("{alias}: {}\n", text(have));
-        }
+        let text = |state: &Value| {
+            state
+                .get(alias)
+                .map_or_else(|| "nothing".to_owned(), Value::to_string)
+        };
+        sides.0 += &format!("{alias}: {}\n", text(expected));
+        sides.1 += &format!("{alias}: {}\n", text(got));
     }
     sides
 }
