@@ -12,7 +12,7 @@ use kubegc_objects::{
     Call, Collector, Input, Operation, Output, Request, Response, WatchEvent,
     collector::{CallId, InvalidNamespace, MonitorId},
 };
-use kubegc_sim::{ApiServer, EventType};
+use kubegc_sim::{ApiServer, EventType, StoredObject};
 
 use super::{
     client::Client,
@@ -227,9 +227,7 @@ impl<'a> World<'a> {
                 removes: None,
             }),
             Output::Event(warning) => {
-                let InvalidNamespace { dependent, .. } = &*warning;
-                let catalog = self.server.catalog();
-                let alias = self.scene.alias_of(&dependent.uid, ("", ""), "", "", catalog);
+                let alias = self.scene.alias_of(&warning.dependent.uid).unwrap_or("None");
                 self.events.push(format!("{} {alias}", InvalidNamespace::REASON));
             }
             Output::Discover | Output::Watch(_) | Output::Unwatch(_) => {}
@@ -243,39 +241,27 @@ impl<'a> World<'a> {
     /// A write in flight as `verb alias detail`; `None` for reads.
     pub(super) fn intent(&self, call: &InFlight) -> Option<String> {
         let request = &call.call.request;
-        let catalog = self.server.catalog();
-        let resource = &catalog[request.kind];
-        let (namespace, name) = (&*request.target.namespace, &*request.target.name);
-        let alias = |uid| {
-            self.scene.alias_of(
-                uid,
-                (&resource.group, &resource.resource),
-                namespace,
-                name,
-                catalog,
-            )
-        };
+        let alias = |uid| self.scene.target_alias(self.server.catalog(), request, uid);
+        let uid = &request.target.uid;
         match &request.operation {
             Operation::Get => None,
-            Operation::Delete { propagation, .. } => {
-                Some(format!("delete {} {propagation}", alias(&request.target.uid)))
-            }
+            Operation::Delete { propagation, .. } => Some(format!("delete {} {propagation}", alias(uid))),
             Operation::Patch {
                 format: PatchType::Merge,
                 ..
             }
             | Operation::Put { .. } => {
-                let stored = self
-                    .server
-                    .object(request.kind, namespace, name)
-                    .map(|object| &object.meta.uid);
-                Some(format!(
-                    "patch {} jmp",
-                    alias(stored.unwrap_or(&request.target.uid))
-                ))
+                let stored = self.stored(request).map(|object| &object.meta.uid);
+                Some(format!("patch {} jmp", alias(stored.unwrap_or(uid))))
             }
-            Operation::Patch { .. } => Some(format!("patch {} smp", alias(&request.target.uid))),
+            Operation::Patch { .. } => Some(format!("patch {} smp", alias(uid))),
         }
+    }
+
+    /// The stored object that a request is about.
+    fn stored(&self, request: &Request) -> Option<&Arc<StoredObject>> {
+        let target = &request.target;
+        self.server.object(request.kind, &target.namespace, &target.name)
     }
 
     /// The status code that a call would get now.
@@ -315,10 +301,7 @@ impl<'a> World<'a> {
     /// uid; `registry/store.go`, 1.20.2.
     pub(super) fn check(&mut self, at: usize) {
         self.arrive(at);
-        let target = &self.calls[at].call.request;
-        let stored = self
-            .server
-            .object(target.kind, &target.target.namespace, &target.target.name);
+        let stored = self.stored(&self.calls[at].call.request);
         self.calls[at].removes = stored.map(|object| object.meta.uid.clone());
     }
 
