@@ -319,7 +319,8 @@ impl Run<'_, '_> {
         for queue in 0..world.queues.len() {
             if world.is_behind(queue) {
                 // Of equal queues, the one with the oldest change.
-                let age = 1.0 / (2.0 + world.next_revision(queue) as f64);
+                let revision = world.next_event(queue).map_or(0, |event| event.revision);
+                let age = 1.0 / (2.0 + revision as f64);
                 moves.push((
                     Move::Deliver(queue),
                     self.weights.queues.get(queue).copied().unwrap_or(1.0) * (1.0 + age / 10.0),

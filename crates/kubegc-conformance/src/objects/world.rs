@@ -12,7 +12,7 @@ use kubegc_objects::{
     Call, Collector, Input, Operation, Output, Request, Response, WatchEvent,
     collector::{CallId, InvalidNamespace, MonitorId},
 };
-use kubegc_sim::{ApiServer, EventType, StoredObject};
+use kubegc_sim::{ApiServer, Event, EventType, StoredObject};
 
 use super::{
     client::Client,
@@ -148,26 +148,14 @@ impl<'a> World<'a> {
 
     /// Whether there is something to deliver.
     pub(super) fn is_behind(&self, queue: usize) -> bool {
-        let MonitorQueue {
-            kind,
-            cursor,
-            listed,
-            ref list,
-            ..
-        } = self.queues[queue];
-        let mut events = self.server.events_since(kind, cursor).ok();
-        !listed || !list.is_empty() || events.as_mut().is_some_and(|events| events.next().is_some())
+        let MonitorQueue { listed, list, .. } = &self.queues[queue];
+        !listed || !list.is_empty() || self.next_event(queue).is_some()
     }
 
-    /// The revision of the next change that a queue delivers.
-    pub(super) fn next_revision(&self, queue: usize) -> u64 {
+    /// The next change that a queue delivers.
+    pub(super) fn next_event(&self, queue: usize) -> Option<&Event> {
         let MonitorQueue { kind, cursor, .. } = self.queues[queue];
-        let next = self
-            .server
-            .events_since(kind, cursor)
-            .ok()
-            .and_then(|mut events| events.next());
-        next.map_or(0, |event| event.revision)
+        self.server.events_since(kind, cursor).ok()?.next()
     }
 
     /// Delivers one object of the list, or the next change.
@@ -176,13 +164,10 @@ impl<'a> World<'a> {
         if !queue.listed {
             queue.listed = true;
             queue.cursor = self.server.revision();
-            queue.list.push_back(WatchEvent::Init);
             let objects = self.server.objects(queue.kind, None);
-            queue.list.extend(
-                objects
-                    .iter()
-                    .map(|object| WatchEvent::InitApply(vec![meta(&object.meta)])),
-            );
+            let objects = objects.iter();
+            let objects = objects.map(|object| WatchEvent::InitApply(vec![meta(&object.meta)]));
+            queue.list = [WatchEvent::Init].into_iter().chain(objects).collect();
             queue.list.push_back(WatchEvent::InitDone);
         }
         let monitor = queue.monitor;
@@ -196,18 +181,15 @@ impl<'a> World<'a> {
             }
         }
         if ready.is_empty() {
-            let next = self
-                .server
-                .events_since(queue.kind, queue.cursor)
-                .ok()
-                .and_then(|mut events| events.next());
-            let Some(event) = next else { return Ok(()) };
-            queue.cursor = event.revision;
-            let meta = meta(&event.object.meta);
+            let Some(event) = self.next_event(at) else {
+                return Ok(());
+            };
+            let (revision, meta) = (event.revision, meta(&event.object.meta));
             ready.push(match event.event_type {
                 EventType::Added | EventType::Modified => WatchEvent::Apply(meta),
                 EventType::Deleted => WatchEvent::Delete(meta),
             });
+            self.queues[at].cursor = revision;
         }
         for event in ready {
             self.handle(Input::Watch { monitor, event })?;
