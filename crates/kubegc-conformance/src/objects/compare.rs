@@ -13,7 +13,8 @@ use crate::{Failure, failure::pattern};
 pub(super) fn state(scene: &Scene<'_>, server: &ApiServer) -> Value {
     let mut state = Map::new();
     for placed in &scene.objects {
-        let object = server.object(placed.kind, &placed.object.namespace, &placed.object.name);
+        let (kind, namespace, name) = placed.address();
+        let object = server.object(kind, namespace, name);
         let object = object.filter(|object| object.meta.uid == placed.uid);
         let value = object.map_or_else(
             || json!({"present": false}),

@@ -32,6 +32,12 @@ pub(super) struct Placed<'a> {
     pub(super) uid: Uid,
 }
 
+impl Placed<'_> {
+    pub(super) fn address(&self) -> (KindId, &str, &str) {
+        (self.kind, &self.object.namespace, &self.object.name)
+    }
+}
+
 impl<'a> Scene<'a> {
     pub(super) fn new(scenario: &'a Scenario) -> Result<Self, Failure> {
         let base = base(scenario.kubernetes.as_deref().unwrap_or(VERSION))?;
