@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, slice::from_ref, sync::Arc, time::Duration};
 
 use kubegc_controllers::{
-    Cloud, CloudNodeLifecycle, CloudQuery, CloudResponse, CronJobHistory, CsrCleaner, Key,
+    Cloud, CloudNodeLifecycle, CloudQuery, CloudResponse, Context, CronJobHistory, CsrCleaner, Key,
     LegacyTokenCleaner, Migration, NamespaceController, Operated, Operation, PersistentVolumeBinder, Plugin,
     PodCertificateRequestCleaner, PodGc, PvProtection, PvcProtection, Request, Response, StatefulSetClaims,
     TokenCleaner, TtlAfterFinished,
@@ -416,9 +416,9 @@ pub(super) fn statefulset_pvc(case: &Value) -> Result {
         let got = got.map_or_else(|missing| missing.to_string().into(), Value::from);
         equal(field, &case[field], &got)?;
     }
-    let outcome = live.run(&set_key, &|cx| {
-        controller.update_pod_claims(cx, set, &pod.meta, &claims)
-    });
+    let mut outcome = Outcome::default();
+    let decide = |cx: &Context<'_>| controller.update_pod_claims(cx, set, &pod.meta, &claims);
+    live.run(&set_key, &decide, &mut outcome);
     live.compare(&case["actions"], Order::Exact)?;
     equal_error("error", &case["error"], &outcome)
 }
