@@ -15,13 +15,13 @@ use std::{
 };
 
 use lzma_rust2::XzReader;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 /// The types and resources of one release.
 #[derive(Debug)]
 pub struct Release {
     minor: u32,
-    types: BTreeMap<String, Map<String, Value>>,
+    types: BTreeMap<String, Value>,
     served: Vec<Value>,
 }
 
@@ -40,10 +40,8 @@ pub fn releases(directory: &Path) -> io::Result<Vec<Release>> {
         };
         let minor = version.split('.').nth(1).and_then(|minor| minor.parse().ok());
         let minor = minor.ok_or_else(|| io::Error::other(format!("{name}: not the name of a release")))?;
-        let types = lines(&directory.join(&name))?.into_iter().filter_map(|line| {
-            let Value::Object(line) = line else { return None };
-            Some((line.get("name")?.as_str()?.to_owned(), line))
-        });
+        let types = lines(&directory.join(&name))?;
+        let types = types.into_iter().map(|of| (text(&of, "name").to_owned(), of));
         releases.push(Release {
             minor,
             types: types.collect(),
@@ -52,6 +50,16 @@ pub fn releases(directory: &Path) -> io::Result<Vec<Release>> {
     }
     releases.sort_by_key(|release| release.minor);
     Ok(releases)
+}
+
+/// The text of a key; empty if there is none.
+fn text<'v>(of: &'v Value, key: &str) -> &'v str {
+    of[key].as_str().unwrap_or_default()
+}
+
+fn texts<'v>(of: &'v Value, key: &str) -> Vec<&'v str> {
+    let texts = of[key].as_array().into_iter().flatten();
+    texts.filter_map(Value::as_str).collect()
 }
 
 fn lines(path: &Path) -> io::Result<Vec<Value>> {
@@ -258,13 +266,8 @@ impl<'a> Merge<'a> {
     fn run(mut self) {
         let mut by_kind = BTreeMap::new();
         for (name, definition) in &self.release.types {
-            for kind in definition
-                .get("gvk")
-                .and_then(Value::as_array)
-                .into_iter()
-                .flatten()
-            {
-                if let Some((group_version, kind)) = kind.as_str().and_then(|kind| kind.rsplit_once('/')) {
+            for kind in texts(definition, "gvk") {
+                if let Some((group_version, kind)) = kind.rsplit_once('/') {
                     by_kind.insert((group_version.to_owned(), kind.to_owned()), name.clone());
                 }
             }
@@ -325,15 +328,13 @@ impl<'a> Merge<'a> {
 
     fn merge(&mut self, definition: &str) {
         let minor = self.release.minor;
-        let Some(of) = self.release.types.get(definition) else {
-            return;
-        };
+        let of = self.release.types.get(definition);
         let name = self.names[definition].clone();
-        let Some(fields) = of.get("fields").and_then(Value::as_object) else {
+        let Some((of, fields)) = of.and_then(|of| Some((of, of["fields"].as_object()?))) else {
             return;
         };
         let mut known = self.table.structs.get(&name).cloned().unwrap_or_default();
-        let is_kind = of.contains_key("gvk");
+        let is_kind = !of["gvk"].is_null();
         let mut seen = BTreeSet::new();
         for (key, field) in fields {
             if is_kind && matches!(&**key, "apiVersion" | "kind" | "metadata") {
@@ -373,37 +374,27 @@ impl<'a> Merge<'a> {
     }
 
     /// A field that the table lacks.
-    fn added(&mut self, name: &str, field: &Value, of: &Map<String, Value>) -> Field {
-        let required = of.get("required").and_then(Value::as_array);
-        let is_required = required.is_some_and(|names| names.iter().any(|other| other == name));
+    fn added(&mut self, name: &str, field: &Value, of: &Value) -> Field {
+        let is_required = texts(of, "required").contains(&name);
         let default = field.get("default");
         let plain = self.type_of(field);
         let is_struct = plain.starts_with(|char: char| char.is_ascii_uppercase());
         let is_nil_able = plain.starts_with(['[', '{', 'y', 'a']);
         // Structs without a pointer have an empty default, required scalars that of their type.
-        let is_pointer =
-            !is_nil_able && !is_required && (default.is_none() || !is_struct && default.is_some());
-        let mut marks = if is_required {
-            "!".to_owned()
-        } else {
-            String::new()
-        };
-        let keys = field.get("keys").and_then(Value::as_array);
-        let keys: Vec<&str> = keys.into_iter().flatten().filter_map(Value::as_str).collect();
-        match (
-            field.get("mergeKey").and_then(Value::as_str),
-            field.get("list").and_then(Value::as_str),
-        ) {
-            (Some(key), list) => {
+        let is_pointer = !is_nil_able && !is_required && (default.is_none() || !is_struct);
+        let mut marks = if is_required { "!" } else { "" }.to_owned();
+        let keys = texts(field, "keys");
+        match (text(field, "mergeKey"), text(field, "list")) {
+            ("", "map") => marks += &format!("%{}", keys.join(",")),
+            ("", "set") => marks.push('%'),
+            ("", _) if text(field, "map") == "atomic" => marks.push('$'),
+            ("", _) => {}
+            (key, list) => {
                 marks += &format!("~{key}");
-                if list == Some("map") && keys != [key] {
+                if list == "map" && keys != [key] {
                     marks += &format!("%{}", keys.join(","));
                 }
             }
-            (None, Some("map")) => marks += &format!("%{}", keys.join(",")),
-            (None, Some("set")) => marks.push('%'),
-            (None, _) if field.get("map").and_then(Value::as_str) == Some("atomic") => marks.push('$'),
-            _ => {}
         }
         let shown = default.filter(|default| {
             !matches!(default, Value::Object(fields) if fields.is_empty())
@@ -424,7 +415,7 @@ impl<'a> Merge<'a> {
     }
 
     fn type_of(&mut self, field: &Value) -> String {
-        if let Some(definition) = field.get("ref").and_then(Value::as_str) {
+        if let Some(definition) = field["ref"].as_str() {
             return self.name_of(definition);
         }
         if let Some(items) = field.get("items") {
@@ -433,8 +424,7 @@ impl<'a> Merge<'a> {
         if let Some(values) = field.get("values") {
             return format!("{{{}}}", self.type_of(values));
         }
-        let text = |key: &str| field.get(key).and_then(Value::as_str).unwrap_or_default();
-        match (text("type"), text("format")) {
+        match (text(field, "type"), text(field, "format")) {
             ("string", "byte") => "y",
             ("string", "date-time") => "t",
             ("string", _) => "s",
@@ -482,8 +472,8 @@ impl<'a> Merge<'a> {
             }
             None => plain.to_owned(),
         };
-        let is_atomic = self.release.types.get(definition).and_then(|of| of.get("map"));
-        let is_atomic = is_atomic.and_then(Value::as_str) == Some("atomic");
+        let of = self.release.types.get(definition);
+        let is_atomic = of.is_some_and(|of| text(of, "map") == "atomic");
         self.table.structs.entry(name.clone()).or_insert(Struct {
             is_atomic,
             fields: Vec::new(),
@@ -498,7 +488,7 @@ impl<'a> Merge<'a> {
         let Some(of) = of.filter(|_| !definition.ends_with(SCHEMA)) else {
             return definition.to_owned();
         };
-        let fields = of.get("fields").and_then(Value::as_object).into_iter().flatten();
+        let fields = of["fields"].as_object().into_iter().flatten();
         let fields = fields.map(|(name, field)| {
             let below = reference(field)
                 .map(|below| self.signature(below))
@@ -519,7 +509,7 @@ impl<'a> Merge<'a> {
 fn reference(field: &Value) -> Option<&str> {
     let mut at = field;
     loop {
-        if let Some(definition) = at.get("ref").and_then(Value::as_str) {
+        if let Some(definition) = at["ref"].as_str() {
             return Some(definition);
         }
         at = at.get("items").or_else(|| at.get("values"))?;
@@ -528,15 +518,13 @@ fn reference(field: &Value) -> Option<&str> {
 
 /// The group, version and kind of a resource whose objects are stored.
 fn stored_kind(resource: &Value) -> Option<(String, String)> {
-    let text = |key: &str| resource.get(key).and_then(Value::as_str).unwrap_or_default();
-    let verbs = resource.get("verbs").and_then(Value::as_array)?;
-    let has = |verb: &str| verbs.iter().any(|other| other == verb);
-    if !has("create") || !has("list") || text("name").contains('/') {
+    let (verbs, version) = (texts(resource, "verbs"), text(resource, "version"));
+    if !verbs.contains(&"create") || !verbs.contains(&"list") || text(resource, "name").contains('/') {
         return None;
     }
-    let group_version = match text("group") {
-        "" => text("version").to_owned(),
-        group => format!("{group}/{}", text("version")),
+    let group_version = match text(resource, "group") {
+        "" => version.to_owned(),
+        group => format!("{group}/{version}"),
     };
-    Some((group_version, text("kind").to_owned()))
+    Some((group_version, text(resource, "kind").to_owned()))
 }

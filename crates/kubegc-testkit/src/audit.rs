@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{
     fault::is_client,
-    http::{Call, Verb, decode, is_object},
+    http::{Call, Verb, decode, is_object, qualified},
 };
 
 /// One request and its response.
@@ -84,11 +84,7 @@ impl Entry {
     /// `resource.group namespace/name/subresource`, without the parts that are empty.
     #[must_use]
     pub fn target(&self) -> String {
-        let mut out = self.resource.to_string();
-        if !self.group.is_empty() {
-            out.push('.');
-            out.push_str(&self.group);
-        }
+        let mut out = qualified(&self.group, &self.resource);
         let parts = [&self.namespace, &self.name, &self.subresource];
         let parts: Vec<&str> = parts
             .iter()
@@ -137,17 +133,12 @@ impl fmt::Display for Entry {
     }
 }
 
-/// A time since the beginning, in seconds with as many digits as are needed.
+/// A time since the beginning, in seconds with as many digits as are needed for milliseconds.
 pub(crate) struct Since(pub(crate) Duration);
 
 impl fmt::Display for Since {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (seconds, millis) = (self.0.as_secs(), self.0.subsec_millis());
-        if millis == 0 {
-            return write!(f, "+{seconds}s");
-        }
-        let fraction = format!("{millis:03}");
-        write!(f, "+{seconds}.{}s", fraction.trim_end_matches('0'))
+        write!(f, "+{}s", self.0.as_millis() as f64 / 1000.0)
     }
 }
 

@@ -1,6 +1,6 @@
 //! The clock of a cluster: set by the test, or following tokio's clock.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use kubegc_core::{Clock, Timestamp};
@@ -14,16 +14,17 @@ use tokio::{runtime::Handle, time::Instant};
 /// tokio's clock. It follows tokio's clock if that was paused when the cluster was built, or if
 /// [`Builder::follow_tokio_clock`](crate::Builder::follow_tokio_clock) requested it. Then advancing one of
 /// the two advances both, including tokio's automatic advancing of a paused clock.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct ClusterClock(Source);
 
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 enum Source {
     /// The second clock shows the same time; its waiters are not counted.
     Manual(SimClock, SimClock),
     Tokio(Arc<Followed>),
 }
 
+#[derive(Debug)]
 struct Followed {
     /// The cluster's time when tokio's clock showed `base`.
     began: Timestamp,
@@ -31,16 +32,6 @@ struct Followed {
     /// The latest time that was returned. Callers outside of the runtime get it, because tokio's clock
     /// differs there.
     shown: Mutex<Timestamp>,
-}
-
-impl fmt::Debug for ClusterClock {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let follows = self.follows_tokio();
-        f.debug_struct("ClusterClock")
-            .field("now", &self.now())
-            .field("follows_tokio", &follows)
-            .finish()
-    }
 }
 
 impl ClusterClock {

@@ -95,31 +95,23 @@ pub struct Owner {
     pub retry: Option<(Timestamp, u32)>,
 }
 
+/// The state of an owner, as its reference names it. The text of each state explains it.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OwnerState {
     Exists,
     Terminating,
-    /// It is being deleted and waits for its dependents.
     WaitsForDependents,
-    /// It existed and no longer exists.
     Deleted,
-    /// It existed, and another object has its name now.
     Replaced,
     /// No object of this name and uid ever existed where the reference points.
     NeverExisted {
         /// Whether that is in the namespace of the dependent.
         namespaced: bool,
     },
-    /// An object has the name, but never had the uid of the reference.
     OtherUid,
-    /// It exists in another namespace. References name objects in the namespace of the dependent: to the
-    /// collector it does not exist.
     InOtherNamespace,
-    /// No such kind is served: the collector never decides about its dependents.
     KindNotServed,
-    /// It is namespaced, and its dependent is cluster-scoped: the collector never decides about the
-    /// dependent.
     OutOfReach,
 }
 

@@ -139,17 +139,16 @@ mod nodes;
 mod service;
 
 #[cfg(feature = "client")]
-pub use audit::{Audit, Entry};
-#[cfg(feature = "client")]
-pub use body::ResponseBody;
-#[cfg(feature = "client")]
-pub use clock::ClusterClock;
-#[cfg(feature = "client")]
-pub use cluster::{Access, BuildError, Builder, Cluster, Faults, Name, NotSettled, Rest, Running, Settled};
-#[cfg(feature = "client")]
-pub use fate::{Fate, ObjectState, Owner, OwnerState};
-#[cfg(feature = "client")]
-pub use fault::{Fault, Rule};
+pub use self::{
+    audit::{Audit, Entry},
+    body::ResponseBody,
+    clock::ClusterClock,
+    cluster::{Access, BuildError, Builder, Cluster, Faults, Name, NotSettled, Rest, Running, Settled},
+    fate::{Fate, ObjectState, Owner, OwnerState},
+    fault::{Fault, Rule},
+    nodes::{Log, NodeError, Nodes},
+    service::ClusterService,
+};
 #[doc(no_inline)]
 #[cfg(feature = "client")]
 pub use kubegc_control_plane::{
@@ -157,16 +156,10 @@ pub use kubegc_control_plane::{
     workloads::{ClaimFate, PodFate, Subject, Workloads},
 };
 #[doc(no_inline)]
-pub use kubegc_core::RequestMatcher;
-#[doc(no_inline)]
-pub use kubegc_core::{Clock, KubernetesVersion, ObjectRef, Timestamp};
+pub use kubegc_core::{Clock, KubernetesVersion, ObjectRef, RequestMatcher, Timestamp};
 pub use kubegc_sim::{Admission, SharedApiServer};
 #[cfg(feature = "loopback")]
 pub use loopback::Loopback;
-#[cfg(feature = "client")]
-pub use nodes::{Log, NodeError, Nodes};
-#[cfg(feature = "client")]
-pub use service::ClusterService;
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

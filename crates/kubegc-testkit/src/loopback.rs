@@ -7,11 +7,8 @@ use http::{Request, Response};
 use http_body::Body;
 use http_body_util::{BodyExt, BodyStream, StreamBody};
 use hyper::{body::Incoming, server::conn::http1};
-use hyper_util::rt::TokioIo;
-use tokio::{
-    net::{TcpListener, TcpStream},
-    sync::watch,
-};
+use hyper_util::{rt::TokioIo, server::graceful::GracefulShutdown};
+use tokio::{net::TcpListener, sync::watch};
 
 use crate::{
     Cluster,
@@ -154,40 +151,29 @@ impl Drop for Loopback {
 }
 
 /// Accepts connections until it is stopped, and then waits for those that are open.
-async fn accept(listener: TcpListener, service: ClusterService, stopped: watch::Receiver<bool>) {
-    let mut connections = tokio::task::JoinSet::new();
-    let mut stop = stopped.clone();
+async fn accept(listener: TcpListener, service: ClusterService, mut stop: watch::Receiver<bool>) {
+    let connections = GracefulShutdown::new();
     loop {
-        tokio::select! {
+        let accepted = tokio::select! {
             _ = stop.wait_for(|stop| *stop) => break,
-            accepted = listener.accept() => {
-                // A connection that broke before it began does not affect the others.
-                if let Ok((stream, _)) = accepted {
-                    connections.spawn(talk(stream, service.clone(), stopped.clone()));
-                }
-            }
-            Some(_) = connections.join_next() => {}
-        }
+            accepted = listener.accept() => accepted,
+        };
+        // A connection that broke before it began does not affect the others.
+        let Ok((stream, _)) = accepted else {
+            continue;
+        };
+        let service = Wire {
+            service: service.clone(),
+            stop: stop.clone(),
+        };
+        // Small responses are sent at once. If the socket is already closed, the connection fails later.
+        let _immediate = stream.set_nodelay(true);
+        let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+        // A client that breaks off is not a failure of the server.
+        tokio::spawn(connections.watch(connection));
     }
     drop(listener);
-    while connections.join_next().await.is_some() {}
-}
-
-async fn talk(stream: TcpStream, service: ClusterService, mut stop: watch::Receiver<bool>) {
-    let service = Wire {
-        service,
-        stop: stop.clone(),
-    };
-    // Small responses are sent at once. If the socket is already closed, the connection fails later.
-    let _immediate = stream.set_nodelay(true);
-    let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
-    let mut connection = std::pin::pin!(connection);
-    tokio::select! {
-        // A client that breaks off is not a failure of the server.
-        _ended = connection.as_mut() => return,
-        _ = stop.wait_for(|stop| *stop) => connection.as_mut().graceful_shutdown(),
-    }
-    let _ended = connection.await;
+    connections.shutdown().await;
 }
 
 /// The cluster as hyper calls it.

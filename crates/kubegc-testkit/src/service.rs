@@ -188,9 +188,10 @@ fn serve_log(
     let response = match handler(request) {
         Ok(log) => {
             let mut log = log.select(request, inner.clock.clone());
-            let mut response = Response::new(body::streamed(move |context| {
-                log.poll(context).map(|part| part.map(Ok))
-            }));
+            let mut response = Response::new(match log.whole() {
+                Some(text) => body::whole(text),
+                None => body::streamed(move |context| log.poll(context).map(|part| part.map(Ok))),
+            });
             let content_type = HeaderValue::from_static("text/plain");
             response.headers_mut().insert(header::CONTENT_TYPE, content_type);
             response

@@ -47,13 +47,11 @@ pub(super) fn response(matcher: &mut Matcher, request: &Request, received: &Resp
     refusal(matcher, &recorded.body, &received.body)
 }
 
+fn text<'a>(body: &'a Value, key: &str) -> &'a str {
+    body.get(key).and_then(Value::as_str).unwrap_or_default()
+}
+
 fn refusal(matcher: &mut Matcher, recorded: &Value, received: &Value) -> Result<(), String> {
-    let text = |body: &Value, key: &str| {
-        body.get(key)
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-            .to_owned()
-    };
     let (expected, got) = (text(recorded, "message"), text(received, "message"));
     let reasons = (text(recorded, "reason"), text(received, "reason"));
     if reasons.0 != reasons.1 {
@@ -62,20 +60,20 @@ fn refusal(matcher: &mut Matcher, recorded: &Value, received: &Value) -> Result<
             reasons.0, reasons.1
         ));
     }
-    if is_of_decoder(&expected) {
+    if is_of_decoder(expected) {
         return Ok(());
     }
     if recorded.get("raw").is_some() || received.get("raw").is_some() {
         return matcher.value(recorded, received).map_or(Ok(()), Err);
     }
     let mut message_differs = None;
-    if !message(matcher, &expected, &got) {
+    if !message(matcher, expected, got) {
         message_differs = Some(format!("message: expected {expected:?}, got {got:?}"));
     }
     let (expected, got) = (&recorded["details"], &received["details"]);
     for key in ["name", "group", "kind", "uid"] {
         let (expected, got) = (text(expected, key), text(got, key));
-        if !matcher.text(&expected, &got) {
+        if !matcher.text(expected, got) {
             return Err(format!("details.{key}: expected {expected:?}, got {got:?}"));
         }
     }
@@ -164,19 +162,12 @@ fn sorted(text: &str) -> String {
 /// Compares causes, in any order.
 fn causes(matcher: &mut Matcher, expected: &Value, got: &Value) -> Result<(), String> {
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
-    let text = |cause: &Value, key: &str| {
-        cause
-            .get(key)
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-            .to_owned()
-    };
     let mut left = list(got);
     for cause in list(expected) {
         let found = left.iter().position(|other| {
             text(other, "reason") == text(&cause, "reason")
                 && text(other, "field") == text(&cause, "field")
-                && message(matcher, &text(&cause, "message"), &text(other, "message"))
+                && message(matcher, text(&cause, "message"), text(other, "message"))
         });
         match found {
             Some(found) => {

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, slice::from_ref, sync::Arc, time::Duration};
 
 use kubegc_controllers::{
-    Cloud, CloudNodeLifecycle, CloudQuery, CloudResponse, CronJobHistory, CsrCleaner, Key,
+    Cloud, CloudNodeLifecycle, CloudQuery, CloudResponse, Context, CronJobHistory, CsrCleaner, Key,
     LegacyTokenCleaner, Migration, NamespaceController, Operated, Operation, PersistentVolumeBinder, Plugin,
     PodCertificateRequestCleaner, PodGc, PvProtection, PvcProtection, Request, Response, StatefulSetClaims,
     TokenCleaner, TtlAfterFinished,
@@ -258,33 +258,26 @@ pub(super) fn pod_certificate_requests(case: &Value) -> Result {
 }
 
 /// Reconciles each object of a field in order, and compares the errors, which are recorded by name.
-fn by_name(case: &Value, field: &str, mut live: Live<'_>, resource: Resource) -> Result {
+fn by_name(case: &Value, field: &str, live: Live<'_>, resource: Resource) -> Result {
     let objects = list(&case[field]);
-    hold(case, &mut live, resource, objects)?;
-    let outcomes = each(case, &mut live, resource, objects)?;
-    for (object, outcome) in objects.iter().zip(&outcomes) {
+    for (object, outcome) in objects.iter().zip(each(case, live, resource, objects)?) {
         let name = text(&object["metadata"], "name");
-        equal_error(&format!("error of {name}"), &case["errors"][name], outcome)?;
+        equal_error(&format!("error of {name}"), &case["errors"][name], &outcome)?;
     }
     Ok(())
 }
 
-/// Fills the cache and the server with objects.
-fn hold(case: &Value, live: &mut Live<'_>, resource: Resource, objects: &[Value]) -> Result {
+/// Fills the cache and the server with objects, reconciles them in order and compares the actions.
+fn each(case: &Value, mut live: Live<'_>, resource: Resource, objects: &[Value]) -> Result<Vec<Outcome>> {
     live.cached(resource, objects)?;
     live.stored(resource, &on_server(case, objects));
-    Ok(())
-}
-
-/// Reconciles objects in order and compares the actions.
-fn each(case: &Value, live: &mut Live<'_>, resource: Resource, objects: &[Value]) -> Result<Vec<Outcome>> {
     live.begin(&case["now"], Some(&case["inject"]))?;
     let enqueued = &case["enqueued_on_event"];
     let mut outcomes = Vec::new();
     for (at, object) in objects.iter().enumerate() {
         // Of several objects a list is recorded.
         let enqueued = enqueued.get(at).unwrap_or(enqueued);
-        is_enqueued(live, resource, &key(object), enqueued)?;
+        is_enqueued(&live, resource, &key(object), enqueued)?;
         outcomes.push(live.reconcile(&key(object)));
     }
     live.compare(&case["actions"], Order::Exact)?;
@@ -293,10 +286,8 @@ fn each(case: &Value, live: &mut Live<'_>, resource: Resource, objects: &[Value]
 
 pub(super) fn pv_protection(case: &Value) -> Result {
     let controller = PvProtection::new(version(case)?);
-    let mut live = Live::new(&controller);
-    let volume = from_ref(&case["volume"]);
-    hold(case, &mut live, Resource::PersistentVolumes, volume)?;
-    for outcome in each(case, &mut live, Resource::PersistentVolumes, volume)? {
+    let (live, volume) = (Live::new(&controller), from_ref(&case["volume"]));
+    for outcome in each(case, live, Resource::PersistentVolumes, volume)? {
         equal_error("error", &case["error"], &outcome)?;
     }
     Ok(())
@@ -306,11 +297,10 @@ pub(super) fn pvc_protection(case: &Value) -> Result {
     let mut controller = PvcProtection::new(version(case)?);
     controller.ephemeral_volumes = case["settings"]["ephemeral_volumes"] == true;
     let mut live = Live::new(&controller);
-    let claims = list(&case["claims"]);
-    hold(case, &mut live, Resource::PersistentVolumeClaims, claims)?;
     live.cached(Resource::Pods, list(&case["cached_pods"]))?;
     live.stored(Resource::Pods, list(&case["live_pods"]));
-    let outcomes = each(case, &mut live, Resource::PersistentVolumeClaims, claims)?;
+    let claims = list(&case["claims"]);
+    let outcomes = each(case, live, Resource::PersistentVolumeClaims, claims)?;
     for (result, outcome) in list(&case["results"]).iter().zip(&outcomes) {
         let place = format!("error of {}", result["claim"]);
         equal_error(&place, &result["error"], outcome)?;
@@ -320,10 +310,8 @@ pub(super) fn pvc_protection(case: &Value) -> Result {
 
 pub(super) fn bootstrap_tokens(case: &Value) -> Result {
     let controller = TokenCleaner::new(version(case)?);
-    let mut live = Live::new(&controller);
-    let secret = from_ref(&case["secret"]);
-    hold(case, &mut live, Resource::Secrets, secret)?;
-    for outcome in each(case, &mut live, Resource::Secrets, secret)? {
+    let (live, secret) = (Live::new(&controller), from_ref(&case["secret"]));
+    for outcome in each(case, live, Resource::Secrets, secret)? {
         equal_requeues(case, &outcome)?;
         // Upstream logs an error of the delete and returns none.
         let is_retried = outcome.errors.iter().any(|(_, is_retried)| *is_retried);
@@ -428,9 +416,9 @@ pub(super) fn statefulset_pvc(case: &Value) -> Result {
         let got = got.map_or_else(|missing| missing.to_string().into(), Value::from);
         equal(field, &case[field], &got)?;
     }
-    let outcome = live.run(&set_key, &|cx| {
-        controller.update_pod_claims(cx, set, &pod.meta, &claims)
-    });
+    let mut outcome = Outcome::default();
+    let decide = |cx: &Context<'_>| controller.update_pod_claims(cx, set, &pod.meta, &claims);
+    live.run(&set_key, &decide, &mut outcome);
     live.compare(&case["actions"], Order::Exact)?;
     equal_error("error", &case["error"], &outcome)
 }
@@ -439,9 +427,7 @@ pub(super) fn cloud_nodes(case: &Value) -> Result {
     let controller = CloudNodeLifecycle::new(version(case)?);
     let mut live = Live::new(&controller);
     live.cloud = Box::new(|query| cloud_response(case, query));
-    let nodes = list(&case["nodes"]);
-    hold(case, &mut live, Resource::Nodes, nodes)?;
-    each(case, &mut live, Resource::Nodes, nodes).map(|_| ())
+    each(case, live, Resource::Nodes, list(&case["nodes"])).map(|_| ())
 }
 
 /// Upstream's conclusion from the responses of the case's cloud provider.

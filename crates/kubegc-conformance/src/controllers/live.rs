@@ -220,25 +220,26 @@ impl<'c> Live<'c> {
         self.controller.keys(&self.cache, &mut keys);
         keys.sort_unstable();
         keys.dedup();
-        let mut all = Outcome::default();
+        let (controller, mut all) = (self.controller, Outcome::default());
         for key in keys {
-            let outcome = self.reconcile(&key);
-            all.errors.extend(outcome.errors);
-            all.requeues.extend(outcome.requeues);
-            all.kept.extend(outcome.kept);
-            all.is_dropped |= outcome.is_dropped;
+            self.run(&key, &|cx| controller.reconcile(cx, &key), &mut all);
         }
         all
     }
 
     pub(super) fn reconcile(&mut self, key: &Key) -> Outcome {
-        let controller = self.controller;
-        self.run(key, &|cx| controller.reconcile(cx, key))
+        let (controller, mut outcome) = (self.controller, Outcome::default());
+        self.run(key, &|cx| controller.reconcile(cx, key), &mut outcome);
+        outcome
     }
 
     /// Performs the decision about a key, and decides again if a live read shows that it is stale.
-    pub(super) fn run(&mut self, key: &Key, decide: &dyn Fn(&Context<'_>) -> Decision) -> Outcome {
-        let mut outcome = Outcome::default();
+    pub(super) fn run(
+        &mut self,
+        key: &Key,
+        decide: &dyn Fn(&Context<'_>) -> Decision,
+        outcome: &mut Outcome,
+    ) {
         let mut cloud = None;
         // Each stale decision updates the cache, so 10 attempts are enough for the facts of a case.
         for _ in 0..10 {
@@ -273,17 +274,16 @@ impl<'c> Live<'c> {
             // Each is performed, even if the one before failed.
             let mut is_stale = false;
             for steps in work.chain(decision.steps) {
-                is_stale |= self.perform_steps(&steps, &mut outcome);
+                is_stale |= self.perform_steps(&steps, outcome);
             }
             if !is_stale {
                 outcome
                     .requeues
                     .extend(decision.requeue_at.map(|at| at.since(now)));
-                return outcome;
+                return;
             }
         }
         self.unknown.push("every decision was stale".to_owned());
-        outcome
     }
 
     fn record_unknown(&mut self, missing: &Missing) {

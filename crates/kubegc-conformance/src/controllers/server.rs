@@ -232,46 +232,37 @@ fn has_finalizers(object: &Value) -> bool {
 pub(super) const STAYS: &str = "stays when deleted";
 
 /// RFC 7396, or a strategic merge patch whose only lists with a merge key are conditions, owner references
-/// and finalizers.
+/// and finalizers. Recursive: a JSON text has at most 128 levels.
 fn merge(target: &mut Value, patch: &Value, is_strategic: bool) {
-    let mut pending = vec![(target, patch)];
-    // Ends: each patch below is a part of one above.
-    while let Some((target, patch)) = pending.pop() {
-        let Some(patch) = patch.as_object() else {
-            *target = patch.clone();
-            continue;
+    let Value::Object(patch) = patch else {
+        return target.clone_from(patch);
+    };
+    if !target.is_object() {
+        *target = json!({});
+    }
+    for (key, value) in patch
+        .iter()
+        .filter(|(key, _)| !is_strategic || !key.starts_with('$'))
+    {
+        let merge_key = match &**key {
+            "conditions" => "type",
+            "ownerReferences" => "uid",
+            _ => "",
         };
-        if !target.is_object() {
-            *target = json!({});
-        }
-        let Some(target) = target.as_object_mut() else {
-            continue;
-        };
-        for (key, value) in patch {
-            let merge_key = match &**key {
-                "conditions" => "type",
-                "ownerReferences" => "uid",
-                _ => "",
-            };
-            if is_strategic && key.starts_with('$') {
-            } else if value.is_null() {
-                target.remove(key);
-            } else if let (true, Some(entries)) = (is_strategic && !merge_key.is_empty(), value.as_array()) {
-                merge_list(target.entry(key).or_insert_with(|| json!([])), entries, merge_key);
-            } else if !value.is_object() {
-                target.insert(key.clone(), value.clone());
-            } else {
-                target.entry(key).or_insert_with(|| json!({}));
+        match value {
+            Value::Null => drop(target.as_object_mut().and_then(|fields| fields.remove(key))),
+            Value::Array(entries) if is_strategic && !merge_key.is_empty() => {
+                merge_list(&mut target[key], entries, merge_key);
             }
+            value => merge(&mut target[key], value, is_strategic),
         }
-        let below = target
-            .iter_mut()
-            .filter_map(|(key, value)| Some((value, patch.get(key).filter(|patch| patch.is_object())?)));
-        pending.extend(below);
     }
 }
 
 fn merge_list(list: &mut Value, entries: &[Value], key: &str) {
+    if list.is_null() {
+        *list = json!([]);
+    }
     let Some(list) = list.as_array_mut() else {
         return;
     };

@@ -25,8 +25,8 @@ fn response(action: &Action) -> Result<Response, Failure> {
 
 /// Recorded requests that are sent one after another.
 pub(super) struct Script<'a> {
-    actions: &'a [Action],
-    taken: Vec<bool>,
+    sent: usize,
+    left: Vec<&'a Action>,
     /// Whether requests on different objects may come in any order.
     grouped: bool,
 }
@@ -34,8 +34,8 @@ pub(super) struct Script<'a> {
 impl<'a> Script<'a> {
     pub(super) fn new(actions: &'a [Action], grouped: bool) -> Self {
         Self {
-            actions,
-            taken: vec![false; actions.len()],
+            sent: 0,
+            left: actions.iter().collect(),
             grouped,
         }
     }
@@ -43,28 +43,20 @@ impl<'a> Script<'a> {
     /// Responds to a request, if it is the next one recorded (of its object, where they are grouped).
     pub(super) fn request(&mut self, catalog: &Catalog, request: &Request) -> Result<Response, Failure> {
         let got = Sent::of(catalog, request);
-        let same_object =
-            |recorded: &Sent| (&recorded.res, &recorded.ns, &recorded.name) == (&got.res, &got.ns, &got.name);
-        let next = self
-            .actions
-            .iter()
-            .enumerate()
-            .find(|&(at, action)| !self.taken[at] && (!self.grouped || same_object(&action.request)));
-        let Some((at, action)) = next else {
+        let object = |sent: &Sent| (sent.res.clone(), sent.ns.clone(), sent.name.clone());
+        let is_next = |action: &&Action| !self.grouped || object(&action.request) == object(&got);
+        let Some(at) = self.left.iter().position(is_next) else {
             return Err(Failure::new("actions", "no further request", shown(&got)));
         };
-        equal(&format!("action {at}"), &action.request, &got)?;
-        self.taken[at] = true;
+        let action = self.left.remove(at);
+        equal(&format!("action {}", self.sent), &action.request, &got)?;
+        self.sent += 1;
         response(action)
     }
 
     /// Whether every recorded request was sent.
     pub(super) fn finish(&self) -> Result<(), Failure> {
-        let left = self.actions.iter().zip(&self.taken);
-        let left: Vec<&Sent> = left
-            .filter(|(_, taken)| !**taken)
-            .map(|(action, _)| &action.request)
-            .collect();
+        let left: Vec<&Sent> = self.left.iter().map(|action| &action.request).collect();
         equal("actions", &left, &Vec::<&Sent>::new())
     }
 }

@@ -7,7 +7,7 @@ use kubegc_core::{Catalog, ObjectRef, OwnerReference};
 use kubegc_objects::{
     Operation, Request, Response,
     collector::InvalidNamespace,
-    graph::{DeletionState, Event, NodeId, Observed},
+    graph::{DeletionState, Event, NodeId},
     replay::AbsentOwners,
     settings::Semantics,
 };
@@ -197,19 +197,10 @@ impl Replay<'_> {
             let seen = self.machine.apply(&Event::VirtualDeleted { identity: id });
             return self.note(seen);
         }
-        let owners: Vec<OwnerReference> = references(&event.obj.owners);
-        let object = Observed {
-            kind: self.machine.graph.kind(&id.api_version, &id.kind),
-            namespace: &id.namespace,
-            name: &id.name,
-            uid: &id.uid,
-            owners: &owners,
-            deletion: DeletionState::default(),
-        };
-        let seen = self.machine.apply(&match event.r#type {
-            EventType::Delete => Event::Deleted { object },
-            EventType::Add | EventType::Update => Event::Applied { object, old: None },
-        });
+        let owners = &event.obj.owners;
+        let seen = self
+            .machine
+            .observe(event.r#type, id, owners, DeletionState::default(), None);
         self.note(seen);
     }
 

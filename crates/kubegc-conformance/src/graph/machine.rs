@@ -6,11 +6,12 @@ use kubegc_core::{Catalog, ObjectRef};
 use kubegc_objects::{
     Graph, Request, Response,
     collector::{AttemptError, Conclusion, InvalidNamespace},
-    graph::{Effect, Event, NodeId},
+    graph::{DeletionState, Effect, Event, NodeId, Observed},
     replay::{AbsentOwners, Context, DeleteAttempt, NoMonitors, OrphanAttempt, OrphanStep, Outcome, Step},
     settings::Semantics,
 };
 
+use super::format::{EventType, Owner, references};
 use crate::Failure;
 
 /// More requests than any attempt makes: a bound for attempts that would not end.
@@ -56,6 +57,30 @@ impl<'a> Machine<'a> {
         let mut effects = Vec::new();
         self.graph.apply(event, &mut effects);
         self.collect(effects, Seen::default())
+    }
+
+    /// Applies an event of an object; of an update, `old` is the state before.
+    pub(super) fn observe(
+        &mut self,
+        event: EventType,
+        id: &ObjectRef,
+        owners: &[Owner],
+        deletion: DeletionState,
+        old: Option<DeletionState>,
+    ) -> Seen {
+        let owners: Vec<_> = references(owners);
+        let object = Observed {
+            kind: self.graph.kind(&id.api_version, &id.kind),
+            namespace: &id.namespace,
+            name: &id.name,
+            uid: &id.uid,
+            owners: &owners,
+            deletion,
+        };
+        self.apply(&match event {
+            EventType::Add | EventType::Update => Event::Applied { object, old },
+            EventType::Delete => Event::Deleted { object },
+        })
     }
 
     /// Handles a queued node completely. `perform` performs its requests.

@@ -6,12 +6,12 @@ use kubegc_core::{ObjectRef, OwnerReference, Uid};
 use kubegc_objects::{
     Graph,
     collector::InvalidNamespace,
-    graph::{Event, NodeId, Observed},
+    graph::{Event, NodeId},
 };
 
 use super::{
     calls::Script,
-    format::{EventType, GraphNode, Input, Item, Object, Out, Sequence, Step, references},
+    format::{GraphNode, Input, Item, Object, Out, Sequence, Step, references},
     machine::{Machine, Seen},
 };
 use crate::{
@@ -52,7 +52,11 @@ impl Replay<'_> {
         let out = &step.out;
         let absent_before: Vec<ObjectRef> = self.machine.absent.iter().cloned().collect();
         let seen = match &step.input {
-            Input::Event { r#type, obj, old } => self.event(*r#type, obj, old.as_ref())?,
+            Input::Event { r#type, obj, old } => {
+                let (id, old) = (self.id(obj.id)?, old.as_ref().map(Object::deletion));
+                self.machine
+                    .observe(*r#type, &id, &obj.owners, obj.deletion(), old)
+            }
             Input::VirtualDelete { obj } => {
                 let identity = self.virtual_deletes.pop_front();
                 equal("virtual delete", &self.ids.get(obj.id), &identity.as_ref())?;
@@ -87,27 +91,6 @@ impl Replay<'_> {
             self.compare_graph("graph", graph)?;
         }
         Ok(())
-    }
-
-    fn event(&mut self, event: EventType, object: &Object, old: Option<&Object>) -> Result<Seen, Failure> {
-        let id = self.id(object.id)?;
-        let owners: Vec<_> = references(&object.owners);
-        let kind = self.machine.graph.kind(&id.api_version, &id.kind);
-        let object = Observed {
-            kind,
-            namespace: &id.namespace,
-            name: &id.name,
-            uid: &id.uid,
-            owners: &owners,
-            deletion: object.deletion(),
-        };
-        Ok(self.machine.apply(&match event {
-            EventType::Add | EventType::Update => Event::Applied {
-                object,
-                old: old.map(Object::deletion),
-            },
-            EventType::Delete => Event::Deleted { object },
-        }))
     }
 
     /// The first queued node with the identity and flags of a recorded item.

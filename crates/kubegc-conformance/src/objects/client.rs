@@ -143,17 +143,16 @@ impl Client {
                 finalizers.retain(|known| **known != *step.finalizer);
             }),
             "patch" => {
-                let (namespace, name) = (&*placed.object.namespace, &*placed.object.name);
-                let current = server
-                    .object(placed.kind, namespace, name)
-                    .map(|object| object.meta.resource_version.to_string());
+                let (kind, namespace, name) = placed.address();
+                let current = server.object(kind, namespace, name);
+                let current = current.map(|object| object.meta.resource_version.to_string());
                 let stale = self.versions.get(&step.alias).map(ToString::to_string);
                 let body = step
                     .body
                     .to_string()
                     .replace("<rv>", &current.unwrap_or_default())
                     .replace("<stale-rv>", &stale.unwrap_or_default());
-                Some(server.patch(placed.kind, namespace, name, &step.content_type, body.as_bytes()))
+                Some(server.patch(kind, namespace, name, &step.content_type, body.as_bytes()))
             }
             _ => None,
         }
@@ -165,7 +164,7 @@ impl Client {
         server: &mut ApiServer,
         options: &serde_json::Map<String, Value>,
     ) -> Option<Response> {
-        let (namespace, name) = (&*placed.object.namespace, &*placed.object.name);
+        let (kind, namespace, name) = placed.address();
         let mut options = options.clone();
         if let Some(version) = options
             .get_mut("preconditions")
@@ -175,7 +174,7 @@ impl Client {
                 Some("stale") => self.versions.get(&placed.object.alias).map(ToString::to_string),
                 Some("current") => {
                     if self.part == 0 {
-                        let object = server.object(placed.kind, namespace, name);
+                        let object = server.object(kind, namespace, name);
                         self.read = object.map(|object| (object.meta.resource_version.clone(), Vec::new()));
                         self.part = 1;
                         return None;
@@ -188,7 +187,7 @@ impl Client {
         }
         // No recorded options are of a wrong form.
         let spec = serde_json::from_value::<DeleteOptionsSpec>(Value::Object(options)).unwrap_or_default();
-        Some(server.delete(placed.kind, namespace, name, &spec))
+        Some(server.delete(kind, namespace, name, &spec))
     }
 
     fn read_and_patch(
@@ -198,7 +197,8 @@ impl Client {
         change: impl FnOnce(&mut Vec<std::sync::Arc<str>>),
     ) -> Option<Response> {
         let Some((version, mut finalizers)) = self.read.take() else {
-            let answer = server.read(placed.kind, &placed.object.namespace, &placed.object.name);
+            let (kind, namespace, name) = placed.address();
+            let answer = server.read(kind, namespace, name);
             let Some(object) = answer.object() else {
                 return Some(answer);
             };
@@ -237,13 +237,9 @@ impl Client {
 /// Merges metadata into an object.
 fn merge(placed: &Placed<'_>, server: &mut ApiServer, metadata: &Value) -> Response {
     let body = json!({"metadata": metadata}).to_string();
-    server.patch(
-        placed.kind,
-        &placed.object.namespace,
-        &placed.object.name,
-        PatchType::Merge.content_type(),
-        body.as_bytes(),
-    )
+    let (kind, namespace, name) = placed.address();
+    let content_type = PatchType::Merge.content_type();
+    server.patch(kind, namespace, name, content_type, body.as_bytes())
 }
 
 fn create(placed: &Placed<'_>, server: &mut ApiServer) -> Response {

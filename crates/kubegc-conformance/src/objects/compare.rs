@@ -1,6 +1,6 @@
 //! Converts states and responses to the recorded forms.
 
-use std::sync::LazyLock;
+use std::{collections::BTreeSet, sync::LazyLock};
 
 use kubegc_sim::{ApiServer, Response, ResponseBody};
 use regex::Regex;
@@ -13,7 +13,8 @@ use crate::{Failure, failure::pattern};
 pub(super) fn state(scene: &Scene<'_>, server: &ApiServer) -> Value {
     let mut state = Map::new();
     for placed in &scene.objects {
-        let object = server.object(placed.kind, &placed.object.namespace, &placed.object.name);
+        let (kind, namespace, name) = placed.address();
+        let object = server.object(kind, namespace, name);
         let object = object.filter(|object| object.meta.uid == placed.uid);
         let value = object.map_or_else(
             || json!({"present": false}),
@@ -33,23 +34,20 @@ pub(super) fn state(scene: &Scene<'_>, server: &ApiServer) -> Value {
 
 /// The aliases whose states differ, as text.
 pub(super) fn state_difference(expected: &Value, got: &Value) -> (String, String) {
-    let empty = Map::new();
-    let (expected, got) = (
-        expected.as_object().unwrap_or(&empty),
-        got.as_object().unwrap_or(&empty),
-    );
+    let states = [expected, got].into_iter().filter_map(Value::as_object);
+    let aliases: BTreeSet<&String> = states.flat_map(Map::keys).collect();
     let mut sides = (String::new(), String::new());
-    for alias in expected
-        .keys()
-        .chain(got.keys().filter(|alias| !expected.contains_key(*alias)))
+    for alias in aliases
+        .iter()
+        .filter(|alias| expected.get(alias) != got.get(alias))
     {
-        let (want, have) = (expected.get(alias), got.get(alias));
-        if want != have {
-            let text =
-                |value: Option<&Value>| value.map_or_else(|| "nothing".to_owned(), ToString::to_string);
-            sides.0 += &format!("{alias}: {}\n", text(want));
-            sides.1 += &format!("{alias}: {}\n", text(have));
-        }
+        let text = |state: &Value| {
+            state
+                .get(alias)
+                .map_or_else(|| "nothing".to_owned(), Value::to_string)
+        };
+        sides.0 += &format!("{alias}: {}\n", text(expected));
+        sides.1 += &format!("{alias}: {}\n", text(got));
     }
     sides
 }

@@ -3,34 +3,28 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 pub(super) struct Scenario {
     /// The release; without it 1.20.2.
-    #[serde(default)]
     pub(super) kubernetes: Option<String>,
     /// `stopped` where no collector ran.
-    #[serde(default)]
     pub(super) gc: String,
     pub(super) objects: Vec<Object>,
     pub(super) steps: Vec<Step>,
-    #[serde(default)]
     pub(super) outcomes: Vec<Outcome>,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
 pub(super) struct Object {
     pub(super) alias: String,
     pub(super) api_version: String,
     pub(super) kind: String,
     pub(super) name: String,
-    #[serde(default)]
     pub(super) namespace: String,
-    #[serde(default)]
     pub(super) finalizers: Vec<Value>,
-    #[serde(default)]
     pub(super) owner_references: Vec<Value>,
-    #[serde(default)]
     pub(super) extra: Map<String, Value>,
 }
 
@@ -54,17 +48,14 @@ pub(super) struct Step {
     pub(super) then_sleep: f64,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 pub(super) struct Outcome {
     pub(super) write_sequences: Vec<Sequence>,
     /// In compact form, the states of the checkpoints; otherwise they are in `checkpoints`.
-    #[serde(default)]
     states: Vec<Value>,
-    #[serde(default)]
     pub(super) checkpoints: Vec<Checkpoint>,
-    #[serde(default)]
     pub(super) calls_by_client: Option<Vec<ClientCall>>,
-    #[serde(default)]
     pub(super) event_variants: Vec<EventVariant>,
 }
 
@@ -116,22 +107,20 @@ pub(super) struct Write {
     pub(super) preconditions: Option<Value>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 pub(super) struct Event {
-    #[serde(default)]
     pub(super) verb: String,
     pub(super) alias: Option<String>,
-    #[serde(default)]
     pub(super) reason: String,
 }
 
-#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(default)]
 pub(super) struct ClientCall {
     pub(super) step: usize,
     pub(super) verb: String,
-    #[serde(default)]
     pub(super) alias: String,
     pub(super) code: u16,
-    #[serde(default)]
     pub(super) response: Value,
 }

@@ -272,54 +272,46 @@ impl Run<'_, '_> {
         let calls_before = next.and_then(|_| self.plan.client_calls_before(self.level, world.writes.len()));
         let client_is_late = calls_before.is_some_and(|calls| world.client.calls.len() < calls);
         for (at, call) in world.calls.iter().enumerate() {
-            match world.intent(call) {
-                None => moves.push((Move::Commit(at), self.weights.read)),
+            let Some(intent) = world.intent(call) else {
+                moves.push((Move::Commit(at), self.weights.read));
+                continue;
+            };
+            let is_early =
+                || self.weights.is_patient && self.is_needed_later(&intent) && world.would_remove(call);
+            if let Some(arrived) = call.arrived {
                 // It takes effect when its response would be the recorded one.
-                Some(intent) if call.arrived.is_some() => {
-                    let recorded = call.arrived.and_then(|at| self.plan.sequence[self.level].get(at));
-                    if recorded
-                        .is_some_and(|recorded| recorded.ends_with(&format!(" {}", world.code_of(call))))
-                    {
-                        let is_early = self.weights.is_patient
-                            && self.is_needed_later(&intent)
-                            && world.would_remove(call);
-                        moves.push((
-                            Move::Commit(at),
-                            if is_early { 0.02 } else { 2.0 * self.weights.read },
-                        ));
-                    }
+                let recorded = self.plan.sequence[self.level].get(arrived);
+                if recorded.is_some_and(|recorded| recorded.ends_with(&format!(" {}", world.code_of(call)))) {
+                    let weight = if is_early() { 0.02 } else { 2.0 * self.weights.read };
+                    moves.push((Move::Commit(at), weight));
                 }
-                Some(intent) => {
-                    let code = next
-                        .and_then(|next| next.strip_prefix(&*intent))
-                        .and_then(|code| code.strip_prefix(' '));
-                    if let Some(code) = code {
-                        let is_early = self.weights.is_patient
-                            && self.is_needed_later(&intent)
-                            && world.would_remove(call);
-                        let weight = if client_is_late { 0.05 } else { 1.0 };
-                        let (at_once, later) = if is_early {
-                            (0.1, 9.0)
-                        } else {
-                            (self.weights.at_once, self.weights.later)
-                        };
-                        if *code == world.code_of(call).to_string() {
-                            moves.push((Move::Commit(at), weight * at_once));
-                        }
-                        if later > 0.0 {
-                            moves.push((Move::Arrive(at), weight * later));
-                            if code == "200" && world.is_checkable(call) {
-                                moves.push((Move::Check(at), weight * later));
-                            }
-                        }
-                    }
+                continue;
+            }
+            let code = next
+                .and_then(|next| next.strip_prefix(&*intent))
+                .and_then(|code| code.strip_prefix(' '));
+            let Some(code) = code else { continue };
+            let weight = if client_is_late { 0.05 } else { 1.0 };
+            let (at_once, later) = if is_early() {
+                (0.1, 9.0)
+            } else {
+                (self.weights.at_once, self.weights.later)
+            };
+            if *code == world.code_of(call).to_string() {
+                moves.push((Move::Commit(at), weight * at_once));
+            }
+            if later > 0.0 {
+                moves.push((Move::Arrive(at), weight * later));
+                if code == "200" && world.is_checkable(call) {
+                    moves.push((Move::Check(at), weight * later));
                 }
             }
         }
         for queue in 0..world.queues.len() {
             if world.is_behind(queue) {
                 // Of equal queues, the one with the oldest change.
-                let age = 1.0 / (2.0 + world.next_revision(queue) as f64);
+                let revision = world.next_event(queue).map_or(0, |event| event.revision);
+                let age = 1.0 / (2.0 + revision as f64);
                 moves.push((
                     Move::Deliver(queue),
                     self.weights.queues.get(queue).copied().unwrap_or(1.0) * (1.0 + age / 10.0),
@@ -380,12 +372,11 @@ impl Run<'_, '_> {
                 let committed = self.world.commit(at);
                 self.world.respond(committed)
             }
-            Move::Arrive(at) => {
+            Move::Arrive(at) | Move::Check(at) => {
                 self.world.arrive(at);
-                self.compare_body(self.world.writes.len() - 1)
-            }
-            Move::Check(at) => {
-                self.world.check(at);
+                if let Move::Check(_) = step {
+                    self.world.check(at);
+                }
                 self.compare_body(self.world.writes.len() - 1)
             }
             Move::Deliver(queue) => self.world.deliver(queue),

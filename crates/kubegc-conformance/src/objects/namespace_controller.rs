@@ -1,11 +1,11 @@
 //! Runs the namespace controller against the API server of a scenario, one request at a time.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::sync::Arc;
 
-use kubegc_control_plane::Requests;
+use kubegc_control_plane::{Requests, list_resource};
 use kubegc_controllers::{
-    Cache, Context, Controller as _, Deadlines, End, Key, NamespaceController as Controller, Request,
-    Response, Sequence, Step, Steps, Wire,
+    Input, Key, Manager, NamespaceController as Controller, Output, Request, Response, Sequence, Step, Steps,
+    TaskId, Wire,
 };
 use kubegc_core::{ApiResource, Catalog, KubernetesVersion, Timestamp, record::Resource};
 use kubegc_sim::{ApiServer, rng::mix};
@@ -13,24 +13,16 @@ use kubegc_sim::{ApiServer, rng::mix};
 /// The namespace controller with its queue and the sync in progress.
 #[derive(Clone)]
 pub(super) struct NamespaceController {
-    controller: Controller,
-    queue: BTreeMap<String, Due>,
+    manager: Manager,
     sync: Option<Sync>,
     requests: Requests,
     /// Seed of the order in which the resources of a namespace are deleted.
     order: u64,
 }
 
-#[derive(Clone, Copy)]
-struct Due {
-    at: Timestamp,
-    failures: i32,
-}
-
 /// A sync of a namespace, up to the request that is sent next.
 struct Sync {
-    name: String,
-    failures: i32,
+    task: TaskId,
     steps: Steps,
     responses: Vec<Response>,
     sequence: Sequence,
@@ -46,8 +38,7 @@ impl Clone for Sync {
             sequence.next(response);
         }
         Self {
-            name: self.name.clone(),
-            failures: self.failures,
+            task: self.task,
             steps: self.steps.clone(),
             responses: self.responses.clone(),
             sequence,
@@ -57,12 +48,13 @@ impl Clone for Sync {
 }
 
 impl NamespaceController {
-    pub(super) fn new(version: KubernetesVersion, catalog: &Catalog) -> Self {
+    pub(super) fn new(version: KubernetesVersion, catalog: &Catalog, now: Timestamp) -> Self {
         let mut controller = Controller::new(version);
         controller.follows_discovery_order = true;
+        let mut manager = Manager::new(vec![Arc::new(controller)], Wire::AsUpstream, now);
+        list_resource(&mut manager, now, Resource::Namespaces, Vec::new(), true);
         Self {
-            controller,
-            queue: BTreeMap::new(),
+            manager,
             sync: None,
             requests: Requests::new(&catalog.clone().into()),
             order: 0,
@@ -75,10 +67,13 @@ impl NamespaceController {
         self.order = seed;
     }
 
-    /// Enqueues a namespace that has changed.
-    pub(super) fn namespace_changed(&mut self, name: &str, now: Timestamp) {
-        let at = now.saturating_add(self.controller.timing().event_delay);
-        self.enqueue(name, Due { at, failures: 0 });
+    /// Delivers a namespace that has changed.
+    pub(super) fn namespace_changed(&mut self, name: &str, server: &mut ApiServer, now: Timestamp) {
+        let (resource, key) = (Resource::Namespaces, Key::cluster(name));
+        let read = self.requests.perform(server, &Request::Get { resource, key });
+        if let Response::Object(record) = read {
+            self.manager.handle(now, Input::Applied { resource, record });
+        }
     }
 
     /// The time of the next request. A sync in progress is due at once.
@@ -86,22 +81,20 @@ impl NamespaceController {
         if self.sync.is_some() {
             Some(Timestamp::EPOCH)
         } else {
-            self.queue.values().map(|due| due.at).min()
+            self.manager.next_at()
         }
     }
 
     pub(super) fn step(&mut self, server: &mut ApiServer, now: Timestamp) {
-        if self.sync.is_none() {
-            self.begin(server, now);
-        }
-        let Some(mut sync) = self.sync.take() else {
+        let sync = self.sync.take().or_else(|| self.begin(now));
+        let Some(mut sync) = sync else {
             return;
         };
         let response = self.requests.perform(server, &sync.request);
         if let (Request::Write(write), Response::Written(_)) = (&sync.request, &response)
             && write.subresource == "status"
         {
-            self.namespace_changed(&write.object.name, now);
+            self.namespace_changed(&write.object.name, server, now);
         }
         sync.responses.push(response.clone());
         let mut step = sync.sequence.next(Some(response));
@@ -116,75 +109,32 @@ impl NamespaceController {
         }
         match step {
             Step::Perform { request, .. } => self.sync = Some(Sync { request, ..sync }),
-            Step::End(end) => self.end(&sync, &end, now),
+            Step::End(end) => {
+                let task = sync.task;
+                self.manager.handle(now, Input::Ended { task, end });
+            }
         }
     }
 
     /// Begins the sync of the first namespace that is due.
-    fn begin(&mut self, server: &mut ApiServer, now: Timestamp) {
-        let Some((name, due)) = self.queue.iter().find(|(_, due)| due.at <= now) else {
-            return;
+    fn begin(&mut self, now: Timestamp) -> Option<Sync> {
+        let Output::Perform(task) = self.manager.poll_output(now) else {
+            return None;
         };
-        let (name, failures) = (name.clone(), due.failures);
-        self.queue.remove(&name);
-        let key = Key::cluster(&*name);
-        let mut cache = Cache::new([Resource::Namespaces], []);
-        let get = Request::Get {
-            resource: Resource::Namespaces,
-            key: key.clone(),
-        };
-        let namespace = match self.requests.perform(server, &get) {
-            Response::Object(namespace) => Some(*namespace),
-            _ => None,
-        };
-        cache.put(Resource::Namespaces, &key, namespace);
-        let cx = Context {
-            cache: &cache,
-            now,
-            wire: Wire::AsUpstream,
-            deadlines: &Deadlines::new(),
-            cloud: None,
-            notes_kept: true,
-        };
-        let Some(steps) = self.controller.reconcile(&cx, &key).steps else {
-            return;
-        };
+        let steps = task.work.into_steps(true);
         let mut sequence = steps.begin();
-        if let Step::Perform { request, .. } = sequence.next(None) {
-            let responses = Vec::new();
-            self.sync = Some(Sync {
-                name,
-                failures,
+        match sequence.next(None) {
+            Step::Perform { request, .. } => Some(Sync {
+                task: task.id,
                 steps,
-                responses,
+                responses: Vec::new(),
                 sequence,
                 request,
-            });
-        }
-    }
-
-    fn end(&mut self, sync: &Sync, end: &End, now: Timestamp) {
-        let (after, failures) = match end {
-            End::RequeueAfter { after, .. } => (*after, 0),
-            End::Failed { .. } => {
-                let [first, longest] = self.controller.timing().backoff;
-                let delay = first.as_secs_f64() * 2_f64.powi(sync.failures);
-                (
-                    Duration::try_from_secs_f64(delay).unwrap_or(longest).min(longest),
-                    sync.failures + 1,
-                )
+            }),
+            Step::End(end) => {
+                self.manager.handle(now, Input::Ended { task: task.id, end });
+                None
             }
-            End::Done | End::Kept(_) | End::Unknown(_) | End::Stale(_) => return,
-        };
-        let at = now.saturating_add(after);
-        self.enqueue(&sync.name, Due { at, failures });
-    }
-
-    /// A namespace is in the queue once, at the earliest requested time.
-    fn enqueue(&mut self, name: &str, new: Due) {
-        let known = self.queue.get(name);
-        if known.is_none_or(|known| new.at < known.at) {
-            self.queue.insert(name.to_owned(), new);
         }
     }
 }

@@ -7,7 +7,7 @@ use std::{
 
 use kubegc_core::{ApiResource, Catalog, KindId, KubernetesVersion, Scope, Timestamp, Uid};
 use kubegc_objects::{
-    Collector, Input, Output, Settings, WatchEvent,
+    Collector, Input, Output, Request, Settings, WatchEvent,
     collector::{Misuse, MonitorId},
 };
 use kubegc_sim::ApiServer;
@@ -30,6 +30,12 @@ pub(super) struct Placed<'a> {
     pub(super) object: &'a Object,
     pub(super) kind: KindId,
     pub(super) uid: Uid,
+}
+
+impl Placed<'_> {
+    pub(super) fn address(&self) -> (KindId, &str, &str) {
+        (self.kind, &self.object.namespace, &self.object.name)
+    }
 }
 
 impl<'a> Scene<'a> {
@@ -77,25 +83,28 @@ impl<'a> Scene<'a> {
         self.objects.iter().find(|placed| placed.object.alias == alias)
     }
 
-    /// The alias of a uid; else the alias of a coordinate, the later one where two objects share it.
-    pub(super) fn alias_of(
-        &self,
-        uid: &Uid,
-        resource: (&str, &str),
-        namespace: &str,
-        name: &str,
-        catalog: &Catalog,
-    ) -> String {
-        let by_uid = self.objects.iter().find(|placed| placed.uid == *uid);
-        let found = by_uid.or_else(|| {
-            self.objects.iter().rev().find(|placed| {
-                let of = &catalog[placed.kind];
-                placed.object.name == name
-                    && placed.object.namespace == namespace
-                    && (&*of.group, &*of.resource) == resource
+    /// The alias of the object with a uid.
+    pub(super) fn alias_of(&self, uid: &Uid) -> Option<&'a str> {
+        let found = self.objects.iter().find(|placed| placed.uid == *uid)?;
+        Some(&found.object.alias)
+    }
+
+    /// The alias of the target of a request: of its uid, or else of its coordinate, the later one where two
+    /// objects share it.
+    pub(super) fn target_alias(&self, catalog: &Catalog, request: &Request, uid: &Uid) -> &'a str {
+        let (of, target) = (&catalog[request.kind], &request.target);
+        let by_place = || {
+            let mut later = self.objects.iter().rev();
+            later.find(|Placed { object, kind, .. }| {
+                let own = &catalog[*kind];
+                *object.name == *target.name
+                    && *object.namespace == *target.namespace
+                    && (&own.group, &own.resource) == (&of.group, &of.resource)
             })
-        });
-        found.map_or_else(|| "None".to_owned(), |placed| placed.object.alias.clone())
+        };
+        self.alias_of(uid)
+            .or_else(|| Some(&by_place()?.object.alias))
+            .unwrap_or("None")
     }
 
     fn check_aliases(&self) -> Result<(), Failure> {

@@ -12,7 +12,7 @@ use kubegc_objects::{
     Call, Collector, Input, Operation, Output, Request, Response, WatchEvent,
     collector::{CallId, InvalidNamespace, MonitorId},
 };
-use kubegc_sim::{ApiServer, EventType};
+use kubegc_sim::{ApiServer, Event, EventType, StoredObject};
 
 use super::{
     client::Client,
@@ -95,7 +95,7 @@ impl<'a> World<'a> {
             queues: Vec::new(),
             calls: Vec::new(),
             client: Client::new(now),
-            namespaces: NamespaceController::new(base.version, &base.catalog),
+            namespaces: NamespaceController::new(base.version, &base.catalog, now),
             now,
             last_call_at: now,
             can_poll: false,
@@ -148,26 +148,14 @@ impl<'a> World<'a> {
 
     /// Whether there is something to deliver.
     pub(super) fn is_behind(&self, queue: usize) -> bool {
-        let MonitorQueue {
-            kind,
-            cursor,
-            listed,
-            ref list,
-            ..
-        } = self.queues[queue];
-        let mut events = self.server.events_since(kind, cursor).ok();
-        !listed || !list.is_empty() || events.as_mut().is_some_and(|events| events.next().is_some())
+        let MonitorQueue { listed, list, .. } = &self.queues[queue];
+        !listed || !list.is_empty() || self.next_event(queue).is_some()
     }
 
-    /// The revision of the next change that a queue delivers.
-    pub(super) fn next_revision(&self, queue: usize) -> u64 {
+    /// The next change that a queue delivers.
+    pub(super) fn next_event(&self, queue: usize) -> Option<&Event> {
         let MonitorQueue { kind, cursor, .. } = self.queues[queue];
-        let next = self
-            .server
-            .events_since(kind, cursor)
-            .ok()
-            .and_then(|mut events| events.next());
-        next.map_or(0, |event| event.revision)
+        self.server.events_since(kind, cursor).ok()?.next()
     }
 
     /// Delivers one object of the list, or the next change.
@@ -176,13 +164,10 @@ impl<'a> World<'a> {
         if !queue.listed {
             queue.listed = true;
             queue.cursor = self.server.revision();
-            queue.list.push_back(WatchEvent::Init);
             let objects = self.server.objects(queue.kind, None);
-            queue.list.extend(
-                objects
-                    .iter()
-                    .map(|object| WatchEvent::InitApply(vec![meta(&object.meta)])),
-            );
+            let objects = objects.iter();
+            let objects = objects.map(|object| WatchEvent::InitApply(vec![meta(&object.meta)]));
+            queue.list = [WatchEvent::Init].into_iter().chain(objects).collect();
             queue.list.push_back(WatchEvent::InitDone);
         }
         let monitor = queue.monitor;
@@ -196,18 +181,15 @@ impl<'a> World<'a> {
             }
         }
         if ready.is_empty() {
-            let next = self
-                .server
-                .events_since(queue.kind, queue.cursor)
-                .ok()
-                .and_then(|mut events| events.next());
-            let Some(event) = next else { return Ok(()) };
-            queue.cursor = event.revision;
-            let meta = meta(&event.object.meta);
+            let Some(event) = self.next_event(at) else {
+                return Ok(());
+            };
+            let (revision, meta) = (event.revision, meta(&event.object.meta));
             ready.push(match event.event_type {
                 EventType::Added | EventType::Modified => WatchEvent::Apply(meta),
                 EventType::Deleted => WatchEvent::Delete(meta),
             });
+            self.queues[at].cursor = revision;
         }
         for event in ready {
             self.handle(Input::Watch { monitor, event })?;
@@ -227,9 +209,7 @@ impl<'a> World<'a> {
                 removes: None,
             }),
             Output::Event(warning) => {
-                let InvalidNamespace { dependent, .. } = &*warning;
-                let catalog = self.server.catalog();
-                let alias = self.scene.alias_of(&dependent.uid, ("", ""), "", "", catalog);
+                let alias = self.scene.alias_of(&warning.dependent.uid).unwrap_or("None");
                 self.events.push(format!("{} {alias}", InvalidNamespace::REASON));
             }
             Output::Discover | Output::Watch(_) | Output::Unwatch(_) => {}
@@ -243,39 +223,27 @@ impl<'a> World<'a> {
     /// A write in flight as `verb alias detail`; `None` for reads.
     pub(super) fn intent(&self, call: &InFlight) -> Option<String> {
         let request = &call.call.request;
-        let catalog = self.server.catalog();
-        let resource = &catalog[request.kind];
-        let (namespace, name) = (&*request.target.namespace, &*request.target.name);
-        let alias = |uid| {
-            self.scene.alias_of(
-                uid,
-                (&resource.group, &resource.resource),
-                namespace,
-                name,
-                catalog,
-            )
-        };
+        let alias = |uid| self.scene.target_alias(self.server.catalog(), request, uid);
+        let uid = &request.target.uid;
         match &request.operation {
             Operation::Get => None,
-            Operation::Delete { propagation, .. } => {
-                Some(format!("delete {} {propagation}", alias(&request.target.uid)))
-            }
+            Operation::Delete { propagation, .. } => Some(format!("delete {} {propagation}", alias(uid))),
             Operation::Patch {
                 format: PatchType::Merge,
                 ..
             }
             | Operation::Put { .. } => {
-                let stored = self
-                    .server
-                    .object(request.kind, namespace, name)
-                    .map(|object| &object.meta.uid);
-                Some(format!(
-                    "patch {} jmp",
-                    alias(stored.unwrap_or(&request.target.uid))
-                ))
+                let stored = self.stored(request).map(|object| &object.meta.uid);
+                Some(format!("patch {} jmp", alias(stored.unwrap_or(uid))))
             }
-            Operation::Patch { .. } => Some(format!("patch {} smp", alias(&request.target.uid))),
+            Operation::Patch { .. } => Some(format!("patch {} smp", alias(uid))),
         }
+    }
+
+    /// The stored object that a request is about.
+    fn stored(&self, request: &Request) -> Option<&Arc<StoredObject>> {
+        let target = &request.target;
+        self.server.object(request.kind, &target.namespace, &target.name)
     }
 
     /// The status code that a call would get now.
@@ -315,10 +283,7 @@ impl<'a> World<'a> {
     /// uid; `registry/store.go`, 1.20.2.
     pub(super) fn check(&mut self, at: usize) {
         self.arrive(at);
-        let target = &self.calls[at].call.request;
-        let stored = self
-            .server
-            .object(target.kind, &target.target.namespace, &target.target.name);
+        let stored = self.stored(&self.calls[at].call.request);
         self.calls[at].removes = stored.map(|object| object.meta.uid.clone());
     }
 
@@ -378,7 +343,8 @@ impl<'a> World<'a> {
 
     pub(super) fn request(&mut self) {
         if let Some(namespace) = self.client.request(self.scene, &mut self.server, self.now) {
-            self.namespaces.namespace_changed(&namespace, self.now);
+            self.namespaces
+                .namespace_changed(&namespace, &mut self.server, self.now);
         }
     }
 

@@ -18,7 +18,7 @@ pub(super) struct Case {
     #[serde(default)]
     pub(super) after: Vec<Value>,
     pub(super) intent: Vec<RecordedIntent>,
-    pub(super) fates: Vec<RecordedFate>,
+    pub(super) fates: Vec<RecordedChange>,
     /// The distinct outcomes of all runs; the first one is that of `fates`.
     pub(super) repeat_outcomes: Vec<RepeatOutcome>,
     /// Whether nothing changed any more when the outcomes were read.
@@ -49,17 +49,16 @@ pub(super) struct RecordedIntent {
     pub(super) code: u16,
 }
 
-#[derive(Deserialize)]
-pub(super) struct RecordedFate {
-    pub(super) uid: String,
-    #[serde(flatten)]
-    pub(super) change: RecordedChange,
-}
-
 /// The outcome of an object, named by its id.
 #[derive(Deserialize)]
 pub(super) struct RecordedChange {
     pub(super) id: String,
+    /// In `fates`.
+    #[serde(default)]
+    uid: String,
+    /// In the outcome of a run: the number of objects with this id and outcome.
+    #[serde(default)]
+    pub(super) count: usize,
     fate: FateWord,
     #[serde(default)]
     finalizers: Vec<String>,
@@ -81,14 +80,7 @@ enum FateWord {
 #[derive(Deserialize)]
 pub(super) struct RepeatOutcome {
     /// The entries that are not `unchanged`.
-    pub(super) changes: Vec<CountedChange>,
-}
-
-#[derive(Deserialize)]
-pub(super) struct CountedChange {
-    pub(super) count: usize,
-    #[serde(flatten)]
-    pub(super) change: RecordedChange,
+    pub(super) changes: Vec<RecordedChange>,
 }
 
 /// One write request about the objects of the case.
@@ -184,7 +176,7 @@ impl End {
 }
 
 impl RecordedChange {
-    pub(super) fn is_created(&self) -> bool {
+    fn is_created(&self) -> bool {
         self.fate == FateWord::Created
     }
 
@@ -204,8 +196,8 @@ impl RecordedChange {
 impl Case {
     /// The ids of the objects of the dump by uid.
     pub(super) fn ids(&self) -> BTreeMap<&str, &str> {
-        let known = self.fates.iter().filter(|fate| !fate.change.is_created());
-        known.map(|fate| (&*fate.uid, &*fate.change.id)).collect()
+        let known = self.fates.iter().filter(|fate| !fate.is_created());
+        known.map(|fate| (&*fate.uid, &*fate.id)).collect()
     }
 
     /// The outcomes of all objects of the dump by uid, as if nothing changed.
@@ -221,7 +213,7 @@ impl Case {
     pub(super) fn recorded(&self) -> BTreeMap<String, End> {
         let mut ends = self.unchanged();
         for fate in &self.fates {
-            if let Some(end) = fate.change.end() {
+            if let Some(end) = fate.end() {
                 ends.insert(fate.uid.clone(), end);
             }
         }

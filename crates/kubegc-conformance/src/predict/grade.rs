@@ -148,13 +148,13 @@ fn of_run<'a>(
     }
     let mut counts = Counts::new();
     for counted in &outcome.changes {
-        let (Some(end), Some(rest)) = (counted.change.end(), rest.get_mut(&*counted.change.id)) else {
+        let (Some(end), Some(rest)) = (counted.end(), rest.get_mut(&*counted.id)) else {
             continue;
         };
         // Terminating ones sort first and are kept.
         rest.sort();
         rest.truncate(rest.len().saturating_sub(counted.count));
-        *counts.entry((&counted.change.id, part(&end))).or_default() += counted.count;
+        *counts.entry((&counted.id, part(&end))).or_default() += counted.count;
     }
     for (id, ends) in rest {
         for end in ends {

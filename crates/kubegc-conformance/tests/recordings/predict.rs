@@ -87,9 +87,7 @@ fn a_recording_matches_and_is_shown_next_to_the_forecast() {
     let (failure, notes) = replayed("predict-shown", &[], &options);
     assert_eq!((failure, notes.len()), (None, 1));
     assert!(
-        notes[0].contains("recorded  ")
-            && notes[0].contains("predicted ")
-            && notes[0].contains("configmap/held"),
+        notes[0].contains("predicted garbage collector") && notes[0].contains("held"),
         "{}",
         notes[0]
     );

@@ -190,14 +190,9 @@ pub(super) fn stream(encoding: Encoding) -> Result<(), Refusal> {
 }
 
 fn header(headers: &HeaderMap) -> String {
-    let mut header = String::new();
-    for value in headers.get_all(ACCEPT) {
-        if !header.is_empty() {
-            header.push(',');
-        }
-        header.push_str(&String::from_utf8_lossy(value.as_bytes()));
-    }
-    header
+    let values = headers.get_all(ACCEPT).iter().filter(|value| !value.is_empty());
+    let values = values.map(|value| String::from_utf8_lossy(value.as_bytes()));
+    values.collect::<Vec<_>>().join(",")
 }
 
 /// The best of the clauses that `serve` can serve, with the encoding; no header at all takes anything.

@@ -98,11 +98,7 @@ pub(super) fn computed(
             format!("{}{suffix}", object.meta.name)
         }
         (_, "Age") => since(object.meta.creation_timestamp, now),
-        ("flowschemas", "MissingPL") => {
-            let mut conditions = items(shown, "/status/conditions").iter();
-            let dangling = conditions.find(|condition| condition["type"] == "Dangling");
-            dangling.map_or_else(|| "?".to_owned(), |condition| plain(&condition["status"]))
-        }
+        ("flowschemas", "MissingPL") => number_or_text(&condition_of(shown, "Dangling")["status"], "?"),
         ("prioritylevelconfigurations", _) => return level(shown, column),
         ("apiservices", "Service") if at("/spec/service").is_object() => {
             pair("/spec/service/namespace", "/spec/service/name")
@@ -193,6 +189,13 @@ fn since(time: Option<Timestamp>, now: Timestamp) -> String {
         || "<unknown>".to_owned(),
         |time| human_duration(now.as_secs().saturating_sub(time.as_secs())),
     )
+}
+
+/// The first status condition of a type; null if there is none.
+fn condition_of<'v>(shown: &'v Value, of_type: &str) -> &'v Value {
+    let mut conditions = items(shown, "/status/conditions").iter();
+    let found = conditions.find(|condition| condition["type"] == of_type);
+    found.unwrap_or(&Value::Null)
 }
 
 fn items<'v>(value: &'v Value, path: &str) -> &'v [Value] {
@@ -330,12 +333,9 @@ fn readiness_gates(shown: &Value) -> String {
     if gates.is_empty() {
         return NONE.to_owned();
     }
-    let conditions = items(shown, "/status/conditions");
     let is_true = |gate: &&Value| {
-        let mut same = conditions
-            .iter()
-            .filter(|condition| condition["type"] == gate["conditionType"]);
-        same.next().is_some_and(|condition| condition["status"] == "True")
+        let of_type = gate["conditionType"].as_str().unwrap_or_default();
+        condition_of(shown, of_type)["status"] == "True"
     };
     format!("{}/{}", gates.iter().filter(is_true).count(), gates.len())
 }

@@ -76,9 +76,8 @@ pub(super) fn resources(server: &ApiServer, group: &str, version: &str) -> Optio
             is_custom |= resource.custom;
             let names = names::of(server, resource);
             entries.push(resource_json(server, resource, &names));
-            let served = server.subresources(kind);
-            let others = parts::of_nodes(resource);
-            entries.extend(served.iter().chain(others).map(|part| part_json(resource, part)));
+            let parts = parts::all(server, kind);
+            entries.extend(parts.iter().map(|part| part_json(resource, part)));
         }
     }
     entries.sort_by(|a, b| place(a, is_custom).cmp(place(b, is_custom)));
@@ -366,8 +365,7 @@ fn aggregated_resource(server: &ApiServer, kind: KindId, resource: &ApiResource)
         "verbs": listed_verbs(resource),
     });
     put_names(&mut entry, &names);
-    let mut parts: Vec<Subresource> = server.subresources(kind);
-    parts.extend_from_slice(parts::of_nodes(resource));
+    let mut parts = parts::all(server, kind);
     if !resource.custom {
         parts.sort_by_key(|part| part.name);
     }

@@ -5,10 +5,14 @@ use kubegc_sim::{ApiServer, Subresource};
 
 /// The subresource of this name, if the resource has it and it is served here: `proxy` is not.
 pub(super) fn find(server: &ApiServer, kind: KindId, name: &str) -> Option<Subresource> {
-    let of_nodes = of_nodes(&server.catalog()[kind]).iter().cloned();
-    let of_nodes = of_nodes.filter(|part| part.name != "proxy");
-    let mut parts = server.subresources(kind).into_iter().chain(of_nodes);
-    parts.find(|part| part.name == name)
+    let mut served = all(server, kind).into_iter().filter(|part| part.name != "proxy");
+    served.find(|part| part.name == name)
+}
+
+/// All subresources of a resource, served here or not.
+pub(super) fn all(server: &ApiServer, kind: KindId) -> Vec<Subresource> {
+    let of_nodes = of_nodes(&server.catalog()[kind]);
+    [server.subresources(kind).as_slice(), of_nodes].concat()
 }
 
 /// Group and version of the kind that a subresource is of, if that is not the resource's own.
@@ -17,7 +21,7 @@ pub(super) fn group_version(part: &Subresource) -> Option<(&'static str, &'stati
 }
 
 /// The subresources of built-in resources that nodes and the token issuer serve.
-pub(super) fn of_nodes(resource: &ApiResource) -> &'static [Subresource] {
+fn of_nodes(resource: &ApiResource) -> &'static [Subresource] {
     const CONNECT: &[&str] = &["create", "get"];
     const PROXY: &[&str] = &["create", "delete", "get", "patch", "update"];
     const fn part(name: &'static str, kind: &'static str, verbs: &'static [&'static str]) -> Subresource {

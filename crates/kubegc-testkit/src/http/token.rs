@@ -50,13 +50,27 @@ const UIDS_ARE_CHECKED: Behavior = Behavior::since(34, 0, "TokenRequestServiceAc
 /// that the token is bound to does not exist, 422 for a lifetime out of bounds, 400 and 409 for an object
 /// that the token cannot be bound to.
 pub(super) fn respond(server: &ApiServer, call: &Call, request: Value) -> Result<Reply, Refusal> {
-    if server.version().has(NAMES_ARE_CHECKED) {
-        check_names(call, &request)?;
+    let sent = |key: &str| request["metadata"][key].as_str().filter(|sent| !sent.is_empty());
+    let is_other = |key: &str, expected: &str| sent(key).filter(|sent| *sent != expected);
+    for (key, expected) in [("name", &call.name), ("namespace", &call.namespace)] {
+        if server.version().has(NAMES_ARE_CHECKED)
+            && let Some(other) = is_other(key, expected)
+        {
+            let why = format!("must match the service account {key} if specified");
+            let cause = Cause::invalid(format!("metadata.{key}"), &format!("{other:?}"), &why);
+            return Err(problem::invalid(GROUP, KIND, &call.name, &[cause]));
+        }
     }
     let account = find(server, "serviceaccounts", call, &call.name)?;
     let uid = account.meta.uid.to_string();
-    if server.version().has(UIDS_ARE_CHECKED) {
-        check_uid(call, &request, &uid)?;
+    // The request may be for an earlier service account of the same name.
+    if server.version().has(UIDS_ARE_CHECKED)
+        && let Some(other) = is_other("uid", &uid)
+    {
+        let why = format!(
+            "the UID in the token request ({other}) does not match the UID of the service account ({uid})"
+        );
+        return Err(problem::conflict(GROUP, KIND, &call.name, &why));
     }
     let spec = request.get("spec").cloned().unwrap_or(Value::Null);
     let seconds = match spec.get("expirationSeconds") {
@@ -123,31 +137,6 @@ pub(super) fn respond(server: &ApiServer, call: &Call, request: Value) -> Result
     }
     response["status"] = json!({"token": write(&claims), "expirationTimestamp": expiry.to_string()});
     Ok(Reply::object(201, response))
-}
-
-/// Refuses a request for another service account than that of its path.
-fn check_names(call: &Call, request: &Value) -> Result<(), Refusal> {
-    for (key, expected) in [("name", &*call.name), ("namespace", &*call.namespace)] {
-        let sent = request["metadata"][key].as_str().unwrap_or_default();
-        if !sent.is_empty() && sent != expected {
-            let why = format!("must match the service account {key} if specified");
-            let cause = Cause::invalid(format!("metadata.{key}"), &format!("{sent:?}"), &why);
-            return Err(problem::invalid(GROUP, KIND, &call.name, &[cause]));
-        }
-    }
-    Ok(())
-}
-
-/// Refuses a request for an earlier service account of the same name.
-fn check_uid(call: &Call, request: &Value, uid: &str) -> Result<(), Refusal> {
-    let sent = request["metadata"]["uid"].as_str().unwrap_or_default();
-    if sent.is_empty() || sent == uid {
-        return Ok(());
-    }
-    let why = format!(
-        "the UID in the token request ({sent}) does not match the UID of the service account ({uid})"
-    );
-    Err(problem::conflict(GROUP, KIND, &call.name, &why))
 }
 
 fn check_expiration(seconds: i64) -> Result<(), Refusal> {

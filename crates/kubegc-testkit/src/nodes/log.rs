@@ -133,6 +133,11 @@ impl LogBody {
         out.extend_from_slice(bytes);
     }
 
+    /// All of it, if no further lines are awaited.
+    pub(crate) fn whole(&mut self) -> Option<Bytes> {
+        self.more.is_none().then(|| self.first.take().unwrap_or_default())
+    }
+
     /// The next part; `None` at the end.
     pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
         if let Some(first) = self.first.take() {

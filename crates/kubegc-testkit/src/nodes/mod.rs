@@ -2,7 +2,7 @@
 
 mod log;
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 pub use log::Log;
 
@@ -82,12 +82,6 @@ pub(crate) type LogHandler = Arc<dyn Fn(&LogRequest) -> Result<Log, NodeError> +
 /// The closures of a test, in the order in which they were registered.
 #[derive(Default)]
 pub(crate) struct Handlers(Vec<(Selection, LogHandler)>);
-
-impl fmt::Debug for Handlers {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Handlers").field(&self.0.len()).finish()
-    }
-}
 
 impl Handlers {
     pub(crate) fn find(&self, target: &PodTarget) -> Option<LogHandler> {

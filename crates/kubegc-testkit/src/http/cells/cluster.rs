@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{NONE, count, items, joined, number_or_text, plain};
+use super::{NONE, condition_of, count, items, joined, number_or_text, plain};
 
 pub(super) fn controller(shown: &Value) -> String {
     let mut owners = items(shown, "/metadata/ownerReferences").iter();
@@ -46,11 +46,8 @@ pub(super) fn level(shown: &Value, column: &str) -> Value {
 
 /// Whether an API service is available, and why not.
 pub(super) fn availability(shown: &Value) -> String {
-    let mut conditions = items(shown, "/status/conditions").iter();
-    let Some(available) = conditions.find(|condition| condition["type"] == "Available") else {
-        return "Unknown".to_owned();
-    };
-    let status = plain(&available["status"]);
+    let available = condition_of(shown, "Available");
+    let status = number_or_text(&available["status"], "Unknown");
     match available["reason"].as_str() {
         Some(reason) if status != "True" && !reason.is_empty() => format!("{status} ({reason})"),
         _ => status,
@@ -123,8 +120,7 @@ pub(super) fn claim_state(shown: &Value) -> String {
 }
 
 pub(super) fn request_state(shown: &Value) -> String {
-    let conditions = items(shown, "/status/conditions");
-    let has = |of_type: &str| conditions.iter().any(|condition| condition["type"] == of_type);
+    let has = |of_type: &str| !condition_of(shown, of_type).is_null();
     let mut state = match (has("Denied"), has("Approved")) {
         (true, _) => "Denied",
         (_, true) => "Approved",
