@@ -135,7 +135,7 @@ impl Engine<'_> {
                 None
             });
             if let Some((_, Ty::Struct(_, composed))) = scope.last_mut() {
-                let ty = ty.map_or(Ty::DYN, |ty| ty.without_objects());
+                let ty = ty.unwrap_or_default().without_objects();
                 composed.insert(text(variable, "name"), ty);
             }
         }

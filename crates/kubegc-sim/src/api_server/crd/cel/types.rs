@@ -51,6 +51,12 @@ impl fmt::Display for Ty<'_> {
     }
 }
 
+impl Default for Ty<'_> {
+    fn default() -> Self {
+        Self::DYN
+    }
+}
+
 impl<'a> Ty<'a> {
     pub(super) const DYN: Self = Self::simple("dyn");
     pub(super) const ERROR: Self = Self::simple("!error!");
