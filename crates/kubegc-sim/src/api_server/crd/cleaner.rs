@@ -104,7 +104,8 @@ impl Attempt {
     fn advance(&mut self, server: &mut ApiServer, kind: KindId, object: &Arc<StoredObject>) -> bool {
         self.next_at = None;
         if !self.begun {
-            self.begun = self.write(server, kind, object, true, "InstanceDeletionInProgress", false);
+            self.begun = true;
+            self.write(server, kind, object, "InstanceDeletionInProgress", false);
             return false;
         }
         let (group, plural) = defines(object);
@@ -112,35 +113,31 @@ impl Attempt {
             !resource.custom && *resource.group == *group && *resource.resource == *plural
         });
         if overlaps {
-            return self.write(server, kind, object, false, "OverlappingBuiltInResource", true);
+            return self.write(server, kind, object, "OverlappingBuiltInResource", true);
         }
         let instances = kinds_of(server, object).first().copied();
         let Some(instances) = instances.filter(|_| is_established(object)) else {
-            return self.write(server, kind, object, false, "NeverEstablished", true);
+            return self.write(server, kind, object, "NeverEstablished", true);
         };
         let Some(since) = self.waiting_since else {
             if delete_instances(server, instances) {
                 self.waiting_since = Some(server.now);
             } else {
-                self.give_up(server, kind, object, "InstanceDeletionFailed");
+                write(server, kind, object, "InstanceDeletionFailed", false);
+                self.retry_later(server.now);
             }
             return false;
         };
         if server.len(instances) == 0 {
-            return self.write(server, kind, object, false, "InstanceDeletionCompleted", true);
+            return self.write(server, kind, object, "InstanceDeletionCompleted", true);
         }
         if server.now.since(since) >= PATIENCE {
-            self.give_up(server, kind, object, "InstanceDeletionCheck");
+            write(server, kind, object, "InstanceDeletionCheck", false);
+            self.retry_later(server.now);
         } else {
             self.next_at = Some(server.now.saturating_add(POLL));
         }
         false
-    }
-
-    /// Records why the clean-up did not finish, and retries with exponential backoff.
-    fn give_up(&mut self, server: &mut ApiServer, kind: KindId, object: &Arc<StoredObject>, reason: &str) {
-        write(server, kind, object, true, reason, false);
-        self.retry_later(server.now);
     }
 
     /// Writes the condition; if the server refuses the write, retries later.
@@ -149,17 +146,17 @@ impl Attempt {
         server: &mut ApiServer,
         kind: KindId,
         object: &Arc<StoredObject>,
-        terminating: bool,
         reason: &str,
-        release: bool,
+        is_last: bool,
     ) -> bool {
-        let is_written = write(server, kind, object, terminating, reason, release);
+        let is_written = write(server, kind, object, reason, is_last);
         if !is_written {
             self.retry_later(server.now);
         }
         is_written
     }
 
+    /// Retries with exponential backoff.
     fn retry_later(&mut self, now: Timestamp) {
         self.begun = false;
         self.waiting_since = None;
@@ -186,29 +183,23 @@ fn delete_instances(server: &mut ApiServer, kind: KindId) -> bool {
     })
 }
 
-/// Writes the condition through the status endpoint, which for definitions also writes finalizers.
+/// Writes the condition through the status endpoint, which for definitions also writes finalizers. `is_last`:
+/// whether the definition is released. Returns whether it was written.
 fn write(
     server: &mut ApiServer,
     kind: KindId,
     existing: &Arc<StoredObject>,
-    terminating: bool,
     reason: &str,
-    release: bool,
+    is_last: bool,
 ) -> bool {
     let mut object = StoredObject::clone(existing);
-    set_condition(&mut object, "Terminating", terminating, reason, server.now);
-    if release {
-        object
-            .meta
-            .finalizers
-            .retain(|finalizer| **finalizer != *FINALIZER_CRD_CLEANUP);
+    set_condition(&mut object, "Terminating", !is_last, reason, server.now);
+    if is_last {
+        let finalizers = &mut object.meta.finalizers;
+        finalizers.retain(|finalizer| **finalizer != *FINALIZER_CRD_CLEANUP);
     }
     // The object was read in this step: only an admission webhook refuses the write.
-    match server.replace(kind, existing, object, Part::Status, Author::Writer) {
-        Ok(written) => {
-            let _response = server.finish(kind, written, None, Vec::new());
-            true
-        }
-        Err(_) => false,
-    }
+    let written = server.replace(kind, existing, object, Part::Status, Author::Writer);
+    let response = written.map(|written| server.finish(kind, written, None, Vec::new()));
+    response.is_ok()
 }

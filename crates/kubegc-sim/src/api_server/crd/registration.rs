@@ -77,12 +77,9 @@ pub enum RegistrationStep {
     Deleted { name: Arc<str> },
 }
 
-/// The correction of one APIService: its spec is written, or it is deleted. One that does not exist is
-/// created.
-struct Correction {
-    is_wanted: bool,
-    existing: Option<Arc<StoredObject>>,
-}
+/// The correction of one APIService: whether it is wanted, and the existing one. A wanted one is created or
+/// written, another one is deleted.
+type Correction = (bool, Option<Arc<StoredObject>>);
 
 impl CrdRegistration {
     /// The controller of an API server that is already running. It ignores an APIService that already
@@ -105,16 +102,16 @@ impl CrdRegistration {
         };
         let corrections = corrections(server, kind);
         self.ignored.retain(|name| corrections.contains_key(name));
-        for (name, correction) in corrections {
+        for (name, (is_wanted, existing)) in corrections {
             if self.ignored.contains(&name) {
                 continue;
             }
-            let (response, step) = match correction.existing {
+            let (response, step) = match existing {
                 None => {
                     let created = server.create_json(kind, "", api_service(server, &name));
                     (created, RegistrationStep::Created { name: name.clone() })
                 }
-                Some(existing) if correction.is_wanted => {
+                Some(existing) if is_wanted => {
                     let mut object = StoredObject::clone(&existing);
                     object.body_mut().insert("spec".to_owned(), spec(&name));
                     let updated = server.update(kind, "", &name, object);
@@ -148,14 +145,8 @@ fn api_services(server: &ApiServer) -> Option<KindId> {
 
 /// The due corrections, by name of the APIService.
 fn corrections(server: &ApiServer, kind: KindId) -> BTreeMap<Arc<str>, Correction> {
-    let created = |name| {
-        let correction = Correction {
-            is_wanted: true,
-            existing: None,
-        };
-        (name, correction)
-    };
-    let mut corrections: BTreeMap<Arc<str>, Correction> = wanted(server).into_iter().map(created).collect();
+    let wanted = wanted(server).into_iter();
+    let mut corrections: BTreeMap<_, Correction> = wanted.map(|name| (name, (true, None))).collect();
     for existing in server.objects(kind, None) {
         let meta = &existing.meta;
         let managed = meta
@@ -170,8 +161,7 @@ fn corrections(server: &ApiServer, kind: KindId) -> BTreeMap<Arc<str>, Correctio
             false => !meta.is_deleting(),
         };
         if managed && is_due {
-            let existing = Some(existing);
-            corrections.insert(name, Correction { is_wanted, existing });
+            corrections.insert(name, (is_wanted, Some(existing)));
         }
     }
     corrections

@@ -48,7 +48,11 @@ pub(super) fn problems(schema: &At<'_>, has_status: bool, c: &mut Check) {
         root_of_status(schema, c);
     }
     section("SchemaRoot", schema, c);
-    standard(schema, Place::ROOT, c);
+    let root = Place {
+        is_root: true,
+        ..Place::default()
+    };
+    standard(schema, root, c);
     let is_convertible = !any(schema, &|schema| {
         schema.get("$schema").is_set()
             || UNSUPPORTED.split(' ').any(|key| schema.get(key).is_set())
@@ -99,27 +103,12 @@ fn root_of_status(schema: &At<'_>, c: &mut Check) {
 }
 
 /// The position of a schema in a resource.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Place {
     is_root: bool,
     in_meta: bool,
     /// The reason why defaults are forbidden.
     no_defaults: Option<&'static str>,
-}
-
-impl Place {
-    const ROOT: Self = Self {
-        is_root: true,
-        in_meta: false,
-        no_defaults: None,
-    };
-
-    const fn below(self) -> Self {
-        Self {
-            is_root: false,
-            ..self
-        }
-    }
 }
 
 /// Validates the rules for every schema. Depth is bounded by the parser that read it, here and in all
@@ -139,36 +128,36 @@ fn standard(schema: &At<'_>, place: Place, c: &mut Check) {
     forbid(&schema.get(EMBEDDED), is_nested, problem, c);
     section("SchemaSize", schema, c);
     let (properties, additional) = (schema.get("properties"), schema.get("additionalProperties"));
+    let below = Place {
+        is_root: false,
+        ..place
+    };
     if additional.value.is_object() {
-        let mut below = place.below();
+        let mut below = below;
         if place.in_meta {
             below.no_defaults = Some("inside additionalProperties applying to object metadata");
         }
         standard(&additional, below, c);
     }
     for (key, property) in properties.entries() {
-        let mut below = place.below();
-        if place.is_root || is_embedded(schema.value) {
-            let reason = match key {
-                "apiVersion" => Some("in top-level apiVersion"),
-                "kind" => Some("in top-level kind"),
-                "metadata" => Some("in top-level metadata"),
-                _ => None,
-            };
-            if reason.is_some() {
-                below.in_meta = true;
-                if place.is_root {
-                    below.no_defaults = reason;
-                }
-            }
+        let reason = match key {
+            "apiVersion" => Some("in top-level apiVersion"),
+            "kind" => Some("in top-level kind"),
+            "metadata" => Some("in top-level metadata"),
+            _ => None,
+        };
+        let mut below = below;
+        if reason.is_some() && (place.is_root || is_embedded(schema.value)) {
+            below.in_meta = true;
+            below.no_defaults = reason.filter(|_| place.is_root).or(below.no_defaults);
         }
         standard(&property, below, c);
     }
     for (_, nested) in nested(schema) {
-        standard(&nested, place.below(), c);
+        standard(&nested, below, c);
     }
     if items.value.is_object() {
-        standard(&items, place.below(), c);
+        standard(&items, below, c);
     }
     section("SchemaExtensions", schema, c);
 }

@@ -126,24 +126,25 @@ fn by_rule(list: Option<&Estimated<'_>>, arguments: &[Estimated<'_>], rule: &str
         "in_list" => only(second()?),
         "matches_string" => only(matching(target()?, first()?)),
         "contains_string" => only(traversal(target()?) * traversal(first()?)),
-        "compare" | "equals" => match arguments {
-            [one, other] if one.ty == other.ty && one.ty.to_string().contains('.') => {
-                match one.ty.to_string().as_str() {
-                    "kubernetes.NamedFormat" => only(traversal(FORMAT_NAME)),
-                    "kubernetes.URL" => {
-                        let max = other.size.map_or(1, |size| size.max);
-                        only(traversal(Range { min: 1, max }))
-                    }
-                    _ => only(CALL),
+        "compare" | "equals" => {
+            let [one, other] = arguments else {
+                return None;
+            };
+            let max = one.known().max.min(other.known().max);
+            match one.ty.parts().filter(|_| one.ty == other.ty) {
+                Some(("kubernetes.NamedFormat", _)) => only(traversal(FORMAT_NAME)),
+                Some(("kubernetes.URL", _)) => {
+                    let max = other.size.map_or(1, |size| size.max);
+                    only(traversal(Range { min: 1, max }))
+                }
+                // The names of types of libraries have dots.
+                Some((name, _)) if name.contains('.') => only(CALL),
+                _ => {
+                    let min = u64::from(max > 0);
+                    only(traversal(Range { min, max }))
                 }
             }
-            [one, other] => {
-                let max = one.known().max.min(other.known().max);
-                let min = u64::from(max > 0);
-                only(traversal(Range { min, max }))
-            }
-            _ => return None,
-        },
+        }
         _ => return None,
     })
 }

@@ -75,7 +75,7 @@ pub(super) struct Checked<'a> {
 
 impl<'a> Checked<'a> {
     pub(super) fn ty(&self, expression: &IdedExpr) -> Ty<'a> {
-        self.types.get(&expression.id).cloned().unwrap_or(Ty::DYN)
+        self.types.get(&expression.id).cloned().unwrap_or_default()
     }
 }
 
@@ -113,7 +113,7 @@ pub(super) fn check<'a>(
     let types = checker.types.iter().map(|(id, ty)| (*id, bindings.concrete(ty)));
     let types: BTreeMap<u64, Ty<'a>> = types.collect();
     Ok(Checked {
-        result: types.get(&expression.id).cloned().unwrap_or(Ty::DYN),
+        result: types.get(&expression.id).cloned().unwrap_or_default(),
         types,
         calls: checker.calls,
         unordered: checker.unordered,

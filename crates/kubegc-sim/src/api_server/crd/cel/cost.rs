@@ -123,7 +123,7 @@ impl Entry {
 }
 
 /// The cost of an expression, and what is known of its value.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Estimated<'a> {
     pub(super) cost: Range,
     /// Where fields lead from a variable to the value: its schema, if that has one there.
@@ -133,19 +133,6 @@ pub(super) struct Estimated<'a> {
     pub(super) ty: Ty<'a>,
     /// The number that a literal denotes.
     pub(super) number: Option<u64>,
-}
-
-impl Default for Estimated<'_> {
-    fn default() -> Self {
-        Self {
-            cost: Range::NONE,
-            place: None,
-            size: None,
-            entry: None,
-            ty: Ty::DYN,
-            number: None,
-        }
-    }
 }
 
 impl Estimated<'_> {

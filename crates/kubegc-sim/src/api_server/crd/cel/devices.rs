@@ -9,7 +9,7 @@
 
 use serde_json::Value;
 
-use super::{Engine, declared::text, policy::items, types::structure};
+use super::{Engine, declared::text, policy::items, types::Ty};
 use crate::{
     StoredObject,
     status::{Cause, quoted},
@@ -63,7 +63,7 @@ impl Engine<'_> {
     }
 
     fn selector_problem(&self, expression: &str) -> Option<String> {
-        let device = structure("kubernetes.DRADevice");
+        let device = Ty::parse("kubernetes.DRADevice");
         match self.checked_type(expression, vec![("device".to_owned(), device)]) {
             Err(problem) => Some(problem),
             Ok(ty) if ty.is("bool") || ty.is("dyn") => None,

@@ -18,10 +18,7 @@ use cel::{
 use kubegc_core::{Behavior, KubernetesVersion};
 use serde_json::Value;
 
-use super::{
-    Compiled, ENVIRONMENT, Engine, Ty, check, declared::text, nodes, shown, shown_message, types::structure,
-    values,
-};
+use super::{Compiled, ENVIRONMENT, Engine, Ty, check, declared::text, nodes, shown, shown_message, values};
 use crate::{
     StoredObject,
     status::{Cause, quoted},
@@ -69,24 +66,21 @@ fn mistyped(wanted: &str, found: &Ty<'_>, version: KubernetesVersion) -> Option<
     (!fits).then(|| format!("must evaluate to {wanted}{found}"))
 }
 
-/// The variables that expressions may read, apart from those of every policy.
-#[derive(Clone, Copy)]
-struct Scope<'s, 'v> {
-    has_parameters: bool,
-    has_authorizer: bool,
-    /// The types of the composed variables, if there are any.
-    variables: Option<&'s BTreeMap<&'v str, Ty<'v>>>,
-}
+/// The names and types of variables.
+type Variables<'v> = Vec<(String, Ty<'v>)>;
 
-impl Scope<'_, '_> {
-    /// The variables of match conditions.
-    const fn of_conditions(has_parameters: bool) -> Self {
-        Self {
-            has_parameters,
-            has_authorizer: true,
-            variables: None,
-        }
-    }
+/// The variables of match conditions.
+fn of_conditions<'v>(has_parameters: bool) -> Variables<'v> {
+    let parameters = has_parameters.then_some(("params", Ty::DYN));
+    let known = [
+        ("object", Ty::DYN),
+        ("oldObject", Ty::DYN),
+        ("request", Ty::parse("kubernetes.AdmissionRequest")),
+        ("namespaceObject", Ty::parse("kubernetes.Namespace")),
+        ("authorizer", Ty::DYN),
+    ];
+    let known = known.into_iter().chain(parameters);
+    known.map(|(name, ty)| (name.to_owned(), ty)).collect()
 }
 
 /// The items of a list of a specification, with their positions.
@@ -118,45 +112,41 @@ impl Engine<'_> {
     ) -> Vec<Cause> {
         let spec = policy.at(&["spec"]).unwrap_or(&Value::Null);
         let mut causes = Vec::new();
-        let scope = Scope::of_conditions(!spec["paramKind"].is_null());
+        let has_parameters = !spec["paramKind"].is_null();
         let conditions = ["spec", "matchConditions"];
         if old.is_none_or(|old| old.at(&conditions) != policy.at(&conditions)) {
             for (index, condition) in items(spec, "matchConditions") {
                 let path = format!("spec.matchConditions[{index}].expression");
-                causes.extend(self.condition_problem(condition, scope.has_parameters, path));
+                causes.extend(self.condition_problem(condition, has_parameters, path));
             }
         }
-        let is_composed = is_mutating || items(spec, "variables").next().is_some();
-        let mut variables = BTreeMap::new();
+        let mut scope = of_conditions(has_parameters);
+        if is_mutating || items(spec, "variables").next().is_some() {
+            scope.push(("variables".to_owned(), Ty::Struct("variables", BTreeMap::new())));
+        }
         for (index, variable) in items(spec, "variables") {
             let expression = text(variable, "expression");
             if expression.trim().is_empty() {
                 continue;
             }
-            let scope = Scope {
-                variables: Some(&variables),
-                ..scope
-            };
-            let ty = self.result_type(expression, scope).unwrap_or_else(|problem| {
+            let ty = self.result_type(expression, &scope).unwrap_or_else(|problem| {
                 let path = format!("spec.variables[{index}].expression");
                 causes.push(Cause::invalid(path, &quoted(expression), &problem));
                 None
             });
-            let ty = ty.map_or(Ty::DYN, |ty| ty.without_objects());
-            variables.insert(text(variable, "name"), ty);
+            if let Some((_, Ty::Struct(_, composed))) = scope.last_mut() {
+                let ty = ty.unwrap_or_default().without_objects();
+                composed.insert(text(variable, "name"), ty);
+            }
         }
-        let scope = Scope {
-            variables: is_composed.then_some(&variables),
-            ..scope
-        };
+        let mut of_messages = scope.clone();
+        of_messages.retain(|(name, _)| name != "authorizer");
         for (index, validation) in items(spec, "validations") {
-            let path = format!("spec.validations[{index}]");
-            for (key, wanted) in [("expression", "bool"), ("messageExpression", "string")] {
-                let scope = Scope {
-                    has_authorizer: key == "expression",
-                    ..scope
-                };
-                let path = format!("{path}.{key}");
+            for (key, wanted, scope) in [
+                ("expression", "bool", &scope),
+                ("messageExpression", "string", &of_messages),
+            ] {
+                let path = format!("spec.validations[{index}].{key}");
                 causes.extend(self.expression_problem(text(validation, key), scope, wanted, path));
             }
         }
@@ -169,14 +159,14 @@ impl Engine<'_> {
             let expression = text(&mutation[key], "expression");
             if !expression.contains('{') {
                 let path = format!("spec.mutations[{index}].{key}.expression");
-                causes.extend(self.expression_problem(expression, scope, wanted, path));
+                causes.extend(self.expression_problem(expression, &scope, wanted, path));
             }
         }
         for (index, annotation) in items(spec, "auditAnnotations") {
             let path = format!("spec.auditAnnotations[{index}].valueExpression");
             let expression = text(annotation, "valueExpression");
             if expression.trim().len() <= AUDIT_BYTES_MAX {
-                causes.extend(self.expression_problem(expression, scope, TEXT_OR_NULL, path));
+                causes.extend(self.expression_problem(expression, &scope, TEXT_OR_NULL, path));
             }
         }
         causes
@@ -190,14 +180,14 @@ impl Engine<'_> {
         path: String,
     ) -> Option<Cause> {
         let expression = text(condition, "expression").trim();
-        self.expression_problem(expression, Scope::of_conditions(has_parameters), "bool", path)
+        self.expression_problem(expression, &of_conditions(has_parameters), "bool", path)
     }
 
     /// The problem of an expression, unless it is blank.
     fn expression_problem(
         &self,
         expression: &str,
-        scope: Scope<'_, '_>,
+        scope: &Variables<'_>,
         wanted: &str,
         path: String,
     ) -> Option<Cause> {
@@ -216,32 +206,22 @@ impl Engine<'_> {
         Some(Cause::invalid(path, &quoted(expression), &problem))
     }
 
-    /// The type of the results of an expression; `None` if it uses the authorizer.
-    fn result_type<'v>(&self, expression: &str, scope: Scope<'_, 'v>) -> Result<Option<Ty<'v>>, String> {
-        let authorizes = |program: Arc<Compiled>| scope.has_authorizer && program.uses("authorizer");
+    /// The type of the results of an expression; `None` if it uses the authorizer, whose functions are not
+    /// known.
+    fn result_type<'v>(&self, expression: &str, scope: &Variables<'v>) -> Result<Option<Ty<'v>>, String> {
+        let has_authorizer = scope.iter().any(|(name, _)| name == "authorizer");
+        let authorizes = |program: Arc<Compiled>| has_authorizer && program.uses("authorizer");
         if self.programs.get(expression, self.version).is_ok_and(authorizes) {
             return Ok(None);
         }
-        let mut variables = vec![
-            ("object".to_owned(), Ty::DYN),
-            ("oldObject".to_owned(), Ty::DYN),
-            ("request".to_owned(), structure("kubernetes.AdmissionRequest")),
-            ("namespaceObject".to_owned(), structure("kubernetes.Namespace")),
-        ];
-        if scope.has_parameters {
-            variables.push(("params".to_owned(), Ty::DYN));
-        }
-        if let Some(composed) = scope.variables {
-            variables.push(("variables".to_owned(), Ty::Struct("variables", composed.clone())));
-        }
-        self.checked_type(expression, variables).map(Some)
+        self.checked_type(expression, scope.clone()).map(Some)
     }
 
     /// The type of the results of an expression with these variables.
     pub(super) fn checked_type<'v>(
         &self,
         expression: &str,
-        variables: Vec<(String, Ty<'v>)>,
+        variables: Variables<'v>,
     ) -> Result<Ty<'v>, String> {
         let checked = self.programs.get(expression, self.version);
         let checked = checked.and_then(|program| check(&program, self.version.minor(), variables));

@@ -51,6 +51,12 @@ impl fmt::Display for Ty<'_> {
     }
 }
 
+impl Default for Ty<'_> {
+    fn default() -> Self {
+        Self::DYN
+    }
+}
+
 impl<'a> Ty<'a> {
     pub(super) const DYN: Self = Self::simple("dyn");
     pub(super) const ERROR: Self = Self::simple("!error!");
@@ -119,7 +125,7 @@ impl<'a> Ty<'a> {
     }
 
     /// Reads the type of the table.
-    fn parse(text: &'static str) -> Self {
+    pub(super) fn parse(text: &'static str) -> Self {
         let (name, inner) = match text.split_once('(') {
             Some((name, inner)) => (name, inner.strip_suffix(')').unwrap_or(inner)),
             None => (text, ""),
@@ -447,11 +453,6 @@ static FUNCTIONS: LazyLock<BTreeMap<&'static str, Vec<Overload>>> = LazyLock::ne
     }
     functions
 });
-
-/// The struct of this name.
-pub(super) fn structure<'a>(name: &'static str) -> Ty<'a> {
-    Ty::parse(name)
-}
 
 /// The names and overloads of all functions.
 pub(super) fn all_overloads() -> impl Iterator<Item = (&'static str, &'static Overload)> {
