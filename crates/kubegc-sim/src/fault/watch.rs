@@ -10,12 +10,13 @@ use std::{
 };
 
 use async_trait::async_trait;
-use kubegc_core::{Clock, ObjectMeta, StoreError, Timestamp, Uid, WatchStream, store::WatchItem};
+use kubegc_core::{
+    Clock, ObjectMeta, RequestMatcher, StoreError, Timestamp, Uid, WatchStream, store::WatchItem,
+};
 use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::{Fault, FaultPlan, script::Script};
-use kubegc_core::RequestMatcher;
 
 /// A watch that delays, repeats and skips changes, but never reorders them.
 pub(super) struct FaultyWatch<T> {

@@ -12,7 +12,7 @@ use kubegc_core::{
 use parking_lot::{Mutex, MutexGuard};
 
 use super::{
-    call::CallRecord,
+    call::{CallRecord, Operation},
     judge::Violation,
     log::{Link, POD_LOG_DIRECTORY},
     spec::{ContainerSpec, ImageSpec, NodeError, NodeSettings, PodSpec, RunningPod},
@@ -101,10 +101,11 @@ impl SimNode {
 
     pub(super) fn call<T>(
         &self,
-        call: CallRecord,
+        operation: Operation,
+        target: &str,
         work: impl FnOnce(&mut World) -> Result<T, RuntimeError>,
     ) -> Result<T, RuntimeError> {
-        self.lock().perform(call, work)
+        self.lock().perform(CallRecord::new(operation, target), work)
     }
 }
 
