@@ -1,9 +1,7 @@
 //! Properties of each kind in the server: its table, its own rules, whether it is served.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
-use foldhash::fast::FixedState;
-use hashbrown::HashMap;
 use kubegc_core::{ApiResource, Catalog, KindId};
 
 use crate::types::StructId;
@@ -14,7 +12,7 @@ pub(super) struct Shape {
     pub(super) catalog: Catalog,
     pub(super) kinds: Vec<Kind>,
     pub(super) tables: Vec<TableInfo>,
-    table_of: HashMap<(Arc<str>, Arc<str>), u32, FixedState>,
+    table_of: BTreeMap<(Arc<str>, Arc<str>), u32>,
     /// The table of namespaces, if the catalog has them.
     pub(super) namespaces: Option<u32>,
     /// The table of CustomResourceDefinitions, if the catalog has them.

@@ -12,11 +12,10 @@ use kubegc_core::{
     version::behavior::VALUES_ARE_JSON,
 };
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     StoredObject, formats,
-    object::owner_reference_json,
     status::{Cause, quoted},
     types::{facts::Facts, validate::go_syntax},
 };
@@ -262,7 +261,7 @@ fn owner_references(version: KubernetesVersion, references: &[OwnerReference], c
         }
         if group_version == Some(("", "v1")) && &*reference.kind == "Event" {
             let problem = "/v1, Kind=Event is disallowed from being an owner";
-            let shown = go_syntax::value(version, &owner_reference_json(reference), "v1.OwnerReference");
+            let shown = go_syntax::value(version, &json!(reference), "v1.OwnerReference");
             causes.push(Cause::invalid(FIELD, &shown, problem));
         }
         if reference.controller == Some(true) {
@@ -276,8 +275,7 @@ fn owner_references(version: KubernetesVersion, references: &[OwnerReference], c
                     "Only one reference can have Controller set to true. \
                      Found \"true\" in references for {first} and {name}"
                 );
-                let all: Value = references.iter().map(owner_reference_json).collect();
-                let shown = go_syntax::value(version, &all, "[]v1.OwnerReference");
+                let shown = go_syntax::value(version, &json!(references), "[]v1.OwnerReference");
                 causes.push(Cause::invalid(FIELD, &shown, &problem));
             } else {
                 controller = Some(name);

@@ -2,7 +2,6 @@
 
 mod json;
 mod merge;
-mod quick;
 mod strategic;
 
 use kubegc_core::{ApiResource, Behavior, KindId, KubernetesVersion, ObjectMeta, PatchType};
@@ -84,10 +83,7 @@ impl ApiServer {
         let namespace = self.namespace_of(kind, namespace);
         let existing = self.existing(kind, namespace, name)?;
         let shown = self.shown(kind, &existing)?;
-        let mut object = match quick::apply(&shown, format, body) {
-            Some(object) => object,
-            None => self.patched(kind, &shown, format, body)?,
-        };
+        let mut object = self.patched(kind, &shown, format, body)?;
         check_names(self.version, &object.meta, namespace, name)?;
         if object.meta.namespace != existing.meta.namespace {
             object.meta.namespace.clone_from(&existing.meta.namespace);
@@ -180,10 +176,7 @@ impl ApiServer {
         // The parser refuses a nesting deeper than 128, and so do JSON patches for the values that they
         // build. That bounds every recursion.
         let patch = read(self.version, format, body)?;
-        let shown = match may_edit_managers(format, body) {
-            true => existing.to_json(resource),
-            false => existing.to_json_without_managers(resource),
-        };
+        let shown = existing.to_json(resource);
         let printed = (format == PatchType::Strategic).then(|| go::printed(&patch));
         let patched = self.apply_patch(format, shown, patch, Node::of(resource), body)?;
         if let Some(printed) = &printed
@@ -197,6 +190,10 @@ impl ApiServer {
         if printed.is_some() {
             object.convert_from_unstructured(resource);
         }
+        if object.body == existing.body {
+            // Shared, so that patches of metadata need no memory for another body.
+            object.body.clone_from(&existing.body);
+        }
         Ok(object)
     }
 }
@@ -204,18 +201,6 @@ impl ApiServer {
 /// The patched object cannot be decoded.
 fn unreadable(body: &[u8], problem: &str) -> Refusal {
     status::invalid_patch(str::from_utf8(body).unwrap_or_default(), problem)
-}
-
-/// Whether a patch may read or change `managedFields`. Without them, the stored ones remain.
-fn may_edit_managers(format: PatchType, body: &[u8]) -> bool {
-    let has = |part: &[u8]| body.windows(part.len()).any(|window| window == part);
-    has(b"managedFields")
-        || has(b"\\")
-        || match format {
-            PatchType::Merge => false,
-            PatchType::Strategic => has(b"$"),
-            PatchType::Json => has(b"\"/metadata\"") || has(b"\"\""),
-        }
 }
 
 /// Reads the body of a patch.
