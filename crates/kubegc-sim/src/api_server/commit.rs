@@ -16,7 +16,9 @@ impl ApiServer {
         event_type: EventType,
     ) -> Arc<StoredObject> {
         let table = self.next_revision(kind);
-        if self.settings.quota_controller && self.shape.quotas == u32::try_from(table).ok() {
+        if self.settings.quota_controller
+            && self.shape.table_of("resourcequotas") == u32::try_from(table).ok()
+        {
             self.sync_quota(&mut object);
         }
         object.meta.resource_version = ResourceVersion::new(&self.revision.to_string());

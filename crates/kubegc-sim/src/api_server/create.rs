@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{
     ApiServer, EventType, Response, Special, admission, crd, hooks, namespace,
-    update::{Author, Moment, Part, without_equal_references},
+    update::{Author, Part, without_equal_references},
     validate,
 };
 use crate::{
@@ -193,7 +193,7 @@ impl ApiServer {
         crd::refuse_while_terminating(self, kind, &object.meta.name)?;
         self.place(kind, namespace, &mut object)?;
         self.name_generated(kind, &mut object);
-        let mut warnings = without_equal_references(self.version, &mut object.meta, Moment::BeforeAdmission);
+        let mut warnings = without_equal_references(self.version, &mut object.meta, "");
         namespace::refuse_content(self, kind, &object)?;
 
         match author {

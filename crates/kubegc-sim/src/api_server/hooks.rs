@@ -300,7 +300,7 @@ impl ApiServer {
                     "" => format!("{denied} without explanation"),
                     message => format!("{denied}: {message}"),
                 };
-                let refusal = status::denied(code.max(400), message);
+                let refusal = status::refusal(code.max(400), "", message, None);
                 Err(refusal.by(RefusedBy::Webhook(Arc::clone(&webhook.name))))
             }
             allowed => Ok(Some(allowed)),

@@ -139,7 +139,7 @@ impl ApiServer {
         if object.meta.namespace.is_empty() {
             object.meta.namespace = namespace.as_str().into();
         }
-        let warnings = without_equal_references(self.version, &mut object.meta, Moment::BeforeAdmission);
+        let warnings = without_equal_references(self.version, &mut object.meta, "");
         let creates = || part == Part::Whole && Facts::of(self.resource(kind)).has("creates", self.version);
         let expected_uid = (!object.meta.uid.is_empty()).then(|| object.meta.uid.clone());
         let other_uid = |stored: &str| {
@@ -419,21 +419,17 @@ impl ApiServer {
     }
 }
 
-/// The moment of the search for equal references; the warning states it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Moment {
-    BeforeAdmission,
-    AfterAdmission,
-}
+/// The moment of the search for equal references in an object that is applied or patched.
+pub(super) const AFTER_ADMISSION: &str = " after mutating admission happens";
 
-/// Drops references that equal an earlier one; returns the warnings for the client.
+/// Drops references that equal an earlier one; returns the warnings for the client, which state the moment.
 ///
 /// # Upstream
 /// `dedupOwnerReferencesAndAddWarning` in `apiserver/pkg/endpoints/handlers/rest.go`, 1.20.2.
 pub(super) fn without_equal_references(
     version: KubernetesVersion,
     meta: &mut ObjectMeta,
-    moment: Moment,
+    moment: &str,
 ) -> Vec<String> {
     if meta.owner_references.len() < 2 || !version.has(behavior::EQUAL_REFERENCES_ARE_DROPPED) {
         return Vec::new();
@@ -450,10 +446,6 @@ pub(super) fn without_equal_references(
         return Vec::new();
     }
     meta.owner_references = kept.into();
-    let moment = match moment {
-        Moment::BeforeAdmission => "",
-        Moment::AfterAdmission => " after mutating admission happens",
-    };
     vec![format!(
         ".metadata.ownerReferences contains duplicate entries{moment}; API server dedups owner references in 1.20+, \
          and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",

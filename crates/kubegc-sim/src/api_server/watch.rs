@@ -39,9 +39,11 @@ impl ApiServer {
         };
         match table.log.since(revision) {
             Some(events) => Ok(Some(events).into_iter().flatten()),
-            None => Err(Box::new(
-                status::expired(revision, table.log.forgotten.saturating_add(1)).into(),
-            )),
+            None => {
+                let oldest = table.log.forgotten.saturating_add(1);
+                let message = format!("too old resource version: {revision} ({oldest})");
+                Err(Box::new(status::refusal(410, "Expired", message, None).into()))
+            }
         }
     }
 

@@ -24,7 +24,7 @@ use serde_json::{Map, Value, json};
 use super::{
     ApiServer, Response, Special, crd,
     patch::{APPLY_IS_SERVED, accepted, keep_precision},
-    update::{Author, Moment, Part, check_names, without_equal_references},
+    update::{AFTER_ADMISSION, Author, Part, check_names, without_equal_references},
 };
 use crate::{
     StoredObject,
@@ -182,7 +182,7 @@ impl ApiServer {
         })?;
         keep_precision(&mut object.meta, &existing.meta);
         check_names(self.version, &object.meta, &namespace, name)?;
-        let warnings = without_equal_references(self.version, &mut object.meta, Moment::AfterAdmission);
+        let warnings = without_equal_references(self.version, &mut object.meta, AFTER_ADMISSION);
         let author = Author::Applier(ManagedFields::of(managers.to_json()));
         let written = self.replace(kind, &existing, object, part, author)?;
         Ok(self.finish(kind, written, None, warnings))
@@ -311,7 +311,7 @@ impl Problem {
     ) -> Refusal {
         match self {
             Self::Malformed(problem) if !version.has(REFUSALS_NAME_THE_OBJECT) => {
-                status::internal(&format!("failed to create typed patch object: {problem}"))
+                status::internal(format!("failed to create typed patch object: {problem}"))
             }
             Self::Malformed(problem) => {
                 let place = if namespace.is_empty() {
@@ -319,7 +319,7 @@ impl Problem {
                 } else {
                     format!("{namespace}/{name}")
                 };
-                status::internal(&format!(
+                status::internal(format!(
                     "failed to create typed patch object ({place}; {}/{}, Kind={}): {problem}",
                     resource.group, resource.version, resource.kind
                 ))

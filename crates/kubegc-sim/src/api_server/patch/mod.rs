@@ -9,13 +9,13 @@ use serde_json::Value;
 
 use super::{
     ApiServer, Response,
-    update::{Author, Moment, Part, check_names, without_equal_references},
+    update::{AFTER_ADMISSION, Author, Part, check_names, without_equal_references},
 };
 pub(super) use json::Operations;
 
 use crate::{
     StoredObject, go,
-    status::{self, Refusal},
+    status::{self, Details, Refusal},
     types::node::Node,
 };
 
@@ -88,7 +88,7 @@ impl ApiServer {
         if object.meta.namespace != existing.meta.namespace {
             object.meta.namespace.clone_from(&existing.meta.namespace);
         }
-        let warnings = without_equal_references(self.version, &mut object.meta, Moment::AfterAdmission);
+        let warnings = without_equal_references(self.version, &mut object.meta, AFTER_ADMISSION);
         let written = self.replace(kind, &existing, object, part, Author::Writer)?;
         Ok(self.finish(kind, written, None, warnings))
     }
@@ -284,11 +284,15 @@ pub(super) fn accepted(
         accepted.push(APPLY);
     }
     // The routes of built-in resources declare their formats, so no handler is called.
-    if resource.custom {
-        Err(status::unsupported_media_type(&accepted))
-    } else {
-        Err(status::unrouted_media_type())
-    }
+    let (message, details) = match resource.custom {
+        true => {
+            let accepted = accepted.join(", ");
+            let problem = "the body of the request was in an unknown format - accepted media types include";
+            (format!("{problem}: {accepted}"), None)
+        }
+        false => ("415: Unsupported Media Type".to_owned(), Some(Details::default())),
+    };
+    Err(status::refusal(415, "UnsupportedMediaType", message, details))
 }
 
 pub(super) fn keep_precision(meta: &mut ObjectMeta, existing: &ObjectMeta) {

@@ -10,11 +10,11 @@ use super::{ApiServer, put};
 use crate::{
     Manifest, StoredObject,
     api_server::{
-        EventType, Response, ResponseBody,
+        EventType, Response,
         update::{Author, Part, check_names},
     },
     label_selector,
-    status::{self, Cause, Refusal},
+    status::{self, Cause, Details, Refusal},
 };
 
 /// Pods that are not ready do not count where enough others are healthy.
@@ -93,12 +93,7 @@ impl ApiServer {
         let (response, _) =
             self.without_webhooks(|server| server.try_delete(kind, namespace, name, &options))?;
         // The response does not contain the pod.
-        let status = status::created();
-        Ok(Response {
-            code: status.code,
-            body: ResponseBody::Status(status),
-            warnings: response.warnings,
-        })
+        Ok(created().with(response.warnings))
     }
 
     /// The disruption budget that selects a pod, if there is one.
@@ -115,7 +110,7 @@ impl ApiServer {
         budgets.retain(|budget| selects(budget, pod, old));
         if budgets.len() > 1 {
             let problem = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
-            return Err(status::denied(500, problem.to_owned()));
+            return Err(status::internal(problem));
         }
         Ok(budgets.pop().map(|budget| (kind, budget)))
     }
@@ -145,7 +140,9 @@ impl ApiServer {
         const REFUSED: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
         let refused = |message: String, retry_after_seconds| {
             let cause = Cause::new("DisruptionBudget", "", message);
-            Err(status::too_many_requests(REFUSED, cause, retry_after_seconds))
+            let mut details = Details::default().with_causes(vec![cause]);
+            details.retry_after_seconds = retry_after_seconds;
+            Err(status::refusal(429, "TooManyRequests", REFUSED, details))
         };
         let number = |key: &str| budget.at(&["status", key]).and_then(Value::as_i64);
         let name = &budget.meta.name;
@@ -218,8 +215,8 @@ impl ApiServer {
         }
         match &problems[..] {
             [] => {}
-            [problem] => return Err(status::denied(500, problem.clone())),
-            problems => return Err(status::denied(500, format!("[{}]", problems.join(", ")))),
+            [problem] => return Err(status::internal(problem.as_str())),
+            problems => return Err(status::internal(format!("[{}]", problems.join(", ")))),
         }
         let existing = self.existing(kind, namespace, name)?;
         let assigned = existing.text_at(&["spec", "nodeName"]);
@@ -257,8 +254,13 @@ impl ApiServer {
         set_scheduled(&mut pod, &self.now.truncate_to_secs().to_string());
         let written = self.replace(kind, &existing, pod, Part::Binding, Author::Writer)?;
         let _response = self.finish(kind, written, None, Vec::new());
-        Ok(status::created().into())
+        Ok(created())
     }
+}
+
+/// A success without an object in the response.
+fn created() -> Response {
+    status::refusal(201, "", "", None).into()
 }
 
 fn set_scheduled(pod: &mut StoredObject, now: &str) {
