@@ -9,8 +9,11 @@ use kubegc_core::{
 use serde_json::Value;
 
 use super::{
-    ApiServer, EventType, Response, Special, apply::ManagedFields, crd, create::drop_ignored_metadata, hooks,
-    namespace, subresource, validate,
+    ApiServer, EventType, Response, Special,
+    apply::ManagedFields,
+    crd,
+    create::{drop_ignored_metadata, other_namespace},
+    hooks, namespace, subresource, validate,
 };
 use crate::{
     Body, StoredObject,
@@ -462,9 +465,7 @@ pub(super) fn check_names(
 ) -> Result<(), Refusal> {
     let is_elsewhere = !namespace.is_empty() && !meta.namespace.is_empty() && *meta.namespace != *namespace;
     if is_elsewhere && version.has(NAMESPACES_ARE_COMPARED_FIRST) {
-        return Err(status::bad_request(
-            "the namespace of the provided object does not match the namespace sent on the request",
-        ));
+        return Err(other_namespace());
     }
     if *meta.name != *name {
         return Err(status::bad_request(if meta.name.is_empty() {
@@ -517,14 +518,10 @@ fn spec_differs(new: &Option<Body>, old: &Option<Body>, known: &super::Kind) -> 
         return false;
     }
     let is_counted = |key: &str| key != "metadata" && (key != "status" || !known.status_subresource);
-    let new = new
-        .iter()
-        .flat_map(|body| body.iter())
-        .filter(|(key, _)| is_counted(key));
-    let old = old
-        .iter()
-        .flat_map(|body| body.iter())
-        .filter(|(key, _)| is_counted(key));
+    let [new, old] = [new, old].map(|body| {
+        let fields = body.iter().flat_map(|body| body.iter());
+        fields.filter(|(key, _)| is_counted(key))
+    });
     !new.eq(old)
 }
 

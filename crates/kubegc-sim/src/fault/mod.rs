@@ -52,8 +52,6 @@ pub struct FaultPlan {
     pub calls: Plan<RequestMatcher, Fault>,
     /// Number of changes of a thousand that are delivered twice.
     pub duplicates_per_mille: u16,
-    /// Number of changes of a thousand that are dropped if a newer change of the same object is available.
-    pub coalesced_per_mille: u16,
     /// The maximum delay of a change; needs a clock.
     pub watch_delay_max: Duration,
 }

@@ -128,7 +128,7 @@ fn delivered(store: &Faulty<SharedApiServer>) -> Vec<String> {
 }
 
 #[test]
-fn watches_repeat_and_coalesce_but_never_reorder() {
+fn watches_repeat_but_never_reorder() {
     let secrets = resource("v1", "Secret");
     let run = |plan| {
         let (store, faulty) = faulty(plan);
@@ -150,11 +150,6 @@ fn watches_repeat_and_coalesce_but_never_reorder() {
     };
     let expected = ["+a 2", "+a 2", "+b 3", "+b 3", "+b 4", "+b 4", "+b 5", "+b 5"];
     assert_eq!(run(twice), expected);
-    let coalesced = FaultPlan {
-        coalesced_per_mille: 1000,
-        ..FaultPlan::default()
-    };
-    assert_eq!(run(coalesced), ["+a 2", "+b 5"]);
 }
 
 #[test]

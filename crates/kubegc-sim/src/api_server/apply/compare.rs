@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use super::{
     dialect::Place,
     field_set::{Element, FieldSet, shown},
+    managed::strip,
 };
 
 /// The fields that an applied configuration names.
@@ -70,13 +71,20 @@ pub(super) struct Comparison {
     pub(super) removed: FieldSet,
 }
 
-/// Compares two states.
+/// Compares two states, except for the fields that no manager can own.
 ///
 /// # Upstream
 /// `TypedValue.Compare` in `structured-merge-diff/v4/typed/typed.go`, v4.0.2 and v4.4.
 pub(super) fn compare<'v>(old: &'v Value, new: &'v Value, place: Place<'v>) -> Comparison {
     let mut comparison = Comparison::default();
     comparison.below(&mut Vec::new(), Some(old), Some(new), place);
+    for fields in [
+        &mut comparison.added,
+        &mut comparison.modified,
+        &mut comparison.removed,
+    ] {
+        strip(fields);
+    }
     comparison
 }
 

@@ -36,7 +36,7 @@ use config::validate;
 use dialect::{Dialect, Place};
 use managed::{Manager, Managers, Operation};
 pub(crate) use track::ManagedFields;
-use track::{strip_all, take_managers};
+use track::take_managers;
 
 /// Options of an apply request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -169,11 +169,8 @@ impl ApiServer {
             (Some(_), None) => before_first_apply(&live, place, &request),
             (_, managers) => managers.unwrap_or_default(),
         };
-        let (merged, managers) = merged(&live, &applied, place, managers, &request).map_err(|problem| {
-            let [name, namespace] = ["/metadata/name", "/metadata/namespace"]
-                .map(|place| applied.pointer(place).and_then(Value::as_str).unwrap_or_default());
-            problem.refusal(self.version, name, namespace, resource)
-        })?;
+        let (merged, managers) = merged(&live, &applied, place, managers, &request)
+            .map_err(|problem| problem.refusal(self.version, &applied, resource))?;
         let Some(existing) = existing else {
             return self.create_applied(kind, &namespace, name, merged, &managers);
         };
@@ -255,14 +252,7 @@ impl ApiServer {
             [only] => only.clone(),
             several => format!("errors:\n  {}", several.join("\n  ")),
         };
-        let resource = self.resource(kind);
-        let text = |key: &str| {
-            let found = applied
-                .pointer(&format!("/metadata/{key}"))
-                .and_then(Value::as_str);
-            found.unwrap_or_default().to_owned()
-        };
-        Err(Problem::Malformed(problem).refusal(self.version, &text("name"), &text("namespace"), resource))
+        Err(Problem::Malformed(problem).refusal(self.version, applied, self.resource(kind)))
     }
 }
 
@@ -302,25 +292,16 @@ enum Problem {
 }
 
 impl Problem {
-    fn refusal(
-        &self,
-        version: KubernetesVersion,
-        name: &str,
-        namespace: &str,
-        resource: &ApiResource,
-    ) -> Refusal {
+    fn refusal(&self, version: KubernetesVersion, applied: &Value, resource: &ApiResource) -> Refusal {
         match self {
             Self::Malformed(problem) if !version.has(REFUSALS_NAME_THE_OBJECT) => {
                 status::internal(format!("failed to create typed patch object: {problem}"))
             }
             Self::Malformed(problem) => {
-                let place = if namespace.is_empty() {
-                    format!("/{name}")
-                } else {
-                    format!("{namespace}/{name}")
-                };
+                let [namespace, name] =
+                    ["namespace", "name"].map(|key| applied["metadata"][key].as_str().unwrap_or_default());
                 status::internal(format!(
-                    "failed to create typed patch object ({place}; {}/{}, Kind={}): {problem}",
+                    "failed to create typed patch object ({namespace}/{name}; {}/{}, Kind={}): {problem}",
                     resource.group, resource.version, resource.kind
                 ))
             }
@@ -354,8 +335,7 @@ fn merged(
     } else {
         merge::prune(&mut merged, place, &last.without(&owned), &owned);
     }
-    let mut comparison = compare(live, &merged, place);
-    strip_all(&mut comparison);
+    let comparison = compare(live, &merged, place);
     let mut conflicts = managers.conflicts(&request.manager, &comparison);
     if request.upgrades && !conflicts.is_empty() {
         last_applied::allow(&mut conflicts, live, &request.manager.api_version, place);
@@ -381,8 +361,7 @@ fn merged(
 /// The single manager of all existing fields.
 fn before_first_apply(live: &Value, place: Place<'_>, request: &Request) -> Managers {
     let nothing = Value::Object(Map::new());
-    let mut fields = compare(&nothing, live, place).added;
-    managed::strip(&mut fields);
+    let fields = compare(&nothing, live, place).added;
     let mut managers = Managers::default();
     let manager = Manager {
         name: BEFORE_FIRST_APPLY.to_owned(),

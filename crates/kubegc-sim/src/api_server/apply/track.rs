@@ -6,7 +6,7 @@ use kubegc_core::{Behavior, KindId};
 use serde_json::{Value, json};
 
 use super::{
-    compare::{Comparison, compare},
+    compare::compare,
     field_set::Element,
     managed::{self, Manager, Managers, Operation},
 };
@@ -55,8 +55,7 @@ impl ApiServer {
             managers.follow_schema(&before, place);
         }
         let after = json(sent);
-        let mut comparison = compare(&before, &after, place);
-        strip_all(&mut comparison);
+        let comparison = compare(&before, &after, place);
         if !comparison.is_empty() {
             managers.follow(None, &comparison);
             let manager = Manager {
@@ -95,17 +94,6 @@ impl ApiServer {
     /// Whether ownership follows the object as it was sent, including the parts that the write cannot change.
     pub(in crate::api_server) fn tracks_sent_fields(&self) -> bool {
         self.settings.types && !self.version.has(SUBRESOURCES_ARE_MANAGERS)
-    }
-}
-
-/// Removes from a comparison the fields that no manager can own.
-pub(super) fn strip_all(comparison: &mut Comparison) {
-    for fields in [
-        &mut comparison.added,
-        &mut comparison.modified,
-        &mut comparison.removed,
-    ] {
-        managed::strip(fields);
     }
 }
 

@@ -11,6 +11,7 @@ use crate::{
     Manifest, StoredObject,
     api_server::{
         EventType, Response,
+        create::other_namespace,
         update::{Author, Part, check_names},
     },
     label_selector,
@@ -54,9 +55,7 @@ impl ApiServer {
             Manifest::read(eviction.clone()).map_err(|error| status::bad_request(error.to_string()))?;
         let own = &sent.object.meta.namespace;
         if !own.is_empty() && **own != *namespace {
-            return Err(status::bad_request(
-                "the namespace of the provided object does not match the namespace sent on the request",
-            ));
+            return Err(other_namespace());
         }
         if *sent.object.meta.name != *name {
             return Err(status::bad_request(
