@@ -28,11 +28,6 @@ const UPDATES_NEED_NO_NAMESPACE: Behavior = Behavior::since(37, 0, "kubernetes #
 const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
 
 impl ApiServer {
-    /// Whether a namespace exists and refuses new objects.
-    pub fn is_terminating(&self, namespace: &str) -> bool {
-        self.namespace_object(namespace).is_some_and(is_terminating)
-    }
-
     pub(super) fn namespace_object(&self, name: &str) -> Option<&StoredObject> {
         let table = self.shape.table_of("namespaces")?;
         let object = self.tables[table as usize].as_deref()?.find("", name)?;

@@ -10,11 +10,8 @@ use crate::StoredObject;
 /// The type of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EventType {
-    /// The object was created.
     Added,
-    /// The object changed.
     Modified,
-    /// The object was removed.
     Deleted,
 }
 
@@ -22,9 +19,7 @@ pub enum EventType {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// The revision of the change.
     pub revision: u64,
-    /// The type of the change.
     pub event_type: EventType,
     /// The object after the change. For a removed object: the last stored state, at the revision of the
     /// deletion.
