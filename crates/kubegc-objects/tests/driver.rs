@@ -11,7 +11,7 @@ use futures_util::future::{join, ready};
 use kubegc_core::{
     Clock, DeleteOptions, ObjectStore, Preconditions,
     PropagationPolicy::{Background, Foreground},
-    StoreError, Timestamp,
+    RequestMatcher, StoreError, Timestamp,
     deletion::Propagation,
     metadata::FINALIZER_FOREGROUND,
     store::WatchItem,
@@ -23,7 +23,7 @@ use kubegc_objects::{
 };
 use kubegc_sim::{
     FaultPlan, Faulty, SharedApiServer, SimClock,
-    fault::{Call, Fault, Rule},
+    fault::{Fault, Rule, script::Plan},
 };
 
 use crate::common::{
@@ -90,19 +90,19 @@ impl Bench {
     }
 }
 
-fn failing(call: Call, resource: Option<&str>, times: u32, error: StoreError) -> FaultPlan {
-    let rule = Rule {
-        call: Some(call),
-        resource: resource.map(Into::into),
-        name: None,
+fn failing(verb: &str, resource: Option<&str>, times: u32, error: StoreError) -> FaultPlan {
+    let matching = RequestMatcher::new().verb(verb);
+    let mut plan = FaultPlan::default();
+    plan.calls.rules.push(Rule {
+        matching: match resource {
+            Some(resource) => matching.resource("*", resource),
+            None => matching,
+        },
         skip: 0,
         times,
         fault: Fault::Refuse(error),
-    };
-    FaultPlan {
-        rules: vec![rule],
-        ..FaultPlan::default()
-    }
+    });
+    plan
 }
 
 fn watch_failures(reports: &[(u64, Report)]) -> Vec<u64> {
@@ -165,7 +165,7 @@ fn one_kind_that_cannot_be_listed_stops_the_others_up_to_1_31_only() {
         let bench = Bench::new(release, &[&family[0], &family[1], &family[2]]);
         let store = Faulty::new(
             bench.shared.clone(),
-            failing(Call::List, Some("tenants"), u32::MAX, down()),
+            failing("list", Some("tenants"), u32::MAX, down()),
         );
         let (_, reports) = bench.run(&store, 60_000, 1_000, |shared| {
             shared.with(|server| delete(server, &family[0], Some(Background)));
@@ -210,10 +210,7 @@ fn a_list_that_fails_is_retried_and_a_start_that_waits_for_it_is_reported() {
         ),
     ] {
         let bench = Bench::new(release, &[]);
-        let store = Faulty::new(
-            bench.shared.clone(),
-            failing(Call::List, Some("tenants"), 8, down()),
-        );
+        let store = Faulty::new(bench.shared.clone(), failing("list", Some("tenants"), 8, down()));
         let (_, reports) = bench.run(&store, 200_000, 0, |_| {});
         assert_eq!(
             watch_failures(&reports),
@@ -232,7 +229,7 @@ fn a_list_that_fails_is_retried_and_a_start_that_waits_for_it_is_reported() {
 #[test]
 fn a_discovery_that_fails_is_retried_and_a_start_that_waits_for_it_is_reported() {
     let bench = Bench::new("1.36", &[]);
-    let store = Faulty::new(bench.shared.clone(), failing(Call::Discover, None, 4, down()));
+    let store = Faulty::new(bench.shared.clone(), failing("discover", None, 4, down()));
     let (_, reports) = bench.run(&store, 20_000, 0, |_| {});
     let expected = [
         "10000 garbage collection has not started: API discovery has not succeeded yet",
@@ -266,13 +263,16 @@ fn lost_responses_and_refusals_only_delay_a_cascade() {
         let family = family();
         let bench = Bench::new("1.36", &[&family[0], &family[1], &family[2]]);
         let plan = FaultPlan {
-            seed,
-            faults_per_mille: 200,
-            faults: vec![
-                Fault::LoseResponse,
-                Fault::of_code(429).expect("an error"),
-                Fault::of_code(500).expect("an error"),
-            ],
+            calls: Plan {
+                seed,
+                faults_per_mille: 200,
+                faults: vec![
+                    Fault::LoseResponse,
+                    Fault::of_code(429).expect("an error"),
+                    Fault::of_code(500).expect("an error"),
+                ],
+                ..Plan::default()
+            },
             duplicates_per_mille: 200,
             watch_delay_max: Duration::from_millis(50),
             ..FaultPlan::default()
@@ -340,9 +340,9 @@ fn the_first_list_may_be_old_and_a_relist_is_not_older_than_the_last_version() {
     let item = Object::new(CONFIG_MAP, "red", "item").owned_by(&gone);
     let bench = Bench::new("1.36", &[&item]);
     // The first watch delivers the deletion and ends. The second one is too old.
-    let mut rule = failing(Call::Watch, Some("configmaps"), 1, StoreError::Expired);
-    rule.rules[0].skip = 1;
-    let store = Faulty::new(bench.store(Watches::Ending(1)), rule);
+    let mut plan = failing("watch", Some("configmaps"), 1, StoreError::Expired);
+    plan.calls.rules[0].skip = 1;
+    let store = Faulty::new(bench.store(Watches::Ending(1)), plan);
     let (_, reports) = bench.run(&store, 20_000, 5_000, |_| {});
     assert!(watch_failures(&reports).is_empty());
     let versions: Vec<String> = store
@@ -400,7 +400,7 @@ fn a_watch_that_expires_again_at_once_relists_with_a_delay() {
     let bench = Bench::new("1.36", &[]);
     let store = Faulty::new(
         bench.shared.clone(),
-        failing(Call::Watch, Some("configmaps"), u32::MAX, StoreError::Expired),
+        failing("watch", Some("configmaps"), u32::MAX, StoreError::Expired),
     );
     bench.run(&store, 80_000, 0, |_| {});
     // At 0 s twice, then after 2, 4, 8, 16 and 30 s.

@@ -9,9 +9,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use kubegc_core::{
-    ApiResource, FieldError, ObjectMeta, OwnerReference, SharedMeta, Timestamp, json::MetaFields,
-};
+use kubegc_core::{ApiResource, FieldError, ObjectMeta, SharedMeta, Timestamp, json::MetaFields};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -224,7 +222,7 @@ impl StoredObject {
         object
     }
 
-    /// The JSON form without `managedFields`, which are then not computed.
+    /// The JSON form without `managedFields`.
     pub(crate) fn to_json_without_managers(&self, resource: &ApiResource) -> Value {
         let mut fields = self.body.as_ref().map_or_else(Map::new, |body| Map::clone(body));
         let mut metadata = match fields.remove("metadata") {
@@ -390,65 +388,20 @@ const TYPED: [&str; 11] = [
 
 /// Adds the typed fields to a JSON `metadata`; empty ones are left out, as the API does.
 pub(crate) fn put_meta(meta: &ObjectMeta, fields: &mut Map<String, Value>) {
-    let date = |time: Timestamp| Value::from(time.truncate_to_secs().to_string());
-    let text = |text: &str| (!text.is_empty()).then(|| Value::from(text));
-    let finalizers = meta.finalizers.iter().map(|name| Value::from(&**name));
-    let references = meta.owner_references.iter().map(owner_reference_json);
-    let labels = meta.labels.iter();
-    let labels = labels.map(|(name, value)| (name.to_string(), Value::from(&**value)));
-    let created = meta.creation_timestamp.map_or(Value::Null, date);
-    let all = [
-        ("name", Some((&*meta.name).into())),
-        ("namespace", text(&meta.namespace)),
-        ("uid", text(&meta.uid.text())),
-        ("resourceVersion", text(meta.resource_version.as_str())),
-        (
-            "generation",
-            (meta.generation != 0).then(|| meta.generation.into()),
-        ),
-        ("creationTimestamp", Some(created)),
-        ("deletionTimestamp", meta.deletion_timestamp.map(date)),
-        (
-            "deletionGracePeriodSeconds",
-            meta.deletion_grace_period_seconds.map(Value::from),
-        ),
-        (
-            "finalizers",
-            (!meta.finalizers.is_empty()).then(|| finalizers.collect()),
-        ),
-        (
-            "ownerReferences",
-            (!meta.owner_references.is_empty()).then(|| references.collect()),
-        ),
-        (
-            "labels",
-            (!meta.labels.is_empty()).then(|| Value::Object(labels.collect())),
-        ),
-    ];
-    for (key, value) in all {
-        if let Some(value) = value {
-            fields.insert(key.to_owned(), value);
-        }
+    let mut meta = meta.clone();
+    for time in [&mut meta.creation_timestamp, &mut meta.deletion_timestamp] {
+        *time = time.map(Timestamp::truncate_to_secs);
     }
-}
-
-/// An owner reference in its JSON form.
-pub(crate) fn owner_reference_json(reference: &OwnerReference) -> Value {
-    let mut shown = json!({
-        "apiVersion": &*reference.api_version,
-        "kind": &*reference.kind,
-        "name": &*reference.name,
-        "uid": reference.uid.to_string(),
-    });
-    for (key, flag) in [
-        ("controller", reference.controller),
-        ("blockOwnerDeletion", reference.block_owner_deletion),
-    ] {
-        if let Some(flag) = flag {
-            shown[key] = flag.into();
-        }
-    }
-    shown
+    // Metadata is always an object.
+    let Value::Object(shown) = json!(meta) else { return };
+    fields.extend(shown.into_iter().filter(|(key, value)| match value {
+        _ if matches!(key.as_str(), "name" | "creationTimestamp") => true,
+        Value::Null => false,
+        Value::String(text) => !text.is_empty(),
+        Value::Array(items) => !items.is_empty(),
+        Value::Object(entries) => !entries.is_empty(),
+        value => key != "generation" || *value != 0,
+    }));
 }
 
 fn wrong(field: &str, value: &Value, expected: &str) -> FieldError {

@@ -1,6 +1,6 @@
 //! Label selectors: the text form of URLs, and the fields of objects.
 
-use std::sync::Arc;
+use std::{cmp::Ordering, sync::Arc};
 
 use kubegc_core::{FieldError, KubernetesVersion, LabelRequirement, LabelSelector, ObjectMeta};
 use serde_json::Value;
@@ -24,54 +24,30 @@ use crate::{formats, status::quoted};
 /// # Ok::<(), kubegc_core::FieldError>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Selector(Vec<Requirement>);
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Requirement {
-    label: String,
-    test: Test,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Test {
-    Exists,
-    Missing,
-    In(Vec<String>),
-    NotIn(Vec<String>),
-    GreaterThan(i64),
-    LessThan(i64),
+pub struct Selector {
+    labels: LabelSelector,
+    /// Labels whose numbers are greater or less than these.
+    bounds: Vec<(Arc<str>, Ordering, i64)>,
 }
 
 impl Selector {
     /// The labels that the selector requires, each with one of the accepted values.
     pub fn wanted_labels(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().flat_map(|requirement| {
-            let values: &[String] = match &requirement.test {
-                Test::In(values) => values,
-                _ => &[],
-            };
-            let values = values.iter();
-            values.map(|value| (requirement.label.as_str(), value.as_str()))
+        let expressions = self.labels.match_expressions.iter();
+        let wanted = expressions.filter(|requirement| requirement.is_wanted);
+        wanted.flat_map(|requirement| {
+            let values = requirement.values.iter().flatten();
+            values.map(|value| (&*requirement.key, &**value))
         })
     }
 
     /// Whether the selector matches the object. A missing label is in no set.
     pub fn matches(&self, meta: &ObjectMeta) -> bool {
-        let number = |value: &str| value.parse::<i64>().ok();
-        self.0.iter().all(|requirement| {
-            let value = meta.labels.get(requirement.label.as_str());
-            match (&requirement.test, value) {
-                (Test::Exists, value) => value.is_some(),
-                (Test::Missing, value) => value.is_none(),
-                (Test::In(values), Some(value)) => values.iter().any(|one| **one == **value),
-                (Test::In(_), None) => false,
-                (Test::NotIn(values), Some(value)) => values.iter().all(|one| **one != **value),
-                (Test::NotIn(_), None) => true,
-                (Test::GreaterThan(than), Some(value)) => number(value).is_some_and(|value| value > *than),
-                (Test::LessThan(than), Some(value)) => number(value).is_some_and(|value| value < *than),
-                (Test::GreaterThan(_) | Test::LessThan(_), None) => false,
-            }
-        })
+        let number = |label: &str| meta.labels.get(label)?.parse::<i64>().ok();
+        let fits = |(label, order, than): &(Arc<str>, Ordering, i64)| {
+            number(label).is_some_and(|number| number.cmp(than) == *order)
+        };
+        self.labels.matches(meta) && self.bounds.iter().all(fits)
     }
 }
 
@@ -84,10 +60,11 @@ impl std::str::FromStr for Selector {
         let mut parser = Parser {
             tokens: tokens(text),
             place: 0,
+            read: Self::default(),
         };
-        parser
-            .requirements()
-            .map(Self)
+        let parsed = parser.requirements();
+        parsed
+            .map(|()| parser.read)
             .map_err(|problem| FieldError::invalid("labelSelector", text, &problem))
     }
 }
@@ -152,6 +129,7 @@ fn tokens(text: &str) -> Vec<&str> {
 struct Parser<'t> {
     tokens: Vec<&'t str>,
     place: usize,
+    read: Selector,
 }
 
 impl<'t> Parser<'t> {
@@ -166,23 +144,21 @@ impl<'t> Parser<'t> {
         token
     }
 
-    fn requirements(&mut self) -> Result<Vec<Requirement>, String> {
-        let mut requirements = Vec::new();
+    fn requirements(&mut self) -> Result<(), String> {
         loop {
             let token = self.next();
             if token.is_empty() {
-                return Ok(requirements);
+                return Ok(());
             }
             if token != "!" && !is_identifier(token) {
                 return Err(format!(
                     "found '{token}', expected: !, identifier, or 'end of string'"
                 ));
             }
-            let requirement = self.requirement();
-            requirements
-                .push(requirement.map_err(|problem| format!("unable to parse requirement: {problem}"))?);
+            self.requirement()
+                .map_err(|problem| format!("unable to parse requirement: {problem}"))?;
             match self.take() {
-                "" => return Ok(requirements),
+                "" => return Ok(()),
                 "," => {
                     let token = self.next();
                     if token != "!" && !is_identifier(token) {
@@ -194,7 +170,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    fn requirement(&mut self) -> Result<Requirement, String> {
+    fn requirement(&mut self) -> Result<(), String> {
         let is_missing = self.next() == "!";
         if is_missing {
             self.take();
@@ -204,15 +180,13 @@ impl<'t> Parser<'t> {
             return Err(format!("found '{label}', expected: identifier"));
         }
         check_label(label)?;
-        let requirement = |test: Test| Requirement {
-            label: label.to_owned(),
-            test,
-        };
         if is_missing {
-            return Ok(requirement(Test::Missing));
+            self.add(label, "DoesNotExist", Vec::new());
+            return Ok(());
         }
         if matches!(self.next(), "" | ",") {
-            return Ok(requirement(Test::Exists));
+            self.add(label, "Exists", Vec::new());
+            return Ok(());
         }
         let operator = self.take();
         let values = match operator {
@@ -224,15 +198,16 @@ impl<'t> Parser<'t> {
                 ));
             }
         };
-        let number = || {
-            let number = values.first().and_then(|value| value.parse::<i64>().ok());
-            number.ok_or_else(|| "for 'Gt', 'Lt' operators, the value must be an integer".to_owned())
-        };
-        let than = match operator {
-            ">" => Some(Test::GreaterThan(number()?)),
-            "<" => Some(Test::LessThan(number()?)),
+        let order = match operator {
+            ">" => Some(Ordering::Greater),
+            "<" => Some(Ordering::Less),
             _ => None,
         };
+        if let Some(order) = order {
+            let number = values.first().and_then(|value| value.parse::<i64>().ok());
+            let number = number.ok_or("for 'Gt', 'Lt' operators, the value must be an integer")?;
+            self.read.bounds.push((label.into(), order, number));
+        }
         for (index, value) in values.iter().enumerate() {
             let problems = formats::label_value(KubernetesVersion::LATEST, value);
             if !problems.is_empty() {
@@ -243,11 +218,18 @@ impl<'t> Parser<'t> {
                 ));
             }
         }
-        Ok(requirement(match (operator, than) {
-            (_, Some(than)) => than,
-            ("notin" | "!=", None) => Test::NotIn(values),
-            (_, None) => Test::In(values),
-        }))
+        match operator {
+            ">" | "<" => {}
+            "notin" | "!=" => self.add(label, "NotIn", values),
+            _ => self.add(label, "In", values),
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, label: &str, operator: &str, values: Vec<String>) {
+        let values = values.into_iter().map(Into::into).collect();
+        let requirement = LabelRequirement::new(label.into(), operator, values);
+        self.read.labels.match_expressions.extend(requirement);
     }
 
     fn value(&mut self) -> Result<String, String> {

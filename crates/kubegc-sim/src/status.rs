@@ -322,9 +322,15 @@ impl Cause {
 /// An error that is returned to the client.
 pub(crate) type Refusal = Box<Status>;
 
-fn refusal(code: u16, reason: &'static str, message: String, details: Option<Details>) -> Refusal {
+/// A response without an object.
+pub(crate) fn refusal(
+    code: u16,
+    reason: &'static str,
+    message: impl Into<String>,
+    details: impl Into<Option<Details>>,
+) -> Refusal {
     Box::new(Status {
-        details,
+        details: details.into(),
         ..Status::new(code, reason, message)
     })
 }
@@ -383,63 +389,31 @@ fn about(resource: &ApiResource, name: &str) -> Details {
     Details::new(name, &resource.group, &resource.resource)
 }
 
-fn with_causes(causes: Vec<Cause>) -> Details {
-    Details::default().with_causes(causes)
-}
-
 /// A finished deletion, for resources whose response has no object.
 pub(crate) fn deleted(resource: &ApiResource, name: &str, uid: &Uid) -> Refusal {
     let (_, mut details) = stored(resource, name);
     details.uid = Some(uid.clone());
-    refusal(200, "", String::new(), Some(details))
-}
-
-/// A successful creation without an object in the response.
-pub(crate) fn created() -> Refusal {
-    refusal(201, "", String::new(), None)
-}
-
-/// The request must be retried later.
-pub(crate) fn too_many_requests(message: &str, cause: Cause, retry_after_seconds: Option<u32>) -> Refusal {
-    let mut details = with_causes(vec![cause]);
-    details.retry_after_seconds = retry_after_seconds;
-    refusal(429, "TooManyRequests", message.to_owned(), Some(details))
+    refusal(200, "", "", details)
 }
 
 /// The server failed with a known problem.
 pub(crate) fn internal_error(problem: &str) -> Refusal {
-    let details = with_causes(vec![Cause::new("", "", problem)]);
+    let details = Details::default().with_causes(vec![Cause::new("", "", problem)]);
     let message = format!("Internal error occurred: {problem}");
-    refusal(500, "InternalError", message, Some(details))
-}
-
-/// A webhook refuses the request.
-pub(crate) fn denied(code: u16, message: String) -> Refusal {
-    refusal(code, "", message, None)
+    refusal(500, "InternalError", message, details)
 }
 
 /// The URL is not served.
 pub(crate) fn unserved() -> Refusal {
     let message = "the server could not find the requested resource";
-    refusal(404, "NotFound", message.to_owned(), Some(Details::default()))
+    refusal(404, "NotFound", message, Details::default())
 }
 
 /// There is no such object.
 pub(crate) fn not_found(resource: &ApiResource, name: &str) -> Refusal {
     let (subject, details) = stored(resource, name);
     let message = format!("{subject} {} not found", quoted(name));
-    refusal(404, "NotFound", message, Some(details))
-}
-
-/// There is no such namespace.
-pub(crate) fn namespace_not_found(name: &str) -> Refusal {
-    let message = format!("namespaces {} not found", quoted(name));
-    refusal(
-        404,
-        "NotFound",
-        message,
-        Some(Details::new(name, "", "namespaces")),
-    )
+    refusal(404, "NotFound", message, details)
 }
 
 /// The name is taken, possibly by a terminating object. `suffix` ends the message.
@@ -447,24 +421,19 @@ pub(crate) fn already_exists(resource: &ApiResource, name: &str, deleting: bool,
     let prefix = if deleting { "object is being deleted: " } else { "" };
     let (subject, details) = stored(resource, name);
     let message = format!("{prefix}{subject} {} already exists{suffix}", quoted(name));
-    refusal(409, "AlreadyExists", message, Some(details))
+    refusal(409, "AlreadyExists", message, details)
 }
 
 fn conflict_on(subject: &str, details: Details, why: &str) -> Refusal {
     let name = quoted(&details.name);
     let message = format!("Operation cannot be fulfilled on {subject} {name}: {why}");
-    refusal(409, "Conflict", message, Some(details))
+    refusal(409, "Conflict", message, details)
 }
 
 /// The stored object does not meet the precondition.
 pub(crate) fn conflict(resource: &ApiResource, name: &str, why: &str) -> Refusal {
     let (subject, details) = stored(resource, name);
     conflict_on(&subject, details, why)
-}
-
-/// Other managers own fields that would be changed.
-pub(crate) fn apply_conflict(message: String, causes: Vec<Cause>) -> Refusal {
-    refusal(409, "Conflict", message, Some(with_causes(causes)))
 }
 
 /// The same as [`conflict`], found before the deletion began: names the kind, not the resource.
@@ -498,7 +467,7 @@ fn invalid_kind(details: Details, causes: Vec<Cause>, pointers_differ: bool) -> 
         quoted(&details.name),
         aggregate(&causes, pointers_differ)
     );
-    refusal(422, "Invalid", message, Some(details.with_causes(causes)))
+    refusal(422, "Invalid", message, details.with_causes(causes))
 }
 
 /// The options of a deletion are inconsistent.
@@ -513,21 +482,17 @@ pub(crate) fn invalid_delete_options(version: KubernetesVersion, errors: &[Field
         }
         error => Cause::from_field_error(error),
     });
-    invalid_kind(
-        Details::new("", "meta.k8s.io", "DeleteOptions"),
-        causes.collect(),
-        false,
-    )
+    invalid_options("DeleteOptions", causes.collect())
 }
 
-/// The options of a patch are inconsistent.
-pub(crate) fn invalid_patch_options(causes: Vec<Cause>) -> Refusal {
-    invalid_kind(Details::new("", "meta.k8s.io", "PatchOptions"), causes, false)
+/// Options of a request are inconsistent.
+pub(crate) fn invalid_options(kind: &str, causes: Vec<Cause>) -> Refusal {
+    invalid_kind(Details::new("", "meta.k8s.io", kind), causes, false)
 }
 
 /// The request is malformed.
 pub(crate) fn bad_request(message: impl Into<String>) -> Refusal {
-    refusal(400, "BadRequest", message.into(), None)
+    refusal(400, "BadRequest", message, None)
 }
 
 /// The body is not an object of this kind.
@@ -543,8 +508,8 @@ pub(crate) fn cannot_be_handled(resource: &ApiResource, sent: &str, problem: &st
 }
 
 /// The server failed with an unknown problem.
-pub(crate) fn internal(message: &str) -> Refusal {
-    refusal(500, "", message.to_owned(), None)
+pub(crate) fn internal(message: impl Into<String>) -> Refusal {
+    refusal(500, "", message, None)
 }
 
 /// The request is not allowed.
@@ -555,35 +520,14 @@ pub(crate) fn forbidden(resource: &ApiResource, name: &str, why: &str, causes: V
         name => format!("{subject} {} is forbidden: {why}", quoted(name)),
     };
     let details = about(resource, name).with_causes(causes);
-    refusal(403, "Forbidden", message, Some(details))
+    refusal(403, "Forbidden", message, details)
 }
 
 /// The resource does not support this request.
 pub(crate) fn method_not_allowed(resource: &ApiResource, message: Option<&str>) -> Refusal {
     let message = message.unwrap_or("the server does not allow this method on the requested resource");
     let details = about(resource, "");
-    refusal(405, "MethodNotAllowed", message.to_owned(), Some(details))
-}
-
-/// The resource does not support the format of the patch.
-pub(crate) fn unsupported_media_type(accepted: &[&str]) -> Refusal {
-    let message = format!(
-        "the body of the request was in an unknown format - accepted media types include: {}",
-        accepted.join(", ")
-    );
-    refusal(415, "UnsupportedMediaType", message, None)
-}
-
-/// No route accepts a request with this content type.
-pub(crate) fn unrouted_media_type() -> Refusal {
-    let message = "415: Unsupported Media Type".to_owned();
-    refusal(415, "UnsupportedMediaType", message, Some(Details::default()))
-}
-
-/// The request exceeds a limit of the server.
-pub(crate) fn too_large(problem: &str) -> Refusal {
-    let message = format!("Request entity too large: {problem}");
-    refusal(413, "RequestEntityTooLarge", message, None)
+    refusal(405, "MethodNotAllowed", message, details)
 }
 
 /// The patched object cannot be decoded.
@@ -595,13 +539,7 @@ pub(crate) fn invalid_patch(patch: &str, problem: &str) -> Refusal {
 /// The operations of a JSON patch do not apply to the object.
 pub(crate) fn rejected_patch() -> Refusal {
     let message = "the server rejected our request due to an error in our request";
-    refusal(422, "Invalid", message.to_owned(), Some(Details::default()))
-}
-
-/// The watch begins before the oldest retained change.
-pub(crate) fn expired(since: u64, oldest: u64) -> Refusal {
-    let message = format!("too old resource version: {since} ({oldest})");
-    refusal(410, "Expired", message, None)
+    refusal(422, "Invalid", message, Details::default())
 }
 
 /// Joins problems as upstream does: equal messages once, more than one in brackets.

@@ -32,6 +32,24 @@ pub fn service_not_found(name: &str) -> Arc<str> {
     format!("service {} not found", status::quoted(name)).into()
 }
 
+/// The refusal of a request whose webhook cannot be called.
+pub(super) fn failed(webhook: &Webhook, why: &str) -> Refusal {
+    let name = status::quoted(&webhook.name);
+    let refusal = status::internal_error(&format!("failed calling webhook {name}: {why}"));
+    refusal.by(RefusedBy::Webhook(Arc::clone(&webhook.name)))
+}
+
+/// Marks the failure of a webhook whose Service was removed.
+pub(super) fn follow_service(
+    service: Option<&(Arc<str>, Arc<str>)>,
+    failure: &mut Option<Arc<str>>,
+    removed: &ObjectMeta,
+) {
+    if service.is_some_and(|(namespace, name)| *namespace == removed.namespace && *name == removed.name) {
+        failure.get_or_insert_with(|| service_not_found(&removed.name));
+    }
+}
+
 impl ApiServer {
     /// The same server, with webhooks.
     #[must_use]
@@ -62,9 +80,7 @@ impl ApiServer {
         let Some((webhook, failure)) = unreachable.find(refuses) else {
             return Ok(());
         };
-        let name = status::quoted(&webhook.name);
-        let refusal = status::internal_error(&format!("failed calling webhook {name}: {failure}"));
-        Err(refusal.by(RefusedBy::Webhook(Arc::clone(&webhook.name))))
+        Err(failed(webhook, failure))
     }
 
     /// Admits the deletion of an object. Returns warnings.
@@ -180,13 +196,7 @@ impl ApiServer {
                 .retain(|one| one.kind != resource || one.configuration != removed.name);
         } else if self.special(kind) == Special::Service {
             for one in Arc::make_mut(&mut self.webhooks) {
-                let service = one.webhook.service.as_ref();
-                if service
-                    .is_some_and(|(namespace, name)| *namespace == removed.namespace && *name == removed.name)
-                {
-                    one.failure
-                        .get_or_insert_with(|| service_not_found(&removed.name));
-                }
+                follow_service(one.webhook.service.as_ref(), &mut one.failure, removed);
             }
         }
     }

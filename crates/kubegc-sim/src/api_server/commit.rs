@@ -1,19 +1,11 @@
 //! Commits a write: a revision, a stored state, a watch event.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::sync::Arc;
 
 use kubegc_core::{KindId, ResourceVersion, Uid};
 
 use super::{ApiServer, Event, EventType};
 use crate::{StoredObject, rng};
-
-/// The table of each revision.
-#[derive(Clone, Debug, Default)]
-pub(super) struct History {
-    /// The revision of the first entry.
-    pub(super) first: u64,
-    pub(super) tables: VecDeque<u32>,
-}
 
 impl ApiServer {
     /// Writes an object at a new revision.
@@ -24,7 +16,9 @@ impl ApiServer {
         event_type: EventType,
     ) -> Arc<StoredObject> {
         let table = self.next_revision(kind);
-        if self.settings.quota_controller && self.shape.quotas == u32::try_from(table).ok() {
+        if self.settings.quota_controller
+            && self.shape.table_of("resourcequotas") == u32::try_from(table).ok()
+        {
             self.sync_quota(&mut object);
         }
         object.meta.resource_version = ResourceVersion::new(&self.revision.to_string());
@@ -68,20 +62,8 @@ impl ApiServer {
 
     /// Starts a revision; returns the position of its table.
     fn next_revision(&mut self, kind: KindId) -> usize {
-        let table = self.shape.kinds[kind.index()].table;
         self.revision += 1;
-        let history = Arc::make_mut(&mut self.history);
-        if history.first + history.tables.len() as u64 != self.revision {
-            // Objects were inserted in between: revisions without a change.
-            history.tables.clear();
-            history.first = self.revision;
-        }
-        history.tables.push_back(table);
-        if history.tables.len() > self.settings.events_max {
-            history.tables.pop_front();
-            history.first += 1;
-        }
-        table as usize
+        self.shape.kinds[kind.index()].table as usize
     }
 
     /// Draws a uid that no object of this server has had.

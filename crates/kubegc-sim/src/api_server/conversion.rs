@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use kubegc_core::{ApiResource, KindId, ObjectMeta};
 
-use super::{ApiServer, kinds::Special, service_not_found};
+use super::{ApiServer, admission::follow_service, kinds::Special};
 use crate::status::{self, Refusal, RefusedBy};
 
 /// The conversion webhook of a CustomResourceDefinition.
@@ -118,14 +118,7 @@ impl ApiServer {
             return;
         }
         for webhook in webhooks {
-            let service = webhook.service.as_ref();
-            if service
-                .is_some_and(|(namespace, name)| *namespace == removed.namespace && *name == removed.name)
-            {
-                webhook
-                    .failure
-                    .get_or_insert_with(|| service_not_found(&removed.name));
-            }
+            follow_service(webhook.service.as_ref(), &mut webhook.failure, removed);
         }
     }
 }

@@ -6,8 +6,8 @@ use kubegc_core::{Behavior, KindId, Uid};
 use serde_json::{Value, json};
 
 use super::{
-    ApiServer, EventType, Response, Special, admission, crd, hooks, namespace,
-    update::{Author, Moment, Part, without_equal_references},
+    ApiServer, EventType, Response, ResponseBody, Special, admission, crd, hooks, namespace,
+    update::{Author, Part, without_equal_references},
     validate,
 };
 use crate::{
@@ -193,7 +193,7 @@ impl ApiServer {
         crd::refuse_while_terminating(self, kind, &object.meta.name)?;
         self.place(kind, namespace, &mut object)?;
         self.name_generated(kind, &mut object);
-        let mut warnings = without_equal_references(self.version, &mut object.meta, Moment::BeforeAdmission);
+        let mut warnings = without_equal_references(self.version, &mut object.meta, "");
         namespace::refuse_content(self, kind, &object)?;
 
         match author {
@@ -322,7 +322,7 @@ impl ApiServer {
         if known.special == Special::Namespace {
             self.create_default_account(&object.meta.name);
         }
-        Ok(Response::coded(201, object).with(warnings))
+        Ok(Response::new(201, ResponseBody::Object(object)).with(warnings))
     }
 
     /// The problems that the schema of a kind finds in an object that is created, or that is to replace
@@ -407,9 +407,7 @@ impl ApiServer {
         } else if own.is_empty() {
             *own = namespace.into();
         } else if **own != *namespace {
-            return Err(status::bad_request(
-                "the namespace of the provided object does not match the namespace sent on the request",
-            ));
+            return Err(other_namespace());
         }
         Ok(())
     }
@@ -493,6 +491,13 @@ impl ApiServer {
         let _refused = self.create_json(kind, namespace, json!({"metadata": {"name": "default"}}));
         (self.field_manager, self.user) = (manager, user);
     }
+}
+
+/// The namespace of an object is not that of the URL.
+pub(super) fn other_namespace() -> Refusal {
+    status::bad_request(
+        "the namespace of the provided object does not match the namespace sent on the request",
+    )
 }
 
 fn other_version(found: &str, expected: &str) -> Refusal {

@@ -290,8 +290,7 @@ impl ApiServer {
                 return Ok(Some(Admission::Allow));
             }
             let why = "failed to call webhook: no hook is set for it (ApiServer::set_admission_hook)";
-            let refusal = status::internal_error(&format!("failed calling webhook {name}: {why}"));
-            return Err(refusal.by(RefusedBy::Webhook(Arc::clone(&webhook.name))));
+            return Err(admission::failed(webhook, why));
         };
         match (hook.0)(&review) {
             Admission::Deny { code, message } => {
@@ -300,7 +299,7 @@ impl ApiServer {
                     "" => format!("{denied} without explanation"),
                     message => format!("{denied}: {message}"),
                 };
-                let refusal = status::denied(code.max(400), message);
+                let refusal = status::refusal(code.max(400), "", message, None);
                 Err(refusal.by(RefusedBy::Webhook(Arc::clone(&webhook.name))))
             }
             allowed => Ok(Some(allowed)),

@@ -1,9 +1,7 @@
 //! Properties of each kind in the server: its table, its own rules, whether it is served.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
-use foldhash::fast::FixedState;
-use hashbrown::HashMap;
 use kubegc_core::{ApiResource, Catalog, KindId};
 
 use crate::types::StructId;
@@ -14,15 +12,8 @@ pub(super) struct Shape {
     pub(super) catalog: Catalog,
     pub(super) kinds: Vec<Kind>,
     pub(super) tables: Vec<TableInfo>,
-    table_of: HashMap<(Arc<str>, Arc<str>), u32, FixedState>,
-    /// The table of namespaces, if the catalog has them.
-    pub(super) namespaces: Option<u32>,
-    /// The table of CustomResourceDefinitions, if the catalog has them.
-    pub(super) definitions: Option<u32>,
-    /// The table of ResourceQuotas, if the catalog has them.
-    pub(super) quotas: Option<u32>,
-    /// The table of ValidatingAdmissionPolicyBindings, if the catalog has them.
-    pub(super) policy_bindings: Option<u32>,
+    /// By the qualified name of the resource as it is stored, such as `ingresses.networking.k8s.io`.
+    table_of: BTreeMap<String, u32>,
 }
 
 #[derive(Clone, Debug)]
@@ -60,7 +51,10 @@ pub(super) struct TableInfo {
 impl Shape {
     /// Adds a kind; `None` if it exists already.
     pub(super) fn add(&mut self, resource: ApiResource) -> Option<KindId> {
-        let stored_as = (resource.storage_group().into(), Arc::clone(&resource.resource));
+        let stored_as = match resource.storage_group() {
+            "" => resource.resource.to_string(),
+            group => format!("{}.{group}", resource.resource),
+        };
         let special = match (&*resource.group, &*resource.resource) {
             ("", "pods") => Special::Pod,
             ("", "namespaces") => Special::Namespace,
@@ -69,9 +63,6 @@ impl Shape {
             _ => Special::None,
         };
         let (custom, preferred) = (resource.custom, resource.preferred);
-        let limits_usage = resource.group.is_empty() && &*resource.resource == "resourcequotas";
-        let binds_policies = *resource.group == *super::admission::GROUP
-            && &*resource.resource == "validatingadmissionpolicybindings";
         let schema = StructId::of(&resource);
         let definition = match custom {
             true => format!("{}.{}", resource.resource, resource.group),
@@ -90,18 +81,6 @@ impl Shape {
             Some(known) if preferred && !known.preferred => *known = info,
             Some(_) => {}
         }
-        if special == Special::Namespace {
-            self.namespaces = Some(table);
-        }
-        if special == Special::CustomResourceDefinition {
-            self.definitions = Some(table);
-        }
-        if limits_usage {
-            self.quotas = Some(table);
-        }
-        if binds_policies {
-            self.policy_bindings = Some(table);
-        }
         self.kinds.push(Kind {
             table,
             served: true,
@@ -112,5 +91,10 @@ impl Shape {
             definition: definition.into(),
         });
         Some(kind)
+    }
+
+    /// The table of a resource, if the catalog has it.
+    pub(super) fn table_of(&self, qualified: &str) -> Option<u32> {
+        self.table_of.get(qualified).copied()
     }
 }

@@ -54,7 +54,6 @@ use crate::{
     status::{self, Cause, Refusal},
     types::StructId,
 };
-use commit::History;
 use kinds::{Kind, Shape, Special};
 use store::Table;
 
@@ -124,8 +123,7 @@ impl Default for Settings {
 /// on by default from 1.37, [#140785](https://github.com/kubernetes/kubernetes/pull/140785)) is not covered.
 ///
 /// # Complexity
-/// Requests on one object need two hash lookups, regardless of the number of objects. A list of n objects
-/// takes O(n log n).
+/// Requests on one object take O(log n), a list of n objects O(n).
 ///
 /// # Examples
 /// ```
@@ -152,7 +150,6 @@ pub struct ApiServer {
     /// By table; `None` until a resource has its first object.
     tables: Vec<Option<Arc<Table>>>,
     revision: u64,
-    history: Arc<History>,
     now: Timestamp,
     uids_generated: u64,
     /// How many services were refused after an address was drawn for them.
@@ -189,7 +186,6 @@ impl ApiServer {
             tables,
             // The revision of an empty store. Clients take 0 to mean "any".
             revision: 1,
-            history: Arc::default(),
             now: Timestamp::EPOCH,
             uids_generated: 0,
             addresses_refused: 0,

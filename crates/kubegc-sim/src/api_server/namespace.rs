@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     StoredObject,
-    status::{self, Cause, Refusal},
+    status::{self, Cause, Details, Refusal},
 };
 
 /// An object whose namespace no longer exists can be updated.
@@ -28,13 +28,8 @@ const UPDATES_NEED_NO_NAMESPACE: Behavior = Behavior::since(37, 0, "kubernetes #
 const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
 
 impl ApiServer {
-    /// Whether a namespace exists and refuses new objects.
-    pub fn is_terminating(&self, namespace: &str) -> bool {
-        self.namespace_object(namespace).is_some_and(is_terminating)
-    }
-
     pub(super) fn namespace_object(&self, name: &str) -> Option<&StoredObject> {
-        let table = self.shape.namespaces?;
+        let table = self.shape.table_of("namespaces")?;
         let object = self.tables[table as usize].as_deref()?.find("", name)?;
         Some(object)
     }
@@ -135,12 +130,14 @@ fn existing_namespace<'a>(
     kind: KindId,
     name: &str,
 ) -> Result<Option<&'a StoredObject>, Refusal> {
-    if server.resource(kind).scope != Scope::Namespaced || server.shape.namespaces.is_none() {
+    if server.resource(kind).scope != Scope::Namespaced || server.shape.table_of("namespaces").is_none() {
         return Ok(None);
     }
     match server.namespace_object(name) {
         None if server.settings.namespaces_must_exist && !name.is_empty() => {
-            Err(status::namespace_not_found(name))
+            let message = format!("namespaces {} not found", status::quoted(name));
+            let details = Details::new(name, "", "namespaces");
+            Err(status::refusal(404, "NotFound", message, details))
         }
         namespace => Ok(namespace),
     }

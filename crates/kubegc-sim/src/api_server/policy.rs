@@ -130,7 +130,9 @@ impl ApiServer {
     }
 
     fn has_stored_bindings(&self) -> bool {
-        let table = self.shape.policy_bindings;
+        let table = self
+            .shape
+            .table_of("validatingadmissionpolicybindings.admissionregistration.k8s.io");
         let table = table.and_then(|table| self.tables[table as usize].as_deref());
         table.is_some_and(|table: &Table| table.len() > 0) && self.version.has(EVALUATED)
     }

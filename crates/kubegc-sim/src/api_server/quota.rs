@@ -151,7 +151,8 @@ impl ApiServer {
 
     /// The quotas of a namespace, by name; `None` if there are none.
     fn quotas_of(&self, namespace: &str) -> Option<Vec<Arc<StoredObject>>> {
-        let table = self.tables[self.shape.quotas? as usize].as_deref()?;
+        let table = self.shape.table_of("resourcequotas")?;
+        let table = self.tables[table as usize].as_deref()?;
         if table.len() == 0 || namespace.is_empty() {
             return None;
         }

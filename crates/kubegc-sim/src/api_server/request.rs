@@ -99,32 +99,24 @@ impl Response {
         }
     }
 
-    pub(crate) const fn ok(object: Arc<StoredObject>) -> Self {
-        Self::coded(200, object)
-    }
-
-    pub(crate) const fn coded(code: u16, object: Arc<StoredObject>) -> Self {
+    pub(crate) const fn new(code: u16, body: ResponseBody) -> Self {
         Self {
             code,
-            body: ResponseBody::Object(object),
+            body,
             warnings: Vec::new(),
         }
+    }
+
+    pub(crate) const fn ok(object: Arc<StoredObject>) -> Self {
+        Self::new(200, ResponseBody::Object(object))
     }
 
     pub(crate) const fn list(items: Vec<Arc<StoredObject>>, revision: u64) -> Self {
-        Self {
-            code: 200,
-            body: ResponseBody::List(ObjectList { items, revision }),
-            warnings: Vec::new(),
-        }
+        Self::new(200, ResponseBody::List(ObjectList { items, revision }))
     }
 
     pub(crate) fn of_virtual(object: Value) -> Self {
-        Self {
-            code: 200,
-            body: ResponseBody::Virtual(Box::new(object)),
-            warnings: Vec::new(),
-        }
+        Self::new(200, ResponseBody::Virtual(Box::new(object)))
     }
 
     pub(crate) fn with(mut self, warnings: Vec<String>) -> Self {
@@ -135,11 +127,7 @@ impl Response {
 
 impl From<Refusal> for Response {
     fn from(status: Refusal) -> Self {
-        Self {
-            code: status.code,
-            body: ResponseBody::Status(status),
-            warnings: Vec::new(),
-        }
+        Self::new(status.code, ResponseBody::Status(status))
     }
 }
 

@@ -1,20 +1,17 @@
-//! Object storage: one table per resource, two hash lookups per object, and the log of changes.
+//! Object storage: one table per resource, and the log of its changes.
 
-use std::{collections::VecDeque, hash::BuildHasher, sync::Arc};
-
-use foldhash::fast::FixedState;
-use hashbrown::{HashMap, HashTable};
+use std::{
+    collections::{BTreeMap, VecDeque, vec_deque::Iter},
+    sync::Arc,
+};
 
 use crate::StoredObject;
 
 /// The type of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EventType {
-    /// The object was created.
     Added,
-    /// The object changed.
     Modified,
-    /// The object was removed.
     Deleted,
 }
 
@@ -22,9 +19,7 @@ pub enum EventType {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// The revision of the change.
     pub revision: u64,
-    /// The type of the change.
     pub event_type: EventType,
     /// The object after the change. For a removed object: the last stored state, at the revision of the
     /// deletion.
@@ -33,111 +28,64 @@ pub struct Event {
     pub previous: Option<Arc<StoredObject>>,
 }
 
-/// The objects of one resource, in any version.
+/// The objects of one resource in any version, by namespace and name.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Table {
-    namespaces: HashMap<Arc<str>, Names, FixedState>,
+    namespaces: BTreeMap<Arc<str>, BTreeMap<Arc<str>, Arc<StoredObject>>>,
     len: usize,
     pub(crate) log: EventLog,
 }
 
-/// The objects of one namespace, by name.
-#[derive(Clone, Debug, Default)]
-struct Names(HashTable<Arc<StoredObject>>);
-
-impl Names {
-    /// The objects, ordered by name.
-    fn list(&self) -> impl Iterator<Item = Arc<StoredObject>> {
-        // With the names next to the pointers, a comparison follows no pointer to an object and its metadata.
-        let mut named: Vec<(&str, &Arc<StoredObject>)> =
-            self.0.iter().map(|object| (&*object.meta.name, object)).collect();
-        named.sort_unstable_by_key(|(name, _)| *name);
-        named.into_iter().map(|(_, object)| Arc::clone(object))
-    }
-}
-
 impl Table {
     pub(crate) fn find(&self, namespace: &str, name: &str) -> Option<&Arc<StoredObject>> {
-        self.namespaces
-            .get(namespace)?
-            .0
-            .find(hash(name), |object| *object.meta.name == *name)
+        self.namespaces.get(namespace)?.get(name)
     }
 
     /// Stores an object under its own name and returns the object that it replaces.
     pub(crate) fn put(&mut self, object: Arc<StoredObject>) -> Option<Arc<StoredObject>> {
-        let names = match self.namespaces.get_mut(&object.meta.namespace) {
-            Some(names) => names,
-            None => self
-                .namespaces
-                .entry(Arc::clone(&object.meta.namespace))
-                .or_default(),
-        };
-        let hash_of = |object: &Arc<StoredObject>| hash(&object.meta.name);
-        let entry = names.0.entry(
-            hash(&object.meta.name),
-            |stored| stored.meta.name == object.meta.name,
-            hash_of,
-        );
-        match entry {
-            hashbrown::hash_table::Entry::Occupied(mut stored) => {
-                Some(std::mem::replace(stored.get_mut(), object))
-            }
-            hashbrown::hash_table::Entry::Vacant(free) => {
-                free.insert(object);
-                self.len += 1;
-                None
-            }
-        }
+        let (namespace, name) = (Arc::clone(&object.meta.namespace), Arc::clone(&object.meta.name));
+        let replaced = self.namespaces.entry(namespace).or_default().insert(name, object);
+        self.len += usize::from(replaced.is_none());
+        replaced
     }
 
-    pub(crate) fn remove(&mut self, namespace: &str, name: &str) -> Option<Arc<StoredObject>> {
-        let names = self.namespaces.get_mut(namespace)?;
-        let entry = names
-            .0
-            .find_entry(hash(name), |object| *object.meta.name == *name)
-            .ok()?;
-        let (object, _) = entry.remove();
-        self.len -= 1;
-        // A deleted namespace leaves no large table behind.
-        if names.0.len() < names.0.capacity() / 8 {
-            names
-                .0
-                .shrink_to(names.0.len() * 2, |object| hash(&object.meta.name));
-        }
-        if names.0.is_empty() {
+    pub(crate) fn remove(&mut self, namespace: &str, name: &str) {
+        let Some(names) = self.namespaces.get_mut(namespace) else {
+            return;
+        };
+        self.len -= usize::from(names.remove(name).is_some());
+        if names.is_empty() {
             self.namespaces.remove(namespace);
         }
-        Some(object)
     }
 
     /// The objects of one namespace or of all, ordered by namespace and name.
     pub(crate) fn list(&self, namespace: Option<&str>) -> Vec<Arc<StoredObject>> {
-        let mut namespaces: Vec<(&Arc<str>, &Names)> = match namespace {
-            Some(namespace) => self.namespaces.get_key_value(namespace).into_iter().collect(),
-            None => self.namespaces.iter().collect(),
-        };
-        namespaces.sort_unstable_by_key(|(namespace, _)| *namespace);
-        namespaces
-            .into_iter()
-            .flat_map(|(_, names)| names.list())
-            .collect()
+        match namespace {
+            Some(namespace) => self
+                .namespaces
+                .get(namespace)
+                .into_iter()
+                .flat_map(BTreeMap::values)
+                .cloned()
+                .collect(),
+            None => self
+                .namespaces
+                .values()
+                .flat_map(BTreeMap::values)
+                .cloned()
+                .collect(),
+        }
     }
 
     /// The namespaces that contain objects, in order.
     pub(crate) fn namespaces(&self) -> Vec<Arc<str>> {
-        let mut namespaces: Vec<_> = self.namespaces.keys().cloned().collect();
-        namespaces.sort_unstable();
-        namespaces
+        self.namespaces.keys().cloned().collect()
     }
 
     pub(crate) const fn len(&self) -> usize {
         self.len
     }
-}
-
-fn hash(name: &str) -> u64 {
-    FixedState::default().hash_one(name)
 }
 
 /// The changes of one resource in their order, as far as they are retained.
@@ -177,10 +125,12 @@ impl EventLog {
     }
 
     /// The changes after a revision; `None` where some of them were dropped.
-    pub(crate) fn since(&self, revision: u64) -> Option<std::collections::vec_deque::Iter<'_, Event>> {
-        if revision < self.forgotten {
-            return None;
-        }
+    pub(crate) fn since(&self, revision: u64) -> Option<Iter<'_, Event>> {
+        (revision >= self.forgotten).then(|| self.retained_since(revision))
+    }
+
+    /// The retained changes after a revision.
+    pub(crate) fn retained_since(&self, revision: u64) -> Iter<'_, Event> {
         // A watch that keeps up requests the tail: check the last change before searching.
         let start = match self.events.back() {
             Some(last) if last.revision > revision => {
@@ -188,14 +138,6 @@ impl EventLog {
             }
             _ => self.events.len(),
         };
-        Some(self.events.range(start..))
-    }
-
-    pub(crate) fn at(&self, revision: u64) -> Option<&Event> {
-        let found = self
-            .events
-            .binary_search_by_key(&revision, |event| event.revision)
-            .ok()?;
-        self.events.get(found)
+        self.events.range(start..)
     }
 }

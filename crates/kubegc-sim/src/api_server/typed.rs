@@ -87,19 +87,19 @@ impl ApiServer {
                     .is_some_and(|managers| managers.iter().all(|manager| manager["apiVersion"] != *version))
             }
             "PersistentVolume" if self.version.minor() >= 29 => false,
-            "PersistentVolume" | "PersistentVolumeClaim" => self.is_as_created(old),
+            "PersistentVolume" | "PersistentVolumeClaim" => self.is_as_created(kind, old),
             _ => false,
         }
     }
 
     /// Whether an object was not written since it was created, as far as the changes are retained.
-    fn is_as_created(&self, object: &StoredObject) -> bool {
+    fn is_as_created(&self, kind: KindId, object: &StoredObject) -> bool {
         let Ok(revision) = object.meta.resource_version.as_str().parse::<u64>() else {
             return false;
         };
-        let first = self.changes_since(revision.saturating_sub(1)).next();
-        first.is_some_and(|change| {
-            let event = change.event;
+        let table = self.table(kind);
+        let first = table.and_then(|table| table.log.retained_since(revision.saturating_sub(1)).next());
+        first.is_some_and(|event| {
             event.event_type == EventType::Added
                 && event.object.meta.uid == object.meta.uid
                 && event.object.meta.resource_version == object.meta.resource_version

@@ -9,8 +9,11 @@ use kubegc_core::{
 use serde_json::Value;
 
 use super::{
-    ApiServer, EventType, Response, Special, apply::ManagedFields, crd, create::drop_ignored_metadata, hooks,
-    namespace, subresource, validate,
+    ApiServer, EventType, Response, Special,
+    apply::ManagedFields,
+    crd,
+    create::{drop_ignored_metadata, other_namespace},
+    hooks, namespace, subresource, validate,
 };
 use crate::{
     Body, StoredObject,
@@ -139,7 +142,7 @@ impl ApiServer {
         if object.meta.namespace.is_empty() {
             object.meta.namespace = namespace.as_str().into();
         }
-        let warnings = without_equal_references(self.version, &mut object.meta, Moment::BeforeAdmission);
+        let warnings = without_equal_references(self.version, &mut object.meta, "");
         let creates = || part == Part::Whole && Facts::of(self.resource(kind)).has("creates", self.version);
         let expected_uid = (!object.meta.uid.is_empty()).then(|| object.meta.uid.clone());
         let other_uid = |stored: &str| {
@@ -419,21 +422,17 @@ impl ApiServer {
     }
 }
 
-/// The moment of the search for equal references; the warning states it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Moment {
-    BeforeAdmission,
-    AfterAdmission,
-}
+/// The moment of the search for equal references in an object that is applied or patched.
+pub(super) const AFTER_ADMISSION: &str = " after mutating admission happens";
 
-/// Drops references that equal an earlier one; returns the warnings for the client.
+/// Drops references that equal an earlier one; returns the warnings for the client, which state the moment.
 ///
 /// # Upstream
 /// `dedupOwnerReferencesAndAddWarning` in `apiserver/pkg/endpoints/handlers/rest.go`, 1.20.2.
 pub(super) fn without_equal_references(
     version: KubernetesVersion,
     meta: &mut ObjectMeta,
-    moment: Moment,
+    moment: &str,
 ) -> Vec<String> {
     if meta.owner_references.len() < 2 || !version.has(behavior::EQUAL_REFERENCES_ARE_DROPPED) {
         return Vec::new();
@@ -450,10 +449,6 @@ pub(super) fn without_equal_references(
         return Vec::new();
     }
     meta.owner_references = kept.into();
-    let moment = match moment {
-        Moment::BeforeAdmission => "",
-        Moment::AfterAdmission => " after mutating admission happens",
-    };
     vec![format!(
         ".metadata.ownerReferences contains duplicate entries{moment}; API server dedups owner references in 1.20+, \
          and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
@@ -470,9 +465,7 @@ pub(super) fn check_names(
 ) -> Result<(), Refusal> {
     let is_elsewhere = !namespace.is_empty() && !meta.namespace.is_empty() && *meta.namespace != *namespace;
     if is_elsewhere && version.has(NAMESPACES_ARE_COMPARED_FIRST) {
-        return Err(status::bad_request(
-            "the namespace of the provided object does not match the namespace sent on the request",
-        ));
+        return Err(other_namespace());
     }
     if *meta.name != *name {
         return Err(status::bad_request(if meta.name.is_empty() {
@@ -525,14 +518,10 @@ fn spec_differs(new: &Option<Body>, old: &Option<Body>, known: &super::Kind) -> 
         return false;
     }
     let is_counted = |key: &str| key != "metadata" && (key != "status" || !known.status_subresource);
-    let new = new
-        .iter()
-        .flat_map(|body| body.iter())
-        .filter(|(key, _)| is_counted(key));
-    let old = old
-        .iter()
-        .flat_map(|body| body.iter())
-        .filter(|(key, _)| is_counted(key));
+    let [new, old] = [new, old].map(|body| {
+        let fields = body.iter().flat_map(|body| body.iter());
+        fields.filter(|(key, _)| is_counted(key))
+    });
     !new.eq(old)
 }
 

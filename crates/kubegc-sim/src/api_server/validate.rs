@@ -12,11 +12,10 @@ use kubegc_core::{
     version::behavior::VALUES_ARE_JSON,
 };
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     StoredObject, formats,
-    object::owner_reference_json,
     status::{Cause, quoted},
     types::{facts::Facts, validate::go_syntax},
 };
@@ -36,13 +35,12 @@ pub(super) fn created(
     let facts = Facts::of(resource);
     let times = facts.value("created", version);
     let times = times.and_then(|times| times.parse().ok()).unwrap_or(1);
-    let mut causes = Vec::new();
+    let mut check = Check::of(version, resource);
     if is_legacy_event(resource) {
-        return causes;
+        return check.causes;
     }
     for _ in 0..times {
-        let names = facts.value("names", version).unwrap_or_default();
-        name(version, names, object, &mut causes);
+        check.name(facts.value("names", version).unwrap_or_default(), object);
         let is_declarative = match (&*resource.group, &*resource.resource) {
             ("", "replicationcontrollers") => version.has(formats::LENGTHS_ARE_BYTES),
             ("resource.k8s.io", "deviceclasses") => version.has(DEVICE_CLASSES_ARE_DECLARATIVE),
@@ -50,14 +48,14 @@ pub(super) fn created(
         };
         if is_declarative {
             // Their names are validated as the values of labels are.
-            for cause in &mut causes {
+            for cause in &mut check.causes {
                 cause.message = cause.message.replace("253 characters", "253 bytes");
             }
         }
-        whole(version, resource, object, &mut causes);
-        qualified_finalizers(version, resource, &object.meta, &mut causes);
+        check.whole(object);
+        check.qualified_finalizers(&object.meta);
     }
-    causes
+    check.causes
 }
 
 /// Names of classes of devices are validated by declared rules.
@@ -83,10 +81,10 @@ pub(super) fn created_generic(
     resource: &ApiResource,
     object: &StoredObject,
 ) -> Vec<Cause> {
-    let mut causes = Vec::new();
-    name(version, "path", object, &mut causes);
-    whole(version, resource, object, &mut causes);
-    causes
+    let mut check = Check::of(version, resource);
+    check.name("path", object);
+    check.whole(object);
+    check.causes
 }
 
 /// The problems of the metadata of an object that is to replace another.
@@ -99,27 +97,25 @@ pub(super) fn updated(
     new: &StoredObject,
     old: &StoredObject,
 ) -> Vec<Cause> {
-    let mut causes = Vec::new();
+    let mut check = Check::of(version, resource);
     if is_plainly_valid(new, old) {
-        return causes;
+        return check.causes;
     }
+    check.whole(new);
+    check.change(new, &old.meta);
     if is_legacy_event(resource) {
-        whole(version, resource, new, &mut causes);
-        change(version, new, &old.meta, &mut causes);
-        return causes;
+        return check.causes;
     }
-    let facts = Facts::of(resource);
-    whole(version, resource, new, &mut causes);
-    change(version, new, &old.meta, &mut causes);
     let usual = if resource.custom { "c" } else { "cw" };
-    for step in facts.value("updated", version).unwrap_or(usual).chars() {
+    let steps = Facts::of(resource).value("updated", version);
+    for step in steps.unwrap_or(usual).chars() {
         match step {
-            'c' => change(version, new, &old.meta, &mut causes),
-            _ => whole(version, resource, new, &mut causes),
+            'c' => check.change(new, &old.meta),
+            _ => check.whole(new),
         }
-        qualified_finalizers(version, resource, &new.meta, &mut causes);
+        check.qualified_finalizers(&new.meta);
     }
-    causes
+    check.causes
 }
 
 /// Whether no validated metadata differs from the stored one, except for removed references. This is the
@@ -143,146 +139,245 @@ fn annotations_of(object: &StoredObject) -> Option<&Value> {
     object.at(&["metadata", "annotations"])
 }
 
-/// `ValidateObjectMetaAccessor`, except names.
-fn whole(version: KubernetesVersion, resource: &ApiResource, object: &StoredObject, causes: &mut Vec<Cause>) {
-    let meta = &object.meta;
-    if resource.is_namespaced() {
-        if meta.namespace.is_empty() {
-            causes.push(Cause::required("metadata.namespace", ""));
-        } else {
-            problems(
-                "metadata.namespace",
-                &meta.namespace,
-                formats::label(version, &meta.namespace),
-                causes,
-            );
-        }
-    }
-    if meta.generation < 0 {
-        let problem = "must be greater than or equal to 0";
-        causes.push(Cause::invalid(
-            "metadata.generation",
-            &meta.generation.to_string(),
-            problem,
-        ));
-    }
-    labels(version, meta, causes);
-    annotations(version, object, causes);
-    owner_references(version, &meta.owner_references, causes);
-    finalizers(version, meta, causes);
+/// The validation of one object, and its problems so far.
+struct Check<'a> {
+    version: KubernetesVersion,
+    resource: &'a ApiResource,
+    causes: Vec<Cause>,
 }
 
-/// `ValidateObjectMetaAccessorUpdate`.
-fn change(version: KubernetesVersion, object: &StoredObject, old: &ObjectMeta, causes: &mut Vec<Cause>) {
-    let new = &object.meta;
-    if new.resource_version.is_empty() {
-        let problem = "must be specified for an update";
-        causes.push(Cause::invalid("metadata.resourceVersion", "\"\"", problem));
-    }
-    if old.is_deleting() {
-        no_new_finalizers(new, old, causes);
-    }
-    let mut immutable = |same: bool, field: &str, shown: &dyn Fn() -> String| {
-        if !same {
-            causes.push(Cause::invalid(
-                format!("metadata.{field}"),
-                &shown(),
-                "field is immutable",
-            ));
+impl<'a> Check<'a> {
+    const fn of(version: KubernetesVersion, resource: &'a ApiResource) -> Self {
+        Self {
+            version,
+            resource,
+            causes: Vec::new(),
         }
-    };
-    immutable(new.name == old.name, "name", &|| quoted(&new.name));
-    immutable(new.namespace == old.namespace, "namespace", &|| {
-        quoted(&new.namespace)
-    });
-    immutable(new.uid == old.uid, "uid", &|| quoted(&new.uid.text()));
-    immutable(
-        new.deletion_timestamp == old.deletion_timestamp,
-        "deletionTimestamp",
-        &|| match new.deletion_timestamp {
-            Some(time) if version.has(VALUES_ARE_JSON) => quoted(&time.truncate_to_secs().to_string()),
+    }
+
+    fn invalid(&mut self, field: impl Into<String>, shown: &str, problem: &str) {
+        self.causes.push(Cause::invalid(field, shown, problem));
+    }
+
+    /// Every problem of a value is a cause.
+    fn problems(&mut self, field: &str, value: &str, problems: Vec<String>) {
+        for problem in problems {
+            self.invalid(field, &quoted(value), &problem);
+        }
+    }
+
+    /// `ValidateObjectMetaAccessor`, except names.
+    fn whole(&mut self, object: &StoredObject) {
+        let meta = &object.meta;
+        if self.resource.is_namespaced() && meta.namespace.is_empty() {
+            self.causes.push(Cause::required("metadata.namespace", ""));
+        } else if self.resource.is_namespaced() {
+            let problems = formats::label(self.version, &meta.namespace);
+            self.problems("metadata.namespace", &meta.namespace, problems);
+        }
+        if meta.generation < 0 {
+            let problem = "must be greater than or equal to 0";
+            self.invalid("metadata.generation", &meta.generation.to_string(), problem);
+        }
+        self.labels(meta);
+        self.annotations(object);
+        self.owner_references(&meta.owner_references);
+        self.finalizers(meta);
+    }
+
+    /// `ValidateObjectMetaAccessorUpdate`.
+    fn change(&mut self, object: &StoredObject, old: &ObjectMeta) {
+        let new = &object.meta;
+        if new.resource_version.is_empty() {
+            let problem = "must be specified for an update";
+            self.invalid("metadata.resourceVersion", "\"\"", problem);
+        }
+        if old.is_deleting() {
+            self.no_new_finalizers(new, old);
+        }
+        let deletion = match new.deletion_timestamp {
+            Some(time) if self.version.has(VALUES_ARE_JSON) => quoted(&time.truncate_to_secs().to_string()),
             time => go_time(time),
-        },
-    );
-    immutable(
-        new.deletion_grace_period_seconds == old.deletion_grace_period_seconds,
-        "deletionGracePeriodSeconds",
-        &|| {
-            new.deletion_grace_period_seconds
-                .map_or_else(|| "\"null\"".to_owned(), |seconds| seconds.to_string())
-        },
-    );
-    labels(version, new, causes);
-    annotations(version, object, causes);
-    owner_references(version, &new.owner_references, causes);
-}
-
-fn no_new_finalizers(new: &ObjectMeta, old: &ObjectMeta, causes: &mut Vec<Cause>) {
-    let extra: BTreeSet<&str> = new
-        .finalizers
-        .iter()
-        .map(|finalizer| &**finalizer)
-        .filter(|finalizer| !old.has_finalizer(finalizer))
-        .collect();
-    if !extra.is_empty() {
-        let problem = format!(
-            "no new finalizers can be added if the object is being deleted, found new finalizers {}",
-            go_strings(extra)
-        );
-        causes.push(Cause::forbidden("metadata.finalizers", &problem));
-    }
-}
-
-/// `ValidateOwnerReferences`: form only. It never checks whether an owner exists.
-fn owner_references(version: KubernetesVersion, references: &[OwnerReference], causes: &mut Vec<Cause>) {
-    const FIELD: &str = "metadata.ownerReferences";
-    let mut controller: Option<String> = None;
-    for reference in references {
-        let mut empty = |field: &str, shown: &str, problem: &str| {
-            causes.push(Cause::invalid(
-                format!("{FIELD}.{field}"),
-                &quoted(shown),
-                problem,
-            ));
         };
-        let group_version = group_version(&reference.api_version);
-        if group_version.is_none() {
-            empty("apiVersion", &reference.api_version, "version must not be empty");
-        }
-        for (field, is_empty) in [
-            ("kind", reference.kind.is_empty()),
-            ("name", reference.name.is_empty()),
-            ("uid", reference.uid.is_empty()),
+        let grace = new.deletion_grace_period_seconds;
+        let grace_shown = grace.map_or_else(|| "\"null\"".to_owned(), |seconds| seconds.to_string());
+        for (field, same, shown) in [
+            ("name", new.name == old.name, quoted(&new.name)),
+            (
+                "namespace",
+                new.namespace == old.namespace,
+                quoted(&new.namespace),
+            ),
+            ("uid", new.uid == old.uid, quoted(&new.uid.text())),
+            (
+                "deletionTimestamp",
+                new.deletion_timestamp == old.deletion_timestamp,
+                deletion,
+            ),
+            (
+                "deletionGracePeriodSeconds",
+                grace == old.deletion_grace_period_seconds,
+                grace_shown,
+            ),
         ] {
-            if is_empty && version.has(FIELDS_ARE_NOT_REPEATED) {
-                empty(field, "", "must not be empty");
-            } else if is_empty {
-                empty(field, "", &format!("{field} must not be empty"));
+            if !same {
+                self.invalid(format!("metadata.{field}"), &shown, "field is immutable");
             }
         }
-        if group_version == Some(("", "v1")) && &*reference.kind == "Event" {
-            let problem = "/v1, Kind=Event is disallowed from being an owner";
-            let shown = go_syntax::value(version, &owner_reference_json(reference), "v1.OwnerReference");
-            causes.push(Cause::invalid(FIELD, &shown, problem));
+        self.labels(new);
+        self.annotations(object);
+        self.owner_references(&new.owner_references);
+    }
+
+    fn no_new_finalizers(&mut self, new: &ObjectMeta, old: &ObjectMeta) {
+        let names = new.finalizers.iter().map(|finalizer| &**finalizer);
+        let extra: BTreeSet<&str> = names.filter(|name| !old.has_finalizer(name)).collect();
+        if !extra.is_empty() {
+            let extra: Vec<String> = extra.into_iter().map(quoted).collect();
+            let problem = format!(
+                "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
+                extra.join(", ")
+            );
+            self.causes
+                .push(Cause::forbidden("metadata.finalizers", &problem));
         }
-        if reference.controller == Some(true) {
-            let name = if version.has(CONTROLLERS_HAVE_KINDS) {
-                format!("{}/{}", reference.kind, reference.name)
-            } else {
-                reference.name.to_string()
-            };
-            if let Some(first) = &controller {
-                let problem = format!(
-                    "Only one reference can have Controller set to true. \
-                     Found \"true\" in references for {first} and {name}"
+    }
+
+    /// `ValidateOwnerReferences`: form only. It never checks whether an owner exists.
+    fn owner_references(&mut self, references: &[OwnerReference]) {
+        const FIELD: &str = "metadata.ownerReferences";
+        let mut controller: Option<String> = None;
+        for reference in references {
+            let group_version = group_version(&reference.api_version);
+            if group_version.is_none() {
+                let shown = quoted(&reference.api_version);
+                self.invalid(format!("{FIELD}.apiVersion"), &shown, "version must not be empty");
+            }
+            for (field, is_empty) in [
+                ("kind", reference.kind.is_empty()),
+                ("name", reference.name.is_empty()),
+                ("uid", reference.uid.is_empty()),
+            ] {
+                let problem = match self.version.has(FIELDS_ARE_NOT_REPEATED) {
+                    true => "must not be empty".to_owned(),
+                    false => format!("{field} must not be empty"),
+                };
+                if is_empty {
+                    self.invalid(format!("{FIELD}.{field}"), "\"\"", &problem);
+                }
+            }
+            if group_version == Some(("", "v1")) && &*reference.kind == "Event" {
+                let problem = "/v1, Kind=Event is disallowed from being an owner";
+                let shown = go_syntax::value(self.version, &json!(reference), "v1.OwnerReference");
+                self.invalid(FIELD, &shown, problem);
+            }
+            if reference.controller == Some(true) {
+                let name = match self.version.has(CONTROLLERS_HAVE_KINDS) {
+                    true => format!("{}/{}", reference.kind, reference.name),
+                    false => reference.name.to_string(),
+                };
+                if let Some(first) = &controller {
+                    let problem = format!(
+                        "Only one reference can have Controller set to true. \
+                         Found \"true\" in references for {first} and {name}"
+                    );
+                    let shown = go_syntax::value(self.version, &json!(references), "[]v1.OwnerReference");
+                    self.invalid(FIELD, &shown, &problem);
+                } else {
+                    controller = Some(name);
+                }
+            }
+        }
+    }
+
+    fn finalizers(&mut self, meta: &ObjectMeta) {
+        const FIELD: &str = "metadata.finalizers";
+        for finalizer in &meta.finalizers {
+            let problems = formats::qualified_name(self.version, finalizer);
+            self.problems(FIELD, finalizer, problems);
+        }
+        if meta.has_finalizer(FINALIZER_ORPHAN) && meta.has_finalizer(FINALIZER_FOREGROUND) {
+            let shown = go_syntax::value(self.version, &json!(meta.finalizers), "[]string");
+            let problem =
+                format!("finalizer {FINALIZER_ORPHAN} and {FINALIZER_FOREGROUND} cannot be both set");
+            self.invalid(FIELD, &shown, &problem);
+        }
+    }
+
+    /// Built-in kinds refuse unknown unqualified finalizers.
+    ///
+    /// # Upstream
+    /// `validateKubeFinalizerName` in `pkg/apis/core/validation/validation.go`, 1.20.2.
+    fn qualified_finalizers(&mut self, meta: &ObjectMeta) {
+        if self.resource.custom || Facts::of(self.resource).has("unqualified", self.version) {
+            return;
+        }
+        for (index, finalizer) in meta.finalizers.iter().enumerate() {
+            let known = ["kubernetes", FINALIZER_ORPHAN, FINALIZER_FOREGROUND].contains(&&**finalizer);
+            if !known && !finalizer.contains('/') {
+                let problem = "name is neither a standard finalizer name nor is it fully qualified";
+                self.invalid(
+                    format!("metadata.finalizers[{index}]"),
+                    &quoted(finalizer),
+                    problem,
                 );
-                let all: Value = references.iter().map(owner_reference_json).collect();
-                let shown = go_syntax::value(version, &all, "[]v1.OwnerReference");
-                causes.push(Cause::invalid(FIELD, &shown, &problem));
-            } else {
-                controller = Some(name);
             }
         }
+    }
+
+    fn labels(&mut self, meta: &ObjectMeta) {
+        const FIELD: &str = "metadata.labels";
+        for (key, value) in &meta.labels {
+            self.problems(FIELD, key, formats::qualified_name(self.version, key));
+            self.problems(FIELD, value, formats::label_value(self.version, value));
+        }
+    }
+
+    /// `ValidateAnnotations`.
+    fn annotations(&mut self, object: &StoredObject) {
+        const FIELD: &str = "metadata.annotations";
+        let Some(Value::Object(annotations)) = annotations_of(object) else {
+            return;
+        };
+        let mut bytes = 0;
+        for (key, value) in annotations {
+            bytes += key.len() + value.as_str().map_or(0, str::len);
+            // Upper case is allowed in the prefix of a key, and the message prints the key unchanged.
+            let problems = formats::qualified_name(self.version, &key.to_lowercase());
+            self.problems(FIELD, key, problems);
+        }
+        if bytes > ANNOTATIONS_BYTES_MAX {
+            self.causes
+                .push(Cause::too_long(self.version, FIELD, ANNOTATIONS_BYTES_MAX));
+        }
+    }
+
+    /// `ValidateObjectMetaAccessor`, the names. `rule`: the fact `names` of the kind.
+    fn name(&mut self, rule: &str, object: &StoredObject) {
+        let prefix = object.text_at(&["metadata", "generateName"]);
+        if !prefix.is_empty() {
+            // The generated part begins with a letter or digit, so a dash before it is valid.
+            let is_unmasked = matches!(rule, "path" | "versiongroup" | "address");
+            let masked = match prefix.strip_suffix('-') {
+                Some(rest) if !rest.is_empty() && !is_unmasked => {
+                    let mut masked = rest.to_owned();
+                    masked.pop();
+                    masked.push('a');
+                    masked
+                }
+                _ => prefix.to_owned(),
+            };
+            let problems = name_problems(self.version, rule, object, &masked);
+            self.problems("metadata.generateName", prefix, problems);
+        }
+        let name = &*object.meta.name;
+        if name.is_empty() {
+            let problem = "name or generateName is required";
+            self.causes.push(Cause::required("metadata.name", problem));
+            return;
+        }
+        let problems = name_problems(self.version, rule, object, name);
+        self.problems("metadata.name", name, problems);
     }
 }
 
@@ -295,116 +390,11 @@ fn group_version(text: &str) -> Option<(&str, &str)> {
     (!version.is_empty() && !version.contains('/')).then_some((group, version))
 }
 
-fn finalizers(version: KubernetesVersion, meta: &ObjectMeta, causes: &mut Vec<Cause>) {
-    const FIELD: &str = "metadata.finalizers";
-    for finalizer in &meta.finalizers {
-        problems(
-            FIELD,
-            finalizer,
-            formats::qualified_name(version, finalizer),
-            causes,
-        );
-    }
-    if meta.has_finalizer(FINALIZER_ORPHAN) && meta.has_finalizer(FINALIZER_FOREGROUND) {
-        let all: Value = meta.finalizers.iter().map(|finalizer| &**finalizer).collect();
-        let shown = go_syntax::value(version, &all, "[]string");
-        let problem = format!("finalizer {FINALIZER_ORPHAN} and {FINALIZER_FOREGROUND} cannot be both set");
-        causes.push(Cause::invalid(FIELD, &shown, &problem));
-    }
-}
-
-/// Built-in kinds refuse unknown unqualified finalizers.
-///
-/// # Upstream
-/// `validateKubeFinalizerName` in `pkg/apis/core/validation/validation.go`, 1.20.2.
-fn qualified_finalizers(
-    version: KubernetesVersion,
-    resource: &ApiResource,
-    meta: &ObjectMeta,
-    causes: &mut Vec<Cause>,
-) {
-    if resource.custom || Facts::of(resource).has("unqualified", version) {
-        return;
-    }
-    for (index, finalizer) in meta.finalizers.iter().enumerate() {
-        let known = ["kubernetes", FINALIZER_ORPHAN, FINALIZER_FOREGROUND].contains(&&**finalizer);
-        if !known && !finalizer.contains('/') {
-            causes.push(Cause::invalid(
-                format!("metadata.finalizers[{index}]"),
-                &quoted(finalizer),
-                "name is neither a standard finalizer name nor is it fully qualified",
-            ));
-        }
-    }
-}
-
-fn labels(version: KubernetesVersion, meta: &ObjectMeta, causes: &mut Vec<Cause>) {
-    const FIELD: &str = "metadata.labels";
-    for (key, value) in &meta.labels {
-        problems(FIELD, key, formats::qualified_name(version, key), causes);
-        problems(FIELD, value, formats::label_value(version, value), causes);
-    }
-}
-
 /// The maximum size of the annotations of an object in bytes, keys included.
 ///
 /// # Upstream
 /// `totalAnnotationSizeLimitB` in `apimachinery/pkg/api/validation/objectmeta.go`, 1.20.2.
 const ANNOTATIONS_BYTES_MAX: usize = 256 * 1024;
-
-/// `ValidateAnnotations`.
-fn annotations(version: KubernetesVersion, object: &StoredObject, causes: &mut Vec<Cause>) {
-    const FIELD: &str = "metadata.annotations";
-    let Some(Value::Object(annotations)) = annotations_of(object) else {
-        return;
-    };
-    let mut bytes = 0;
-    for (key, value) in annotations {
-        bytes += key.len() + value.as_str().map_or(0, str::len);
-        // Upper case is allowed in the prefix of a key, and the message prints the key unchanged.
-        problems(
-            FIELD,
-            key,
-            formats::qualified_name(version, &key.to_lowercase()),
-            causes,
-        );
-    }
-    if bytes > ANNOTATIONS_BYTES_MAX {
-        causes.push(Cause::too_long(version, FIELD, ANNOTATIONS_BYTES_MAX));
-    }
-}
-
-/// `ValidateObjectMetaAccessor`, the names. `rule`: the fact `names` of the kind.
-fn name(version: KubernetesVersion, rule: &str, object: &StoredObject, causes: &mut Vec<Cause>) {
-    let prefix = object.text_at(&["metadata", "generateName"]);
-    if !prefix.is_empty() {
-        // The generated part begins with a letter or digit, so a dash before it is valid.
-        let is_unmasked = matches!(rule, "path" | "versiongroup" | "address");
-        let masked = match prefix.strip_suffix('-') {
-            Some(rest) if !rest.is_empty() && !is_unmasked => {
-                let mut masked = rest.to_owned();
-                masked.pop();
-                masked.push('a');
-                masked
-            }
-            _ => prefix.to_owned(),
-        };
-        for problem in name_problems(version, rule, object, &masked) {
-            causes.push(Cause::invalid("metadata.generateName", &quoted(prefix), &problem));
-        }
-    }
-    let name = &*object.meta.name;
-    if name.is_empty() {
-        causes.push(Cause::required(
-            "metadata.name",
-            "name or generateName is required",
-        ));
-        return;
-    }
-    for problem in name_problems(version, rule, object, name) {
-        causes.push(Cause::invalid("metadata.name", &quoted(name), &problem));
-    }
-}
 
 fn name_problems(version: KubernetesVersion, rule: &str, object: &StoredObject, name: &str) -> Vec<String> {
     match rule {
@@ -426,22 +416,6 @@ fn name_problems(version: KubernetesVersion, rule: &str, object: &StoredObject, 
         "address" => formats::canonical_ip(name),
         _ => formats::subdomain(version, name),
     }
-}
-
-/// Every problem of a value is a cause.
-fn problems(field: &str, value: &str, problems: Vec<String>, causes: &mut Vec<Cause>) {
-    let shown = quoted(value);
-    causes.extend(
-        problems
-            .iter()
-            .map(|problem| Cause::invalid(field, &shown, problem)),
-    );
-}
-
-/// Strings as Go's `%#v` prints a slice of them.
-fn go_strings<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
-    let texts: Vec<String> = texts.into_iter().map(quoted).collect();
-    format!("[]string{{{}}}", texts.join(", "))
 }
 
 /// A timestamp as Go prints a `time.Time` in UTC.

@@ -39,29 +39,25 @@ impl ApiServer {
         };
         match table.log.since(revision) {
             Some(events) => Ok(Some(events).into_iter().flatten()),
-            None => Err(Box::new(
-                status::expired(revision, table.log.forgotten.saturating_add(1)).into(),
-            )),
+            None => {
+                let oldest = table.log.forgotten.saturating_add(1);
+                let message = format!("too old resource version: {revision} ({oldest})");
+                Err(Box::new(status::refusal(410, "Expired", message, None).into()))
+            }
         }
     }
 
     /// The changes of all resources after a revision, in the order of their revisions. Changes that are no
     /// longer retained are left out.
-    ///
-    /// # Complexity
-    /// O(log n) per change, n the retained changes of its resource.
     pub fn changes_since(&self, revision: u64) -> impl Iterator<Item = Change<'_>> {
-        let first = self.history.first;
-        let skipped = (revision + 1).saturating_sub(first);
-        let skipped = usize::try_from(skipped).unwrap_or(usize::MAX);
-        let start = skipped.min(self.history.tables.len());
-        let range = self.history.tables.range(start..);
-        range.enumerate().filter_map(move |(index, &table)| {
-            let revision = first + (start + index) as u64;
-            let event = self.tables[table as usize].as_deref()?.log.at(revision)?;
-            let kind = self.shape.tables[table as usize].watched_as;
-            Some(Change { kind, event })
-        })
+        let mut changes = Vec::new();
+        for (table, info) in self.tables.iter().zip(&self.shape.tables) {
+            let events = table.iter().flat_map(|table| table.log.retained_since(revision));
+            let kind = info.watched_as;
+            changes.extend(events.map(|event| Change { kind, event }));
+        }
+        changes.sort_unstable_by_key(|change| change.event.revision);
+        changes.into_iter()
     }
 
     /// Drops all changes up to a revision: watches that begin earlier get *expired*.
@@ -69,12 +65,6 @@ impl ApiServer {
         for table in self.tables.iter_mut().flatten() {
             if table.log.oldest().is_some_and(|oldest| oldest <= through) {
                 Arc::make_mut(table).log.forget(through);
-            }
-        }
-        if !self.history.tables.is_empty() && self.history.first <= through {
-            let history = Arc::make_mut(&mut self.history);
-            while history.first <= through && history.tables.pop_front().is_some() {
-                history.first += 1;
             }
         }
     }

@@ -13,42 +13,8 @@ use kubegc_core::{
 };
 use parking_lot::Mutex;
 
-use script::{Script, Turn};
+use script::{Plan, Script, Turn};
 use watch::FaultyWatch;
-
-/// A call to an [`ObjectStore`], by method.
-#[non_exhaustive]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Call {
-    Discover,
-    /// `get` and `get_object`
-    Get,
-    /// `list` and `list_objects`
-    List,
-    Watch,
-    Delete,
-    /// `patch` and `patch_subresource`
-    Patch,
-    /// `replace_finalizers` and `replace_subresource`
-    Replace,
-    DeleteCollection,
-}
-
-impl Call {
-    /// The verb that rules match.
-    const fn verb(self) -> &'static str {
-        match self {
-            Self::Discover => "discover",
-            Self::Get => "get",
-            Self::List => "list",
-            Self::Watch => "watch",
-            Self::Delete => "delete",
-            Self::Patch => "patch",
-            Self::Replace => "update",
-            Self::DeleteCollection => "deletecollection",
-        }
-    }
-}
 
 /// The fault of one call.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -74,58 +40,18 @@ impl Fault {
     }
 }
 
-/// One rule of a script. It skips some matching calls and then injects a fault into some.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Rule {
-    /// Matching calls; `None` means all.
-    pub call: Option<Call>,
-    /// Plural name of the resource; `None` means all.
-    pub resource: Option<Arc<str>>,
-    /// Name of the object; `None` means all.
-    pub name: Option<Arc<str>>,
-    /// Number of matching calls without a fault before the first one.
-    pub skip: u32,
-    /// Number of calls that then get the fault.
-    pub times: u32,
-    pub fault: Fault,
-}
-
-impl Rule {
-    fn turn(self) -> Turn<RequestMatcher, Fault> {
-        let mut matching = RequestMatcher::new();
-        if let Some(call) = self.call {
-            matching = matching.verb(call.verb());
-        }
-        if let Some(plural) = self.resource {
-            matching = matching.resource("*", &format!("{plural}/*"));
-        }
-        matching.name = self.name;
-        Turn {
-            matching,
-            skip: self.skip,
-            times: self.times,
-            fault: self.fault,
-        }
-    }
-}
+/// One rule of a script. The verbs of calls are those of requests: `get_object` is a `get`, `list_objects` a
+/// `list`, `patch_subresource` a `patch`, and `replace_finalizers` and `replace_subresource` are an `update`.
+/// Discovery is `discover`.
+pub type Rule = Turn<RequestMatcher, Fault>;
 
 /// The faults of calls and of watches. The default: none.
-///
-/// Rules are evaluated first, in order. If none applies, a random draw decides.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FaultPlan {
-    /// The seed of the draws.
-    pub seed: u64,
-    /// The script.
-    pub rules: Vec<Rule>,
-    /// Number of calls of a thousand that get a random fault.
-    pub faults_per_mille: u16,
-    /// The random faults; one of them is drawn. Empty: none.
-    pub faults: Vec<Fault>,
+    /// The faults of calls.
+    pub calls: Plan<RequestMatcher, Fault>,
     /// Number of changes of a thousand that are delivered twice.
     pub duplicates_per_mille: u16,
-    /// Number of changes of a thousand that are dropped if a newer change of the same object is available.
-    pub coalesced_per_mille: u16,
     /// The maximum delay of a change; needs a clock.
     pub watch_delay_max: Duration,
 }
@@ -134,14 +60,16 @@ pub struct FaultPlan {
 ///
 /// # Examples
 /// ```
-/// use kubegc_core::{Catalog, KubernetesVersion};
-/// use kubegc_sim::{ApiServer, FaultPlan, Faulty, SharedApiServer, fault::{Call, Fault, Rule}};
+/// use kubegc_core::{Catalog, KubernetesVersion, RequestMatcher};
+/// use kubegc_sim::{ApiServer, FaultPlan, Faulty, SharedApiServer, fault::{Fault, Rule}};
 /// let server = ApiServer::new(KubernetesVersion::LATEST, Catalog::builtin(KubernetesVersion::LATEST));
 /// let rule = Rule {
-///     call: Some(Call::Delete), resource: Some("pods".into()), name: None,
+///     matching: RequestMatcher::new().verb("delete").resource("", "pods"),
 ///     skip: 1, times: 1, fault: Fault::LoseResponse,
 /// };
-/// let store = Faulty::new(SharedApiServer::new(server), FaultPlan { rules: vec![rule], ..FaultPlan::default() });
+/// let mut plan = FaultPlan::default();
+/// plan.calls.rules.push(rule);
+/// let store = Faulty::new(SharedApiServer::new(server), plan);
 /// assert_eq!(store.injected(), 0);
 /// ```
 pub struct Faulty<S> {
@@ -163,13 +91,10 @@ impl<S: std::fmt::Debug> std::fmt::Debug for Faulty<S> {
 impl<S> Faulty<S> {
     /// Puts faults between callers and a store.
     pub fn new(store: S, plan: FaultPlan) -> Self {
-        let mut script = Script::default();
-        script.draw(plan.seed, plan.faults_per_mille, plan.faults.clone());
-        plan.rules.iter().for_each(|rule| script.add(rule.clone().turn()));
         Self {
             store,
+            script: Arc::new(Mutex::new(Script::new(plan.calls.clone()))),
             plan,
-            script: Arc::new(Mutex::new(script)),
             clock: None,
         }
     }
@@ -192,15 +117,9 @@ impl<S> Faulty<S> {
     }
 
     /// The fault of this call, if any.
-    fn fault(&self, call: Call, Place(resource, name): Place<'_>) -> Option<Fault> {
-        let request = RequestAttributes {
-            verb: call.verb(),
-            resource,
-            name,
-            ..RequestAttributes::default()
-        };
+    fn fault(&self, request: &RequestAttributes<'_>) -> Option<Fault> {
         let mut script = self.script.lock();
-        script.next(|turn| turn.matching.matches(&request), true, |_| true)
+        script.next(|turn| turn.matching.matches(request), true, |_| true)
     }
 
     /// Wraps a watch with the faults of the plan.
@@ -218,11 +137,10 @@ impl<S> Faulty<S> {
     /// Performs a call or not, and returns its response or an error.
     async fn through<T>(
         &self,
-        call: Call,
-        place: Place<'_>,
+        request: RequestAttributes<'_>,
         work: impl Future<Output = Result<T, StoreError>> + Send,
     ) -> Result<T, StoreError> {
-        match self.fault(call, place) {
+        match self.fault(&request) {
             None => work.await,
             Some(Fault::Refuse(error)) => Err(error),
             Some(Fault::LoseResponse) => {
@@ -240,7 +158,7 @@ impl<S> Faulty<S> {
 /// result and its verb. Methods that open watches follow in braces.
 macro_rules! with_faults {
     ({ $($other:tt)* } $(
-        $method:ident($($place:ident: $of:ty)? $(, $arg:ident: $ty:ty)*) -> $result:ty = $call:ident;
+        $method:ident($($place:ident: $of:ty)? $(, $arg:ident: $ty:ty)*) -> $result:ty = $verb:literal;
     )*) => {
         #[async_trait]
         impl<S: ObjectStore> ObjectStore for Faulty<S> {
@@ -251,8 +169,7 @@ macro_rules! with_faults {
                     $($arg: $ty),*
                 ) -> Result<$result, StoreError> {
                     let work = self.store.$method($($place,)? $($arg),*);
-                    let place: Place<'_> = ($($place)?).into();
-                    self.through(Call::$call, place, work).await
+                    self.through(($($place)?).request($verb), work).await
                 }
             )*
             $($other)*
@@ -268,7 +185,7 @@ with_faults! {
             since: &ResourceVersion,
         ) -> Result<Box<dyn WatchStream>, StoreError> {
             let work = self.store.watch(resource, since);
-            let stream = self.through(Call::Watch, resource.into(), work).await?;
+            let stream = self.through(resource.request("watch"), work).await?;
             Ok(Box::new(self.faulty(stream)))
         }
 
@@ -278,47 +195,60 @@ with_faults! {
             since: &ResourceVersion,
         ) -> Result<Box<dyn WatchStream<Vec<u8>>>, StoreError> {
             let work = self.store.watch_objects(resource, since);
-            let stream = self.through(Call::Watch, resource.into(), work).await?;
+            let stream = self.through(resource.request("watch"), work).await?;
             Ok(Box::new(self.faulty(stream)))
         }
     }
-    discover() -> Discovered = Discover;
-    get(address: Address<'_>) -> ObjectMeta = Get;
-    get_object(address: Address<'_>) -> Vec<u8> = Get;
-    list(resource: &ApiResource, namespace: Option<&str>) -> MetaList = List;
-    list_objects(resource: &ApiResource, namespace: Option<&str>) -> ObjectList = List;
-    list_for_watch(resource: &ApiResource, at_least: &ResourceVersion) -> MetaList = List;
-    delete(address: Address<'_>, options: &DeleteOptions) -> Deleted = Delete;
+    discover() -> Discovered = "discover";
+    get(address: Address<'_>) -> ObjectMeta = "get";
+    get_object(address: Address<'_>) -> Vec<u8> = "get";
+    list(resource: &ApiResource, namespace: Option<&str>) -> MetaList = "list";
+    list_objects(resource: &ApiResource, namespace: Option<&str>) -> ObjectList = "list";
+    list_for_watch(resource: &ApiResource, at_least: &ResourceVersion) -> MetaList = "list";
+    delete(address: Address<'_>, options: &DeleteOptions) -> Deleted = "delete";
     delete_collection(
         resource: &ApiResource, namespace: &str, options: &DeleteOptions
-    ) -> () = DeleteCollection;
-    patch(address: Address<'_>, format: PatchType, body: &[u8]) -> ObjectMeta = Patch;
+    ) -> () = "deletecollection";
+    patch(address: Address<'_>, format: PatchType, body: &[u8]) -> ObjectMeta = "patch";
     patch_subresource(
         address: Address<'_>, subresource: &str, format: PatchType, body: &[u8]
-    ) -> ObjectMeta = Patch;
+    ) -> ObjectMeta = "patch";
     replace_finalizers(
         address: Address<'_>, read_at: &ResourceVersion, finalizers: &[Arc<str>]
-    ) -> ObjectMeta = Replace;
-    replace_subresource(address: Address<'_>, subresource: &str, body: &[u8]) -> ObjectMeta = Replace;
+    ) -> ObjectMeta = "update";
+    replace_subresource(address: Address<'_>, subresource: &str, body: &[u8]) -> ObjectMeta = "update";
 }
 
-/// The plural name of the resource of a call, and the name of its object; empty where it has none.
-struct Place<'a>(&'a str, &'a str);
+/// The resource or object that a call addresses.
+trait Place<'a> {
+    fn request(self, verb: &'a str) -> RequestAttributes<'a>;
+}
 
-impl From<()> for Place<'_> {
-    fn from((): ()) -> Self {
-        Self("", "")
+impl<'a> Place<'a> for () {
+    fn request(self, verb: &'a str) -> RequestAttributes<'a> {
+        RequestAttributes {
+            verb,
+            ..RequestAttributes::default()
+        }
     }
 }
 
-impl<'a> From<&'a ApiResource> for Place<'a> {
-    fn from(resource: &'a ApiResource) -> Self {
-        Self(&resource.resource, "")
+impl<'a> Place<'a> for &'a ApiResource {
+    fn request(self, verb: &'a str) -> RequestAttributes<'a> {
+        RequestAttributes {
+            group: &self.group,
+            resource: &self.resource,
+            ..().request(verb)
+        }
     }
 }
 
-impl<'a> From<Address<'a>> for Place<'a> {
-    fn from(address: Address<'a>) -> Self {
-        Self(&address.resource.resource, address.name)
+impl<'a> Place<'a> for Address<'a> {
+    fn request(self, verb: &'a str) -> RequestAttributes<'a> {
+        RequestAttributes {
+            namespace: self.namespace,
+            name: self.name,
+            ..self.resource.request(verb)
+        }
     }
 }

@@ -14,7 +14,30 @@ pub struct Turn<M, F> {
     pub fault: F,
 }
 
-/// Decides which calls get which fault: by rules first, in their order, then by random draw.
+/// The faults of calls. Rules are evaluated first, in order. If none applies, a random draw decides.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Plan<M, F> {
+    /// The seed of the draws.
+    pub seed: u64,
+    pub rules: Vec<Turn<M, F>>,
+    /// Number of calls of a thousand that get a random fault.
+    pub faults_per_mille: u16,
+    /// The random faults; one of them is drawn. Empty: none.
+    pub faults: Vec<F>,
+}
+
+impl<M, F> Default for Plan<M, F> {
+    fn default() -> Self {
+        Self {
+            seed: 0,
+            rules: Vec::new(),
+            faults_per_mille: 0,
+            faults: Vec::new(),
+        }
+    }
+}
+
+/// The progress of a [`Plan`]: decides which calls get which fault.
 #[derive(Debug)]
 pub struct Script<M, F> {
     /// The rules, and how many calls each matched so far.
@@ -25,19 +48,24 @@ pub struct Script<M, F> {
     injected: u64,
 }
 
-impl<M, F> Default for Script<M, F> {
+impl<M, F: Clone> Default for Script<M, F> {
     fn default() -> Self {
-        Self {
-            turns: Vec::new(),
-            rng: Rng::new(0),
-            per_mille: 0,
-            drawn: Vec::new(),
-            injected: 0,
-        }
+        Self::new(Plan::default())
     }
 }
 
 impl<M, F: Clone> Script<M, F> {
+    /// Starts a plan.
+    pub fn new(plan: Plan<M, F>) -> Self {
+        Self {
+            turns: plan.rules.into_iter().map(|turn| (turn, 0)).collect(),
+            rng: Rng::new(plan.seed),
+            per_mille: plan.faults_per_mille,
+            drawn: plan.faults,
+            injected: 0,
+        }
+    }
+
     /// Adds a rule after the others.
     pub fn add(&mut self, turn: Turn<M, F>) {
         self.turns.push((turn, 0));

@@ -1,4 +1,4 @@
-//! Watches with faults: changes are delivered late, twice, or not at all if a newer one exists.
+//! Watches with faults: changes are delivered late or twice.
 
 use std::{
     collections::VecDeque,
@@ -10,14 +10,12 @@ use std::{
 };
 
 use async_trait::async_trait;
-use kubegc_core::{Clock, ObjectMeta, StoreError, Timestamp, Uid, WatchStream, store::WatchItem};
+use kubegc_core::{Clock, RequestMatcher, StoreError, Timestamp, WatchStream, store::WatchItem};
 use parking_lot::Mutex;
-use serde_json::Value;
 
 use super::{Fault, FaultPlan, script::Script};
-use kubegc_core::RequestMatcher;
 
-/// A watch that delays, repeats and skips changes, but never reorders them.
+/// A watch that delays and repeats changes, but never reorders them.
 pub(super) struct FaultyWatch<T> {
     pub(super) stream: Box<dyn WatchStream<T>>,
     pub(super) plan: FaultPlan,
@@ -29,7 +27,7 @@ pub(super) struct FaultyWatch<T> {
     pub(super) ended: Option<Option<StoreError>>,
 }
 
-impl<T: Watched> FaultyWatch<T> {
+impl<T: Clone> FaultyWatch<T> {
     /// Receives the available items of the stream. Waits only if no item is held.
     async fn fill(&mut self) {
         while self.ended.is_none() {
@@ -55,13 +53,6 @@ impl<T: Watched> FaultyWatch<T> {
     fn hold(&mut self, item: WatchItem<T>) {
         let mut script = self.script.lock();
         let rng = script.rng();
-        if let Some((_, last)) = self.held.back_mut()
-            && same_object(last, &item)
-            && rng.chance(self.plan.coalesced_per_mille)
-        {
-            *last = item;
-            return;
-        }
         let micros = u64::try_from(self.plan.watch_delay_max.as_micros()).unwrap_or(u64::MAX);
         let due = self.clock.as_ref().filter(|_| micros > 0).map(|clock| {
             let delay = Duration::from_micros(rng.below(micros.saturating_add(1)));
@@ -75,36 +66,8 @@ impl<T: Watched> FaultyWatch<T> {
     }
 }
 
-/// An object as a watch delivers it.
-pub(super) trait Watched: Clone + Send {
-    fn uid(&self) -> Uid;
-}
-
-impl Watched for ObjectMeta {
-    fn uid(&self) -> Uid {
-        self.uid.clone()
-    }
-}
-
-impl Watched for Vec<u8> {
-    fn uid(&self) -> Uid {
-        let object: Value = serde_json::from_slice(self).unwrap_or_default();
-        object["metadata"]["uid"].as_str().unwrap_or_default().into()
-    }
-}
-
-/// Whether the newer of two changes supersedes the older one.
-fn same_object<T: Watched>(older: &WatchItem<T>, newer: &WatchItem<T>) -> bool {
-    match (older, newer) {
-        (WatchItem::Applied(older), WatchItem::Applied(newer) | WatchItem::Deleted(newer)) => {
-            older.uid() == newer.uid()
-        }
-        _ => false,
-    }
-}
-
 #[async_trait]
-impl<T: Watched> WatchStream<T> for FaultyWatch<T> {
+impl<T: Clone + Send> WatchStream<T> for FaultyWatch<T> {
     async fn next(&mut self) -> Option<Result<WatchItem<T>, StoreError>> {
         self.fill().await;
         if let (Some((Some(due), _)), Some(clock)) = (self.held.front(), &self.clock) {

@@ -16,7 +16,7 @@ use super::{
 #[async_trait]
 impl Runtime for SimNode {
     async fn containers(&self) -> Result<Vec<Arc<Container>>, RuntimeError> {
-        self.call(CallRecord::new(Operation::Containers, ""), |world| {
+        self.call(Operation::Containers, "", |world| {
             let all = world.containers.iter().map(|row| Arc::clone(&row.facts));
             let all = all.collect();
             Ok(world.listing(all))
@@ -24,13 +24,13 @@ impl Runtime for SimNode {
     }
 
     async fn sandboxes(&self) -> Result<Vec<Arc<Sandbox>>, RuntimeError> {
-        self.call(CallRecord::new(Operation::Sandboxes, ""), |world| {
+        self.call(Operation::Sandboxes, "", |world| {
             Ok(world.listing(world.sandboxes.clone()))
         })
     }
 
     async fn images(&self) -> Result<Vec<Arc<Image>>, RuntimeError> {
-        self.call(CallRecord::new(Operation::Images, ""), |world| {
+        self.call(Operation::Images, "", |world| {
             let all = world.images.iter().map(|row| Arc::clone(&row.facts));
             let all = all.collect();
             Ok(world.listing(all))
@@ -38,13 +38,11 @@ impl Runtime for SimNode {
     }
 
     async fn image_file_system(&self) -> Result<FileSystem, RuntimeError> {
-        self.call(CallRecord::new(Operation::ImageFileSystem, ""), |world| {
-            Ok(world.file_system())
-        })
+        self.call(Operation::ImageFileSystem, "", |world| Ok(world.file_system()))
     }
 
     async fn container_status(&self, id: &str) -> Result<Option<ContainerStatus>, RuntimeError> {
-        self.call(CallRecord::new(Operation::ContainerStatus, id), |world| {
+        self.call(Operation::ContainerStatus, id, |world| {
             let row = world.container(id).ok_or(RuntimeError::NotFound)?;
             Ok(Some(ContainerStatus {
                 state: row.facts.state,
@@ -55,7 +53,7 @@ impl Runtime for SimNode {
     }
 
     async fn image_id(&self, reference: &str) -> Result<Option<Arc<str>>, RuntimeError> {
-        self.call(CallRecord::new(Operation::ImageId, reference), |world| {
+        self.call(Operation::ImageId, reference, |world| {
             Ok(world.any_image(reference).map(|row| Arc::clone(&row.facts.id)))
         })
     }
@@ -65,28 +63,28 @@ impl Runtime for SimNode {
             grace_seconds,
             ..CallRecord::new(Operation::StopContainer, id)
         };
-        self.call(call, |world| {
+        self.lock().perform(call, |world| {
             world.stop_container(id);
             Ok(())
         })
     }
 
     async fn remove_container(&self, id: &str) -> Result<(), RuntimeError> {
-        self.call(CallRecord::new(Operation::RemoveContainer, id), |world| {
+        self.call(Operation::RemoveContainer, id, |world| {
             world.containers.retain(|row| *row.facts.id != *id);
             Ok(())
         })
     }
 
     async fn stop_sandbox(&self, id: &str) -> Result<(), RuntimeError> {
-        self.call(CallRecord::new(Operation::StopSandbox, id), |world| {
+        self.call(Operation::StopSandbox, id, |world| {
             world.stop_sandbox(id);
             Ok(())
         })
     }
 
     async fn remove_sandbox(&self, id: &str) -> Result<(), RuntimeError> {
-        self.call(CallRecord::new(Operation::RemoveSandbox, id), |world| {
+        self.call(Operation::RemoveSandbox, id, |world| {
             world.sandboxes.retain(|sandbox| *sandbox.id != *id);
             world.containers.retain(|row| *row.facts.sandbox_id != *id);
             Ok(())
@@ -99,7 +97,7 @@ impl Runtime for SimNode {
             runtime_handler: runtime_handler.into(),
             ..CallRecord::new(Operation::RemoveImage, id)
         };
-        self.call(call, |world| {
+        self.lock().perform(call, |world| {
             if let Some(at) = world.image_place(id, runtime_handler) {
                 world.images.remove(at);
             }
@@ -111,20 +109,20 @@ impl Runtime for SimNode {
 #[async_trait]
 impl LogDirectory for SimNode {
     async fn pod_entries(&self) -> Result<Vec<Arc<str>>, RuntimeError> {
-        self.call(CallRecord::new(Operation::PodEntries, ""), |world| {
+        self.call(Operation::PodEntries, "", |world| {
             Ok(world.logs.entries.iter().cloned().collect())
         })
     }
 
     async fn container_links(&self) -> Result<Vec<LogLink>, RuntimeError> {
-        self.call(CallRecord::new(Operation::ContainerLinks, ""), |world| {
+        self.call(Operation::ContainerLinks, "", |world| {
             Ok(world.logs.listed_links())
         })
     }
 
     /// A missing entry is not an error. A name that leads out of the directory is refused.
     async fn remove_pod_entry(&self, entry: &str) -> Result<(), RuntimeError> {
-        self.call(CallRecord::new(Operation::RemovePodEntry, entry), |world| {
+        self.call(Operation::RemovePodEntry, entry, |world| {
             if entry.contains('/') || matches!(entry, "" | "." | "..") {
                 return Err(RuntimeError::refused(format!("{entry:?} is not a name")));
             }
@@ -135,28 +133,23 @@ impl LogDirectory for SimNode {
 
     /// A missing link is [`RuntimeError::NotFound`], as in a file system.
     async fn remove_container_link(&self, path: &str) -> Result<(), RuntimeError> {
-        self.call(CallRecord::new(Operation::RemoveContainerLink, path), |world| {
+        self.call(Operation::RemoveContainerLink, path, |world| {
             let removed = world.logs.links.remove(path);
             removed.map(drop).ok_or(RuntimeError::NotFound)
         })
     }
 
     async fn remove_container_logs(&self, log_path: &str) -> Result<(), RuntimeError> {
-        self.call(
-            CallRecord::new(Operation::RemoveContainerLogs, log_path),
-            |world| {
-                world.logs.remove_files(log_path);
-                Ok(())
-            },
-        )
+        self.call(Operation::RemoveContainerLogs, log_path, |world| {
+            world.logs.remove_files(log_path);
+            Ok(())
+        })
     }
 }
 
 #[async_trait]
 impl PodSource for SimNode {
     async fn pods(&self) -> Result<Pods, RuntimeError> {
-        self.call(CallRecord::new(Operation::Pods, ""), |world| {
-            Ok(world.pods.clone())
-        })
+        self.call(Operation::Pods, "", |world| Ok(world.pods.clone()))
     }
 }

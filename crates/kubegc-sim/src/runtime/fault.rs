@@ -10,7 +10,7 @@ use kubegc_core::{
 use parking_lot::Mutex;
 
 use super::Operation;
-use crate::fault::script::{Script, Turn};
+use crate::fault::script::{Plan, Script, Turn};
 
 /// The fault of one call.
 #[non_exhaustive]
@@ -27,26 +27,18 @@ pub enum Fault {
     Die,
 }
 
-/// One rule of a script. It skips some matching calls and then injects a fault into some.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Rule {
-    /// Matching operations; `None` means all.
-    pub operation: Option<Operation>,
-    /// Their target: an id, reference, entry or path; `None` means all.
-    pub target: Option<Arc<str>>,
-    /// Number of matching calls without a fault before the first one.
-    pub skip: u32,
-    /// Number of calls that then get the fault.
-    pub times: u32,
-    pub fault: Fault,
-}
+/// The calls that a rule matches: their operation, and their target (an id, reference, entry or path). `None`
+/// matches all.
+pub type Matching = (Option<Operation>, Option<Arc<str>>);
+
+/// One rule of a script.
+pub type Rule = Turn<Matching, Fault>;
 
 impl Rule {
     /// A rule that injects a fault into all calls of an operation.
     pub const fn always(operation: Operation, fault: Fault) -> Self {
         Self {
-            operation: Some(operation),
-            target: None,
+            matching: (Some(operation), None),
             skip: 0,
             times: u32::MAX,
             fault,
@@ -56,25 +48,13 @@ impl Rule {
     /// The same rule, only for calls with this id, reference, entry or path.
     #[must_use]
     pub fn about(mut self, target: &str) -> Self {
-        self.target = Some(target.into());
+        self.matching.1 = Some(target.into());
         self
     }
 }
 
 /// The faults of calls. The default: none.
-///
-/// Rules are evaluated first, in order. If none applies, a random draw decides.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct FaultPlan {
-    /// The seed of the draws.
-    pub seed: u64,
-    /// The script.
-    pub rules: Vec<Rule>,
-    /// Number of calls of a thousand that get a random fault.
-    pub faults_per_mille: u16,
-    /// The random faults; one of them is drawn. Empty: none.
-    pub faults: Vec<Fault>,
-}
+pub type FaultPlan = Plan<Matching, Fault>;
 
 /// A runtime with faults, including its log directory and its source of pods, if it has them.
 ///
@@ -99,9 +79,6 @@ pub struct FaultyRuntime<R> {
     state: Mutex<State>,
 }
 
-/// The operation and target that a rule matches; `None` means all.
-type Matching = (Option<Operation>, Option<Arc<str>>);
-
 #[derive(Debug)]
 struct State {
     script: Script<Matching, Fault>,
@@ -112,18 +89,8 @@ struct State {
 impl<R> FaultyRuntime<R> {
     /// Puts faults between callers and a runtime.
     pub fn new(runtime: R, plan: FaultPlan) -> Self {
-        let mut script = Script::default();
-        script.draw(plan.seed, plan.faults_per_mille, plan.faults);
-        for rule in plan.rules {
-            script.add(Turn {
-                matching: (rule.operation, rule.target),
-                skip: rule.skip,
-                times: rule.times,
-                fault: rule.fault,
-            });
-        }
         let state = State {
-            script,
+            script: Script::new(plan),
             dead: false,
             injected: Vec::new(),
         };

@@ -18,7 +18,7 @@ mod spec;
 mod world;
 
 pub use call::{CallRecord, Operation};
-pub use fault::{Fault, FaultPlan, FaultyRuntime, Rule};
+pub use fault::{Fault, FaultPlan, FaultyRuntime, Matching, Rule};
 pub use judge::{Harm, Violation};
 pub use node::SimNode;
 pub use spec::{ContainerSpec, ImageSpec, Layer, NodeError, NodeSettings, PodSpec, RunningPod};

@@ -12,7 +12,7 @@ use kubegc_core::{
 use parking_lot::{Mutex, MutexGuard};
 
 use super::{
-    call::CallRecord,
+    call::{CallRecord, Operation},
     judge::Violation,
     log::{Link, POD_LOG_DIRECTORY},
     spec::{ContainerSpec, ImageSpec, NodeError, NodeSettings, PodSpec, RunningPod},
@@ -101,10 +101,11 @@ impl SimNode {
 
     pub(super) fn call<T>(
         &self,
-        call: CallRecord,
+        operation: Operation,
+        target: &str,
         work: impl FnOnce(&mut World) -> Result<T, RuntimeError>,
     ) -> Result<T, RuntimeError> {
-        self.lock().perform(call, work)
+        self.lock().perform(CallRecord::new(operation, target), work)
     }
 }
 
@@ -189,7 +190,7 @@ impl SimNode {
     }
 }
 
-/// Events of images and pods.
+/// Events of images and pods. An error names the object that does not exist.
 impl SimNode {
     /// Pulls an image; returns its id. The same content under another tag is the same image with one more
     /// tag. A tag is moved from its previous image.
@@ -214,17 +215,11 @@ impl SimNode {
     }
 
     /// Completes a pod: all its containers end, and it remains known.
-    ///
-    /// # Errors
-    /// The pod is not known.
     pub fn complete_pod(&self, uid: &Uid) -> Result<(), NodeError> {
         self.lock().change_pod(uid, |state| state.terminated = true)
     }
 
     /// Evicts a pod: all its containers end, and it remains known.
-    ///
-    /// # Errors
-    /// The pod is not known.
     pub fn evict_pod(&self, uid: &Uid) -> Result<(), NodeError> {
         self.lock().change_pod(uid, |state| {
             state.evicted = true;
@@ -233,9 +228,6 @@ impl SimNode {
     }
 
     /// Deletes a pod: all its containers end, and it remains known until it is [forgotten](Self::forget_pod).
-    ///
-    /// # Errors
-    /// The pod is not known.
     pub fn delete_pod(&self, uid: &Uid) -> Result<(), NodeError> {
         self.lock().change_pod(uid, |state| {
             state.deleted = true;
@@ -251,7 +243,7 @@ impl SimNode {
     }
 }
 
-/// Events of sandboxes and containers.
+/// Events of sandboxes and containers. An error names the object that does not exist.
 impl SimNode {
     /// Runs a sandbox for a pod; returns its id. The source of pods need not know the pod, and does not
     /// change.
@@ -260,9 +252,6 @@ impl SimNode {
     }
 
     /// Ends a sandbox, with all its containers.
-    ///
-    /// # Errors
-    /// There is no such sandbox.
     pub fn end_sandbox(&self, id: &str) -> Result<(), NodeError> {
         let mut world = self.lock();
         world.sandbox(id)?;
@@ -315,18 +304,12 @@ impl SimNode {
     }
 
     /// Sets the state of a container from any state, such as to unknown.
-    ///
-    /// # Errors
-    /// There is no such container.
     pub fn set_container_state(&self, id: &str, state: ContainerState) -> Result<(), NodeError> {
         self.edit_container(id, |container| container.state = state)
     }
 
     /// Changes the reported fields of a container, such as names, labels and times. Its id, sandbox and bytes
     /// do not change.
-    ///
-    /// # Errors
-    /// There is no such container.
     pub fn edit_container(&self, id: &str, edit: impl FnOnce(&mut Container)) -> Result<(), NodeError> {
         let mut world = self.lock();
         world.known_container(id)?;
@@ -339,9 +322,6 @@ impl SimNode {
     }
 
     /// Changes the reported fields of a sandbox. Its id does not change.
-    ///
-    /// # Errors
-    /// There is no such sandbox.
     pub fn edit_sandbox(&self, id: &str, edit: impl FnOnce(&mut Sandbox)) -> Result<(), NodeError> {
         let mut world = self.lock();
         let mut sandboxes = world.sandboxes.iter_mut();
@@ -365,9 +345,6 @@ impl SimNode {
     }
 
     /// Writes to the log of a container; returns how many of these bytes fitted: none if its log is missing.
-    ///
-    /// # Errors
-    /// There is no such container.
     pub fn write_log(&self, container_id: &str, bytes: u64) -> Result<u64, NodeError> {
         let mut world = self.lock();
         let path = Arc::clone(&world.known_container(container_id)?.log_path);

@@ -7,24 +7,24 @@ use std::{
 };
 
 use kubegc_core::{
-    DeleteOptions, ObjectStore, ResourceVersion, StoreError, Timestamp,
+    DeleteOptions, ObjectStore, RequestMatcher, ResourceVersion, StoreError, Timestamp,
     store::{Address, WatchItem},
 };
 use kubegc_sim::{
     FaultPlan, Faulty, SharedApiServer, SimClock,
-    fault::{Call, Fault, Rule},
+    fault::{Fault, Rule, script::Plan},
 };
 
 use crate::store::{insert, now, poll_next, resource, shared};
 
-fn rule(call: Call, fault: Fault) -> Rule {
-    Rule {
-        call: Some(call),
-        resource: None,
-        name: None,
-        skip: 0,
-        times: 1,
-        fault,
+fn deletes() -> RequestMatcher {
+    RequestMatcher::new().verb("delete")
+}
+
+fn plan(calls: Plan<RequestMatcher, Fault>) -> FaultPlan {
+    FaultPlan {
+        calls,
+        ..FaultPlan::default()
     }
 }
 
@@ -60,20 +60,22 @@ fn a_refused_call_is_not_performed_and_one_with_a_lost_response_is() {
     let secrets = resource("v1", "Secret");
     let rules = vec![
         Rule {
-            name: Some("a".into()),
-            ..rule(Call::Delete, Fault::LoseResponse)
+            matching: deletes().name("a"),
+            skip: 0,
+            times: 1,
+            fault: Fault::LoseResponse,
         },
         Rule {
-            resource: Some("secrets".into()),
+            matching: deletes().resource("", "secrets"),
             skip: 1,
             times: 2,
-            ..rule(Call::Delete, Fault::Refuse(StoreError::UnsupportedMediaType))
+            fault: Fault::Refuse(StoreError::UnsupportedMediaType),
         },
     ];
-    let (store, faulty) = faulty(FaultPlan {
+    let (store, faulty) = faulty(plan(Plan {
         rules,
-        ..FaultPlan::default()
-    });
+        ..Plan::default()
+    }));
     let delete = |name| {
         let address = Address {
             resource: &secrets,
@@ -98,12 +100,12 @@ fn a_refused_call_is_not_performed_and_one_with_a_lost_response_is() {
 fn a_plan_draws_faults_from_its_seed() {
     let secrets = resource("v1", "Secret");
     let outcomes = |seed| {
-        let (_, faulty) = faulty(FaultPlan {
+        let (_, faulty) = faulty(plan(Plan {
             seed,
             faults_per_mille: 300,
             faults: Fault::of_code(500).into_iter().collect(),
-            ..FaultPlan::default()
-        });
+            ..Plan::default()
+        }));
         let calls = (0..100).map(|_| now(faulty.list(&secrets, None)).is_ok());
         calls.collect::<Vec<bool>>()
     };
@@ -126,7 +128,7 @@ fn delivered(store: &Faulty<SharedApiServer>) -> Vec<String> {
 }
 
 #[test]
-fn watches_repeat_and_coalesce_but_never_reorder() {
+fn watches_repeat_but_never_reorder() {
     let secrets = resource("v1", "Secret");
     let run = |plan| {
         let (store, faulty) = faulty(plan);
@@ -148,20 +150,17 @@ fn watches_repeat_and_coalesce_but_never_reorder() {
     };
     let expected = ["+a 2", "+a 2", "+b 3", "+b 3", "+b 4", "+b 4", "+b 5", "+b 5"];
     assert_eq!(run(twice), expected);
-    let coalesced = FaultPlan {
-        coalesced_per_mille: 1000,
-        ..FaultPlan::default()
-    };
-    assert_eq!(run(coalesced), ["+a 2", "+b 5"]);
 }
 
 #[test]
 fn a_delayed_change_is_delivered_at_its_time() {
     let clock = SimClock::new(Timestamp::from_secs(1));
     let (_, faulty) = faulty(FaultPlan {
-        seed: 3,
         watch_delay_max: Duration::from_secs(10),
-        ..FaultPlan::default()
+        ..plan(Plan {
+            seed: 3,
+            ..Plan::default()
+        })
     });
     let faulty = faulty.with_clock(Arc::new(clock.clone()));
     let secrets = resource("v1", "Secret");

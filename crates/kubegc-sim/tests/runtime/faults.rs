@@ -59,7 +59,7 @@ fn rules_choose_calls_by_target_skip_some_and_end() {
     assert_eq!(outcomes, [false, false, true, false, true, false]);
     // A rule without operation and target takes everything.
     let (_, all) = self::faulty(vec![Rule {
-        operation: None,
+        matching: (None, None),
         ..Rule::always(Operation::Pods, Fault::Refuse(busy()))
     }]);
     assert_eq!(now(all.containers()), Err(busy()));
@@ -118,7 +118,7 @@ fn a_runtime_dies_in_the_middle_of_a_call() {
 #[test]
 fn a_status_may_be_empty() {
     let rule = Rule {
-        operation: None,
+        matching: (None, None),
         ..Rule::always(Operation::Pods, Fault::EmptyStatus)
     };
     let (node, faulty) = faulty(vec![rule]);

@@ -112,6 +112,6 @@ pub(super) fn validate(options: &ApplyOptions, version: KubernetesVersion) -> Re
     if causes.is_empty() {
         Ok(())
     } else {
-        Err(status::invalid_patch_options(causes))
+        Err(status::invalid_options("PatchOptions", causes))
     }
 }

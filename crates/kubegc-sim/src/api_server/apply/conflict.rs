@@ -4,7 +4,7 @@ use super::{
     field_set::{Element, shown},
     managed::{Manager, Operation},
 };
-use crate::status::{self, Cause, Refusal, quoted};
+use crate::status::{self, Cause, Details, Refusal, quoted};
 
 /// One field that another manager owns and that the configuration would change.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,7 +51,8 @@ pub(super) fn refusal(conflicts: &[Conflict]) -> Refusal {
             )
         }
     };
-    status::apply_conflict(message, causes.collect())
+    let details = Details::default().with_causes(causes.collect());
+    status::refusal(409, "Conflict", message, details)
 }
 
 impl Manager {

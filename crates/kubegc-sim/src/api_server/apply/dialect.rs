@@ -91,41 +91,70 @@ fn zero(ty: &Type) -> &'static Value {
     }
 }
 
-impl<'a> Node<'a> {
+/// A position in an object, in the rules of a release.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place<'a> {
+    pub(super) node: Node<'a>,
+    pub(super) dialect: Dialect,
+}
+
+impl<'a> Place<'a> {
+    fn with(self, node: Node<'a>) -> Self {
+        Self { node, ..self }
+    }
+
+    pub(super) fn field(self, name: &str) -> Self {
+        self.with(self.node.field(name))
+    }
+
+    pub(super) fn item(self) -> Self {
+        self.with(self.node.item())
+    }
+
+    /// Whether a value is a map whose fields can be owned separately.
+    pub(super) fn is_map(self, value: &Value) -> bool {
+        value.is_object() && !self.is_atomic_map()
+    }
+
+    /// Whether a value is a list whose items can be owned separately.
+    pub(super) fn is_list(self, value: &Value) -> bool {
+        value.is_array() && self.list() != ListKind::Atomic
+    }
+
     /// The value that every object has at this position, and that therefore no manager owns.
     pub(super) fn always(self) -> Option<&'static Value> {
         static EMPTY_OBJECT: LazyLock<Value> = LazyLock::new(|| Value::Object(Map::new()));
-        match self {
-            Self::Kind(_) | Self::Custom(_) | Self::Value(Type::Struct(_), _) => Some(&EMPTY_OBJECT),
+        match self.node {
+            Node::Kind(_) | Node::Custom(_) | Node::Value(Type::Struct(_), _) => Some(&EMPTY_OBJECT),
             // All metadata has a creation timestamp, possibly an empty one.
-            Self::Value(ty, Some(field)) if !field.omit_empty || field.name == "creationTimestamp" => {
+            Node::Value(ty, Some(field)) if !field.omit_empty || field.name == "creationTimestamp" => {
                 Some(zero(ty))
             }
-            Self::Value(..) | Self::Schema(_) | Self::Unknown => None,
+            Node::Value(..) | Node::Schema(_) | Node::Unknown => None,
         }
     }
 
     /// Whether fields or items of a built-in value at this position can be owned separately.
-    pub(super) fn is_granular(self, dialect: Dialect) -> bool {
-        matches!(self, Self::Kind(_) | Self::Value(..)) && self.ownership(dialect) == Ownership::Granular
+    pub(super) fn is_granular(self) -> bool {
+        matches!(self.node, Node::Kind(_) | Node::Value(..)) && self.ownership() == Ownership::Granular
     }
 
     /// The ownership of values at this position, by their type.
-    pub(super) fn ownership(self, dialect: Dialect) -> Ownership {
-        let is_atomic = match self {
-            Self::Kind(_) | Self::Custom(_) => false,
-            Self::Value(ty, _) => match ty.target() {
-                Type::Struct(_) | Type::Map(_) => self.is_atomic_map(dialect),
-                Type::List(_) => self.list_in(dialect) == ListKind::Atomic,
+    pub(super) fn ownership(self) -> Ownership {
+        let is_atomic = match self.node {
+            Node::Kind(_) | Node::Custom(_) => false,
+            Node::Value(ty, _) => match ty.target() {
+                Type::Struct(_) | Type::Map(_) => self.is_atomic_map(),
+                Type::List(_) => self.list() == ListKind::Atomic,
                 _ => return Ownership::Scalar,
             },
-            Self::Schema(schema) => match schema.get("type").and_then(Value::as_str) {
-                Some("object") => self.is_atomic_map(dialect),
-                Some("array") => self.list_in(dialect) == ListKind::Atomic,
+            Node::Schema(schema) => match schema.get("type").and_then(Value::as_str) {
+                Some("object") => self.is_atomic_map(),
+                Some("array") => self.list() == ListKind::Atomic,
                 _ => return Ownership::Scalar,
             },
-            Self::Unknown if dialect.splits_untyped_maps => false,
-            Self::Unknown => return Ownership::Scalar,
+            Node::Unknown if self.dialect.splits_untyped_maps => false,
+            Node::Unknown => return Ownership::Scalar,
         };
         match is_atomic {
             true => Ownership::Atomic,
@@ -142,58 +171,64 @@ impl<'a> Node<'a> {
     }
 
     /// Whether an object at this position is atomic.
-    pub(super) fn is_atomic_map(self, dialect: Dialect) -> bool {
-        match self {
-            Self::Value(ty, field) => {
+    pub(super) fn is_atomic_map(self) -> bool {
+        match self.node {
+            Node::Value(ty, field) => {
                 let is_marked = field.is_some_and(|field| field.is_atomic);
                 match ty.target() {
                     Type::Struct(id) => {
-                        (id.is_atomic() && (dialect.references_are_atomic || id.is_always_atomic()))
+                        (id.is_atomic() && (self.dialect.references_are_atomic || id.is_always_atomic()))
                             || is_marked
                     }
-                    Type::Map(_) => dialect.references_are_atomic && is_marked,
+                    Type::Map(_) => self.dialect.references_are_atomic && is_marked,
                     _ => true,
                 }
             }
-            Self::Schema(schema) => schema.get("x-kubernetes-map-type") == Some(&"atomic".into()),
-            Self::Kind(_) | Self::Custom(_) | Self::Unknown => false,
+            Node::Schema(schema) => schema.get("x-kubernetes-map-type") == Some(&"atomic".into()),
+            Node::Kind(_) | Node::Custom(_) | Node::Unknown => false,
         }
     }
 
     /// The list type of a list at this position in a release.
-    pub(super) fn list_in(self, dialect: Dialect) -> ListKind<'a> {
-        match self.struct_name() {
-            "CustomResourceDefinitionCondition" if !dialect.definitions_have_schemas => ListKind::Atomic,
-            _ => self.list(),
+    pub(super) fn list(self) -> ListKind<'a> {
+        match self.node.struct_name() {
+            "CustomResourceDefinitionCondition" if !self.dialect.definitions_have_schemas => ListKind::Atomic,
+            _ => self.node.list(),
         }
     }
 
     /// The default of a key of the items at this position.
-    fn default_of_key(self, key: &str, dialect: Dialect) -> Option<Value> {
-        match (self.struct_field(key), self.field(key)) {
+    fn default_of_key(self, key: &str) -> Option<Value> {
+        match (self.node.struct_field(key), self.field(key)) {
             (Some(_), _)
                 if key == "protocol"
-                    && self.struct_name() == "ServicePort"
-                    && !dialect.services_have_protocols =>
+                    && self.node.struct_name() == "ServicePort"
+                    && !self.dialect.services_have_protocols =>
             {
                 None
             }
             (Some(field), _) if key == "protocol" => field.default.clone(),
             (Some(_), below) => below.always().cloned(),
-            (None, Self::Schema(schema)) => schema.get("default").cloned(),
+            (
+                None,
+                Self {
+                    node: Node::Schema(schema),
+                    ..
+                },
+            ) => schema.get("default").cloned(),
             (None, _) => None,
         }
     }
 
     /// The identity of each item of the list at this position, or the index and the problem of an item that
     /// has none.
-    pub(super) fn elements(self, list: &[Value], dialect: Dialect) -> Result<Vec<Element>, (usize, String)> {
-        let keys = match self.list_in(dialect) {
+    pub(super) fn elements(self, list: &[Value]) -> Result<Vec<Element>, (usize, String)> {
+        let keys = match self.list() {
             ListKind::Map(keys) => Some(keys),
             ListKind::Set | ListKind::Atomic => None,
         };
         let keys: Option<Vec<_>> = keys.map(|keys| {
-            let default = |key| self.item().default_of_key(key, dialect);
+            let default = |key| self.item().default_of_key(key);
             keys.into_iter().map(|key| (key, default(key))).collect()
         });
         let elements = list.iter().enumerate();

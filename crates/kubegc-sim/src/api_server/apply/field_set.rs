@@ -7,8 +7,8 @@ use std::{
 
 use serde_json::{Map, Value};
 
-use super::dialect::{Dialect, Ownership};
-use crate::{status::quoted, types::node::Node};
+use super::dialect::{Ownership, Place};
+use crate::status::quoted;
 
 /// One step of a path into an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -173,14 +173,13 @@ impl FieldSet {
         &'s self,
         path: &mut Vec<&'s Element>,
         parts: &dyn Fn() -> &'p Self,
-        types: Node<'s>,
-        dialect: Dialect,
+        place: Place<'s>,
     ) -> Option<Self> {
         let mut changed: Option<Self> = None;
         for element in &self.members {
-            if !dialect.splits_owned_values
+            if !place.dialect.splits_owned_values
                 || self.children.contains_key(element)
-                || types.at(element).ownership(dialect) != Ownership::Granular
+                || place.at(element).ownership() != Ownership::Granular
             {
                 continue;
             }
@@ -193,8 +192,8 @@ impl FieldSet {
             }
         }
         for (element, below) in &self.children {
-            let types = types.at(element);
-            match types.ownership(dialect) {
+            let place = place.at(element);
+            match place.ownership() {
                 Ownership::Atomic => {
                     let changed = changed.get_or_insert_with(|| self.clone());
                     changed.children.remove(element);
@@ -202,7 +201,7 @@ impl FieldSet {
                 }
                 Ownership::Granular => {
                     path.push(element);
-                    if let Some(below) = below.following_schema(path, parts, types, dialect) {
+                    if let Some(below) = below.following_schema(path, parts, place) {
                         let changed = changed.get_or_insert_with(|| self.clone());
                         changed.children.insert(element.clone(), below);
                     }

@@ -9,12 +9,11 @@ use kubegc_core::{Behavior, KubernetesVersion};
 use serde_json::Value;
 
 use super::{
-    Dialect, compare,
+    Place, compare,
     conflict::Conflict,
     field_set::{Element, FieldSet},
     set_of,
 };
-use crate::types::node::Node;
 
 const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 const IS_UPGRADED: Behavior = Behavior::since_about(21, "lastappliedmanager.go of 1.21");
@@ -34,21 +33,15 @@ fn annotation(object: &Value) -> Option<&str> {
 }
 
 /// Drops the conflicts about fields that have the values of the annotation.
-pub(super) fn allow(
-    conflicts: &mut Vec<Conflict>,
-    live: &Value,
-    api_version: &str,
-    types: Node<'_>,
-    dialect: Dialect,
-) {
+pub(super) fn allow(conflicts: &mut Vec<Conflict>, live: &Value, api_version: &str, place: Place<'_>) {
     let last: Option<Value> = annotation(live).and_then(|text| serde_json::from_str(text).ok());
     let Some(last) = last.filter(|last| last["apiVersion"] == api_version) else {
         return;
     };
-    let Ok(fields) = set_of(&last, types, dialect) else {
+    let Ok(fields) = set_of(&last, place) else {
         return;
     };
-    let changes = compare(&last, live, types, dialect);
+    let changes = compare(&last, live, place);
     let same = [&changes.modified, &changes.added, &changes.removed]
         .into_iter()
         .fold(fields, |fields, changed| fields.without(changed));

@@ -7,10 +7,9 @@ use serde_json::{Value, json};
 use super::{
     compare::{Comparison, set_of},
     conflict::Conflict,
-    dialect::Dialect,
+    dialect::Place,
     field_set::{Element, FieldSet},
 };
-use crate::types::node::Node;
 
 /// The operation by which a manager got its fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -141,20 +140,17 @@ impl Managers {
     ///
     /// # Upstream
     /// [`ReconcileFieldSetWithSchema`](https://github.com/kubernetes-sigs/structured-merge-diff/blob/v4.0.2/typed/reconcile_schema.go).
-    pub(super) fn follow_schema(&mut self, live: &Value, types: Node<'_>, dialect: Dialect) {
+    pub(super) fn follow_schema(&mut self, live: &Value, place: Place<'_>) {
         let version = live.get("apiVersion").and_then(Value::as_str);
-        let (Some(version), true) = (version, dialect.follows_schema) else {
+        let (Some(version), true) = (version, place.dialect.follows_schema) else {
             return;
         };
         let parts = OnceCell::new();
         // Fields of an object whose lists have no usable keys are retained.
-        let parts = || parts.get_or_init(|| set_of(live, types, dialect).unwrap_or_default());
+        let parts = || parts.get_or_init(|| set_of(live, place).unwrap_or_default());
         let is_of_version = |entry: &&mut Entry| entry.manager.api_version == version;
         for entry in self.0.iter_mut().filter(is_of_version) {
-            if let Some(fields) = entry
-                .fields
-                .following_schema(&mut Vec::new(), &parts, types, dialect)
-            {
+            if let Some(fields) = entry.fields.following_schema(&mut Vec::new(), &parts, place) {
                 entry.fields = fields;
             }
         }

@@ -9,51 +9,42 @@ use serde_json::{Map, Value};
 
 use super::{
     compare::set_of,
-    dialect::Dialect,
+    dialect::Place,
     field_set::{Element, FieldSet},
 };
-use crate::types::{node::Node, schema::ListKind};
+use crate::types::schema::ListKind;
 
 /// The live object merged with the applied one: objects are merged, atomic values are replaced. A merged
 /// object or list that is applied as null is retained unchanged. Any other value that is applied as null
 /// becomes null or is removed.
-pub(super) fn merge(live: Value, applied: &Value, types: Node<'_>, dialect: Dialect) -> Value {
+pub(super) fn merge(live: Value, applied: &Value, place: Place<'_>) -> Value {
     match applied {
-        Value::Object(applied) if !types.is_atomic_map(dialect) => {
+        Value::Object(applied) if !place.is_atomic_map() => {
             let mut merged = match live {
                 Value::Object(live) => live,
                 _ => Map::new(),
             };
             for (key, value) in applied {
-                let types = types.field(key);
+                let below = place.field(key);
                 let live = merged.remove(key).unwrap_or(Value::Null);
                 if !value.is_null() {
-                    merged.insert(key.clone(), merge(live, value, types, dialect));
-                } else if is_merged(&live, types, dialect) {
+                    merged.insert(key.clone(), merge(live, value, below));
+                } else if below.is_map(&live) || below.is_list(&live) {
                     merged.insert(key.clone(), live);
-                } else if dialect.nulls_are_values {
+                } else if place.dialect.nulls_are_values {
                     merged.insert(key.clone(), Value::Null);
                 }
             }
             Value::Object(merged)
         }
-        Value::Array(applied) if types.list_in(dialect) != ListKind::Atomic => {
+        Value::Array(applied) if place.list() != ListKind::Atomic => {
             let live = match live {
                 Value::Array(live) => live,
                 _ => Vec::new(),
             };
-            Value::Array(merge_lists(live, applied, types, dialect))
+            Value::Array(merge_lists(live, applied, place))
         }
         applied => applied.clone(),
-    }
-}
-
-/// Whether a value is merged field by field, rather than atomic.
-pub(super) fn is_merged(value: &Value, types: Node<'_>, dialect: Dialect) -> bool {
-    match value {
-        Value::Object(_) => !types.is_atomic_map(dialect),
-        Value::Array(_) => types.list_in(dialect) != ListKind::Atomic,
-        _ => false,
     }
 }
 
@@ -62,12 +53,12 @@ pub(super) fn is_merged(value: &Value, types: Node<'_>, dialect: Dialect) -> boo
 ///
 /// # Upstream
 /// `mergingWalker.visitListItems` in `structured-merge-diff/v4/typed/merge.go`, v4.4.
-fn merge_lists(live: Vec<Value>, applied: &[Value], types: Node<'_>, dialect: Dialect) -> Vec<Value> {
-    let elements = |items: &[Value]| types.elements(items, dialect);
+fn merge_lists(live: Vec<Value>, applied: &[Value], place: Place<'_>) -> Vec<Value> {
+    let elements = |items: &[Value]| place.elements(items);
     let (Ok(live_elements), Ok(applied_elements)) = (elements(&live), elements(applied)) else {
         return applied.to_vec();
     };
-    if !dialect.follows_applied_order {
+    if !place.dialect.follows_applied_order {
         let mut applied: Vec<(Element, Option<&Value>)> = applied_elements
             .into_iter()
             .zip(applied.iter().map(Some))
@@ -76,12 +67,12 @@ fn merge_lists(live: Vec<Value>, applied: &[Value], types: Node<'_>, dialect: Di
         for (element, item) in live_elements.iter().zip(live) {
             let found = applied.iter_mut().find(|(other, _)| other == element);
             merged.push(match found.and_then(|(_, applied)| applied.take()) {
-                Some(applied) => merge(item, applied, types.item(), dialect),
+                Some(applied) => merge(item, applied, place.item()),
                 None => item,
             });
         }
         let new = applied.into_iter().filter_map(|(_, item)| item);
-        merged.extend(new.map(|item| merge(Value::Null, item, types.item(), dialect)));
+        merged.extend(new.map(|item| merge(Value::Null, item, place.item())));
         return merged;
     }
     let places = |elements: &[Element]| {
@@ -115,7 +106,7 @@ fn merge_lists(live: Vec<Value>, applied: &[Value], types: Node<'_>, dialect: Di
         // in the list.
         let known = in_live.get(&applied_elements[done]);
         let known = known.and_then(|&place| live[place].take()).unwrap_or(Value::Null);
-        merged.push(merge(known, &applied[done], types.item(), dialect));
+        merged.push(merge(known, &applied[done], place.item()));
         done += 1;
     }
     merged
@@ -128,16 +119,10 @@ fn merge_lists(live: Vec<Value>, applied: &[Value], types: Node<'_>, dialect: Di
 /// `Updater.prune` in
 /// [`update.go`](https://github.com/kubernetes-sigs/structured-merge-diff/blob/v6.3.0/merge/update.go), which
 /// takes a declared field for owned together with the fields below it.
-pub(super) fn prune(
-    value: &mut Value,
-    types: Node<'_>,
-    to_remove: &FieldSet,
-    kept: &FieldSet,
-    dialect: Dialect,
-) {
+pub(super) fn prune(value: &mut Value, place: Place<'_>, to_remove: &FieldSet, kept: &FieldSet) {
     let nothing = FieldSet::default();
     match value {
-        Value::Object(fields) if !types.is_atomic_map(dialect) => fields.retain(|key, value| {
+        Value::Object(fields) if !place.is_atomic_map() => fields.retain(|key, value| {
             let element = Element::field(key);
             let below = kept.below(&element);
             if to_remove.has(&element) && below.is_none() {
@@ -147,20 +132,14 @@ pub(super) fn prune(
                 return true;
             };
             // A declared field whose parts were owned is removed with its parts that have no owner.
-            if types.declares(key) && below.is_none() && !kept.has(&element) {
+            if place.node.declares(key) && below.is_none() && !kept.has(&element) {
                 return false;
             }
-            prune(
-                value,
-                types.field(key),
-                to_remove,
-                below.unwrap_or(&nothing),
-                dialect,
-            );
+            prune(value, place.field(key), to_remove, below.unwrap_or(&nothing));
             kept.has(&element) || !is_empty_collection(value)
         }),
-        Value::Array(list) if types.list_in(dialect) != ListKind::Atomic => {
-            let Ok(elements) = types.elements(list, dialect) else {
+        Value::Array(list) if place.list() != ListKind::Atomic => {
+            let Ok(elements) = place.elements(list) else {
                 return;
             };
             let mut elements = elements.into_iter();
@@ -174,7 +153,7 @@ pub(super) fn prune(
                 }
                 if let Some(to_remove) = to_remove.below(&element) {
                     let kept = kept.below(&element).unwrap_or(&nothing);
-                    prune(item, types.item(), to_remove, kept, dialect);
+                    prune(item, place.item(), to_remove, kept);
                 }
                 true
             });
@@ -198,19 +177,18 @@ fn is_empty_collection(value: &Value) -> bool {
 /// `Updater.prune` in `structured-merge-diff/v4/merge/update.go`, v4.0.2.
 pub(super) fn prune_by_sets(
     merged: &Value,
-    types: Node<'_>,
+    place: Place<'_>,
     last: &FieldSet,
     owned: &FieldSet,
-    dialect: Dialect,
 ) -> Result<Value, String> {
     if last.is_empty() {
         return Ok(merged.clone());
     }
-    let without = |to_remove: &FieldSet| removed(merged, types, to_remove, dialect);
-    let all = set_of(merged, types, dialect)?;
-    let mut kept = set_of(&without(last), types, dialect)?;
+    let without = |to_remove: &FieldSet| removed(merged, place, to_remove);
+    let all = set_of(merged, place)?;
+    let mut kept = set_of(&without(last), place)?;
     kept.add(owned);
-    let kept = set_of(&without(&all.without(&kept)), types, dialect)?;
+    let kept = set_of(&without(&all.without(&kept)), place)?;
     Ok(without(&all.without(&kept).shared(last)))
 }
 
@@ -218,9 +196,9 @@ pub(super) fn prune_by_sets(
 ///
 /// # Upstream
 /// `removingWalker` in `structured-merge-diff/v4/typed/remove.go`, v4.0.2.
-fn removed(value: &Value, types: Node<'_>, to_remove: &FieldSet, dialect: Dialect) -> Value {
+fn removed(value: &Value, place: Place<'_>, to_remove: &FieldSet) -> Value {
     match value {
-        Value::Object(fields) if !types.is_atomic_map(dialect) => {
+        Value::Object(fields) if !place.is_atomic_map() => {
             let mut left = Map::new();
             for (key, value) in fields {
                 let element = Element::field(key);
@@ -228,7 +206,7 @@ fn removed(value: &Value, types: Node<'_>, to_remove: &FieldSet, dialect: Dialec
                     continue;
                 }
                 let value = match to_remove.below(&element) {
-                    Some(to_remove) => removed(value, types.field(key), to_remove, dialect),
+                    Some(to_remove) => removed(value, place.field(key), to_remove),
                     None => value.clone(),
                 };
                 left.insert(key.clone(), value);
@@ -239,8 +217,8 @@ fn removed(value: &Value, types: Node<'_>, to_remove: &FieldSet, dialect: Dialec
                 Value::Object(left)
             }
         }
-        Value::Array(items) if types.list_in(dialect) != ListKind::Atomic => {
-            let Ok(elements) = types.elements(items, dialect) else {
+        Value::Array(items) if place.list() != ListKind::Atomic => {
+            let Ok(elements) = place.elements(items) else {
                 return value.clone();
             };
             let mut left = Vec::new();
@@ -249,7 +227,7 @@ fn removed(value: &Value, types: Node<'_>, to_remove: &FieldSet, dialect: Dialec
                     continue;
                 }
                 left.push(match to_remove.below(element) {
-                    Some(to_remove) => removed(item, types.item(), to_remove, dialect),
+                    Some(to_remove) => removed(item, place.item(), to_remove),
                     None => item.clone(),
                 });
             }

@@ -24,19 +24,19 @@ use serde_json::{Map, Value, json};
 use super::{
     ApiServer, Response, Special, crd,
     patch::{APPLY_IS_SERVED, accepted, keep_precision},
-    update::{Author, Moment, Part, check_names, without_equal_references},
+    update::{AFTER_ADMISSION, Author, Part, check_names, without_equal_references},
 };
 use crate::{
     StoredObject,
     status::{self, Refusal},
-    types::node::{Node, Sent, undeclared},
+    types::node::{Sent, undeclared},
 };
 use compare::{compare, set_of};
 use config::validate;
-use dialect::Dialect;
+use dialect::{Dialect, Place};
 use managed::{Manager, Managers, Operation};
 pub(crate) use track::ManagedFields;
-use track::{strip_all, take_managers};
+use track::take_managers;
 
 /// Options of an apply request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -163,19 +163,14 @@ impl ApiServer {
             time: self.now.truncate_to_secs(),
         };
         let managers = take_managers(&mut live);
-        let types = self.types(kind);
-        self.check_types(kind, &applied, types)?;
-        let dialect = self.dialect();
+        let place = self.place_of(kind);
+        self.check_types(kind, &applied, place)?;
         let managers = match (&existing, managers) {
-            (Some(_), None) => before_first_apply(&live, types, dialect, &request),
+            (Some(_), None) => before_first_apply(&live, place, &request),
             (_, managers) => managers.unwrap_or_default(),
         };
-        let (merged, managers) =
-            merged(&live, &applied, types, managers, dialect, &request).map_err(|problem| {
-                let [name, namespace] = ["/metadata/name", "/metadata/namespace"]
-                    .map(|place| applied.pointer(place).and_then(Value::as_str).unwrap_or_default());
-                problem.refusal(self.version, name, namespace, resource)
-            })?;
+        let (merged, managers) = merged(&live, &applied, place, managers, &request)
+            .map_err(|problem| problem.refusal(self.version, &applied, resource))?;
         let Some(existing) = existing else {
             return self.create_applied(kind, &namespace, name, merged, &managers);
         };
@@ -184,7 +179,7 @@ impl ApiServer {
         })?;
         keep_precision(&mut object.meta, &existing.meta);
         check_names(self.version, &object.meta, &namespace, name)?;
-        let warnings = without_equal_references(self.version, &mut object.meta, Moment::AfterAdmission);
+        let warnings = without_equal_references(self.version, &mut object.meta, AFTER_ADMISSION);
         let author = Author::Applier(ManagedFields::of(managers.to_json()));
         let written = self.replace(kind, &existing, object, part, author)?;
         Ok(self.finish(kind, written, None, warnings))
@@ -213,17 +208,13 @@ impl ApiServer {
         self.try_create(kind, namespace, object, None, Author::Applier(managers))
     }
 
-    /// The dialect of structured merges in this release.
-    fn dialect(&self) -> Dialect {
-        Dialect::of(self.version, self.settings.types)
-    }
-
-    /// The objects of a kind in the graph of types.
-    fn types(&self, kind: KindId) -> Node<'_> {
-        crd::node(
-            self.resource(kind),
-            self.definition(kind).map(std::sync::Arc::as_ref),
-        )
+    /// The objects of a kind in the graph of types, in the rules of this release.
+    fn place_of(&self, kind: KindId) -> Place<'_> {
+        let definition = self.definition(kind).map(std::sync::Arc::as_ref);
+        Place {
+            node: crd::node(self.resource(kind), definition),
+            dialect: Dialect::of(self.version, self.settings.types),
+        }
     }
 }
 
@@ -246,13 +237,13 @@ impl ApiServer {
     }
 
     /// Refuses a configuration with fields that the schema does not declare.
-    fn check_types(&self, kind: KindId, applied: &Value, types: Node<'_>) -> Result<(), Refusal> {
+    fn check_types(&self, kind: KindId, applied: &Value, place: Place<'_>) -> Result<(), Refusal> {
         let is_definition = self.special(kind) == Special::CustomResourceDefinition;
-        if !self.settings.types || is_definition && !self.dialect().definitions_have_schemas {
+        if !self.settings.types || is_definition && !place.dialect.definitions_have_schemas {
             return Ok(());
         }
         let mut found = Vec::new();
-        undeclared(applied, types, Sent::Applied, "", &mut found);
+        undeclared(applied, place.node, Sent::Applied, "", &mut found);
         for path in &mut found {
             path.push_str(": field not declared in schema");
         }
@@ -261,14 +252,7 @@ impl ApiServer {
             [only] => only.clone(),
             several => format!("errors:\n  {}", several.join("\n  ")),
         };
-        let resource = self.resource(kind);
-        let text = |key: &str| {
-            let found = applied
-                .pointer(&format!("/metadata/{key}"))
-                .and_then(Value::as_str);
-            found.unwrap_or_default().to_owned()
-        };
-        Err(Problem::Malformed(problem).refusal(self.version, &text("name"), &text("namespace"), resource))
+        Err(Problem::Malformed(problem).refusal(self.version, applied, self.resource(kind)))
     }
 }
 
@@ -308,25 +292,16 @@ enum Problem {
 }
 
 impl Problem {
-    fn refusal(
-        &self,
-        version: KubernetesVersion,
-        name: &str,
-        namespace: &str,
-        resource: &ApiResource,
-    ) -> Refusal {
+    fn refusal(&self, version: KubernetesVersion, applied: &Value, resource: &ApiResource) -> Refusal {
         match self {
             Self::Malformed(problem) if !version.has(REFUSALS_NAME_THE_OBJECT) => {
-                status::internal(&format!("failed to create typed patch object: {problem}"))
+                status::internal(format!("failed to create typed patch object: {problem}"))
             }
             Self::Malformed(problem) => {
-                let place = if namespace.is_empty() {
-                    format!("/{name}")
-                } else {
-                    format!("{namespace}/{name}")
-                };
-                status::internal(&format!(
-                    "failed to create typed patch object ({place}; {}/{}, Kind={}): {problem}",
+                let [namespace, name] =
+                    ["namespace", "name"].map(|key| applied["metadata"][key].as_str().unwrap_or_default());
+                status::internal(format!(
+                    "failed to create typed patch object ({namespace}/{name}; {}/{}, Kind={}): {problem}",
                     resource.group, resource.version, resource.kind
                 ))
             }
@@ -343,39 +318,37 @@ impl Problem {
 fn merged(
     live: &Value,
     applied: &Value,
-    types: Node<'_>,
+    place: Place<'_>,
     mut managers: Managers,
-    dialect: Dialect,
     request: &Request,
 ) -> Result<(Value, Managers), Problem> {
-    let mut fields = set_of(applied, types, dialect).map_err(Problem::Malformed)?;
+    let mut fields = set_of(applied, place).map_err(Problem::Malformed)?;
     managed::strip(&mut fields);
-    let mut merged = merge::merge(live.clone(), applied, types, dialect);
-    managers.follow_schema(live, types, dialect);
+    let mut merged = merge::merge(live.clone(), applied, place);
+    managers.follow_schema(live, place);
     let last = managers.put(&request.manager, fields.clone());
     let mut owned = managers.owned();
     // Metadata stays, as every configuration has the name.
     owned.insert(&["metadata", "name"].map(field_set::Element::field));
-    if dialect.prunes_by_sets {
-        merged = merge::prune_by_sets(&merged, types, &last, &owned, dialect).map_err(Problem::Malformed)?;
+    if place.dialect.prunes_by_sets {
+        merged = merge::prune_by_sets(&merged, place, &last, &owned).map_err(Problem::Malformed)?;
     } else {
-        merge::prune(&mut merged, types, &last.without(&owned), &owned, dialect);
+        merge::prune(&mut merged, place, &last.without(&owned), &owned);
     }
-    let mut comparison = compare(live, &merged, types, dialect);
-    strip_all(&mut comparison);
+    let comparison = compare(live, &merged, place);
     let mut conflicts = managers.conflicts(&request.manager, &comparison);
     if request.upgrades && !conflicts.is_empty() {
-        last_applied::allow(&mut conflicts, live, &request.manager.api_version, types, dialect);
+        last_applied::allow(&mut conflicts, live, &request.manager.api_version, place);
     }
     if !request.force && !conflicts.is_empty() {
         return Err(Problem::Conflicts(conflicts));
     }
-    let is_changed = if dialect.compares_values {
+    let is_changed = if place.dialect.compares_values {
         merged != *live
     } else {
         !comparison.is_empty()
     };
-    if is_changed || !dialect.keeps_times && last != fields {
+    if is_changed || !place.dialect.keeps_times && last != fields {
         managers.touch(&request.manager, &request.time.to_string());
     }
     managers.follow(Some(&request.manager), &comparison);
@@ -386,10 +359,9 @@ fn merged(
 }
 
 /// The single manager of all existing fields.
-fn before_first_apply(live: &Value, types: Node<'_>, dialect: Dialect, request: &Request) -> Managers {
+fn before_first_apply(live: &Value, place: Place<'_>, request: &Request) -> Managers {
     let nothing = Value::Object(Map::new());
-    let mut fields = compare(&nothing, live, types, dialect).added;
-    managed::strip(&mut fields);
+    let fields = compare(&nothing, live, place).added;
     let mut managers = Managers::default();
     let manager = Manager {
         name: BEFORE_FIRST_APPLY.to_owned(),

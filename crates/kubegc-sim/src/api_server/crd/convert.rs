@@ -73,14 +73,14 @@ impl ApiServer {
         let named = format!("{}, Kind={}", version(from), resource.kind);
         let by = || RefusedBy::Conversion(Arc::clone(&definition.meta.name));
         let failed =
-            |why: &str| status::internal(&format!("conversion webhook for {named} failed: {why}")).by(by());
+            |why: &str| status::internal(format!("conversion webhook for {named} failed: {why}")).by(by());
         let Some(converter) = self.converters.get(&*definition.meta.name) else {
             return Err(failed(&unreachable(definition)));
         };
         let sent = as_version(object, resource, &version(from));
         let converted = (converter.0)(sent.clone(), &version(to)).map_err(|why| failed(&why))?;
         check(&sent, &converted, &version(to)).map_err(|why| {
-            status::internal(&format!(
+            status::internal(format!(
                 "conversion webhook for {named} returned invalid converted object at index 0: {why}"
             ))
         })?;
@@ -89,7 +89,7 @@ impl ApiServer {
         };
         let metadata = fields.remove("metadata");
         let invalid = |why: &str| {
-            status::internal(&format!(
+            status::internal(format!(
                 "conversion webhook for {named} returned invalid metadata in object at index 0: {why}"
             ))
         };

@@ -308,7 +308,10 @@ impl ApiServer {
         if !self.resource(kind).custom {
             return None;
         }
-        let table = self.tables[self.shape.definitions? as usize].as_deref()?;
+        let table = self
+            .shape
+            .table_of("customresourcedefinitions.apiextensions.k8s.io")?;
+        let table = self.tables[table as usize].as_deref()?;
         table.find("", &self.shape.kinds.get(kind.index())?.definition)
     }
 }

@@ -42,25 +42,19 @@ enum Operation {
     Test { path: Pointer, value: Value },
 }
 
-/// A JSON pointer (RFC 6901): its steps.
+/// A JSON pointer (RFC 6901).
 #[derive(Debug, Deserialize)]
 #[serde(try_from = "String")]
-struct Pointer(Vec<String>);
+struct Pointer(String);
 
 impl TryFrom<String> for Pointer {
     type Error = String;
 
     fn try_from(pointer: String) -> Result<Self, String> {
-        let mut steps = pointer.split('/');
-        match steps.next() {
-            Some("") => {}
-            _ => return Err(format!("{pointer} is not a JSON pointer")),
+        match pointer.is_empty() || pointer.starts_with('/') {
+            true => Ok(Self(pointer)),
+            false => Err(format!("{pointer} is not a JSON pointer")),
         }
-        Ok(Self(
-            steps
-                .map(|step| step.replace("~1", "/").replace("~0", "~"))
-                .collect(),
-        ))
     }
 }
 
@@ -84,10 +78,11 @@ impl Operations {
             return Err(mistyped(item, "Operation"));
         }
         if items.len() > OPERATIONS_MAX {
-            return Err(status::too_large(&format!(
-                "The allowed maximum operations in a JSON patch is {OPERATIONS_MAX}, got {}",
+            let message = format!(
+                "Request entity too large: The allowed maximum operations in a JSON patch is {OPERATIONS_MAX}, got {}",
                 items.len()
-            )));
+            );
+            return Err(status::refusal(413, "RequestEntityTooLarge", message, None));
         }
         items
             .into_iter()
@@ -105,7 +100,7 @@ impl Operations {
                 Operation::Remove { path } => drop(remove(&mut document, &path.0)?),
                 Operation::Replace { path, value } => {
                     check_depth(&path.0, &value)?;
-                    match find(&mut document, &path.0) {
+                    match document.pointer_mut(&path.0) {
                         Some(found) => *found = value,
                         None => set(&mut document, &path.0, value)?,
                     }
@@ -115,15 +110,15 @@ impl Operations {
                     add(&mut document, &path.0, value)?;
                 }
                 Operation::Copy { path, from } => {
-                    let original = find(&mut document, &from.0).ok_or_else(|| missing(&from.0))?;
+                    let original = document.pointer(&from.0).ok_or_else(|| missing(&from.0))?;
                     copied_bytes += size_bytes(original, COPIED_BYTES_MAX - copied_bytes)
                         .ok_or_else(|| format!("copies of more than {COPIED_BYTES_MAX} bytes"))?;
                     let value = original.clone();
                     add(&mut document, &path.0, value)?;
                 }
                 Operation::Test { path, value } => {
-                    if find(&mut document, &path.0).map_or(&Value::Null, |found| found) != &value {
-                        return Err(format!("testing value {} failed", shown(&path.0)));
+                    if *document.pointer(&path.0).unwrap_or(&Value::Null) != value {
+                        return Err(format!("testing value {} failed", path.0));
                     }
                 }
             }
@@ -132,20 +127,15 @@ impl Operations {
     }
 }
 
-fn shown(path: &[String]) -> String {
-    path.iter().fold(String::new(), |text, part| text + "/" + part)
+fn missing(path: &str) -> String {
+    format!("{path} does not exist")
 }
 
-fn missing(path: &[String]) -> String {
-    format!("{} does not exist", shown(path))
-}
-
-fn find<'a>(document: &'a mut Value, path: &[String]) -> Option<&'a mut Value> {
-    path.iter().try_fold(document, |value, part| match value {
-        Value::Object(fields) => fields.get_mut(part),
-        Value::Array(items) => items.get_mut(index(part)?),
-        _ => None,
-    })
+/// The parent of a position and its own step; `None` for the document itself.
+fn split<'a>(document: &'a mut Value, path: &str) -> Option<(Option<&'a mut Value>, String)> {
+    let (parents, last) = path.rsplit_once('/')?;
+    let last = last.replace("~1", "/").replace("~0", "~");
+    Some((document.pointer_mut(parents), last))
 }
 
 /// A position in a list: digits without a leading zero.
@@ -157,10 +147,10 @@ fn index(part: &str) -> Option<usize> {
 }
 
 /// Refuses a value that would be nested too deep at this place.
-fn check_depth(path: &[String], value: &Value) -> Result<(), String> {
+fn check_depth(path: &str, value: &Value) -> Result<(), String> {
     let has_depth = |value: &&Value| value.is_array() || value.is_object();
     let mut level: Vec<&Value> = Some(value).filter(has_depth).into_iter().collect();
-    let mut depth = path.len();
+    let mut depth = path.matches('/').count();
     while !level.is_empty() {
         depth += 1;
         if depth > DEPTH_MAX {
@@ -198,22 +188,22 @@ fn size_bytes(value: &Value, max: usize) -> Option<usize> {
     Some(bytes)
 }
 
-fn add(document: &mut Value, path: &[String], value: Value) -> Result<(), String> {
+fn add(document: &mut Value, path: &str, value: Value) -> Result<(), String> {
     check_depth(path, &value)?;
-    let Some((last, parents)) = path.split_last() else {
+    let Some((parent, last)) = split(document, path) else {
         *document = value;
         return Ok(());
     };
-    match find(document, parents) {
+    match parent {
         Some(Value::Object(fields)) => {
-            fields.insert(last.clone(), value);
+            fields.insert(last, value);
             Ok(())
         }
         Some(Value::Array(items)) => {
             let at = if last == "-" {
                 Some(items.len())
             } else {
-                index(last)
+                index(&last)
             };
             match at {
                 Some(at) if at <= items.len() => {
@@ -228,26 +218,23 @@ fn add(document: &mut Value, path: &[String], value: Value) -> Result<(), String
 }
 
 /// Sets a field that an object does not have.
-fn set(document: &mut Value, path: &[String], value: Value) -> Result<(), String> {
-    let parent = path
-        .split_last()
-        .and_then(|(last, parents)| Some((last, find(document, parents)?)));
-    match parent {
-        Some((last, Value::Object(fields))) => {
-            fields.insert(last.clone(), value);
+fn set(document: &mut Value, path: &str, value: Value) -> Result<(), String> {
+    match split(document, path) {
+        Some((Some(Value::Object(fields)), last)) => {
+            fields.insert(last, value);
             Ok(())
         }
         _ => Err(missing(path)),
     }
 }
 
-fn remove(document: &mut Value, path: &[String]) -> Result<Value, String> {
-    let Some((last, parents)) = path.split_last() else {
+fn remove(document: &mut Value, path: &str) -> Result<Value, String> {
+    let Some((parent, last)) = split(document, path) else {
         return Ok(std::mem::take(document));
     };
-    let removed = match find(document, parents) {
-        Some(Value::Object(fields)) => fields.remove(last),
-        Some(Value::Array(items)) => index(last)
+    let removed = match parent {
+        Some(Value::Object(fields)) => fields.remove(&last),
+        Some(Value::Array(items)) => index(&last)
             .filter(|&at| at < items.len())
             .map(|at| items.remove(at)),
         _ => None,

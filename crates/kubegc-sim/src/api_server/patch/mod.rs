@@ -2,7 +2,6 @@
 
 mod json;
 mod merge;
-mod quick;
 mod strategic;
 
 use kubegc_core::{ApiResource, Behavior, KindId, KubernetesVersion, ObjectMeta, PatchType};
@@ -10,13 +9,13 @@ use serde_json::Value;
 
 use super::{
     ApiServer, Response,
-    update::{Author, Moment, Part, check_names, without_equal_references},
+    update::{AFTER_ADMISSION, Author, Part, check_names, without_equal_references},
 };
 pub(super) use json::Operations;
 
 use crate::{
     StoredObject, go,
-    status::{self, Refusal},
+    status::{self, Details, Refusal},
     types::node::Node,
 };
 
@@ -84,15 +83,12 @@ impl ApiServer {
         let namespace = self.namespace_of(kind, namespace);
         let existing = self.existing(kind, namespace, name)?;
         let shown = self.shown(kind, &existing)?;
-        let mut object = match quick::apply(&shown, format, body) {
-            Some(object) => object,
-            None => self.patched(kind, &shown, format, body)?,
-        };
+        let mut object = self.patched(kind, &shown, format, body)?;
         check_names(self.version, &object.meta, namespace, name)?;
         if object.meta.namespace != existing.meta.namespace {
             object.meta.namespace.clone_from(&existing.meta.namespace);
         }
-        let warnings = without_equal_references(self.version, &mut object.meta, Moment::AfterAdmission);
+        let warnings = without_equal_references(self.version, &mut object.meta, AFTER_ADMISSION);
         let written = self.replace(kind, &existing, object, part, Author::Writer)?;
         Ok(self.finish(kind, written, None, warnings))
     }
@@ -180,10 +176,7 @@ impl ApiServer {
         // The parser refuses a nesting deeper than 128, and so do JSON patches for the values that they
         // build. That bounds every recursion.
         let patch = read(self.version, format, body)?;
-        let shown = match may_edit_managers(format, body) {
-            true => existing.to_json(resource),
-            false => existing.to_json_without_managers(resource),
-        };
+        let shown = existing.to_json(resource);
         let printed = (format == PatchType::Strategic).then(|| go::printed(&patch));
         let patched = self.apply_patch(format, shown, patch, Node::of(resource), body)?;
         if let Some(printed) = &printed
@@ -197,6 +190,10 @@ impl ApiServer {
         if printed.is_some() {
             object.convert_from_unstructured(resource);
         }
+        if object.body == existing.body {
+            // Shared, so that patches of metadata need no memory for another body.
+            object.body.clone_from(&existing.body);
+        }
         Ok(object)
     }
 }
@@ -204,18 +201,6 @@ impl ApiServer {
 /// The patched object cannot be decoded.
 fn unreadable(body: &[u8], problem: &str) -> Refusal {
     status::invalid_patch(str::from_utf8(body).unwrap_or_default(), problem)
-}
-
-/// Whether a patch may read or change `managedFields`. Without them, the stored ones remain.
-fn may_edit_managers(format: PatchType, body: &[u8]) -> bool {
-    let has = |part: &[u8]| body.windows(part.len()).any(|window| window == part);
-    has(b"managedFields")
-        || has(b"\\")
-        || match format {
-            PatchType::Merge => false,
-            PatchType::Strategic => has(b"$"),
-            PatchType::Json => has(b"\"/metadata\"") || has(b"\"\""),
-        }
 }
 
 /// Reads the body of a patch.
@@ -299,11 +284,15 @@ pub(super) fn accepted(
         accepted.push(APPLY);
     }
     // The routes of built-in resources declare their formats, so no handler is called.
-    if resource.custom {
-        Err(status::unsupported_media_type(&accepted))
-    } else {
-        Err(status::unrouted_media_type())
-    }
+    let (message, details) = match resource.custom {
+        true => {
+            let accepted = accepted.join(", ");
+            let problem = "the body of the request was in an unknown format - accepted media types include";
+            (format!("{problem}: {accepted}"), None)
+        }
+        false => ("415: Unsupported Media Type".to_owned(), Some(Details::default())),
+    };
+    Err(status::refusal(415, "UnsupportedMediaType", message, details))
 }
 
 pub(super) fn keep_precision(meta: &mut ObjectMeta, existing: &ObjectMeta) {

@@ -222,14 +222,14 @@ impl Merge {
 }
 
 fn no_merge_key(item: &Value, key: &str) -> Refusal {
-    status::internal(&format!(
+    status::internal(format!(
         "map: {} does not contain declared merge key: {key}",
         go::printed(item)
     ))
 }
 
 fn unknown_directive(directive: &Value, map: &Value) -> Refusal {
-    status::internal(&format!(
+    status::internal(format!(
         "unknown patch type: {} in map: {}",
         go::printed(directive),
         go::printed(map)

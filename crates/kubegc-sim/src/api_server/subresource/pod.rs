@@ -10,11 +10,12 @@ use super::{ApiServer, put};
 use crate::{
     Manifest, StoredObject,
     api_server::{
-        EventType, Response, ResponseBody,
+        EventType, Response,
+        create::other_namespace,
         update::{Author, Part, check_names},
     },
     label_selector,
-    status::{self, Cause, Refusal},
+    status::{self, Cause, Details, Refusal},
 };
 
 /// Pods that are not ready do not count where enough others are healthy.
@@ -54,9 +55,7 @@ impl ApiServer {
             Manifest::read(eviction.clone()).map_err(|error| status::bad_request(error.to_string()))?;
         let own = &sent.object.meta.namespace;
         if !own.is_empty() && **own != *namespace {
-            return Err(status::bad_request(
-                "the namespace of the provided object does not match the namespace sent on the request",
-            ));
+            return Err(other_namespace());
         }
         if *sent.object.meta.name != *name {
             return Err(status::bad_request(
@@ -93,12 +92,7 @@ impl ApiServer {
         let (response, _) =
             self.without_webhooks(|server| server.try_delete(kind, namespace, name, &options))?;
         // The response does not contain the pod.
-        let status = status::created();
-        Ok(Response {
-            code: status.code,
-            body: ResponseBody::Status(status),
-            warnings: response.warnings,
-        })
+        Ok(created().with(response.warnings))
     }
 
     /// The disruption budget that selects a pod, if there is one.
@@ -115,7 +109,7 @@ impl ApiServer {
         budgets.retain(|budget| selects(budget, pod, old));
         if budgets.len() > 1 {
             let problem = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
-            return Err(status::denied(500, problem.to_owned()));
+            return Err(status::internal(problem));
         }
         Ok(budgets.pop().map(|budget| (kind, budget)))
     }
@@ -145,7 +139,9 @@ impl ApiServer {
         const REFUSED: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
         let refused = |message: String, retry_after_seconds| {
             let cause = Cause::new("DisruptionBudget", "", message);
-            Err(status::too_many_requests(REFUSED, cause, retry_after_seconds))
+            let mut details = Details::default().with_causes(vec![cause]);
+            details.retry_after_seconds = retry_after_seconds;
+            Err(status::refusal(429, "TooManyRequests", REFUSED, details))
         };
         let number = |key: &str| budget.at(&["status", key]).and_then(Value::as_i64);
         let name = &budget.meta.name;
@@ -218,8 +214,8 @@ impl ApiServer {
         }
         match &problems[..] {
             [] => {}
-            [problem] => return Err(status::denied(500, problem.clone())),
-            problems => return Err(status::denied(500, format!("[{}]", problems.join(", ")))),
+            [problem] => return Err(status::internal(problem.as_str())),
+            problems => return Err(status::internal(format!("[{}]", problems.join(", ")))),
         }
         let existing = self.existing(kind, namespace, name)?;
         let assigned = existing.text_at(&["spec", "nodeName"]);
@@ -257,8 +253,13 @@ impl ApiServer {
         set_scheduled(&mut pod, &self.now.truncate_to_secs().to_string());
         let written = self.replace(kind, &existing, pod, Part::Binding, Author::Writer)?;
         let _response = self.finish(kind, written, None, Vec::new());
-        Ok(status::created().into())
+        Ok(created())
     }
+}
+
+/// A success without an object in the response.
+fn created() -> Response {
+    status::refusal(201, "", "", None).into()
 }
 
 fn set_scheduled(pod: &mut StoredObject, now: &str) {

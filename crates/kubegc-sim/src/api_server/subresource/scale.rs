@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use kubegc_core::{ApiResource, KindId, KubernetesVersion, ObjectMeta, Scope};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{ApiServer, SCALE, put};
 use crate::{
@@ -130,9 +130,8 @@ impl ApiServer {
         check_named(&applied)?;
         let (meta, replicas) = read(&applied)?;
         check_replicas(self.version, replicas, name)?;
-        let mut metadata = serde_json::Map::new();
-        put_meta(&meta, &mut metadata);
-        metadata.retain(|key, _| matches!(key.as_str(), "name" | "namespace" | "uid" | "resourceVersion"));
+        let mut metadata = identity(&meta);
+        metadata.remove("creationTimestamp");
         if meta.name.is_empty() {
             metadata.remove("name");
         }
@@ -232,14 +231,6 @@ impl Paths {
         let default = i64::from(!self.custom);
         let number = |path: &[String]| object.at(path).and_then(Value::as_i64);
         let wanted = number(&self.wanted).unwrap_or(default);
-        let mut metadata = serde_json::Map::new();
-        put_meta(&object.meta, &mut metadata);
-        metadata.retain(|key, _| {
-            matches!(
-                key.as_str(),
-                "name" | "namespace" | "uid" | "resourceVersion" | "creationTimestamp"
-            )
-        });
         let spec = match wanted {
             0 => json!({}),
             wanted => json!({"replicas": wanted}),
@@ -260,7 +251,7 @@ impl Paths {
         json!({
             "kind": SCALE.kind,
             "apiVersion": SCALE.api_version,
-            "metadata": metadata,
+            "metadata": identity(&object.meta),
             "spec": spec,
             "status": status,
         })
@@ -273,6 +264,15 @@ impl Paths {
             None => Ok(response),
         }
     }
+}
+
+/// The metadata that a scale has.
+fn identity(meta: &ObjectMeta) -> Map<String, Value> {
+    let mut metadata = Map::new();
+    put_meta(meta, &mut metadata);
+    let keys = ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"];
+    metadata.retain(|key, _| keys.contains(&key.as_str()));
+    metadata
 }
 
 /// Refuses negative numbers.
