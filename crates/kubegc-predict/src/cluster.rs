@@ -10,7 +10,7 @@ use crate::{
     everything::everything,
     evidence,
     explore::{self, Bounds, Exploration},
-    facts::{DELETING, Facts, nothing_selected},
+    facts::{Facts, nothing_selected},
     run::{self, Run, Simulated},
 };
 
@@ -61,10 +61,8 @@ impl Cluster {
         };
         let facts = &mut cluster.facts;
         facts.controllers = run::with_storage(facts, &facts.controllers);
-        if facts.edges.flags.iter().any(|flags| flags & DELETING != 0) {
-            let silent = evidence::external(facts);
-            facts.add_silent(silent);
-        }
+        let silent = evidence::external(facts);
+        facts.add_silent(silent);
         if evidence::may_show_controllers(facts) {
             let silent = evidence::controllers(&cluster.facts, cluster.pending());
             if !silent.is_empty() {

@@ -68,7 +68,8 @@ pub enum PredictError {
     },
 }
 
-fn question(similar: &[String]) -> String {
+/// The end of a sentence about a name that was not found.
+pub(crate) fn question(similar: &[String]) -> String {
     match similar {
         [] => String::new(),
         names => format!("; did you mean {}?", names.join(" or ")),

@@ -37,7 +37,7 @@ impl Run<'_> {
 
     /// The same without the deletes, if anything happens to the objects without them.
     fn anyway(&self, simulated: &Simulated) -> Option<Simulation> {
-        let is_pending = |at: &u32| self.cluster.edges.flags[*at as usize] & PENDING_CHANGES != 0;
+        let is_pending = |at: &u32| self.cluster.has(*at, PENDING_CHANGES);
         let is_own = |step: &Step| step.causes.is_empty() && !matches!(step.why, Why::Intent(_));
         let is_any = simulated.scope.affected().any(|at| is_pending(&at))
             || simulated.primary.plane.steps().iter().any(is_own);
@@ -207,16 +207,13 @@ fn nodes_not_in_dump<'a>(cluster: &'a Facts) -> impl Iterator<Item = Finding> + 
 
 /// Whether claims may belong to stateful sets that were not dumped.
 fn sets_not_in_dump(cluster: &Facts, controllers: &[Arc<dyn Controller>]) -> Option<Finding> {
-    let snapshot = &cluster.snapshot;
-    let of = |resource: Resource| snapshot.completeness.of(resource.group(), resource.kind());
     let mut names = controllers.iter().map(|controller| controller.info().name);
-    if !names.any(|name| name == "statefulset-controller") || of(Resource::StatefulSets).is_complete() {
+    if !names.any(|name| name == "statefulset-controller") || cluster.is_complete(Resource::StatefulSets) {
         return None;
     }
-    let claims = Resource::PersistentVolumeClaims;
-    let claims = snapshot.positions_of_kind(claims.group(), claims.kind());
-    let is_like_theirs = |position: &usize| {
-        let Some(claim) = snapshot.view(*position) else {
+    let claims = cluster.all(Resource::PersistentVolumeClaims);
+    let is_like_theirs = |position: &u32| {
+        let Some(claim) = cluster.view(*position) else {
             return false;
         };
         let (templates_and_set, ordinal) = claim.name().rsplit_once('-').unwrap_or_default();

@@ -37,7 +37,7 @@ pub(crate) fn fates<'a>(
 ) -> impl Iterator<Item = (u32, ObjectRef, Fate)> + 'a {
     let refusals = Refusals::of(simulation.plane.steps());
     scope.affected().filter_map(move |position| {
-        let object = cluster.snapshot.view(position as usize)?;
+        let object = cluster.view(position)?;
         let object_ref = object.object_ref();
         let fate = match end(simulation, object) {
             Some(end) => fate_of_kept(cluster, simulation, &refusals, position, object, &end),
@@ -51,7 +51,7 @@ pub(crate) fn fates<'a>(
 fn kept(cluster: &Facts, scope: &Scope, simulation: &Simulation) -> BTreeMap<u32, (Fate, SharedMeta)> {
     let refusals = Refusals::of(simulation.plane.steps());
     let kept = scope.affected().filter_map(|position| {
-        let object = cluster.snapshot.view(position as usize)?;
+        let object = cluster.view(position)?;
         let end = end(simulation, object)?;
         let fate = fate_of_kept(cluster, simulation, &refusals, position, object, &end);
         Some((position, (fate, end)))
@@ -85,7 +85,7 @@ pub(crate) fn conclude(
     let (trace, warnings) = primary.plane.into_trace();
     let mut fates = Vec::with_capacity(scope.affected().count());
     for position in scope.affected() {
-        let Some(view) = cluster.snapshot.view(position as usize) else {
+        let Some(view) = cluster.view(position) else {
             continue;
         };
         let object = view.object_ref();
@@ -213,7 +213,7 @@ fn reactions(
             .any(|name| stays(&cluster.assumptions, name))
     };
     for position in scope.affected() {
-        let Some(object) = cluster.snapshot.view(position as usize) else {
+        let Some(object) = cluster.view(position) else {
             continue;
         };
         let end = end(primary, object);
@@ -317,11 +317,7 @@ fn chosen_by_count<'a>(
         }
     }
     unknown.retain(|position| scope.members.contains_key(position));
-    let views = || {
-        unknown
-            .iter()
-            .filter_map(|at| cluster.snapshot.view(*at as usize))
-    };
+    let views = || unknown.iter().filter_map(|at| cluster.view(*at));
     let mut alike = BTreeMap::<&str, usize>::new();
     for object in views() {
         *alike.entry(object.kind()).or_default() += 1;
@@ -354,7 +350,7 @@ fn fate_of_kept(
     end: &ObjectMeta,
 ) -> Fate {
     if end.is_deleting() {
-        let object = cluster.snapshot.object(position as usize);
+        let object = cluster.object(position);
         let waits_for = object.map(|object| waits_for(cluster, simulation, refusals, &object, end));
         return Fate::Terminating {
             waits_for: waits_for.unwrap_or_default(),

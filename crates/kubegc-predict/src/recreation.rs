@@ -91,7 +91,7 @@ impl<'a> Recreations<'a> {
             has_addresses && *fate.object.kind == *"IPAddress" && matches!(fate.fate, Fate::Deleted { .. })
         });
         deleted.filter_map(|fate| {
-            let record = self.cluster.snapshot.record_at(fate.position as usize)?;
+            let record = self.cluster.record(fate.position)?;
             let Body::IpAddress(address) = &*record.body else {
                 return None;
             };
@@ -115,7 +115,7 @@ impl<'a> Recreations<'a> {
     fn is_kept(&self, position: u32) -> bool {
         match self.fate_at(position) {
             Some(state) => matches!(state.fate, Fate::Kept | Fate::Released { .. }),
-            None => self.cluster.edges.flags[position as usize] & DELETING == 0,
+            None => !self.cluster.has(position, DELETING),
         }
     }
 
@@ -125,7 +125,7 @@ impl<'a> Recreations<'a> {
         owner: u32,
         deleted: &[(u32, &'a ObjectFate)],
     ) -> Vec<(&'a ObjectFate, Recreation)> {
-        let record = self.cluster.snapshot.record_at(owner as usize);
+        let record = self.cluster.record(owner);
         let of_all = |recreation| deleted.iter().map(|(_, fate)| (*fate, recreation)).collect();
         let Some(record) = record else {
             return of_all(Recreation::Possible);
@@ -209,7 +209,7 @@ impl<'a> Recreations<'a> {
         if self.cluster.resource_at(position) != Some(Resource::Pods) {
             return None;
         }
-        let pod = self.cluster.snapshot.record_at(position as usize)?;
+        let pod = self.cluster.record(position)?;
         if pod
             .meta
             .controller()
@@ -233,7 +233,7 @@ impl<'a> Recreations<'a> {
     /// A DaemonSet has a pod on each suitable node. The deleted pod was running on its node, which is
     /// therefore suitable unless it has changed.
     fn pod_of_daemon_set(&self, pod: u32) -> Recreation {
-        let record = self.cluster.snapshot.record_at(pod as usize);
+        let record = self.cluster.record(pod);
         let node = record
             .as_ref()
             .and_then(Record::pod)
@@ -241,10 +241,9 @@ impl<'a> Recreations<'a> {
         let Some(name) = node.filter(|name| !name.is_empty()) else {
             return Recreation::Possible;
         };
-        let nodes = &self.cluster.snapshot.completeness;
         match self.cluster.by_name(Resource::Nodes, "", name) {
             Some(node) if self.is_kept(node) => {
-                let record = self.cluster.snapshot.record_at(node as usize);
+                let record = self.cluster.record(node);
                 let taints = record
                     .as_ref()
                     .and_then(Record::node)
@@ -255,7 +254,7 @@ impl<'a> Recreations<'a> {
                 }
             }
             Some(_) => Recreation::Possible,
-            None if nodes.of("", Resource::Nodes.kind()).is_complete() => Recreation::Never,
+            None if self.cluster.is_complete(Resource::Nodes) => Recreation::Never,
             None => Recreation::Possible,
         }
     }
@@ -274,7 +273,7 @@ impl<'a> Recreations<'a> {
         if deployment.is_paused.known() == Some(&true) {
             return Recreation::Never;
         }
-        let record = self.cluster.snapshot.record_at(position as usize);
+        let record = self.cluster.record(position);
         let set = record.as_ref().and_then(Record::replica_set);
         let template = set.and_then(|set| set.template_digest.known());
         let is_removed = matches!(fate.fate, Fate::Deleted { .. });

@@ -224,13 +224,12 @@ impl<'q> Run<'q> {
                 manager
             }
         };
-        let nodes = cluster.snapshot.completeness.of("", Resource::Nodes.kind());
         let settings = Settings {
             controllers: Vec::new(),
             collector_runs: cluster.assumptions.runs(FinalizerOwner::GarbageCollector.name()),
             nodes_matter: true,
             pods_end_from: began.saturating_sub(OVERDUE),
-            incomplete: (!nodes.is_complete())
+            incomplete: (!cluster.is_complete(Resource::Nodes))
                 .then_some(Resource::Nodes)
                 .into_iter()
                 .collect(),
@@ -294,7 +293,7 @@ pub(crate) fn with_storage(cluster: &Facts, controllers: &[Arc<dyn Controller>])
         }
     }
     let groups = PodGroupProtection::where_served(cluster.version);
-    if groups.is_enabled && has_objects(cluster, Resource::PodGroups) {
+    if groups.is_enabled && cluster.all(Resource::PodGroups).next().is_some() {
         controllers.retain(|controller| controller.info().name != groups.info().name);
         controllers.push(Arc::new(groups));
     }
@@ -317,20 +316,10 @@ pub(crate) fn with_storage(cluster: &Facts, controllers: &[Arc<dyn Controller>])
     controllers
 }
 
-/// Whether the dump has objects of a resource.
-fn has_objects(cluster: &Facts, resource: Resource) -> bool {
-    let snapshot = &cluster.snapshot;
-    !snapshot
-        .positions_of_kind(resource.group(), resource.kind())
-        .is_empty()
-}
-
 /// Whether the dump has a node that is ready. A scope may have only others.
 fn has_ready_node(cluster: &Facts) -> bool {
-    let nodes = Resource::Nodes;
-    let mut positions = cluster.snapshot.positions_of_kind(nodes.group(), nodes.kind());
-    positions.any(|position| {
-        let record = cluster.snapshot.record_at(position);
+    cluster.all(Resource::Nodes).any(|position| {
+        let record = cluster.record(position);
         record.is_some_and(|record| record.node().and_then(Node::is_ready) == Some(true))
     })
 }
@@ -338,11 +327,9 @@ fn has_ready_node(cluster: &Facts) -> bool {
 /// The external provisioners of the volumes of the dump: those that the volumes name, and the CSI drivers
 /// that volumes are migrated to.
 fn external_provisioners(cluster: &Facts, storage: &Storage) -> BTreeSet<Arc<str>> {
-    let resource = Resource::PersistentVolumes;
-    let snapshot = &cluster.snapshot;
-    let positions = snapshot.positions_of_kind(resource.group(), resource.kind());
     let mut names = BTreeSet::new();
-    for record in positions.filter_map(|position| snapshot.record_at(position)) {
+    let volumes = cluster.all(Resource::PersistentVolumes);
+    for record in volumes.filter_map(|position| cluster.record(position)) {
         let Some(annotations) = record
             .persistent_volume()
             .and_then(|volume| volume.annotations.known())
@@ -394,13 +381,15 @@ fn list_scope(cluster: &Facts, manager: &mut Manager, now: Timestamp, loaded: Lo
 pub(crate) fn list_all(cluster: &Facts, manager: &mut Manager, now: Timestamp) {
     let snapshot = &cluster.snapshot;
     for resource in manager.resources() {
-        let positions = snapshot.positions_of_kind(resource.group(), resource.kind());
-        let mut records = Vec::with_capacity(positions.len());
-        records.extend(positions.filter_map(|position| snapshot.record_at(position)));
-        let (completeness, group, kind) = (&snapshot.completeness, resource.group(), resource.kind());
-        let is_complete = completeness.of(group, kind).is_complete();
-        manager.set_listed_in(resource, completeness.namespaces(group, kind));
-        list_resource(manager, now, resource, records, is_complete);
+        let positions = cluster.all(resource);
+        let records = positions
+            .filter_map(|position| cluster.record(position))
+            .collect();
+        let listed_in = snapshot
+            .completeness
+            .namespaces(resource.group(), resource.kind());
+        manager.set_listed_in(resource, listed_in);
+        list_resource(manager, now, resource, records, cluster.is_complete(resource));
     }
     add_cloud_responses(manager, now, &cluster.assumptions);
 }
@@ -420,7 +409,7 @@ fn load(cluster: &Facts, scope: &Scope, server: &mut ApiServer, with_records: bo
     };
     let mut shared = None;
     for (&position, member) in &scope.members {
-        let Some(object) = cluster.snapshot.object(position as usize) else {
+        let Some(object) = cluster.object(position) else {
             continue;
         };
         let record = object.record();
@@ -483,7 +472,7 @@ fn add_unlisted(cluster: &Facts, scope: &Scope, server: &mut ApiServer, unlisted
             continue;
         };
         let resource = &server.catalog()[kind];
-        let dependent = cluster.snapshot.view(*position as usize);
+        let dependent = cluster.view(*position);
         let namespace = dependent.filter(|_| resource.is_namespaced());
         let namespace = namespace.map_or_else(|| "".into(), |view| Arc::clone(view.namespace()));
         let mut meta = ObjectMeta::new(&namespace, &reference.name, "");

@@ -99,8 +99,7 @@ pub(crate) fn hold_waiting(cluster: &Facts, reactions: &mut BTreeMap<u32, Reacti
             _ => None,
         });
         let has_content = |related: &Related| {
-            related.relation == Relation::Waits
-                && cluster.edges.flags[related.position as usize] & HAS_CONTENT != 0
+            related.relation == Relation::Waits && cluster.has(related.position, HAS_CONTENT)
         };
         let related = cluster.related(position).into_iter().filter(has_content);
         let waiting: Vec<(u32, bool)> = owners
@@ -245,7 +244,7 @@ pub(crate) fn spread(
                     let reaction = reactions.get(position);
                     reaction.is_some_and(|reaction| reaction.waits || reaction.is_removed || reaction.differs)
                 };
-                let has_content = |position: u32| cluster.edges.flags[position as usize] & HAS_CONTENT != 0;
+                let has_content = |position: u32| cluster.has(position, HAS_CONTENT);
                 let is_affected = |related: &Related| match related.relation {
                     // The content of a namespace or definition is deleted once that is terminating.
                     Relation::Follows => via == Via::Other || !has_content(position),
@@ -324,7 +323,7 @@ enum Via {
 
 /// Whether a dependent blocks the deletion of an owner.
 fn blocks_owner(cluster: &Facts, dependent: u32, owner: u32) -> bool {
-    let view = |position: u32| cluster.snapshot.view(position as usize);
+    let view = |position: u32| cluster.view(position);
     let (Some(dependent), Some(owner)) = (view(dependent), view(owner)) else {
         return false;
     };

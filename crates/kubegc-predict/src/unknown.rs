@@ -58,9 +58,9 @@ fn contents<'a>(
     scope: &'a Scope,
     simulation: &'a Simulation,
 ) -> impl Iterator<Item = (Missing, Vec<u32>)> + 'a {
-    let has_content = |position: &u32| cluster.edges.flags[*position as usize] & HAS_CONTENT != 0;
+    let has_content = |position: &u32| cluster.has(*position, HAS_CONTENT);
     scope.affected().filter(has_content).filter_map(move |position| {
-        let object = cluster.snapshot.object(position as usize)?;
+        let object = cluster.object(position)?;
         let end = simulation.server.object(object.kind_id?, "", &object.meta.name);
         if end.is_some_and(|end| end.meta.uid == object.meta.uid) {
             return None;
@@ -129,7 +129,7 @@ pub(crate) fn of_everything(cluster: &Facts, simulated: &Simulated) -> (Sources,
         .positions_of_kind(Resource::Pods.group(), Resource::Pods.kind());
     let pods = scope.members.range(pods.start as u32..pods.end as u32);
     for (&position, _) in pods.filter(|(_, member)| **member == Member::Affected) {
-        if let Some(pod) = cluster.snapshot.record_at(position as usize)
+        if let Some(pod) = cluster.record(position)
             && let Some(reason) = unknown_end(cluster, &pod)
             && is_deleted(cluster, scope, simulation, position)
         {
@@ -240,7 +240,7 @@ fn dependents(cluster: &Facts, owner: u32, resource: Resource) -> Vec<u32> {
 /// scope.
 fn is_deleted(cluster: &Facts, scope: &Scope, simulation: &Simulation, position: u32) -> bool {
     let is_member = scope.members.contains_key(&position);
-    let Some(view) = cluster.snapshot.view(position as usize).filter(|_| is_member) else {
+    let Some(view) = cluster.view(position).filter(|_| is_member) else {
         return false;
     };
     let kind = view.kind_id();
@@ -281,10 +281,7 @@ fn unknown_end(cluster: &Facts, pod: &Record) -> Option<String> {
 /// Whether the kubelet of the node of this name runs; `None` if that is not known.
 pub(crate) fn kubelet_of(cluster: &Facts, node: &str) -> Option<bool> {
     match cluster.by_name(Resource::Nodes, "", node) {
-        Some(position) => kubelet_runs(&cluster.snapshot.record_at(position as usize)?),
-        None => {
-            let nodes = cluster.snapshot.completeness.of("", Resource::Nodes.kind());
-            nodes.is_complete().then_some(false)
-        }
+        Some(position) => kubelet_runs(&cluster.record(position)?),
+        None => cluster.is_complete(Resource::Nodes).then_some(false),
     }
 }

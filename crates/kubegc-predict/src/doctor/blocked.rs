@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     BrokenExtension, Extension, Fate, Wait,
-    facts::{DELETING, HAS_CONTENT, Relation, deletion_requested_at},
+    facts::{DELETING, HAS_CONTENT, Relation, conditions, deletion_requested_at},
     words::span,
 };
 
@@ -34,8 +34,8 @@ impl Finder<'_> {
         };
         let is_blocked = |at: u32| match self.fates.get(&at).map(|fate| &fate.fate) {
             Some(Fate::Terminating { .. }) => true,
-            Some(Fate::Undetermined { .. }) => self.has_fact(at, DELETING),
-            Some(Fate::Deleted { .. }) => is_unforeseen && self.has_fact(at, DELETING),
+            Some(Fate::Undetermined { .. }) => self.cluster.has(at, DELETING),
+            Some(Fate::Deleted { .. }) => is_unforeseen && self.cluster.has(at, DELETING),
             _ => false,
         };
         let mut seen = roots.clone();
@@ -55,7 +55,7 @@ impl Finder<'_> {
     /// The objects that wait for an object while they are terminating.
     fn waiting_for(&self, position: u32) -> Vec<u32> {
         let cluster = self.cluster;
-        let Some(view) = cluster.snapshot.view(position as usize) else {
+        let Some(view) = cluster.view(position) else {
             return Vec::new();
         };
         let mut waiting = Vec::new();
@@ -70,21 +70,17 @@ impl Finder<'_> {
                 Some(Resource::PersistentVolumes) => {
                     related.relation == Relation::Follows && self.has_finalizer(at, PV_PROTECTION)
                 }
-                _ => waits && self.has_fact(at, HAS_CONTENT),
+                _ => waits && self.cluster.has(at, HAS_CONTENT),
             };
             waiting.extend(is_waiting.then_some(at));
         }
         waiting
     }
 
-    fn has_fact(&self, position: u32, fact: u8) -> bool {
-        self.cluster.edges.flags[position as usize] & fact != 0
-    }
-
     /// Whether an object has a finalizer at the end of the forecast, or in the dump if it is removed then.
     fn has_finalizer(&self, position: u32, name: &str) -> bool {
         let after = self.fates.get(&position).and_then(|fate| fate.after.as_deref());
-        match (after, self.cluster.snapshot.view(position as usize)) {
+        match (after, self.cluster.view(position)) {
             (Some(after), _) => after.finalizers.iter().any(|finalizer| **finalizer == *name),
             (None, Some(view)) => view.finalizers().any(|finalizer| **finalizer == *name),
             (None, None) => false,
@@ -95,7 +91,7 @@ impl Finder<'_> {
     pub(super) fn root_cause(&self, cause: Cause, found: Found) -> Option<RootCause> {
         let blocked = self.blocked(&cause, &found.roots).into_iter();
         let blocks = blocked.filter_map(|(position, depth)| {
-            let view = self.cluster.snapshot.view(position as usize)?;
+            let view = self.cluster.view(position)?;
             Some(Blocked {
                 object: view.object_ref(),
                 since: deletion_requested_at(&view.meta()),
@@ -200,11 +196,8 @@ impl Finder<'_> {
         };
         let namespaces = blocks.iter().filter(|one| *one.object.kind == *"Namespace");
         for one in namespaces.take(NAMED_MAX) {
-            let record = cluster.snapshot.record_at(one.position as usize);
-            let conditions = record
-                .as_ref()
-                .and_then(|record| record.namespace()?.conditions.known());
-            let conditions = conditions.into_iter().flatten();
+            let record = cluster.record(one.position);
+            let conditions = record.iter().flat_map(conditions);
             let conditions = conditions
                 .filter(|condition| condition.is_true() && wanted.contains(&&*condition.condition_type));
             evidence.extend(conditions.map(|condition| quote(condition, &one.object)));
@@ -216,8 +209,8 @@ impl Finder<'_> {
     fn ready(&self, node: &ObjectRef) -> Option<Condition> {
         let snapshot = &self.cluster.snapshot;
         let record = snapshot.find("", &node.kind, "", &node.name)?.record();
-        let mut conditions = record.node()?.conditions.known()?.iter();
-        conditions
+        conditions(&record)
+            .iter()
             .find(|condition| *condition.condition_type == *"Ready")
             .cloned()
     }
@@ -253,6 +246,6 @@ impl Finder<'_> {
 
     /// The metadata of an object in the dump.
     pub(super) fn meta(&self, blocked: &Blocked) -> Option<ObjectMeta> {
-        Some(self.cluster.snapshot.view(blocked.position as usize)?.meta())
+        Some(self.cluster.view(blocked.position)?.meta())
     }
 }

@@ -11,7 +11,7 @@ use kubegc_snapshot::Details;
 use serde_json::json;
 
 use super::{
-    cause::{Blocked, Cause, Fix, NAMED_MAX, STORAGE_DELETERS, names},
+    cause::{Blocked, Cause, Fix, NAMED_MAX, STORAGE_DELETERS, is_external, names},
     find::Finder,
     references::ReferenceProblem,
 };
@@ -57,7 +57,7 @@ impl Finder<'_> {
             }
             Cause::Refused(refusal) => refused(cluster, refusal, &all),
             Cause::Component { name } => {
-                let is_external = finalizers::external_components().any(|component| component == *name);
+                let is_external = is_external(name);
                 let is_its = |finalizer: &str| {
                     finalizers::find(finalizer).is_some_and(|known| match known.owner {
                         Owner::Controller(_) | Owner::GarbageCollector if *name == CONTROLLER_MANAGER => true,
@@ -366,7 +366,7 @@ fn extension(cluster: &Facts, broken: &BrokenExtension) -> Vec<Fix> {
     // Nothing can be created in a namespace that is being deleted.
     let is_deleting = |namespace: &str| {
         let at = cluster.by_name(Resource::Namespaces, "", namespace);
-        at.is_some_and(|at| cluster.edges.flags[at as usize] & DELETING != 0)
+        at.is_some_and(|at| cluster.has(at, DELETING))
     };
     if let Some((namespace, name)) = extension
         .service()
@@ -386,7 +386,7 @@ fn extension(cluster: &Facts, broken: &BrokenExtension) -> Vec<Fix> {
         ),
         Extension::Webhook { name, .. } => {
             let configuration = cluster.positions_of(&object.uid).next();
-            let configuration = configuration.and_then(|at| cluster.snapshot.object(at as usize));
+            let configuration = configuration.and_then(|at| cluster.object(at));
             let details = configuration.as_ref().and_then(|one| one.details.as_deref());
             let index = match details {
                 Some(Details::Webhooks(all)) if all.len() > 1 => all.iter().position(|one| one.name == *name),
@@ -424,7 +424,7 @@ fn breaks(cluster: &Facts, members: &[ObjectRef]) -> Vec<Fix> {
         let Some(position) = cluster.positions_of(&member.uid).next() else {
             continue;
         };
-        let Some(view) = cluster.snapshot.view(position as usize) else {
+        let Some(view) = cluster.view(position) else {
             continue;
         };
         for (index, reference) in view.owner_references().enumerate() {

@@ -153,7 +153,7 @@ impl Cluster {
 
     fn terminating(&self, position: u32, is_stuck: bool) -> Option<Terminating> {
         let facts = &self.facts;
-        let object = facts.snapshot.object(position as usize)?;
+        let object = facts.object(position)?;
         let fate = self.pending().fate_or_kept(&object.object_ref());
         let mut foreign_finalizers = Vec::new();
         if !matches!(fate, Fate::Deleted { .. }) {

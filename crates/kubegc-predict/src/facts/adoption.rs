@@ -35,11 +35,11 @@ impl Facts {
         let Some((_, owners)) = ADOPTED.iter().find(|(of, _)| Some(*of) == resource) else {
             return Vec::new();
         };
-        let view = self.snapshot.view(position as usize);
+        let view = self.view(position);
         let Some(now) = view.and_then(|view| state(view, simulation)) else {
             return Vec::new();
         };
-        let Some(object) = self.snapshot.object(position as usize) else {
+        let Some(object) = self.object(position) else {
             return Vec::new();
         };
         let Some(before) = object.meta.controller() else {
@@ -55,7 +55,7 @@ impl Facts {
         let selectors = self.indexes.selectors.get_or_init(|| self.selectors());
         let owners = places.filter_map(|label| selectors.get(&(*owners, Arc::clone(namespace), label)));
         let may_match = |owner: &u32| {
-            let record = self.snapshot.record_at(*owner as usize);
+            let record = self.record(*owner);
             let selector = record.as_ref().and_then(selector_of).and_then(Field::known);
             selector.is_none_or(|selector| selector.matches(&object.meta))
         };
@@ -65,15 +65,15 @@ impl Facts {
     fn selectors(&self) -> Selectors {
         let mut selectors = Selectors::default();
         for (_, owners) in ADOPTED {
-            for position in self.snapshot.positions_of_kind(owners.group(), owners.kind()) {
-                let Some(record) = self.snapshot.record_at(position) else {
+            for position in self.all(owners) {
+                let Some(record) = self.record(position) else {
                     continue;
                 };
                 let selector = selector_of(&record).and_then(Field::known);
                 let label = selector.and_then(LabelSelector::required_label);
                 let label = label.map_or_else(String::new, |(key, value)| format!("{key}={value}"));
                 let place = (owners, Arc::clone(&record.meta.namespace), label);
-                selectors.entry(place).or_default().push(position as u32);
+                selectors.entry(place).or_default().push(position);
             }
         }
         selectors
@@ -85,12 +85,12 @@ impl Facts {
     /// # Complexity
     /// O(c) for c objects in the namespace.
     pub(crate) fn adoptable(&self, owner: u32, resource: Resource, simulation: &Simulation) -> Vec<u32> {
-        let Some(owner) = self.snapshot.record_at(owner as usize) else {
+        let Some(owner) = self.record(owner) else {
             return Vec::new();
         };
         let selector = selector_of(&owner).and_then(Field::known);
         let is_adoptable = |position: &u32| {
-            let view = self.snapshot.view(*position as usize);
+            let view = self.view(*position);
             let view = view.filter(|_| self.resource_at(*position) == Some(resource));
             view.is_some_and(|view| {
                 let meta = view.meta();

@@ -21,10 +21,12 @@ use hashbrown::HashSet;
 use kubegc_control_plane::{AggregatedApi, CONTROLLER_MANAGER, finalizers::Owner as FinalizerOwner};
 use kubegc_controllers::{Controller, default_controllers};
 use kubegc_core::{
-    ApiResource, Catalog, KindId, KubernetesVersion, ObjectRef, Timestamp, Uid, version::behavior,
+    ApiResource, Catalog, KindId, KubernetesVersion, ObjectRef, Timestamp, Uid,
+    record::{Record, Resource},
+    version::behavior,
 };
 use kubegc_sim::{ApiServer, Settings};
-use kubegc_snapshot::Snapshot;
+use kubegc_snapshot::{ObjectView, Snapshot, SnapshotObject};
 
 pub use self::extensions::{BrokenExtension, Extension};
 pub(crate) use self::{
@@ -32,7 +34,7 @@ pub(crate) use self::{
     names::{nothing_selected, similar, unknown_kind, unknown_object},
     relations::{Indexes, Related, Relation},
     scope::{Member, Scope},
-    times::deletion_requested_at,
+    times::{conditions, deletion_requested_at},
 };
 use crate::Assumptions;
 
@@ -162,9 +164,41 @@ impl Facts {
     /// The objects at which something happens without any intent: owners that do not exist, and deletions in
     /// progress.
     pub(crate) fn pending_changes(&self) -> impl Iterator<Item = u32> + '_ {
-        let flags = &self.edges.flags;
-        let is_pending = |at: &u32| flags[*at as usize] & PENDING_CHANGES != 0;
-        (0..flags.len() as u32).filter(is_pending)
+        self.with(PENDING_CHANGES)
+    }
+
+    /// The objects with one of these flags.
+    pub(crate) fn with(&self, flags: u8) -> impl Iterator<Item = u32> + '_ {
+        (0..self.edges.flags.len() as u32).filter(move |at| self.has(*at, flags))
+    }
+
+    /// Whether an object has one of these flags.
+    pub(crate) fn has(&self, position: u32, flags: u8) -> bool {
+        self.edges.flags[position as usize] & flags != 0
+    }
+
+    pub(crate) fn view(&self, position: u32) -> Option<ObjectView<'_>> {
+        self.snapshot.view(position as usize)
+    }
+
+    pub(crate) fn object(&self, position: u32) -> Option<SnapshotObject> {
+        self.snapshot.object(position as usize)
+    }
+
+    pub(crate) fn record(&self, position: u32) -> Option<Record> {
+        self.snapshot.record_at(position as usize)
+    }
+
+    /// All objects of a resource.
+    pub(crate) fn all(&self, resource: Resource) -> impl Iterator<Item = u32> + use<> {
+        let positions = self.snapshot.positions_of_kind(resource.group(), resource.kind());
+        positions.map(|position| position as u32)
+    }
+
+    /// Whether the dump has all objects of a resource.
+    pub(crate) fn is_complete(&self, resource: Resource) -> bool {
+        let completeness = &self.snapshot.completeness;
+        completeness.of(resource.group(), resource.kind()).is_complete()
     }
 
     /// The objects of the dump that keep the garbage collector from starting: they cannot be listed in the
@@ -192,10 +226,8 @@ impl Facts {
     }
 
     pub(crate) fn object_ref(&self, position: u32) -> ObjectRef {
-        self.snapshot.object(position as usize).map_or_else(
-            || ObjectRef::new("", "", "", "", ""),
-            |object| object.object_ref(),
-        )
+        let view = self.view(position);
+        view.map_or_else(|| ObjectRef::new("", "", "", "", ""), |view| view.object_ref())
     }
 
     pub(crate) fn kind_id(&self, api_version: &str, kind: &str) -> Option<KindId> {
