@@ -56,7 +56,6 @@ pub struct Comparison<'a> {
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Difference<'a> {
-    /// The object.
     pub object: &'a ObjectRef,
     /// Its fate in the first forecast; `None` if it is not affected.
     pub left: Option<&'a Fate>,

@@ -37,7 +37,6 @@ pub enum PredictError {
         /// What it should be, such as `admission webhook`.
         what: &'static str,
         name: String,
-        /// Similar names.
         similar: Vec<String>,
     },
     /// Kinds of several groups have this name.
@@ -59,7 +58,6 @@ pub enum PredictError {
         resource: String,
         /// The namespace that was searched; `None` for all.
         namespace: Option<String>,
-        /// The object's name.
         name: String,
         /// Similar names, with `-n` and their namespace if that is another one.
         similar: Vec<String>,

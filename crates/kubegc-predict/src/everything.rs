@@ -188,21 +188,12 @@ fn deletions(cluster: &Facts, manager: &Manager, task: Task, seeds: &mut Vec<u32
 /// The data that the question needs and that is missing from the dump: nodes that controllers looked up at
 /// the cloud provider, and StatefulSets that claims may belong to.
 fn findings(cluster: &Facts, controllers: &[Arc<dyn Controller>]) -> Vec<Finding> {
-    let nodes = nodes_not_in_dump(cluster);
-    nodes.chain(sets_not_in_dump(cluster, controllers)).collect()
-}
-
-/// The nodes that controllers looked up at the cloud provider and that are missing from the dump.
-fn nodes_not_in_dump<'a>(cluster: &'a Facts) -> impl Iterator<Item = Finding> + 'a {
     let is_dumped = |node: &str| cluster.by_name(Resource::Nodes, "", node).is_some();
-    let unknown = cluster
-        .assumptions
-        .cloud
-        .keys()
-        .filter(move |node| !is_dumped(node));
-    unknown.map(|node| Finding::NodeNotDumped {
+    let unknown = cluster.assumptions.cloud.keys().filter(|node| !is_dumped(node));
+    let nodes = unknown.map(|node| Finding::NodeNotDumped {
         node: Arc::clone(node),
-    })
+    });
+    nodes.chain(sets_not_in_dump(cluster, controllers)).collect()
 }
 
 /// Whether claims may belong to stateful sets that were not dumped.

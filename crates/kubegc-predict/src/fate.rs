@@ -115,10 +115,7 @@ pub enum Missing {
     },
     /// A part of the object itself that could not be read.
     #[error("some fields of {}, which could not be read", .object.short())]
-    Flawed {
-        /// The object.
-        object: ObjectRef,
-    },
+    Flawed { object: ObjectRef },
     /// A fact that a controller needs to decide about the object, or about one that it depends on.
     #[error("whether {} is cleaned up: {reason}", .object.short())]
     Controller {
@@ -143,7 +140,6 @@ pub enum Missing {
     /// The data that determines when a deleted pod ends, and whether a kubelet ends it.
     #[error("when {} ends: {reason}", .pod.short())]
     Ending {
-        /// The pod.
         pod: ObjectRef,
         /// Description of the missing data.
         reason: String,
@@ -154,7 +150,6 @@ pub enum Missing {
          `--dry-run=server`"
     )]
     Policy {
-        /// Name of the policy.
         policy: Arc<str>,
         /// The CEL expression that reads data of the request or the object which the forecast does not have,
         /// or that is not evaluated without the feature `cel`.
@@ -249,9 +244,7 @@ pub enum Finding {
         .controller.short()
     )]
     CreatedAgain {
-        /// The deleted object.
         object: ObjectRef,
-        /// The controller.
         controller: ObjectRef,
         /// Whether it certainly does. Otherwise it may, because its kind is not one of Kubernetes or data is
         /// missing.
@@ -264,9 +257,7 @@ pub enum Finding {
         .controller.short()
     )]
     NotCreatedAgain {
-        /// The deleted object.
         object: ObjectRef,
-        /// The controller.
         controller: ObjectRef,
         /// The API server's message, and what refuses.
         refusal: Refusal,
@@ -286,10 +277,7 @@ pub enum Finding {
         "{} is cluster-scoped and names a namespaced owner: the collector leaves it alone",
         .object.short()
     )]
-    NamespacedOwnerOfClusterScoped {
-        /// The object.
-        object: ObjectRef,
-    },
+    NamespacedOwnerOfClusterScoped { object: ObjectRef },
     /// A reference names a kind that is not served: the collector retries forever and does not delete the
     /// object.
     #[error(
@@ -297,7 +285,6 @@ pub enum Finding {
         .object.short()
     )]
     OwnerKindNotServed {
-        /// The object.
         object: ObjectRef,
         /// The apiVersion and kind that the reference names.
         kind: String,
@@ -305,7 +292,6 @@ pub enum Finding {
     /// The API server refused the delete.
     #[error("the API server refuses to delete {}: {code} {message}", .object.short())]
     Refused {
-        /// The object.
         object: ObjectRef,
         /// The HTTP status.
         code: u16,
@@ -325,10 +311,7 @@ pub enum Finding {
         "the cloud provider was queried about node {node}, which is missing from the dump: its response has \
          no effect"
     )]
-    NodeNotDumped {
-        /// The name of the node.
-        node: Arc<str>,
-    },
+    NodeNotDumped { node: Arc<str> },
     /// A controller, or a component outside of kube-controller-manager, is assumed not to act, because an
     /// object has waited for it much longer than it normally needs.
     #[error(
@@ -337,11 +320,9 @@ pub enum Finding {
         span(*.lasted)
     )]
     DoesNotAct {
-        /// The component.
         component: &'static str,
         /// The object that has waited longest.
         object: ObjectRef,
-        /// How long.
         lasted: Duration,
     },
     /// StatefulSets were not dumped completely, and claims are named like those of sets that are missing. If
@@ -350,10 +331,7 @@ pub enum Finding {
         "the list of statefulsets is not complete: claims named like those of a StatefulSet ({claims}) may \
          be deleted with it, and their volumes with them"
     )]
-    UnseenSets {
-        /// Number of claims.
-        claims: usize,
-    },
+    UnseenSets { claims: usize },
     /// Terminating objects wait for each other: each is deleted in the foreground, and depends on another one
     /// with `blockOwnerDeletion`.
     #[error(
@@ -362,19 +340,14 @@ pub enum Finding {
         if .objects.len() == 1 { "waits for itself" } else { "wait for each other" },
         if .objects.len() == 1 { "its reference to itself" } else { "one of the references" }
     )]
-    Cycle {
-        /// The objects.
-        objects: Vec<ObjectRef>,
-    },
+    Cycle { objects: Vec<ObjectRef> },
     /// The outcome of objects depends on the order in which the API server performs requests.
     #[error(
         "{}: {outcomes}; the order of requests decides ({orders} orders were tried)",
         listed(.objects)
     )]
     OrderDecides {
-        /// The objects.
         objects: Vec<ObjectRef>,
-        /// Their outcomes.
         outcomes: Outcomes,
         /// The number of orders that were tried.
         orders: u64,
@@ -388,11 +361,9 @@ pub enum Finding {
         if *.is_namespaced { " -A" } else { "" }
     )]
     KindMissing {
-        /// The kind.
         kind: String,
         /// The resource, as kubectl accepts it.
         resource: String,
-        /// Whether it is namespaced.
         is_namespaced: bool,
         /// The number of objects that refer to it.
         objects: usize,
@@ -419,7 +390,6 @@ pub enum Finding {
     DidNotSettle {
         /// The time of the last write since the beginning.
         at: Duration,
-        /// The number of writes.
         writes: usize,
         /// The objects that were written in the last cycle of writes, each with its writer.
         cycle: Vec<(Actor, ObjectRef)>,

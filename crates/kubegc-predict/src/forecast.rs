@@ -70,9 +70,7 @@ pub struct Forecast {
 #[non_exhaustive]
 #[derive(Clone, Debug, Serialize)]
 pub struct ObjectFate {
-    /// The object.
     pub object: Arc<ObjectRef>,
-    /// Its fate.
     #[serde(flatten)]
     pub fate: Fate,
     /// Whether it has this fate without the deletes, too.
@@ -104,11 +102,8 @@ impl ObjectFate {
 /// The example of [`Forecast`](crate::Forecast) reads that nothing is undetermined.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Undetermined {
-    /// The name of the controller.
     pub controller: &'static str,
-    /// The object.
     pub object: ObjectId,
-    /// The missing fact.
     pub missing: kubegc_controllers::Missing,
 }
 
@@ -119,9 +114,7 @@ pub struct Undetermined {
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug)]
 pub struct Removal<'a> {
-    /// When.
     pub at: Timestamp,
-    /// The object.
     pub object: &'a ObjectRef,
     /// The write after which it no longer exists.
     pub step: &'a Step,

@@ -35,15 +35,14 @@ pub(crate) fn fates<'a>(
     scope: &'a Scope,
     simulation: &'a Simulation,
 ) -> impl Iterator<Item = (u32, ObjectRef, Fate)> + 'a {
-    let refusals = Refusals::of(simulation.plane.steps());
+    let mut kept = kept(cluster, scope, simulation);
     scope.affected().filter_map(move |position| {
-        let object = cluster.view(position)?;
-        let object_ref = object.object_ref();
-        let fate = match end(simulation, object) {
-            Some(end) => fate_of_kept(cluster, simulation, &refusals, position, object, &end),
-            None => deleted(simulation.plane.trace().removal(&object_ref)),
+        let object = cluster.view(position)?.object_ref();
+        let fate = match kept.remove(&position) {
+            Some((fate, _)) => fate,
+            None => deleted(simulation.plane.trace().removal(&object)),
         };
-        Some((position, object_ref, fate))
+        Some((position, object, fate))
     })
 }
 

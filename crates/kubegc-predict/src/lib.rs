@@ -61,7 +61,7 @@ pub use explore::Exploration;
 pub use facts::{BrokenExtension, Extension};
 pub use fate::{Fate, Finding, Missing, MissingFacts};
 pub use forecast::{Forecast, ObjectFate, Removal, Undetermined};
-pub use intent::{Intent, KindName, ObjectName, Target};
+pub use intent::{Intent, ObjectName, Target};
 pub use kubegc_control_plane::{Assumptions, Instance};
 pub use outcomes::Outcomes;
 pub use question::Question;

@@ -22,12 +22,8 @@ use crate::{
 /// The actions of controllers on other objects are independent of the deletes.
 pub(crate) fn of_intents(cluster: &Facts, simulated: &Simulated) -> Sources {
     let (scope, simulation) = (&simulated.scope, &simulated.primary);
-    let undetermined = undetermined(cluster, scope, simulation);
     let mut sources: Sources = contents(cluster, scope, simulation).collect();
     sources.extend(policies(cluster, simulated));
-    if undetermined.is_empty() {
-        return sources;
-    }
     let mut changed = BTreeSet::new();
     for change in simulation.plane.steps().iter().flat_map(|step| &step.changes) {
         changed.extend(cluster.positions_of(&change.object.uid));
@@ -38,15 +34,8 @@ pub(crate) fn of_intents(cluster: &Facts, simulated: &Simulated) -> Sources {
         let followers = related.filter(|related| related.relation == Relation::Follows);
         concerned.extend(followers.map(|related| related.position));
     }
-    for undetermined in undetermined {
-        for position in undetermined.affected {
-            if concerned.contains(&position) {
-                sources
-                    .entry(undetermined.missing.clone())
-                    .or_default()
-                    .push(position);
-            }
-        }
+    for undetermined in undetermined(cluster, scope, simulation) {
+        undetermined.add_to(&mut sources, |position| concerned.contains(position));
     }
     sources
 }
@@ -117,18 +106,9 @@ pub(crate) fn of_everything(cluster: &Facts, simulated: &Simulated) -> (Sources,
     let is_in_scope = |position: &u32| scope.members.get(position) == Some(&Member::Affected);
     for undetermined in undetermined(cluster, scope, simulation) {
         beginnings.push(undetermined.position);
-        for position in undetermined.affected.into_iter().filter(is_in_scope) {
-            sources
-                .entry(undetermined.missing.clone())
-                .or_default()
-                .push(position);
-        }
+        undetermined.add_to(&mut sources, is_in_scope);
     }
-    let pods = cluster
-        .snapshot
-        .positions_of_kind(Resource::Pods.group(), Resource::Pods.kind());
-    let pods = scope.members.range(pods.start as u32..pods.end as u32);
-    for (&position, _) in pods.filter(|(_, member)| **member == Member::Affected) {
+    for position in cluster.all(Resource::Pods).filter(is_in_scope) {
         if let Some(pod) = cluster.record(position)
             && let Some(reason) = unknown_end(cluster, &pod)
             && is_deleted(cluster, scope, simulation, position)
@@ -151,6 +131,16 @@ struct Undetermined {
     missing: Missing,
     /// The objects that the controller may change.
     affected: Vec<u32>,
+}
+
+impl Undetermined {
+    /// Adds the affected objects that are meant to those whose fates the missing fact makes undetermined.
+    fn add_to(self, sources: &mut Sources, is_meant: impl Fn(&u32) -> bool) {
+        let affected: Vec<u32> = self.affected.into_iter().filter(is_meant).collect();
+        if !affected.is_empty() {
+            sources.entry(self.missing).or_default().extend(affected);
+        }
+    }
 }
 
 fn undetermined(cluster: &Facts, scope: &Scope, simulation: &Simulation) -> Vec<Undetermined> {

@@ -53,7 +53,6 @@ pub enum Wait {
     /// For the removal of a finalizer.
     #[error("finalizer {name}, which {}{}", remover(*.known), after_colon(.reason.as_ref()))]
     Finalizer {
-        /// The finalizer.
         name: Arc<str>,
         /// The component that removes it; `None` for a finalizer of an operator.
         known: Option<&'static Finalizer>,

@@ -13,7 +13,6 @@ use crate::{BrokenExtension, Extension, words::some_of};
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RootCause {
-    /// The cause.
     #[serde(flatten)]
     pub cause: Cause,
     /// The proof of the cause. Causes are ordered by it, best proof first.
@@ -41,7 +40,6 @@ pub struct RootCause {
 pub struct Fix {
     /// The command for a POSIX shell.
     pub command: String,
-    /// The risk of the command.
     pub risk: String,
 }
 
@@ -67,7 +65,6 @@ pub enum Proof {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Blocked {
-    /// The object.
     pub object: ObjectRef,
     /// The time at which its deletion was requested; `None` if it is not terminating yet.
     pub since: Option<Timestamp>,
@@ -93,23 +90,16 @@ pub enum Cause {
     Refused(Refusal),
     /// A controller, or a component outside of kube-controller-manager, does not act.
     #[error("{name} does not {}", if is_external(.name) { "remove its finalizers" } else { "act" })]
-    Component {
-        /// The component.
-        name: &'static str,
-    },
+    Component { name: &'static str },
     /// The finalizer of an operator.
     #[error(
         "finalizer {name} of {}, which does not remove it",
         finalizers::find(.name).map_or("an operator".to_owned(), |known| known.owner.to_string())
     )]
-    Finalizer {
-        /// The finalizer.
-        name: Arc<str>,
-    },
+    Finalizer { name: Arc<str> },
     /// The kubelet of a node does not run.
     #[error("the kubelet of node {node} does not run")]
     LostNode {
-        /// The name of the node.
         node: Arc<str>,
         /// The node, if it exists.
         object: Option<ObjectRef>,
@@ -126,10 +116,7 @@ pub enum Cause {
         .members.len(),
         names(.members)
     )]
-    ForegroundCycle {
-        /// These.
-        members: Vec<ObjectRef>,
-    },
+    ForegroundCycle { members: Vec<ObjectRef> },
     /// Pods that are not being deleted use a claim.
     #[error(
         "{} cannot be removed: {} {} it",
@@ -137,20 +124,10 @@ pub enum Cause {
         names(.pods),
         if .pods.len() == 1 { "uses" } else { "use" }
     )]
-    ClaimInUse {
-        /// The claim.
-        claim: ObjectRef,
-        /// The pods.
-        pods: Vec<ObjectRef>,
-    },
+    ClaimInUse { claim: ObjectRef, pods: Vec<ObjectRef> },
     /// A volume is bound to a claim that is not being deleted.
     #[error("{} cannot be removed: it is bound to {}", .volume.short(), .claim.short())]
-    VolumeBound {
-        /// The volume.
-        volume: ObjectRef,
-        /// The claim.
-        claim: ObjectRef,
-    },
+    VolumeBound { volume: ObjectRef, claim: ObjectRef },
     /// A bug of the job-controller leaves its finalizer on pods.
     #[error(
         "the job-controller of 1.23.0 to 1.23.5 may leave finalizer batch.kubernetes.io/job-tracking on pods \

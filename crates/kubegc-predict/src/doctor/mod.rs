@@ -72,7 +72,6 @@ pub struct Diagnosis {
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Terminating {
-    /// The object.
     pub object: ObjectRef,
     /// The time at which its deletion was requested.
     pub since: Option<Timestamp>,
@@ -94,7 +93,6 @@ pub struct Terminating {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ForeignFinalizer {
-    /// The finalizer.
     pub name: Arc<str>,
     /// The component, if the finalizer is a well-known one.
     #[serde(rename = "component", serialize_with = "component")]

@@ -20,7 +20,6 @@ pub struct WrongReference {
     pub object: ObjectRef,
     /// The position of the reference in `metadata.ownerReferences`.
     pub index: usize,
-    /// The reference.
     pub reference: OwnerReference,
     /// The problem with the reference.
     #[serde(flatten)]
@@ -59,22 +58,13 @@ pub enum ReferenceProblem {
     OwnerNamespaced,
     /// The object with the uid is in another namespace.
     #[error("the owner with this uid is in another namespace: {}", .owner.short())]
-    OtherNamespace {
-        /// That object.
-        owner: ObjectRef,
-    },
+    OtherNamespace { owner: ObjectRef },
     /// The object with the uid has another name.
     #[error("the object with this uid is {}", .owner.short())]
-    OtherName {
-        /// That object.
-        owner: ObjectRef,
-    },
+    OtherName { owner: ObjectRef },
     /// The object with the uid is of another kind.
     #[error("the object with this uid is {} ({})", .owner.short(), .owner.api_version)]
-    OtherKind {
-        /// That object.
-        owner: ObjectRef,
-    },
+    OtherKind { owner: ObjectRef },
     /// The object with the name has another uid: it was created again, or the dependent was copied or
     /// restored.
     #[error(
@@ -82,10 +72,7 @@ pub enum ReferenceProblem {
         .owner.short(),
         .owner.uid
     )]
-    OtherUid {
-        /// That object.
-        owner: ObjectRef,
-    },
+    OtherUid { owner: ObjectRef },
     /// The owner does not exist.
     #[error("the owner does not exist")]
     OwnerMissing,

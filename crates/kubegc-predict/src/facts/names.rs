@@ -8,7 +8,7 @@ use std::{
 use kubegc_core::{ApiResource, KindId, ObjectRef};
 
 use super::Facts;
-use crate::{Finding, Intent, KindName, ObjectName, PredictError, Target};
+use crate::{Finding, Intent, ObjectName, PredictError, Target};
 
 impl Facts {
     /// The object of a name, if it certainly does not exist.
@@ -67,9 +67,9 @@ impl Facts {
         })
     }
 
-    pub(crate) fn kind(&self, name: &KindName) -> Result<(KindId, &ApiResource), PredictError> {
+    pub(crate) fn kind(&self, name: &str) -> Result<(KindId, &ApiResource), PredictError> {
         let catalog = self.catalog();
-        let mut found = catalog.named(name.as_str());
+        let mut found = catalog.named(name);
         // As in kubectl, the core group takes precedence; then a group of which the dump has objects.
         if let Some(core) = found.iter().position(|kind| catalog[*kind].group.is_empty()) {
             found = vec![found.swap_remove(core)];
@@ -81,9 +81,9 @@ impl Facts {
         };
         let with_objects: Vec<KindId> = found.iter().copied().filter(has_objects).collect();
         match (found.as_slice(), with_objects.as_slice()) {
-            ([], _) => Err(unknown_kind(self, name.as_str())),
+            ([], _) => Err(unknown_kind(self, name)),
             ([kind], _) | (_, [kind]) => Ok((*kind, &catalog[*kind])),
-            (several, _) => Err(self.ambiguous_kind(name.as_str(), several)),
+            (several, _) => Err(self.ambiguous_kind(name, several)),
         }
     }
 

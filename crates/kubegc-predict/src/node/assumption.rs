@@ -64,10 +64,7 @@ pub enum Assumption {
     },
     /// The release is newer than those that kubegc knows: a kubelet may behave otherwise.
     #[error("{}", .version.warning().unwrap_or_default())]
-    NewerVersion {
-        /// The release.
-        version: KubernetesVersion,
-    },
+    NewerVersion { version: KubernetesVersion },
 }
 
 impl Assumption {

@@ -10,7 +10,7 @@ use kubegc_node::{
 };
 
 use super::{
-    Disk, Due, NodeForecast, RecordsKnown, WhatIf,
+    Due, NodeForecast, RecordsKnown, WhatIf,
     forecast::plan_bytes,
     units::{Ago, fit, image_name, length, short, wrapped},
 };
@@ -335,81 +335,58 @@ impl fmt::Display for Due {
 
 impl fmt::Display for WhatIf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let forecasts = [&self.present, &self.changed];
+        let next =
+            |forecast: &NodeForecast| match forecast.disk.map(|disk| disk.again.unwrap_or(disk.collection)) {
+                Some(Due::At(at)) => format!("in {}", length(at.since(forecast.frame.now))),
+                Some(Due::Now) => "at once".to_owned(),
+                Some(Due::Never) => "never".to_owned(),
+                Some(Due::NoGrowth) | None => "unknown".to_owned(),
+            };
         let images = |forecast: &NodeForecast| forecast.images.as_ref().map_or(0, |plan| plan.actions.len());
-        let next = |forecast: &NodeForecast, disk: &Disk| match disk.again.unwrap_or(disk.collection) {
-            Due::At(at) => format!("in {}", length(at.since(forecast.frame.now))),
-            Due::Now => "at once".to_owned(),
-            Due::Never => "never".to_owned(),
-            Due::NoGrowth => "unknown".to_owned(),
+        let figures = |forecast: &NodeForecast| {
+            [
+                forecast.containers.actions.len().to_string(),
+                forecast.sandboxes.actions.len().to_string(),
+                images(forecast).to_string(),
+                Bytes::from(forecast.image_bytes()).to_string(),
+                next(forecast),
+            ]
         };
-        let rows: [(&str, [String; 2]); 6] = [
-            ("", ["present".to_owned(), "changed".to_owned()]),
-            (
-                "containers removed",
-                forecasts.map(|forecast| forecast.containers.actions.len().to_string()),
-            ),
-            (
-                "sandboxes removed",
-                forecasts.map(|forecast| forecast.sandboxes.actions.len().to_string()),
-            ),
-            (
-                "images removed",
-                forecasts.map(|forecast| images(forecast).to_string()),
-            ),
-            (
-                "their bytes",
-                forecasts.map(|forecast| Bytes::from(forecast.image_bytes()).to_string()),
-            ),
-            (
-                "next time that room is made",
-                forecasts.map(|forecast| {
-                    let disk = forecast.disk.as_ref();
-                    disk.map_or_else(|| "unknown".to_owned(), |disk| next(forecast, disk))
-                }),
-            ),
+        let titles = [
+            "containers removed",
+            "sandboxes removed",
+            "images removed",
+            "their bytes",
+            "next time that room is made",
         ];
-        for (what, [present, changed]) in rows {
-            writeln!(f, "{what:<30} {present:>12} {changed:>12}")?;
+        writeln!(f, "{:<30} {:>12} {:>12}", "", "present", "changed")?;
+        let rows = figures(&self.present).into_iter().zip(figures(&self.changed));
+        for (title, (present, changed)) in titles.into_iter().zip(rows) {
+            writeln!(f, "{title:<30} {present:>12} {changed:>12}")?;
         }
-        for (which, containers) in [
-            ("Only with the change", &self.containers_lost),
-            ("Only without it", &self.containers_spared),
-        ] {
+        let which = ["Only with the change", "Only without it"];
+        for (which, containers) in which
+            .into_iter()
+            .zip([&self.containers_lost, &self.containers_spared])
+        {
             if !containers.is_empty() {
                 writeln!(f, "\n{which} these containers are removed:")?;
             }
             for container in containers {
-                writeln!(
-                    f,
-                    "  {:<44} {:<22} {}",
-                    fit(&format!("{}/{}", container.pod.namespace, container.pod.name), 41),
-                    fit(
-                        &format!(
-                            "{}, attempt {}",
-                            container.name.as_deref().unwrap_or("?"),
-                            container.attempt
-                        ),
-                        22
-                    ),
-                    short(&container.id)
-                )?;
+                let pod = format!("{}/{}", container.pod.namespace, container.pod.name);
+                let name = container.name.as_deref().unwrap_or("?");
+                let name = format!("{name}, attempt {}", container.attempt);
+                let (pod, name, id) = (fit(&pod, 41), fit(&name, 22), short(&container.id));
+                writeln!(f, "  {pod:<44} {name:<22} {id}")?;
             }
         }
-        for (which, images) in [
-            ("Only with the change", &self.images_lost),
-            ("Only without it", &self.images_spared),
-        ] {
+        for (which, images) in which.into_iter().zip([&self.images_lost, &self.images_spared]) {
             if !images.is_empty() {
                 writeln!(f, "\n{which} these images are removed:")?;
             }
             for image in images {
-                writeln!(
-                    f,
-                    "  {:<58} {:>9}",
-                    fit(&image_name(image), 58),
-                    Bytes::from(image.size_bytes)
-                )?;
+                let (name, size) = (fit(&image_name(image), 58), Bytes::from(image.size_bytes));
+                writeln!(f, "  {name:<58} {size:>9}")?;
             }
         }
         Ok(())
