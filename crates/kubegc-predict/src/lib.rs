@@ -23,7 +23,6 @@
 
 mod closure;
 mod cluster;
-pub mod comparison;
 mod conversions;
 mod cycle;
 pub mod doctor;
@@ -53,7 +52,6 @@ mod words;
 
 pub use closure::Closure;
 pub use cluster::Cluster;
-pub use comparison::Comparison;
 pub use doctor::Diagnosis;
 pub use error::PredictError;
 pub use explain::Explanation;
@@ -65,7 +63,11 @@ pub use intent::{Intent, ObjectName, Target};
 pub use kubegc_control_plane::{Assumptions, Instance};
 pub use outcomes::Outcomes;
 pub use question::Question;
-pub use report::{Detail, document};
+pub use report::{
+    Detail,
+    comparison::{self, Comparison},
+    document,
+};
 pub use selection::Selection;
 pub use trace::Step;
 pub use wait::{BlockedBy, Blocking, NotRemoved, Remaining, Wait};

@@ -1,6 +1,6 @@
 //! Times, lengths of time, numbers of things and names as people write and read them.
 
-use std::{borrow::Cow, fmt, time::Duration};
+use std::{borrow::Cow, cmp::Reverse, collections::BTreeMap, fmt, time::Duration};
 
 use kubegc_core::{Timestamp, printable};
 use serde::Serializer;
@@ -70,6 +70,17 @@ pub(crate) fn number(count: usize, kind: &str) -> String {
         None if kind.ends_with('s') => format!("{count} {kind}"),
         None => format!("{count} {kind}s"),
     }
+}
+
+/// The numbers of equal names, most frequent first.
+pub(crate) fn frequencies<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<(&'a str, usize)> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for name in names {
+        *counts.entry(name).or_default() += 1;
+    }
+    let mut counts: Vec<(&str, usize)> = counts.into_iter().collect();
+    counts.sort_by_key(|&(name, count)| (Reverse(count), name));
+    counts
 }
 
 /// The first of some names, and the number of further ones. Without any, the number of all.

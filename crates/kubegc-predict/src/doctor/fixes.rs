@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::{
     cause::{Blocked, Cause, Fix, NAMED_MAX, STORAGE_DELETERS, is_external, names},
-    find::Finder,
+    find::{Finder, PV_PROTECTION, PVC_PROTECTION},
     references::ReferenceProblem,
 };
 use crate::{
@@ -47,13 +47,14 @@ impl Finder<'_> {
         let mut warnings = Vec::new();
         let (actor, mut fixes) = match cause {
             Cause::Extension(broken) => {
-                let actor = match broken.extension.service() {
-                    Some((namespace, name)) => {
-                        format!("the administrator of service/{name} -n {namespace}")
-                    }
-                    None => format!("the administrator of {}", broken.object.short()),
+                let object = match broken.extension.service() {
+                    Some((namespace, name)) => format!("service/{name} -n {namespace}"),
+                    None => broken.object.short(),
                 };
-                (actor, extension(cluster, broken))
+                (
+                    format!("the administrator of {object}"),
+                    extension(cluster, broken),
+                )
             }
             Cause::Refused(refusal) => refused(cluster, refusal, &all),
             Cause::Component { name } => {
@@ -146,20 +147,16 @@ impl Finder<'_> {
             Cause::ClaimInUse { pods, .. } => {
                 let risk = "a controller creates the pod again, which waits for a new claim; the claim's volume may be \
                             deleted with it";
-                warnings.push(
-                    "remove finalizer kubernetes.io/pvc-protection: the volume can be deleted under a running pod"
-                        .to_owned(),
-                );
-                ("you".to_owned(), deletes(cluster, pods, risk))
+                let effect = "the volume can be deleted under a running pod";
+                warnings.push(format!("remove finalizer {PVC_PROTECTION}: {effect}"));
+                ("you".to_owned(), deletes(cluster, pods, "", risk))
             }
             Cause::VolumeBound { claim, .. } => {
                 let claim = std::slice::from_ref(claim);
-                warnings.push(
-                    "remove finalizer kubernetes.io/pv-protection: the claim loses its volume while it is used"
-                        .to_owned(),
-                );
+                let effect = "the claim loses its volume while it is used";
+                warnings.push(format!("remove finalizer {PV_PROTECTION}: {effect}"));
                 let risk = "the data is lost if the reclaim policy of the volume is Delete";
-                ("you".to_owned(), deletes(cluster, claim, risk))
+                ("you".to_owned(), deletes(cluster, claim, "", risk))
             }
             Cause::JobTracking => {
                 let actor = "kube-controller-manager: restart it, or upgrade to 1.23.6".to_owned();
@@ -250,68 +247,57 @@ impl Finder<'_> {
 /// The actor and the fixes for a cause that refuses requests for these objects.
 fn refused(cluster: &Facts, refusal: &Refusal, objects: &[ObjectRef]) -> (String, Vec<Fix>) {
     let first = objects.first();
-    let in_namespace = first.map(|object| quoted(&object.namespace));
-    let in_namespace = in_namespace.map_or_else(String::new, |namespace| format!(" -n {namespace}"));
-    let Some(by) = &refusal.by else {
-        return (
-            "the administrator of the policy that refuses".to_owned(),
-            Vec::new(),
-        );
-    };
-    match by {
-        RefusedBy::Webhook(name) => {
-            let command = format!("kubectl get {WEBHOOK_CONFIGURATIONS} -o json");
-            let risk =
-                format!("none: a diagnosis with its output has the command that removes webhook {name}");
-            (
-                format!("the administrator of webhook {name}"),
-                vec![fix(command, risk)],
-            )
-        }
-        RefusedBy::Policy { binding, .. } => {
-            let binding = quoted(binding);
-            let command = format!("kubectl delete validatingadmissionpolicybinding {binding}");
-            let risk = "the policy is no longer enforced where this binding applies";
-            let actor = "the administrator of the policy that refuses".to_owned();
-            (actor, vec![fix(command, risk)])
-        }
-        RefusedBy::Conversion(name) => {
-            let command = format!("kubectl get customresourcedefinitions {} -o json", quoted(name));
-            let risk = "none: spec.conversion names the Service of the webhook";
-            let actor = format!("the administrator of customresourcedefinition/{name}");
-            (actor, vec![fix(command, risk)])
-        }
-        RefusedBy::Authorization(user) => {
-            let command = format!("kubectl auth can-i --list --as={}", quoted(user));
-            let risk = "none: it shows what the user may do; its ClusterRole and binding may be missing";
-            let actor = "the administrator of the cluster's authorization".to_owned();
-            (actor, vec![fix(command, risk)])
-        }
-        RefusedBy::Quota(name) => {
-            let actor = format!("the administrator of resourcequota/{name}{in_namespace}");
-            let quota = format!("resourcequota {}{in_namespace}", quoted(name));
-            let risk = "none: status.used and status.hard show what is used up; delete what is not needed";
-            let mut fixes = vec![fix(format!("kubectl get {quota} -o yaml"), risk)];
-            fixes.extend(raised(&refusal.message).map(|hard| {
-                let patch = quoted(&json!({ "spec": { "hard": hard } }).to_string());
-                let command = format!("kubectl patch {quota} --type=merge -p {patch}");
-                fix(
-                    command,
-                    "the namespace may use more of the cluster than it was given",
-                )
-            }));
-            (actor, fixes)
-        }
-        RefusedBy::Conflict => {
+    let in_namespace = first.map(|object| format!(" -n {}", quoted(&object.namespace)));
+    let in_namespace = in_namespace.unwrap_or_default();
+    let of_policy = "the policy that refuses".to_owned();
+    let (whose, command, risk) = match &refusal.by {
+        None => return (format!("the administrator of {of_policy}"), Vec::new()),
+        Some(RefusedBy::Webhook(name)) => (
+            format!("webhook {name}"),
+            format!("get {WEBHOOK_CONFIGURATIONS} -o json"),
+            &*format!("none: a diagnosis with its output has the command that removes webhook {name}"),
+        ),
+        Some(RefusedBy::Policy { binding, .. }) => (
+            of_policy,
+            format!("delete validatingadmissionpolicybinding {}", quoted(binding)),
+            "the policy is no longer enforced where this binding applies",
+        ),
+        Some(RefusedBy::Conversion(name)) => (
+            format!("customresourcedefinition/{name}"),
+            format!("get customresourcedefinitions {} -o json", quoted(name)),
+            "none: spec.conversion names the Service of the webhook",
+        ),
+        Some(RefusedBy::Authorization(user)) => (
+            "the cluster's authorization".to_owned(),
+            format!("auth can-i --list --as={}", quoted(user)),
+            "none: it shows what the user may do; its ClusterRole and binding may be missing",
+        ),
+        Some(RefusedBy::Quota(name)) => (
+            format!("resourcequota/{name}{in_namespace}"),
+            format!("get resourcequota {}{in_namespace} -o yaml", quoted(name)),
+            "none: status.used and status.hard show what is used up; delete what is not needed",
+        ),
+        Some(RefusedBy::Conflict) => {
             let risk =
                 "none: the newest entries of metadata.managedFields name the writers; stop one of them";
             let shown = first.map(|object| cluster.command("get", object, " -o yaml --show-managed-fields"));
             let fixes = shown.map(|command| fix(command, risk)).into_iter().collect();
-            (format!("the other writer of {}", names(objects)), fixes)
+            return (format!("the other writer of {}", names(objects)), fixes);
         }
         // Names of later releases of kubegc-sim.
-        _ => ("the administrator of what refuses".to_owned(), Vec::new()),
+        Some(_) => return ("the administrator of what refuses".to_owned(), Vec::new()),
+    };
+    let mut fixes = vec![fix(format!("kubectl {command}"), risk)];
+    if let Some(RefusedBy::Quota(name)) = &refusal.by
+        && let Some(hard) = raised(&refusal.message)
+    {
+        let patch = quoted(&json!({ "spec": { "hard": hard } }).to_string());
+        let name = quoted(name);
+        let command = format!("kubectl patch resourcequota {name}{in_namespace} --type=merge -p {patch}");
+        let risk = "the namespace may use more of the cluster than it was given";
+        fixes.push(fix(command, risk));
     }
+    (format!("the administrator of {whose}"), fixes)
 }
 
 /// The limits that allow a request which a quota refuses with this message.
@@ -340,22 +326,15 @@ fn fix(command: String, risk: impl Into<String>) -> Fix {
 }
 
 /// The deletion of the first of these objects.
-fn deletes(cluster: &Facts, objects: &[ObjectRef], risk: &str) -> Vec<Fix> {
+fn deletes(cluster: &Facts, objects: &[ObjectRef], arguments: &str, risk: &str) -> Vec<Fix> {
     let objects = objects.iter().take(NAMED_MAX);
-    let fixes = objects.map(|object| fix(cluster.command("delete", object, ""), risk));
+    let fixes = objects.map(|object| fix(cluster.command("delete", object, arguments), risk));
     fixes.collect()
 }
 
 /// The removal of the first of these pods without their kubelet.
 fn ended(cluster: &Facts, pods: &[ObjectRef]) -> Vec<Fix> {
-    let pods = pods.iter().take(NAMED_MAX);
-    let fixes = pods.map(|pod| {
-        fix(
-            cluster.command("delete", pod, " --grace-period=0 --force"),
-            TWO_PODS,
-        )
-    });
-    fixes.collect()
+    deletes(cluster, pods, " --grace-period=0 --force", TWO_PODS)
 }
 
 fn extension(cluster: &Facts, broken: &BrokenExtension) -> Vec<Fix> {

@@ -31,7 +31,7 @@ use kubegc_core::{
 };
 use kubegc_snapshot::{Details, ObjectView};
 
-use super::{DELETING, Facts, adoption::Selectors};
+use super::{DELETING, Facts};
 
 /// The relation of an object to another one, without an owner reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -58,7 +58,6 @@ pub(crate) struct Indexes {
     by_namespace: OnceLock<HashMap<Arc<str>, Vec<u32>, FixedState>>,
     referrers: OnceLock<HashMap<ObjectKey, Vec<u32>, FixedState>>,
     pods_first: OnceLock<bool>,
-    pub(super) selectors: OnceLock<Selectors>,
 }
 
 /// Resource, namespace and name.

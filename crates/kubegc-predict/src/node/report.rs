@@ -1,6 +1,6 @@
 //! A node forecast as text that a person reads, in 120 columns.
 
-use std::{collections::BTreeMap, fmt};
+use std::fmt;
 
 use kubegc_core::{Kept, PlanOf};
 use kubegc_node::{
@@ -14,6 +14,7 @@ use super::{
     forecast::plan_bytes,
     units::{Ago, fit, image_name, length, short, wrapped},
 };
+use crate::words::frequencies;
 
 impl fmt::Display for NodeForecast {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -446,16 +447,8 @@ fn write_kept<O, R>(
 
 /// Number of kept objects by reason, most frequent first.
 fn kept_text<O, R>(kept: &[Kept<O, R>], name: impl Fn(&R) -> &'static str) -> String {
-    let mut counts: BTreeMap<&'static str, usize> = BTreeMap::new();
-    for kept in kept {
-        *counts.entry(name(&kept.reason)).or_default() += 1;
-    }
-    let mut counts: Vec<_> = counts.into_iter().collect();
-    counts.sort_by_key(|&(name, count)| (std::cmp::Reverse(count), name));
-    let texts: Vec<String> = counts
-        .iter()
-        .map(|(name, count)| format!("{count} {name}"))
-        .collect();
+    let counts = frequencies(kept.iter().map(|kept| name(&kept.reason))).into_iter();
+    let texts: Vec<String> = counts.map(|(name, count)| format!("{count} {name}")).collect();
     texts.join(", ")
 }
 

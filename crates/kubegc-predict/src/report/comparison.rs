@@ -1,13 +1,119 @@
-//! A comparison as text.
+//! The differences between two forecasts, and their text.
 
 use std::{
     collections::BTreeMap,
     fmt::{self, Write as _},
 };
 
+use kubegc_core::ObjectRef;
+use serde::Serialize;
+
 use super::names::{Name, names_of_kind};
-use crate::words::{line_text, number};
-use crate::{Comparison, comparison::Difference, node::units::wrapped};
+use crate::{
+    Fate, Forecast,
+    forecast::key,
+    node::units::wrapped,
+    words::{line_text, number},
+};
+
+/// The objects whose fates differ in two forecasts: of two cascades, two versions of Kubernetes, or two
+/// dumps.
+///
+/// Objects are matched by group, kind, namespace and name.
+///
+/// # Examples
+/// ```
+/// use kubegc_core::{DeleteOptions, KubernetesVersion, PropagationPolicy};
+/// use kubegc_predict::{Assumptions, Cluster, Intent};
+/// use kubegc_snapshot::Reader;
+///
+/// let version = KubernetesVersion::LATEST;
+/// let mut reader = Reader::new(version).complete("all");
+/// reader.read("dump.yaml", &b"
+/// apiVersion: v1
+/// kind: ConfigMap
+/// metadata: {namespace: shop, name: owner, uid: u1}
+/// ---
+/// apiVersion: v1
+/// kind: ConfigMap
+/// metadata: {namespace: shop, name: copy, uid: u2, ownerReferences: [{apiVersion: v1, kind: ConfigMap, name: owner, uid: u1}]}
+/// "[..])?;
+/// let cluster = Cluster::new(version, reader.finish()?, Assumptions::default());
+/// let forecast = |policy| {
+///     let owner = "shop/ConfigMap/owner".parse().expect("a name");
+///     cluster.predict(&[Intent::delete(owner, DeleteOptions::policy(policy))])
+/// };
+/// let (background, orphan) = (forecast(PropagationPolicy::Background)?, forecast(PropagationPolicy::Orphan)?);
+/// let comparison = background.compare(&orphan);
+/// assert_eq!(comparison.differences.len(), 1);
+/// assert_eq!(comparison.to_text("background", "orphan", 8), "\
+/// 1 object differs
+///
+/// background: deleted, orphan: released
+///   - configmap/copy -n shop
+/// ");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[non_exhaustive]
+#[derive(Clone, Debug, Serialize)]
+pub struct Comparison<'a> {
+    /// The differences, in the order of group, kind, namespace and name.
+    pub differences: Vec<Difference<'a>>,
+}
+
+/// An object whose fates differ.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Difference<'a> {
+    pub object: &'a ObjectRef,
+    /// Its fate in the first forecast; `None` if it is not affected.
+    pub left: Option<&'a Fate>,
+    /// Its fate in the second forecast; `None` if it is not affected.
+    pub right: Option<&'a Fate>,
+}
+
+impl Forecast {
+    /// The objects whose fates differ in another forecast. An object that is kept in one forecast and not
+    /// affected in the other does not differ, nor does a terminating object that waits for other conditions.
+    ///
+    /// # Complexity
+    /// O(n log n) for n fates in both.
+    #[must_use]
+    pub fn compare<'a>(&'a self, other: &'a Self) -> Comparison<'a> {
+        let mut fates: BTreeMap<[&str; 4], Difference<'_>> = BTreeMap::new();
+        for fate in &self.fates {
+            let difference = Difference {
+                object: &fate.object,
+                left: Some(&fate.fate),
+                right: None,
+            };
+            fates.insert(key(&fate.object), difference);
+        }
+        for fate in &other.fates {
+            let found = fates.entry(key(&fate.object)).or_insert(Difference {
+                object: &fate.object,
+                left: None,
+                right: None,
+            });
+            found.right = Some(&fate.fate);
+        }
+        let differences = fates.into_values().filter(|difference| {
+            let [left, right] = difference.words();
+            left != right
+        });
+        Comparison {
+            differences: differences.collect(),
+        }
+    }
+}
+
+impl Difference<'_> {
+    /// The fates in one word each.
+    #[must_use]
+    pub fn words(&self) -> [&'static str; 2] {
+        [self.left, self.right].map(|fate| fate.map_or("kept", Fate::word))
+    }
+}
 
 impl Comparison<'_> {
     /// Writes the objects that differ, by their two fates and by kind, `objects_max` names of each, for

@@ -2,7 +2,7 @@
 
 mod answer;
 mod assumptions;
-mod comparison;
+pub mod comparison;
 mod diagnosis;
 pub mod document;
 mod dot;

@@ -1,10 +1,8 @@
 //! Names of objects as kubectl writes them.
 
-use std::{cmp::Reverse, collections::BTreeMap};
-
 use kubegc_core::{ObjectRef, identity::kubectl_name, record::ObjectId};
 
-use crate::words::{number, some_of};
+use crate::words::{frequencies, number, some_of};
 
 /// The name of an object.
 #[derive(Clone, Copy, Debug)]
@@ -75,14 +73,8 @@ pub(super) fn names_of_kind(names: &[Name<'_>], names_max: usize) -> String {
 
 /// Number of objects by kind, most frequent first: `3 pods`.
 pub(super) fn counted<'a>(kinds: impl IntoIterator<Item = &'a str>) -> Vec<String> {
-    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for kind in kinds {
-        *counts.entry(kind).or_default() += 1;
-    }
-    let mut counts: Vec<(&str, usize)> = counts.into_iter().collect();
-    counts.sort_by_key(|&(kind, count)| (Reverse(count), kind));
+    let counts = frequencies(kinds).into_iter();
     counts
-        .iter()
-        .map(|&(kind, count)| number(count, &kind.to_lowercase()))
+        .map(|(kind, count)| number(count, &kind.to_lowercase()))
         .collect()
 }

@@ -15,7 +15,7 @@ use super::{
     names::names_of_kind,
     notes::{assumptions, notes},
     sentences::detail,
-    tree::{DEPTH_MAX, Parent, Relation, Relations, Row, rows},
+    tree::{DEPTH_MAX, Parent, Relation, Row, rows},
 };
 use crate::words::{moment, number};
 use crate::{Fate, Forecast};
@@ -117,7 +117,7 @@ impl Forecast {
     }
 
     fn write_graph(&self, out: &mut String) -> fmt::Result {
-        let (rows, hidden) = rows(self, ROWS_MAX, Relations::Separate);
+        let (rows, hidden) = rows(self, ROWS_MAX, true);
         if rows.is_empty() {
             return writeln!(out, "<p>Nothing changes.</p>");
         }

@@ -10,7 +10,7 @@ use super::{
     fates::{FateRow, anyway_rows, counts, is_deleted},
     names::names_of_kind,
     text::Text,
-    tree::{DEPTH_MAX, Relations, rows},
+    tree::{DEPTH_MAX, rows},
 };
 use crate::{Fate, ObjectFate, fate::Missing, forecast::key, words::number};
 
@@ -63,7 +63,7 @@ impl Text<'_> {
             return Ok(());
         }
         self.heading("Deleted", count)?;
-        let (rows, _) = rows(self.forecast, usize::MAX, Relations::Together);
+        let (rows, _) = rows(self.forecast, usize::MAX, false);
         // A row is written if it is deleted or something below it is.
         let mut is_written: Vec<bool> = rows
             .iter()

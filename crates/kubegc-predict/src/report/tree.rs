@@ -50,19 +50,13 @@ pub(super) enum Relation {
     Namespace,
 }
 
-/// Whether siblings with other relations to their owners have rows of their own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Relations {
-    Separate,
-    Together,
-}
-
-/// The first rows of the tree, depth first, and how many objects are in no row.
+/// The first rows of the tree, depth first, and how many objects are in no row. Siblings that block the
+/// deletion of their owner have rows of their own if `by_blocking`.
 ///
 /// # Complexity
 /// O(n log n) for n fates.
-pub(super) fn rows(forecast: &Forecast, rows_max: usize, relations: Relations) -> (Vec<Row<'_>>, usize) {
-    let tree = Tree::of(forecast, relations);
+pub(super) fn rows(forecast: &Forecast, rows_max: usize, by_blocking: bool) -> (Vec<Row<'_>>, usize) {
+    let tree = Tree::of(forecast, by_blocking);
     let mut rows: Vec<Row<'_>> = Vec::new();
     let mut shown = vec![false; tree.fates.len()];
     // Groups of siblings still to be written, the next one last.
@@ -154,7 +148,7 @@ struct Tree<'f> {
 }
 
 impl<'f> Tree<'f> {
-    fn of(forecast: &'f Forecast, relations: Relations) -> Self {
+    fn of(forecast: &'f Forecast, by_blocking: bool) -> Self {
         let fates = &forecast.fates;
         let by_uid: BTreeMap<&Uid, usize> = fates
             .iter()
@@ -185,7 +179,7 @@ impl<'f> Tree<'f> {
             let namespace = namespaces.get(&*fate.object.namespace).copied();
             match (owner, namespace) {
                 (Some((owner, reference)), _) => {
-                    let relation = match reference.is_blocking() && relations == Relations::Separate {
+                    let relation = match reference.is_blocking() && by_blocking {
                         true => Relation::BlockingReference,
                         false => Relation::Reference,
                     };
