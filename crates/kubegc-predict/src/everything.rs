@@ -204,9 +204,7 @@ fn sets_not_in_dump(cluster: &Facts, controllers: &[Arc<dyn Controller>]) -> Opt
     }
     let claims = cluster.all(Resource::PersistentVolumeClaims);
     let is_like_theirs = |position: &u32| {
-        let Some(claim) = cluster.view(*position) else {
-            return false;
-        };
+        let claim = cluster.view(*position);
         let (templates_and_set, ordinal) = claim.name().rsplit_once('-').unwrap_or_default();
         let is_number = !ordinal.is_empty() && ordinal.bytes().all(|byte| byte.is_ascii_digit());
         // Any part behind a hyphen may be the name of the set.

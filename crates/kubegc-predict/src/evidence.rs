@@ -32,9 +32,7 @@ const TTL_AFTER_FINISHED: &str = "ttl-after-finished-controller";
 pub(crate) fn external(cluster: &Facts) -> Vec<Silent> {
     let mut found = Vec::new();
     for position in cluster.with(DELETING) {
-        let Some(view) = cluster.view(position) else {
-            continue;
-        };
+        let view = cluster.view(position);
         let meta = view.meta();
         let lasted = deletion_requested_at(&meta).map(|since| cluster.newest_time().since(since));
         let Some(lasted) = lasted.filter(|lasted| *lasted > OVERDUE) else {
@@ -95,9 +93,8 @@ pub(crate) fn may_show_controllers(cluster: &Facts) -> bool {
     };
     terminating.any(|position| {
         let view = cluster.view(position);
-        let view = view.filter(|view| view.finalizers().all(is_a_controllers));
-        is_old(view.and_then(|view| deletion_requested_at(&view.meta())))
-    }) || jobs.any(|position| is_old(cluster.record(position).and_then(|job| expiry(&job))))
+        view.finalizers().all(is_a_controllers) && is_old(deletion_requested_at(&view.meta()))
+    }) || jobs.any(|position| is_old(expiry(&cluster.record(position))))
 }
 
 /// The controllers of kube-controller-manager that do not act: they would act at once if they ran, as the
@@ -173,7 +170,7 @@ fn waited(cluster: &Facts, step: &Step) -> Option<(ObjectRef, Timestamp, Duratio
         }
     };
     let position = cluster.positions_of(&object.uid).next()?;
-    let record = cluster.record(position)?;
+    let record = cluster.record(position);
     if is_expiry && !record.meta.is_deleting() {
         return Some((object, expiry(&record)?, LONG_OVERDUE));
     }

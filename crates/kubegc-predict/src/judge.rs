@@ -36,13 +36,13 @@ pub(crate) fn fates<'a>(
     simulation: &'a Simulation,
 ) -> impl Iterator<Item = (u32, ObjectRef, Fate)> + 'a {
     let mut kept = kept(cluster, scope, simulation);
-    scope.affected().filter_map(move |position| {
-        let object = cluster.view(position)?.object_ref();
+    scope.affected().map(move |position| {
+        let object = cluster.object_ref(position);
         let fate = match kept.remove(&position) {
             Some((fate, _)) => fate,
             None => deleted(simulation.plane.trace().removal(&object)),
         };
-        Some((position, object, fate))
+        (position, object, fate)
     })
 }
 
@@ -50,7 +50,7 @@ pub(crate) fn fates<'a>(
 fn kept(cluster: &Facts, scope: &Scope, simulation: &Simulation) -> BTreeMap<u32, (Fate, SharedMeta)> {
     let refusals = Refusals::of(simulation.plane.steps());
     let kept = scope.affected().filter_map(|position| {
-        let object = cluster.view(position)?;
+        let object = cluster.view(position);
         let end = end(simulation, object)?;
         let fate = fate_of_kept(cluster, simulation, &refusals, position, object, &end);
         Some((position, (fate, end)))
@@ -84,9 +84,7 @@ pub(crate) fn conclude(
     let (trace, warnings) = primary.plane.into_trace();
     let mut fates = Vec::with_capacity(scope.affected().count());
     for position in scope.affected() {
-        let Some(view) = cluster.view(position) else {
-            continue;
-        };
+        let view = cluster.view(position);
         let object = view.object_ref();
         let removal = trace.removal(&object);
         let shared = removal.filter(|(_, removed)| ***removed == object);
@@ -212,9 +210,7 @@ fn reactions(
             .any(|name| stays(&cluster.assumptions, name))
     };
     for position in scope.affected() {
-        let Some(object) = cluster.view(position) else {
-            continue;
-        };
+        let object = cluster.view(position);
         let end = end(primary, object);
         let others: Vec<_> = alternatives
             .iter()
@@ -316,7 +312,7 @@ fn chosen_by_count<'a>(
         }
     }
     unknown.retain(|position| scope.members.contains_key(position));
-    let views = || unknown.iter().filter_map(|at| cluster.view(*at));
+    let views = || unknown.iter().map(|at| cluster.view(*at));
     let mut alike = BTreeMap::<&str, usize>::new();
     for object in views() {
         *alike.entry(object.kind()).or_default() += 1;
@@ -349,10 +345,8 @@ fn fate_of_kept(
     end: &ObjectMeta,
 ) -> Fate {
     if end.is_deleting() {
-        let object = cluster.object(position);
-        let waits_for = object.map(|object| waits_for(cluster, simulation, refusals, &object, end));
         return Fate::Terminating {
-            waits_for: waits_for.unwrap_or_default(),
+            waits_for: waits_for(cluster, simulation, refusals, &cluster.object(position), end),
         };
     }
     let owners: Vec<OwnerReference> = lost_owners(view, end).collect();
@@ -393,9 +387,7 @@ fn missing_kinds(cluster: &Facts, scope: &Scope) -> Vec<Finding> {
         }
     };
     for position in scope.affected() {
-        let Some(view) = snapshot.view(position as usize) else {
-            continue;
-        };
+        let view = cluster.view(position);
         for reference in view
             .owner_references()
             .filter(|owner| owner.controller == Some(true))
@@ -403,8 +395,7 @@ fn missing_kinds(cluster: &Facts, scope: &Scope) -> Vec<Finding> {
             count(&reference.api_version, &reference.kind);
         }
         if cluster.resource_at(position) == Some(Resource::Pods)
-            && let Some(record) = snapshot.record_at(position as usize)
-            && let Some(node) = record.pod().and_then(|pod| pod.node_name.known())
+            && let Some(node) = view.record().pod().and_then(|pod| pod.node_name.known())
             && !node.is_empty()
         {
             count("v1", "Node");

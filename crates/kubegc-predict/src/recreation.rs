@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use kubegc_core::{
     ObjectMeta, ObjectRef,
-    record::{Body, Deployment, Pod, Record, ReplicaSet, Resource, StatefulSet},
+    record::{Body, Deployment, Pod, ReplicaSet, Resource, StatefulSet},
     version::behavior,
 };
 
@@ -91,7 +91,7 @@ impl<'a> Recreations<'a> {
             has_addresses && *fate.object.kind == *"IPAddress" && matches!(fate.fate, Fate::Deleted { .. })
         });
         deleted.filter_map(|fate| {
-            let record = self.cluster.record(fate.position)?;
+            let record = self.cluster.record(fate.position);
             let Body::IpAddress(address) = &*record.body else {
                 return None;
             };
@@ -125,11 +125,8 @@ impl<'a> Recreations<'a> {
         owner: u32,
         deleted: &[(u32, &'a ObjectFate)],
     ) -> Vec<(&'a ObjectFate, Recreation)> {
-        let record = self.cluster.record(owner);
         let of_all = |recreation| deleted.iter().map(|(_, fate)| (*fate, recreation)).collect();
-        let Some(record) = record else {
-            return of_all(Recreation::Possible);
-        };
+        let record = self.cluster.record(owner);
         let of_each = |recreation: &dyn Fn(u32, &ObjectFate) -> Recreation| {
             let each = deleted
                 .iter()
@@ -209,7 +206,7 @@ impl<'a> Recreations<'a> {
         if self.cluster.resource_at(position) != Some(Resource::Pods) {
             return None;
         }
-        let pod = self.cluster.record(position)?;
+        let pod = self.cluster.record(position);
         if pod
             .meta
             .controller()
@@ -234,20 +231,14 @@ impl<'a> Recreations<'a> {
     /// therefore suitable unless it has changed.
     fn pod_of_daemon_set(&self, pod: u32) -> Recreation {
         let record = self.cluster.record(pod);
-        let node = record
-            .as_ref()
-            .and_then(Record::pod)
-            .and_then(|pod| pod.node_name.known());
+        let node = record.pod().and_then(|pod| pod.node_name.known());
         let Some(name) = node.filter(|name| !name.is_empty()) else {
             return Recreation::Possible;
         };
         match self.cluster.by_name(Resource::Nodes, "", name) {
             Some(node) if self.is_kept(node) => {
                 let record = self.cluster.record(node);
-                let taints = record
-                    .as_ref()
-                    .and_then(Record::node)
-                    .and_then(|node| node.taints.known());
+                let taints = record.node().and_then(|node| node.taints.known());
                 match taints.is_some_and(Vec::is_empty) {
                     true => Recreation::Certain,
                     false => Recreation::Possible,
@@ -274,7 +265,7 @@ impl<'a> Recreations<'a> {
             return Recreation::Never;
         }
         let record = self.cluster.record(position);
-        let set = record.as_ref().and_then(Record::replica_set);
+        let set = record.replica_set();
         let template = set.and_then(|set| set.template_digest.known());
         let is_removed = matches!(fate.fate, Fate::Deleted { .. });
         match (deployment.template_digest.known(), template) {

@@ -35,7 +35,7 @@ impl<'f> Reviewer<'f> {
         let known = self.servers.entry(Arc::clone(&namespace));
         let server = known.or_insert_with(|| server(cluster, fates, &namespace));
         let server = server.as_mut()?;
-        let object = cluster.object(deleted.position)?;
+        let object = cluster.object(deleted.position);
         let (kind, object) = (object.kind_id?, renewed(object));
         refusal(&server.create(kind, &namespace, object))
     }
@@ -65,9 +65,7 @@ fn server(cluster: &Facts, fates: &[ObjectFate], namespace: &str) -> Option<ApiS
         .iter()
         .filter(|fate| matches!(fate.fate, Fate::Deleted { .. }));
     for fate in deleted.filter(|fate| has_quotas && *fate.object.namespace == *namespace) {
-        let Some(object) = cluster.object(fate.position) else {
-            continue;
-        };
+        let object = cluster.object(fate.position);
         if let Some(kind) = object.kind_id
             && server.insert(kind, renewed(object)).is_ok()
         {
@@ -121,7 +119,7 @@ fn renewed(object: SnapshotObject) -> StoredObject {
 /// Webhooks and policies select namespaces by their labels. A terminating one refuses all new objects.
 fn add_namespace(cluster: &Facts, server: &mut ApiServer, namespace: &str) {
     let position = cluster.by_name(Resource::Namespaces, "", namespace);
-    let object = position.and_then(|at| cluster.object(at));
+    let object = position.map(|at| cluster.object(at));
     if let Some(object) = object
         && let Some(kind) = object.kind_id
     {
@@ -145,7 +143,7 @@ impl Facts {
         if !self.has_reviewers {
             return None;
         }
-        let SnapshotObject { meta, kind_id, .. } = self.object(position)?;
+        let SnapshotObject { meta, kind_id, .. } = self.object(position);
         let (kind, namespace, name) = (kind_id?, Arc::clone(&meta.namespace), Arc::clone(&meta.name));
         let mut server = self.empty_server.clone();
         add_namespace(self, &mut server, &namespace);

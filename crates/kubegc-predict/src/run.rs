@@ -318,10 +318,9 @@ pub(crate) fn with_storage(cluster: &Facts, controllers: &[Arc<dyn Controller>])
 
 /// Whether the dump has a node that is ready. A scope may have only others.
 fn has_ready_node(cluster: &Facts) -> bool {
-    cluster.all(Resource::Nodes).any(|position| {
-        let record = cluster.record(position);
-        record.is_some_and(|record| record.node().and_then(Node::is_ready) == Some(true))
-    })
+    cluster
+        .all(Resource::Nodes)
+        .any(|position| cluster.record(position).node().and_then(Node::is_ready) == Some(true))
 }
 
 /// The external provisioners of the volumes of the dump: those that the volumes name, and the CSI drivers
@@ -329,7 +328,7 @@ fn has_ready_node(cluster: &Facts) -> bool {
 fn external_provisioners(cluster: &Facts, storage: &Storage) -> BTreeSet<Arc<str>> {
     let mut names = BTreeSet::new();
     let volumes = cluster.all(Resource::PersistentVolumes);
-    for record in volumes.filter_map(|position| cluster.record(position)) {
+    for record in volumes.map(|position| cluster.record(position)) {
         let Some(annotations) = record
             .persistent_volume()
             .and_then(|volume| volume.annotations.known())
@@ -382,9 +381,7 @@ pub(crate) fn list_all(cluster: &Facts, manager: &mut Manager, now: Timestamp) {
     let snapshot = &cluster.snapshot;
     for resource in manager.resources() {
         let positions = cluster.all(resource);
-        let records = positions
-            .filter_map(|position| cluster.record(position))
-            .collect();
+        let records = positions.map(|position| cluster.record(position)).collect();
         let listed_in = snapshot
             .completeness
             .namespaces(resource.group(), resource.kind());
@@ -409,9 +406,7 @@ fn load(cluster: &Facts, scope: &Scope, server: &mut ApiServer, with_records: bo
     };
     let mut shared = None;
     for (&position, member) in &scope.members {
-        let Some(object) = cluster.object(position) else {
-            continue;
-        };
+        let object = cluster.object(position);
         let record = object.record();
         if let Some(kind) = object.kind_id {
             let mut stored = stored(object, &mut shared);
@@ -472,9 +467,10 @@ fn add_unlisted(cluster: &Facts, scope: &Scope, server: &mut ApiServer, unlisted
             continue;
         };
         let resource = &server.catalog()[kind];
-        let dependent = cluster.view(*position);
-        let namespace = dependent.filter(|_| resource.is_namespaced());
-        let namespace = namespace.map_or_else(|| "".into(), |view| Arc::clone(view.namespace()));
+        let namespace = match resource.is_namespaced() {
+            true => Arc::clone(cluster.view(*position).namespace()),
+            false => "".into(),
+        };
         let mut meta = ObjectMeta::new(&namespace, &reference.name, "");
         meta.uid = reference.uid.clone();
         if unlisted == Unlisted::Waiting {

@@ -323,10 +323,7 @@ enum Via {
 
 /// Whether a dependent blocks the deletion of an owner.
 fn blocks_owner(cluster: &Facts, dependent: u32, owner: u32) -> bool {
-    let view = |position: u32| cluster.view(position);
-    let (Some(dependent), Some(owner)) = (view(dependent), view(owner)) else {
-        return false;
-    };
+    let (dependent, owner) = (cluster.view(dependent), cluster.view(owner));
     let mut references = dependent.owner_references();
     references.any(|reference| reference.uid == *owner.uid() && reference.block_owner_deletion == Some(true))
 }

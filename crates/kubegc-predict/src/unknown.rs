@@ -49,7 +49,7 @@ fn contents<'a>(
 ) -> impl Iterator<Item = (Missing, Vec<u32>)> + 'a {
     let has_content = |position: &u32| cluster.has(*position, HAS_CONTENT);
     scope.affected().filter(has_content).filter_map(move |position| {
-        let object = cluster.object(position)?;
+        let object = cluster.object(position);
         let end = simulation.server.object(object.kind_id?, "", &object.meta.name);
         if end.is_some_and(|end| end.meta.uid == object.meta.uid) {
             return None;
@@ -109,8 +109,7 @@ pub(crate) fn of_everything(cluster: &Facts, simulated: &Simulated) -> (Sources,
         undetermined.add_to(&mut sources, is_in_scope);
     }
     for position in cluster.all(Resource::Pods).filter(is_in_scope) {
-        if let Some(pod) = cluster.record(position)
-            && let Some(reason) = unknown_end(cluster, &pod)
+        if let Some(reason) = unknown_end(cluster, &cluster.record(position))
             && is_deleted(cluster, scope, simulation, position)
         {
             let pod = cluster.object_ref(position);
@@ -229,10 +228,10 @@ fn dependents(cluster: &Facts, owner: u32, resource: Resource) -> Vec<u32> {
 /// Whether an object of the dump no longer exists, or is terminating. Nothing happens to one that is out of
 /// scope.
 fn is_deleted(cluster: &Facts, scope: &Scope, simulation: &Simulation, position: u32) -> bool {
-    let is_member = scope.members.contains_key(&position);
-    let Some(view) = cluster.view(position).filter(|_| is_member) else {
+    if !scope.members.contains_key(&position) {
         return false;
-    };
+    }
+    let view = cluster.view(position);
     let kind = view.kind_id();
     let found = kind.and_then(|kind| simulation.server.object(kind, view.namespace(), view.name()));
     found.is_none_or(|found| found.meta.uid != *view.uid() || found.meta.is_deleting())
@@ -271,7 +270,7 @@ fn unknown_end(cluster: &Facts, pod: &Record) -> Option<String> {
 /// Whether the kubelet of the node of this name runs; `None` if that is not known.
 pub(crate) fn kubelet_of(cluster: &Facts, node: &str) -> Option<bool> {
     match cluster.by_name(Resource::Nodes, "", node) {
-        Some(position) => kubelet_runs(&cluster.record(position)?),
+        Some(position) => kubelet_runs(&cluster.record(position)),
         None => cluster.is_complete(Resource::Nodes).then_some(false),
     }
 }

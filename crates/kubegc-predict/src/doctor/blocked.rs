@@ -1,10 +1,10 @@
 //! Objects that a cause blocks, the time since when, and the evidence.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use kubegc_control_plane::finalizers::OVERDUE;
 use kubegc_core::{
-    ObjectMeta, ObjectRef, OwnerReference, Timestamp, metadata,
+    ObjectRef, OwnerReference, Timestamp, metadata,
     record::{Condition, Resource},
 };
 
@@ -55,9 +55,7 @@ impl Finder<'_> {
     /// The objects that wait for an object while they are terminating.
     fn waiting_for(&self, position: u32) -> Vec<u32> {
         let cluster = self.cluster;
-        let Some(view) = cluster.view(position) else {
-            return Vec::new();
-        };
+        let view = cluster.view(position);
         let mut waiting = Vec::new();
         for reference in view.owner_references().filter(OwnerReference::is_blocking) {
             let owners = cluster.positions_of(&reference.uid);
@@ -80,26 +78,23 @@ impl Finder<'_> {
     /// Whether an object has a finalizer at the end of the forecast, or in the dump if it is removed then.
     fn has_finalizer(&self, position: u32, name: &str) -> bool {
         let after = self.fates.get(&position).and_then(|fate| fate.after.as_deref());
-        match (after, self.cluster.view(position)) {
-            (Some(after), _) => after.finalizers.iter().any(|finalizer| **finalizer == *name),
-            (None, Some(view)) => view.finalizers().any(|finalizer| **finalizer == *name),
-            (None, None) => false,
+        let is_it = |finalizer: &Arc<str>| **finalizer == *name;
+        match after {
+            Some(after) => after.finalizers.iter().any(is_it),
+            None => self.cluster.view(position).finalizers().any(is_it),
         }
     }
 
     /// The cause with all that belongs to it; `None` if it keeps nothing in deletion.
     pub(super) fn root_cause(&self, cause: Cause, found: Found) -> Option<RootCause> {
         let blocked = self.blocked(&cause, &found.roots).into_iter();
-        let blocks = blocked.filter_map(|(position, depth)| {
-            let view = self.cluster.view(position)?;
-            Some(Blocked {
-                object: view.object_ref(),
-                since: deletion_requested_at(&view.meta()),
-                depth,
-                is_refused: self.refused.contains_key(&position),
-                refused_request: self.requests.get(&position).cloned(),
-                position,
-            })
+        let blocks = blocked.map(|(position, depth)| Blocked {
+            object: self.cluster.object_ref(position),
+            since: deletion_requested_at(&self.cluster.view(position).meta()),
+            depth,
+            is_refused: self.refused.contains_key(&position),
+            refused_request: self.requests.get(&position).cloned(),
+            position,
         });
         let mut blocks: Vec<Blocked> = blocks.collect();
         // A component may not even begin a deletion.
@@ -197,7 +192,7 @@ impl Finder<'_> {
         let namespaces = blocks.iter().filter(|one| *one.object.kind == *"Namespace");
         for one in namespaces.take(NAMED_MAX) {
             let record = cluster.record(one.position);
-            let conditions = record.iter().flat_map(conditions);
+            let conditions = conditions(&record).iter();
             let conditions = conditions
                 .filter(|condition| condition.is_true() && wanted.contains(&&*condition.condition_type));
             evidence.extend(conditions.map(|condition| quote(condition, &one.object)));
@@ -242,10 +237,5 @@ impl Finder<'_> {
         let messages = fate.map_or_else(Vec::new, |fate| messages(fate, CONTENT_REMAINING));
         let names = messages.iter().flat_map(|message| counted(message, " has "));
         names.map(ToOwned::to_owned).collect()
-    }
-
-    /// The metadata of an object in the dump.
-    pub(super) fn meta(&self, blocked: &Blocked) -> Option<ObjectMeta> {
-        Some(self.cluster.view(blocked.position)?.meta())
     }
 }

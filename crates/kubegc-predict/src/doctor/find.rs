@@ -168,7 +168,7 @@ impl<'c> Finder<'c> {
             (Some(RefusedBy::Conversion(by)), Extension::Conversion { .. }) => *by == one.object.name,
             _ => false,
         });
-        let namespace = |at: u32| cluster.view(at).map(|view| Arc::clone(view.namespace()));
+        let namespace = |at: u32| cluster.view(at).namespace();
         // Each object that a policy keeps has a message of its own. Quotas have the name of another one in
         // other namespaces, and each object has its own other writers.
         let is_same = |(cause, found): &(&Cause, &Found)| match (cause, &refusal.by) {

@@ -233,8 +233,7 @@ impl Finder<'_> {
     fn removals(&self, objects: &[&Blocked], is_meant: impl Fn(&str) -> bool) -> Vec<Fix> {
         let mut fixes = Vec::new();
         for one in objects.iter().take(NAMED_MAX) {
-            let finalizers = self.meta(one).map(|meta| meta.finalizers);
-            for (index, name) in finalizers.iter().flatten().enumerate() {
+            for (index, name) in self.cluster.view(one.position).finalizers().enumerate() {
                 if is_meant(name) {
                     fixes.push(self.cluster.fix_of_finalizer(&one.object, index, name));
                 }
@@ -365,7 +364,7 @@ fn extension(cluster: &Facts, broken: &BrokenExtension) -> Vec<Fix> {
         ),
         Extension::Webhook { name, .. } => {
             let configuration = cluster.positions_of(&object.uid).next();
-            let configuration = configuration.and_then(|at| cluster.object(at));
+            let configuration = configuration.map(|at| cluster.object(at));
             let details = configuration.as_ref().and_then(|one| one.details.as_deref());
             let index = match details {
                 Some(Details::Webhooks(all)) if all.len() > 1 => all.iter().position(|one| one.name == *name),
@@ -403,10 +402,7 @@ fn breaks(cluster: &Facts, members: &[ObjectRef]) -> Vec<Fix> {
         let Some(position) = cluster.positions_of(&member.uid).next() else {
             continue;
         };
-        let Some(view) = cluster.view(position) else {
-            continue;
-        };
-        for (index, reference) in view.owner_references().enumerate() {
+        for (index, reference) in cluster.view(position).owner_references().enumerate() {
             let is_controller = reference.controller == Some(true);
             let is_in_cycle = members.iter().any(|owner| owner.uid == reference.uid);
             let is_better = found

@@ -137,8 +137,7 @@ impl Cluster {
             let is_terminating = flags & DELETING != 0;
             let is_stuck = stuck.contains(&position);
             if is_terminating {
-                let object = self.terminating(position, is_stuck);
-                diagnosis.terminating.extend(object);
+                diagnosis.terminating.push(self.terminating(position, is_stuck));
             }
             diagnosis.references.extend(self.facts.wrong_references(
                 self.pending(),
@@ -149,9 +148,9 @@ impl Cluster {
         diagnosis
     }
 
-    fn terminating(&self, position: u32, is_stuck: bool) -> Option<Terminating> {
+    fn terminating(&self, position: u32, is_stuck: bool) -> Terminating {
         let facts = &self.facts;
-        let object = facts.object(position)?;
+        let object = facts.object(position);
         let fate = self.pending().fate_or_kept(&object.object_ref());
         let mut foreign_finalizers = Vec::new();
         if !matches!(fate, Fate::Deleted { .. }) {
@@ -162,7 +161,7 @@ impl Cluster {
                 }
             }
         }
-        Some(Terminating {
+        Terminating {
             object: object.object_ref(),
             since: deletion_requested_at(&object.meta),
             fate,
@@ -172,7 +171,7 @@ impl Cluster {
                 .then_some(JOB_TRACKING_LEAK),
             is_stuck,
             foreign_finalizers,
-        })
+        }
     }
 }
 

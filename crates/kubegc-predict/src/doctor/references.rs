@@ -136,9 +136,7 @@ impl Facts {
         is_being_deleted: bool,
     ) -> Vec<WrongReference> {
         let mut wrong = Vec::new();
-        let Some(view) = self.view(position) else {
-            return wrong;
-        };
+        let view = self.view(position);
         let mut controllers = 0;
         let owners = self.edges.owners(position);
         for (index, (reference, owner)) in view.owner_references().zip(owners).enumerate() {
@@ -210,7 +208,7 @@ impl Facts {
             ""
         };
         let with_uid = self.positions_of(&reference.uid);
-        let mut with_uid = with_uid.filter_map(|at| self.view(at));
+        let mut with_uid = with_uid.map(|at| self.view(at));
         if let Some(view) = with_uid.next().filter(|_| !reference.uid.is_empty()) {
             let owner = view.object_ref();
             let is_same_kind = Edges::is_of(&self.snapshot, &view, resource);

@@ -60,9 +60,7 @@ pub(super) fn reported(cluster: &Facts) -> Vec<Reported> {
     let mut found = Vec::new();
     for resource in [Resource::ReplicaSets, Resource::Deployments] {
         for position in cluster.all(resource) {
-            let Some(record) = cluster.record(position) else {
-                continue;
-            };
+            let record = cluster.record(position);
             let conditions = failures(&record).into_iter().flatten();
             found.extend(conditions.filter(|one| one.is_true()).map(|condition| Reported {
                 position,
@@ -81,8 +79,7 @@ pub(super) fn reported(cluster: &Facts) -> Vec<Reported> {
         let Some(about) = about.filter(|_| !is_conflict || event.count >= CONFLICTS) else {
             continue;
         };
-        let record = cluster.record(about);
-        if is_conflict || record.as_ref().and_then(failures).is_none() {
+        if is_conflict || failures(&cluster.record(about)).is_none() {
             // It begins with what its controller did.
             let message = event
                 .message

@@ -26,14 +26,8 @@ impl Facts {
         let Some((_, owners)) = ADOPTED.iter().find(|(of, _)| Some(*of) == resource) else {
             return Vec::new();
         };
-        let view = self.view(position);
-        let Some(now) = view.and_then(|view| state(view, simulation)) else {
-            return Vec::new();
-        };
-        let Some(object) = self.object(position) else {
-            return Vec::new();
-        };
-        let Some(before) = object.meta.controller() else {
+        let object = self.view(position).meta();
+        let (Some(now), Some(before)) = (state(self.view(position), simulation), object.controller()) else {
             return Vec::new();
         };
         if now.controller().is_some_and(|owner| owner.uid == before.uid) {
@@ -41,12 +35,11 @@ impl Facts {
         }
         let may_adopt = |owner: &u32| {
             let view = self.view(*owner);
-            let view = view.filter(|view| *view.namespace() == object.meta.namespace);
-            view.is_some_and(|view| {
+            *view.namespace() == object.namespace && {
                 let record = view.record();
                 let selector = selector_of(&record).and_then(Field::known);
-                selector.is_none_or(|selector| selector.matches(&object.meta))
-            })
+                selector.is_none_or(|selector| selector.matches(&object))
+            }
         };
         self.all(*owners).filter(may_adopt).collect()
     }
@@ -57,18 +50,14 @@ impl Facts {
     /// # Complexity
     /// O(c) for c objects in the namespace.
     pub(crate) fn adoptable(&self, owner: u32, resource: Resource, simulation: &Simulation) -> Vec<u32> {
-        let Some(owner) = self.record(owner) else {
-            return Vec::new();
-        };
+        let owner = self.record(owner);
         let selector = selector_of(&owner).and_then(Field::known);
         let is_adoptable = |position: &u32| {
-            let view = self.view(*position);
-            let view = view.filter(|_| self.resource_at(*position) == Some(resource));
-            view.is_some_and(|view| {
-                let meta = view.meta();
+            self.resource_at(*position) == Some(resource) && {
+                let (view, meta) = (self.view(*position), self.view(*position).meta());
                 let now = state(view, simulation).unwrap_or(&meta);
                 now.controller().is_none() && selector.is_none_or(|selector| selector.matches(&meta))
-            })
+            }
         };
         let content = self.content(&owner.meta.namespace).iter().copied();
         content.filter(is_adoptable).collect()

@@ -177,16 +177,19 @@ impl Facts {
         self.edges.flags[position as usize] & flags != 0
     }
 
-    pub(crate) fn view(&self, position: u32) -> Option<ObjectView<'_>> {
-        self.snapshot.view(position as usize)
+    /// The object at a position of the dump, which every position here is.
+    pub(crate) fn view(&self, position: u32) -> ObjectView<'_> {
+        let view = self.snapshot.view(position as usize);
+        view.unwrap_or_else(|| unreachable!("a position is that of an object"))
     }
 
-    pub(crate) fn object(&self, position: u32) -> Option<SnapshotObject> {
-        self.snapshot.object(position as usize)
+    pub(crate) fn object(&self, position: u32) -> SnapshotObject {
+        let object = self.snapshot.object(position as usize);
+        object.unwrap_or_else(|| unreachable!("a position is that of an object"))
     }
 
-    pub(crate) fn record(&self, position: u32) -> Option<Record> {
-        self.snapshot.record_at(position as usize)
+    pub(crate) fn record(&self, position: u32) -> Record {
+        self.view(position).record()
     }
 
     /// All objects of a resource.
@@ -226,8 +229,7 @@ impl Facts {
     }
 
     pub(crate) fn object_ref(&self, position: u32) -> ObjectRef {
-        let view = self.view(position);
-        view.map_or_else(|| ObjectRef::new("", "", "", "", ""), |view| view.object_ref())
+        self.view(position).object_ref()
     }
 
     pub(crate) fn kind_id(&self, api_version: &str, kind: &str) -> Option<KindId> {

@@ -70,9 +70,7 @@ impl Facts {
     /// O(log n) for each that is found in a dump of n objects; O(n) the first time an index is needed.
     pub(crate) fn related(&self, position: u32) -> Vec<Related> {
         let mut related = Vec::new();
-        let Some(view) = self.view(position) else {
-            return related;
-        };
+        let view = self.view(position);
         let mut add = |positions: &mut dyn Iterator<Item = u32>, relation: Relation| {
             related.extend(positions.map(|position| Related { position, relation }));
         };
@@ -115,7 +113,8 @@ impl Facts {
             _ => {}
         }
         let is_referring = resource.is_some_and(|resource| REFERRING.contains(&resource));
-        if is_referring && let Some(record) = self.record(position) {
+        if is_referring {
+            let record = self.record(position);
             for (resource, namespace, name) in references(&record) {
                 let relation = match (resource, &*record.body) {
                     (Resource::IpAddresses, Body::Service(_)) => Relation::Follows,
@@ -132,8 +131,8 @@ impl Facts {
             found.map(|at| at as u32).into_iter()
         };
         if **view.kind() == *DEFINITION
-            && let Some(object) = self.object(position)
-            && let Some(Details::CustomResourceDefinition(definition)) = object.details.as_deref()
+            && let Some(details) = self.object(position).details
+            && let Details::CustomResourceDefinition(definition) = &*details
         {
             let instances = self
                 .snapshot
@@ -215,7 +214,7 @@ impl Facts {
             let mut referrers = HashMap::<ObjectKey, Vec<u32>, FixedState>::default();
             for resource in REFERRING {
                 for position in self.all(resource) {
-                    for key in self.record(position).iter().flat_map(references) {
+                    for key in references(&self.record(position)) {
                         referrers.entry(key).or_default().push(position);
                     }
                 }
@@ -229,10 +228,10 @@ impl Facts {
     /// The claims that are named like those of a StatefulSet with any template, each with the pod of its
     /// ordinal. They can be deleted with the set or that pod, if the set is among their owners.
     pub(crate) fn claims_of_set(&self, set: u32) -> Vec<(u32, Option<u32>)> {
-        let view = self.view(set);
-        let Some(set) = view.filter(|view| resource_of(*view) == Some(Resource::StatefulSets)) else {
+        let set = self.view(set);
+        if resource_of(set) != Some(Resource::StatefulSets) {
             return Vec::new();
-        };
+        }
         let mut found = Vec::new();
         let claims = Resource::PersistentVolumeClaims;
         let claims = self.snapshot.positions_of_kind(claims.group(), claims.kind());
@@ -243,9 +242,7 @@ impl Facts {
             .skip(first)
             .take_while(|position| (**position as usize) < claims.end);
         for &position in claims {
-            let claim = self.view(position);
-            let name = claim.and_then(|claim| claim.name().rsplit_once('-'));
-            let Some((template_and_set, ordinal)) = name else {
+            let Some((template_and_set, ordinal)) = self.view(position).name().rsplit_once('-') else {
                 continue;
             };
             let template = template_and_set.strip_suffix(&**set.name());
@@ -295,23 +292,21 @@ impl Facts {
     pub(crate) fn position_of(&self, object: &ObjectId) -> Option<u32> {
         if object.uid.is_empty() {
             let found = self.by_name(object.resource, &object.namespace, &object.name)?;
-            let view = self.view(found)?;
-            return view.uid().is_empty().then_some(found);
+            return self.view(found).uid().is_empty().then_some(found);
         }
         // A lookup by uid is faster than one by name.
         let mut found = self.positions_of(&object.uid);
         found.find(|&at| {
-            self.view(at).is_some_and(|view| {
-                *view.name() == object.name
-                    && *view.namespace() == object.namespace
-                    && resource_of(view) == Some(object.resource)
-            })
+            let view = self.view(at);
+            *view.name() == object.name
+                && *view.namespace() == object.namespace
+                && resource_of(view) == Some(object.resource)
         })
     }
 
     /// The resource of an object; `None` if no controller reads its kind.
     pub(crate) fn resource_at(&self, position: u32) -> Option<Resource> {
-        self.view(position).and_then(resource_of)
+        resource_of(self.view(position))
     }
 }
 

@@ -76,10 +76,7 @@ impl Scope {
             if scope.members.insert(position, Member::Affected) == Some(Member::Affected) {
                 continue;
             }
-            let Some(view) = cluster.view(position) else {
-                scope.members.remove(&position);
-                continue;
-            };
+            let view = cluster.view(position);
             if cluster.has(position, FLAWED) {
                 scope.flawed.insert(position);
             }
