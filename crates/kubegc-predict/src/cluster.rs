@@ -6,9 +6,7 @@ use kubegc_core::KubernetesVersion;
 use kubegc_snapshot::Snapshot;
 
 use crate::{
-    Assumptions, BrokenExtension, Forecast, Intent, ObjectName, PredictError, Question, Target,
-    everything::everything,
-    evidence,
+    Assumptions, BrokenExtension, Forecast, Intent, ObjectName, PredictError, Question, Target, evidence,
     explore::{self, Bounds, Exploration},
     facts::{Facts, nothing_selected},
     run::{self, Run, Simulated},
@@ -134,16 +132,8 @@ impl Cluster {
     /// That of the simulation, the first time.
     #[must_use]
     pub fn pending(&self) -> &Forecast {
-        self.pending.get_or_init(|| {
-            let facts = &self.facts;
-            everything(
-                facts,
-                facts.controllers.clone(),
-                Vec::new(),
-                facts.newest_time(),
-                None,
-            )
-        })
+        self.pending
+            .get_or_init(|| Run::of(&self.facts, Vec::new()).everything())
     }
 
     /// Predicts the effects of deletes that are sent one after another, until nothing changes any more.
@@ -186,14 +176,7 @@ impl Cluster {
             ..Run::of_intents(facts, &question.intents)?
         };
         if question.everything || question.intents.is_empty() {
-            let began = question.now.unwrap_or_else(|| facts.newest_time());
-            return Ok(everything(
-                facts,
-                run.controllers,
-                run.deletes,
-                began,
-                run.horizon,
-            ));
+            return Ok(run.everything());
         }
         Ok(self.forecast_of(&run, &question.intents))
     }

@@ -1,6 +1,6 @@
 //! Forecasts of deletes, and of everything that happens in a dump.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc};
 
 use kubegc_control_plane::{QUIET, Simulation, Step, Why};
 use kubegc_controllers::{
@@ -16,7 +16,7 @@ use crate::{
     Finding, Forecast, Undetermined, explore,
     facts::{Facts, PENDING_CHANGES},
     judge,
-    run::{self, ClientDelete, Run, Simulated, Unlisted},
+    run::{self, Run, Simulated, Unlisted},
     unknown,
 };
 
@@ -42,67 +42,53 @@ impl Run<'_> {
         let is_any = simulated.scope.affected().any(|at| is_pending(&at))
             || simulated.primary.plane.steps().iter().any(is_own);
         let run = Run {
-            cluster: self.cluster,
             controllers: self.controllers.clone(),
-            manager: None,
-            deletes: Vec::new(),
             began: Some(simulated.primary.plane.began()),
             horizon: self.horizon,
+            ..Run::of(self.cluster, Vec::new())
         };
         (is_any && !self.deletes.is_empty())
             .then(|| run.simulate_with(&simulated.scope, Unlisted::Present, &mut Vec::new()))
     }
-}
 
-/// Predicts everything that happens until the horizon, or until nothing changes.
-///
-/// Without a horizon, an object that a controller cannot decide about is undetermined only if something else
-/// happens to it.
-///
-/// # Complexity
-/// O(n log n) for n objects of the kinds that controllers read, and the cost of the simulation.
-pub(crate) fn everything(
-    cluster: &Facts,
-    controllers: Vec<Arc<dyn Controller>>,
-    deletes: Vec<ClientDelete<'_>>,
-    began: Timestamp,
-    horizon: Option<Duration>,
-) -> Forecast {
-    let findings = findings(cluster, &controllers);
-    let mut manager = Manager::new(controllers.clone(), Wire::AsUpstream, began).into_simulation();
-    run::list_all(cluster, &mut manager, began);
-    manager.reconcile_due(began);
-    let until = began.saturating_add(horizon.unwrap_or(QUIET));
-    let seeds = cluster.pending_changes();
-    let seeds = seeds.chain(planned(cluster, manager.clone(), began, until, horizon.is_some()));
-    let seeds = seeds.chain(deletes.iter().filter_map(|delete| delete.position));
-    let mut seeds: BTreeSet<u32> = seeds.collect();
-    let run = Run {
-        cluster,
-        controllers,
-        manager: Some(manager),
-        deletes,
-        began: Some(began),
-        horizon,
-    };
-    loop {
-        let simulated = run.simulate(seeds.iter().copied());
-        let missing = if horizon.is_some() {
-            let (missing, out_of_scope) = unknown::of_everything(cluster, &simulated);
-            if !out_of_scope.is_empty() {
-                seeds.extend(out_of_scope);
-                continue;
-            }
-            missing
-        } else {
-            unknown::of_intents(cluster, &simulated)
-        };
-        let undetermined = undetermined(&simulated);
-        let mut forecast = judge::conclude(&run, simulated, missing, None);
-        forecast.undetermined = undetermined;
-        forecast.findings.extend(findings);
-        forecast.findings.sort();
-        return forecast;
+    /// Predicts everything that happens until the horizon, or until nothing changes.
+    ///
+    /// Without a horizon, an object that a controller cannot decide about is undetermined only if something
+    /// else happens to it.
+    ///
+    /// # Complexity
+    /// O(n log n) for n objects of the kinds that controllers read, and the cost of the simulation.
+    pub(crate) fn everything(mut self) -> Forecast {
+        let (cluster, horizon) = (self.cluster, self.horizon);
+        let findings = findings(cluster, &self.controllers);
+        let began = *self.began.get_or_insert_with(|| cluster.newest_time());
+        let manager = Manager::new(self.controllers.clone(), Wire::AsUpstream, began);
+        let manager = self.manager.insert(manager.into_simulation());
+        run::list_all(cluster, manager, began);
+        manager.reconcile_due(began);
+        let until = began.saturating_add(horizon.unwrap_or(QUIET));
+        let mut seeds: BTreeSet<u32> = cluster.pending_changes().collect();
+        seeds.extend(planned(cluster, manager.clone(), began, until, horizon.is_some()));
+        seeds.extend(self.deletes.iter().filter_map(|delete| delete.position));
+        loop {
+            let simulated = self.simulate(seeds.iter().copied());
+            let missing = if horizon.is_some() {
+                let (missing, out_of_scope) = unknown::of_everything(cluster, &simulated);
+                if !out_of_scope.is_empty() {
+                    seeds.extend(out_of_scope);
+                    continue;
+                }
+                missing
+            } else {
+                unknown::of_intents(cluster, &simulated)
+            };
+            let undetermined = undetermined(&simulated);
+            let mut forecast = judge::conclude(&self, simulated, missing, None);
+            forecast.undetermined = undetermined;
+            forecast.findings.extend(findings);
+            forecast.findings.sort();
+            return forecast;
+        }
     }
 }
 

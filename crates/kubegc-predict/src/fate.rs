@@ -1,9 +1,9 @@
 //! Fates of objects, missing facts and findings.
 
-use std::{ops::Deref, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use kubegc_core::{ObjectRef, OwnerReference};
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use crate::{
     Outcomes, Wait,
@@ -42,8 +42,9 @@ pub enum Fate {
     Undetermined {
         /// The possible outcomes: `deleted`, `terminating`, `released`, `kept`.
         outcomes: Outcomes,
-        /// The missing facts: the first hundred.
-        missing: MissingFacts,
+        /// The missing facts, at least one: the first hundred.
+        #[serde(serialize_with = "each_shown")]
+        missing: Vec<Missing>,
     },
 }
 
@@ -155,38 +156,6 @@ pub enum Missing {
         /// or that is not evaluated without the feature `cel`.
         expression: Arc<str>,
     },
-}
-
-/// Missing facts, at least one.
-///
-/// # Examples
-/// ```
-/// use kubegc_predict::MissingFacts;
-/// assert_eq!(MissingFacts::new(Vec::new()), None);
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct MissingFacts(Vec<Missing>);
-
-impl MissingFacts {
-    /// These facts; `None` if there are none.
-    #[must_use]
-    pub fn new(facts: Vec<Missing>) -> Option<Self> {
-        (!facts.is_empty()).then_some(Self(facts))
-    }
-}
-
-impl Deref for MissingFacts {
-    type Target = [Missing];
-
-    fn deref(&self) -> &[Missing] {
-        &self.0
-    }
-}
-
-impl Serialize for MissingFacts {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        each_shown(&self.0, serializer)
-    }
 }
 
 /// The way to complete the list of a resource.

@@ -57,7 +57,7 @@ pub use error::PredictError;
 pub use explain::Explanation;
 pub use explore::Exploration;
 pub use facts::{BrokenExtension, Extension};
-pub use fate::{Fate, Finding, Missing, MissingFacts};
+pub use fate::{Fate, Finding, Missing};
 pub use forecast::{Forecast, ObjectFate, Removal, Undetermined};
 pub use intent::{Intent, ObjectName, Target};
 pub use kubegc_control_plane::{Assumptions, Instance};

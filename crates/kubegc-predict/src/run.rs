@@ -90,16 +90,21 @@ pub(crate) struct Simulated {
 }
 
 impl<'q> Run<'q> {
-    /// The deletes of some intents, until nothing changes.
-    pub(crate) fn of_intents(cluster: &'q Facts, intents: &'q [Intent]) -> Result<Self, PredictError> {
-        Ok(Self {
+    /// Some deletes, until nothing changes.
+    pub(crate) fn of(cluster: &'q Facts, deletes: Vec<ClientDelete<'q>>) -> Self {
+        Self {
             cluster,
             controllers: cluster.controllers.clone(),
             manager: None,
-            deletes: deletes(cluster, intents)?,
+            deletes,
             began: None,
             horizon: None,
-        })
+        }
+    }
+
+    /// The deletes of some intents.
+    pub(crate) fn of_intents(cluster: &'q Facts, intents: &'q [Intent]) -> Result<Self, PredictError> {
+        Ok(Self::of(cluster, deletes(cluster, intents)?))
     }
 
     /// Simulates the objects that the seeds can reach.

@@ -16,7 +16,7 @@ use hashbrown::HashMap;
 use kubegc_core::{ObjectRef, OwnerReference, Uid};
 
 use crate::{
-    MissingFacts, Outcomes,
+    Outcomes,
     facts::{Facts, HAS_CONTENT, Owner, Related, Relation, Scope},
     fate::Missing,
 };
@@ -138,7 +138,7 @@ pub(crate) fn spread(
     scope: &Scope,
     reactions: &BTreeMap<u32, Reaction>,
     mut sources: Sources,
-) -> BTreeMap<u32, (MissingFacts, Outcomes)> {
+) -> BTreeMap<u32, (Vec<Missing>, Outcomes)> {
     for (position, reference) in &scope.unknown {
         let missing = missing_owner(cluster, *position, reference);
         sources.entry(missing).or_default().push(*position);
@@ -287,13 +287,14 @@ pub(crate) fn spread(
         }
     }
     let sources: Vec<&Missing> = sources.keys().collect();
-    reached
+    let reached = reached
         .into_iter()
-        .filter_map(|(position, Reached { facts, outcomes })| {
-            let listed = facts.into_iter().map(|number| sources[number].clone());
-            Some((position, (MissingFacts::new(listed.collect())?, outcomes)))
-        })
-        .collect()
+        .filter(|(_, reached)| !reached.facts.is_empty());
+    let undetermined = reached.map(|(position, Reached { facts, outcomes })| {
+        let listed = facts.into_iter().map(|number| sources[number].clone());
+        (position, (listed.collect(), outcomes))
+    });
+    undetermined.collect()
 }
 
 /// An object whose fate is undetermined.

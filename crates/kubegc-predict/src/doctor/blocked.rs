@@ -127,7 +127,7 @@ impl Finder<'_> {
             let age = |since: Timestamp| since < self.now && self.now.since(since) < limit;
             one.since.is_none_or(age)
         };
-        let repair = self.repair(&cause, &blocks);
+        let (actor, fixes, warnings) = self.repair(&cause, &blocks);
         let mut evidence = found.evidence;
         evidence.extend(self.evidence(&cause, &blocks));
         Some(RootCause {
@@ -135,9 +135,9 @@ impl Finder<'_> {
             since,
             is_recent: may_be_recent && blocks.iter().all(is_recent),
             evidence,
-            actor: repair.actor,
-            fixes: repair.fixes,
-            warnings: repair.warnings,
+            actor,
+            fixes,
+            warnings,
             cause,
             blocks,
         })

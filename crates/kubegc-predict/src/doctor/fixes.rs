@@ -23,24 +23,17 @@ use crate::{
     words::quoted,
 };
 
-/// The repair of a cause.
-pub(super) struct Repair {
-    pub(super) actor: String,
-    pub(super) fixes: Vec<Fix>,
-    pub(super) warnings: Vec<String>,
-}
-
 /// The first minor release in which a node can be tainted as out of service without a feature gate.
 const OUT_OF_SERVICE_MINOR: u16 = 26;
 const WEBHOOK_CONFIGURATIONS: &str = "validatingwebhookconfigurations,mutatingwebhookconfigurations";
 const TWO_PODS: &str = "if its containers still run, two pods of a StatefulSet may use one volume";
 
 impl Finder<'_> {
-    /// How to repair a cause.
+    /// How to repair a cause: who should act, the commands, and what not to do.
     ///
     /// # Complexity
     /// O(b) for b objects that it blocks.
-    pub(super) fn repair(&self, cause: &Cause, blocks: &[Blocked]) -> Repair {
+    pub(super) fn repair(&self, cause: &Cause, blocks: &[Blocked]) -> (String, Vec<Fix>, Vec<String>) {
         let cluster = self.cluster;
         let direct: Vec<&Blocked> = blocks.iter().filter(|one| one.depth == 0).collect();
         let all: Vec<ObjectRef> = direct.iter().map(|one| one.object.clone()).collect();
@@ -211,11 +204,7 @@ impl Finder<'_> {
                 warnings.push(format!("remove finalizer {finalizer} of {object}: {content}"));
             }
         }
-        Repair {
-            actor,
-            fixes,
-            warnings,
-        }
+        (actor, fixes, warnings)
     }
 
     /// The lists of the content of namespaces that is not in the dump, as far as their conditions name it.
