@@ -94,8 +94,8 @@ impl From<Failure> for Answer {
 /// It does not panic, and reads no files but these: a question may come from anywhere.
 ///
 /// # Complexity
-/// That of [`Cluster::forecast`](crate::Cluster::forecast) or [`Cluster::doctor`](crate::Cluster::doctor), and of
-/// reading the dump.
+/// That of [`Cluster::forecast`](crate::Cluster::forecast) or
+/// [`Cluster::doctor`](crate::Cluster::doctor), and of reading the dump.
 ///
 /// # Examples
 /// ```
