@@ -27,7 +27,7 @@ impl fmt::Display for NodeForecast {
         }
         self.write_images(f)?;
         for image in &self.in_use_by_digest {
-            writeln!(f, "{}", wrapped("  ! ", &image.to_string()))?;
+            line(f, "  ! ", &image)?;
         }
         self.write_disk(f)?;
         self.write_pressure(f)?;
@@ -35,11 +35,11 @@ impl fmt::Display for NodeForecast {
             writeln!(f, "\nSettings:")?;
         }
         for finding in &self.settings {
-            writeln!(f, "{}", wrapped("  ! ", &finding.to_string()))?;
+            line(f, "  ! ", &finding)?;
         }
         writeln!(f, "\nAssumed:")?;
         for assumption in &self.assumptions {
-            writeln!(f, "{}", wrapped("  - ", &assumption.to_string()))?;
+            line(f, "  - ", &assumption)?;
         }
         Ok(())
     }
@@ -82,19 +82,11 @@ impl NodeForecast {
         }
         write_kept(f, &plan.kept, container_stays)?;
         for finding in &plan.findings {
-            match &finding.object {
-                container::Subject::Container(container) => {
-                    writeln!(
-                        f,
-                        "{}",
-                        wrapped(
-                            "  ! ",
-                            &format!("container {}: {}", short(&container.id), finding.reason)
-                        )
-                    )?;
-                }
-                _ => writeln!(f, "{}", wrapped("  ! ", &finding.reason.to_string()))?,
-            }
+            let about = match &finding.object {
+                container::Subject::Container(container) => format!("container {}: ", short(&container.id)),
+                _ => String::new(),
+            };
+            line(f, "  ! ", &format!("{about}{}", finding.reason))?;
         }
         Ok(())
     }
@@ -128,7 +120,7 @@ impl NodeForecast {
         }
         write_kept(f, &plan.kept, sandbox_stays)?;
         for finding in &plan.findings {
-            writeln!(f, "{}", wrapped("  ! ", &finding.reason.to_string()))?;
+            line(f, "  ! ", &finding.reason)?;
         }
         Ok(())
     }
@@ -187,15 +179,11 @@ impl NodeForecast {
         }
         let is_other = |reason: &image::Reason| !matches!(reason, image::Reason::RunFailed(_));
         for finding in plan.findings.iter().filter(|finding| is_other(&finding.reason)) {
-            writeln!(f, "{}", wrapped("  ! ", &finding.reason.to_string()))?;
+            line(f, "  ! ", &finding.reason)?;
         }
         match (&unknown, &plan.summary.error) {
-            (Some(why), _) => writeln!(f, "{}", wrapped("  ! whether more are removed is unknown: ", why))?,
-            (None, Some(error)) => writeln!(
-                f,
-                "{}",
-                wrapped("  ! image garbage collection fails: ", &error.to_string())
-            )?,
+            (Some(why), _) => line(f, "  ! whether more are removed is unknown: ", why)?,
+            (None, Some(error)) => line(f, "  ! image garbage collection fails: ", &error)?,
             (None, None) => {}
         }
         if let Some(restarted) = &self.images_after_restart {
@@ -219,9 +207,8 @@ impl NodeForecast {
             bytes(disk.file_system.available_bytes),
             bytes(disk.file_system.capacity_bytes)
         )?;
-        let row = |f: &mut fmt::Formatter<'_>, what: &str, due: &str| {
-            writeln!(f, "{}", wrapped(&format!("  {what:<52} "), due))
-        };
+        let row =
+            |f: &mut fmt::Formatter<'_>, what: &str, due: &str| line(f, &format!("  {what:<52} "), &due);
         match self.images.as_ref().and_then(|plan| self.none_removed(plan)) {
             Some(why) if disk.collection == Due::Now => {
                 row(f, "images are to be removed", &format!("now, and {why}"))?;
@@ -427,6 +414,11 @@ fn unknown_images(plan: &PlanOf<image::FreeSpace>) -> Option<String> {
         Unlisted::Failed(error) => error.to_string(),
     };
     Some(format!("{why}; give the output of {command}"))
+}
+
+/// Writes a text after a mark, in several lines if it is long.
+fn line(f: &mut fmt::Formatter<'_>, mark: &str, text: &impl fmt::Display) -> fmt::Result {
+    writeln!(f, "{}", wrapped(mark, &text.to_string()))
 }
 
 /// Number of deleted objects and of all.

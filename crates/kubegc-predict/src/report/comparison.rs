@@ -23,22 +23,9 @@ use crate::{
 ///
 /// # Examples
 /// ```
-/// use kubegc_core::{DeleteOptions, KubernetesVersion, PropagationPolicy};
-/// use kubegc_predict::{Assumptions, Cluster, Intent};
-/// use kubegc_snapshot::Reader;
-///
-/// let version = KubernetesVersion::LATEST;
-/// let mut reader = Reader::new(version).complete("all");
-/// reader.read("dump.yaml", &b"
-/// apiVersion: v1
-/// kind: ConfigMap
-/// metadata: {namespace: shop, name: owner, uid: u1}
-/// ---
-/// apiVersion: v1
-/// kind: ConfigMap
-/// metadata: {namespace: shop, name: copy, uid: u2, ownerReferences: [{apiVersion: v1, kind: ConfigMap, name: owner, uid: u1}]}
-/// "[..])?;
-/// let cluster = Cluster::new(version, reader.finish()?, Assumptions::default());
+/// # use kubegc_predict::Intent;
+/// # let cluster = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/owner_and_key.in"));
+/// use kubegc_core::{DeleteOptions, PropagationPolicy};
 /// let forecast = |policy| {
 ///     let owner = "shop/ConfigMap/owner".parse().expect("a name");
 ///     cluster.predict(&[Intent::delete(owner, DeleteOptions::policy(policy))])
@@ -50,7 +37,7 @@ use crate::{
 /// 1 object differs
 ///
 /// background: deleted, orphan: released
-///   - configmap/copy -n shop
+///   - secret/key -n shop
 /// ");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
