@@ -77,11 +77,12 @@ pub(crate) fn question(similar: &[String]) -> String {
 fn content_note(objects: usize) -> String {
     match objects {
         0 => String::new(),
-        1 => ", although one object is in it: add the output of `kubectl get namespaces -o yaml`".to_owned(),
         _ => {
-            format!(
-                ", although {objects} objects are in it: add the output of `kubectl get namespaces -o yaml`"
-            )
+            let are = match objects {
+                1 => "one object is".to_owned(),
+                _ => format!("{objects} objects are"),
+            };
+            format!(", although {are} in it: add the output of `kubectl get namespaces -o yaml`")
         }
     }
 }

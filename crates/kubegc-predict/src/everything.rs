@@ -124,14 +124,9 @@ fn planned(
                 let deleted = deletions(cluster, &manager, *task, &mut seeds);
                 let end = End::Done;
                 manager.handle(now, Input::Ended { task: id, end });
-                for ObjectId {
-                    resource,
-                    namespace,
-                    name,
-                    uid,
-                } in deleted
-                {
-                    let key = Key::new(namespace, name);
+                for object in deleted {
+                    let (resource, uid) = (object.resource, object.uid);
+                    let key = Key::new(object.namespace, object.name);
                     manager.handle(now, Input::Deleted { resource, key, uid });
                 }
             }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use kubegc_core::{
     ObjectMeta, ObjectRef,
-    record::{Body, Deployment, Pod, ReplicaSet, Resource, StatefulSet},
+    record::{Body, Deployment, Pod, Record, ReplicaSet, Resource, StatefulSet},
     version::behavior,
 };
 
@@ -125,40 +125,34 @@ impl<'a> Recreations<'a> {
         owner: u32,
         deleted: &[(u32, &'a ObjectFate)],
     ) -> Vec<(&'a ObjectFate, Recreation)> {
-        let of_all = |recreation| deleted.iter().map(|(_, fate)| (*fate, recreation)).collect();
         let record = self.cluster.record(owner);
-        let of_each = |recreation: &dyn Fn(u32, &ObjectFate) -> Recreation| {
-            let each = deleted
-                .iter()
-                .map(|&(position, fate)| (fate, recreation(position, fate)));
-            each.collect()
-        };
-        let is_of = |position, resource| self.cluster.resource_at(position) == Some(resource);
-        match &*record.body {
-            Body::ReplicaSet(set) => self.pods_of_replica_set(owner, &record.meta, set, deleted),
-            Body::StatefulSet(set) => of_each(&|position, fate| match self.cluster.resource_at(position) {
-                Some(Resource::Pods) => pod_of_stateful_set(&record.meta, set, fate),
-                Some(Resource::ControllerRevisions) => match set.update_revision.known() {
+        if let Body::ReplicaSet(set) = &*record.body {
+            return self.pods_of_replica_set(owner, &record.meta, set, deleted);
+        }
+        let each = deleted.iter();
+        each.map(|(position, fate)| (*fate, self.of_dependent(&record, *position, fate)))
+            .collect()
+    }
+
+    /// The reaction of a controller other than a ReplicaSet to the deletion of a dependent.
+    fn of_dependent(&self, owner: &Record, position: u32, fate: &ObjectFate) -> Recreation {
+        match (&*owner.body, self.cluster.resource_at(position)) {
+            (Body::StatefulSet(set), Some(Resource::Pods)) => pod_of_stateful_set(&owner.meta, set, fate),
+            (Body::StatefulSet(set), Some(Resource::ControllerRevisions)) => {
+                match set.update_revision.known() {
                     Some(current) if *current != fate.object.name => Recreation::Never,
                     _ => Recreation::Possible,
-                },
-                _ => Recreation::Possible,
-            }),
-            Body::DaemonSet(_) => of_each(&|position, _| match is_of(position, Resource::Pods) {
-                true => self.pod_of_daemon_set(position),
-                false => Recreation::Possible,
-            }),
-            Body::Deployment(deployment) => {
-                of_each(&|position, fate| match is_of(position, Resource::ReplicaSets) {
-                    true => self.replica_set_of_deployment(deployment, position, fate),
-                    false => Recreation::Possible,
-                })
+                }
+            }
+            (Body::DaemonSet(_), Some(Resource::Pods)) => self.pod_of_daemon_set(position),
+            (Body::Deployment(deployment), Some(Resource::ReplicaSets)) => {
+                self.replica_set_of_deployment(deployment, position, fate)
             }
             // It creates Jobs by its schedule, whether earlier Jobs exist or not.
-            Body::CronJob(_) => of_all(Recreation::Never),
-            Body::Job(job) if matches!(job.finished(), Some(Some(_))) => of_all(Recreation::Never),
-            Body::Job(job) if job.is_suspended.known() == Some(&true) => of_all(Recreation::Never),
-            _ => of_all(Recreation::Possible),
+            (Body::CronJob(_), _) => Recreation::Never,
+            (Body::Job(job), _) if matches!(job.finished(), Some(Some(_))) => Recreation::Never,
+            (Body::Job(job), _) if job.is_suspended.known() == Some(&true) => Recreation::Never,
+            _ => Recreation::Possible,
         }
     }
 

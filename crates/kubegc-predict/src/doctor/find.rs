@@ -137,12 +137,12 @@ impl<'c> Finder<'c> {
     /// Adds what refuses the requests of controllers, as the conditions of workloads and Events quote it.
     fn add_reported(&mut self) {
         let cluster = self.cluster;
-        for reported in reported(cluster) {
-            let Reported {
-                position,
-                message,
-                evidence,
-            } = reported;
+        for Reported {
+            position,
+            message,
+            evidence,
+        } in reported(cluster)
+        {
             let Some(by) = refused_by(cluster, &message) else {
                 continue;
             };

@@ -10,7 +10,7 @@ mod reported;
 use std::{collections::BTreeSet, sync::Arc};
 
 use kubegc_control_plane::finalizers::{self, Finalizer, Owner as FinalizerOwner};
-use kubegc_core::{ObjectMeta, ObjectRef, Timestamp};
+use kubegc_core::{ObjectRef, Timestamp};
 use kubegc_snapshot::SnapshotObject;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
@@ -244,14 +244,9 @@ impl Facts {
                 let Some(object) = self.snapshot.object(position) else {
                     continue;
                 };
-                let ObjectMeta {
-                    name,
-                    namespace,
-                    labels,
-                    ..
-                } = &*object.meta;
-                if is_similar(name) || is_similar(namespace) || labels.values().any(|value| is_similar(value))
-                {
+                let meta = &object.meta;
+                let mut texts = meta.labels.values().chain([&meta.name, &meta.namespace]);
+                if texts.any(|text| is_similar(text)) {
                     found.push(object.object_ref());
                 }
             }

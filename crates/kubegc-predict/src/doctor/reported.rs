@@ -141,16 +141,8 @@ pub(super) fn refused_by(cluster: &Facts, message: &str) -> Option<RefusedBy> {
 
 /// A condition as evidence.
 pub(super) fn quote(condition: &Condition, of: &ObjectRef) -> String {
-    let Condition {
-        condition_type,
-        status,
-        message,
-        ..
-    } = condition;
     let since = condition.last_transition_time;
     let since = since.map_or_else(String::new, |since| format!(" since {since}"));
-    format!(
-        "condition {condition_type} of {} is {status}{since}: {message}",
-        of.short()
-    )
+    let (kind, status, message) = (&condition.condition_type, &condition.status, &condition.message);
+    format!("condition {kind} of {} is {status}{since}: {message}", of.short())
 }

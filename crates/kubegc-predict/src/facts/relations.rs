@@ -76,19 +76,6 @@ impl Facts {
         };
         let (namespace, name) = (view.namespace(), view.name());
         let resource = resource_of(view);
-        if let Some(resource) = resource.filter(|resource| REFERRED.contains(resource)) {
-            let is_cluster_scoped = resource == Resource::Nodes;
-            let namespace = if is_cluster_scoped { "" } else { namespace };
-            for &position in self.referrers(resource, namespace, name) {
-                let relation = match (resource, self.resource_at(position)) {
-                    (Resource::PersistentVolumeClaims | Resource::PodGroups, Some(Resource::Pods)) => {
-                        Relation::Read
-                    }
-                    _ => Relation::Follows,
-                };
-                add(&mut [position].into_iter(), relation);
-            }
-        }
         match resource {
             Some(Resource::Namespaces) => add(&mut self.content(name).iter().copied(), Relation::Follows),
             Some(Resource::Services) => {
@@ -111,6 +98,19 @@ impl Facts {
                 add(&mut claims.map(|(claim, _)| claim), Relation::Read);
             }
             _ => {}
+        }
+        if let Some(resource) = resource.filter(|resource| REFERRED.contains(resource)) {
+            let is_cluster_scoped = resource == Resource::Nodes;
+            let namespace = if is_cluster_scoped { "" } else { namespace };
+            for &position in self.referrers(resource, namespace, name) {
+                let relation = match (resource, self.resource_at(position)) {
+                    (Resource::PersistentVolumeClaims | Resource::PodGroups, Some(Resource::Pods)) => {
+                        Relation::Read
+                    }
+                    _ => Relation::Follows,
+                };
+                add(&mut [position].into_iter(), relation);
+            }
         }
         let is_referring = resource.is_some_and(|resource| REFERRING.contains(&resource));
         if is_referring {

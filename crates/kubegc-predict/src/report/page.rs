@@ -66,25 +66,14 @@ impl Forecast {
 
     fn write_page(&self, out: &mut String) -> fmt::Result {
         let title = self.title();
-        writeln!(
-            out,
-            "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">"
-        )?;
+        let (began, until) = (moment(self.began), moment(self.until()));
         let policy = "default-src 'none'; style-src 'unsafe-inline'";
         writeln!(
             out,
-            "<meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">"
-        )?;
-        writeln!(
-            out,
-            "<title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>"
-        )?;
-        writeln!(out, "<h1>{title}</h1>")?;
-        writeln!(
-            out,
-            "<p>{} UTC to {} UTC</p>",
-            moment(self.began),
-            moment(self.until())
+            "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+             <meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n\
+             <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n\
+             <h1>{title}</h1>\n<p>{began} UTC to {until} UTC</p>"
         )?;
         self.write_counts(out)?;
         self.write_graph(out)?;
