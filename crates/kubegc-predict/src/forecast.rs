@@ -11,6 +11,7 @@ use serde::Serialize;
 use crate::{
     Assumptions,
     fate::{Fate, Finding},
+    words::Name,
 };
 
 /// The forecast of a cluster, object by object and write by write.
@@ -135,7 +136,7 @@ impl Forecast {
     fn fate_by_key(&self, object: &ObjectRef) -> Option<&ObjectFate> {
         let found = self
             .fates
-            .binary_search_by(|fate| key(&fate.object).cmp(&key(object)));
+            .binary_search_by(|fate| Name::from(&*fate.object).cmp(&Name::from(object)));
         Some(&self.fates[found.ok()?])
     }
 
@@ -185,9 +186,4 @@ impl Forecast {
         self.fate_by_key(object)
             .is_some_and(|fate| matches!(fate.fate, Fate::Undetermined { .. }))
     }
-}
-
-/// Group, kind, namespace and name, which are unique in a dump.
-pub(crate) fn key(object: &ObjectRef) -> [&str; 4] {
-    [object.group(), &object.kind, &object.namespace, &object.name]
 }

@@ -8,12 +8,10 @@ use std::{
 use kubegc_core::ObjectRef;
 use serde::Serialize;
 
-use super::names::{Name, names_of_kind};
 use crate::{
     Fate, Forecast,
-    forecast::key,
     node::units::wrapped,
-    words::{line_text, number},
+    words::{Name, line_text, names_of_kind, number, written},
 };
 
 /// The objects whose fates differ in two forecasts: of two cascades, two versions of Kubernetes, or two
@@ -67,17 +65,17 @@ impl Forecast {
     /// O(n log n) for n fates in both.
     #[must_use]
     pub fn compare<'a>(&'a self, other: &'a Self) -> Comparison<'a> {
-        let mut fates: BTreeMap<[&str; 4], Difference<'_>> = BTreeMap::new();
+        let mut fates: BTreeMap<Name<'_>, Difference<'_>> = BTreeMap::new();
         for fate in &self.fates {
             let difference = Difference {
                 object: &fate.object,
                 left: Some(&fate.fate),
                 right: None,
             };
-            fates.insert(key(&fate.object), difference);
+            fates.insert(Name::from(&*fate.object), difference);
         }
         for fate in &other.fates {
-            let found = fates.entry(key(&fate.object)).or_insert(Difference {
+            let found = fates.entry(Name::from(&*fate.object)).or_insert(Difference {
                 object: &fate.object,
                 left: None,
                 right: None,
@@ -107,10 +105,7 @@ impl Comparison<'_> {
     /// forecasts with these names.
     #[must_use]
     pub fn to_text(&self, left: &str, right: &str, objects_max: usize) -> String {
-        let mut out = String::new();
-        // Writing to a string does not fail.
-        let _infallible = self.write(&mut out, [left, right], objects_max);
-        out
+        written(|out| self.write(out, [left, right], objects_max))
     }
 
     fn write(&self, out: &mut String, names: [&str; 2], objects_max: usize) -> fmt::Result {

@@ -9,8 +9,8 @@ use serde::Serialize;
 
 use crate::{
     Forecast, Step,
-    forecast::key,
     trace::{Act, Outcome, Why},
+    words::Name,
 };
 
 /// The end of an event for an object.
@@ -132,11 +132,11 @@ impl<'a> History<'a> {
 }
 
 fn histories(forecast: &Forecast) -> Vec<History<'_>> {
-    let mut histories: IndexMap<([&str; 4], &Uid), History<'_>, FixedState> = IndexMap::default();
+    let mut histories: IndexMap<(Name<'_>, &Uid), History<'_>, FixedState> = IndexMap::default();
     for (at, step) in forecast.timeline.iter().enumerate() {
         for change in &step.changes {
             let object = &change.object;
-            let known = histories.entry((key(object), &object.uid));
+            let known = histories.entry((Name::from(&**object), &object.uid));
             let history = known.or_insert_with(|| History {
                 object,
                 is_certain: !forecast.is_undetermined(object),

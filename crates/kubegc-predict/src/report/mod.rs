@@ -8,7 +8,6 @@ pub mod document;
 mod dot;
 mod events;
 mod fates;
-mod names;
 mod notes;
 mod page;
 mod question;

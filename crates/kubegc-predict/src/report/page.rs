@@ -12,12 +12,11 @@ use kubegc_core::printable;
 
 use super::{
     fates::{counts, fate_rows},
-    names::names_of_kind,
     notes::{assumptions, notes},
     sentences::detail,
     tree::{DEPTH_MAX, Parent, Relation, Row, rows},
 };
-use crate::words::{moment, number};
+use crate::words::{moment, names_of_kind, number, written};
 use crate::{Fate, Forecast};
 
 /// Maximum number of rows of the graph; the objects of the others are counted.
@@ -58,10 +57,7 @@ impl Forecast {
     /// O(n log n) for n fates.
     #[must_use]
     pub fn to_html(&self) -> String {
-        let mut out = String::new();
-        // Writing to a string does not fail.
-        let _infallible = self.write_page(&mut out);
-        out
+        written(|out| self.write_page(out))
     }
 
     fn write_page(&self, out: &mut String) -> fmt::Result {

@@ -8,11 +8,14 @@ use std::{
 use super::{
     events::Event,
     fates::{FateRow, anyway_rows, counts, is_deleted},
-    names::names_of_kind,
     text::Text,
     tree::{DEPTH_MAX, rows},
 };
-use crate::{Fate, ObjectFate, fate::Missing, forecast::key, words::number};
+use crate::{
+    Fate, ObjectFate,
+    fate::Missing,
+    words::{Name, names_of_kind, number},
+};
 
 impl Text<'_> {
     /// Writes the objects with one fate other than deleted.
@@ -44,13 +47,13 @@ impl Text<'_> {
         if events.is_empty() {
             return Ok(());
         }
-        let shown: BTreeSet<[&str; 4]> = events
+        let shown: BTreeSet<Name<'_>> = events
             .iter()
             .flat_map(Event::subjects)
-            .map(|subject| key(subject.object))
+            .map(|subject| Name::from(subject.object))
             .collect();
         let unknown = self.forecast.fates.iter();
-        let condition = condition(unknown.filter(|fate| shown.contains(&key(&fate.object))));
+        let condition = condition(unknown.filter(|fate| shown.contains(&Name::from(&*fate.object))));
         writeln!(self.out, "\nEvents if {condition}:")?;
         self.write_timeline(events)
     }

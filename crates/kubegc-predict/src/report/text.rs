@@ -8,9 +8,8 @@ use indexmap::IndexMap;
 use super::{
     events::{End, Event, events},
     fates::{counts, fate_rows},
-    names::{Name, counted, names_of_kind},
 };
-use crate::words::{line_text, moment, span};
+use crate::words::{Name, counted, line_text, moment, names_of_kind, span, written};
 use crate::{Finding, Forecast, Step, node::units::wrapped};
 
 /// Size limits of a printed forecast.
@@ -85,15 +84,15 @@ impl Forecast {
     /// O(n log n) for n steps and fates.
     #[must_use]
     pub fn to_text(&self, detail: Detail) -> String {
-        let mut out = String::new();
-        let text = Text {
-            forecast: self,
-            detail,
-            out: &mut out,
-        };
-        // Writing to a string does not fail.
-        let _infallible = text.write();
-        out
+        let forecast = self;
+        written(|out| {
+            Text {
+                forecast,
+                detail,
+                out,
+            }
+            .write()
+        })
     }
 }
 

@@ -12,11 +12,10 @@ use kubegc_core::Timestamp;
 
 use super::{
     events::{End, Event, Subject},
-    names::{Name, counted},
     reasons::{because, changes},
     text::Text,
 };
-use crate::words::{day, later, moment, number, some_of, span, time_of_day};
+use crate::words::{Name, counted, day, later, moment, number, some_of, span, time_of_day};
 
 /// Column at which the texts of a timeline begin.
 const ACTOR_COLUMNS: usize = 37;

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use kubegc_core::Uid;
 
-use super::{names::Name, sentences::sentence};
-use crate::{Forecast, ObjectFate, forecast::key};
+use super::sentences::sentence;
+use crate::{Forecast, ObjectFate, words::Name};
 
 /// Rows deeper than this are indented no further.
 pub(super) const DEPTH_MAX: usize = 24;
@@ -161,12 +161,12 @@ impl<'f> Tree<'f> {
             .filter(|(_, fate)| is_namespace(fate))
             .map(|(at, fate)| (&*fate.object.name, at))
             .collect();
-        let mut targets: Vec<[&str; 4]> = forecast.targets.iter().map(key).collect();
+        let mut targets: Vec<Name<'_>> = forecast.targets.iter().map(Name::from).collect();
         targets.sort_unstable();
         let mut tree = Self {
             fates,
             is_target: (fates.iter())
-                .map(|fate| targets.binary_search(&key(&fate.object)).is_ok())
+                .map(|fate| targets.binary_search(&Name::from(&*fate.object)).is_ok())
                 .collect(),
             roots: Vec::new(),
             children: vec![Vec::new(); fates.len()],
