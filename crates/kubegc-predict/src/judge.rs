@@ -403,7 +403,7 @@ fn missing_kinds(cluster: &Facts, scope: &Scope) -> Vec<Finding> {
     }
     let is_missing = |kind: &ApiResource| {
         snapshot.completeness.of(&kind.group, &kind.kind).is_complete()
-            && snapshot.positions_of_kind(&kind.group, &kind.kind).is_empty()
+            && cluster.of_kind(kind).next().is_none()
     };
     let kinds = counts
         .into_iter()

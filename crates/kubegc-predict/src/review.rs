@@ -45,11 +45,9 @@ impl<'f> Reviewer<'f> {
 fn server(cluster: &Facts, fates: &[ObjectFate], namespace: &str) -> Option<ApiServer> {
     let mut server = cluster.empty_server.clone();
     let mut has_quotas = false;
-    for position in cluster.snapshot.positions_of_kind("", "ResourceQuota") {
-        let object = cluster.snapshot.object(position);
-        let Some(object) = object.filter(|object| *object.meta.namespace == *namespace) else {
-            continue;
-        };
+    let is_of_namespace = |at: &u32| **cluster.view(*at).namespace() == *namespace;
+    for position in cluster.named("", "ResourceQuota").filter(is_of_namespace) {
+        let object = cluster.object(position);
         if let (Some(kind), Some(Details::Quota(amounts))) = (object.kind_id, object.details.as_deref())
             && let Some(body) = limits(amounts)
         {

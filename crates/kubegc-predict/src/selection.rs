@@ -225,8 +225,7 @@ impl Selection {
             return is_in(namespace).unwrap_or_default();
         }
         is_in("default").unwrap_or_else(|| {
-            let positions = snapshot.positions_of_kind(&kind.group, &kind.kind);
-            let views = positions.filter_map(|position| snapshot.view(position));
+            let views = cluster.of_kind(kind).map(|position| cluster.view(position));
             let same_name = views.filter(|view| **view.name() == *name);
             same_name.map(|view| Arc::clone(view.namespace())).collect()
         })

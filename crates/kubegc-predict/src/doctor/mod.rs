@@ -240,14 +240,11 @@ impl Facts {
         let is_similar = |text: &str| parts.iter().any(|part| text.contains(part));
         let mut found = Vec::new();
         for kind in WORKLOADS {
-            for position in self.snapshot.positions_of_kind("apps", kind) {
-                let Some(object) = self.snapshot.object(position) else {
-                    continue;
-                };
-                let meta = &object.meta;
+            for position in self.named("apps", kind) {
+                let meta = self.view(position).meta();
                 let mut texts = meta.labels.values().chain([&meta.name, &meta.namespace]);
                 if texts.any(|text| is_similar(text)) {
-                    found.push(object.object_ref());
+                    found.push(self.object_ref(position));
                 }
             }
         }

@@ -194,7 +194,17 @@ impl Facts {
 
     /// All objects of a resource.
     pub(crate) fn all(&self, resource: Resource) -> impl Iterator<Item = u32> + use<> {
-        let positions = self.snapshot.positions_of_kind(resource.group(), resource.kind());
+        self.named(resource.group(), resource.kind())
+    }
+
+    /// All objects of a kind of the catalog.
+    pub(crate) fn of_kind(&self, kind: &ApiResource) -> impl Iterator<Item = u32> + use<> {
+        self.named(&kind.group, &kind.kind)
+    }
+
+    /// All objects of the kind of this name.
+    pub(crate) fn named(&self, group: &str, kind: &str) -> impl Iterator<Item = u32> + use<> {
+        let positions = self.snapshot.positions_of_kind(group, kind);
         positions.map(|position| position as u32)
     }
 
@@ -215,8 +225,8 @@ impl Facts {
             .filter(|(kind, resource)| {
                 resource.preferred && self.empty_server.broken_conversion(*kind).is_some()
             })
-            .flat_map(|(_, resource)| self.snapshot.positions_of_kind(&resource.group, &resource.kind));
-        broken.map(|position| position as u32).collect()
+            .flat_map(|(_, resource)| self.of_kind(resource));
+        broken.collect()
     }
 
     /// The objects with this uid: one, if uids are unique.
@@ -238,11 +248,10 @@ impl Facts {
 
     /// Whether an object that is missing from the dump can exist at this address.
     pub(crate) fn is_unlisted(&self, resource: &ApiResource, namespace: &str) -> bool {
-        let completeness = &self.snapshot.completeness;
-        let coverage = if resource.is_namespaced() {
-            completeness.in_namespace(&resource.group, &resource.kind, namespace)
-        } else {
-            completeness.of(&resource.group, &resource.kind)
+        let (completeness, group, kind) = (&self.snapshot.completeness, &resource.group, &resource.kind);
+        let coverage = match resource.is_namespaced() {
+            true => completeness.in_namespace(group, kind, namespace),
+            false => completeness.of(group, kind),
         };
         !coverage.is_complete()
     }

@@ -134,10 +134,10 @@ impl Facts {
             && let Some(details) = self.object(position).details
             && let Details::CustomResourceDefinition(definition) = &*details
         {
-            let instances = self
-                .snapshot
-                .positions_of_kind(&definition.group, &definition.kind);
-            add(&mut instances.map(|at| at as u32), Relation::Follows);
+            add(
+                &mut self.named(&definition.group, &definition.kind),
+                Relation::Follows,
+            );
             for version in &definition.versions {
                 let name = format!("{}.{}", version.name, definition.group);
                 add(&mut named(REGISTRATION, "APIService", &name), Relation::Follows);
@@ -162,10 +162,9 @@ impl Facts {
 
     /// The CustomResourceDefinitions of a group, by their names.
     fn definitions_of(&self, group: &str) -> impl Iterator<Item = u32> {
-        let positions = self.snapshot.positions_of_kind(EXTENSIONS, DEFINITION);
-        positions.filter_map(move |position| {
-            let (_, of_group) = self.snapshot.view(position)?.name().split_once('.')?;
-            (of_group == group).then_some(position as u32)
+        self.named(EXTENSIONS, DEFINITION).filter(move |position| {
+            let name = self.view(*position).name().split_once('.');
+            name.is_some_and(|(_, of_group)| of_group == group)
         })
     }
 
