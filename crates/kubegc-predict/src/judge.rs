@@ -154,21 +154,17 @@ fn failures(steps: &[Step]) -> impl Iterator<Item = Finding> {
     let mut failures = BTreeMap::<&Arc<str>, BTreeSet<&ObjectRef>>::new();
     let refusals = Refusals::of(steps);
     let lasts = |step: &&Step| !step.is_conflict() || refusals.contains(step);
-    for step in steps
-        .iter()
-        .filter(lasts)
-        .filter(|step| !matches!(step.why, Why::Intent(_)))
-    {
+    let is_others = |step: &&Step| !matches!(step.why, Why::Intent(_));
+    for step in steps.iter().filter(lasts).filter(is_others) {
         if let Some(refusal) = &step.failure {
             failures.entry(&refusal.message).or_default().insert(&step.object);
         }
     }
-    failures
-        .into_iter()
-        .map(|(message, objects)| Finding::RequestsFail {
-            message: Arc::clone(message),
-            objects: objects.into_iter().cloned().collect(),
-        })
+    let failures = failures.into_iter();
+    failures.map(|(message, objects)| Finding::RequestsFail {
+        message: Arc::clone(message),
+        objects: objects.into_iter().cloned().collect(),
+    })
 }
 
 /// The differences between the ends of the simulations for each object; empty if no data is missing.
@@ -180,11 +176,7 @@ fn reactions(
     missing: &Sources,
 ) -> BTreeMap<u32, Reaction> {
     let mut reactions = BTreeMap::new();
-    if missing.is_empty()
-        && scope.unknown.is_empty()
-        && scope.out_of_reach.is_empty()
-        && scope.flawed.is_empty()
-    {
+    if missing.is_empty() && !scope.lacks_data() {
         return reactions;
     }
     let cluster = run.cluster;
@@ -192,11 +184,8 @@ fn reactions(
     let undetermined = missing.values().flatten().copied();
     let by_count = chosen_by_count(cluster, scope, undetermined, primary.plane.steps());
     let mut if_refused = BTreeMap::<Uid, Outcomes>::new();
-    for request in alternatives
-        .iter()
-        .chain([primary])
-        .flat_map(|simulation| simulation.server.undecided_requests())
-    {
+    let runs = || std::iter::once(primary).chain(alternatives);
+    for request in runs().flat_map(|run| run.server.undecided_requests()) {
         let outcome = match request.was_terminating {
             true => Outcomes::TERMINATING,
             false => Outcomes::KEPT,
@@ -204,53 +193,38 @@ fn reactions(
         let known = if_refused.entry(request.uid).or_insert(outcome);
         *known = known.or(outcome);
     }
-    let is_held = |end: &ObjectMeta| {
-        end.finalizers
-            .iter()
-            .any(|name| stays(&cluster.assumptions, name))
-    };
+    let stays = |name: &Arc<str>| stays(&cluster.assumptions, name);
+    let waits_for_dependents = |name: &Arc<str>| **name == *metadata::FINALIZER_FOREGROUND;
     for position in scope.affected() {
         let object = cluster.view(position);
-        let end = end(primary, object);
-        let others: Vec<_> = alternatives
-            .iter()
-            .map(|other| self::end(other, object))
-            .collect();
-        let differs = others
-            .iter()
-            .any(|other| !is_same_end(end.as_deref(), other.as_deref()));
-        let waited = |meta: Option<&ObjectMeta>| meta.is_some_and(ObjectMeta::is_deleting);
-        let has_finalizer = |name: &str| object.finalizers().any(|finalizer| **finalizer == *name);
-        let ends = || std::iter::once(&end).chain(&others).map(Option::as_deref);
+        let metas: Vec<Option<SharedMeta>> = runs().map(|run| end(run, object)).collect();
+        let ends = || metas.iter().map(Option::as_deref);
+        let primary_end = metas[0].as_deref();
         let in_every_run = |is_so: &dyn Fn(&ObjectMeta) -> bool| ends().all(|end| end.is_some_and(is_so));
         let is_terminating = in_every_run(&ObjectMeta::is_deleting);
         let is_target = targets.contains(&position);
         let if_refused = if_refused.get(object.uid()).copied();
         let may_be_kept = if_refused.is_some_and(|outcomes| outcomes.has(Outcomes::KEPT));
         let is_deleted =
-            object.is_deleting() || is_target && !may_be_kept && (is_terminating || end.is_none());
+            object.is_deleting() || is_target && !may_be_kept && (is_terminating || primary_end.is_none());
         let reaction = Reaction {
-            differs: differs || by_count.contains(object.uid()),
-            waits: (object.is_deleting() && has_finalizer(metadata::FINALIZER_FOREGROUND))
+            differs: ends().any(|end| !is_same_end(primary_end, end)) || by_count.contains(object.uid()),
+            waits: (object.is_deleting() && object.finalizers().any(waits_for_dependents))
                 || primary.plane.was_terminating(object.uid())
-                || waited(end.as_deref())
-                || others.iter().any(|other| waited(other.as_deref())),
+                || ends().flatten().any(ObjectMeta::is_deleting),
             is_target,
             is_removed: ends().all(|end| end.is_none()),
             is_terminating,
-            waits_for_dependents: in_every_run(&|end| {
-                let mut finalizers = end.finalizers.iter();
-                finalizers.any(|name| **name == *metadata::FINALIZER_FOREGROUND)
-            }),
+            waits_for_dependents: in_every_run(&|end| end.finalizers.iter().any(waits_for_dependents)),
             is_deleted,
-            held: match is_terminating && in_every_run(&is_held) {
+            held: match is_terminating && in_every_run(&|end| end.finalizers.iter().any(stays)) {
                 true if is_deleted => Held::Certainly,
                 true => Held::InRuns,
                 false => Held::No,
             },
             if_refused,
-            is_immortal: object.finalizers().any(|name| stays(&cluster.assumptions, name)),
-            outcomes: ends().fold(outcome(object, end.as_deref()), |outcomes, end| {
+            is_immortal: object.finalizers().any(stays),
+            outcomes: ends().fold(outcome(object, primary_end), |outcomes, end| {
                 outcomes.or(outcome(object, end))
             }),
         };

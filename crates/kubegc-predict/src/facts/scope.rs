@@ -119,6 +119,11 @@ impl Scope {
         }
     }
 
+    /// Whether an owner or a part of a member was not read.
+    pub(crate) fn lacks_data(&self) -> bool {
+        !self.unknown.is_empty() || !self.out_of_reach.is_empty() || !self.flawed.is_empty()
+    }
+
     /// The objects that may change, in order.
     pub(crate) fn affected(&self) -> impl Iterator<Item = u32> + '_ {
         self.members
