@@ -60,6 +60,24 @@ impl Fate {
             Self::Undetermined { .. } => "undetermined",
         }
     }
+
+    /// The conditions that a terminating object waits for; none for other fates.
+    #[must_use]
+    pub fn waits_for(&self) -> &[Wait] {
+        match self {
+            Self::Terminating { waits_for } => waits_for,
+            _ => &[],
+        }
+    }
+
+    /// The missing facts that an undetermined fate depends on; none for other fates.
+    #[must_use]
+    pub fn missing(&self) -> &[Missing] {
+        match self {
+            Self::Undetermined { missing, .. } => missing,
+            _ => &[],
+        }
+    }
 }
 
 impl From<&Fate> for Outcomes {

@@ -394,34 +394,24 @@ fn missing_kinds(cluster: &Facts, scope: &Scope) -> Vec<Finding> {
 
 /// The terminating objects that wait for each other.
 fn cycles_of(fates: &[ObjectFate]) -> impl Iterator<Item = Finding> {
-    let terminating: Vec<(&ObjectRef, &[Wait])> = fates
-        .iter()
-        .filter_map(|fate| match &fate.fate {
-            Fate::Terminating { waits_for } => Some((&*fate.object, &waits_for[..])),
-            _ => None,
-        })
-        .collect();
-    let numbers: BTreeMap<&Uid, usize> = terminating
-        .iter()
-        .enumerate()
-        .map(|(number, (object, _))| (&object.uid, number))
-        .collect();
-    let blocking = |waits_for: &[Wait]| -> Vec<usize> {
-        let dependents = waits_for.iter().filter_map(|wait| match wait {
-            Wait::Dependents { blocking } => Some(blocking),
-            _ => None,
+    let terminating = fates.iter().filter(|fate| !fate.fate.waits_for().is_empty());
+    let terminating: Vec<&ObjectFate> = terminating.collect();
+    let uids = terminating.iter().map(|fate| &fate.object.uid);
+    let numbers: BTreeMap<&Uid, usize> = uids.zip(0..).collect();
+    let blocking = |fate: &&ObjectFate| -> Vec<usize> {
+        let dependents = fate.fate.waits_for().iter().flat_map(|wait| match wait {
+            Wait::Dependents { blocking } => &**blocking,
+            _ => &[],
         });
-        let dependents = dependents.flatten();
-        dependents
-            .filter_map(|blocking| numbers.get(&blocking.object.uid).copied())
-            .collect()
+        let numbers = dependents.filter_map(|blocking| numbers.get(&blocking.object.uid));
+        numbers.copied().collect()
     };
-    let blocking: Vec<Vec<usize>> = terminating
-        .iter()
-        .map(|(_, waits_for)| blocking(waits_for))
-        .collect();
+    let blocking: Vec<Vec<usize>> = terminating.iter().map(blocking).collect();
     cycles(&blocking).into_iter().map(move |members| Finding::Cycle {
-        objects: members.into_iter().map(|at| terminating[at].0.clone()).collect(),
+        objects: members
+            .into_iter()
+            .map(|at| ObjectRef::clone(&terminating[at].object))
+            .collect(),
     })
 }
 
@@ -432,8 +422,7 @@ fn findings_of(cluster: &Facts, scope: &Scope, fates: &[ObjectFate]) -> Vec<Find
     let mut namespaces = BTreeSet::new();
     for fate in fates {
         let (position, object) = (fate.position, &fate.object);
-        let is_deleted = matches!(fate.fate, Fate::Deleted { .. } | Fate::Terminating { .. });
-        if is_deleted {
+        if let Fate::Deleted { .. } | Fate::Terminating { .. } = fate.fate {
             namespaces.insert(&*object.namespace);
         }
         let references = fate.before().owner_references();

@@ -217,13 +217,13 @@ impl Finder<'_> {
         }
         let (actor, refusal) = match self.refused.get(&blocked.position) {
             Some(step) => (step.actor, step.failure.as_ref()?),
-            None => match &self.fates.get(&blocked.position)?.fate {
-                Fate::Terminating { waits_for } => waits_for.iter().find_map(|wait| match wait {
+            None => {
+                let mut waits = self.fates.get(&blocked.position)?.fate.waits_for().iter();
+                waits.find_map(|wait| match wait {
                     Wait::Refused { actor, refusal, .. } => Some((*actor, refusal)),
                     _ => None,
-                })?,
-                _ => return None,
-            },
+                })?
+            }
         };
         let object = blocked.object.short();
         Some(format!(

@@ -190,11 +190,8 @@ impl<'c> Finder<'c> {
     }
 
     fn add_waits(&mut self, fate: &'c ObjectFate) {
-        let Fate::Terminating { waits_for } = &fate.fate else {
-            return;
-        };
         let (cluster, position) = (self.cluster, fate.position);
-        for wait in waits_for {
+        for wait in fate.fate.waits_for() {
             match wait {
                 Wait::Refused { refusal, .. } => {
                     self.add_refused(refusal, Proof::Refused, position);
@@ -383,10 +380,7 @@ impl<'c> Finder<'c> {
                 .filter(|_| lasted > LONG_OVERDUE)
                 .map(|name| (Cause::Component { name }, Proof::Overdue));
         }
-        let Fate::Undetermined { missing, .. } = &fate.fate else {
-            return None;
-        };
-        let mut missing = missing.iter().filter(|_| self.is_overdue(fate));
+        let mut missing = fate.fate.missing().iter().filter(|_| self.is_overdue(fate));
         missing.find_map(|missing| match missing {
             Missing::Content { object, resources } if *object == *fate.object => {
                 let (object, resources) = (object.clone(), resources.clone());
@@ -407,11 +401,10 @@ impl<'c> Finder<'c> {
         let mut reached = self.reached();
         for is_last in [false, true] {
             for fate in &self.pending.fates {
-                let Fate::Terminating { waits_for } = &fate.fate else {
-                    continue;
-                };
+                let waits_for = fate.fate.waits_for();
                 let is_other = |wait: &Wait| matches!(wait, Wait::Dependents { .. } | Wait::Content { .. });
-                if waits_for.iter().any(is_other) != is_last || reached.contains(&fate.position) {
+                let is_now = !waits_for.is_empty() && waits_for.iter().any(is_other) == is_last;
+                if !is_now || reached.contains(&fate.position) {
                     continue;
                 }
                 // The controller acts soon, if nothing keeps it from doing so that the dump does not show.
@@ -449,15 +442,10 @@ impl<'c> Finder<'c> {
     fn add_undetermined(&mut self) {
         let mut reached = self.reached();
         for fate in &self.pending.fates {
-            let Fate::Undetermined { missing, .. } = &fate.fate else {
+            let is_meant = !reached.contains(&fate.position) && self.is_overdue(fate);
+            let Some(missing) = fate.fate.missing().first().filter(|_| is_meant) else {
                 continue;
             };
-            let Some(missing) = missing.first().filter(|_| self.is_overdue(fate)) else {
-                continue;
-            };
-            if reached.contains(&fate.position) {
-                continue;
-            }
             let cause = Cause::Other {
                 object: ObjectRef::clone(&fate.object),
                 wait: format!("terminating, and the dump does not show why; unknown is {missing}"),

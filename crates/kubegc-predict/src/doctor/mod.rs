@@ -21,7 +21,7 @@ pub use self::{
     references::{ReferenceProblem, WrongReference},
 };
 use crate::{
-    Cluster, Fate, Wait,
+    Cluster, Fate,
     facts::{DELETING, Facts, deletion_requested_at},
     words::quoted,
 };
@@ -287,17 +287,6 @@ const GENERIC_PARTS: [&str; 6] = [
     "controller",
     "cluster",
 ];
-
-impl Terminating {
-    /// The conditions that it waits for, if it stays terminating.
-    #[must_use]
-    pub fn waits_for(&self) -> &[Wait] {
-        match &self.fate {
-            Fate::Terminating { waits_for } => waits_for,
-            _ => &[],
-        }
-    }
-}
 
 impl Diagnosis {
     /// Whether nothing keeps objects in deletion, no extension is broken, the API server refuses no request

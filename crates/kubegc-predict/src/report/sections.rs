@@ -12,7 +12,7 @@ use super::{
     tree::{DEPTH_MAX, rows},
 };
 use crate::{
-    Fate, ObjectFate,
+    ObjectFate,
     fate::Missing,
     words::{Name, names_of_kind, number},
 };
@@ -107,10 +107,7 @@ impl Text<'_> {
 
 /// The condition under which the events of the timeline happen.
 fn condition<'a>(undetermined: impl Iterator<Item = &'a ObjectFate>) -> &'static str {
-    let missing = undetermined.flat_map(|fate| match &fate.fate {
-        Fate::Undetermined { missing, .. } => &**missing,
-        _ => &[],
-    });
+    let missing = undetermined.flat_map(|fate| fate.fate.missing());
     let is_owner = |missing: &Missing| matches!(missing, Missing::Owner { .. } | Missing::Kind { .. });
     let (owners, rest): (Vec<&Missing>, Vec<&Missing>) = missing.partition(|missing| is_owner(missing));
     match (owners.is_empty(), rest.is_empty()) {
