@@ -144,17 +144,15 @@ impl<'q> Run<'q> {
         seeds: &mut BTreeSet<u32>,
         read: &mut BTreeSet<u32>,
     ) {
-        let is_affected = |at: &u32| scope.members.get(at) == Some(&Member::Affected);
+        let cluster = self.cluster;
+        let is_new = |at: &u32| scope.members.get(at) != Some(&Member::Affected);
         let changes = simulation.plane.steps().iter().flat_map(|step| &step.changes);
         let uids = changes
             .map(|change| &change.object.uid)
             .filter(|uid| !uid.is_empty());
-        let mut changed: Vec<u32> = uids.flat_map(|uid| self.cluster.positions_of(uid)).collect();
-        changed.sort_unstable();
-        changed.dedup();
+        let changed: BTreeSet<u32> = uids.flat_map(|uid| cluster.positions_of(uid)).collect();
         for position in changed {
-            let adopters = self.cluster.adopters(position, simulation).into_iter();
-            seeds.extend(adopters.filter(|at| !is_affected(at)));
+            seeds.extend(cluster.adopters(position, simulation).into_iter().filter(is_new));
             if scope.members.get(&position) == Some(&Member::Context) {
                 seeds.insert(position);
             }
@@ -164,18 +162,15 @@ impl<'q> Run<'q> {
             if let Why::Controller(reason) = &step.why
                 && let Some(adopter) = reason.object().filter(|_| reason.code() == "Adopted")
             {
-                seeds.extend(self.cluster.position_of(adopter).filter(|at| !is_affected(at)));
+                seeds.extend(cluster.position_of(adopter).filter(is_new));
             }
         }
         for object in simulation.plane.not_found() {
             if object.uid.is_empty() {
-                let found = self
-                    .cluster
-                    .by_name(object.resource, &object.namespace, &object.name);
+                let found = cluster.by_name(object.resource, &object.namespace, &object.name);
                 read.extend(found.filter(|at| !scope.members.contains_key(at)));
             } else {
-                let found = self.cluster.position_of(object);
-                seeds.extend(found.filter(|at| scope.members.get(at) != Some(&Member::Affected)));
+                seeds.extend(cluster.position_of(object).filter(is_new));
             }
         }
     }
@@ -274,12 +269,8 @@ fn deletes<'q>(cluster: &Facts, intents: &'q [Intent]) -> Result<Vec<ClientDelet
             deletes.push(delete(None, object));
             continue;
         }
-        let positions = cluster.resolve(&intent.target)?;
-        deletes.extend(
-            positions
-                .into_iter()
-                .map(|at| delete(Some(at), cluster.object_ref(at))),
-        );
+        let positions = cluster.resolve(&intent.target)?.into_iter();
+        deletes.extend(positions.map(|at| delete(Some(at), cluster.object_ref(at))));
     }
     Ok(deletes)
 }
