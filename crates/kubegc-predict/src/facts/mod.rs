@@ -177,7 +177,7 @@ impl Facts {
         self.edges.flags[position as usize] & flags != 0
     }
 
-    /// The object at a position of the dump, which every position here is.
+    /// The object at a position, which is one of this dump.
     pub(crate) fn view(&self, position: u32) -> ObjectView<'_> {
         let view = self.snapshot.view(position as usize);
         view.unwrap_or_else(|| unreachable!("a position is that of an object"))

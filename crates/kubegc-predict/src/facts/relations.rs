@@ -325,7 +325,7 @@ const REFERRING: [Resource; 8] = [
     Resource::VolumeAttachments,
 ];
 
-/// The resources whose objects controllers look up by what names them.
+/// The resources whose objects are related to all that name them in a field.
 const REFERRED: [Resource; 5] = [
     Resource::Nodes,
     Resource::PersistentVolumeClaims,

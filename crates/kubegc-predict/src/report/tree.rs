@@ -1,7 +1,7 @@
 //! The affected objects as a tree: dependents below their owners, content below its namespace, equal siblings
 //! as one row.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kubegc_core::Uid;
 
@@ -106,17 +106,7 @@ fn push_groups(
     parent: Option<usize>,
     pending: &mut Vec<(Vec<usize>, Option<Parent>)>,
 ) {
-    type Group<'k> = (
-        bool,
-        bool,
-        usize,
-        &'k str,
-        &'k str,
-        &'static str,
-        String,
-        Relation,
-    );
-    let mut groups: BTreeMap<Group<'_>, Vec<usize>> = BTreeMap::new();
+    let mut groups = BTreeMap::<_, Vec<usize>>::new();
     for &(at, relation) in siblings {
         let fate = &tree.fates[at];
         let is_target = tree.is_target[at];
@@ -161,12 +151,11 @@ impl<'f> Tree<'f> {
             .filter(|(_, fate)| is_namespace(fate))
             .map(|(at, fate)| (&*fate.object.name, at))
             .collect();
-        let mut targets: Vec<Name<'_>> = forecast.targets.iter().map(Name::from).collect();
-        targets.sort_unstable();
+        let targets: BTreeSet<Name<'_>> = forecast.targets.iter().map(Name::from).collect();
         let mut tree = Self {
             fates,
             is_target: (fates.iter())
-                .map(|fate| targets.binary_search(&Name::from(&*fate.object)).is_ok())
+                .map(|fate| targets.contains(&Name::from(&*fate.object)))
                 .collect(),
             roots: Vec::new(),
             children: vec![Vec::new(); fates.len()],
