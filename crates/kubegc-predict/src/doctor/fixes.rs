@@ -58,21 +58,18 @@ impl Finder<'_> {
                         owner => owner.name() == *name,
                     })
                 };
-                let mut fixes = Vec::new();
                 let has_events = is_external || STORAGE_DELETERS.contains(name);
-                match all.first() {
-                    Some(first) if has_events => {
-                        let command = cluster.command("describe", first, "");
-                        let risk =
-                            format!("none: its Events name the failure if {name} runs; otherwise start it");
-                        fixes.push(fix(command, risk));
-                    }
-                    _ => fixes.push(fix(
+                let mut fixes = vec![match all.first().filter(|_| has_events) {
+                    Some(first) => fix(
+                        cluster.command("describe", first, ""),
+                        format!("none: its Events name the failure if {name} runs; otherwise start it"),
+                    ),
+                    None => fix(
                         format!("kubectl get pods -n kube-system -l component={CONTROLLER_MANAGER}"),
                         "none: it shows whether the process runs; its log names what it cannot do. The \
                          provider runs it in a managed cluster",
-                    )),
-                }
+                    ),
+                }];
                 let removals = self.removals(&direct, is_its);
                 // Some objects wait for a controller without a finalizer.
                 if is_external || !removals.is_empty() {

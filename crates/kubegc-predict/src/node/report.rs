@@ -27,7 +27,7 @@ impl fmt::Display for NodeForecast {
         }
         self.write_images(f)?;
         for image in &self.in_use_by_digest {
-            line(f, "  ! ", &image)?;
+            line(f, "  ! ", image)?;
         }
         self.write_disk(f)?;
         self.write_pressure(f)?;
@@ -35,11 +35,11 @@ impl fmt::Display for NodeForecast {
             writeln!(f, "\nSettings:")?;
         }
         for finding in &self.settings {
-            line(f, "  ! ", &finding)?;
+            line(f, "  ! ", finding)?;
         }
         writeln!(f, "\nAssumed:")?;
         for assumption in &self.assumptions {
-            line(f, "  - ", &assumption)?;
+            line(f, "  - ", assumption)?;
         }
         Ok(())
     }
@@ -183,7 +183,7 @@ impl NodeForecast {
         }
         match (&unknown, &plan.summary.error) {
             (Some(why), _) => line(f, "  ! whether more are removed is unknown: ", why)?,
-            (None, Some(error)) => line(f, "  ! image garbage collection fails: ", &error)?,
+            (None, Some(error)) => line(f, "  ! image garbage collection fails: ", error)?,
             (None, None) => {}
         }
         if let Some(restarted) = &self.images_after_restart {
