@@ -6,11 +6,9 @@ use kubegc_core::KubernetesVersion;
 use kubegc_snapshot::Snapshot;
 
 use crate::{
-    Assumptions, BrokenExtension, Forecast, Intent, ObjectName, PredictError, Question, Target,
-    everything::everything,
-    evidence,
+    Assumptions, BrokenExtension, Forecast, Intent, ObjectName, PredictError, Question, Target, evidence,
     explore::{self, Bounds, Exploration},
-    facts::{DELETING, Facts, nothing_selected},
+    facts::{Facts, nothing_selected},
     run::{self, Run, Simulated},
 };
 
@@ -61,10 +59,8 @@ impl Cluster {
         };
         let facts = &mut cluster.facts;
         facts.controllers = run::with_storage(facts, &facts.controllers);
-        if facts.edges.flags.iter().any(|flags| flags & DELETING != 0) {
-            let silent = evidence::external(facts);
-            facts.add_silent(silent);
-        }
+        let silent = evidence::external(facts);
+        facts.add_silent(silent);
         if evidence::may_show_controllers(facts) {
             let silent = evidence::controllers(&cluster.facts, cluster.pending());
             if !silent.is_empty() {
@@ -136,16 +132,8 @@ impl Cluster {
     /// That of the simulation, the first time.
     #[must_use]
     pub fn pending(&self) -> &Forecast {
-        self.pending.get_or_init(|| {
-            let facts = &self.facts;
-            everything(
-                facts,
-                facts.controllers.clone(),
-                Vec::new(),
-                facts.newest_time(),
-                None,
-            )
-        })
+        self.pending
+            .get_or_init(|| Run::of(&self.facts, Vec::new()).everything())
     }
 
     /// Predicts the effects of deletes that are sent one after another, until nothing changes any more.
@@ -188,14 +176,7 @@ impl Cluster {
             ..Run::of_intents(facts, &question.intents)?
         };
         if question.everything || question.intents.is_empty() {
-            let began = question.now.unwrap_or_else(|| facts.newest_time());
-            return Ok(everything(
-                facts,
-                run.controllers,
-                run.deletes,
-                began,
-                run.horizon,
-            ));
+            return Ok(run.everything());
         }
         Ok(self.forecast_of(&run, &question.intents))
     }

@@ -50,13 +50,7 @@ impl Conversions {
             return;
         }
         for (_, resource, _) in collector.monitors().filter(|(.., is_synced)| !is_synced) {
-            let ApiResource {
-                group,
-                version,
-                resource,
-                ..
-            } = resource;
-            if let Ok(kind) = server.resolve(group, version, resource) {
+            if let Ok(kind) = server.resolve(&resource.group, &resource.version, &resource.resource) {
                 self.add(server, kind, Some(finalizer));
             }
         }
@@ -99,15 +93,9 @@ impl Conversions {
             return;
         };
         let kind = &server.catalog()[kind];
-        let ApiResource {
-            group,
-            version,
-            resource,
-            ..
-        } = kind;
         let wait = Wait::Conversion {
             finalizer: finalizer.cloned(),
-            resource: format!("{resource}.{version}.{group}"),
+            resource: format!("{}.{}.{}", kind.resource, kind.version, kind.group),
             definition: Arc::clone(&webhook.definition),
             failure: webhook.failure.clone().unwrap_or_default(),
         };

@@ -37,7 +37,6 @@ pub enum PredictError {
         /// What it should be, such as `admission webhook`.
         what: &'static str,
         name: String,
-        /// Similar names.
         similar: Vec<String>,
     },
     /// Kinds of several groups have this name.
@@ -59,7 +58,6 @@ pub enum PredictError {
         resource: String,
         /// The namespace that was searched; `None` for all.
         namespace: Option<String>,
-        /// The object's name.
         name: String,
         /// Similar names, with `-n` and their namespace if that is another one.
         similar: Vec<String>,
@@ -68,7 +66,8 @@ pub enum PredictError {
     },
 }
 
-fn question(similar: &[String]) -> String {
+/// The end of a sentence about a name that was not found.
+pub(crate) fn question(similar: &[String]) -> String {
     match similar {
         [] => String::new(),
         names => format!("; did you mean {}?", names.join(" or ")),
@@ -78,11 +77,12 @@ fn question(similar: &[String]) -> String {
 fn content_note(objects: usize) -> String {
     match objects {
         0 => String::new(),
-        1 => ", although one object is in it: add the output of `kubectl get namespaces -o yaml`".to_owned(),
         _ => {
-            format!(
-                ", although {objects} objects are in it: add the output of `kubectl get namespaces -o yaml`"
-            )
+            let are = match objects {
+                1 => "one object is".to_owned(),
+                _ => format!("{objects} objects are"),
+            };
+            format!(", although {are} in it: add the output of `kubectl get namespaces -o yaml`")
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Forecasts of deletes, and of everything that happens in a dump.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc};
 
 use kubegc_control_plane::{QUIET, Simulation, Step, Why};
 use kubegc_controllers::{
@@ -16,7 +16,7 @@ use crate::{
     Finding, Forecast, Undetermined, explore,
     facts::{Facts, PENDING_CHANGES},
     judge,
-    run::{self, ClientDelete, Run, Simulated, Unlisted},
+    run::{self, Run, Simulated, Unlisted},
     unknown,
 };
 
@@ -37,72 +37,58 @@ impl Run<'_> {
 
     /// The same without the deletes, if anything happens to the objects without them.
     fn anyway(&self, simulated: &Simulated) -> Option<Simulation> {
-        let is_pending = |at: &u32| self.cluster.edges.flags[*at as usize] & PENDING_CHANGES != 0;
+        let is_pending = |at: &u32| self.cluster.has(*at, PENDING_CHANGES);
         let is_own = |step: &Step| step.causes.is_empty() && !matches!(step.why, Why::Intent(_));
         let is_any = simulated.scope.affected().any(|at| is_pending(&at))
             || simulated.primary.plane.steps().iter().any(is_own);
         let run = Run {
-            cluster: self.cluster,
             controllers: self.controllers.clone(),
-            manager: None,
-            deletes: Vec::new(),
             began: Some(simulated.primary.plane.began()),
             horizon: self.horizon,
+            ..Run::of(self.cluster, Vec::new())
         };
         (is_any && !self.deletes.is_empty())
             .then(|| run.simulate_with(&simulated.scope, Unlisted::Present, &mut Vec::new()))
     }
-}
 
-/// Predicts everything that happens until the horizon, or until nothing changes.
-///
-/// Without a horizon, an object that a controller cannot decide about is undetermined only if something else
-/// happens to it.
-///
-/// # Complexity
-/// O(n log n) for n objects of the kinds that controllers read, and the cost of the simulation.
-pub(crate) fn everything(
-    cluster: &Facts,
-    controllers: Vec<Arc<dyn Controller>>,
-    deletes: Vec<ClientDelete<'_>>,
-    began: Timestamp,
-    horizon: Option<Duration>,
-) -> Forecast {
-    let findings = findings(cluster, &controllers);
-    let mut manager = Manager::new(controllers.clone(), Wire::AsUpstream, began).into_simulation();
-    run::list_all(cluster, &mut manager, began);
-    manager.reconcile_due(began);
-    let until = began.saturating_add(horizon.unwrap_or(QUIET));
-    let seeds = cluster.pending_changes();
-    let seeds = seeds.chain(planned(cluster, manager.clone(), began, until, horizon.is_some()));
-    let seeds = seeds.chain(deletes.iter().filter_map(|delete| delete.position));
-    let mut seeds: BTreeSet<u32> = seeds.collect();
-    let run = Run {
-        cluster,
-        controllers,
-        manager: Some(manager),
-        deletes,
-        began: Some(began),
-        horizon,
-    };
-    loop {
-        let simulated = run.simulate(seeds.iter().copied());
-        let missing = if horizon.is_some() {
-            let (missing, out_of_scope) = unknown::of_everything(cluster, &simulated);
-            if !out_of_scope.is_empty() {
-                seeds.extend(out_of_scope);
-                continue;
-            }
-            missing
-        } else {
-            unknown::of_intents(cluster, &simulated)
-        };
-        let undetermined = undetermined(&simulated);
-        let mut forecast = judge::conclude(&run, simulated, missing, None);
-        forecast.undetermined = undetermined;
-        forecast.findings.extend(findings);
-        forecast.findings.sort();
-        return forecast;
+    /// Predicts everything that happens until the horizon, or until nothing changes.
+    ///
+    /// Without a horizon, an object that a controller cannot decide about is undetermined only if something
+    /// else happens to it.
+    ///
+    /// # Complexity
+    /// O(n log n) for n objects of the kinds that controllers read, and the cost of the simulation.
+    pub(crate) fn everything(mut self) -> Forecast {
+        let (cluster, horizon) = (self.cluster, self.horizon);
+        let findings = findings(cluster, &self.controllers);
+        let began = *self.began.get_or_insert_with(|| cluster.newest_time());
+        let manager = Manager::new(self.controllers.clone(), Wire::AsUpstream, began);
+        let manager = self.manager.insert(manager.into_simulation());
+        run::list_all(cluster, manager, began);
+        manager.reconcile_due(began);
+        let until = began.saturating_add(horizon.unwrap_or(QUIET));
+        let mut seeds: BTreeSet<u32> = cluster.pending_changes().collect();
+        seeds.extend(planned(cluster, manager.clone(), began, until, horizon.is_some()));
+        seeds.extend(self.deletes.iter().filter_map(|delete| delete.position));
+        loop {
+            let simulated = self.simulate(seeds.iter().copied());
+            let missing = if horizon.is_some() {
+                let (missing, out_of_scope) = unknown::of_everything(cluster, &simulated);
+                if !out_of_scope.is_empty() {
+                    seeds.extend(out_of_scope);
+                    continue;
+                }
+                missing
+            } else {
+                unknown::of_intents(cluster, &simulated)
+            };
+            let undetermined = undetermined(&simulated);
+            let mut forecast = judge::conclude(&self, simulated, missing, None);
+            forecast.undetermined = undetermined;
+            forecast.findings.extend(findings);
+            forecast.findings.sort();
+            return forecast;
+        }
     }
 }
 
@@ -138,14 +124,9 @@ fn planned(
                 let deleted = deletions(cluster, &manager, *task, &mut seeds);
                 let end = End::Done;
                 manager.handle(now, Input::Ended { task: id, end });
-                for ObjectId {
-                    resource,
-                    namespace,
-                    name,
-                    uid,
-                } in deleted
-                {
-                    let key = Key::new(namespace, name);
+                for object in deleted {
+                    let (resource, uid) = (object.resource, object.uid);
+                    let key = Key::new(object.namespace, object.name);
                     manager.handle(now, Input::Deleted { resource, key, uid });
                 }
             }
@@ -188,37 +169,23 @@ fn deletions(cluster: &Facts, manager: &Manager, task: Task, seeds: &mut Vec<u32
 /// The data that the question needs and that is missing from the dump: nodes that controllers looked up at
 /// the cloud provider, and StatefulSets that claims may belong to.
 fn findings(cluster: &Facts, controllers: &[Arc<dyn Controller>]) -> Vec<Finding> {
-    let nodes = nodes_not_in_dump(cluster);
-    nodes.chain(sets_not_in_dump(cluster, controllers)).collect()
-}
-
-/// The nodes that controllers looked up at the cloud provider and that are missing from the dump.
-fn nodes_not_in_dump<'a>(cluster: &'a Facts) -> impl Iterator<Item = Finding> + 'a {
     let is_dumped = |node: &str| cluster.by_name(Resource::Nodes, "", node).is_some();
-    let unknown = cluster
-        .assumptions
-        .cloud
-        .keys()
-        .filter(move |node| !is_dumped(node));
-    unknown.map(|node| Finding::NodeNotDumped {
+    let unknown = cluster.assumptions.cloud.keys().filter(|node| !is_dumped(node));
+    let nodes = unknown.map(|node| Finding::NodeNotDumped {
         node: Arc::clone(node),
-    })
+    });
+    nodes.chain(sets_not_in_dump(cluster, controllers)).collect()
 }
 
 /// Whether claims may belong to stateful sets that were not dumped.
 fn sets_not_in_dump(cluster: &Facts, controllers: &[Arc<dyn Controller>]) -> Option<Finding> {
-    let snapshot = &cluster.snapshot;
-    let of = |resource: Resource| snapshot.completeness.of(resource.group(), resource.kind());
     let mut names = controllers.iter().map(|controller| controller.info().name);
-    if !names.any(|name| name == "statefulset-controller") || of(Resource::StatefulSets).is_complete() {
+    if !names.any(|name| name == "statefulset-controller") || cluster.is_complete(Resource::StatefulSets) {
         return None;
     }
-    let claims = Resource::PersistentVolumeClaims;
-    let claims = snapshot.positions_of_kind(claims.group(), claims.kind());
-    let is_like_theirs = |position: &usize| {
-        let Some(claim) = snapshot.view(*position) else {
-            return false;
-        };
+    let claims = cluster.all(Resource::PersistentVolumeClaims);
+    let is_like_theirs = |position: &u32| {
+        let claim = cluster.view(*position);
         let (templates_and_set, ordinal) = claim.name().rsplit_once('-').unwrap_or_default();
         let is_number = !ordinal.is_empty() && ordinal.bytes().all(|byte| byte.is_ascii_digit());
         // Any part behind a hyphen may be the name of the set.

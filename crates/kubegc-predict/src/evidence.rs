@@ -15,7 +15,7 @@ use kubegc_objects::Reason;
 
 use crate::{
     Fate, Forecast,
-    facts::{DELETING, Facts, Owner as ResolvedOwner, Silent, deletion_requested_at},
+    facts::{DELETING, Facts, Owner as ResolvedOwner, Silent, conditions, deletion_requested_at},
 };
 
 /// The time after which a controller does not act, although an object waits for nothing else in the dump. It
@@ -30,14 +30,11 @@ const TTL_AFTER_FINISHED: &str = "ttl-after-finished-controller";
 /// # Complexity
 /// O(t) for t terminating objects.
 pub(crate) fn external(cluster: &Facts) -> Vec<Silent> {
-    let (mut found, now) = (Vec::new(), cluster.newest_time());
-    let facts = cluster.edges.flags.iter().enumerate();
-    for (position, _) in facts.filter(|(_, facts)| **facts & DELETING != 0) {
-        let Some(view) = cluster.snapshot.view(position) else {
-            continue;
-        };
+    let mut found = Vec::new();
+    for position in cluster.with(DELETING) {
+        let view = cluster.view(position);
         let meta = view.meta();
-        let lasted = deletion_requested_at(&meta).map(|since| now.since(since));
+        let lasted = deletion_requested_at(&meta).map(|since| cluster.newest_time().since(since));
         let Some(lasted) = lasted.filter(|lasted| *lasted > OVERDUE) else {
             continue;
         };
@@ -88,20 +85,16 @@ fn component_of(finalizer: &Arc<str>, kind: &str) -> Option<(&'static str, Arc<s
 
 /// Whether a controller should have acted on an object long before the dump was made.
 pub(crate) fn may_show_controllers(cluster: &Facts) -> bool {
-    let facts = cluster.edges.flags.iter().enumerate();
-    let mut terminating = facts.filter(|(_, facts)| **facts & DELETING != 0);
-    let jobs = Resource::Jobs;
-    let mut jobs = cluster.snapshot.positions_of_kind(jobs.group(), jobs.kind());
+    let (mut terminating, mut jobs) = (cluster.with(DELETING), cluster.all(Resource::Jobs));
     let is_old = |at: Option<Timestamp>| at.is_some_and(|at| cluster.newest_time().since(at) > OVERDUE);
     let is_a_controllers = |name: &Arc<str>| {
         let owner = finalizers::find(name).map(|known| known.owner);
         matches!(owner, Some(Owner::GarbageCollector | Owner::Controller(_)))
     };
-    terminating.any(|(position, _)| {
-        let view = cluster.snapshot.view(position);
-        let view = view.filter(|view| view.finalizers().all(is_a_controllers));
-        is_old(view.and_then(|view| deletion_requested_at(&view.meta())))
-    }) || jobs.any(|position| is_old(cluster.snapshot.record_at(position).and_then(|job| expiry(&job))))
+    terminating.any(|position| {
+        let view = cluster.view(position);
+        view.finalizers().all(is_a_controllers) && is_old(deletion_requested_at(&view.meta()))
+    }) || jobs.any(|position| is_old(expiry(&cluster.record(position))))
 }
 
 /// The controllers of kube-controller-manager that do not act: they would act at once if they ran, as the
@@ -177,17 +170,13 @@ fn waited(cluster: &Facts, step: &Step) -> Option<(ObjectRef, Timestamp, Duratio
         }
     };
     let position = cluster.positions_of(&object.uid).next()?;
-    let record = cluster.snapshot.record_at(position as usize)?;
+    let record = cluster.record(position);
     if is_expiry && !record.meta.is_deleting() {
         return Some((object, expiry(&record)?, LONG_OVERDUE));
     }
     // The namespace controller has seen content, or has failed, and says so.
-    let conditions = record
-        .namespace()
-        .and_then(|namespace| namespace.conditions.known());
-    let is_explained = conditions
-        .into_iter()
-        .flatten()
+    let is_explained = conditions(&record)
+        .iter()
         .any(|condition| condition.condition_type.starts_with("Namespace") && condition.is_true());
     if is_explained || cluster.leaks_job_tracking(position, &record.meta) {
         return None;

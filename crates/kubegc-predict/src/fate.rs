@@ -1,12 +1,13 @@
 //! Fates of objects, missing facts and findings.
 
-use std::{fmt, ops::Deref, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use kubegc_core::{ObjectRef, OwnerReference};
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use crate::{
     Outcomes, Wait,
+    error::question,
     trace::{Actor, Refusal},
     words::{each_shown, quoted, shown, some_of, span},
 };
@@ -41,8 +42,9 @@ pub enum Fate {
     Undetermined {
         /// The possible outcomes: `deleted`, `terminating`, `released`, `kept`.
         outcomes: Outcomes,
-        /// The missing facts: the first hundred.
-        missing: MissingFacts,
+        /// The missing facts, at least one: the first hundred.
+        #[serde(serialize_with = "each_shown")]
+        missing: Vec<Missing>,
     },
 }
 
@@ -56,6 +58,24 @@ impl Fate {
             Self::Released { .. } => "released",
             Self::Terminating { .. } => "terminating",
             Self::Undetermined { .. } => "undetermined",
+        }
+    }
+
+    /// The conditions that a terminating object waits for; none for other fates.
+    #[must_use]
+    pub fn waits_for(&self) -> &[Wait] {
+        match self {
+            Self::Terminating { waits_for } => waits_for,
+            _ => &[],
+        }
+    }
+
+    /// The missing facts that an undetermined fate depends on; none for other fates.
+    #[must_use]
+    pub fn missing(&self) -> &[Missing] {
+        match self {
+            Self::Undetermined { missing, .. } => missing,
+            _ => &[],
         }
     }
 }
@@ -95,9 +115,10 @@ impl From<&Fate> for Outcomes {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, thiserror::Error)]
 pub enum Missing {
     /// An owner whose kind was not dumped completely.
+    #[error("whether {} exists: {}", .owner.short(), add_list(.resource))]
     Owner {
         /// The owner, as the reference names it. The namespace is the one of the lookup.
         owner: ObjectRef,
@@ -106,16 +127,16 @@ pub enum Missing {
     },
     /// A kind that is not a built-in one and that neither a CustomResourceDefinition nor discovery output in
     /// the dump defines.
+    #[error("what {}/{} is: add the output of `kubectl api-resources`", .owner.api_version, .owner.kind)]
     Kind {
         /// The owner, as the reference names it, or the object itself.
         owner: ObjectRef,
     },
     /// A part of the object itself that could not be read.
-    Flawed {
-        /// The object.
-        object: ObjectRef,
-    },
+    #[error("some fields of {}, which could not be read", .object.short())]
+    Flawed { object: ObjectRef },
     /// A fact that a controller needs to decide about the object, or about one that it depends on.
+    #[error("whether {} is cleaned up: {reason}", .object.short())]
     Controller {
         /// The object about which the controller cannot decide.
         object: ObjectRef,
@@ -124,6 +145,11 @@ pub enum Missing {
     },
     /// The content of a namespace, or the custom resources of a CustomResourceDefinition: any object with a
     /// finalizer keeps it terminating.
+    #[error(
+        "whether objects with finalizers remain in {}: add the output of `{}` and declare it complete",
+        .object.short(),
+        content_command(.object, .resources)
+    )]
     Content {
         /// The namespace or definition.
         object: ObjectRef,
@@ -131,52 +157,23 @@ pub enum Missing {
         resources: Vec<String>,
     },
     /// The data that determines when a deleted pod ends, and whether a kubelet ends it.
+    #[error("when {} ends: {reason}", .pod.short())]
     Ending {
-        /// The pod.
         pod: ObjectRef,
         /// Description of the missing data.
         reason: String,
     },
     /// Whether a ValidatingAdmissionPolicy allows a request for the object, or for one that it depends on.
+    #[error(
+        "whether ValidatingAdmissionPolicy {policy} allows the requests (`{expression}`): check with \
+         `--dry-run=server`"
+    )]
     Policy {
-        /// Name of the policy.
         policy: Arc<str>,
         /// The CEL expression that reads data of the request or the object which the forecast does not have,
         /// or that is not evaluated without the feature `cel`.
         expression: Arc<str>,
     },
-}
-
-/// Missing facts, at least one.
-///
-/// # Examples
-/// ```
-/// use kubegc_predict::MissingFacts;
-/// assert_eq!(MissingFacts::new(Vec::new()), None);
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct MissingFacts(Vec<Missing>);
-
-impl MissingFacts {
-    /// These facts; `None` if there are none.
-    #[must_use]
-    pub fn new(facts: Vec<Missing>) -> Option<Self> {
-        (!facts.is_empty()).then_some(Self(facts))
-    }
-}
-
-impl Deref for MissingFacts {
-    type Target = [Missing];
-
-    fn deref(&self) -> &[Missing] {
-        &self.0
-    }
-}
-
-impl Serialize for MissingFacts {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        each_shown(&self.0, serializer)
-    }
 }
 
 /// The way to complete the list of a resource.
@@ -216,92 +213,72 @@ pub(crate) fn content_command(object: &ObjectRef, resources: &[String]) -> Strin
     format!("kubectl get {listed} {scope} -o json")
 }
 
-impl fmt::Display for Missing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Owner { owner, resource } => {
-                write!(f, "whether {} exists: {}", owner.short(), add_list(resource))
-            }
-            Self::Kind { owner } => {
-                write!(
-                    f,
-                    "what {}/{} is: add the output of `kubectl api-resources`",
-                    owner.api_version, owner.kind
-                )
-            }
-            Self::Flawed { object } => {
-                write!(f, "some fields of {}, which could not be read", object.short())
-            }
-            Self::Controller { object, reason } => {
-                write!(f, "whether {} is cleaned up: {reason}", object.short())
-            }
-            Self::Content { object, resources } => {
-                write!(
-                    f,
-                    "whether objects with finalizers remain in {}: add the output of `{}` and declare it complete",
-                    object.short(),
-                    content_command(object, resources)
-                )
-            }
-            Self::Ending { pod, reason } => write!(f, "when {} ends: {reason}", pod.short()),
-            Self::Policy { policy, expression } => write!(
-                f,
-                "whether ValidatingAdmissionPolicy {policy} allows the requests (`{expression}`): check with \
-                 `--dry-run=server`"
-            ),
-        }
-    }
-}
-
 /// A result of a forecast that is not a fate, such as a problem.
 ///
 /// # Examples
 /// The example of [`Forecast`](crate::Forecast) reads that there are no findings.
 #[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, thiserror::Error)]
 pub enum Finding {
     /// An object is deleted and its controller is kept and creates another one. Its name may differ. There is
     /// no finding for an object that its controller no longer needs.
+    #[error(
+        "{} {} created again {} {}, which is kept",
+        .object.short(),
+        if *.is_certain { "is" } else { "may be" },
+        // The API server creates the addresses of Services.
+        if *.controller.kind == *"Service" { "for" } else { "by" },
+        .controller.short()
+    )]
     CreatedAgain {
-        /// The deleted object.
         object: ObjectRef,
-        /// The controller.
         controller: ObjectRef,
         /// Whether it certainly does. Otherwise it may, because its kind is not one of Kubernetes or data is
         /// missing.
         is_certain: bool,
     },
     /// An object is deleted, and the API server refuses the request of its controller to create another one.
+    #[error(
+        "{} is not created again by {}: the API server refuses it: {refusal}",
+        .object.short(),
+        .controller.short()
+    )]
     NotCreatedAgain {
-        /// The deleted object.
         object: ObjectRef,
-        /// The controller.
         controller: ObjectRef,
         /// The API server's message, and what refuses.
         refusal: Refusal,
     },
     /// Dependents of kinds that were not dumped completely may block the deletion of their owners, and may be
     /// deleted or kept themselves.
+    #[error(
+        "objects of kinds that were not dumped completely may depend on deleted objects: {}",
+        first(.kinds.clone())
+    )]
     UnseenDependents {
         /// The kinds, as `resource.group`.
         kinds: Vec<String>,
     },
     /// A cluster-scoped object names a namespaced owner: the collector never deletes it.
-    NamespacedOwnerOfClusterScoped {
-        /// The object.
-        object: ObjectRef,
-    },
+    #[error(
+        "{} is cluster-scoped and names a namespaced owner: the collector leaves it alone",
+        .object.short()
+    )]
+    NamespacedOwnerOfClusterScoped { object: ObjectRef },
     /// A reference names a kind that is not served: the collector retries forever and does not delete the
     /// object.
+    #[error(
+        "{} names an owner of {kind}, which is not served: the collector never decides about it",
+        .object.short()
+    )]
     OwnerKindNotServed {
-        /// The object.
         object: ObjectRef,
         /// The apiVersion and kind that the reference names.
         kind: String,
     },
     /// The API server refused the delete.
+    #[error("the API server refuses to delete {}: {code} {message}", .object.short())]
     Refused {
-        /// The object.
         object: ObjectRef,
         /// The HTTP status.
         code: u16,
@@ -309,6 +286,7 @@ pub enum Finding {
         message: String,
     },
     /// The API server failed to perform requests of controllers or kubelets.
+    #[error("the API server refuses requests for {}: {message}", first(short_names(.objects)))]
     RequestsFail {
         /// The server's message, such as the one that names an unreachable webhook.
         message: Arc<str>,
@@ -316,54 +294,73 @@ pub enum Finding {
         objects: Vec<ObjectRef>,
     },
     /// The cloud provider was queried about a node that is missing from the dump: the response has no effect.
-    NodeNotDumped {
-        /// The name of the node.
-        node: Arc<str>,
-    },
+    #[error(
+        "the cloud provider was queried about node {node}, which is missing from the dump: its response has \
+         no effect"
+    )]
+    NodeNotDumped { node: Arc<str> },
     /// A controller, or a component outside of kube-controller-manager, is assumed not to act, because an
     /// object has waited for it much longer than it normally needs.
+    #[error(
+        "{component} is assumed not to act: {} has waited for it for {}",
+        .object.short(),
+        span(*.lasted)
+    )]
     DoesNotAct {
-        /// The component.
         component: &'static str,
         /// The object that has waited longest.
         object: ObjectRef,
-        /// How long.
         lasted: Duration,
     },
     /// StatefulSets were not dumped completely, and claims are named like those of sets that are missing. If
     /// such a set or its pod is being deleted, the claims and their volumes may be deleted with it.
-    UnseenSets {
-        /// Number of claims.
-        claims: usize,
-    },
+    #[error(
+        "the list of statefulsets is not complete: claims named like those of a StatefulSet ({claims}) may \
+         be deleted with it, and their volumes with them"
+    )]
+    UnseenSets { claims: usize },
     /// Terminating objects wait for each other: each is deleted in the foreground, and depends on another one
     /// with `blockOwnerDeletion`.
-    Cycle {
-        /// The objects.
-        objects: Vec<ObjectRef>,
-    },
+    #[error(
+        "{} {}: a cycle of foreground deletion, which ends when blockOwnerDeletion is false in {}",
+        listed(.objects),
+        if .objects.len() == 1 { "waits for itself" } else { "wait for each other" },
+        if .objects.len() == 1 { "its reference to itself" } else { "one of the references" }
+    )]
+    Cycle { objects: Vec<ObjectRef> },
     /// The outcome of objects depends on the order in which the API server performs requests.
+    #[error(
+        "{}: {outcomes}; the order of requests decides ({orders} orders were tried)",
+        listed(.objects)
+    )]
     OrderDecides {
-        /// The objects.
         objects: Vec<ObjectRef>,
-        /// Their outcomes.
         outcomes: Outcomes,
         /// The number of orders that were tried.
         orders: u64,
     },
     /// A kind is declared complete, objects refer to objects of it, and the dump has none: most likely it was
     /// not dumped.
+    #[error(
+        "{}, and the dump has no {kind} although {resource} are declared complete: check with \
+         `kubectl get {resource}{}`",
+        referrers(.kind, *.objects),
+        if *.is_namespaced { " -A" } else { "" }
+    )]
     KindMissing {
-        /// The kind.
         kind: String,
         /// The resource, as kubectl accepts it.
         resource: String,
-        /// Whether it is namespaced.
         is_namespaced: bool,
         /// The number of objects that refer to it.
         objects: usize,
     },
     /// No object of the dump matches the selectors of the intents.
+    #[error(
+        "No resources found in {}{}",
+        .namespace.as_ref().map_or("the dump".to_owned(), |name| format!("{name} namespace of the dump")),
+        question(.similar)
+    )]
     NothingSelected {
         /// The namespace of all intents.
         namespace: Option<Arc<str>>,
@@ -371,10 +368,15 @@ pub enum Finding {
         similar: Vec<String>,
     },
     /// Controllers write without end, so the simulation stopped.
+    #[error(
+        "the simulation stopped {} s after its beginning: it made {writes} writes, and these objects are \
+         written again and again: {}; fates may be wrong",
+        .at.as_secs(),
+        first(.cycle.iter().map(|(actor, object)| format!("{} (by the {actor})", object.short())).collect())
+    )]
     DidNotSettle {
         /// The time of the last write since the beginning.
         at: Duration,
-        /// The number of writes.
         writes: usize,
         /// The objects that were written in the last cycle of writes, each with its writer.
         cycle: Vec<(Actor, ObjectRef)>,
@@ -391,7 +393,7 @@ fn first(names: Vec<String>) -> String {
 
 /// The first objects as a part of a sentence.
 fn listed(objects: &[ObjectRef]) -> String {
-    let names: Vec<String> = objects.iter().map(ObjectRef::short).collect();
+    let names = short_names(objects);
     match names.split_last() {
         Some((last, others)) if (1..KINDS_SHOWN).contains(&others.len()) => {
             format!("{} and {last}", others.join(", "))
@@ -400,149 +402,16 @@ fn listed(objects: &[ObjectRef]) -> String {
     }
 }
 
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::CreatedAgain {
-                object,
-                controller,
-                is_certain,
-            } => {
-                let is = if *is_certain { "is" } else { "may be" };
-                // The API server creates the addresses of Services.
-                let by = if *controller.kind == *"Service" {
-                    "for"
-                } else {
-                    "by"
-                };
-                let (object, controller) = (object.short(), controller.short());
-                write!(f, "{object} {is} created again {by} {controller}, which is kept")
-            }
-            Self::NotCreatedAgain {
-                object,
-                controller,
-                refusal,
-            } => {
-                let (object, controller) = (object.short(), controller.short());
-                write!(
-                    f,
-                    "{object} is not created again by {controller}: the API server refuses it: {refusal}"
-                )
-            }
-            Self::UnseenDependents { kinds } => {
-                let kinds = first(kinds.clone());
-                write!(
-                    f,
-                    "objects of kinds that were not dumped completely may depend on deleted objects: {kinds}"
-                )
-            }
-            Self::NamespacedOwnerOfClusterScoped { object } => write!(
-                f,
-                "{} is cluster-scoped and names a namespaced owner: the collector leaves it alone",
-                object.short()
-            ),
-            Self::OwnerKindNotServed { object, kind } => {
-                write!(
-                    f,
-                    "{} names an owner of {kind}, which is not served: the collector never decides about it",
-                    object.short()
-                )
-            }
-            Self::Refused {
-                object,
-                code,
-                message,
-            } => {
-                write!(
-                    f,
-                    "the API server refuses to delete {}: {code} {message}",
-                    object.short()
-                )
-            }
-            Self::RequestsFail { message, objects } => {
-                let names = first(objects.iter().map(ObjectRef::short).collect());
-                write!(f, "the API server refuses requests for {names}: {message}")
-            }
-            Self::NodeNotDumped { node } => write!(
-                f,
-                "the cloud provider was queried about node {node}, which is missing from the dump: its response has no effect"
-            ),
-            Self::DoesNotAct {
-                component,
-                object,
-                lasted,
-            } => write!(
-                f,
-                "{component} is assumed not to act: {} has waited for it for {}",
-                object.short(),
-                span(*lasted)
-            ),
-            Self::UnseenSets { claims } => write!(
-                f,
-                "the list of statefulsets is not complete: claims named like those of a StatefulSet ({claims}) may be deleted with it, and their volumes with them"
-            ),
-            Self::Cycle { objects } if objects.len() == 1 => write!(
-                f,
-                "{} waits for itself: a cycle of foreground deletion, which ends when blockOwnerDeletion is false in \
-                 its reference to itself",
-                listed(objects)
-            ),
-            Self::Cycle { objects } => write!(
-                f,
-                "{} wait for each other: a cycle of foreground deletion, which ends when blockOwnerDeletion is false \
-                 in one of the references",
-                listed(objects)
-            ),
-            Self::OrderDecides {
-                objects,
-                outcomes,
-                orders,
-            } => write!(
-                f,
-                "{}: {outcomes}; the order of requests decides ({orders} orders were tried)",
-                listed(objects)
-            ),
-            Self::KindMissing {
-                kind,
-                resource,
-                is_namespaced,
-                objects,
-            } => {
-                let refer = match (kind.as_str(), objects) {
-                    ("Node", 1) => "1 pod runs on a node".to_owned(),
-                    ("Node", pods) => format!("{pods} pods run on nodes"),
-                    (_, 1) => format!("1 object names a {kind} as its owner"),
-                    (_, objects) => format!("{objects} objects name a {kind} as their owner"),
-                };
-                let all = if *is_namespaced { " -A" } else { "" };
-                write!(
-                    f,
-                    "{refer}, and the dump has no {kind} although {resource} are declared complete: check with \
-                     `kubectl get {resource}{all}`"
-                )
-            }
-            Self::NothingSelected { namespace, similar } => {
-                match namespace {
-                    Some(namespace) => write!(f, "No resources found in {namespace} namespace of the dump")?,
-                    None => f.write_str("No resources found in the dump")?,
-                }
-                match similar.is_empty() {
-                    true => Ok(()),
-                    false => write!(f, "; did you mean {}?", similar.join(" or ")),
-                }
-            }
-            Self::DidNotSettle { at, writes, cycle } => {
-                let names = cycle
-                    .iter()
-                    .map(|(actor, object)| format!("{} (by the {actor})", object.short()));
-                write!(
-                    f,
-                    "the simulation stopped {} s after its beginning: it made {writes} writes, and these objects \
-                     are written again and again: {}; fates may be wrong",
-                    at.as_secs(),
-                    first(names.collect())
-                )
-            }
-        }
+fn short_names(objects: &[ObjectRef]) -> Vec<String> {
+    objects.iter().map(ObjectRef::short).collect()
+}
+
+/// The number of objects that refer to a kind.
+fn referrers(kind: &str, objects: usize) -> String {
+    match (kind, objects) {
+        ("Node", 1) => "1 pod runs on a node".to_owned(),
+        ("Node", pods) => format!("{pods} pods run on nodes"),
+        (_, 1) => format!("1 object names a {kind} as its owner"),
+        (_, objects) => format!("{objects} objects name a {kind} as their owner"),
     }
 }

@@ -11,6 +11,7 @@ use serde::Serialize;
 use crate::{
     Assumptions,
     fate::{Fate, Finding},
+    words::Name,
 };
 
 /// The forecast of a cluster, object by object and write by write.
@@ -70,9 +71,7 @@ pub struct Forecast {
 #[non_exhaustive]
 #[derive(Clone, Debug, Serialize)]
 pub struct ObjectFate {
-    /// The object.
     pub object: Arc<ObjectRef>,
-    /// Its fate.
     #[serde(flatten)]
     pub fate: Fate,
     /// Whether it has this fate without the deletes, too.
@@ -104,11 +103,8 @@ impl ObjectFate {
 /// The example of [`Forecast`](crate::Forecast) reads that nothing is undetermined.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Undetermined {
-    /// The name of the controller.
     pub controller: &'static str,
-    /// The object.
     pub object: ObjectId,
-    /// The missing fact.
     pub missing: kubegc_controllers::Missing,
 }
 
@@ -119,9 +115,7 @@ pub struct Undetermined {
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug)]
 pub struct Removal<'a> {
-    /// When.
     pub at: Timestamp,
-    /// The object.
     pub object: &'a ObjectRef,
     /// The write after which it no longer exists.
     pub step: &'a Step,
@@ -142,7 +136,7 @@ impl Forecast {
     fn fate_by_key(&self, object: &ObjectRef) -> Option<&ObjectFate> {
         let found = self
             .fates
-            .binary_search_by(|fate| key(&fate.object).cmp(&key(object)));
+            .binary_search_by(|fate| Name::from(&*fate.object).cmp(&Name::from(object)));
         Some(&self.fates[found.ok()?])
     }
 
@@ -192,9 +186,4 @@ impl Forecast {
         self.fate_by_key(object)
             .is_some_and(|fate| matches!(fate.fate, Fate::Undetermined { .. }))
     }
-}
-
-/// Group, kind, namespace and name, which are unique in a dump.
-pub(crate) fn key(object: &ObjectRef) -> [&str; 4] {
-    [object.group(), &object.kind, &object.namespace, &object.name]
 }

@@ -33,9 +33,9 @@ pub struct Intent {
 /// ```
 /// use std::time::Duration;
 /// use kubegc_core::DeleteOptions;
-/// use kubegc_predict::{Intent, KindName, Target};
+/// use kubegc_predict::{Intent, Target};
 /// let target = Target::Labelled {
-///     kind: KindName::new("secrets"),
+///     kind: "secrets".into(),
 ///     namespace: None,
 ///     selector: "app=shop".parse()?,
 /// };
@@ -50,7 +50,8 @@ pub enum Target {
     Object(ObjectName),
     /// All objects of a kind with these labels, in one namespace or in all.
     Labelled {
-        kind: KindName,
+        /// As in [`ObjectName`].
+        kind: Arc<str>,
         /// The namespace; `None` for all.
         namespace: Option<Arc<str>>,
         /// The labels.
@@ -70,38 +71,13 @@ impl Intent {
     }
 }
 
-/// A kind by name, as [`Catalog::named`](kubegc_core::Catalog::named) takes it: `Deployment`, `deploy`,
-/// `deployments.apps`, `apps/v1/Deployment`.
-///
-/// A name that fits several groups means the core group, and is ambiguous if the core group does not have
-/// it.
-///
-/// # Examples
-/// The example of [`Target`] names a kind.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct KindName(Arc<str>);
-
-impl KindName {
-    /// Takes a name as it is written.
-    #[must_use]
-    pub fn new(text: &str) -> Self {
-        Self(text.into())
-    }
-
-    /// The name as it was written.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
 /// An object as people name it.
 ///
 /// # Examples
 /// ```
 /// use kubegc_predict::ObjectName;
 /// let name: ObjectName = "shop/Deployment/web".parse()?;
-/// assert_eq!((&*name.namespace, name.kind.as_str(), &*name.name), ("shop", "Deployment", "web"));
+/// assert_eq!((&*name.namespace, &*name.kind, &*name.name), ("shop", "Deployment", "web"));
 /// assert!("web".parse::<ObjectName>().is_err());
 /// # Ok::<(), kubegc_core::FieldError>(())
 /// ```
@@ -109,7 +85,10 @@ impl KindName {
 pub struct ObjectName {
     /// Namespace; empty for cluster-scoped objects.
     pub namespace: Arc<str>,
-    pub kind: KindName,
+    /// A name that [`Catalog::named`](kubegc_core::Catalog::named) takes: `Deployment`, `deploy`,
+    /// `deployments.apps`, `apps/v1/Deployment`. One that fits several groups means the core group, and is
+    /// ambiguous if the core group does not have it.
+    pub kind: Arc<str>,
     pub name: Arc<str>,
 }
 
@@ -139,7 +118,7 @@ impl std::str::FromStr for ObjectName {
         }
         Ok(Self {
             namespace: namespace.into(),
-            kind: KindName::new(kind),
+            kind: kind.into(),
             name: name.into(),
         })
     }
@@ -150,6 +129,6 @@ impl std::fmt::Display for ObjectName {
         if !self.namespace.is_empty() {
             write!(f, "{}/", self.namespace)?;
         }
-        write!(f, "{}/{}", self.kind.as_str(), self.name)
+        write!(f, "{}/{}", self.kind, self.name)
     }
 }

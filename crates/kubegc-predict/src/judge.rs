@@ -35,15 +35,14 @@ pub(crate) fn fates<'a>(
     scope: &'a Scope,
     simulation: &'a Simulation,
 ) -> impl Iterator<Item = (u32, ObjectRef, Fate)> + 'a {
-    let refusals = Refusals::of(simulation.plane.steps());
-    scope.affected().filter_map(move |position| {
-        let object = cluster.snapshot.view(position as usize)?;
-        let object_ref = object.object_ref();
-        let fate = match end(simulation, object) {
-            Some(end) => fate_of_kept(cluster, simulation, &refusals, position, object, &end),
-            None => deleted(simulation.plane.trace().removal(&object_ref)),
+    let mut kept = kept(cluster, scope, simulation);
+    scope.affected().map(move |position| {
+        let object = cluster.object_ref(position);
+        let fate = match kept.remove(&position) {
+            Some((fate, _)) => fate,
+            None => deleted(simulation.plane.trace().removal(&object)),
         };
-        Some((position, object_ref, fate))
+        (position, object, fate)
     })
 }
 
@@ -51,7 +50,7 @@ pub(crate) fn fates<'a>(
 fn kept(cluster: &Facts, scope: &Scope, simulation: &Simulation) -> BTreeMap<u32, (Fate, SharedMeta)> {
     let refusals = Refusals::of(simulation.plane.steps());
     let kept = scope.affected().filter_map(|position| {
-        let object = cluster.snapshot.view(position as usize)?;
+        let object = cluster.view(position);
         let end = end(simulation, object)?;
         let fate = fate_of_kept(cluster, simulation, &refusals, position, object, &end);
         Some((position, (fate, end)))
@@ -85,9 +84,7 @@ pub(crate) fn conclude(
     let (trace, warnings) = primary.plane.into_trace();
     let mut fates = Vec::with_capacity(scope.affected().count());
     for position in scope.affected() {
-        let Some(view) = cluster.snapshot.view(position as usize) else {
-            continue;
-        };
+        let view = cluster.view(position);
         let object = view.object_ref();
         let removal = trace.removal(&object);
         let shared = removal.filter(|(_, removed)| ***removed == object);
@@ -157,21 +154,17 @@ fn failures(steps: &[Step]) -> impl Iterator<Item = Finding> {
     let mut failures = BTreeMap::<&Arc<str>, BTreeSet<&ObjectRef>>::new();
     let refusals = Refusals::of(steps);
     let lasts = |step: &&Step| !step.is_conflict() || refusals.contains(step);
-    for step in steps
-        .iter()
-        .filter(lasts)
-        .filter(|step| !matches!(step.why, Why::Intent(_)))
-    {
+    let is_others = |step: &&Step| !matches!(step.why, Why::Intent(_));
+    for step in steps.iter().filter(lasts).filter(is_others) {
         if let Some(refusal) = &step.failure {
             failures.entry(&refusal.message).or_default().insert(&step.object);
         }
     }
-    failures
-        .into_iter()
-        .map(|(message, objects)| Finding::RequestsFail {
-            message: Arc::clone(message),
-            objects: objects.into_iter().cloned().collect(),
-        })
+    let failures = failures.into_iter();
+    failures.map(|(message, objects)| Finding::RequestsFail {
+        message: Arc::clone(message),
+        objects: objects.into_iter().cloned().collect(),
+    })
 }
 
 /// The differences between the ends of the simulations for each object; empty if no data is missing.
@@ -183,11 +176,7 @@ fn reactions(
     missing: &Sources,
 ) -> BTreeMap<u32, Reaction> {
     let mut reactions = BTreeMap::new();
-    if missing.is_empty()
-        && scope.unknown.is_empty()
-        && scope.out_of_reach.is_empty()
-        && scope.flawed.is_empty()
-    {
+    if missing.is_empty() && !scope.lacks_data() {
         return reactions;
     }
     let cluster = run.cluster;
@@ -195,11 +184,8 @@ fn reactions(
     let undetermined = missing.values().flatten().copied();
     let by_count = chosen_by_count(cluster, scope, undetermined, primary.plane.steps());
     let mut if_refused = BTreeMap::<Uid, Outcomes>::new();
-    for request in alternatives
-        .iter()
-        .chain([primary])
-        .flat_map(|simulation| simulation.server.undecided_requests())
-    {
+    let runs = || std::iter::once(primary).chain(alternatives);
+    for request in runs().flat_map(|run| run.server.undecided_requests()) {
         let outcome = match request.was_terminating {
             true => Outcomes::TERMINATING,
             false => Outcomes::KEPT,
@@ -207,55 +193,38 @@ fn reactions(
         let known = if_refused.entry(request.uid).or_insert(outcome);
         *known = known.or(outcome);
     }
-    let is_held = |end: &ObjectMeta| {
-        end.finalizers
-            .iter()
-            .any(|name| stays(&cluster.assumptions, name))
-    };
+    let stays = |name: &Arc<str>| stays(&cluster.assumptions, name);
+    let waits_for_dependents = |name: &Arc<str>| **name == *metadata::FINALIZER_FOREGROUND;
     for position in scope.affected() {
-        let Some(object) = cluster.snapshot.view(position as usize) else {
-            continue;
-        };
-        let end = end(primary, object);
-        let others: Vec<_> = alternatives
-            .iter()
-            .map(|other| self::end(other, object))
-            .collect();
-        let differs = others
-            .iter()
-            .any(|other| !is_same_end(end.as_deref(), other.as_deref()));
-        let waited = |meta: Option<&ObjectMeta>| meta.is_some_and(ObjectMeta::is_deleting);
-        let has_finalizer = |name: &str| object.finalizers().any(|finalizer| **finalizer == *name);
-        let ends = || std::iter::once(&end).chain(&others).map(Option::as_deref);
+        let object = cluster.view(position);
+        let metas: Vec<Option<SharedMeta>> = runs().map(|run| end(run, object)).collect();
+        let ends = || metas.iter().map(Option::as_deref);
+        let primary_end = metas[0].as_deref();
         let in_every_run = |is_so: &dyn Fn(&ObjectMeta) -> bool| ends().all(|end| end.is_some_and(is_so));
         let is_terminating = in_every_run(&ObjectMeta::is_deleting);
         let is_target = targets.contains(&position);
         let if_refused = if_refused.get(object.uid()).copied();
         let may_be_kept = if_refused.is_some_and(|outcomes| outcomes.has(Outcomes::KEPT));
         let is_deleted =
-            object.is_deleting() || is_target && !may_be_kept && (is_terminating || end.is_none());
+            object.is_deleting() || is_target && !may_be_kept && (is_terminating || primary_end.is_none());
         let reaction = Reaction {
-            differs: differs || by_count.contains(object.uid()),
-            waits: (object.is_deleting() && has_finalizer(metadata::FINALIZER_FOREGROUND))
+            differs: ends().any(|end| !is_same_end(primary_end, end)) || by_count.contains(object.uid()),
+            waits: (object.is_deleting() && object.finalizers().any(waits_for_dependents))
                 || primary.plane.was_terminating(object.uid())
-                || waited(end.as_deref())
-                || others.iter().any(|other| waited(other.as_deref())),
+                || ends().flatten().any(ObjectMeta::is_deleting),
             is_target,
             is_removed: ends().all(|end| end.is_none()),
             is_terminating,
-            waits_for_dependents: in_every_run(&|end| {
-                let mut finalizers = end.finalizers.iter();
-                finalizers.any(|name| **name == *metadata::FINALIZER_FOREGROUND)
-            }),
+            waits_for_dependents: in_every_run(&|end| end.finalizers.iter().any(waits_for_dependents)),
             is_deleted,
-            held: match is_terminating && in_every_run(&is_held) {
+            held: match is_terminating && in_every_run(&|end| end.finalizers.iter().any(stays)) {
                 true if is_deleted => Held::Certainly,
                 true => Held::InRuns,
                 false => Held::No,
             },
             if_refused,
-            is_immortal: object.finalizers().any(|name| stays(&cluster.assumptions, name)),
-            outcomes: ends().fold(outcome(object, end.as_deref()), |outcomes, end| {
+            is_immortal: object.finalizers().any(stays),
+            outcomes: ends().fold(outcome(object, primary_end), |outcomes, end| {
                 outcomes.or(outcome(object, end))
             }),
         };
@@ -317,11 +286,7 @@ fn chosen_by_count<'a>(
         }
     }
     unknown.retain(|position| scope.members.contains_key(position));
-    let views = || {
-        unknown
-            .iter()
-            .filter_map(|at| cluster.snapshot.view(*at as usize))
-    };
+    let views = || unknown.iter().map(|at| cluster.view(*at));
     let mut alike = BTreeMap::<&str, usize>::new();
     for object in views() {
         *alike.entry(object.kind()).or_default() += 1;
@@ -354,10 +319,8 @@ fn fate_of_kept(
     end: &ObjectMeta,
 ) -> Fate {
     if end.is_deleting() {
-        let object = cluster.snapshot.object(position as usize);
-        let waits_for = object.map(|object| waits_for(cluster, simulation, refusals, &object, end));
         return Fate::Terminating {
-            waits_for: waits_for.unwrap_or_default(),
+            waits_for: waits_for(cluster, simulation, refusals, &cluster.object(position), end),
         };
     }
     let owners: Vec<OwnerReference> = lost_owners(view, end).collect();
@@ -398,9 +361,7 @@ fn missing_kinds(cluster: &Facts, scope: &Scope) -> Vec<Finding> {
         }
     };
     for position in scope.affected() {
-        let Some(view) = snapshot.view(position as usize) else {
-            continue;
-        };
+        let view = cluster.view(position);
         for reference in view
             .owner_references()
             .filter(|owner| owner.controller == Some(true))
@@ -408,8 +369,7 @@ fn missing_kinds(cluster: &Facts, scope: &Scope) -> Vec<Finding> {
             count(&reference.api_version, &reference.kind);
         }
         if cluster.resource_at(position) == Some(Resource::Pods)
-            && let Some(record) = snapshot.record_at(position as usize)
-            && let Some(node) = record.pod().and_then(|pod| pod.node_name.known())
+            && let Some(node) = view.record().pod().and_then(|pod| pod.node_name.known())
             && !node.is_empty()
         {
             count("v1", "Node");
@@ -417,7 +377,7 @@ fn missing_kinds(cluster: &Facts, scope: &Scope) -> Vec<Finding> {
     }
     let is_missing = |kind: &ApiResource| {
         snapshot.completeness.of(&kind.group, &kind.kind).is_complete()
-            && snapshot.positions_of_kind(&kind.group, &kind.kind).is_empty()
+            && cluster.of_kind(kind).next().is_none()
     };
     let kinds = counts
         .into_iter()
@@ -434,34 +394,24 @@ fn missing_kinds(cluster: &Facts, scope: &Scope) -> Vec<Finding> {
 
 /// The terminating objects that wait for each other.
 fn cycles_of(fates: &[ObjectFate]) -> impl Iterator<Item = Finding> {
-    let terminating: Vec<(&ObjectRef, &[Wait])> = fates
-        .iter()
-        .filter_map(|fate| match &fate.fate {
-            Fate::Terminating { waits_for } => Some((&*fate.object, &waits_for[..])),
-            _ => None,
-        })
-        .collect();
-    let numbers: BTreeMap<&Uid, usize> = terminating
-        .iter()
-        .enumerate()
-        .map(|(number, (object, _))| (&object.uid, number))
-        .collect();
-    let blocking = |waits_for: &[Wait]| -> Vec<usize> {
-        let dependents = waits_for.iter().filter_map(|wait| match wait {
-            Wait::Dependents { blocking } => Some(blocking),
-            _ => None,
+    let terminating = fates.iter().filter(|fate| !fate.fate.waits_for().is_empty());
+    let terminating: Vec<&ObjectFate> = terminating.collect();
+    let uids = terminating.iter().map(|fate| &fate.object.uid);
+    let numbers: BTreeMap<&Uid, usize> = uids.zip(0..).collect();
+    let blocking = |fate: &&ObjectFate| -> Vec<usize> {
+        let dependents = fate.fate.waits_for().iter().flat_map(|wait| match wait {
+            Wait::Dependents { blocking } => &**blocking,
+            _ => &[],
         });
-        let dependents = dependents.flatten();
-        dependents
-            .filter_map(|blocking| numbers.get(&blocking.object.uid).copied())
-            .collect()
+        let numbers = dependents.filter_map(|blocking| numbers.get(&blocking.object.uid));
+        numbers.copied().collect()
     };
-    let blocking: Vec<Vec<usize>> = terminating
-        .iter()
-        .map(|(_, waits_for)| blocking(waits_for))
-        .collect();
+    let blocking: Vec<Vec<usize>> = terminating.iter().map(blocking).collect();
     cycles(&blocking).into_iter().map(move |members| Finding::Cycle {
-        objects: members.into_iter().map(|at| terminating[at].0.clone()).collect(),
+        objects: members
+            .into_iter()
+            .map(|at| ObjectRef::clone(&terminating[at].object))
+            .collect(),
     })
 }
 
@@ -472,8 +422,7 @@ fn findings_of(cluster: &Facts, scope: &Scope, fates: &[ObjectFate]) -> Vec<Find
     let mut namespaces = BTreeSet::new();
     for fate in fates {
         let (position, object) = (fate.position, &fate.object);
-        let is_deleted = matches!(fate.fate, Fate::Deleted { .. } | Fate::Terminating { .. });
-        if is_deleted {
+        if let Fate::Deleted { .. } | Fate::Terminating { .. } = fate.fate {
             namespaces.insert(&*object.namespace);
         }
         let references = fate.before().owner_references();

@@ -23,7 +23,6 @@
 
 mod closure;
 mod cluster;
-pub mod comparison;
 mod conversions;
 mod cycle;
 pub mod doctor;
@@ -53,19 +52,22 @@ mod words;
 
 pub use closure::Closure;
 pub use cluster::Cluster;
-pub use comparison::Comparison;
 pub use doctor::Diagnosis;
 pub use error::PredictError;
 pub use explain::Explanation;
 pub use explore::Exploration;
 pub use facts::{BrokenExtension, Extension};
-pub use fate::{Fate, Finding, Missing, MissingFacts};
+pub use fate::{Fate, Finding, Missing};
 pub use forecast::{Forecast, ObjectFate, Removal, Undetermined};
-pub use intent::{Intent, KindName, ObjectName, Target};
+pub use intent::{Intent, ObjectName, Target};
 pub use kubegc_control_plane::{Assumptions, Instance};
 pub use outcomes::Outcomes;
 pub use question::Question;
-pub use report::{Detail, document};
+pub use report::{
+    Detail,
+    comparison::{self, Comparison},
+    document,
+};
 pub use selection::Selection;
 pub use trace::Step;
 pub use wait::{BlockedBy, Blocking, NotRemoved, Remaining, Wait};

@@ -11,23 +11,14 @@ use crate::Intent;
 ///
 /// # Examples
 /// ```
+/// # use kubegc_core::DeleteOptions;
+/// # use kubegc_predict::Intent;
+/// # let cluster = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/owner_and_key.in"));
 /// use std::time::Duration;
-/// use kubegc_core::{DeleteOptions, KubernetesVersion};
-/// use kubegc_predict::{Assumptions, Cluster, Fate, Intent, Question};
-/// use kubegc_snapshot::Reader;
-///
-/// let version = KubernetesVersion::LATEST;
-/// let mut reader = Reader::new(version).complete("all");
-/// reader.read("dump.yaml", &b"
-/// apiVersion: v1
-/// kind: PersistentVolumeClaim
-/// metadata: {namespace: shop, name: data, uid: u1, finalizers: [kubernetes.io/pvc-protection]}
-/// "[..])?;
-/// let cluster = Cluster::new(version, reader.finish()?, Assumptions::default());
-/// let claim = "shop/PersistentVolumeClaim/data".parse()?;
-/// let question = Question::new(version).delete(Intent::delete(claim, DeleteOptions::default()));
-/// let forecast = cluster.forecast(&question)?;
-/// assert!(matches!(forecast.fates[0].fate, Fate::Deleted { .. }), "no pod uses the claim");
+/// use kubegc_predict::Question;
+/// let delete = Intent::delete("shop/ConfigMap/owner".parse()?, DeleteOptions::default());
+/// let question = Question::new(cluster.version()).delete(delete).up_to(Duration::from_secs(3_600));
+/// assert_eq!(cluster.forecast(&question)?.counts()["deleted"], 2);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]

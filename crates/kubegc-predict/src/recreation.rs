@@ -91,7 +91,7 @@ impl<'a> Recreations<'a> {
             has_addresses && *fate.object.kind == *"IPAddress" && matches!(fate.fate, Fate::Deleted { .. })
         });
         deleted.filter_map(|fate| {
-            let record = self.cluster.snapshot.record_at(fate.position as usize)?;
+            let record = self.cluster.record(fate.position);
             let Body::IpAddress(address) = &*record.body else {
                 return None;
             };
@@ -115,7 +115,7 @@ impl<'a> Recreations<'a> {
     fn is_kept(&self, position: u32) -> bool {
         match self.fate_at(position) {
             Some(state) => matches!(state.fate, Fate::Kept | Fate::Released { .. }),
-            None => self.cluster.edges.flags[position as usize] & DELETING == 0,
+            None => !self.cluster.has(position, DELETING),
         }
     }
 
@@ -125,43 +125,34 @@ impl<'a> Recreations<'a> {
         owner: u32,
         deleted: &[(u32, &'a ObjectFate)],
     ) -> Vec<(&'a ObjectFate, Recreation)> {
-        let record = self.cluster.snapshot.record_at(owner as usize);
-        let of_all = |recreation| deleted.iter().map(|(_, fate)| (*fate, recreation)).collect();
-        let Some(record) = record else {
-            return of_all(Recreation::Possible);
-        };
-        let of_each = |recreation: &dyn Fn(u32, &ObjectFate) -> Recreation| {
-            let each = deleted
-                .iter()
-                .map(|&(position, fate)| (fate, recreation(position, fate)));
-            each.collect()
-        };
-        let is_of = |position, resource| self.cluster.resource_at(position) == Some(resource);
-        match &*record.body {
-            Body::ReplicaSet(set) => self.pods_of_replica_set(owner, &record.meta, set, deleted),
-            Body::StatefulSet(set) => of_each(&|position, fate| match self.cluster.resource_at(position) {
-                Some(Resource::Pods) => pod_of_stateful_set(&record.meta, set, fate),
-                Some(Resource::ControllerRevisions) => match set.update_revision.known() {
+        let record = self.cluster.record(owner);
+        if let Body::ReplicaSet(set) = &*record.body {
+            return self.pods_of_replica_set(owner, &record.meta, set, deleted);
+        }
+        let each = deleted.iter();
+        each.map(|(position, fate)| (*fate, self.of_dependent(&record, *position, fate)))
+            .collect()
+    }
+
+    /// The reaction of a controller other than a ReplicaSet to the deletion of a dependent.
+    fn of_dependent(&self, owner: &Record, position: u32, fate: &ObjectFate) -> Recreation {
+        match (&*owner.body, self.cluster.resource_at(position)) {
+            (Body::StatefulSet(set), Some(Resource::Pods)) => pod_of_stateful_set(&owner.meta, set, fate),
+            (Body::StatefulSet(set), Some(Resource::ControllerRevisions)) => {
+                match set.update_revision.known() {
                     Some(current) if *current != fate.object.name => Recreation::Never,
                     _ => Recreation::Possible,
-                },
-                _ => Recreation::Possible,
-            }),
-            Body::DaemonSet(_) => of_each(&|position, _| match is_of(position, Resource::Pods) {
-                true => self.pod_of_daemon_set(position),
-                false => Recreation::Possible,
-            }),
-            Body::Deployment(deployment) => {
-                of_each(&|position, fate| match is_of(position, Resource::ReplicaSets) {
-                    true => self.replica_set_of_deployment(deployment, position, fate),
-                    false => Recreation::Possible,
-                })
+                }
+            }
+            (Body::DaemonSet(_), Some(Resource::Pods)) => self.pod_of_daemon_set(position),
+            (Body::Deployment(deployment), Some(Resource::ReplicaSets)) => {
+                self.replica_set_of_deployment(deployment, position, fate)
             }
             // It creates Jobs by its schedule, whether earlier Jobs exist or not.
-            Body::CronJob(_) => of_all(Recreation::Never),
-            Body::Job(job) if matches!(job.finished(), Some(Some(_))) => of_all(Recreation::Never),
-            Body::Job(job) if job.is_suspended.known() == Some(&true) => of_all(Recreation::Never),
-            _ => of_all(Recreation::Possible),
+            (Body::CronJob(_), _) => Recreation::Never,
+            (Body::Job(job), _) if matches!(job.finished(), Some(Some(_))) => Recreation::Never,
+            (Body::Job(job), _) if job.is_suspended.known() == Some(&true) => Recreation::Never,
+            _ => Recreation::Possible,
         }
     }
 
@@ -209,7 +200,7 @@ impl<'a> Recreations<'a> {
         if self.cluster.resource_at(position) != Some(Resource::Pods) {
             return None;
         }
-        let pod = self.cluster.snapshot.record_at(position as usize)?;
+        let pod = self.cluster.record(position);
         if pod
             .meta
             .controller()
@@ -233,29 +224,22 @@ impl<'a> Recreations<'a> {
     /// A DaemonSet has a pod on each suitable node. The deleted pod was running on its node, which is
     /// therefore suitable unless it has changed.
     fn pod_of_daemon_set(&self, pod: u32) -> Recreation {
-        let record = self.cluster.snapshot.record_at(pod as usize);
-        let node = record
-            .as_ref()
-            .and_then(Record::pod)
-            .and_then(|pod| pod.node_name.known());
+        let record = self.cluster.record(pod);
+        let node = record.pod().and_then(|pod| pod.node_name.known());
         let Some(name) = node.filter(|name| !name.is_empty()) else {
             return Recreation::Possible;
         };
-        let nodes = &self.cluster.snapshot.completeness;
         match self.cluster.by_name(Resource::Nodes, "", name) {
             Some(node) if self.is_kept(node) => {
-                let record = self.cluster.snapshot.record_at(node as usize);
-                let taints = record
-                    .as_ref()
-                    .and_then(Record::node)
-                    .and_then(|node| node.taints.known());
+                let record = self.cluster.record(node);
+                let taints = record.node().and_then(|node| node.taints.known());
                 match taints.is_some_and(Vec::is_empty) {
                     true => Recreation::Certain,
                     false => Recreation::Possible,
                 }
             }
             Some(_) => Recreation::Possible,
-            None if nodes.of("", Resource::Nodes.kind()).is_complete() => Recreation::Never,
+            None if self.cluster.is_complete(Resource::Nodes) => Recreation::Never,
             None => Recreation::Possible,
         }
     }
@@ -274,8 +258,8 @@ impl<'a> Recreations<'a> {
         if deployment.is_paused.known() == Some(&true) {
             return Recreation::Never;
         }
-        let record = self.cluster.snapshot.record_at(position as usize);
-        let set = record.as_ref().and_then(Record::replica_set);
+        let record = self.cluster.record(position);
+        let set = record.replica_set();
         let template = set.and_then(|set| set.template_digest.known());
         let is_removed = matches!(fate.fate, Fate::Deleted { .. });
         match (deployment.template_digest.known(), template) {

@@ -35,7 +35,7 @@ impl<'f> Reviewer<'f> {
         let known = self.servers.entry(Arc::clone(&namespace));
         let server = known.or_insert_with(|| server(cluster, fates, &namespace));
         let server = server.as_mut()?;
-        let object = cluster.snapshot.object(deleted.position as usize)?;
+        let object = cluster.object(deleted.position);
         let (kind, object) = (object.kind_id?, renewed(object));
         refusal(&server.create(kind, &namespace, object))
     }
@@ -45,11 +45,9 @@ impl<'f> Reviewer<'f> {
 fn server(cluster: &Facts, fates: &[ObjectFate], namespace: &str) -> Option<ApiServer> {
     let mut server = cluster.empty_server.clone();
     let mut has_quotas = false;
-    for position in cluster.snapshot.positions_of_kind("", "ResourceQuota") {
-        let object = cluster.snapshot.object(position);
-        let Some(object) = object.filter(|object| *object.meta.namespace == *namespace) else {
-            continue;
-        };
+    let is_of_namespace = |at: &u32| **cluster.view(*at).namespace() == *namespace;
+    for position in cluster.named("", "ResourceQuota").filter(is_of_namespace) {
+        let object = cluster.object(position);
         if let (Some(kind), Some(Details::Quota(amounts))) = (object.kind_id, object.details.as_deref())
             && let Some(body) = limits(amounts)
         {
@@ -65,9 +63,7 @@ fn server(cluster: &Facts, fates: &[ObjectFate], namespace: &str) -> Option<ApiS
         .iter()
         .filter(|fate| matches!(fate.fate, Fate::Deleted { .. }));
     for fate in deleted.filter(|fate| has_quotas && *fate.object.namespace == *namespace) {
-        let Some(object) = cluster.snapshot.object(fate.position as usize) else {
-            continue;
-        };
+        let object = cluster.object(fate.position);
         if let Some(kind) = object.kind_id
             && server.insert(kind, renewed(object)).is_ok()
         {
@@ -121,7 +117,7 @@ fn renewed(object: SnapshotObject) -> StoredObject {
 /// Webhooks and policies select namespaces by their labels. A terminating one refuses all new objects.
 fn add_namespace(cluster: &Facts, server: &mut ApiServer, namespace: &str) {
     let position = cluster.by_name(Resource::Namespaces, "", namespace);
-    let object = position.and_then(|at| cluster.snapshot.object(at as usize));
+    let object = position.map(|at| cluster.object(at));
     if let Some(object) = object
         && let Some(kind) = object.kind_id
     {
@@ -145,7 +141,7 @@ impl Facts {
         if !self.has_reviewers {
             return None;
         }
-        let SnapshotObject { meta, kind_id, .. } = self.snapshot.object(position as usize)?;
+        let SnapshotObject { meta, kind_id, .. } = self.object(position);
         let (kind, namespace, name) = (kind_id?, Arc::clone(&meta.namespace), Arc::clone(&meta.name));
         let mut server = self.empty_server.clone();
         add_namespace(self, &mut server, &namespace);

@@ -90,16 +90,21 @@ pub(crate) struct Simulated {
 }
 
 impl<'q> Run<'q> {
-    /// The deletes of some intents, until nothing changes.
-    pub(crate) fn of_intents(cluster: &'q Facts, intents: &'q [Intent]) -> Result<Self, PredictError> {
-        Ok(Self {
+    /// Some deletes, until nothing changes.
+    pub(crate) fn of(cluster: &'q Facts, deletes: Vec<ClientDelete<'q>>) -> Self {
+        Self {
             cluster,
             controllers: cluster.controllers.clone(),
             manager: None,
-            deletes: deletes(cluster, intents)?,
+            deletes,
             began: None,
             horizon: None,
-        })
+        }
+    }
+
+    /// The deletes of some intents.
+    pub(crate) fn of_intents(cluster: &'q Facts, intents: &'q [Intent]) -> Result<Self, PredictError> {
+        Ok(Self::of(cluster, deletes(cluster, intents)?))
     }
 
     /// Simulates the objects that the seeds can reach.
@@ -139,17 +144,15 @@ impl<'q> Run<'q> {
         seeds: &mut BTreeSet<u32>,
         read: &mut BTreeSet<u32>,
     ) {
-        let is_affected = |at: &u32| scope.members.get(at) == Some(&Member::Affected);
+        let cluster = self.cluster;
+        let is_new = |at: &u32| scope.members.get(at) != Some(&Member::Affected);
         let changes = simulation.plane.steps().iter().flat_map(|step| &step.changes);
         let uids = changes
             .map(|change| &change.object.uid)
             .filter(|uid| !uid.is_empty());
-        let mut changed: Vec<u32> = uids.flat_map(|uid| self.cluster.positions_of(uid)).collect();
-        changed.sort_unstable();
-        changed.dedup();
+        let changed: BTreeSet<u32> = uids.flat_map(|uid| cluster.positions_of(uid)).collect();
         for position in changed {
-            let adopters = self.cluster.adopters(position, simulation).into_iter();
-            seeds.extend(adopters.filter(|at| !is_affected(at)));
+            seeds.extend(cluster.adopters(position, simulation).into_iter().filter(is_new));
             if scope.members.get(&position) == Some(&Member::Context) {
                 seeds.insert(position);
             }
@@ -159,18 +162,15 @@ impl<'q> Run<'q> {
             if let Why::Controller(reason) = &step.why
                 && let Some(adopter) = reason.object().filter(|_| reason.code() == "Adopted")
             {
-                seeds.extend(self.cluster.position_of(adopter).filter(|at| !is_affected(at)));
+                seeds.extend(cluster.position_of(adopter).filter(is_new));
             }
         }
         for object in simulation.plane.not_found() {
             if object.uid.is_empty() {
-                let found = self
-                    .cluster
-                    .by_name(object.resource, &object.namespace, &object.name);
+                let found = cluster.by_name(object.resource, &object.namespace, &object.name);
                 read.extend(found.filter(|at| !scope.members.contains_key(at)));
             } else {
-                let found = self.cluster.position_of(object);
-                seeds.extend(found.filter(|at| scope.members.get(at) != Some(&Member::Affected)));
+                seeds.extend(cluster.position_of(object).filter(is_new));
             }
         }
     }
@@ -224,13 +224,12 @@ impl<'q> Run<'q> {
                 manager
             }
         };
-        let nodes = cluster.snapshot.completeness.of("", Resource::Nodes.kind());
         let settings = Settings {
             controllers: Vec::new(),
             collector_runs: cluster.assumptions.runs(FinalizerOwner::GarbageCollector.name()),
             nodes_matter: true,
             pods_end_from: began.saturating_sub(OVERDUE),
-            incomplete: (!nodes.is_complete())
+            incomplete: (!cluster.is_complete(Resource::Nodes))
                 .then_some(Resource::Nodes)
                 .into_iter()
                 .collect(),
@@ -270,12 +269,8 @@ fn deletes<'q>(cluster: &Facts, intents: &'q [Intent]) -> Result<Vec<ClientDelet
             deletes.push(delete(None, object));
             continue;
         }
-        let positions = cluster.resolve(&intent.target)?;
-        deletes.extend(
-            positions
-                .into_iter()
-                .map(|at| delete(Some(at), cluster.object_ref(at))),
-        );
+        let positions = cluster.resolve(&intent.target)?.into_iter();
+        deletes.extend(positions.map(|at| delete(Some(at), cluster.object_ref(at))));
     }
     Ok(deletes)
 }
@@ -294,7 +289,7 @@ pub(crate) fn with_storage(cluster: &Facts, controllers: &[Arc<dyn Controller>])
         }
     }
     let groups = PodGroupProtection::where_served(cluster.version);
-    if groups.is_enabled && has_objects(cluster, Resource::PodGroups) {
+    if groups.is_enabled && cluster.all(Resource::PodGroups).next().is_some() {
         controllers.retain(|controller| controller.info().name != groups.info().name);
         controllers.push(Arc::new(groups));
     }
@@ -317,32 +312,19 @@ pub(crate) fn with_storage(cluster: &Facts, controllers: &[Arc<dyn Controller>])
     controllers
 }
 
-/// Whether the dump has objects of a resource.
-fn has_objects(cluster: &Facts, resource: Resource) -> bool {
-    let snapshot = &cluster.snapshot;
-    !snapshot
-        .positions_of_kind(resource.group(), resource.kind())
-        .is_empty()
-}
-
 /// Whether the dump has a node that is ready. A scope may have only others.
 fn has_ready_node(cluster: &Facts) -> bool {
-    let nodes = Resource::Nodes;
-    let mut positions = cluster.snapshot.positions_of_kind(nodes.group(), nodes.kind());
-    positions.any(|position| {
-        let record = cluster.snapshot.record_at(position);
-        record.is_some_and(|record| record.node().and_then(Node::is_ready) == Some(true))
-    })
+    cluster
+        .all(Resource::Nodes)
+        .any(|position| cluster.record(position).node().and_then(Node::is_ready) == Some(true))
 }
 
 /// The external provisioners of the volumes of the dump: those that the volumes name, and the CSI drivers
 /// that volumes are migrated to.
 fn external_provisioners(cluster: &Facts, storage: &Storage) -> BTreeSet<Arc<str>> {
-    let resource = Resource::PersistentVolumes;
-    let snapshot = &cluster.snapshot;
-    let positions = snapshot.positions_of_kind(resource.group(), resource.kind());
     let mut names = BTreeSet::new();
-    for record in positions.filter_map(|position| snapshot.record_at(position)) {
+    let volumes = cluster.all(Resource::PersistentVolumes);
+    for record in volumes.map(|position| cluster.record(position)) {
         let Some(annotations) = record
             .persistent_volume()
             .and_then(|volume| volume.annotations.known())
@@ -394,13 +376,13 @@ fn list_scope(cluster: &Facts, manager: &mut Manager, now: Timestamp, loaded: Lo
 pub(crate) fn list_all(cluster: &Facts, manager: &mut Manager, now: Timestamp) {
     let snapshot = &cluster.snapshot;
     for resource in manager.resources() {
-        let positions = snapshot.positions_of_kind(resource.group(), resource.kind());
-        let mut records = Vec::with_capacity(positions.len());
-        records.extend(positions.filter_map(|position| snapshot.record_at(position)));
-        let (completeness, group, kind) = (&snapshot.completeness, resource.group(), resource.kind());
-        let is_complete = completeness.of(group, kind).is_complete();
-        manager.set_listed_in(resource, completeness.namespaces(group, kind));
-        list_resource(manager, now, resource, records, is_complete);
+        let positions = cluster.all(resource);
+        let records = positions.map(|position| cluster.record(position)).collect();
+        let listed_in = snapshot
+            .completeness
+            .namespaces(resource.group(), resource.kind());
+        manager.set_listed_in(resource, listed_in);
+        list_resource(manager, now, resource, records, cluster.is_complete(resource));
     }
     add_cloud_responses(manager, now, &cluster.assumptions);
 }
@@ -420,9 +402,7 @@ fn load(cluster: &Facts, scope: &Scope, server: &mut ApiServer, with_records: bo
     };
     let mut shared = None;
     for (&position, member) in &scope.members {
-        let Some(object) = cluster.snapshot.object(position as usize) else {
-            continue;
-        };
+        let object = cluster.object(position);
         let record = object.record();
         if let Some(kind) = object.kind_id {
             let mut stored = stored(object, &mut shared);
@@ -483,9 +463,10 @@ fn add_unlisted(cluster: &Facts, scope: &Scope, server: &mut ApiServer, unlisted
             continue;
         };
         let resource = &server.catalog()[kind];
-        let dependent = cluster.snapshot.view(*position as usize);
-        let namespace = dependent.filter(|_| resource.is_namespaced());
-        let namespace = namespace.map_or_else(|| "".into(), |view| Arc::clone(view.namespace()));
+        let namespace = match resource.is_namespaced() {
+            true => Arc::clone(cluster.view(*position).namespace()),
+            false => "".into(),
+        };
         let mut meta = ObjectMeta::new(&namespace, &reference.name, "");
         meta.uid = reference.uid.clone();
         if unlisted == Unlisted::Waiting {

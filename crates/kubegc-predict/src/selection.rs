@@ -7,7 +7,7 @@ use kubegc_sim::Selector;
 use kubegc_snapshot::Snapshot;
 
 use crate::{
-    Cluster, KindName, ObjectName, PredictError, Target,
+    Cluster, ObjectName, PredictError, Target,
     facts::{Facts, unknown_kind, unknown_object},
 };
 
@@ -57,7 +57,6 @@ use crate::{
 pub struct Selection {
     /// The arguments that are not flags.
     pub arguments: Vec<String>,
-    /// `--namespace`.
     pub namespace: Option<Arc<str>>,
     /// `--all-namespaces`.
     pub all_namespaces: bool,
@@ -226,8 +225,7 @@ impl Selection {
             return is_in(namespace).unwrap_or_default();
         }
         is_in("default").unwrap_or_else(|| {
-            let positions = snapshot.positions_of_kind(&kind.group, &kind.kind);
-            let views = positions.filter_map(|position| snapshot.view(position));
+            let views = cluster.of_kind(kind).map(|position| cluster.view(position));
             let same_name = views.filter(|view| **view.name() == *name);
             same_name.map(|view| Arc::clone(view.namespace())).collect()
         })
@@ -262,8 +260,8 @@ fn usage(problem: &str) -> PredictError {
 }
 
 /// A name that means exactly this resource: a bare kind means that of the core group, if there is one.
-fn exact(resource: &ApiResource) -> KindName {
-    KindName::new(&resource.qualified_kind())
+fn exact(resource: &ApiResource) -> Arc<str> {
+    resource.qualified_kind().into()
 }
 
 /// The kinds of `TYPE[,TYPE...]`.
@@ -276,7 +274,7 @@ fn kinds(cluster: &Facts, types: &str) -> Result<Vec<KindId>, PredictError> {
         });
         let of_category: Vec<KindId> = of_category.map(|(kind, _)| kind).collect();
         if of_category.is_empty() {
-            kinds.push(cluster.kind(&KindName::new(name))?.0);
+            kinds.push(cluster.kind(name)?.0);
         }
         kinds.extend(of_category);
     }

@@ -16,7 +16,7 @@ use hashbrown::HashMap;
 use kubegc_core::{ObjectRef, OwnerReference, Uid};
 
 use crate::{
-    MissingFacts, Outcomes,
+    Outcomes,
     facts::{Facts, HAS_CONTENT, Owner, Related, Relation, Scope},
     fate::Missing,
 };
@@ -99,8 +99,7 @@ pub(crate) fn hold_waiting(cluster: &Facts, reactions: &mut BTreeMap<u32, Reacti
             _ => None,
         });
         let has_content = |related: &Related| {
-            related.relation == Relation::Waits
-                && cluster.edges.flags[related.position as usize] & HAS_CONTENT != 0
+            related.relation == Relation::Waits && cluster.has(related.position, HAS_CONTENT)
         };
         let related = cluster.related(position).into_iter().filter(has_content);
         let waiting: Vec<(u32, bool)> = owners
@@ -139,7 +138,7 @@ pub(crate) fn spread(
     scope: &Scope,
     reactions: &BTreeMap<u32, Reaction>,
     mut sources: Sources,
-) -> BTreeMap<u32, (MissingFacts, Outcomes)> {
+) -> BTreeMap<u32, (Vec<Missing>, Outcomes)> {
     for (position, reference) in &scope.unknown {
         let missing = missing_owner(cluster, *position, reference);
         sources.entry(missing).or_default().push(*position);
@@ -245,7 +244,7 @@ pub(crate) fn spread(
                     let reaction = reactions.get(position);
                     reaction.is_some_and(|reaction| reaction.waits || reaction.is_removed || reaction.differs)
                 };
-                let has_content = |position: u32| cluster.edges.flags[position as usize] & HAS_CONTENT != 0;
+                let has_content = |position: u32| cluster.has(position, HAS_CONTENT);
                 let is_affected = |related: &Related| match related.relation {
                     // The content of a namespace or definition is deleted once that is terminating.
                     Relation::Follows => via == Via::Other || !has_content(position),
@@ -288,13 +287,14 @@ pub(crate) fn spread(
         }
     }
     let sources: Vec<&Missing> = sources.keys().collect();
-    reached
+    let reached = reached
         .into_iter()
-        .filter_map(|(position, Reached { facts, outcomes })| {
-            let listed = facts.into_iter().map(|number| sources[number].clone());
-            Some((position, (MissingFacts::new(listed.collect())?, outcomes)))
-        })
-        .collect()
+        .filter(|(_, reached)| !reached.facts.is_empty());
+    let undetermined = reached.map(|(position, Reached { facts, outcomes })| {
+        let listed = facts.into_iter().map(|number| sources[number].clone());
+        (position, (listed.collect(), outcomes))
+    });
+    undetermined.collect()
 }
 
 /// An object whose fate is undetermined.
@@ -324,10 +324,7 @@ enum Via {
 
 /// Whether a dependent blocks the deletion of an owner.
 fn blocks_owner(cluster: &Facts, dependent: u32, owner: u32) -> bool {
-    let view = |position: u32| cluster.snapshot.view(position as usize);
-    let (Some(dependent), Some(owner)) = (view(dependent), view(owner)) else {
-        return false;
-    };
+    let (dependent, owner) = (cluster.view(dependent), cluster.view(owner));
     let mut references = dependent.owner_references();
     references.any(|reference| reference.uid == *owner.uid() && reference.block_owner_deletion == Some(true))
 }

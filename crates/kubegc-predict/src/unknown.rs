@@ -22,12 +22,8 @@ use crate::{
 /// The actions of controllers on other objects are independent of the deletes.
 pub(crate) fn of_intents(cluster: &Facts, simulated: &Simulated) -> Sources {
     let (scope, simulation) = (&simulated.scope, &simulated.primary);
-    let undetermined = undetermined(cluster, scope, simulation);
     let mut sources: Sources = contents(cluster, scope, simulation).collect();
     sources.extend(policies(cluster, simulated));
-    if undetermined.is_empty() {
-        return sources;
-    }
     let mut changed = BTreeSet::new();
     for change in simulation.plane.steps().iter().flat_map(|step| &step.changes) {
         changed.extend(cluster.positions_of(&change.object.uid));
@@ -38,15 +34,8 @@ pub(crate) fn of_intents(cluster: &Facts, simulated: &Simulated) -> Sources {
         let followers = related.filter(|related| related.relation == Relation::Follows);
         concerned.extend(followers.map(|related| related.position));
     }
-    for undetermined in undetermined {
-        for position in undetermined.affected {
-            if concerned.contains(&position) {
-                sources
-                    .entry(undetermined.missing.clone())
-                    .or_default()
-                    .push(position);
-            }
-        }
+    for undetermined in undetermined(cluster, scope, simulation) {
+        undetermined.add_to(&mut sources, |position| concerned.contains(position));
     }
     sources
 }
@@ -58,9 +47,9 @@ fn contents<'a>(
     scope: &'a Scope,
     simulation: &'a Simulation,
 ) -> impl Iterator<Item = (Missing, Vec<u32>)> + 'a {
-    let has_content = |position: &u32| cluster.edges.flags[*position as usize] & HAS_CONTENT != 0;
+    let has_content = |position: &u32| cluster.has(*position, HAS_CONTENT);
     scope.affected().filter(has_content).filter_map(move |position| {
-        let object = cluster.snapshot.object(position as usize)?;
+        let object = cluster.object(position);
         let end = simulation.server.object(object.kind_id?, "", &object.meta.name);
         if end.is_some_and(|end| end.meta.uid == object.meta.uid) {
             return None;
@@ -117,20 +106,10 @@ pub(crate) fn of_everything(cluster: &Facts, simulated: &Simulated) -> (Sources,
     let is_in_scope = |position: &u32| scope.members.get(position) == Some(&Member::Affected);
     for undetermined in undetermined(cluster, scope, simulation) {
         beginnings.push(undetermined.position);
-        for position in undetermined.affected.into_iter().filter(is_in_scope) {
-            sources
-                .entry(undetermined.missing.clone())
-                .or_default()
-                .push(position);
-        }
+        undetermined.add_to(&mut sources, is_in_scope);
     }
-    let pods = cluster
-        .snapshot
-        .positions_of_kind(Resource::Pods.group(), Resource::Pods.kind());
-    let pods = scope.members.range(pods.start as u32..pods.end as u32);
-    for (&position, _) in pods.filter(|(_, member)| **member == Member::Affected) {
-        if let Some(pod) = cluster.snapshot.record_at(position as usize)
-            && let Some(reason) = unknown_end(cluster, &pod)
+    for position in cluster.all(Resource::Pods).filter(is_in_scope) {
+        if let Some(reason) = unknown_end(cluster, &cluster.record(position))
             && is_deleted(cluster, scope, simulation, position)
         {
             let pod = cluster.object_ref(position);
@@ -151,6 +130,16 @@ struct Undetermined {
     missing: Missing,
     /// The objects that the controller may change.
     affected: Vec<u32>,
+}
+
+impl Undetermined {
+    /// Adds the affected objects that are meant to those whose fates the missing fact makes undetermined.
+    fn add_to(self, sources: &mut Sources, is_meant: impl Fn(&u32) -> bool) {
+        let affected: Vec<u32> = self.affected.into_iter().filter(is_meant).collect();
+        if !affected.is_empty() {
+            sources.entry(self.missing).or_default().extend(affected);
+        }
+    }
 }
 
 fn undetermined(cluster: &Facts, scope: &Scope, simulation: &Simulation) -> Vec<Undetermined> {
@@ -239,10 +228,10 @@ fn dependents(cluster: &Facts, owner: u32, resource: Resource) -> Vec<u32> {
 /// Whether an object of the dump no longer exists, or is terminating. Nothing happens to one that is out of
 /// scope.
 fn is_deleted(cluster: &Facts, scope: &Scope, simulation: &Simulation, position: u32) -> bool {
-    let is_member = scope.members.contains_key(&position);
-    let Some(view) = cluster.snapshot.view(position as usize).filter(|_| is_member) else {
+    if !scope.members.contains_key(&position) {
         return false;
-    };
+    }
+    let view = cluster.view(position);
     let kind = view.kind_id();
     let found = kind.and_then(|kind| simulation.server.object(kind, view.namespace(), view.name()));
     found.is_none_or(|found| found.meta.uid != *view.uid() || found.meta.is_deleting())
@@ -281,10 +270,7 @@ fn unknown_end(cluster: &Facts, pod: &Record) -> Option<String> {
 /// Whether the kubelet of the node of this name runs; `None` if that is not known.
 pub(crate) fn kubelet_of(cluster: &Facts, node: &str) -> Option<bool> {
     match cluster.by_name(Resource::Nodes, "", node) {
-        Some(position) => kubelet_runs(&cluster.snapshot.record_at(position as usize)?),
-        None => {
-            let nodes = cluster.snapshot.completeness.of("", Resource::Nodes.kind());
-            nodes.is_complete().then_some(false)
-        }
+        Some(position) => kubelet_runs(&cluster.record(position)),
+        None => cluster.is_complete(Resource::Nodes).then_some(false),
     }
 }

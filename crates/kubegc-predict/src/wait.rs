@@ -1,13 +1,13 @@
 //! The conditions that terminating objects wait for.
 
-use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use kubegc_control_plane::{Act, Actor, Refusal, finalizers::Finalizer};
 use kubegc_controllers::{Missing, Reason};
 use kubegc_core::{ObjectRef, Timestamp, metadata};
 use serde::{Serialize, Serializer, ser::SerializeMap};
 
-use crate::words::{some_of, span};
+use crate::words::{number, some_of, span};
 
 /// A condition that a terminating object waits for.
 ///
@@ -32,14 +32,16 @@ use crate::words::{some_of, span};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Wait {
     /// For its dependents: it is deleted in the foreground.
+    #[error("{}", dependents(.blocking))]
     Dependents {
         /// The dependents that block its deletion. Empty if none of them is in the dump.
         blocking: Vec<Blocking>,
     },
     /// For the content of a namespace, or the custom resources of a CustomResourceDefinition.
+    #[error("{}", content(.remaining, *.pods_are_first))]
     Content {
         /// The finalizer, such as `kubernetes`.
         finalizer: Arc<str>,
@@ -49,8 +51,8 @@ pub enum Wait {
         pods_are_first: bool,
     },
     /// For the removal of a finalizer.
+    #[error("finalizer {name}, which {}{}", remover(*.known), after_colon(.reason.as_ref()))]
     Finalizer {
-        /// The finalizer.
         name: Arc<str>,
         /// The component that removes it; `None` for a finalizer of an operator.
         known: Option<&'static Finalizer>,
@@ -58,12 +60,19 @@ pub enum Wait {
         reason: Option<NotRemoved>,
     },
     /// For the end of its grace period.
+    #[error(
+        "{}",
+        .ends_at.map_or("a condition that the dump does not show".to_owned(), |at| format!(
+            "the end of its grace period at {at}"
+        ))
+    )]
     Grace {
         /// The time at which it ends; `None` if the object has none.
         ends_at: Option<Timestamp>,
     },
     /// For a request that the API server refuses, such as one that an admission webhook must allow. Its
     /// sender tries again.
+    #[error("the API server, which refuses the {actor}'s {}: {refusal}", request(*.act, .object))]
     Refused {
         /// The finalizer that the object has until then.
         finalizer: Option<Arc<str>>,
@@ -77,6 +86,10 @@ pub enum Wait {
         refusal: Refusal,
     },
     /// A namespace for the discovery of an API that an extension API server serves.
+    #[error(
+        "the discovery of {api_version}, which fails{}: apiservice/{api_service} is not available ({failure})",
+        .since.map_or(String::new(), |since| format!(" since {since}"))
+    )]
     Discovery {
         /// The finalizer, `kubernetes`.
         finalizer: Arc<str>,
@@ -91,6 +104,11 @@ pub enum Wait {
     },
     /// For the conversion of custom resources: the controller that removes the finalizer cannot list or read
     /// them.
+    #[error(
+        "{} {resource} because the conversion webhook of customresourcedefinition/{definition} cannot be \
+         reached: {failure}",
+        reader(.finalizer.as_deref())
+    )]
     Conversion {
         /// The finalizer; `None` if a dependent is kept because its owner cannot be read.
         finalizer: Option<Arc<str>>,
@@ -102,6 +120,7 @@ pub enum Wait {
         failure: Arc<str>,
     },
     /// For a kubelet.
+    #[error("{}", kubelet(.node.as_deref(), *.overdue_since))]
     Kubelet {
         /// The node, which is lost or does not exist; `None` if pods are assumed never to end.
         node: Option<Arc<str>>,
@@ -129,29 +148,15 @@ pub struct Blocking {
 /// # Examples
 /// [`Blocking::because`] is one.
 #[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum BlockedBy {
     /// The API server refuses its deletion, or the removal of its owner reference.
+    #[error("the API server refuses to delete or release it: {0}")]
     Refused(Refusal),
     /// It names an owner of this apiVersion and kind, which is not served: the collector never decides about
     /// it.
+    #[error("it names an owner of {0}, which is not served: the collector never decides about it")]
     OwnerNotServed(String),
-}
-
-impl fmt::Display for Blocking {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.object.short())?;
-        match &self.because {
-            Some(BlockedBy::Refused(refusal)) => {
-                write!(f, " (the API server refuses to delete or release it: {refusal})")
-            }
-            Some(BlockedBy::OwnerNotServed(kind)) => write!(
-                f,
-                " (it names an owner of {kind}, which is not served: the collector never decides about it)"
-            ),
-            None => Ok(()),
-        }
-    }
 }
 
 /// The reason why the owner of a finalizer has not removed it.
@@ -159,17 +164,22 @@ impl fmt::Display for Blocking {
 /// # Examples
 /// [`Wait::Finalizer`] has one: `wait.to_string()` ends with it.
 #[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum NotRemoved {
     /// Its controller keeps the object for this reason.
+    #[error("{0}")]
     Kept(Reason),
     /// Its controller cannot decide, because this fact is missing from the dump.
+    #[error("{0}")]
     Unknown(Missing),
     /// Its controller is not among those of the question.
+    #[error("it does not run")]
     NotRunning,
     /// It is assumed not to act.
+    #[error("it is assumed not to act")]
     Assumed,
     /// It normally acts sooner, so it does not act.
+    #[error("it has not for {}, and normally does within {}", span(*.lasted), span(*.within))]
     Overdue {
         /// How long the object has been terminating.
         lasted: Duration,
@@ -177,23 +187,8 @@ pub enum NotRemoved {
         within: Duration,
     },
     /// Other objects have waited for it so long that it does not act.
+    #[error("other objects show that it does not act")]
     Elsewhere,
-}
-
-impl fmt::Display for NotRemoved {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Kept(reason) => write!(f, "{reason}"),
-            Self::Unknown(missing) => write!(f, "{missing}"),
-            Self::NotRunning => f.write_str("it does not run"),
-            Self::Assumed => f.write_str("it is assumed not to act"),
-            Self::Overdue { lasted, within } => {
-                let (lasted, within) = (span(*lasted), span(*within));
-                write!(f, "it has not for {lasted}, and normally does within {within}")
-            }
-            Self::Elsewhere => f.write_str("other objects show that it does not act"),
-        }
-    }
 }
 
 /// The objects of one resource that remain.
@@ -253,121 +248,84 @@ impl Wait {
 /// Maximum number of dependents that a sentence names.
 const NAMED_MAX: usize = 5;
 
-impl fmt::Display for Wait {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Dependents { blocking } if blocking.is_empty() => {
-                f.write_str("dependents that the dump does not have")
-            }
-            Self::Dependents { blocking } => {
-                let names = blocking.iter().map(ToString::to_string).collect();
-                write!(f, "its dependents {}", some_of(names, NAMED_MAX).join(", "))
-            }
-            Self::Content { remaining, .. } if remaining.is_empty() => {
-                f.write_str("content that the dump does not have")
-            }
-            Self::Content {
-                remaining,
-                pods_are_first,
-                ..
-            } => {
-                let counts: Vec<String> = remaining
-                    .iter()
-                    .map(|kind| format!("{} ({})", kind.resource, kind.count))
-                    .collect();
-                write!(f, "its content, of which these remain: {}", counts.join(", "))?;
-                let mut finalizers = BTreeMap::<&str, usize>::new();
-                for (name, count) in remaining.iter().flat_map(|kind| &kind.finalizers) {
-                    *finalizers.entry(name).or_default() += count;
-                }
-                for (at, (name, count)) in finalizers.into_iter().enumerate() {
-                    let before = if at == 0 { "; finalizers remaining: " } else { ", " };
-                    let s = if count == 1 { "" } else { "s" };
-                    write!(f, "{before}{name} in {count} object{s}")?;
-                }
-                match pods_are_first {
-                    true => f.write_str("; nothing else is deleted while pods remain"),
-                    false => Ok(()),
-                }
-            }
-            Self::Finalizer { name, known, reason } => {
-                write!(f, "finalizer {name}")?;
-                match known {
-                    Some(known) => write!(f, ", which {} removes {}", known.owner, known.removed)?,
-                    None => f.write_str(", which no controller of Kubernetes removes")?,
-                }
-                match reason {
-                    Some(reason) => write!(f, ": {reason}"),
-                    None => Ok(()),
-                }
-            }
-            Self::Refused {
-                actor,
-                act,
-                object,
-                refusal,
-                ..
-            } => {
-                let request = match act {
-                    Act::Delete { .. } => format!("delete of {}", object.short()),
-                    Act::DeleteCollection => "delete of its content".to_owned(),
-                    Act::Patch { .. } => format!("patch of {}", object.short()),
-                    Act::Create => format!("create of {}", object.short()),
-                    _ => format!("write of {}", object.short()),
-                };
-                write!(
-                    f,
-                    "the API server, which refuses the {actor}'s {request}: {refusal}"
-                )
-            }
-            Self::Discovery {
-                api_version,
-                api_service,
-                failure,
-                since,
-                ..
-            } => {
-                write!(f, "the discovery of {api_version}, which fails")?;
-                if let Some(since) = since {
-                    write!(f, " since {since}")?;
-                }
-                write!(f, ": apiservice/{api_service} is not available ({failure})")
-            }
-            Self::Conversion {
-                finalizer,
-                resource,
-                definition,
-                failure,
-            } => {
-                match finalizer.as_deref() {
-                    Some(metadata::FINALIZER_FOREGROUND | metadata::FINALIZER_ORPHAN) => {
-                        write!(f, "the garbage collector, which cannot list {resource}")?;
-                    }
-                    Some(_) => write!(f, "the namespace-controller, which cannot list {resource}")?,
-                    None => write!(f, "the garbage collector, which cannot read {resource}")?,
-                }
-                write!(
-                    f,
-                    " because the conversion webhook of customresourcedefinition/{definition} cannot be reached: \
-                     {failure}"
-                )
-            }
-            Self::Kubelet {
-                node: Some(node),
-                overdue_since: Some(since),
-            } => {
-                write!(
-                    f,
-                    "the kubelet of node {node}, which has not ended it although its grace period ended at {since}"
-                )
-            }
-            Self::Kubelet { node: Some(node), .. } => {
-                write!(f, "the kubelet of node {node}, which does not run")
-            }
-            Self::Kubelet { node: None, .. } => f.write_str("its kubelet: pods are assumed never to end"),
-            Self::Grace { ends_at: Some(at) } => write!(f, "the end of its grace period at {at}"),
-            Self::Grace { ends_at: None } => f.write_str("a condition that the dump does not show"),
+fn dependents(blocking: &[Blocking]) -> String {
+    let name = |blocking: &Blocking| match &blocking.because {
+        Some(because) => format!("{} ({because})", blocking.object.short()),
+        None => blocking.object.short(),
+    };
+    match blocking {
+        [] => "dependents that the dump does not have".to_owned(),
+        _ => {
+            let names = some_of(blocking.iter().map(name).collect(), NAMED_MAX);
+            format!("its dependents {}", names.join(", "))
         }
+    }
+}
+
+fn content(remaining: &[Remaining], pods_are_first: bool) -> String {
+    if remaining.is_empty() {
+        return "content that the dump does not have".to_owned();
+    }
+    let counts: Vec<String> = remaining
+        .iter()
+        .map(|kind| format!("{} ({})", kind.resource, kind.count))
+        .collect();
+    let mut text = format!("its content, of which these remain: {}", counts.join(", "));
+    let mut finalizers = BTreeMap::<&str, usize>::new();
+    for (name, count) in remaining.iter().flat_map(|kind| &kind.finalizers) {
+        *finalizers.entry(name).or_default() += count;
+    }
+    for (at, (name, count)) in finalizers.into_iter().enumerate() {
+        let before = if at == 0 { "; finalizers remaining: " } else { ", " };
+        text.push_str(&format!("{before}{name} in {}", number(count, "object")));
+    }
+    if pods_are_first {
+        text.push_str("; nothing else is deleted while pods remain");
+    }
+    text
+}
+
+/// The component that removes a finalizer, as the rest of a sentence.
+fn remover(known: Option<&Finalizer>) -> String {
+    match known {
+        Some(known) => format!("{} removes {}", known.owner, known.removed),
+        None => "no controller of Kubernetes removes".to_owned(),
+    }
+}
+
+fn after_colon(reason: Option<&NotRemoved>) -> String {
+    reason.map_or_else(String::new, |reason| format!(": {reason}"))
+}
+
+fn request(act: Act, object: &ObjectRef) -> String {
+    let verb = match act {
+        Act::DeleteCollection => return "delete of its content".to_owned(),
+        Act::Delete { .. } => "delete",
+        Act::Patch { .. } => "patch",
+        Act::Create => "create",
+        _ => "write",
+    };
+    format!("{verb} of {}", object.short())
+}
+
+/// The controller that cannot read custom resources, by the finalizer that it would remove.
+fn reader(finalizer: Option<&str>) -> &'static str {
+    match finalizer {
+        Some(metadata::FINALIZER_FOREGROUND | metadata::FINALIZER_ORPHAN) => {
+            "the garbage collector, which cannot list"
+        }
+        Some(_) => "the namespace-controller, which cannot list",
+        None => "the garbage collector, which cannot read",
+    }
+}
+
+fn kubelet(node: Option<&str>, overdue_since: Option<Timestamp>) -> String {
+    match (node, overdue_since) {
+        (Some(node), Some(since)) => format!(
+            "the kubelet of node {node}, which has not ended it although its grace period ended at {since}"
+        ),
+        (Some(node), None) => format!("the kubelet of node {node}, which does not run"),
+        (None, _) => "its kubelet: pods are assumed never to end".to_owned(),
     }
 }
 

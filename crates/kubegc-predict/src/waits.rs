@@ -146,7 +146,7 @@ fn blocking(cluster: &Facts, simulation: &Simulation, refusals: &Refusals<'_>, o
 /// apiVersion and kind of an owner of an object that the API server does not serve.
 fn unserved_owner(cluster: &Facts, object: &ObjectRef) -> Option<String> {
     let position = cluster.positions_of(&object.uid).next()?;
-    let view = cluster.snapshot.view(position as usize)?;
+    let view = cluster.view(position);
     let mut references = view.owner_references();
     let unserved = references.find(|reference| {
         cluster.kind_id(&reference.api_version, &reference.kind).is_none()

@@ -1,8 +1,8 @@
 //! Times, lengths of time, numbers of things and names as people write and read them.
 
-use std::{borrow::Cow, fmt, time::Duration};
+use std::{borrow::Cow, cmp::Reverse, collections::BTreeMap, fmt, time::Duration};
 
-use kubegc_core::{Timestamp, printable};
+use kubegc_core::{ObjectRef, Timestamp, identity::kubectl_name, printable, record::ObjectId};
 use serde::Serializer;
 
 const MINUTE: u64 = 60;
@@ -72,6 +72,17 @@ pub(crate) fn number(count: usize, kind: &str) -> String {
     }
 }
 
+/// The numbers of equal names, most frequent first.
+pub(crate) fn frequencies<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<(&'a str, usize)> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for name in names {
+        *counts.entry(name).or_default() += 1;
+    }
+    let mut counts: Vec<(&str, usize)> = counts.into_iter().collect();
+    counts.sort_by_key(|&(name, count)| (Reverse(count), name));
+    counts
+}
+
 /// The first of some names, and the number of further ones. Without any, the number of all.
 pub(crate) fn some_of(mut names: Vec<String>, names_max: usize) -> Vec<String> {
     let more = names.len().saturating_sub(names_max);
@@ -82,6 +93,88 @@ pub(crate) fn some_of(mut names: Vec<String>, names_max: usize) -> Vec<String> {
         (more, Some(last)) => last.push_str(&format!(" and {more} more")),
     }
     names
+}
+
+/// The name of an object, which is unique in a dump.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Name<'a> {
+    pub(crate) group: &'a str,
+    pub(crate) kind: &'a str,
+    pub(crate) namespace: &'a str,
+    pub(crate) name: &'a str,
+}
+
+impl<'a> From<&'a ObjectRef> for Name<'a> {
+    fn from(object: &'a ObjectRef) -> Self {
+        Self {
+            group: object.group(),
+            kind: &object.kind,
+            namespace: &object.namespace,
+            name: &object.name,
+        }
+    }
+}
+
+impl<'a> From<&'a ObjectId> for Name<'a> {
+    fn from(object: &'a ObjectId) -> Self {
+        Self {
+            group: object.resource.group(),
+            kind: object.resource.kind(),
+            namespace: &object.namespace,
+            name: &object.name,
+        }
+    }
+}
+
+impl Name<'_> {
+    /// `pod/web -n shop`.
+    pub(crate) fn full(&self) -> String {
+        kubectl_name(self.group, self.kind, self.namespace, self.name)
+    }
+
+    /// `shop/web`.
+    pub(crate) fn with_namespace(&self) -> String {
+        match self.namespace {
+            "" => self.name.to_owned(),
+            namespace => format!("{namespace}/{}", self.name),
+        }
+    }
+}
+
+/// Objects of one kind: `pod/web -n shop`, `2 pods -n shop (a, b)`, or with several namespaces `2 pods
+/// (shop/a, test/b)`.
+pub(crate) fn names_of_kind(names: &[Name<'_>], names_max: usize) -> String {
+    match names {
+        [] => String::new(),
+        [name] => name.full(),
+        [first, others @ ..] => {
+            let count = number(names.len(), &first.kind.to_lowercase());
+            let is_one = others.iter().all(|other| other.namespace == first.namespace);
+            let (place, texts): (String, Vec<String>) = match is_one && !first.namespace.is_empty() {
+                true => (
+                    format!(" -n {}", first.namespace),
+                    names.iter().map(|name| name.name.to_owned()).collect(),
+                ),
+                false => (String::new(), names.iter().map(Name::with_namespace).collect()),
+            };
+            format!("{count}{place} ({})", some_of(texts, names_max).join(", "))
+        }
+    }
+}
+
+/// Number of objects by kind, most frequent first: `3 pods`.
+pub(crate) fn counted<'a>(kinds: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+    let counts = frequencies(kinds).into_iter();
+    counts
+        .map(|(kind, count)| number(count, &kind.to_lowercase()))
+        .collect()
+}
+
+/// What a function writes. Writing to a string does not fail.
+pub(crate) fn written(write: impl FnOnce(&mut String) -> fmt::Result) -> String {
+    let mut out = String::new();
+    let _infallible = write(&mut out);
+    out
 }
 
 /// A text of untrusted names for a terminal: [`printable`], and long words are cut.

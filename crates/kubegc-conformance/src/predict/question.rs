@@ -10,7 +10,7 @@ use kubegc_control_plane::finalizers::external_components;
 use kubegc_controllers::{Controller, PodGc, TtlAfterFinished, default_controllers};
 use kubegc_core::{KubernetesVersion, Timestamp};
 use kubegc_predict::{
-    Assumptions, Cluster, Fate, Forecast, Intent, KindName, ObjectFate, ObjectName, Question, Step, Target,
+    Assumptions, Cluster, Fate, Forecast, Intent, ObjectFate, ObjectName, Question, Step, Target,
     trace::Why,
 };
 use kubegc_snapshot::Reader;
@@ -167,7 +167,7 @@ fn intent(cluster: &Cluster, recorded: &RecordedIntent) -> Result<Result<Intent,
     {
         return Ok(Err(404));
     }
-    let kind = KindName::new(&format!("{}/{}", recorded.api_version, recorded.kind));
+    let kind = format!("{}/{}", recorded.api_version, recorded.kind).into();
     let namespace = recorded.namespace.as_str();
     let target = match recorded.verb.as_str() {
         "delete" => Target::Object(ObjectName {

@@ -1,10 +1,10 @@
 //! Objects that a cause blocks, the time since when, and the evidence.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use kubegc_control_plane::finalizers::OVERDUE;
 use kubegc_core::{
-    ObjectMeta, ObjectRef, OwnerReference, Timestamp, metadata,
+    ObjectRef, OwnerReference, Timestamp, metadata,
     record::{Condition, Resource},
 };
 
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     BrokenExtension, Extension, Fate, Wait,
-    facts::{DELETING, HAS_CONTENT, Relation, deletion_requested_at},
+    facts::{DELETING, HAS_CONTENT, Relation, conditions, deletion_requested_at},
     words::span,
 };
 
@@ -34,8 +34,8 @@ impl Finder<'_> {
         };
         let is_blocked = |at: u32| match self.fates.get(&at).map(|fate| &fate.fate) {
             Some(Fate::Terminating { .. }) => true,
-            Some(Fate::Undetermined { .. }) => self.has_fact(at, DELETING),
-            Some(Fate::Deleted { .. }) => is_unforeseen && self.has_fact(at, DELETING),
+            Some(Fate::Undetermined { .. }) => self.cluster.has(at, DELETING),
+            Some(Fate::Deleted { .. }) => is_unforeseen && self.cluster.has(at, DELETING),
             _ => false,
         };
         let mut seen = roots.clone();
@@ -55,9 +55,7 @@ impl Finder<'_> {
     /// The objects that wait for an object while they are terminating.
     fn waiting_for(&self, position: u32) -> Vec<u32> {
         let cluster = self.cluster;
-        let Some(view) = cluster.snapshot.view(position as usize) else {
-            return Vec::new();
-        };
+        let view = cluster.view(position);
         let mut waiting = Vec::new();
         for reference in view.owner_references().filter(OwnerReference::is_blocking) {
             let owners = cluster.positions_of(&reference.uid);
@@ -70,40 +68,33 @@ impl Finder<'_> {
                 Some(Resource::PersistentVolumes) => {
                     related.relation == Relation::Follows && self.has_finalizer(at, PV_PROTECTION)
                 }
-                _ => waits && self.has_fact(at, HAS_CONTENT),
+                _ => waits && self.cluster.has(at, HAS_CONTENT),
             };
             waiting.extend(is_waiting.then_some(at));
         }
         waiting
     }
 
-    fn has_fact(&self, position: u32, fact: u8) -> bool {
-        self.cluster.edges.flags[position as usize] & fact != 0
-    }
-
     /// Whether an object has a finalizer at the end of the forecast, or in the dump if it is removed then.
     fn has_finalizer(&self, position: u32, name: &str) -> bool {
         let after = self.fates.get(&position).and_then(|fate| fate.after.as_deref());
-        match (after, self.cluster.snapshot.view(position as usize)) {
-            (Some(after), _) => after.finalizers.iter().any(|finalizer| **finalizer == *name),
-            (None, Some(view)) => view.finalizers().any(|finalizer| **finalizer == *name),
-            (None, None) => false,
+        let is_it = |finalizer: &Arc<str>| **finalizer == *name;
+        match after {
+            Some(after) => after.finalizers.iter().any(is_it),
+            None => self.cluster.view(position).finalizers().any(is_it),
         }
     }
 
     /// The cause with all that belongs to it; `None` if it keeps nothing in deletion.
     pub(super) fn root_cause(&self, cause: Cause, found: Found) -> Option<RootCause> {
         let blocked = self.blocked(&cause, &found.roots).into_iter();
-        let blocks = blocked.filter_map(|(position, depth)| {
-            let view = self.cluster.snapshot.view(position as usize)?;
-            Some(Blocked {
-                object: view.object_ref(),
-                since: deletion_requested_at(&view.meta()),
-                depth,
-                is_refused: self.refused.contains_key(&position),
-                refused_request: self.requests.get(&position).cloned(),
-                position,
-            })
+        let blocks = blocked.map(|(position, depth)| Blocked {
+            object: self.cluster.object_ref(position),
+            since: deletion_requested_at(&self.cluster.view(position).meta()),
+            depth,
+            is_refused: self.refused.contains_key(&position),
+            refused_request: self.requests.get(&position).cloned(),
+            position,
         });
         let mut blocks: Vec<Blocked> = blocks.collect();
         // A component may not even begin a deletion.
@@ -136,7 +127,7 @@ impl Finder<'_> {
             let age = |since: Timestamp| since < self.now && self.now.since(since) < limit;
             one.since.is_none_or(age)
         };
-        let repair = self.repair(&cause, &blocks);
+        let (actor, fixes, warnings) = self.repair(&cause, &blocks);
         let mut evidence = found.evidence;
         evidence.extend(self.evidence(&cause, &blocks));
         Some(RootCause {
@@ -144,9 +135,9 @@ impl Finder<'_> {
             since,
             is_recent: may_be_recent && blocks.iter().all(is_recent),
             evidence,
-            actor: repair.actor,
-            fixes: repair.fixes,
-            warnings: repair.warnings,
+            actor,
+            fixes,
+            warnings,
             cause,
             blocks,
         })
@@ -200,11 +191,8 @@ impl Finder<'_> {
         };
         let namespaces = blocks.iter().filter(|one| *one.object.kind == *"Namespace");
         for one in namespaces.take(NAMED_MAX) {
-            let record = cluster.snapshot.record_at(one.position as usize);
-            let conditions = record
-                .as_ref()
-                .and_then(|record| record.namespace()?.conditions.known());
-            let conditions = conditions.into_iter().flatten();
+            let record = cluster.record(one.position);
+            let conditions = conditions(&record).iter();
             let conditions = conditions
                 .filter(|condition| condition.is_true() && wanted.contains(&&*condition.condition_type));
             evidence.extend(conditions.map(|condition| quote(condition, &one.object)));
@@ -216,8 +204,8 @@ impl Finder<'_> {
     fn ready(&self, node: &ObjectRef) -> Option<Condition> {
         let snapshot = &self.cluster.snapshot;
         let record = snapshot.find("", &node.kind, "", &node.name)?.record();
-        let mut conditions = record.node()?.conditions.known()?.iter();
-        conditions
+        conditions(&record)
+            .iter()
             .find(|condition| *condition.condition_type == *"Ready")
             .cloned()
     }
@@ -229,13 +217,13 @@ impl Finder<'_> {
         }
         let (actor, refusal) = match self.refused.get(&blocked.position) {
             Some(step) => (step.actor, step.failure.as_ref()?),
-            None => match &self.fates.get(&blocked.position)?.fate {
-                Fate::Terminating { waits_for } => waits_for.iter().find_map(|wait| match wait {
+            None => {
+                let mut waits = self.fates.get(&blocked.position)?.fate.waits_for().iter();
+                waits.find_map(|wait| match wait {
                     Wait::Refused { actor, refusal, .. } => Some((*actor, refusal)),
                     _ => None,
-                })?,
-                _ => return None,
-            },
+                })?
+            }
         };
         let object = blocked.object.short();
         Some(format!(
@@ -249,10 +237,5 @@ impl Finder<'_> {
         let messages = fate.map_or_else(Vec::new, |fate| messages(fate, CONTENT_REMAINING));
         let names = messages.iter().flat_map(|message| counted(message, " has "));
         names.map(ToOwned::to_owned).collect()
-    }
-
-    /// The metadata of an object in the dump.
-    pub(super) fn meta(&self, blocked: &Blocked) -> Option<ObjectMeta> {
-        Some(self.cluster.snapshot.view(blocked.position as usize)?.meta())
     }
 }

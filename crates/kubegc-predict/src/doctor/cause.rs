@@ -1,6 +1,6 @@
 //! Causes that keep objects in deletion.
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use kubegc_control_plane::{Refusal, RefusedBy, finalizers};
 use kubegc_core::{ObjectRef, Timestamp};
@@ -13,7 +13,6 @@ use crate::{BrokenExtension, Extension, words::some_of};
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RootCause {
-    /// The cause.
     #[serde(flatten)]
     pub cause: Cause,
     /// The proof of the cause. Causes are ordered by it, best proof first.
@@ -41,7 +40,6 @@ pub struct RootCause {
 pub struct Fix {
     /// The command for a POSIX shell.
     pub command: String,
-    /// The risk of the command.
     pub risk: String,
 }
 
@@ -67,7 +65,6 @@ pub enum Proof {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Blocked {
-    /// The object.
     pub object: ObjectRef,
     /// The time at which its deletion was requested; `None` if it is not terminating yet.
     pub since: Option<Timestamp>,
@@ -83,56 +80,65 @@ pub struct Blocked {
 
 /// What keeps objects in deletion.
 #[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Cause {
     /// An extension of the API server that cannot be reached, or a webhook that refuses.
+    #[error("{}", extension(.0))]
     Extension(BrokenExtension),
     /// The API server refuses requests for another reason.
+    #[error("the API server refuses requests: {0}")]
     Refused(Refusal),
     /// A controller, or a component outside of kube-controller-manager, does not act.
-    Component {
-        /// The component.
-        name: &'static str,
-    },
+    #[error("{name} does not {}", if is_external(.name) { "remove its finalizers" } else { "act" })]
+    Component { name: &'static str },
     /// The finalizer of an operator.
-    Finalizer {
-        /// The finalizer.
-        name: Arc<str>,
-    },
+    #[error(
+        "finalizer {name} of {}, which does not remove it",
+        finalizers::find(.name).map_or("an operator".to_owned(), |known| known.owner.to_string())
+    )]
+    Finalizer { name: Arc<str> },
     /// The kubelet of a node does not run.
+    #[error("the kubelet of node {node} does not run")]
     LostNode {
-        /// The name of the node.
         node: Arc<str>,
         /// The node, if it exists.
         object: Option<ObjectRef>,
     },
     /// A kubelet that runs has not ended pods.
+    #[error("the kubelet of node {node}, which runs, has not ended pods after their grace period")]
     PodNotEnded {
         /// The name of its node.
         node: Arc<str>,
     },
     /// Objects that are deleted in the foreground wait for each other.
-    ForegroundCycle {
-        /// These.
-        members: Vec<ObjectRef>,
-    },
+    #[error(
+        "a cycle of {} in foreground deletion, each of which waits for another one: {}",
+        .members.len(),
+        names(.members)
+    )]
+    ForegroundCycle { members: Vec<ObjectRef> },
     /// Pods that are not being deleted use a claim.
-    ClaimInUse {
-        /// The claim.
-        claim: ObjectRef,
-        /// The pods.
-        pods: Vec<ObjectRef>,
-    },
+    #[error(
+        "{} cannot be removed: {} {} it",
+        .claim.short(),
+        names(.pods),
+        if .pods.len() == 1 { "uses" } else { "use" }
+    )]
+    ClaimInUse { claim: ObjectRef, pods: Vec<ObjectRef> },
     /// A volume is bound to a claim that is not being deleted.
-    VolumeBound {
-        /// The volume.
-        volume: ObjectRef,
-        /// The claim.
-        claim: ObjectRef,
-    },
+    #[error("{} cannot be removed: it is bound to {}", .volume.short(), .claim.short())]
+    VolumeBound { volume: ObjectRef, claim: ObjectRef },
     /// A bug of the job-controller leaves its finalizer on pods.
+    #[error(
+        "the job-controller of 1.23.0 to 1.23.5 may leave finalizer batch.kubernetes.io/job-tracking on pods \
+         whose Job no longer exists"
+    )]
     JobTracking,
     /// A dependent has an owner of a kind that is not served.
+    #[error(
+        "{} names an owner of {kind}, which is not served: the garbage collector never decides about it",
+        .object.short()
+    )]
     OwnerNotServed {
         /// The dependent.
         object: ObjectRef,
@@ -140,6 +146,7 @@ pub enum Cause {
         kind: String,
     },
     /// A namespace or a CustomResourceDefinition has content that is not in the dump.
+    #[error("{} may have content that is not in the dump", .object.short())]
     UnseenContent {
         /// The namespace or definition.
         object: ObjectRef,
@@ -147,6 +154,7 @@ pub enum Cause {
         resources: Vec<String>,
     },
     /// Anything else.
+    #[error("{} is {wait}", .object.short())]
     Other {
         /// The object that waits.
         object: ObjectRef,
@@ -216,77 +224,27 @@ pub(super) fn names(objects: &[ObjectRef]) -> String {
     some_of(objects.iter().map(ObjectRef::short).collect(), NAMED_MAX).join(", ")
 }
 
-impl fmt::Display for Cause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Extension(BrokenExtension {
-                object,
-                extension,
-                failure,
-                ..
-            }) => {
-                let object = object.short();
-                match extension {
-                    Extension::Api { api_version, .. } => write!(
-                        f,
-                        "{object} is not available ({failure}): the discovery of {api_version} fails, and no \
-                         namespace can be removed"
-                    ),
-                    Extension::Webhook { name, requests, .. } => write!(
-                        f,
-                        "webhook {name} of {object} refuses {}: {failure}",
-                        requests.join(", ")
-                    ),
-                    Extension::Conversion { .. } => write!(
-                        f,
-                        "the conversion webhook of {object} cannot be reached ({failure}): objects that are not \
-                         stored in the requested version cannot be read"
-                    ),
-                }
-            }
-            Self::Refused(refusal) => write!(f, "the API server refuses requests: {refusal}"),
-            Self::Component { name } if finalizers::external_components().any(|one| one == *name) => {
-                write!(f, "{name} does not remove its finalizers")
-            }
-            Self::Component { name } => write!(f, "{name} does not act"),
-            Self::Finalizer { name } => match finalizers::find(name) {
-                Some(known) => write!(f, "finalizer {name} of {}, which does not remove it", known.owner),
-                None => write!(f, "finalizer {name} of an operator, which does not remove it"),
-            },
-            Self::LostNode { node, .. } => write!(f, "the kubelet of node {node} does not run"),
-            Self::PodNotEnded { node } => write!(
-                f,
-                "the kubelet of node {node}, which runs, has not ended pods after their grace period"
-            ),
-            Self::ForegroundCycle { members } => write!(
-                f,
-                "a cycle of {} in foreground deletion, each of which waits for another one: {}",
-                members.len(),
-                names(members)
-            ),
-            Self::ClaimInUse { claim, pods } => {
-                let use_it = if pods.len() == 1 { "uses it" } else { "use it" };
-                write!(f, "{} cannot be removed: {} {use_it}", claim.short(), names(pods))
-            }
-            Self::VolumeBound { volume, claim } => {
-                let (volume, claim) = (volume.short(), claim.short());
-                write!(f, "{volume} cannot be removed: it is bound to {claim}")
-            }
-            Self::JobTracking => f.write_str(
-                "the job-controller of 1.23.0 to 1.23.5 may leave finalizer batch.kubernetes.io/job-tracking on pods \
-                 whose Job no longer exists",
-            ),
-            Self::OwnerNotServed { object, kind } => write!(
-                f,
-                "{} names an owner of {kind}, which is not served: the garbage collector never decides about it",
-                object.short()
-            ),
-            Self::UnseenContent { object, .. } => {
-                write!(f, "{} may have content that is not in the dump", object.short())
-            }
-            Self::Other { object, wait } => write!(f, "{} is {wait}", object.short()),
+fn extension(broken: &BrokenExtension) -> String {
+    let (object, failure) = (broken.object.short(), &broken.failure);
+    match &broken.extension {
+        Extension::Api { api_version, .. } => format!(
+            "{object} is not available ({failure}): the discovery of {api_version} fails, and no namespace can \
+             be removed"
+        ),
+        Extension::Webhook { name, requests, .. } => {
+            let requests = requests.join(", ");
+            format!("webhook {name} of {object} refuses {requests}: {failure}")
         }
+        Extension::Conversion { .. } => format!(
+            "the conversion webhook of {object} cannot be reached ({failure}): objects that are not stored in the \
+             requested version cannot be read"
+        ),
     }
+}
+
+/// Whether a component runs outside of kube-controller-manager.
+pub(super) fn is_external(component: &str) -> bool {
+    finalizers::external_components().any(|external| external == component)
 }
 
 impl Blocked {

@@ -137,12 +137,12 @@ impl<'c> Finder<'c> {
     /// Adds what refuses the requests of controllers, as the conditions of workloads and Events quote it.
     fn add_reported(&mut self) {
         let cluster = self.cluster;
-        for reported in reported(cluster) {
-            let Reported {
-                position,
-                message,
-                evidence,
-            } = reported;
+        for Reported {
+            position,
+            message,
+            evidence,
+        } in reported(cluster)
+        {
             let Some(by) = refused_by(cluster, &message) else {
                 continue;
             };
@@ -168,12 +168,7 @@ impl<'c> Finder<'c> {
             (Some(RefusedBy::Conversion(by)), Extension::Conversion { .. }) => *by == one.object.name,
             _ => false,
         });
-        let namespace = |at: u32| {
-            cluster
-                .snapshot
-                .view(at as usize)
-                .map(|view| Arc::clone(view.namespace()))
-        };
+        let namespace = |at: u32| cluster.view(at).namespace();
         // Each object that a policy keeps has a message of its own. Quotas have the name of another one in
         // other namespaces, and each object has its own other writers.
         let is_same = |(cause, found): &(&Cause, &Found)| match (cause, &refusal.by) {
@@ -195,11 +190,8 @@ impl<'c> Finder<'c> {
     }
 
     fn add_waits(&mut self, fate: &'c ObjectFate) {
-        let Fate::Terminating { waits_for } = &fate.fate else {
-            return;
-        };
         let (cluster, position) = (self.cluster, fate.position);
-        for wait in waits_for {
+        for wait in fate.fate.waits_for() {
             match wait {
                 Wait::Refused { refusal, .. } => {
                     self.add_refused(refusal, Proof::Refused, position);
@@ -388,10 +380,7 @@ impl<'c> Finder<'c> {
                 .filter(|_| lasted > LONG_OVERDUE)
                 .map(|name| (Cause::Component { name }, Proof::Overdue));
         }
-        let Fate::Undetermined { missing, .. } = &fate.fate else {
-            return None;
-        };
-        let mut missing = missing.iter().filter(|_| self.is_overdue(fate));
+        let mut missing = fate.fate.missing().iter().filter(|_| self.is_overdue(fate));
         missing.find_map(|missing| match missing {
             Missing::Content { object, resources } if *object == *fate.object => {
                 let (object, resources) = (object.clone(), resources.clone());
@@ -412,11 +401,10 @@ impl<'c> Finder<'c> {
         let mut reached = self.reached();
         for is_last in [false, true] {
             for fate in &self.pending.fates {
-                let Fate::Terminating { waits_for } = &fate.fate else {
-                    continue;
-                };
+                let waits_for = fate.fate.waits_for();
                 let is_other = |wait: &Wait| matches!(wait, Wait::Dependents { .. } | Wait::Content { .. });
-                if waits_for.iter().any(is_other) != is_last || reached.contains(&fate.position) {
+                let is_now = !waits_for.is_empty() && waits_for.iter().any(is_other) == is_last;
+                if !is_now || reached.contains(&fate.position) {
                     continue;
                 }
                 // The controller acts soon, if nothing keeps it from doing so that the dump does not show.
@@ -454,15 +442,10 @@ impl<'c> Finder<'c> {
     fn add_undetermined(&mut self) {
         let mut reached = self.reached();
         for fate in &self.pending.fates {
-            let Fate::Undetermined { missing, .. } = &fate.fate else {
+            let is_meant = !reached.contains(&fate.position) && self.is_overdue(fate);
+            let Some(missing) = fate.fate.missing().first().filter(|_| is_meant) else {
                 continue;
             };
-            let Some(missing) = missing.first().filter(|_| self.is_overdue(fate)) else {
-                continue;
-            };
-            if reached.contains(&fate.position) {
-                continue;
-            }
             let cause = Cause::Other {
                 object: ObjectRef::clone(&fate.object),
                 wait: format!("terminating, and the dump does not show why; unknown is {missing}"),

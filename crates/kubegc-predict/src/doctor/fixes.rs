@@ -11,8 +11,8 @@ use kubegc_snapshot::Details;
 use serde_json::json;
 
 use super::{
-    cause::{Blocked, Cause, Fix, NAMED_MAX, STORAGE_DELETERS, names},
-    find::Finder,
+    cause::{Blocked, Cause, Fix, NAMED_MAX, STORAGE_DELETERS, is_external, names},
+    find::{Finder, PV_PROTECTION, PVC_PROTECTION},
     references::ReferenceProblem,
 };
 use crate::{
@@ -23,62 +23,53 @@ use crate::{
     words::quoted,
 };
 
-/// The repair of a cause.
-pub(super) struct Repair {
-    pub(super) actor: String,
-    pub(super) fixes: Vec<Fix>,
-    pub(super) warnings: Vec<String>,
-}
-
 /// The first minor release in which a node can be tainted as out of service without a feature gate.
 const OUT_OF_SERVICE_MINOR: u16 = 26;
 const WEBHOOK_CONFIGURATIONS: &str = "validatingwebhookconfigurations,mutatingwebhookconfigurations";
 const TWO_PODS: &str = "if its containers still run, two pods of a StatefulSet may use one volume";
 
 impl Finder<'_> {
-    /// How to repair a cause.
+    /// How to repair a cause: who should act, the commands, and what not to do.
     ///
     /// # Complexity
     /// O(b) for b objects that it blocks.
-    pub(super) fn repair(&self, cause: &Cause, blocks: &[Blocked]) -> Repair {
+    pub(super) fn repair(&self, cause: &Cause, blocks: &[Blocked]) -> (String, Vec<Fix>, Vec<String>) {
         let cluster = self.cluster;
         let direct: Vec<&Blocked> = blocks.iter().filter(|one| one.depth == 0).collect();
         let all: Vec<ObjectRef> = direct.iter().map(|one| one.object.clone()).collect();
         let mut warnings = Vec::new();
         let (actor, mut fixes) = match cause {
             Cause::Extension(broken) => {
-                let actor = match broken.extension.service() {
-                    Some((namespace, name)) => {
-                        format!("the administrator of service/{name} -n {namespace}")
-                    }
-                    None => format!("the administrator of {}", broken.object.short()),
+                let object = match broken.extension.service() {
+                    Some((namespace, name)) => format!("service/{name} -n {namespace}"),
+                    None => broken.object.short(),
                 };
-                (actor, extension(cluster, broken))
+                (
+                    format!("the administrator of {object}"),
+                    extension(cluster, broken),
+                )
             }
             Cause::Refused(refusal) => refused(cluster, refusal, &all),
             Cause::Component { name } => {
-                let is_external = finalizers::external_components().any(|component| component == *name);
+                let is_external = is_external(name);
                 let is_its = |finalizer: &str| {
                     finalizers::find(finalizer).is_some_and(|known| match known.owner {
                         Owner::Controller(_) | Owner::GarbageCollector if *name == CONTROLLER_MANAGER => true,
                         owner => owner.name() == *name,
                     })
                 };
-                let mut fixes = Vec::new();
                 let has_events = is_external || STORAGE_DELETERS.contains(name);
-                match all.first() {
-                    Some(first) if has_events => {
-                        let command = cluster.command("describe", first, "");
-                        let risk =
-                            format!("none: its Events name the failure if {name} runs; otherwise start it");
-                        fixes.push(fix(command, risk));
-                    }
-                    _ => fixes.push(fix(
+                let mut fixes = vec![match all.first().filter(|_| has_events) {
+                    Some(first) => fix(
+                        cluster.command("describe", first, ""),
+                        format!("none: its Events name the failure if {name} runs; otherwise start it"),
+                    ),
+                    None => fix(
                         format!("kubectl get pods -n kube-system -l component={CONTROLLER_MANAGER}"),
                         "none: it shows whether the process runs; its log names what it cannot do. The \
                          provider runs it in a managed cluster",
-                    )),
-                }
+                    ),
+                }];
                 let removals = self.removals(&direct, is_its);
                 // Some objects wait for a controller without a finalizer.
                 if is_external || !removals.is_empty() {
@@ -146,20 +137,16 @@ impl Finder<'_> {
             Cause::ClaimInUse { pods, .. } => {
                 let risk = "a controller creates the pod again, which waits for a new claim; the claim's volume may be \
                             deleted with it";
-                warnings.push(
-                    "remove finalizer kubernetes.io/pvc-protection: the volume can be deleted under a running pod"
-                        .to_owned(),
-                );
-                ("you".to_owned(), deletes(cluster, pods, risk))
+                let effect = "the volume can be deleted under a running pod";
+                warnings.push(format!("remove finalizer {PVC_PROTECTION}: {effect}"));
+                ("you".to_owned(), deletes(cluster, pods, "", risk))
             }
             Cause::VolumeBound { claim, .. } => {
                 let claim = std::slice::from_ref(claim);
-                warnings.push(
-                    "remove finalizer kubernetes.io/pv-protection: the claim loses its volume while it is used"
-                        .to_owned(),
-                );
+                let effect = "the claim loses its volume while it is used";
+                warnings.push(format!("remove finalizer {PV_PROTECTION}: {effect}"));
                 let risk = "the data is lost if the reclaim policy of the volume is Delete";
-                ("you".to_owned(), deletes(cluster, claim, risk))
+                ("you".to_owned(), deletes(cluster, claim, "", risk))
             }
             Cause::JobTracking => {
                 let actor = "kube-controller-manager: restart it, or upgrade to 1.23.6".to_owned();
@@ -214,11 +201,7 @@ impl Finder<'_> {
                 warnings.push(format!("remove finalizer {finalizer} of {object}: {content}"));
             }
         }
-        Repair {
-            actor,
-            fixes,
-            warnings,
-        }
+        (actor, fixes, warnings)
     }
 
     /// The lists of the content of namespaces that is not in the dump, as far as their conditions name it.
@@ -236,8 +219,7 @@ impl Finder<'_> {
     fn removals(&self, objects: &[&Blocked], is_meant: impl Fn(&str) -> bool) -> Vec<Fix> {
         let mut fixes = Vec::new();
         for one in objects.iter().take(NAMED_MAX) {
-            let finalizers = self.meta(one).map(|meta| meta.finalizers);
-            for (index, name) in finalizers.iter().flatten().enumerate() {
+            for (index, name) in self.cluster.view(one.position).finalizers().enumerate() {
                 if is_meant(name) {
                     fixes.push(self.cluster.fix_of_finalizer(&one.object, index, name));
                 }
@@ -250,68 +232,57 @@ impl Finder<'_> {
 /// The actor and the fixes for a cause that refuses requests for these objects.
 fn refused(cluster: &Facts, refusal: &Refusal, objects: &[ObjectRef]) -> (String, Vec<Fix>) {
     let first = objects.first();
-    let in_namespace = first.map(|object| quoted(&object.namespace));
-    let in_namespace = in_namespace.map_or_else(String::new, |namespace| format!(" -n {namespace}"));
-    let Some(by) = &refusal.by else {
-        return (
-            "the administrator of the policy that refuses".to_owned(),
-            Vec::new(),
-        );
-    };
-    match by {
-        RefusedBy::Webhook(name) => {
-            let command = format!("kubectl get {WEBHOOK_CONFIGURATIONS} -o json");
-            let risk =
-                format!("none: a diagnosis with its output has the command that removes webhook {name}");
-            (
-                format!("the administrator of webhook {name}"),
-                vec![fix(command, risk)],
-            )
-        }
-        RefusedBy::Policy { binding, .. } => {
-            let binding = quoted(binding);
-            let command = format!("kubectl delete validatingadmissionpolicybinding {binding}");
-            let risk = "the policy is no longer enforced where this binding applies";
-            let actor = "the administrator of the policy that refuses".to_owned();
-            (actor, vec![fix(command, risk)])
-        }
-        RefusedBy::Conversion(name) => {
-            let command = format!("kubectl get customresourcedefinitions {} -o json", quoted(name));
-            let risk = "none: spec.conversion names the Service of the webhook";
-            let actor = format!("the administrator of customresourcedefinition/{name}");
-            (actor, vec![fix(command, risk)])
-        }
-        RefusedBy::Authorization(user) => {
-            let command = format!("kubectl auth can-i --list --as={}", quoted(user));
-            let risk = "none: it shows what the user may do; its ClusterRole and binding may be missing";
-            let actor = "the administrator of the cluster's authorization".to_owned();
-            (actor, vec![fix(command, risk)])
-        }
-        RefusedBy::Quota(name) => {
-            let actor = format!("the administrator of resourcequota/{name}{in_namespace}");
-            let quota = format!("resourcequota {}{in_namespace}", quoted(name));
-            let risk = "none: status.used and status.hard show what is used up; delete what is not needed";
-            let mut fixes = vec![fix(format!("kubectl get {quota} -o yaml"), risk)];
-            fixes.extend(raised(&refusal.message).map(|hard| {
-                let patch = quoted(&json!({ "spec": { "hard": hard } }).to_string());
-                let command = format!("kubectl patch {quota} --type=merge -p {patch}");
-                fix(
-                    command,
-                    "the namespace may use more of the cluster than it was given",
-                )
-            }));
-            (actor, fixes)
-        }
-        RefusedBy::Conflict => {
+    let in_namespace = first.map(|object| format!(" -n {}", quoted(&object.namespace)));
+    let in_namespace = in_namespace.unwrap_or_default();
+    let of_policy = "the policy that refuses".to_owned();
+    let (whose, command, risk) = match &refusal.by {
+        None => return (format!("the administrator of {of_policy}"), Vec::new()),
+        Some(RefusedBy::Webhook(name)) => (
+            format!("webhook {name}"),
+            format!("get {WEBHOOK_CONFIGURATIONS} -o json"),
+            &*format!("none: a diagnosis with its output has the command that removes webhook {name}"),
+        ),
+        Some(RefusedBy::Policy { binding, .. }) => (
+            of_policy,
+            format!("delete validatingadmissionpolicybinding {}", quoted(binding)),
+            "the policy is no longer enforced where this binding applies",
+        ),
+        Some(RefusedBy::Conversion(name)) => (
+            format!("customresourcedefinition/{name}"),
+            format!("get customresourcedefinitions {} -o json", quoted(name)),
+            "none: spec.conversion names the Service of the webhook",
+        ),
+        Some(RefusedBy::Authorization(user)) => (
+            "the cluster's authorization".to_owned(),
+            format!("auth can-i --list --as={}", quoted(user)),
+            "none: it shows what the user may do; its ClusterRole and binding may be missing",
+        ),
+        Some(RefusedBy::Quota(name)) => (
+            format!("resourcequota/{name}{in_namespace}"),
+            format!("get resourcequota {}{in_namespace} -o yaml", quoted(name)),
+            "none: status.used and status.hard show what is used up; delete what is not needed",
+        ),
+        Some(RefusedBy::Conflict) => {
             let risk =
                 "none: the newest entries of metadata.managedFields name the writers; stop one of them";
             let shown = first.map(|object| cluster.command("get", object, " -o yaml --show-managed-fields"));
             let fixes = shown.map(|command| fix(command, risk)).into_iter().collect();
-            (format!("the other writer of {}", names(objects)), fixes)
+            return (format!("the other writer of {}", names(objects)), fixes);
         }
         // Names of later releases of kubegc-sim.
-        _ => ("the administrator of what refuses".to_owned(), Vec::new()),
+        Some(_) => return ("the administrator of what refuses".to_owned(), Vec::new()),
+    };
+    let mut fixes = vec![fix(format!("kubectl {command}"), risk)];
+    if let Some(RefusedBy::Quota(name)) = &refusal.by
+        && let Some(hard) = raised(&refusal.message)
+    {
+        let patch = quoted(&json!({ "spec": { "hard": hard } }).to_string());
+        let name = quoted(name);
+        let command = format!("kubectl patch resourcequota {name}{in_namespace} --type=merge -p {patch}");
+        let risk = "the namespace may use more of the cluster than it was given";
+        fixes.push(fix(command, risk));
     }
+    (format!("the administrator of {whose}"), fixes)
 }
 
 /// The limits that allow a request which a quota refuses with this message.
@@ -340,22 +311,15 @@ fn fix(command: String, risk: impl Into<String>) -> Fix {
 }
 
 /// The deletion of the first of these objects.
-fn deletes(cluster: &Facts, objects: &[ObjectRef], risk: &str) -> Vec<Fix> {
+fn deletes(cluster: &Facts, objects: &[ObjectRef], arguments: &str, risk: &str) -> Vec<Fix> {
     let objects = objects.iter().take(NAMED_MAX);
-    let fixes = objects.map(|object| fix(cluster.command("delete", object, ""), risk));
+    let fixes = objects.map(|object| fix(cluster.command("delete", object, arguments), risk));
     fixes.collect()
 }
 
 /// The removal of the first of these pods without their kubelet.
 fn ended(cluster: &Facts, pods: &[ObjectRef]) -> Vec<Fix> {
-    let pods = pods.iter().take(NAMED_MAX);
-    let fixes = pods.map(|pod| {
-        fix(
-            cluster.command("delete", pod, " --grace-period=0 --force"),
-            TWO_PODS,
-        )
-    });
-    fixes.collect()
+    deletes(cluster, pods, " --grace-period=0 --force", TWO_PODS)
 }
 
 fn extension(cluster: &Facts, broken: &BrokenExtension) -> Vec<Fix> {
@@ -366,7 +330,7 @@ fn extension(cluster: &Facts, broken: &BrokenExtension) -> Vec<Fix> {
     // Nothing can be created in a namespace that is being deleted.
     let is_deleting = |namespace: &str| {
         let at = cluster.by_name(Resource::Namespaces, "", namespace);
-        at.is_some_and(|at| cluster.edges.flags[at as usize] & DELETING != 0)
+        at.is_some_and(|at| cluster.has(at, DELETING))
     };
     if let Some((namespace, name)) = extension
         .service()
@@ -386,7 +350,7 @@ fn extension(cluster: &Facts, broken: &BrokenExtension) -> Vec<Fix> {
         ),
         Extension::Webhook { name, .. } => {
             let configuration = cluster.positions_of(&object.uid).next();
-            let configuration = configuration.and_then(|at| cluster.snapshot.object(at as usize));
+            let configuration = configuration.map(|at| cluster.object(at));
             let details = configuration.as_ref().and_then(|one| one.details.as_deref());
             let index = match details {
                 Some(Details::Webhooks(all)) if all.len() > 1 => all.iter().position(|one| one.name == *name),
@@ -424,10 +388,7 @@ fn breaks(cluster: &Facts, members: &[ObjectRef]) -> Vec<Fix> {
         let Some(position) = cluster.positions_of(&member.uid).next() else {
             continue;
         };
-        let Some(view) = cluster.snapshot.view(position as usize) else {
-            continue;
-        };
-        for (index, reference) in view.owner_references().enumerate() {
+        for (index, reference) in cluster.view(position).owner_references().enumerate() {
             let is_controller = reference.controller == Some(true);
             let is_in_cycle = members.iter().any(|owner| owner.uid == reference.uid);
             let is_better = found

@@ -10,7 +10,7 @@ mod reported;
 use std::{collections::BTreeSet, sync::Arc};
 
 use kubegc_control_plane::finalizers::{self, Finalizer, Owner as FinalizerOwner};
-use kubegc_core::{ObjectMeta, ObjectRef, Timestamp};
+use kubegc_core::{ObjectRef, Timestamp};
 use kubegc_snapshot::SnapshotObject;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ pub use self::{
     references::{ReferenceProblem, WrongReference},
 };
 use crate::{
-    Cluster, Fate, Wait,
+    Cluster, Fate,
     facts::{DELETING, Facts, deletion_requested_at},
     words::quoted,
 };
@@ -72,7 +72,6 @@ pub struct Diagnosis {
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Terminating {
-    /// The object.
     pub object: ObjectRef,
     /// The time at which its deletion was requested.
     pub since: Option<Timestamp>,
@@ -94,7 +93,6 @@ pub struct Terminating {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ForeignFinalizer {
-    /// The finalizer.
     pub name: Arc<str>,
     /// The component, if the finalizer is a well-known one.
     #[serde(rename = "component", serialize_with = "component")]
@@ -139,8 +137,7 @@ impl Cluster {
             let is_terminating = flags & DELETING != 0;
             let is_stuck = stuck.contains(&position);
             if is_terminating {
-                let object = self.terminating(position, is_stuck);
-                diagnosis.terminating.extend(object);
+                diagnosis.terminating.push(self.terminating(position, is_stuck));
             }
             diagnosis.references.extend(self.facts.wrong_references(
                 self.pending(),
@@ -151,9 +148,9 @@ impl Cluster {
         diagnosis
     }
 
-    fn terminating(&self, position: u32, is_stuck: bool) -> Option<Terminating> {
+    fn terminating(&self, position: u32, is_stuck: bool) -> Terminating {
         let facts = &self.facts;
-        let object = facts.snapshot.object(position as usize)?;
+        let object = facts.object(position);
         let fate = self.pending().fate_or_kept(&object.object_ref());
         let mut foreign_finalizers = Vec::new();
         if !matches!(fate, Fate::Deleted { .. }) {
@@ -164,7 +161,7 @@ impl Cluster {
                 }
             }
         }
-        Some(Terminating {
+        Terminating {
             object: object.object_ref(),
             since: deletion_requested_at(&object.meta),
             fate,
@@ -174,7 +171,7 @@ impl Cluster {
                 .then_some(JOB_TRACKING_LEAK),
             is_stuck,
             foreign_finalizers,
-        })
+        }
     }
 }
 
@@ -243,19 +240,11 @@ impl Facts {
         let is_similar = |text: &str| parts.iter().any(|part| text.contains(part));
         let mut found = Vec::new();
         for kind in WORKLOADS {
-            for position in self.snapshot.positions_of_kind("apps", kind) {
-                let Some(object) = self.snapshot.object(position) else {
-                    continue;
-                };
-                let ObjectMeta {
-                    name,
-                    namespace,
-                    labels,
-                    ..
-                } = &*object.meta;
-                if is_similar(name) || is_similar(namespace) || labels.values().any(|value| is_similar(value))
-                {
-                    found.push(object.object_ref());
+            for position in self.named("apps", kind) {
+                let meta = self.view(position).meta();
+                let mut texts = meta.labels.values().chain([&meta.name, &meta.namespace]);
+                if texts.any(|text| is_similar(text)) {
+                    found.push(self.object_ref(position));
                 }
             }
         }
@@ -298,17 +287,6 @@ const GENERIC_PARTS: [&str; 6] = [
     "controller",
     "cluster",
 ];
-
-impl Terminating {
-    /// The conditions that it waits for, if it stays terminating.
-    #[must_use]
-    pub fn waits_for(&self) -> &[Wait] {
-        match &self.fate {
-            Fate::Terminating { waits_for } => waits_for,
-            _ => &[],
-        }
-    }
-}
 
 impl Diagnosis {
     /// Whether nothing keeps objects in deletion, no extension is broken, the API server refuses no request

@@ -1,7 +1,5 @@
 //! Wrong owner references, with their outcomes and repairs.
 
-use std::fmt;
-
 use kubegc_core::{ApiResource, ObjectRef, OwnerReference, identity::split_api_version};
 use kubegc_snapshot::ObjectView;
 use serde::{Serialize, Serializer, ser::SerializeMap};
@@ -22,7 +20,6 @@ pub struct WrongReference {
     pub object: ObjectRef,
     /// The position of the reference in `metadata.ownerReferences`.
     pub index: usize,
-    /// The reference.
     pub reference: OwnerReference,
     /// The problem with the reference.
     #[serde(flatten)]
@@ -36,50 +33,57 @@ pub struct WrongReference {
 
 /// A problem with an owner reference.
 #[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReferenceProblem {
     /// `apiVersion` is not `version` or `group/version`.
+    #[error("apiVersion is neither VERSION nor GROUP/VERSION")]
     ApiVersionInvalid,
     /// The group is `core`: the API writes the core group as `v1`.
+    #[error("the apiVersion of the core group is v1, without a group")]
     CoreGroup,
     /// The API server does not serve the kind in this version.
+    #[error(
+        "the API server does not serve this kind{}",
+        if .served.is_empty() { String::new() } else { format!("; it serves {}", .served.join(", ")) }
+    )]
     KindNotServed {
         /// `apiVersion` and kind under which it is served, such as `apps/v1 Deployment`.
         served: Vec<String>,
     },
     /// The dump does not define the kind.
+    #[error("the dump does not define this kind: add the output of `kubectl api-resources`")]
     KindUnknown,
     /// A cluster-scoped object has a namespaced owner.
+    #[error("the owner is namespaced, and the owner of a cluster-scoped object must be cluster-scoped")]
     OwnerNamespaced,
     /// The object with the uid is in another namespace.
-    OtherNamespace {
-        /// That object.
-        owner: ObjectRef,
-    },
+    #[error("the owner with this uid is in another namespace: {}", .owner.short())]
+    OtherNamespace { owner: ObjectRef },
     /// The object with the uid has another name.
-    OtherName {
-        /// That object.
-        owner: ObjectRef,
-    },
+    #[error("the object with this uid is {}", .owner.short())]
+    OtherName { owner: ObjectRef },
     /// The object with the uid is of another kind.
-    OtherKind {
-        /// That object.
-        owner: ObjectRef,
-    },
+    #[error("the object with this uid is {} ({})", .owner.short(), .owner.api_version)]
+    OtherKind { owner: ObjectRef },
     /// The object with the name has another uid: it was created again, or the dependent was copied or
     /// restored.
-    OtherUid {
-        /// That object.
-        owner: ObjectRef,
-    },
+    #[error(
+        "{} has the uid {}: it was created again, or the dependent was copied or restored",
+        .owner.short(),
+        .owner.uid
+    )]
+    OtherUid { owner: ObjectRef },
     /// The owner does not exist.
+    #[error("the owner does not exist")]
     OwnerMissing,
     /// The owner is not in the dump, which does not have all objects of its kind.
+    #[error("the owner is not in the dump: add the output of `kubectl get {resource} -A -o json`")]
     OwnerUnknown {
         /// The resource to dump, as kubectl accepts it.
         resource: String,
     },
     /// More than one reference of the object is a controller reference.
+    #[error("an object has one controller reference at most")]
     SeveralControllers,
 }
 
@@ -110,61 +114,6 @@ impl ReferenceProblem {
     }
 }
 
-impl fmt::Display for ReferenceProblem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::ApiVersionInvalid => f.write_str("apiVersion is neither VERSION nor GROUP/VERSION"),
-            Self::CoreGroup => f.write_str("the apiVersion of the core group is v1, without a group"),
-            Self::KindNotServed { served } if served.is_empty() => {
-                f.write_str("the API server does not serve this kind")
-            }
-            Self::KindNotServed { served } => {
-                write!(
-                    f,
-                    "the API server does not serve this kind; it serves {}",
-                    served.join(", ")
-                )
-            }
-            Self::KindUnknown => {
-                f.write_str("the dump does not define this kind: add the output of `kubectl api-resources`")
-            }
-            Self::OwnerNamespaced => f.write_str(
-                "the owner is namespaced, and the owner of a cluster-scoped object must be cluster-scoped",
-            ),
-            Self::OtherNamespace { owner } => {
-                write!(
-                    f,
-                    "the owner with this uid is in another namespace: {}",
-                    owner.short()
-                )
-            }
-            Self::OtherName { owner } => write!(f, "the object with this uid is {}", owner.short()),
-            Self::OtherKind { owner } => {
-                write!(
-                    f,
-                    "the object with this uid is {} ({})",
-                    owner.short(),
-                    owner.api_version
-                )
-            }
-            Self::OtherUid { owner } => write!(
-                f,
-                "{} has the uid {}: it was created again, or the dependent was copied or restored",
-                owner.short(),
-                owner.uid
-            ),
-            Self::OwnerMissing => f.write_str("the owner does not exist"),
-            Self::OwnerUnknown { resource } => {
-                write!(
-                    f,
-                    "the owner is not in the dump: add the output of `kubectl get {resource} -A -o json`"
-                )
-            }
-            Self::SeveralControllers => f.write_str("an object has one controller reference at most"),
-        }
-    }
-}
-
 impl Serialize for ReferenceProblem {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut document = serializer.serialize_map(Some(3))?;
@@ -187,9 +136,7 @@ impl Facts {
         is_being_deleted: bool,
     ) -> Vec<WrongReference> {
         let mut wrong = Vec::new();
-        let Some(view) = self.snapshot.view(position as usize) else {
-            return wrong;
-        };
+        let view = self.view(position);
         let mut controllers = 0;
         let owners = self.edges.owners(position);
         for (index, (reference, owner)) in view.owner_references().zip(owners).enumerate() {
@@ -261,7 +208,7 @@ impl Facts {
             ""
         };
         let with_uid = self.positions_of(&reference.uid);
-        let mut with_uid = with_uid.filter_map(|at| self.snapshot.view(at as usize));
+        let mut with_uid = with_uid.map(|at| self.view(at));
         if let Some(view) = with_uid.next().filter(|_| !reference.uid.is_empty()) {
             let owner = view.object_ref();
             let is_same_kind = Edges::is_of(&self.snapshot, &view, resource);

@@ -10,7 +10,10 @@ use kubegc_core::{
 };
 use kubegc_snapshot::Details;
 
-use crate::{ObjectFate, facts::Facts};
+use crate::{
+    ObjectFate,
+    facts::{Facts, conditions},
+};
 
 pub(super) const CONTENT_FAILURE: &str = "NamespaceDeletionContentFailure";
 pub(super) const CONTENT_REMAINING: &str = "NamespaceContentRemaining";
@@ -23,12 +26,8 @@ pub(super) fn messages(fate: &ObjectFate, condition_type: &str) -> Vec<Arc<str>>
         return Vec::new();
     }
     let record = view.record();
-    let conditions = record
-        .namespace()
-        .and_then(|namespace| namespace.conditions.known());
-    let meant = conditions
-        .into_iter()
-        .flatten()
+    let meant = conditions(&record)
+        .iter()
         .filter(|condition| condition.is_true() && *condition.condition_type == *condition_type);
     meant.map(|condition| Arc::clone(&condition.message)).collect()
 }
@@ -60,15 +59,13 @@ pub(super) fn reported(cluster: &Facts) -> Vec<Reported> {
     let snapshot = &cluster.snapshot;
     let mut found = Vec::new();
     for resource in [Resource::ReplicaSets, Resource::Deployments] {
-        for position in snapshot.positions_of_kind(resource.group(), resource.kind()) {
-            let Some(record) = snapshot.record_at(position) else {
-                continue;
-            };
+        for position in cluster.all(resource) {
+            let record = cluster.record(position);
             let conditions = failures(&record).into_iter().flatten();
             found.extend(conditions.filter(|one| one.is_true()).map(|condition| Reported {
-                position: position as u32,
+                position,
                 message: Arc::clone(&condition.message),
-                evidence: quote(condition, &cluster.object_ref(position as u32)),
+                evidence: quote(condition, &cluster.object_ref(position)),
             }));
         }
     }
@@ -82,8 +79,7 @@ pub(super) fn reported(cluster: &Facts) -> Vec<Reported> {
         let Some(about) = about.filter(|_| !is_conflict || event.count >= CONFLICTS) else {
             continue;
         };
-        let record = snapshot.record_at(about as usize);
-        if is_conflict || record.as_ref().and_then(failures).is_none() {
+        if is_conflict || failures(&cluster.record(about)).is_none() {
             // It begins with what its controller did.
             let message = event
                 .message
@@ -145,16 +141,8 @@ pub(super) fn refused_by(cluster: &Facts, message: &str) -> Option<RefusedBy> {
 
 /// A condition as evidence.
 pub(super) fn quote(condition: &Condition, of: &ObjectRef) -> String {
-    let Condition {
-        condition_type,
-        status,
-        message,
-        ..
-    } = condition;
     let since = condition.last_transition_time;
     let since = since.map_or_else(String::new, |since| format!(" since {since}"));
-    format!(
-        "condition {condition_type} of {} is {status}{since}: {message}",
-        of.short()
-    )
+    let (kind, status, message) = (&condition.condition_type, &condition.status, &condition.message);
+    format!("condition {kind} of {} is {status}{since}: {message}", of.short())
 }

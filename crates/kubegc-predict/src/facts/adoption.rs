@@ -1,9 +1,5 @@
 //! Owners that may adopt an object, and orphans that an owner may adopt, by label selectors.
 
-use std::sync::Arc;
-
-use foldhash::fast::FixedState;
-use hashbrown::HashMap;
 use kubegc_control_plane::Simulation;
 use kubegc_core::{
     LabelSelector, ObjectMeta,
@@ -12,10 +8,6 @@ use kubegc_core::{
 use kubegc_snapshot::ObjectView;
 
 use super::Facts;
-
-/// Owners by resource, namespace, and a label that their selector requires; an empty one if it requires
-/// none.
-pub(super) type Selectors = HashMap<(Resource, Arc<str>, String), Vec<u32>, FixedState>;
 
 /// The resources whose objects are adopted, each with those of the owners.
 const ADOPTED: [(Resource, Resource); 3] = [
@@ -28,55 +20,28 @@ impl Facts {
     /// The owners that may adopt an object that has lost the controller of the dump in a simulation.
     ///
     /// # Complexity
-    /// O(l + k) for l labels and k owners whose selectors require one of them; O(n) the first time, for n
-    /// workloads.
+    /// O(n) for n owners of one resource.
     pub(crate) fn adopters(&self, position: u32, simulation: &Simulation) -> Vec<u32> {
         let resource = self.resource_at(position);
         let Some((_, owners)) = ADOPTED.iter().find(|(of, _)| Some(*of) == resource) else {
             return Vec::new();
         };
-        let view = self.snapshot.view(position as usize);
-        let Some(now) = view.and_then(|view| state(view, simulation)) else {
-            return Vec::new();
-        };
-        let Some(object) = self.snapshot.object(position as usize) else {
-            return Vec::new();
-        };
-        let Some(before) = object.meta.controller() else {
+        let object = self.view(position).meta();
+        let (Some(now), Some(before)) = (state(self.view(position), simulation), object.controller()) else {
             return Vec::new();
         };
         if now.controller().is_some_and(|owner| owner.uid == before.uid) {
             return Vec::new();
         }
-        let namespace = &object.meta.namespace;
-        let labels = object.meta.labels.iter();
-        let labels = labels.map(|(key, value)| format!("{key}={value}"));
-        let places = labels.chain([String::new()]);
-        let selectors = self.indexes.selectors.get_or_init(|| self.selectors());
-        let owners = places.filter_map(|label| selectors.get(&(*owners, Arc::clone(namespace), label)));
-        let may_match = |owner: &u32| {
-            let record = self.snapshot.record_at(*owner as usize);
-            let selector = record.as_ref().and_then(selector_of).and_then(Field::known);
-            selector.is_none_or(|selector| selector.matches(&object.meta))
-        };
-        owners.flatten().copied().filter(may_match).collect()
-    }
-
-    fn selectors(&self) -> Selectors {
-        let mut selectors = Selectors::default();
-        for (_, owners) in ADOPTED {
-            for position in self.snapshot.positions_of_kind(owners.group(), owners.kind()) {
-                let Some(record) = self.snapshot.record_at(position) else {
-                    continue;
-                };
+        let may_adopt = |owner: &u32| {
+            let view = self.view(*owner);
+            *view.namespace() == object.namespace && {
+                let record = view.record();
                 let selector = selector_of(&record).and_then(Field::known);
-                let label = selector.and_then(LabelSelector::required_label);
-                let label = label.map_or_else(String::new, |(key, value)| format!("{key}={value}"));
-                let place = (owners, Arc::clone(&record.meta.namespace), label);
-                selectors.entry(place).or_default().push(position as u32);
+                selector.is_none_or(|selector| selector.matches(&object))
             }
-        }
-        selectors
+        };
+        self.all(*owners).filter(may_adopt).collect()
     }
 
     /// The orphans of a resource in the namespace of an owner, in the dump or at the end of a simulation,
@@ -85,18 +50,14 @@ impl Facts {
     /// # Complexity
     /// O(c) for c objects in the namespace.
     pub(crate) fn adoptable(&self, owner: u32, resource: Resource, simulation: &Simulation) -> Vec<u32> {
-        let Some(owner) = self.snapshot.record_at(owner as usize) else {
-            return Vec::new();
-        };
+        let owner = self.record(owner);
         let selector = selector_of(&owner).and_then(Field::known);
         let is_adoptable = |position: &u32| {
-            let view = self.snapshot.view(*position as usize);
-            let view = view.filter(|_| self.resource_at(*position) == Some(resource));
-            view.is_some_and(|view| {
-                let meta = view.meta();
+            self.resource_at(*position) == Some(resource) && {
+                let (view, meta) = (self.view(*position), self.view(*position).meta());
                 let now = state(view, simulation).unwrap_or(&meta);
                 now.controller().is_none() && selector.is_none_or(|selector| selector.matches(&meta))
-            })
+            }
         };
         let content = self.content(&owner.meta.namespace).iter().copied();
         content.filter(is_adoptable).collect()

@@ -22,30 +22,6 @@ pub(crate) enum Owner {
     Never,
 }
 
-const ABSENT: u32 = u32::MAX;
-const UNKNOWN: u32 = u32::MAX - 1;
-const NEVER: u32 = u32::MAX - 2;
-
-impl Owner {
-    const fn pack(self) -> u32 {
-        match self {
-            Self::At(position) => position,
-            Self::Absent => ABSENT,
-            Self::Unknown => UNKNOWN,
-            Self::Never => NEVER,
-        }
-    }
-
-    const fn unpack(packed: u32) -> Self {
-        match packed {
-            ABSENT => Self::Absent,
-            UNKNOWN => Self::Unknown,
-            NEVER => Self::Never,
-            position => Self::At(position),
-        }
-    }
-}
-
 /// Facts of one object that a cascade depends on, in one byte.
 pub(crate) const DELETING: u8 = 1;
 pub(crate) const HAS_FINALIZERS: u8 = 2;
@@ -60,7 +36,7 @@ pub(crate) const HAS_CONTENT: u8 = 32;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Edges {
     owner_starts: Vec<u32>,
-    owners: Vec<u32>,
+    owners: Vec<Owner>,
     dependent_starts: Vec<u32>,
     dependents: Vec<u32>,
     pub(crate) flags: Vec<u8>,
@@ -93,7 +69,7 @@ impl Edges {
                 if !clean {
                     edges.flags[position] |= UNRESOLVED_OWNER;
                 }
-                edges.owners.push(owner.pack());
+                edges.owners.push(owner);
                 pairs.extend(
                     edges
                         .positions_of(snapshot, &reference.uid)
@@ -119,7 +95,7 @@ impl Edges {
     pub(crate) fn owners(&self, position: u32) -> impl Iterator<Item = Owner> {
         let range =
             self.owner_starts[position as usize] as usize..self.owner_starts[position as usize + 1] as usize;
-        self.owners[range].iter().map(|&packed| Owner::unpack(packed))
+        self.owners[range].iter().copied()
     }
 
     /// The objects with a reference to this object's uid.

@@ -22,7 +22,7 @@ use kubegc_sim::{AdmissionWebhook, ConversionWebhook, service_not_found};
 use kubegc_snapshot::{Details, Snapshot, SnapshotObject};
 
 use super::{
-    Facts,
+    Facts, conditions,
     services::{self, ServiceName},
     similar,
 };
@@ -404,13 +404,10 @@ fn failed_discoveries(snapshot: &Snapshot) -> BTreeMap<String, (Arc<str>, Option
         else {
             continue;
         };
-        let conditions = record
-            .namespace()
-            .and_then(|namespace| namespace.conditions.known());
         let is_failure = |condition: &&Condition| {
             *condition.condition_type == *"NamespaceDeletionDiscoveryFailure" && condition.is_true()
         };
-        let Some(condition) = conditions.into_iter().flatten().find(is_failure) else {
+        let Some(condition) = conditions(&record).iter().find(is_failure) else {
             continue;
         };
         let Some((_, list)) = condition.message.split_once(BEGIN) else {

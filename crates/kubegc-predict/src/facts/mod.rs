@@ -21,10 +21,12 @@ use hashbrown::HashSet;
 use kubegc_control_plane::{AggregatedApi, CONTROLLER_MANAGER, finalizers::Owner as FinalizerOwner};
 use kubegc_controllers::{Controller, default_controllers};
 use kubegc_core::{
-    ApiResource, Catalog, KindId, KubernetesVersion, ObjectRef, Timestamp, Uid, version::behavior,
+    ApiResource, Catalog, KindId, KubernetesVersion, ObjectRef, Timestamp, Uid,
+    record::{Record, Resource},
+    version::behavior,
 };
 use kubegc_sim::{ApiServer, Settings};
-use kubegc_snapshot::Snapshot;
+use kubegc_snapshot::{ObjectView, Snapshot, SnapshotObject};
 
 pub use self::extensions::{BrokenExtension, Extension};
 pub(crate) use self::{
@@ -32,7 +34,7 @@ pub(crate) use self::{
     names::{nothing_selected, similar, unknown_kind, unknown_object},
     relations::{Indexes, Related, Relation},
     scope::{Member, Scope},
-    times::deletion_requested_at,
+    times::{conditions, deletion_requested_at},
 };
 use crate::Assumptions;
 
@@ -162,9 +164,54 @@ impl Facts {
     /// The objects at which something happens without any intent: owners that do not exist, and deletions in
     /// progress.
     pub(crate) fn pending_changes(&self) -> impl Iterator<Item = u32> + '_ {
-        let flags = &self.edges.flags;
-        let is_pending = |at: &u32| flags[*at as usize] & PENDING_CHANGES != 0;
-        (0..flags.len() as u32).filter(is_pending)
+        self.with(PENDING_CHANGES)
+    }
+
+    /// The objects with one of these flags.
+    pub(crate) fn with(&self, flags: u8) -> impl Iterator<Item = u32> + '_ {
+        (0..self.edges.flags.len() as u32).filter(move |at| self.has(*at, flags))
+    }
+
+    /// Whether an object has one of these flags.
+    pub(crate) fn has(&self, position: u32, flags: u8) -> bool {
+        self.edges.flags[position as usize] & flags != 0
+    }
+
+    /// The object at a position, which is one of this dump.
+    pub(crate) fn view(&self, position: u32) -> ObjectView<'_> {
+        let view = self.snapshot.view(position as usize);
+        view.unwrap_or_else(|| unreachable!("a position is that of an object"))
+    }
+
+    pub(crate) fn object(&self, position: u32) -> SnapshotObject {
+        let object = self.snapshot.object(position as usize);
+        object.unwrap_or_else(|| unreachable!("a position is that of an object"))
+    }
+
+    pub(crate) fn record(&self, position: u32) -> Record {
+        self.view(position).record()
+    }
+
+    /// All objects of a resource.
+    pub(crate) fn all(&self, resource: Resource) -> impl Iterator<Item = u32> + use<> {
+        self.named(resource.group(), resource.kind())
+    }
+
+    /// All objects of a kind of the catalog.
+    pub(crate) fn of_kind(&self, kind: &ApiResource) -> impl Iterator<Item = u32> + use<> {
+        self.named(&kind.group, &kind.kind)
+    }
+
+    /// All objects of the kind of this name.
+    pub(crate) fn named(&self, group: &str, kind: &str) -> impl Iterator<Item = u32> + use<> {
+        let positions = self.snapshot.positions_of_kind(group, kind);
+        positions.map(|position| position as u32)
+    }
+
+    /// Whether the dump has all objects of a resource.
+    pub(crate) fn is_complete(&self, resource: Resource) -> bool {
+        let completeness = &self.snapshot.completeness;
+        completeness.of(resource.group(), resource.kind()).is_complete()
     }
 
     /// The objects of the dump that keep the garbage collector from starting: they cannot be listed in the
@@ -178,8 +225,8 @@ impl Facts {
             .filter(|(kind, resource)| {
                 resource.preferred && self.empty_server.broken_conversion(*kind).is_some()
             })
-            .flat_map(|(_, resource)| self.snapshot.positions_of_kind(&resource.group, &resource.kind));
-        broken.map(|position| position as u32).collect()
+            .flat_map(|(_, resource)| self.of_kind(resource));
+        broken.collect()
     }
 
     /// The objects with this uid: one, if uids are unique.
@@ -192,10 +239,7 @@ impl Facts {
     }
 
     pub(crate) fn object_ref(&self, position: u32) -> ObjectRef {
-        self.snapshot.object(position as usize).map_or_else(
-            || ObjectRef::new("", "", "", "", ""),
-            |object| object.object_ref(),
-        )
+        self.view(position).object_ref()
     }
 
     pub(crate) fn kind_id(&self, api_version: &str, kind: &str) -> Option<KindId> {
@@ -204,11 +248,10 @@ impl Facts {
 
     /// Whether an object that is missing from the dump can exist at this address.
     pub(crate) fn is_unlisted(&self, resource: &ApiResource, namespace: &str) -> bool {
-        let completeness = &self.snapshot.completeness;
-        let coverage = if resource.is_namespaced() {
-            completeness.in_namespace(&resource.group, &resource.kind, namespace)
-        } else {
-            completeness.of(&resource.group, &resource.kind)
+        let (completeness, group, kind) = (&self.snapshot.completeness, &resource.group, &resource.kind);
+        let coverage = match resource.is_namespaced() {
+            true => completeness.in_namespace(group, kind, namespace),
+            false => completeness.of(group, kind),
         };
         !coverage.is_complete()
     }

@@ -5,10 +5,12 @@ use std::{
     sync::Arc,
 };
 
+use foldhash::fast::FixedState;
+use indexmap::IndexSet;
 use kubegc_core::{ApiResource, KindId, ObjectRef};
 
 use super::Facts;
-use crate::{Finding, Intent, KindName, ObjectName, PredictError, Target};
+use crate::{Finding, Intent, ObjectName, PredictError, Target};
 
 impl Facts {
     /// The object of a name, if it certainly does not exist.
@@ -42,16 +44,11 @@ impl Facts {
                 selector,
             } => {
                 let (_, resource) = self.kind(kind)?;
-                let is_meant = |position: &usize| {
-                    self.snapshot.object(*position).is_some_and(|object| {
-                        namespace
-                            .as_ref()
-                            .is_none_or(|namespace| *namespace == object.meta.namespace)
-                            && selector.matches(&object.meta)
-                    })
+                let is_meant = |position: &u32| {
+                    let meta = self.view(*position).meta();
+                    namespace.as_ref().is_none_or(|one| *one == meta.namespace) && selector.matches(&meta)
                 };
-                let all = self.snapshot.positions_of_kind(&resource.group, &resource.kind);
-                Ok(all.filter(is_meant).map(|position| position as u32).collect())
+                Ok(self.of_kind(resource).filter(is_meant).collect())
             }
         }
     }
@@ -67,23 +64,19 @@ impl Facts {
         })
     }
 
-    pub(crate) fn kind(&self, name: &KindName) -> Result<(KindId, &ApiResource), PredictError> {
+    pub(crate) fn kind(&self, name: &str) -> Result<(KindId, &ApiResource), PredictError> {
         let catalog = self.catalog();
-        let mut found = catalog.named(name.as_str());
+        let mut found = catalog.named(name);
         // As in kubectl, the core group takes precedence; then a group of which the dump has objects.
         if let Some(core) = found.iter().position(|kind| catalog[*kind].group.is_empty()) {
             found = vec![found.swap_remove(core)];
         }
-        let has_objects = |kind: &KindId| {
-            let resource = &catalog[*kind];
-            let positions = self.snapshot.positions_of_kind(&resource.group, &resource.kind);
-            !positions.is_empty()
-        };
+        let has_objects = |kind: &KindId| self.of_kind(&catalog[*kind]).next().is_some();
         let with_objects: Vec<KindId> = found.iter().copied().filter(has_objects).collect();
         match (found.as_slice(), with_objects.as_slice()) {
-            ([], _) => Err(unknown_kind(self, name.as_str())),
+            ([], _) => Err(unknown_kind(self, name)),
             ([kind], _) | (_, [kind]) => Ok((*kind, &catalog[*kind])),
-            (several, _) => Err(self.ambiguous_kind(name.as_str(), several)),
+            (several, _) => Err(self.ambiguous_kind(name, several)),
         }
     }
 
@@ -140,9 +133,7 @@ pub(crate) fn unknown_object(
     kind: &ApiResource,
     name: &str,
 ) -> PredictError {
-    let snapshot = &cluster.snapshot;
-    let positions = snapshot.positions_of_kind(&kind.group, &kind.kind);
-    let views = positions.filter_map(|position| snapshot.view(position));
+    let views = cluster.of_kind(kind).map(|position| cluster.view(position));
     let names = views.map(|view| {
         let shown = match &**view.namespace() {
             in_same if in_same.is_empty() || Some(in_same) == namespace => view.name().to_string(),
@@ -153,7 +144,8 @@ pub(crate) fn unknown_object(
     let similar = similar(name, names);
     let is_namespace = kind.group.is_empty() && *kind.kind == *"Namespace";
     let content = match is_namespace {
-        true => snapshot
+        true => cluster
+            .snapshot
             .views()
             .filter(|view| **view.namespace() == *name)
             .count(),
@@ -171,7 +163,8 @@ pub(crate) fn unknown_object(
 /// The finding that intents select no object, with similar labels and with the namespaces of objects that
 /// match.
 pub(crate) fn nothing_selected(cluster: &Facts, intents: &[Intent]) -> Finding {
-    let (mut namespaces, mut elsewhere, mut labels) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
+    let (mut namespaces, mut elsewhere) = (BTreeSet::new(), BTreeSet::new());
+    let mut labels: IndexSet<String, FixedState> = IndexSet::default();
     for intent in intents {
         let Target::Labelled {
             kind,
@@ -185,44 +178,28 @@ pub(crate) fn nothing_selected(cluster: &Facts, intents: &[Intent]) -> Finding {
         let Ok((_, resource)) = cluster.kind(kind) else {
             continue;
         };
-        let positions = cluster
-            .snapshot
-            .positions_of_kind(&resource.group, &resource.kind);
         let mut known: BTreeMap<Arc<str>, BTreeSet<Arc<str>>> = BTreeMap::new();
-        for object in positions.filter_map(|position| cluster.snapshot.object(position)) {
-            if selector.matches(&object.meta) && !object.meta.namespace.is_empty() {
-                elsewhere.insert(format!("-n {}", object.meta.namespace));
+        for position in cluster.of_kind(resource) {
+            let meta = cluster.view(position).meta();
+            if selector.matches(&meta) && !meta.namespace.is_empty() {
+                elsewhere.insert(format!("-n {}", meta.namespace));
             }
-            if namespace.as_ref().is_none_or(|one| *one == object.meta.namespace) {
-                for (label, value) in &object.meta.labels {
+            if namespace.as_ref().is_none_or(|one| *one == meta.namespace) {
+                for (label, value) in &meta.labels {
                     let values = known.entry(Arc::clone(label)).or_default();
                     values.insert(Arc::clone(value));
                 }
             }
         }
         for (label, value) in selector.wanted_labels() {
-            let found = match known.get(label) {
-                Some(values) => {
-                    let values = values.iter();
-                    similar(
-                        value,
-                        values.map(|value| (Arc::clone(value), format!("-l {label}={value}"))),
-                    )
-                }
-                None => {
-                    let names = known.keys();
-                    similar(
-                        label,
-                        names.map(|name| (Arc::clone(name), format!("-l {name}={value}"))),
-                    )
-                }
+            let hint = |known: &Arc<str>, label: &str, value: &str| {
+                (Arc::clone(known), format!("-l {label}={value}"))
             };
-            labels.extend(
-                found
-                    .into_iter()
-                    .filter(|hint| !labels.contains(hint))
-                    .collect::<Vec<_>>(),
-            );
+            let found = match known.get(label) {
+                Some(values) => similar(value, values.iter().map(|known| hint(known, label, known))),
+                None => similar(label, known.keys().map(|known| hint(known, known, value))),
+            };
+            labels.extend(found);
         }
     }
     let mut namespaces = namespaces.into_iter();

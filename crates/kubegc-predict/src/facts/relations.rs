@@ -27,11 +27,11 @@ use hashbrown::{HashMap, HashSet};
 use kubegc_controllers::NamespaceController;
 use kubegc_core::{
     identity::split_api_version,
-    record::{Body, ObjectId, ParentRef, Record, Resource},
+    record::{Body, ObjectId, Record, Resource},
 };
 use kubegc_snapshot::{Details, ObjectView};
 
-use super::{DELETING, Facts, adoption::Selectors};
+use super::{DELETING, Facts};
 
 /// The relation of an object to another one, without an owner reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -58,7 +58,6 @@ pub(crate) struct Indexes {
     by_namespace: OnceLock<HashMap<Arc<str>, Vec<u32>, FixedState>>,
     referrers: OnceLock<HashMap<ObjectKey, Vec<u32>, FixedState>>,
     pods_first: OnceLock<bool>,
-    pub(super) selectors: OnceLock<Selectors>,
 }
 
 /// Resource, namespace and name.
@@ -71,78 +70,51 @@ impl Facts {
     /// O(log n) for each that is found in a dump of n objects; O(n) the first time an index is needed.
     pub(crate) fn related(&self, position: u32) -> Vec<Related> {
         let mut related = Vec::new();
-        let Some(view) = self.snapshot.view(position as usize) else {
-            return related;
-        };
-        let mut add = |position: Option<u32>, relation: Relation| {
-            related.extend(position.map(|position| Related { position, relation }));
+        let view = self.view(position);
+        let mut add = |positions: &mut dyn Iterator<Item = u32>, relation: Relation| {
+            related.extend(positions.map(|position| Related { position, relation }));
         };
         let (namespace, name) = (view.namespace(), view.name());
         let resource = resource_of(view);
         match resource {
-            Some(Resource::Namespaces) => {
-                for &content in self.content(name) {
-                    add(Some(content), Relation::Follows);
-                }
-            }
-            Some(Resource::Nodes) => {
-                for &position in self.referrers(Resource::Nodes, "", name) {
-                    add(Some(position), Relation::Follows);
-                }
-            }
-            Some(Resource::PersistentVolumeClaims) => {
-                let referrers = self.referrers(Resource::PersistentVolumeClaims, namespace, name);
-                for &position in referrers {
-                    let is_pod = self.resource_at(position) == Some(Resource::Pods);
-                    add(
-                        Some(position),
-                        if is_pod { Relation::Read } else { Relation::Follows },
-                    );
-                }
-            }
+            Some(Resource::Namespaces) => add(&mut self.content(name).iter().copied(), Relation::Follows),
             Some(Resource::Services) => {
-                add(
-                    self.by_name(Resource::Endpoints, namespace, name),
-                    Relation::Follows,
-                );
-                for &position in self.referrers(Resource::Services, namespace, name) {
-                    add(Some(position), Relation::Follows);
-                }
+                let endpoints = self.by_name(Resource::Endpoints, namespace, name);
+                add(&mut endpoints.into_iter(), Relation::Follows);
             }
-            Some(Resource::PodGroups) => {
-                for &pod in self.referrers(Resource::PodGroups, namespace, name) {
-                    add(Some(pod), Relation::Read);
-                }
-            }
-            Some(Resource::IpAddresses) => {
-                for cidr in self.all(Resource::ServiceCidrs) {
-                    add(Some(cidr), Relation::Waits);
-                }
-            }
+            Some(Resource::IpAddresses) => add(&mut self.all(Resource::ServiceCidrs), Relation::Waits),
             Some(Resource::ServiceCidrs) => {
-                for resource in [Resource::ServiceCidrs, Resource::IpAddresses] {
-                    for other in self.all(resource).filter(|other| *other != position) {
-                        add(Some(other), Relation::Read);
-                    }
-                }
+                let cidrs = self
+                    .all(Resource::ServiceCidrs)
+                    .filter(|other| *other != position);
+                add(&mut cidrs.chain(self.all(Resource::IpAddresses)), Relation::Read);
             }
             Some(Resource::Endpoints) => {
-                add(self.by_name(Resource::Services, namespace, name), Relation::Read);
-            }
-            Some(Resource::ServiceAccounts) => {
-                for &position in self.referrers(Resource::ServiceAccounts, namespace, name) {
-                    add(Some(position), Relation::Follows);
-                }
+                let service = self.by_name(Resource::Services, namespace, name);
+                add(&mut service.into_iter(), Relation::Read);
             }
             Some(Resource::StatefulSets) => {
-                for (claim, _) in self.claims_of_set(position) {
-                    add(Some(claim), Relation::Read);
-                }
+                let claims = self.claims_of_set(position).into_iter();
+                add(&mut claims.map(|(claim, _)| claim), Relation::Read);
             }
             _ => {}
         }
+        if let Some(resource) = resource.filter(|resource| REFERRED.contains(resource)) {
+            let is_cluster_scoped = resource == Resource::Nodes;
+            let namespace = if is_cluster_scoped { "" } else { namespace };
+            for &position in self.referrers(resource, namespace, name) {
+                let relation = match (resource, self.resource_at(position)) {
+                    (Resource::PersistentVolumeClaims | Resource::PodGroups, Some(Resource::Pods)) => {
+                        Relation::Read
+                    }
+                    _ => Relation::Follows,
+                };
+                add(&mut [position].into_iter(), relation);
+            }
+        }
         let is_referring = resource.is_some_and(|resource| REFERRING.contains(&resource));
-        if is_referring && let Some(record) = self.snapshot.record_at(position as usize) {
+        if is_referring {
+            let record = self.record(position);
             for (resource, namespace, name) in references(&record) {
                 let relation = match (resource, &*record.body) {
                     (Resource::IpAddresses, Body::Service(_)) => Relation::Follows,
@@ -150,42 +122,37 @@ impl Facts {
                     (Resource::PersistentVolumeClaims | Resource::PodGroups, Body::Pod(_)) => Relation::Waits,
                     _ => Relation::Read,
                 };
-                add(self.by_name(resource, &namespace, &name), relation);
+                let found = self.by_name(resource, &namespace, &name);
+                add(&mut found.into_iter(), relation);
             }
         }
-        if **view.kind() == *"CustomResourceDefinition"
-            && let Some(object) = self.snapshot.object(position as usize)
-            && let Some(Details::CustomResourceDefinition(definition)) = object.details.as_deref()
+        let named = |group: &str, kind: &str, name: &str| {
+            let found = self.snapshot.position(group, kind, "", name);
+            found.map(|at| at as u32).into_iter()
+        };
+        if **view.kind() == *DEFINITION
+            && let Some(details) = self.object(position).details
+            && let Details::CustomResourceDefinition(definition) = &*details
         {
-            for instance in self
-                .snapshot
-                .positions_of_kind(&definition.group, &definition.kind)
-            {
-                add(Some(instance as u32), Relation::Follows);
-            }
+            add(
+                &mut self.named(&definition.group, &definition.kind),
+                Relation::Follows,
+            );
             for version in &definition.versions {
                 let name = format!("{}.{}", version.name, definition.group);
-                let found = self.snapshot.position(REGISTRATION, "APIService", "", &name);
-                add(found.map(|at| at as u32), Relation::Follows);
+                add(&mut named(REGISTRATION, "APIService", &name), Relation::Follows);
             }
-            for sibling in self.definitions_of(&definition.group) {
-                add(Some(sibling), Relation::Read);
-            }
+            add(&mut self.definitions_of(&definition.group), Relation::Read);
         }
         if **view.kind() == *"APIService"
             && let Some((_, group)) = name.split_once('.')
         {
-            for definition in self.definitions_of(group) {
-                add(Some(definition), Relation::Read);
-            }
+            add(&mut self.definitions_of(group), Relation::Read);
         }
         let kind = view.kind_id().map(|kind| &self.catalog()[kind]);
         if let Some(kind) = kind.filter(|kind| kind.custom) {
             let name = kind.qualified_resource();
-            let found = self
-                .snapshot
-                .position(EXTENSIONS, "CustomResourceDefinition", "", &name);
-            add(found.map(|at| at as u32), Relation::Waits);
+            add(&mut named(EXTENSIONS, DEFINITION, &name), Relation::Waits);
         }
         if !namespace.is_empty() {
             self.add_namespace(view, resource, &mut related);
@@ -193,20 +160,11 @@ impl Facts {
         related
     }
 
-    /// All objects of a resource.
-    fn all(&self, resource: Resource) -> impl Iterator<Item = u32> + use<> {
-        let positions = self.snapshot.positions_of_kind(resource.group(), resource.kind());
-        positions.map(|position| position as u32)
-    }
-
     /// The CustomResourceDefinitions of a group, by their names.
     fn definitions_of(&self, group: &str) -> impl Iterator<Item = u32> {
-        let positions = self
-            .snapshot
-            .positions_of_kind(EXTENSIONS, "CustomResourceDefinition");
-        positions.filter_map(move |position| {
-            let (_, of_group) = self.snapshot.view(position)?.name().split_once('.')?;
-            (of_group == group).then_some(position as u32)
+        self.named(EXTENSIONS, DEFINITION).filter(move |position| {
+            let name = self.view(*position).name().split_once('.');
+            name.is_some_and(|(_, of_group)| of_group == group)
         })
     }
 
@@ -221,7 +179,7 @@ impl Facts {
             position: namespace,
             relation,
         });
-        let is_terminating = self.edges.flags[namespace as usize] & DELETING != 0;
+        let is_terminating = self.has(namespace, DELETING);
         let pods_first = || NamespaceController::new(self.version).deletes_pods_first;
         let pods_first = || *self.indexes.pods_first.get_or_init(pods_first);
         if resource == Some(Resource::Pods) && is_terminating && pods_first() {
@@ -254,13 +212,9 @@ impl Facts {
         let referrers = self.indexes.referrers.get_or_init(|| {
             let mut referrers = HashMap::<ObjectKey, Vec<u32>, FixedState>::default();
             for resource in REFERRING {
-                let positions = self.snapshot.positions_of_kind(resource.group(), resource.kind());
-                for position in positions {
-                    let Some(record) = self.snapshot.record_at(position) else {
-                        continue;
-                    };
-                    for key in references(&record) {
-                        referrers.entry(key).or_default().push(position as u32);
+                for position in self.all(resource) {
+                    for key in references(&self.record(position)) {
+                        referrers.entry(key).or_default().push(position);
                     }
                 }
             }
@@ -273,10 +227,10 @@ impl Facts {
     /// The claims that are named like those of a StatefulSet with any template, each with the pod of its
     /// ordinal. They can be deleted with the set or that pod, if the set is among their owners.
     pub(crate) fn claims_of_set(&self, set: u32) -> Vec<(u32, Option<u32>)> {
-        let view = self.snapshot.view(set as usize);
-        let Some(set) = view.filter(|view| resource_of(*view) == Some(Resource::StatefulSets)) else {
+        let set = self.view(set);
+        if resource_of(set) != Some(Resource::StatefulSets) {
             return Vec::new();
-        };
+        }
         let mut found = Vec::new();
         let claims = Resource::PersistentVolumeClaims;
         let claims = self.snapshot.positions_of_kind(claims.group(), claims.kind());
@@ -287,9 +241,7 @@ impl Facts {
             .skip(first)
             .take_while(|position| (**position as usize) < claims.end);
         for &position in claims {
-            let claim = self.snapshot.view(position as usize);
-            let name = claim.and_then(|claim| claim.name().rsplit_once('-'));
-            let Some((template_and_set, ordinal)) = name else {
+            let Some((template_and_set, ordinal)) = self.view(position).name().rsplit_once('-') else {
                 continue;
             };
             let template = template_and_set.strip_suffix(&**set.name());
@@ -307,7 +259,7 @@ impl Facts {
         let mut pending: Vec<(u32, bool)> = positions.into_iter().map(|at| (at, true)).collect();
         while let Some((position, is_first)) = pending.pop() {
             let mut next: Vec<u32> = self.edges.dependents(position).to_vec();
-            let is_terminating = |at: u32| self.edges.flags[at as usize] & DELETING != 0;
+            let is_terminating = |at: u32| self.has(at, DELETING);
             next.extend(self.related(position).into_iter().filter_map(|related| {
                 let is_affected = match related.relation {
                     Relation::Follows => true,
@@ -339,27 +291,26 @@ impl Facts {
     pub(crate) fn position_of(&self, object: &ObjectId) -> Option<u32> {
         if object.uid.is_empty() {
             let found = self.by_name(object.resource, &object.namespace, &object.name)?;
-            let view = self.snapshot.view(found as usize)?;
-            return view.uid().is_empty().then_some(found);
+            return self.view(found).uid().is_empty().then_some(found);
         }
         // A lookup by uid is faster than one by name.
         let mut found = self.positions_of(&object.uid);
         found.find(|&at| {
-            self.snapshot.view(at as usize).is_some_and(|view| {
-                *view.name() == object.name
-                    && *view.namespace() == object.namespace
-                    && resource_of(view) == Some(object.resource)
-            })
+            let view = self.view(at);
+            *view.name() == object.name
+                && *view.namespace() == object.namespace
+                && resource_of(view) == Some(object.resource)
         })
     }
 
     /// The resource of an object; `None` if no controller reads its kind.
     pub(crate) fn resource_at(&self, position: u32) -> Option<Resource> {
-        self.snapshot.view(position as usize).and_then(resource_of)
+        resource_of(self.view(position))
     }
 }
 
 const EXTENSIONS: &str = "apiextensions.k8s.io";
+const DEFINITION: &str = "CustomResourceDefinition";
 const REGISTRATION: &str = "apiregistration.k8s.io";
 
 /// The resources whose objects name others in their fields.
@@ -374,62 +325,64 @@ const REFERRING: [Resource; 8] = [
     Resource::VolumeAttachments,
 ];
 
+/// The resources whose objects are related to all that name them in a field.
+const REFERRED: [Resource; 5] = [
+    Resource::Nodes,
+    Resource::PersistentVolumeClaims,
+    Resource::PodGroups,
+    Resource::ServiceAccounts,
+    Resource::Services,
+];
+
 /// The keys of the objects that an object names in its fields.
 fn references(record: &Record) -> Vec<ObjectKey> {
-    let cluster = || Arc::<str>::from("");
-    let namespace = || Arc::clone(&record.meta.namespace);
-    let non_empty = |name: Option<&Arc<str>>| name.filter(|name| !name.is_empty()).cloned();
-    let mut keys: Vec<Option<ObjectKey>> = Vec::new();
+    let (own, cluster) = (&record.meta.namespace, &Arc::from(""));
+    let one = |resource: Resource, namespace: &Arc<str>, name: Option<&Arc<str>>| -> Vec<ObjectKey> {
+        let name = name.filter(|name| !name.is_empty());
+        let key = name.map(|name| (resource, Arc::clone(namespace), Arc::clone(name)));
+        key.into_iter().collect()
+    };
     match &*record.body {
         Body::Pod(pod) => {
-            let node = non_empty(pod.node_name.known());
-            keys.push(node.map(|node| (Resource::Nodes, cluster(), node)));
-            let group = non_empty(pod.pod_group.known());
-            keys.push(group.map(|group| (Resource::PodGroups, namespace(), group)));
+            let mut keys = one(Resource::Nodes, cluster, pod.node_name.known());
+            keys.extend(one(Resource::PodGroups, own, pod.pod_group.known()));
             let volumes = pod.volumes.known().into_iter().flatten();
             let names = volumes.filter_map(|volume| volume.claim_name(&record.meta.name));
             let claims = Resource::PersistentVolumeClaims;
-            keys.extend(names.map(|name| Some((claims, namespace(), Arc::from(&*name)))));
+            keys.extend(names.map(|name| (claims, Arc::clone(own), Arc::from(&*name))));
+            keys
         }
         Body::PersistentVolumeClaim(claim) => {
-            let volume = non_empty(claim.volume_name.known());
-            keys.push(volume.map(|name| (Resource::PersistentVolumes, cluster(), name)));
+            one(Resource::PersistentVolumes, cluster, claim.volume_name.known())
         }
-        Body::PersistentVolume(volume) => {
-            let claim = volume.claim_ref.known().and_then(Option::as_ref);
-            let key = |claim: &kubegc_core::record::ClaimRef| {
-                let (namespace, name) = (Arc::clone(&claim.namespace), Arc::clone(&claim.name));
-                (Resource::PersistentVolumeClaims, namespace, name)
-            };
-            keys.push(claim.map(key));
-        }
-        Body::Secret(secret) => {
-            let account = non_empty(secret.service_account_name.known());
-            keys.push(account.map(|name| (Resource::ServiceAccounts, namespace(), name)));
-        }
+        Body::PersistentVolume(volume) => match volume.claim_ref.known() {
+            Some(Some(claim)) => one(
+                Resource::PersistentVolumeClaims,
+                &claim.namespace,
+                Some(&claim.name),
+            ),
+            _ => Vec::new(),
+        },
+        Body::Secret(secret) => one(
+            Resource::ServiceAccounts,
+            own,
+            secret.service_account_name.known(),
+        ),
         Body::Service(service) => {
             let addresses = service.cluster_ips.known().into_iter().flatten();
-            let key = |address: &Arc<str>| Some((Resource::IpAddresses, cluster(), Arc::clone(address)));
-            keys.extend(addresses.map(key));
+            let keys = addresses.flat_map(|address| one(Resource::IpAddresses, cluster, Some(address)));
+            keys.collect()
         }
-        Body::IpAddress(address) => {
-            let parent = address.parent.known().filter(|parent| parent.is_service());
-            let key = |parent: &ParentRef| {
-                let (namespace, name) = (Arc::clone(&parent.namespace), Arc::clone(&parent.name));
-                (Resource::Services, namespace, name)
-            };
-            keys.push(parent.map(key));
-        }
-        Body::VolumeAttachment(attachment) => {
-            let node = non_empty(attachment.node_name.known());
-            keys.push(node.map(|name| (Resource::Nodes, cluster(), name)));
-        }
+        Body::IpAddress(address) => match address.parent.known().filter(|parent| parent.is_service()) {
+            Some(parent) => one(Resource::Services, &parent.namespace, Some(&parent.name)),
+            None => Vec::new(),
+        },
+        Body::VolumeAttachment(attachment) => one(Resource::Nodes, cluster, attachment.node_name.known()),
         _ => {
-            let service = non_empty(record.meta.labels.get("kubernetes.io/service-name"));
-            keys.push(service.map(|name| (Resource::Services, namespace(), name)));
+            let service = record.meta.labels.get("kubernetes.io/service-name");
+            one(Resource::Services, own, service)
         }
     }
-    keys.into_iter().flatten().collect()
 }
 
 fn resource_of(view: ObjectView<'_>) -> Option<Resource> {

@@ -60,7 +60,7 @@ impl Scope {
                 if scope.members.contains_key(&position) {
                     continue;
                 }
-                if cluster.edges.flags[position as usize] & UNRESOLVED_OWNER != 0 {
+                if cluster.has(position, UNRESOLVED_OWNER) {
                     // The garbage collector may delete it.
                     pending.push_back(position);
                     continue;
@@ -76,16 +76,13 @@ impl Scope {
             if scope.members.insert(position, Member::Affected) == Some(Member::Affected) {
                 continue;
             }
-            let Some(view) = cluster.snapshot.view(position as usize) else {
-                scope.members.remove(&position);
-                continue;
-            };
-            if cluster.edges.flags[position as usize] & FLAWED != 0 {
+            let view = cluster.view(position);
+            if cluster.has(position, FLAWED) {
                 scope.flawed.insert(position);
             }
             pending.extend(cluster.edges.dependents(position));
             for related in cluster.related(position) {
-                let is_terminating = cluster.edges.flags[related.position as usize] & DELETING != 0;
+                let is_terminating = cluster.has(related.position, DELETING);
                 match related.relation {
                     Relation::Follows => pending.push_back(related.position),
                     Relation::Waits if is_terminating => pending.push_back(related.position),
@@ -120,6 +117,11 @@ impl Scope {
                 }
             }
         }
+    }
+
+    /// Whether an owner or a part of a member was not read.
+    pub(crate) fn lacks_data(&self) -> bool {
+        !self.unknown.is_empty() || !self.out_of_reach.is_empty() || !self.flawed.is_empty()
     }
 
     /// The objects that may change, in order.

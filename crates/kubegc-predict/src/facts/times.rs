@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kubegc_core::{
     ObjectMeta, Timestamp,
-    record::{Body, Record},
+    record::{Body, Condition, Record},
 };
 use kubegc_snapshot::Snapshot;
 
@@ -15,8 +15,8 @@ pub(super) fn newest_time(snapshot: &Snapshot) -> Timestamp {
     times.flatten().max().unwrap_or(Timestamp::EPOCH)
 }
 
-/// The newest time in the record of an object.
-fn newest(record: &Record) -> Option<Timestamp> {
+/// The conditions in the status of an object, as far as they are known.
+pub(crate) fn conditions(record: &Record) -> &[Condition] {
     let conditions = match &*record.body {
         Body::Job(job) => job.conditions.known(),
         Body::CertificateSigningRequest(request) => request.conditions.known(),
@@ -24,7 +24,12 @@ fn newest(record: &Record) -> Option<Timestamp> {
         Body::Namespace(namespace) => namespace.conditions.known(),
         _ => None,
     };
-    let changed = conditions.into_iter().flatten();
+    conditions.map_or(&[], Vec::as_slice)
+}
+
+/// The newest time in the record of an object.
+fn newest(record: &Record) -> Option<Timestamp> {
+    let changed = conditions(record).iter();
     let changed = changed.flat_map(|condition| [condition.last_transition_time, condition.last_update_time]);
     changed.flatten().max()
 }

@@ -1,7 +1,5 @@
 //! Assumptions of a node forecast, for facts that are missing.
 
-use std::fmt;
-
 use kubegc_core::KubernetesVersion;
 use kubegc_node::Bytes;
 
@@ -18,42 +16,55 @@ pub enum RecordsKnown {
 
 /// One thing that a node forecast takes for granted.
 #[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Assumption {
     /// It is unknown when images were first detected and last used: the kubelet keeps this in memory and does
     /// not expose it. The order in which unused images are deleted is undetermined. Right after a restart,
     /// possibly none is deleted.
+    #[error(
+        "the last use of images is unknown: the order of {images} unused ones is undetermined, and a kubelet \
+         that has just started may keep all of them"
+    )]
     RecordsUnknown {
         /// Unused images whose order is open.
         images: usize,
     },
     /// Sizes of images count shared layers once for each image, so less may become free than is counted, and
     /// the next garbage collection removes more.
+    #[error(
+        "images share no layers: where they do, less becomes free and the next garbage collection removes more"
+    )]
     SizesOverlap,
     /// The runtime frees space before it responds. Some runtimes free it later.
+    #[error("the runtime frees space at once; some do later")]
     FreedAtOnce,
     /// No container mounts an image as a volume.
+    #[error("no container mounts an image as a volume")]
     NoImageVolumes,
     /// The desired pods are unknown, so nothing is deleted because of a deleted pod.
+    #[error("the pods of the node are unknown, so nothing is removed because its pod was deleted")]
     PodsUnknown,
     /// Not all pod sources are ready, so no container is deleted because of a deleted pod.
+    #[error("not all sources of pods are ready, so containers are removed by limits alone")]
     SourcesNotReady,
     /// The log directories were not listed, so the forecast does not cover them.
+    #[error("the directories of logs were not listed")]
     LogsUnknown,
     /// The sandbox image is not known. Up to 1.28 it is protected; later the runtime must pin it.
+    #[error("the image of sandboxes is not known, so it is treated like any other")]
     SandboxImageUnknown,
     /// All removals succeed, and nothing is created, pulled or started meanwhile.
+    #[error("every removal succeeds, and nothing is pulled or started meanwhile")]
     NothingElseHappens,
     /// The disk fills steadily.
+    #[error("the disk fills by {} an hour", Bytes::from(*.bytes_per_hour))]
     SteadyGrowth {
         /// Bytes an hour.
         bytes_per_hour: u64,
     },
     /// The release is newer than those that kubegc knows: a kubelet may behave otherwise.
-    NewerVersion {
-        /// The release.
-        version: KubernetesVersion,
-    },
+    #[error("{}", .version.warning().unwrap_or_default())]
+    NewerVersion { version: KubernetesVersion },
 }
 
 impl Assumption {
@@ -72,40 +83,6 @@ impl Assumption {
             Self::NothingElseHappens => "NothingElseHappens",
             Self::SteadyGrowth { .. } => "SteadyGrowth",
             Self::NewerVersion { .. } => "NewerVersion",
-        }
-    }
-}
-
-impl fmt::Display for Assumption {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::RecordsUnknown { images } => write!(
-                f,
-                "the last use of images is unknown: the order of {images} unused ones is undetermined, and a kubelet that has just started \
-                 may keep all of them"
-            ),
-            Self::SizesOverlap => f.write_str(
-                "images share no layers: where they do, less becomes free and the next garbage collection removes more",
-            ),
-            Self::FreedAtOnce => f.write_str("the runtime frees space at once; some do later"),
-            Self::NoImageVolumes => f.write_str("no container mounts an image as a volume"),
-            Self::PodsUnknown => {
-                f.write_str("the pods of the node are unknown, so nothing is removed because its pod was deleted")
-            }
-            Self::SourcesNotReady => {
-                f.write_str("not all sources of pods are ready, so containers are removed by limits alone")
-            }
-            Self::LogsUnknown => f.write_str("the directories of logs were not listed"),
-            Self::SandboxImageUnknown => {
-                f.write_str("the image of sandboxes is not known, so it is treated like any other")
-            }
-            Self::NothingElseHappens => {
-                f.write_str("every removal succeeds, and nothing is pulled or started meanwhile")
-            }
-            Self::SteadyGrowth { bytes_per_hour } => {
-                write!(f, "the disk fills by {} an hour", Bytes::from(*bytes_per_hour))
-            }
-            Self::NewerVersion { version } => f.write_str(&version.warning().unwrap_or_default()),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A node forecast as text that a person reads, in 120 columns.
 
-use std::{collections::BTreeMap, fmt};
+use std::fmt;
 
 use kubegc_core::{Kept, PlanOf};
 use kubegc_node::{
@@ -10,10 +10,11 @@ use kubegc_node::{
 };
 
 use super::{
-    Disk, Due, NodeForecast, RecordsKnown, WhatIf,
+    Due, NodeForecast, RecordsKnown, WhatIf,
     forecast::plan_bytes,
     units::{Ago, fit, image_name, length, short, wrapped},
 };
+use crate::words::frequencies;
 
 impl fmt::Display for NodeForecast {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -26,7 +27,7 @@ impl fmt::Display for NodeForecast {
         }
         self.write_images(f)?;
         for image in &self.in_use_by_digest {
-            writeln!(f, "{}", wrapped("  ! ", &image.to_string()))?;
+            line(f, "  ! ", image)?;
         }
         self.write_disk(f)?;
         self.write_pressure(f)?;
@@ -34,11 +35,11 @@ impl fmt::Display for NodeForecast {
             writeln!(f, "\nSettings:")?;
         }
         for finding in &self.settings {
-            writeln!(f, "{}", wrapped("  ! ", &finding.to_string()))?;
+            line(f, "  ! ", finding)?;
         }
         writeln!(f, "\nAssumed:")?;
         for assumption in &self.assumptions {
-            writeln!(f, "{}", wrapped("  - ", &assumption.to_string()))?;
+            line(f, "  - ", assumption)?;
         }
         Ok(())
     }
@@ -81,19 +82,11 @@ impl NodeForecast {
         }
         write_kept(f, &plan.kept, container_stays)?;
         for finding in &plan.findings {
-            match &finding.object {
-                container::Subject::Container(container) => {
-                    writeln!(
-                        f,
-                        "{}",
-                        wrapped(
-                            "  ! ",
-                            &format!("container {}: {}", short(&container.id), finding.reason)
-                        )
-                    )?;
-                }
-                _ => writeln!(f, "{}", wrapped("  ! ", &finding.reason.to_string()))?,
-            }
+            let about = match &finding.object {
+                container::Subject::Container(container) => format!("container {}: ", short(&container.id)),
+                _ => String::new(),
+            };
+            line(f, "  ! ", &format!("{about}{}", finding.reason))?;
         }
         Ok(())
     }
@@ -127,7 +120,7 @@ impl NodeForecast {
         }
         write_kept(f, &plan.kept, sandbox_stays)?;
         for finding in &plan.findings {
-            writeln!(f, "{}", wrapped("  ! ", &finding.reason.to_string()))?;
+            line(f, "  ! ", &finding.reason)?;
         }
         Ok(())
     }
@@ -186,15 +179,11 @@ impl NodeForecast {
         }
         let is_other = |reason: &image::Reason| !matches!(reason, image::Reason::RunFailed(_));
         for finding in plan.findings.iter().filter(|finding| is_other(&finding.reason)) {
-            writeln!(f, "{}", wrapped("  ! ", &finding.reason.to_string()))?;
+            line(f, "  ! ", &finding.reason)?;
         }
         match (&unknown, &plan.summary.error) {
-            (Some(why), _) => writeln!(f, "{}", wrapped("  ! whether more are removed is unknown: ", why))?,
-            (None, Some(error)) => writeln!(
-                f,
-                "{}",
-                wrapped("  ! image garbage collection fails: ", &error.to_string())
-            )?,
+            (Some(why), _) => line(f, "  ! whether more are removed is unknown: ", why)?,
+            (None, Some(error)) => line(f, "  ! image garbage collection fails: ", error)?,
             (None, None) => {}
         }
         if let Some(restarted) = &self.images_after_restart {
@@ -218,9 +207,8 @@ impl NodeForecast {
             bytes(disk.file_system.available_bytes),
             bytes(disk.file_system.capacity_bytes)
         )?;
-        let row = |f: &mut fmt::Formatter<'_>, what: &str, due: &str| {
-            writeln!(f, "{}", wrapped(&format!("  {what:<52} "), due))
-        };
+        let row =
+            |f: &mut fmt::Formatter<'_>, what: &str, due: &str| line(f, &format!("  {what:<52} "), &due);
         match self.images.as_ref().and_then(|plan| self.none_removed(plan)) {
             Some(why) if disk.collection == Due::Now => {
                 row(f, "images are to be removed", &format!("now, and {why}"))?;
@@ -335,81 +323,58 @@ impl fmt::Display for Due {
 
 impl fmt::Display for WhatIf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let forecasts = [&self.present, &self.changed];
+        let next =
+            |forecast: &NodeForecast| match forecast.disk.map(|disk| disk.again.unwrap_or(disk.collection)) {
+                Some(Due::At(at)) => format!("in {}", length(at.since(forecast.frame.now))),
+                Some(Due::Now) => "at once".to_owned(),
+                Some(Due::Never) => "never".to_owned(),
+                Some(Due::NoGrowth) | None => "unknown".to_owned(),
+            };
         let images = |forecast: &NodeForecast| forecast.images.as_ref().map_or(0, |plan| plan.actions.len());
-        let next = |forecast: &NodeForecast, disk: &Disk| match disk.again.unwrap_or(disk.collection) {
-            Due::At(at) => format!("in {}", length(at.since(forecast.frame.now))),
-            Due::Now => "at once".to_owned(),
-            Due::Never => "never".to_owned(),
-            Due::NoGrowth => "unknown".to_owned(),
+        let figures = |forecast: &NodeForecast| {
+            [
+                forecast.containers.actions.len().to_string(),
+                forecast.sandboxes.actions.len().to_string(),
+                images(forecast).to_string(),
+                Bytes::from(forecast.image_bytes()).to_string(),
+                next(forecast),
+            ]
         };
-        let rows: [(&str, [String; 2]); 6] = [
-            ("", ["present".to_owned(), "changed".to_owned()]),
-            (
-                "containers removed",
-                forecasts.map(|forecast| forecast.containers.actions.len().to_string()),
-            ),
-            (
-                "sandboxes removed",
-                forecasts.map(|forecast| forecast.sandboxes.actions.len().to_string()),
-            ),
-            (
-                "images removed",
-                forecasts.map(|forecast| images(forecast).to_string()),
-            ),
-            (
-                "their bytes",
-                forecasts.map(|forecast| Bytes::from(forecast.image_bytes()).to_string()),
-            ),
-            (
-                "next time that room is made",
-                forecasts.map(|forecast| {
-                    let disk = forecast.disk.as_ref();
-                    disk.map_or_else(|| "unknown".to_owned(), |disk| next(forecast, disk))
-                }),
-            ),
+        let titles = [
+            "containers removed",
+            "sandboxes removed",
+            "images removed",
+            "their bytes",
+            "next time that room is made",
         ];
-        for (what, [present, changed]) in rows {
-            writeln!(f, "{what:<30} {present:>12} {changed:>12}")?;
+        writeln!(f, "{:<30} {:>12} {:>12}", "", "present", "changed")?;
+        let rows = figures(&self.present).into_iter().zip(figures(&self.changed));
+        for (title, (present, changed)) in titles.into_iter().zip(rows) {
+            writeln!(f, "{title:<30} {present:>12} {changed:>12}")?;
         }
-        for (which, containers) in [
-            ("Only with the change", &self.containers_lost),
-            ("Only without it", &self.containers_spared),
-        ] {
+        let which = ["Only with the change", "Only without it"];
+        for (which, containers) in which
+            .into_iter()
+            .zip([&self.containers_lost, &self.containers_spared])
+        {
             if !containers.is_empty() {
                 writeln!(f, "\n{which} these containers are removed:")?;
             }
             for container in containers {
-                writeln!(
-                    f,
-                    "  {:<44} {:<22} {}",
-                    fit(&format!("{}/{}", container.pod.namespace, container.pod.name), 41),
-                    fit(
-                        &format!(
-                            "{}, attempt {}",
-                            container.name.as_deref().unwrap_or("?"),
-                            container.attempt
-                        ),
-                        22
-                    ),
-                    short(&container.id)
-                )?;
+                let pod = format!("{}/{}", container.pod.namespace, container.pod.name);
+                let name = container.name.as_deref().unwrap_or("?");
+                let name = format!("{name}, attempt {}", container.attempt);
+                let (pod, name, id) = (fit(&pod, 41), fit(&name, 22), short(&container.id));
+                writeln!(f, "  {pod:<44} {name:<22} {id}")?;
             }
         }
-        for (which, images) in [
-            ("Only with the change", &self.images_lost),
-            ("Only without it", &self.images_spared),
-        ] {
+        for (which, images) in which.into_iter().zip([&self.images_lost, &self.images_spared]) {
             if !images.is_empty() {
                 writeln!(f, "\n{which} these images are removed:")?;
             }
             for image in images {
-                writeln!(
-                    f,
-                    "  {:<58} {:>9}",
-                    fit(&image_name(image), 58),
-                    Bytes::from(image.size_bytes)
-                )?;
+                let (name, size) = (fit(&image_name(image), 58), Bytes::from(image.size_bytes));
+                writeln!(f, "  {name:<58} {size:>9}")?;
             }
         }
         Ok(())
@@ -451,6 +416,11 @@ fn unknown_images(plan: &PlanOf<image::FreeSpace>) -> Option<String> {
     Some(format!("{why}; give the output of {command}"))
 }
 
+/// Writes a text after a mark, in several lines if it is long.
+fn line(f: &mut fmt::Formatter<'_>, mark: &str, text: &impl fmt::Display) -> fmt::Result {
+    writeln!(f, "{}", wrapped(mark, &text.to_string()))
+}
+
 /// Number of deleted objects and of all.
 fn of_all(what: &str, go: usize, stay: usize) -> String {
     format!("{what}: {go} of {} removed", go + stay)
@@ -469,16 +439,8 @@ fn write_kept<O, R>(
 
 /// Number of kept objects by reason, most frequent first.
 fn kept_text<O, R>(kept: &[Kept<O, R>], name: impl Fn(&R) -> &'static str) -> String {
-    let mut counts: BTreeMap<&'static str, usize> = BTreeMap::new();
-    for kept in kept {
-        *counts.entry(name(&kept.reason)).or_default() += 1;
-    }
-    let mut counts: Vec<_> = counts.into_iter().collect();
-    counts.sort_by_key(|&(name, count)| (std::cmp::Reverse(count), name));
-    let texts: Vec<String> = counts
-        .iter()
-        .map(|(name, count)| format!("{count} {name}"))
-        .collect();
+    let counts = frequencies(kept.iter().map(|kept| name(&kept.reason))).into_iter();
+    let texts: Vec<String> = counts.map(|(name, count)| format!("{count} {name}")).collect();
     texts.join(", ")
 }
 

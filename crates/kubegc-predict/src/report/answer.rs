@@ -14,7 +14,7 @@ use super::{
     question::{Ask, QuestionDocument},
     status::{AnswerStatus, Failure},
 };
-use crate::{Cluster, Diagnosis, Fate, Finding, Forecast};
+use crate::{Diagnosis, Fate, Finding, Forecast};
 
 /// An answer: a report, or the error that prevents one.
 #[derive(Serialize)]
@@ -78,15 +78,13 @@ pub struct Answer {
     pub text: String,
 }
 
-fn without_report(failure: Failure) -> AnswerDocument {
-    AnswerDocument {
-        schema: ANSWER_SCHEMA,
-        status: failure.status,
-        error: Some(failure.message),
-        kubernetes: None,
-        notes: Vec::new(),
-        forecast: None,
-        diagnosis: None,
+impl From<Failure> for Answer {
+    fn from(failure: Failure) -> Self {
+        AnswerDocument {
+            error: Some(failure.message),
+            ..AnswerDocument::of(failure.status)
+        }
+        .into()
     }
 }
 
@@ -96,7 +94,8 @@ fn without_report(failure: Failure) -> AnswerDocument {
 /// It does not panic, and reads no files but these: a question may come from anywhere.
 ///
 /// # Complexity
-/// That of [`Cluster::forecast`] or [`Cluster::doctor`], and of reading the dump.
+/// That of [`Cluster::forecast`](crate::Cluster::forecast) or
+/// [`Cluster::doctor`](crate::Cluster::doctor), and of reading the dump.
 ///
 /// # Examples
 /// ```
@@ -120,7 +119,7 @@ fn without_report(failure: Failure) -> AnswerDocument {
 pub fn answer(question: &[u8], paths: &[&Path]) -> Answer {
     // A host in another language cannot unwind.
     let answered = panic::catch_unwind(AssertUnwindSafe(|| {
-        report(question, paths).unwrap_or_else(|failure| without_report(failure).into())
+        report(question, paths).unwrap_or_else(Answer::from)
     }));
     answered.unwrap_or_else(|panic| {
         let message = match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
@@ -132,7 +131,7 @@ pub fn answer(question: &[u8], paths: &[&Path]) -> Answer {
             status: AnswerStatus::Internal,
             message: format!("a bug of kubegc: {message}"),
         };
-        without_report(failure).into()
+        failure.into()
     })
 }
 
@@ -147,44 +146,47 @@ pub fn answer(question: &[u8], paths: &[&Path]) -> Answer {
 /// ```
 #[must_use]
 pub fn error(error: &(dyn Error + 'static)) -> Answer {
-    without_report(Failure::of(error)).into()
+    Failure::of(error).into()
 }
 
 /// The answer to a question that can be answered.
 fn report(question: &[u8], paths: &[&Path]) -> Result<Answer, Failure> {
     let document = QuestionDocument::read(question)?;
     let cluster = document.cluster(paths)?;
-    Ok(match document.ask {
+    let mut answer = AnswerDocument::of(AnswerStatus::Ok);
+    answer.kubernetes = Some(cluster.version().to_string());
+    answer.notes = cluster
+        .snapshot()
+        .findings
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    match document.ask {
         Ask::Forecast => {
             let forecast = cluster.forecast(&document.question(&cluster)?)?;
-            Answer::from(AnswerDocument {
-                status: forecast.status(),
-                forecast: Some(forecast.to_json()),
-                ..answered(&cluster)
-            })
+            answer.status = forecast.status();
+            answer.forecast = Some(forecast.to_json());
         }
         Ask::Diagnosis => {
             let diagnosis = cluster.doctor();
-            Answer::from(AnswerDocument {
-                status: diagnosis.status(),
-                diagnosis: Some(diagnosis.to_json()),
-                ..answered(&cluster)
-            })
+            answer.status = diagnosis.status();
+            answer.diagnosis = Some(diagnosis.to_json());
         }
-    })
+    }
+    Ok(answer.into())
 }
 
-/// An answer without its report.
-fn answered(cluster: &Cluster) -> AnswerDocument {
-    let findings = cluster.snapshot().findings.iter();
-    AnswerDocument {
-        schema: ANSWER_SCHEMA,
-        status: AnswerStatus::Ok,
-        error: None,
-        kubernetes: Some(cluster.version().to_string()),
-        notes: findings.map(ToString::to_string).collect(),
-        forecast: None,
-        diagnosis: None,
+impl AnswerDocument {
+    const fn of(status: AnswerStatus) -> Self {
+        Self {
+            schema: ANSWER_SCHEMA,
+            status,
+            error: None,
+            kubernetes: None,
+            notes: Vec::new(),
+            forecast: None,
+            diagnosis: None,
+        }
     }
 }
 

@@ -38,7 +38,6 @@ pub struct AssumptionsDocument {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[non_exhaustive]
 pub struct InstanceDocument {
-    /// The node.
     pub node: Arc<str>,
     /// Whether its machine exists; null if there is no response.
     pub exists: Option<bool>,

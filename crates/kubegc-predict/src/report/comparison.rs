@@ -1,23 +1,111 @@
-//! A comparison as text.
+//! The differences between two forecasts, and their text.
 
 use std::{
     collections::BTreeMap,
     fmt::{self, Write as _},
 };
 
-use super::names::{Name, names_of_kind};
-use crate::words::{line_text, number};
-use crate::{Comparison, comparison::Difference, node::units::wrapped};
+use kubegc_core::ObjectRef;
+use serde::Serialize;
+
+use crate::{
+    Fate, Forecast,
+    node::units::wrapped,
+    words::{Name, line_text, names_of_kind, number, written},
+};
+
+/// The objects whose fates differ in two forecasts: of two cascades, two versions of Kubernetes, or two
+/// dumps.
+///
+/// Objects are matched by group, kind, namespace and name.
+///
+/// # Examples
+/// ```
+/// # use kubegc_predict::Intent;
+/// # let cluster = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/owner_and_key.in"));
+/// use kubegc_core::{DeleteOptions, PropagationPolicy};
+/// let forecast = |policy| {
+///     let owner = "shop/ConfigMap/owner".parse().expect("a name");
+///     cluster.predict(&[Intent::delete(owner, DeleteOptions::policy(policy))])
+/// };
+/// let (background, orphan) = (forecast(PropagationPolicy::Background)?, forecast(PropagationPolicy::Orphan)?);
+/// let comparison = background.compare(&orphan);
+/// assert_eq!(comparison.differences.len(), 1);
+/// assert_eq!(comparison.to_text("background", "orphan", 8), "\
+/// 1 object differs
+///
+/// background: deleted, orphan: released
+///   - secret/key -n shop
+/// ");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[non_exhaustive]
+#[derive(Clone, Debug, Serialize)]
+pub struct Comparison<'a> {
+    /// The differences, in the order of group, kind, namespace and name.
+    pub differences: Vec<Difference<'a>>,
+}
+
+/// An object whose fates differ.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Difference<'a> {
+    pub object: &'a ObjectRef,
+    /// Its fate in the first forecast; `None` if it is not affected.
+    pub left: Option<&'a Fate>,
+    /// Its fate in the second forecast; `None` if it is not affected.
+    pub right: Option<&'a Fate>,
+}
+
+impl Forecast {
+    /// The objects whose fates differ in another forecast. An object that is kept in one forecast and not
+    /// affected in the other does not differ, nor does a terminating object that waits for other conditions.
+    ///
+    /// # Complexity
+    /// O(n log n) for n fates in both.
+    #[must_use]
+    pub fn compare<'a>(&'a self, other: &'a Self) -> Comparison<'a> {
+        let mut fates: BTreeMap<Name<'_>, Difference<'_>> = BTreeMap::new();
+        for fate in &self.fates {
+            let difference = Difference {
+                object: &fate.object,
+                left: Some(&fate.fate),
+                right: None,
+            };
+            fates.insert(Name::from(&*fate.object), difference);
+        }
+        for fate in &other.fates {
+            let found = fates.entry(Name::from(&*fate.object)).or_insert(Difference {
+                object: &fate.object,
+                left: None,
+                right: None,
+            });
+            found.right = Some(&fate.fate);
+        }
+        let differences = fates.into_values().filter(|difference| {
+            let [left, right] = difference.words();
+            left != right
+        });
+        Comparison {
+            differences: differences.collect(),
+        }
+    }
+}
+
+impl Difference<'_> {
+    /// The fates in one word each.
+    #[must_use]
+    pub fn words(&self) -> [&'static str; 2] {
+        [self.left, self.right].map(|fate| fate.map_or("kept", Fate::word))
+    }
+}
 
 impl Comparison<'_> {
     /// Writes the objects that differ, by their two fates and by kind, `objects_max` names of each, for
     /// forecasts with these names.
     #[must_use]
     pub fn to_text(&self, left: &str, right: &str, objects_max: usize) -> String {
-        let mut out = String::new();
-        // Writing to a string does not fail.
-        let _infallible = self.write(&mut out, [left, right], objects_max);
-        out
+        written(|out| self.write(out, [left, right], objects_max))
     }
 
     fn write(&self, out: &mut String, names: [&str; 2], objects_max: usize) -> fmt::Result {

@@ -9,7 +9,7 @@ use kubegc_control_plane::finalizers;
 use kubegc_core::{ObjectRef, Timestamp, printable};
 
 use super::sentences::detail;
-use crate::words::{line_text, moment, number, span};
+use crate::words::{line_text, moment, number, span, written};
 use crate::{
     Diagnosis, Fate,
     doctor::{Blocked, Fix, RootCause, Terminating, WrongReference},
@@ -23,15 +23,15 @@ impl Diagnosis {
     /// Control characters in names are written as escapes.
     #[must_use]
     pub fn to_text(&self, objects_max: usize) -> String {
-        let mut out = String::new();
-        let mut text = Text {
-            diagnosis: self,
-            objects_max,
-            out: &mut out,
-        };
-        // Writing to a string does not fail.
-        let _infallible = text.write();
-        out
+        let diagnosis = self;
+        written(|out| {
+            Text {
+                diagnosis,
+                objects_max,
+                out,
+            }
+            .write()
+        })
     }
 }
 

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use kubegc_core::{ObjectRef, Timestamp};
+use foldhash::fast::FixedState;
+use indexmap::IndexMap;
+use kubegc_core::{ObjectRef, Timestamp, Uid};
 use serde::Serialize;
 
 use crate::{
     Forecast, Step,
-    forecast::key,
     trace::{Act, Outcome, Why},
+    words::Name,
 };
 
 /// The end of an event for an object.
@@ -27,7 +29,6 @@ pub(super) enum End {
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Subject<'a> {
-    /// The object.
     pub(super) object: &'a ObjectRef,
     /// The end of the event for it.
     pub(super) end: End,
@@ -42,7 +43,6 @@ pub(super) struct Event<'a> {
     pub(super) at: Timestamp,
     /// The write that begins it.
     pub(super) step: &'a Step,
-    /// The object.
     pub(super) subject: Subject<'a>,
     /// Whether the fates of all of these objects are determined; of none of them otherwise.
     pub(super) is_certain: bool,
@@ -132,24 +132,18 @@ impl<'a> History<'a> {
 }
 
 fn histories(forecast: &Forecast) -> Vec<History<'_>> {
-    let mut histories: Vec<History<'_>> = Vec::new();
-    let mut positions = BTreeMap::new();
+    let mut histories: IndexMap<(Name<'_>, &Uid), History<'_>, FixedState> = IndexMap::default();
     for (at, step) in forecast.timeline.iter().enumerate() {
         for change in &step.changes {
             let object = &change.object;
-            let position = *positions
-                .entry((key(object), &object.uid))
-                .or_insert(histories.len());
-            if position == histories.len() {
-                histories.push(History {
-                    object,
-                    is_certain: !forecast.is_undetermined(object),
-                    deleted: None,
-                    removed: None,
-                    changed: None,
-                });
-            }
-            let history = &mut histories[position];
+            let known = histories.entry((Name::from(&**object), &object.uid));
+            let history = known.or_insert_with(|| History {
+                object,
+                is_certain: !forecast.is_undetermined(object),
+                deleted: None,
+                removed: None,
+                changed: None,
+            });
             if change.outcome == Outcome::Removed {
                 history.removed.get_or_insert(at);
             }
@@ -161,7 +155,7 @@ fn histories(forecast: &Forecast) -> Vec<History<'_>> {
             }
         }
     }
-    histories
+    histories.into_values().collect()
 }
 
 /// The first object in each object's chain of deletions; itself if no deletion caused its own.

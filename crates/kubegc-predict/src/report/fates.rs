@@ -5,16 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use kubegc_control_plane::Refusals;
 use kubegc_core::{ObjectRef, Uid};
 
-use super::{
-    names::Name,
-    sentences::{missing_text, own_reasons, sentence},
-};
+use super::sentences::{missing_text, own_reasons, sentence};
 use crate::{
     Fate, Forecast, ObjectFate, Outcomes,
     facts::deletion_requested_at,
     fate::{Missing, missing_fact},
-    forecast::key,
-    words::{moment, span},
+    words::{Name, moment, span},
 };
 
 /// The fate of an object that is not deleted, as a row of a report.
@@ -27,12 +23,12 @@ pub(super) struct FateRow<'a> {
 
 /// The objects that are not deleted, those of the intents first, and what controllers cannot decide.
 pub(super) fn fate_rows(forecast: &Forecast) -> Vec<FateRow<'_>> {
-    let targets: BTreeSet<[&str; 4]> = forecast.targets.iter().map(key).collect();
+    let targets: BTreeSet<Name<'_>> = forecast.targets.iter().map(Name::from).collect();
     let fates = forecast.fates.iter();
     let mut fates: Vec<&ObjectFate> = fates
         .filter(|fate| !fate.is_anyway && !is_deleted(fate))
         .collect();
-    fates.sort_by_key(|fate| !targets.contains(&key(&fate.object)));
+    fates.sort_by_key(|fate| !targets.contains(&Name::from(&*fate.object)));
     let refusals = Refusals::of(&forecast.timeline);
     let rows = fates.into_iter().map(|fate| FateRow {
         word: fate.fate.word(),
@@ -136,18 +132,10 @@ fn own_missing_text(forecast: &Forecast, missing: &[Missing], of: &ObjectRef) ->
 fn undetermined(forecast: &Forecast) -> usize {
     let unknown = forecast.fates.iter();
     let unknown = unknown.filter(|fate| !fate.is_anyway && matches!(fate.fate, Fate::Undetermined { .. }));
-    let of_controllers = forecast.undetermined.iter().map(|undetermined| {
-        let object = &undetermined.object;
-        let resource = object.resource;
-        [
-            resource.group(),
-            resource.kind(),
-            &*object.namespace,
-            &*object.name,
-        ]
-    });
-    let all: BTreeSet<[&str; 4]> = unknown
-        .map(|fate| key(&fate.object))
+    let of_controllers = forecast.undetermined.iter();
+    let of_controllers = of_controllers.map(|undetermined| Name::from(&undetermined.object));
+    let all: BTreeSet<Name<'_>> = unknown
+        .map(|fate| Name::from(&*fate.object))
         .chain(of_controllers)
         .collect();
     all.len()

@@ -2,13 +2,12 @@
 
 mod answer;
 mod assumptions;
-mod comparison;
+pub mod comparison;
 mod diagnosis;
 pub mod document;
 mod dot;
 mod events;
 mod fates;
-mod names;
 mod notes;
 mod page;
 mod question;

@@ -8,11 +8,8 @@ use std::{
 use kubegc_controllers::default_controllers;
 use kubegc_core::{KubernetesVersion, ObjectRef};
 
-use super::{
-    names::{Name, counted, names_of_kind},
-    text::Text,
-};
-use crate::words::{later, moment};
+use super::text::Text;
+use crate::words::{Name, counted, later, moment, names_of_kind};
 use crate::{Forecast, fate::Finding};
 
 impl Text<'_> {

@@ -12,12 +12,11 @@ use kubegc_core::printable;
 
 use super::{
     fates::{counts, fate_rows},
-    names::names_of_kind,
     notes::{assumptions, notes},
     sentences::detail,
-    tree::{DEPTH_MAX, Parent, Relation, Relations, Row, rows},
+    tree::{DEPTH_MAX, Parent, Relation, Row, rows},
 };
-use crate::words::{moment, number};
+use crate::words::{moment, names_of_kind, number, written};
 use crate::{Fate, Forecast};
 
 /// Maximum number of rows of the graph; the objects of the others are counted.
@@ -58,33 +57,19 @@ impl Forecast {
     /// O(n log n) for n fates.
     #[must_use]
     pub fn to_html(&self) -> String {
-        let mut out = String::new();
-        // Writing to a string does not fail.
-        let _infallible = self.write_page(&mut out);
-        out
+        written(|out| self.write_page(out))
     }
 
     fn write_page(&self, out: &mut String) -> fmt::Result {
         let title = self.title();
-        writeln!(
-            out,
-            "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">"
-        )?;
+        let (began, until) = (moment(self.began), moment(self.until()));
         let policy = "default-src 'none'; style-src 'unsafe-inline'";
         writeln!(
             out,
-            "<meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">"
-        )?;
-        writeln!(
-            out,
-            "<title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>"
-        )?;
-        writeln!(out, "<h1>{title}</h1>")?;
-        writeln!(
-            out,
-            "<p>{} UTC to {} UTC</p>",
-            moment(self.began),
-            moment(self.until())
+            "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+             <meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n\
+             <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n\
+             <h1>{title}</h1>\n<p>{began} UTC to {until} UTC</p>"
         )?;
         self.write_counts(out)?;
         self.write_graph(out)?;
@@ -117,7 +102,7 @@ impl Forecast {
     }
 
     fn write_graph(&self, out: &mut String) -> fmt::Result {
-        let (rows, hidden) = rows(self, ROWS_MAX, Relations::Separate);
+        let (rows, hidden) = rows(self, ROWS_MAX, true);
         if rows.is_empty() {
             return writeln!(out, "<p>Nothing changes.</p>");
         }

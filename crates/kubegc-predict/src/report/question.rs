@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{assumptions::AssumptionsDocument, document::QUESTION_SCHEMA, status::Failure};
-use crate::{Cluster, Intent, KindName, ObjectName, Question, Selection, Target};
+use crate::{Cluster, Intent, ObjectName, Question, Selection, Target};
 
 /// A question.
 #[derive(Deserialize)]
@@ -76,7 +76,6 @@ pub(super) enum Ask {
 struct DeleteDocument<'a> {
     /// The arguments of `kubectl delete` that are not flags, such as `["deployment/web"]`.
     arguments: Vec<String>,
-    /// `--namespace`.
     namespace: Option<Arc<str>>,
     /// `--all-namespaces`.
     all_namespaces: bool,
@@ -229,7 +228,7 @@ impl DeleteDocument<'_> {
         }
         let name = ObjectName {
             namespace: Arc::clone(&object.namespace),
-            kind: KindName::new(&format!("{}/{}", object.api_version, object.kind)),
+            kind: format!("{}/{}", object.api_version, object.kind).into(),
             name: Arc::clone(&object.name),
         };
         cluster.position(&name)?;

@@ -8,11 +8,14 @@ use std::{
 use super::{
     events::Event,
     fates::{FateRow, anyway_rows, counts, is_deleted},
-    names::names_of_kind,
     text::Text,
-    tree::{DEPTH_MAX, Relations, rows},
+    tree::{DEPTH_MAX, rows},
 };
-use crate::{Fate, ObjectFate, fate::Missing, forecast::key, words::number};
+use crate::{
+    ObjectFate,
+    fate::Missing,
+    words::{Name, names_of_kind, number},
+};
 
 impl Text<'_> {
     /// Writes the objects with one fate other than deleted.
@@ -44,13 +47,13 @@ impl Text<'_> {
         if events.is_empty() {
             return Ok(());
         }
-        let shown: BTreeSet<[&str; 4]> = events
+        let shown: BTreeSet<Name<'_>> = events
             .iter()
             .flat_map(Event::subjects)
-            .map(|subject| key(subject.object))
+            .map(|subject| Name::from(subject.object))
             .collect();
         let unknown = self.forecast.fates.iter();
-        let condition = condition(unknown.filter(|fate| shown.contains(&key(&fate.object))));
+        let condition = condition(unknown.filter(|fate| shown.contains(&Name::from(&*fate.object))));
         writeln!(self.out, "\nEvents if {condition}:")?;
         self.write_timeline(events)
     }
@@ -63,7 +66,7 @@ impl Text<'_> {
             return Ok(());
         }
         self.heading("Deleted", count)?;
-        let (rows, _) = rows(self.forecast, usize::MAX, Relations::Together);
+        let (rows, _) = rows(self.forecast, usize::MAX, false);
         // A row is written if it is deleted or something below it is.
         let mut is_written: Vec<bool> = rows
             .iter()
@@ -104,10 +107,7 @@ impl Text<'_> {
 
 /// The condition under which the events of the timeline happen.
 fn condition<'a>(undetermined: impl Iterator<Item = &'a ObjectFate>) -> &'static str {
-    let missing = undetermined.flat_map(|fate| match &fate.fate {
-        Fate::Undetermined { missing, .. } => &**missing,
-        _ => &[],
-    });
+    let missing = undetermined.flat_map(|fate| fate.fate.missing());
     let is_owner = |missing: &Missing| matches!(missing, Missing::Owner { .. } | Missing::Kind { .. });
     let (owners, rest): (Vec<&Missing>, Vec<&Missing>) = missing.partition(|missing| is_owner(missing));
     match (owners.is_empty(), rest.is_empty()) {

@@ -1,16 +1,15 @@
 //! A forecast as text for people, in 120 columns.
 
-use std::{
-    collections::BTreeMap,
-    fmt::{self, Write as _},
-};
+use std::fmt::{self, Write as _};
+
+use foldhash::fast::FixedState;
+use indexmap::IndexMap;
 
 use super::{
     events::{End, Event, events},
     fates::{counts, fate_rows},
-    names::{Name, counted, names_of_kind},
 };
-use crate::words::{line_text, moment, span};
+use crate::words::{Name, counted, line_text, moment, names_of_kind, span, written};
 use crate::{Finding, Forecast, Step, node::units::wrapped};
 
 /// Size limits of a printed forecast.
@@ -64,15 +63,12 @@ impl Default for Detail {
 impl Detail {
     /// Names every object and writes every event.
     #[must_use]
-    pub const fn everything() -> Self {
+    pub fn everything() -> Self {
         Self {
             objects_max: usize::MAX,
             rows_max: usize::MAX,
-            events: None,
             instants_max: usize::MAX,
-            changes: true,
-            colours: false,
-            steps: false,
+            ..Self::default()
         }
     }
 }
@@ -88,15 +84,15 @@ impl Forecast {
     /// O(n log n) for n steps and fates.
     #[must_use]
     pub fn to_text(&self, detail: Detail) -> String {
-        let mut out = String::new();
-        let text = Text {
-            forecast: self,
-            detail,
-            out: &mut out,
-        };
-        // Writing to a string does not fail.
-        let _infallible = text.write();
-        out
+        let forecast = self;
+        written(|out| {
+            Text {
+                forecast,
+                detail,
+                out,
+            }
+            .write()
+        })
     }
 }
 
@@ -218,17 +214,12 @@ impl Text<'_> {
         &mut self,
         objects: impl Iterator<Item = (&'o str, Name<'o>)>,
     ) -> fmt::Result {
-        let mut groups: Vec<(&str, Vec<Name<'o>>)> = Vec::new();
-        let mut positions: BTreeMap<(&str, &str, &str), usize> = BTreeMap::new();
+        let mut groups: IndexMap<[&str; 3], Vec<Name<'o>>, FixedState> = IndexMap::default();
         for (text, name) in objects {
-            let key = (name.group, name.kind, text);
-            let position = *positions.entry(key).or_insert(groups.len());
-            if position == groups.len() {
-                groups.push((text, Vec::new()));
-            }
-            groups[position].1.push(name);
+            let key = [name.group, name.kind, text];
+            groups.entry(key).or_default().push(name);
         }
-        for (text, names) in groups {
+        for ([.., text], names) in groups {
             let mut line = names_of_kind(&names, self.detail.objects_max);
             if !text.is_empty() {
                 line.push_str(": ");

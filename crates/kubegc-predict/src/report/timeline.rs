@@ -6,17 +6,16 @@ use std::{
     time::Duration,
 };
 
+use foldhash::fast::FixedState;
+use indexmap::IndexMap;
 use kubegc_core::Timestamp;
 
 use super::{
     events::{End, Event, Subject},
     reasons::{because, changes},
-};
-use super::{
-    names::{Name, counted},
     text::Text,
 };
-use crate::words::{day, later, moment, number, some_of, span, time_of_day};
+use crate::words::{Name, counted, day, later, moment, number, some_of, span, time_of_day};
 
 /// Column at which the texts of a timeline begin.
 const ACTOR_COLUMNS: usize = 37;
@@ -50,17 +49,9 @@ impl Text<'_> {
 
     /// Writes the events of one instant. Events with the same actor and reason are grouped.
     fn write_instant(&mut self, events: &[Event<'_>]) -> fmt::Result {
-        let mut groups: Vec<(Line, Vec<&Event<'_>>)> = Vec::new();
-        let mut places: BTreeMap<Line, usize> = BTreeMap::new();
+        let mut groups: IndexMap<Line, Vec<&Event<'_>>, FixedState> = IndexMap::default();
         for event in events {
-            let line = Line::of(event);
-            match places.get(&line) {
-                Some(&place) => groups[place].1.push(event),
-                None => {
-                    places.insert(line.clone(), groups.len());
-                    groups.push((line, vec![event]));
-                }
-            }
+            groups.entry(Line::of(event)).or_default().push(event);
         }
         groups
             .iter()
@@ -168,7 +159,7 @@ impl Text<'_> {
 }
 
 /// The text of an event, without its object.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Line {
     actor: String,
     because: String,

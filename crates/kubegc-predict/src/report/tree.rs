@@ -1,12 +1,12 @@
 //! The affected objects as a tree: dependents below their owners, content below its namespace, equal siblings
 //! as one row.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kubegc_core::Uid;
 
-use super::{names::Name, sentences::sentence};
-use crate::{Forecast, ObjectFate, forecast::key};
+use super::sentences::sentence;
+use crate::{Forecast, ObjectFate, words::Name};
 
 /// Rows deeper than this are indented no further.
 pub(super) const DEPTH_MAX: usize = 24;
@@ -50,19 +50,13 @@ pub(super) enum Relation {
     Namespace,
 }
 
-/// Whether siblings with other relations to their owners have rows of their own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Relations {
-    Separate,
-    Together,
-}
-
-/// The first rows of the tree, depth first, and how many objects are in no row.
+/// The first rows of the tree, depth first, and how many objects are in no row. Siblings that block the
+/// deletion of their owner have rows of their own if `by_blocking`.
 ///
 /// # Complexity
 /// O(n log n) for n fates.
-pub(super) fn rows(forecast: &Forecast, rows_max: usize, relations: Relations) -> (Vec<Row<'_>>, usize) {
-    let tree = Tree::of(forecast, relations);
+pub(super) fn rows(forecast: &Forecast, rows_max: usize, by_blocking: bool) -> (Vec<Row<'_>>, usize) {
+    let tree = Tree::of(forecast, by_blocking);
     let mut rows: Vec<Row<'_>> = Vec::new();
     let mut shown = vec![false; tree.fates.len()];
     // Groups of siblings still to be written, the next one last.
@@ -112,17 +106,7 @@ fn push_groups(
     parent: Option<usize>,
     pending: &mut Vec<(Vec<usize>, Option<Parent>)>,
 ) {
-    type Group<'k> = (
-        bool,
-        bool,
-        usize,
-        &'k str,
-        &'k str,
-        &'static str,
-        String,
-        Relation,
-    );
-    let mut groups: BTreeMap<Group<'_>, Vec<usize>> = BTreeMap::new();
+    let mut groups = BTreeMap::<_, Vec<usize>>::new();
     for &(at, relation) in siblings {
         let fate = &tree.fates[at];
         let is_target = tree.is_target[at];
@@ -154,7 +138,7 @@ struct Tree<'f> {
 }
 
 impl<'f> Tree<'f> {
-    fn of(forecast: &'f Forecast, relations: Relations) -> Self {
+    fn of(forecast: &'f Forecast, by_blocking: bool) -> Self {
         let fates = &forecast.fates;
         let by_uid: BTreeMap<&Uid, usize> = fates
             .iter()
@@ -167,12 +151,11 @@ impl<'f> Tree<'f> {
             .filter(|(_, fate)| is_namespace(fate))
             .map(|(at, fate)| (&*fate.object.name, at))
             .collect();
-        let mut targets: Vec<[&str; 4]> = forecast.targets.iter().map(key).collect();
-        targets.sort_unstable();
+        let targets: BTreeSet<Name<'_>> = forecast.targets.iter().map(Name::from).collect();
         let mut tree = Self {
             fates,
             is_target: (fates.iter())
-                .map(|fate| targets.binary_search(&key(&fate.object)).is_ok())
+                .map(|fate| targets.contains(&Name::from(&*fate.object)))
                 .collect(),
             roots: Vec::new(),
             children: vec![Vec::new(); fates.len()],
@@ -185,7 +168,7 @@ impl<'f> Tree<'f> {
             let namespace = namespaces.get(&*fate.object.namespace).copied();
             match (owner, namespace) {
                 (Some((owner, reference)), _) => {
-                    let relation = match reference.is_blocking() && relations == Relations::Separate {
+                    let relation = match reference.is_blocking() && by_blocking {
                         true => Relation::BlockingReference,
                         false => Relation::Reference,
                     };

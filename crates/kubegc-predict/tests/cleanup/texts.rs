@@ -4,9 +4,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use kubegc_core::ObjectRef;
 use kubegc_fixtures::{Fixture, owned_by, owner};
-use kubegc_predict::{
-    Assumptions, Detail, Fate, Finding, Forecast, Instance, Missing, MissingFacts, Outcomes, Question,
-};
+use kubegc_predict::{Assumptions, Detail, Fate, Finding, Forecast, Instance, Missing, Outcomes, Question};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -370,7 +368,7 @@ proptest! {
                 let missing = Missing::Flawed { object: ObjectRef::clone(&fate.object) };
                 fate.fate = Fate::Undetermined {
                     outcomes: Outcomes::from(&fate.fate),
-                    missing: MissingFacts::new(vec![missing]).expect("one fact"),
+                    missing: vec![missing],
                 };
                 undecided.insert(fate.object.short());
             }

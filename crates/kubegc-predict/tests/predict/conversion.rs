@@ -2,7 +2,7 @@
 
 use kubegc_core::{DeleteOptions, PropagationPolicy};
 use kubegc_fixtures::{Fixture, owned_by, uid};
-use kubegc_predict::{Assumptions, Cluster, Fate, Intent, KindName, ObjectName};
+use kubegc_predict::{Assumptions, Cluster, Fate, Intent, ObjectName};
 use serde_json::{Value, json};
 
 use crate::common;
@@ -45,7 +45,7 @@ fn cluster(release: &str, fixture: &Fixture, assumptions: Assumptions) -> Cluste
 fn fates(cluster: &Cluster, kind: &str, name: &str, policy: PropagationPolicy) -> (String, String) {
     let target = ObjectName {
         namespace: if kind == "Namespace" { "" } else { "lab" }.into(),
-        kind: KindName::new(kind),
+        kind: kind.into(),
         name: name.into(),
     };
     let delete = Intent::delete(target, DeleteOptions::policy(policy));

@@ -2,7 +2,7 @@
 
 use kubegc_core::{DeleteOptions, PropagationPolicy};
 use kubegc_fixtures::{Fixture, owned_by};
-use kubegc_predict::{Assumptions, Cluster, Detail, Intent, KindName, PredictError, Target};
+use kubegc_predict::{Assumptions, Cluster, Detail, Intent, PredictError, Target};
 use serde_json::{Value, json};
 
 use crate::common;
@@ -58,7 +58,7 @@ fn delete(name: &str, options: DeleteOptions) -> Intent {
 fn labelled(kind: &str, namespace: Option<&str>, selector: &str) -> Intent {
     let selector = selector.parse().expect("a selector");
     let target = Target::Labelled {
-        kind: KindName::new(kind),
+        kind: kind.into(),
         namespace: namespace.map(Into::into),
         selector,
     };

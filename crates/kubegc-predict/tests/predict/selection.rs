@@ -24,7 +24,7 @@ fn shown(targets: &[Target]) -> Vec<String> {
     let shown = targets.iter().map(|target| match target {
         Target::Object(name) => name.to_string(),
         Target::Labelled { kind, namespace, .. } => {
-            format!("{} in {}", kind.as_str(), namespace.as_deref().unwrap_or("all"))
+            format!("{kind} in {}", namespace.as_deref().unwrap_or("all"))
         }
         _ => "something else".to_owned(),
     });
