@@ -331,12 +331,6 @@ impl<'v> At<'v> {
         self.duplicate_as(c, &self.shown_in(c.version));
     }
 
-    /// A value that is printed as one of this Go type is a duplicate.
-    pub(crate) fn duplicate_typed(&self, c: &mut Check, ty: &str) {
-        let shown = go_syntax::value(c.version, self.value, ty);
-        self.duplicate_as(c, &shown);
-    }
-
     pub(crate) fn duplicate_as(&self, c: &mut Check, shown: &str) {
         c.causes.push(Cause::duplicate(self.path.to_string(), shown));
     }

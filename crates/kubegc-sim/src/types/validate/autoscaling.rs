@@ -18,14 +18,6 @@ pub(super) fn min_replicas(min: &At<'_>, c: &mut Check) {
     }
 }
 
-pub(super) fn bounds(spec: &At<'_>, c: &mut Check) {
-    let (min, max) = (spec.get("minReplicas"), spec.get("maxReplicas"));
-    if min.is_set() && max.number() < min.number() {
-        let problem = "must be greater than or equal to `minReplicas`";
-        max.invalid_as(c, &max.number().to_string(), problem);
-    }
-}
-
 /// The version of the kind that is scaled.
 pub(super) fn group_version(version: &At<'_>, c: &mut Check) {
     let text = version.text();

@@ -11,8 +11,6 @@ use crate::{formats, json_syntax_error, status::Cause};
 
 /// The maximum size of the data of one object in bytes.
 const BYTES_MAX: usize = 1024 * 1024;
-const IMMUTABLE: &str = "field is immutable when `immutable` is set";
-
 fn keys(data: &At<'_>, c: &mut Check) {
     for (key, value) in data.entries() {
         value.problems_of(c, key, formats::config_key(key));
@@ -41,22 +39,6 @@ pub(super) fn config_map(map: &At<'_>, c: &mut Check) {
     if texts + bytes > BYTES_MAX {
         // The path of a field without a name.
         c.causes.push(Cause::too_long(c.version, "[]", BYTES_MAX));
-    }
-}
-
-/// The part of `ValidateConfigMapUpdate` and `ValidateSecretUpdate` for immutable objects.
-pub(super) fn immutable(object: &At<'_>, c: &mut Check) {
-    let old = c.old();
-    if !old.get("immutable").flag() {
-        return;
-    }
-    if !object.get("immutable").flag() {
-        object.get("immutable").forbidden(c, IMMUTABLE);
-    }
-    for key in ["data", "binaryData"] {
-        if object.get(key).value != old.get(key).value {
-            object.get(key).forbidden(c, IMMUTABLE);
-        }
     }
 }
 

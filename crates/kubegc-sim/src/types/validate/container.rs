@@ -11,7 +11,7 @@ use super::super::field::{At, Check};
 use super::{
     amounts::{container_resource, requirements},
     references, rules, security,
-    volumes::{Volumes, descending, has_backsteps},
+    volumes::Volumes,
 };
 use crate::status::quoted;
 
@@ -249,9 +249,6 @@ fn claims(at: &At<'_>, spec: &At<'_>, c: &mut Check) {
     }
 }
 
-/// Variables may be read from files.
-const VARIABLES_ARE_READ_FROM_FILES: Behavior = Behavior::since(35, 0, "the feature gate EnvFiles is on");
-
 pub(super) fn field_of_variable(field: &At<'_>, c: &mut Check) {
     const FIELDS: [&str; 9] = [
         "metadata.name",
@@ -268,44 +265,6 @@ pub(super) fn field_of_variable(field: &At<'_>, c: &mut Check) {
     let mut fields = FIELDS.to_vec();
     fields.retain(|field| *field != HOST_IPS || c.since(28));
     references::object_field(field, &fields, c);
-}
-
-/// A variable has a value, or one source of it.
-pub(super) fn one_source(variable: &At<'_>, c: &mut Check) {
-    let from = variable.get("valueFrom");
-    let sources = from.fields([
-        "fieldRef",
-        "resourceFieldRef",
-        "configMapKeyRef",
-        "secretKeyRef",
-        "fileKeyRef",
-    ]);
-    let count = sources.iter().filter(|source| source.is_set()).count();
-    let problem = if count == 0 && c.version.has(VARIABLES_ARE_READ_FROM_FILES) {
-        "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
-    } else if count == 0 {
-        "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`"
-    } else if !variable.get("value").text().is_empty() {
-        "may not be specified when `value` is not empty"
-    } else if count > 1 {
-        "may not have more than one field specified at a time"
-    } else {
-        return;
-    };
-    from.invalid_as(c, "\"\"", problem);
-}
-
-/// Each item is one source of variables; upstream omits its position.
-pub(super) fn variables_from(at: &At<'_>, c: &mut Check) {
-    for source in at.items() {
-        rules::apply("EnvFromSource", &source, c);
-        let problem = match ["configMapRef", "secretRef"].map(|key| source.get(key).is_set()) {
-            [false, false] => "must specify one of: `configMapRef` or `secretRef`",
-            [true, true] => "may not have more than one field specified at a time",
-            _ => continue,
-        };
-        at.invalid_as(c, "\"\"", problem);
-    }
 }
 
 fn mounts(container: &At<'_>, volumes: &Volumes<'_>, c: &mut Check) {
@@ -345,7 +304,7 @@ fn mounts(container: &At<'_>, volumes: &Volumes<'_>, c: &mut Check) {
             if !sub.text().is_empty() {
                 expression.invalid(c, "subPathExpr and subPath are mutually exclusive");
             }
-            descending(&expression.under(&at, "subPathExpr"), c);
+            rules::apply("DescendingPath", &expression.under(&at, "subPathExpr"), c);
         }
         let propagation = mount.get("mountPropagation");
         if propagation.is_set() {
@@ -390,7 +349,7 @@ fn devices(container: &At<'_>, volumes: &Volumes<'_>, c: &mut Check) {
         if paths.contains(path.text()) {
             path.invalid(c, "must be unique");
         }
-        if has_backsteps(path.value) {
+        if path.text().split('/').any(|part| part == "..") {
             path.invalid(c, "can not contain backsteps ('..')");
         } else {
             paths.insert(path.text());

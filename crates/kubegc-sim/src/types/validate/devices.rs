@@ -296,17 +296,7 @@ pub(super) fn attributes(device: &At<'_>, c: &mut Check) {
 
 /// `validateDeviceAttribute`.
 fn attribute(attribute: &At<'_>, c: &mut Check) {
-    const VALUE_MAX: usize = 64;
-    for key in ["string", "version"] {
-        let value = attribute.get(key);
-        if key == "version" && value.is_set() && !is_version(value.text()) {
-            let problem = "must be a string compatible with semver.org spec 2.0.0";
-            value.invalid(c, problem);
-        }
-        if value.text().len() > VALUE_MAX {
-            value.too_long(c, VALUE_MAX);
-        }
-    }
+    rules::apply("DeviceAttribute", attribute, c);
     if attribute.len() != 1 {
         let shown = match attribute.is_empty() {
             true => "\"\"".to_owned(),
@@ -314,36 +304,6 @@ fn attribute(attribute: &At<'_>, c: &mut Check) {
         };
         attribute.invalid_as(c, &shown, "exactly one value must be specified");
     }
-}
-
-/// Whether a text is a semantic version: three numbers, maybe identifiers after a dash and after a plus.
-fn is_version(text: &str) -> bool {
-    let is_number = |text: &str| {
-        !text.is_empty()
-            && text.bytes().all(|byte| byte.is_ascii_digit())
-            && (text == "0" || !text.starts_with('0'))
-    };
-    let is_identifier = |text: &str| {
-        !text.is_empty()
-            && text
-                .bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
-    };
-    let (text, build) = match text.split_once('+') {
-        Some((text, build)) => (text, Some(build)),
-        None => (text, None),
-    };
-    let (core, before) = match text.split_once('-') {
-        Some((core, before)) => (core, Some(before)),
-        None => (text, None),
-    };
-    let is_before = |part: &str| {
-        is_identifier(part) && (is_number(part) || part.bytes().any(|byte| !byte.is_ascii_digit()))
-    };
-    core.split('.').count() == 3
-        && core.split('.').all(is_number)
-        && before.is_none_or(|before| before.split('.').all(is_before))
-        && build.is_none_or(|build| build.split('.').all(is_identifier))
 }
 
 /// The counters of a set, and those that a device consumes.
@@ -420,11 +380,4 @@ pub(super) fn nodes_of_slice(spec: &At<'_>, c: &mut Check) {
     let problem =
         "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required";
     one_of(spec, &fields, problem, ", but multiple fields are set", c);
-}
-
-pub(super) fn one_term(terms: &At<'_>, c: &mut Check) {
-    if terms.len() != 1 {
-        let problem = "must have exactly one node selector term";
-        terms.invalid_typed(c, "[]core.NodeSelectorTerm", problem);
-    }
 }

@@ -376,6 +376,12 @@ fn go_type(version: KubernetesVersion, ty: &Type, package: &str) -> String {
     }
 }
 
+/// Bytes, as `%#v` prints them in their braces.
+pub(super) fn bytes(bytes: &[u8]) -> String {
+    let shown: Vec<String> = bytes.iter().map(|byte| format!("{byte:#x}")).collect();
+    shown.join(", ")
+}
+
 /// A quantity as it was decoded from this text.
 pub(super) fn quantity(version: KubernetesVersion, text: &Value) -> String {
     if version.has(VALUES_ARE_JSON) {

@@ -55,13 +55,6 @@ pub(super) fn selects_template(spec: &At<'_>, c: &mut Check) {
     }
 }
 
-/// No more indexes fail than there are.
-pub(super) fn at_most_completions(failed: &At<'_>, c: &mut Check) {
-    if failed.number() > spec_of(c).get("completions").number() {
-        failed.invalid(c, "must be less than or equal to completions");
-    }
-}
-
 /// The specification of a job, or of the template of a CronJob.
 pub(super) fn spec_of<'v>(c: &Check<'v>) -> At<'v> {
     let spec = c.root().get("spec");
@@ -70,38 +63,6 @@ pub(super) fn spec_of<'v>(c: &Check<'v>) -> At<'v> {
         template.get("spec")
     } else {
         spec
-    }
-}
-
-/// Jobs with very many indexes and a limit for each run and fail less of them.
-pub(super) fn many_indexes(spec: &At<'_>, c: &mut Check) {
-    const INDEXES_MAX: i64 = 100_000;
-    const INDEXES_WITH_LIMITS_MAX: i64 = 10_000;
-    let [parallelism, failed] = spec.fields(["parallelism", "maxFailedIndexes"]);
-    if spec.get("completions").number() <= INDEXES_MAX {
-        return;
-    }
-    if !failed.is_set() {
-        failed.required(c, "must be specified when completions is above 100000");
-    }
-    for number in [parallelism, failed] {
-        if number.number() > INDEXES_WITH_LIMITS_MAX {
-            number.invalid(
-                c,
-                "must be less than or equal to 10000 when completions are above 100000 and used with backoff limit per \
-                 index",
-            );
-        }
-    }
-}
-
-/// Elastic indexed Jobs change their completions together with their parallelism (since 1.27).
-pub(super) fn completions_updated(spec: &At<'_>, c: &mut Check) {
-    let new = spec.get("completions");
-    if !(c.since(27) && spec.get("completionMode").text() == "Indexed") {
-        new.immutable(c, new.old(c), "int32");
-    } else if new.value != new.old(c) && (!new.is_set() || new.value != spec.get("parallelism").value) {
-        new.invalid(c, "can only be modified in tandem with spec.parallelism");
     }
 }
 
@@ -217,27 +178,9 @@ pub(super) fn template_updated(spec: &At<'_>, c: &mut Check) {
     }
 }
 
-/// New schedules name no time zone: there is a field for it.
-const SCHEDULES_NAME_NO_ZONE: Behavior = Behavior::since(29, 0, "the changelog of 1.29");
-
-pub(super) fn schedule(spec: &At<'_>, c: &mut Check) {
-    let (schedule, zone) = (spec.get("schedule"), spec.get("timeZone"));
-    if schedule.text().is_empty() {
-        schedule.required(c, "");
-        return;
-    }
+pub(super) fn schedule(schedule: &At<'_>, c: &mut Check) {
     if let Some(problem) = schedule::problem(schedule.text(), c) {
         schedule.invalid(c, &problem);
-    }
-    let is_zone = |schedule: &str| schedule.contains("TZ");
-    let may_name_zone =
-        !c.version.has(SCHEDULES_NAME_NO_ZONE) || schedule.old(c).as_str().is_some_and(is_zone);
-    if is_zone(schedule.text()) && !may_name_zone {
-        let problem = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead";
-        schedule.invalid(c, problem);
-    } else if is_zone(schedule.text()) && zone.is_set() {
-        let problem = "cannot use both timeZone field and TZ or CRON_TZ in schedule";
-        schedule.invalid(c, problem);
     }
 }
 
@@ -271,143 +214,43 @@ fn is_true(status: &At<'_>, kind: &str) -> bool {
         .any(|condition| condition.get("type").text() == kind && condition.get("status").text() == "True")
 }
 
-/// What belongs to the conditions of a job that has ended; checked where the fields have changed.
+/// The indexes of pods that succeeded and failed.
 ///
 /// # Upstream
-/// `validateJobStatus` and `ValidateJobStatusUpdate` in
-/// [`validation.go`](https://github.com/kubernetes/kubernetes/blob/v1.32.0/pkg/apis/batch/validation/validation.go),
-/// with the options of `jobStatusStrategy`.
-pub(super) fn finished_job(job: &At<'_>, c: &mut Check) {
-    let spec = &job.get("spec");
-    let (new, old) = (&job.get("status"), &c.old().get("status"));
-    const KINDS: [&str; 4] = ["Complete", "Failed", "FailureTarget", "SuccessCriteriaMet"];
-    let [complete, failed, to_fail, to_complete] = KINDS.map(|kind| is_true(new, kind));
-    let [was_complete, had_failed, was_to_fail, was_to_complete] = KINDS.map(|kind| is_true(old, kind));
-    let (ended, had_ended) = (complete || failed, was_complete || had_failed);
-    let differs = |key: &str| new.get(key).value != old.get(key).value;
-    let all = new.get("conditions");
-    let conditions = |is_refused: bool, problem: &str, c: &mut Check| {
-        if is_refused {
-            all.invalid_as(c, "", problem);
-        }
-    };
-    let [start, completion, active, uncounted, terminating, ready] = new.fields([
-        "startTime",
-        "completionTime",
-        "active",
-        "uncountedTerminatedPods",
-        "terminating",
-        "ready",
-    ]);
-    let is_new = complete != was_complete || failed != had_failed;
-    let both = "cannot set Complete=True and Failed=true conditions";
-    conditions(is_new && complete && failed, both, c);
-    let is_new = complete != was_complete || to_fail != was_to_fail;
-    let both = "cannot set Complete=True and FailureTarget=true conditions";
-    conditions(is_new && complete && to_fail, both, c);
-    if complete != was_complete || differs("completionTime") {
-        if completion.is_set() && !complete {
-            let problem = "cannot set completionTime when there is no Complete=True condition";
-            completion.invalid(c, problem);
-        }
-        if complete && !completion.is_set() {
-            completion.required(c, "completionTime is required for Complete jobs");
-        }
-    }
-    let is_before = start.is_set() && completion.is_set() && completion.text() < start.text();
-    if (differs("startTime") || differs("completionTime")) && is_before {
-        let problem = match c.since(34) {
-            true => "must be equal to or after `startTime`",
-            false => "completionTime cannot be set before startTime",
-        };
-        completion.invalid(c, problem);
-    }
-    let is_new = failed != had_failed || to_fail != was_to_fail;
-    let alone = "cannot set Failed=True condition without the FailureTarget=true condition";
-    conditions(is_new && failed && !to_fail, alone, c);
-    let is_new = complete != was_complete || to_complete != was_to_complete;
-    let alone = "cannot set Complete=True condition without the SuccessCriteriaMet=true condition";
-    conditions(is_new && complete && !to_complete, alone, c);
-    let has_changed = |key: &str| ended && (!had_ended || differs(key));
-    if has_changed("active") && active.number() > 0 {
-        active.invalid(c, "active>0 is invalid for finished job");
-    }
-    if has_changed("startTime") && !start.is_set() {
-        start.required(c, "startTime is required for finished job");
-    }
-    let [succeeded, failed_too] = uncounted.fields(["succeeded", "failed"]);
-    let is_counted = succeeded.is_empty() && failed_too.is_empty();
-    if has_changed("uncountedTerminatedPods") && !is_counted {
-        let problem = match c.since(34) {
-            true => "must be empty for finished job",
-            false => "uncountedTerminatedPods needs to be empty for finished job",
-        };
-        uncounted.invalid(c, problem);
-    }
-    indexes(spec, new, old, c);
-    if ended && !had_ended && terminating.number() > 0 {
-        terminating.invalid(c, "terminating>0 is invalid for finished job");
-    }
-    if (differs("ready") || differs("active")) && ready.is_set() && ready.number() > active.number() {
-        ready.invalid(c, "cannot set more ready pods than active");
-    }
-    let both = "cannot set SuccessCriteriaMet=True and Failed=true conditions";
-    conditions(to_complete && failed, both, c);
-    let both = "cannot set SuccessCriteriaMet=True and FailureTarget=true conditions";
-    conditions(to_complete && to_fail, both, c);
-    for (kind, is, was) in [
-        ("Failed", failed, had_failed),
-        ("Complete", complete, was_complete),
-        ("FailureTarget", to_fail, was_to_fail),
-    ] {
-        let problem = format!("cannot disable the terminal {kind}=True condition");
-        conditions(was && !is, &problem, c);
-    }
-}
-
-/// The indexes of pods that succeeded and failed.
-fn indexes(spec: &At<'_>, new: &At<'_>, old: &At<'_>, c: &mut Check) {
-    let (completed, failed) = (new.get("completedIndexes"), new.get("failedIndexes"));
-    let are_completed_new = completed.text() != old.get("completedIndexes").text();
-    let are_failed_new = failed.value != old.get("failedIndexes").value;
+/// `validateJobStatus` in
+/// [`validation.go`](https://github.com/kubernetes/kubernetes/blob/v1.32.0/pkg/apis/batch/validation/validation.go).
+pub(super) fn indexes(status: &At<'_>, c: &mut Check) {
+    let spec = spec_of(c);
     let completions = spec.get("completions");
-    let has_limit = spec.get("backoffLimitPerIndex").is_set();
-    let parsed = |list: &At<'_>, key: &str, c: &mut Check| {
-        if let Err(problem) = intervals(list.text(), completions.number()) {
+    let lists = [
+        ("completedIndexes", true),
+        ("failedIndexes", spec.get("backoffLimitPerIndex").is_set()),
+    ];
+    let lists = lists.map(|(key, is_read)| (key, status.get(key), is_read));
+    let is_new = |list: &At<'_>, c: &Check| list.value != list.old(c);
+    if !completions.is_set() || !lists.iter().any(|(_, list, _)| is_new(list, c)) {
+        return;
+    }
+    let mut known = Vec::new();
+    for (key, list, is_read) in &lists {
+        let parsed = intervals(list.text(), completions.number());
+        if let Err(problem) = parsed
+            && *is_read
+            && is_new(list, c)
+        {
             list.invalid(c, &format!("error parsing {key}: {problem}"));
         }
-    };
-    if are_completed_new && completions.is_set() {
-        parsed(&completed, "completedIndexes", c);
+        let parts = list.text().split(',');
+        let parts = parts.filter_map(|part| interval(part, completions.number()).ok());
+        known.push(parts.collect::<Vec<_>>());
     }
-    if are_failed_new && completions.is_set() && has_limit && failed.is_set() {
-        parsed(&failed, "failedIndexes", c);
-    }
-    let is_indexed = spec.get("completionMode").text() == "Indexed";
-    if are_completed_new && !completed.text().is_empty() && !is_indexed {
-        let problem = "cannot set non-empty completedIndexes when non-indexed completion mode";
-        completed.invalid(c, problem);
-    }
-    if are_failed_new && failed.is_set() && !has_limit {
-        let problem = "cannot set non-null failedIndexes when backoffLimitPerIndex is null";
-        failed.invalid(c, problem);
-    }
-    if (are_completed_new || are_failed_new) && completions.is_set() {
-        let known = |list: &At<'_>| -> Vec<(i64, i64)> {
-            let parts = list.text().split(',');
-            parts
-                .filter_map(|part| interval(part, completions.number()).ok())
-                .collect()
-        };
-        let (completed, failed_too) = (known(&completed), known(&failed));
-        let shared = completed.iter().find_map(|(first, last)| {
-            let other = failed_too.iter().find(|(from, to)| first <= to && from <= last)?;
-            Some(*first.max(&other.0))
-        });
-        if let Some(index) = shared {
-            let problem = format!("failedIndexes and completedIndexes overlap at index: {index}");
-            failed.invalid(c, &problem);
-        }
+    let shared = known[0].iter().find_map(|(first, last)| {
+        let other = known[1].iter().find(|(from, to)| first <= to && from <= last)?;
+        Some(*first.max(&other.0))
+    });
+    if let Some(index) = shared {
+        let problem = format!("failedIndexes and completedIndexes overlap at index: {index}");
+        status.get("failedIndexes").invalid(c, &problem);
     }
 }
 
@@ -456,47 +299,4 @@ fn interval(part: &str, completions: i64) -> Result<(i64, i64), String> {
 
 fn not_increasing(previous: i64, current: i64) -> String {
     format!("non-increasing order, previous: {previous}, current: {current}")
-}
-
-/// Counts and times of the status of a job that do not go back.
-pub(super) fn status_updated(job: &At<'_>, c: &mut Check) {
-    let spec = &job.get("spec");
-    let (new, old) = (&job.get("status"), &c.old().get("status"));
-    // Jobs that may be scaled down lose successes.
-    let is_elastic = spec.get("completionMode").text() == "Indexed"
-        && spec.get("completions").value == spec.get("parallelism").value;
-    for (key, problem) in [
-        ("failed", "cannot decrease the failed counter"),
-        ("succeeded", "cannot decrease the succeeded counter"),
-    ] {
-        let count = new.get(key);
-        let may_decrease = key == "succeeded" && is_elastic;
-        if count.number() < old.get(key).number() && !may_decrease {
-            count.invalid_as(c, &count.number().to_string(), problem);
-        }
-    }
-    let (completion, completed) = (new.get("completionTime"), old.get("completionTime"));
-    if completion.is_set() && completed.is_set() && completion.value != completed.value {
-        let problem = match c.since(34) {
-            true => "field is immutable",
-            false => "completionTime cannot be mutated",
-        };
-        completion.invalid(c, problem);
-    }
-    let (start, started) = (new.get("startTime"), old.get("startTime"));
-    if started.is_set() && start.value != started.value && !spec.get("suspend").flag() {
-        match c.since(36) {
-            true => start.invalid(c, "field is immutable for unsuspended job once set"),
-            false => start.required(c, "startTime cannot be removed for unsuspended job"),
-        }
-    }
-    let [met, was_met] = [new, old].map(|status| is_true(status, "SuccessCriteriaMet"));
-    if was_met && !met {
-        let problem = "cannot disable the SuccessCriteriaMet=True condition";
-        new.get("conditions").invalid_as(c, "", problem);
-    }
-    if met && !was_met && is_true(old, "Complete") {
-        let problem = "cannot set SuccessCriteriaMet=True for Job already has Complete=true conditions";
-        new.get("conditions").invalid_as(c, "", problem);
-    }
 }

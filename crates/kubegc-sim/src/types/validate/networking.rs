@@ -84,30 +84,6 @@ fn host_name(host: &At<'_>, c: &mut Check) {
     }
 }
 
-/// A path whose type says what it may contain.
-pub(super) fn path(entry: &At<'_>, c: &mut Check) {
-    let (kind, path) = (entry.get("pathType").text(), entry.get("path"));
-    let text = path.text();
-    let is_strict = matches!(kind, "Exact" | "Prefix");
-    let is_checked = is_strict || kind == "ImplementationSpecific" && !text.is_empty();
-    if is_checked && !text.starts_with('/') {
-        path.invalid_as(c, &quoted(text), "must be an absolute path");
-    }
-    if !is_strict {
-        return;
-    }
-    for sequence in ["//", "/./", "/../", "%2f", "%2F"] {
-        if text.contains(sequence) {
-            path.invalid(c, &format!("must not contain '{sequence}'"));
-        }
-    }
-    for suffix in ["/..", "/."] {
-        if text.ends_with(suffix) {
-            path.invalid(c, &format!("cannot end with '{suffix}'"));
-        }
-    }
-}
-
 pub(super) fn backend(at: &At<'_>, c: &mut Check) {
     let (resource, service) = (at.get("resource"), at.get("service"));
     match (resource.is_set(), service.is_set()) {

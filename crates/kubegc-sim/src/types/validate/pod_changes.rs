@@ -22,9 +22,7 @@ pub(super) fn updated(pod: &At<'_>, c: &mut Check) {
     whole(pod, c);
     let old = c.old();
     let (spec, old_spec) = (pod.get("spec"), old.get("spec"));
-    let annotations = pod.get("metadata").get("annotations");
-    pinned_annotations(&annotations, &old.get("metadata").get("annotations"), c);
-    pod_annotations(&annotations, &spec, c);
+    pod_annotations(&pod.get("metadata").get("annotations"), &spec, c);
     for list in ["containers", "initContainers"] {
         let containers = spec.get(list);
         if containers.len() != old_spec.get(list).len() {
@@ -153,33 +151,6 @@ fn gated_pod_updated(spec: &At<'_>, old: &At<'_>, c: &mut Check) -> Vec<&'static
         mutable.push("affinity");
     }
     mutable
-}
-
-/// Immutable annotations of pods.
-fn pinned_annotations(new: &At<'_>, old: &At<'_>, c: &mut Check) {
-    let is_app_armor = |key: &str| key.starts_with("container.apparmor.security.beta.kubernetes.io/");
-    let is_mirror = |key: &str| key == "kubernetes.io/config.mirror";
-    for (key, value) in old.entries() {
-        if new.key(key).value == value.value {
-            continue;
-        }
-        if is_app_armor(key) {
-            new.key(key)
-                .forbidden(c, "may not remove or update AppArmor annotations");
-        }
-        if is_mirror(key) {
-            new.key(key)
-                .forbidden(c, "may not remove or update mirror pod annotation");
-        }
-    }
-    for (key, value) in new.entries().filter(|(key, _)| !old.key(key).is_set()) {
-        if is_app_armor(key) {
-            value.forbidden(c, "may not add AppArmor annotations");
-        }
-        if is_mirror(key) {
-            value.forbidden(c, "may not add mirror pod annotation");
-        }
-    }
 }
 
 fn added_tolerations(new: &At<'_>, old: &At<'_>, c: &mut Check) {
@@ -312,9 +283,7 @@ fn container_resized(spec: &At<'_>, new: &At<'_>, old: &At<'_>, is_sidecar: bool
 
 /// The annotations of a pod whose status changes.
 pub(super) fn annotations_of_status(pod: &At<'_>, c: &mut Check) {
-    let annotations = pod.get("metadata").get("annotations");
-    pinned_annotations(&annotations, &c.old().get("metadata").get("annotations"), c);
-    pod_annotations(&annotations, &pod.get("spec"), c);
+    pod_annotations(&pod.get("metadata").get("annotations"), &pod.get("spec"), c);
 }
 
 /// The types of conditions; older releases show another path.
@@ -330,13 +299,6 @@ pub(super) fn conditions(conditions: &At<'_>, c: &mut Check) {
             };
             path.problems_of(c, kind.text(), formats::qualified_name(c.version, kind.text()));
         }
-    }
-}
-
-/// Pods on a node are not nominated for one.
-pub(super) fn nominated(node: &At<'_>, c: &mut Check) {
-    if !c.old().get("spec").get("nodeName").text().is_empty() {
-        node.forbidden(c, "may not be set on pods that are already bound to a node");
     }
 }
 

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use kubegc_core::Behavior;
 
 use super::super::field::{At, Check};
-use super::{go_syntax, rules};
+use super::rules;
 use crate::formats;
 
 /// The port of the host is refused where it differs, before the port of the container; and templates get no
@@ -41,15 +41,6 @@ pub(super) fn host_ports(spec: &At<'_>, is_pod: bool, c: &mut Check) {
                 host.invalid_as(c, &shown, "must match `containerPort` when `hostNetwork` is true");
             }
         }
-    }
-}
-
-/// Containers that share the processes of the pod do not have those of the host.
-pub(super) fn process_namespaces(spec: &At<'_>, c: &mut Check) {
-    if spec.get("shareProcessNamespace").flag() && spec.get("hostPID").flag() {
-        let shared = spec.get("securityContext").get("shareProcessNamespace");
-        let problem = "ShareProcessNamespace and HostPID cannot both be enabled";
-        shared.invalid_as(c, "true", problem);
     }
 }
 
@@ -88,64 +79,6 @@ pub(super) fn app_armor_matches(annotations: &At<'_>, spec: &At<'_>, c: &mut Che
             field.forbidden(c, "apparmor profile in annotation and field must match");
         }
     }
-}
-
-/// The name of a user of Windows: a domain and a backslash may precede it.
-pub(super) fn user_name(at: &At<'_>, c: &mut Check) {
-    const DOMAIN_MAX: usize = 256;
-    const USER_MAX: usize = 104;
-    let text = at.text();
-    if text.chars().any(|c| c.is_ascii_control()) {
-        at.invalid(c, "runAsUserName cannot contain control characters");
-        return;
-    }
-    if text.matches('\\').count() > 1 {
-        at.invalid(c, "runAsUserName cannot contain more than one backslash");
-        return;
-    }
-    let (domain, user) = match text.split_once('\\') {
-        Some((domain, user)) => (Some(domain), user),
-        None => (None, text),
-    };
-    if let Some(domain) = domain {
-        if domain.len() >= DOMAIN_MAX {
-            let problem = format!("runAsUserName's Domain length must be under {DOMAIN_MAX} characters");
-            at.invalid(c, &problem);
-        }
-        if !is_domain(domain) {
-            at.invalid(
-                c,
-                "runAsUserName's Domain doesn't match the NetBios nor the DNS format",
-            );
-        }
-    }
-    if user.is_empty() {
-        at.invalid(c, "runAsUserName's User cannot be empty");
-    } else if user.len() > USER_MAX {
-        let problem = format!("runAsUserName's User length must not be longer than {USER_MAX} characters");
-        at.invalid(c, &problem);
-    }
-    if !user.is_empty() && user.chars().all(|c| matches!(c, '.' | ' ')) {
-        at.invalid(c, "runAsUserName's User cannot contain only periods or spaces");
-    }
-    const EXCLUDED: &str = "\"/\\:;|=,+*?<>@[]";
-    if user.contains(|c: char| EXCLUDED.contains(c)) {
-        let problem = format!("runAsUserName's User cannot contain the following characters: {EXCLUDED}");
-        at.invalid(c, &problem);
-    }
-}
-
-/// Whether a domain has a NetBIOS name or a DNS name.
-fn is_domain(domain: &str) -> bool {
-    let is_short = (1..=15).contains(&domain.len()) && !domain.starts_with('.');
-    let is_net_bios = is_short && !domain.contains(|c: char| "\\/:*?<>|\"".contains(c));
-    let is_name = |part: &str| {
-        let is_inner = |c: char| c.is_ascii_alphanumeric() || c == '-';
-        part.starts_with(|c: char| c.is_ascii_alphanumeric())
-            && part.ends_with(|c: char| c.is_ascii_alphanumeric())
-            && part.chars().all(is_inner)
-    };
-    is_net_bios || domain.split('.').all(is_name)
 }
 
 /// `validateSysctls`.
@@ -198,13 +131,6 @@ fn namespaced_sysctl(spec: &At<'_>, name: &At<'_>, c: &mut Check) {
     }
 }
 
-/// Only profiles of the node have names.
-pub(super) fn superfluous_profile(profile: &At<'_>, c: &mut Check) {
-    let shown = go_syntax::value(c.version, profile.value, "core.SeccompProfile");
-    let name = profile.get("localhostProfile");
-    name.invalid_as(c, &shown, "can only be set when seccomp type is Localhost");
-}
-
 /// `ValidateSecurityContext`.
 pub(super) fn of_container(at: &At<'_>, pod: &At<'_>, c: &mut Check) {
     rules::apply("SecurityContext", at, c);
@@ -213,22 +139,4 @@ pub(super) fn of_container(at: &At<'_>, pod: &At<'_>, c: &mut Check) {
         proc_mount.invalid(c, "`hostUsers` must be false to use `Unmasked`");
     }
     rules::apply("SecurityContextProfiles", at, c);
-}
-
-/// Privileged containers escalate.
-pub(super) fn privilege_escalation(at: &At<'_>, c: &mut Check) {
-    let escalation = at.get("allowPrivilegeEscalation");
-    if !escalation.is_set() || escalation.flag() {
-        return;
-    }
-    let added = at.get("capabilities").get("add").texts();
-    let added = added.into_iter().filter(|name| *name == "CAP_SYS_ADMIN");
-    let privileged = at.get("privileged").flag().then_some("`privileged` to true");
-    for other in privileged
-        .into_iter()
-        .chain(added.map(|_| "`capabilities.Add` CAP_SYS_ADMIN"))
-    {
-        let problem = format!("cannot set `allowPrivilegeEscalation` to false and {other}");
-        at.invalid_typed(c, "core.SecurityContext", &problem);
-    }
 }

@@ -42,40 +42,12 @@ pub(super) fn capacity(capacity: &At<'_>, c: &mut Check) {
     }
 }
 
-/// The root of a node is not recycled.
-pub(super) fn recycled(policy: &At<'_>, c: &mut Check) {
-    let path = c.root().get("spec").get("hostPath").get("path").text();
-    if path.starts_with('/') && path.trim_matches('/').is_empty() {
-        policy.forbidden(c, "may not be 'recycle' for a hostPath mount of '/'");
-    }
-}
-
 /// A claim without a class may get one.
 const CLAIMS_GET_CLASSES: Behavior =
     Behavior::since(26, 0, "the feature gate RetroactiveDefaultStorageClass is on");
 /// A bound claim may get another class of volume attributes.
 const BOUND_CLAIMS_CHANGE_ATTRIBUTES: Behavior =
     Behavior::since(34, 0, "the feature gate VolumeAttributesClass is on");
-
-/// The secrets of a driver, as they were validated until 1.24.
-pub(super) fn former_secrets(source: &At<'_>, c: &mut Check) {
-    for (key, shown) in [
-        ("controllerPublishSecretRef", "controllerPublishSecretRef"),
-        ("controllerExpandSecretRef", "controllerExpandSecretRef"),
-        // The name ends with a blank.
-        ("nodePublishSecretRef", "nodePublishSecretRef "),
-    ] {
-        let reference = source.get(key);
-        for part in ["name", "namespace"].into_iter().filter(|_| reference.is_set()) {
-            let text = reference.get(part);
-            if text.text().is_empty() {
-                source.get(shown).get(part).required(c, "");
-            } else {
-                text.under(source, part).label(c);
-            }
-        }
-    }
-}
 
 /// `ValidatePersistentVolumeUpdate`, except `ValidatePersistentVolume`.
 pub(super) fn volume_updated(volume: &At<'_>, c: &mut Check) {
@@ -195,18 +167,6 @@ pub(super) fn requested(resources: &At<'_>, c: &mut Check) {
             named.invalid(c, "must be greater than zero");
         }
         Some(_) => {}
-    }
-}
-
-/// Sources of data without a group are claims.
-pub(super) fn data_source(source: &At<'_>, c: &mut Check) {
-    let kind = source.get("kind").text();
-    if source.get("apiGroup").text().is_empty() && kind != "PersistentVolumeClaim" {
-        let problem = match c.since(26) {
-            true => "must be 'PersistentVolumeClaim' when referencing the default apiGroup",
-            false => "",
-        };
-        source.invalid_as(c, &quoted(kind), problem);
     }
 }
 

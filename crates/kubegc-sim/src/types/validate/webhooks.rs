@@ -70,52 +70,6 @@ pub(super) fn side_effects(effects: &At<'_>, c: &mut Check) {
     }
 }
 
-pub(super) fn resources(list: &At<'_>, c: &mut Check) {
-    if list.is_empty() {
-        list.required(c, "");
-    }
-    let (mut of_resource, mut of_subresource): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
-    let mut has_plain = false;
-    for item in list.items() {
-        let text = item.text();
-        if text.is_empty() {
-            item.required(c, "");
-            continue;
-        }
-        let Some((resource, subresource)) = text.split_once('/') else {
-            has_plain = text != "*";
-            continue;
-        };
-        if of_resource.contains(&resource) {
-            item.invalid(
-                c,
-                &format!("if '{resource}/*' is present, must not specify {text}"),
-            );
-        }
-        if of_subresource.contains(&subresource) {
-            item.invalid(
-                c,
-                &format!("if '*/{subresource}' is present, must not specify {text}"),
-            );
-        }
-        if subresource == "*" {
-            of_resource.push(resource);
-        }
-        if resource == "*" {
-            of_subresource.push(subresource);
-        }
-    }
-    let has = |text: &str| list.items().any(|item| item.text() == text);
-    if list.len() > 1 && has("*/*") {
-        let problem = "if '*/*' is present, must not specify other resources";
-        list.invalid_typed(c, "[]string", problem);
-    }
-    if has("*") && has_plain {
-        let problem = "if '*' is present, must not specify other resources without subresources";
-        list.invalid_typed(c, "[]string", problem);
-    }
-}
-
 pub(super) fn review_versions(list: &At<'_>, c: &mut Check) {
     let is_recognized = |list: &At<'_>| list.items().any(|version| VERSIONS.contains(&version.text()));
     let must_be_recognized = all_were(c, |hook| {

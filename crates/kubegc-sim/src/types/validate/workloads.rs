@@ -119,23 +119,6 @@ pub(super) fn template_of_replica_set(spec: &At<'_>, c: &mut Check) {
     restarts_always(&template, "ReplicaSet", c);
 }
 
-/// The strategy of a Deployment, which is shown with all its fields.
-pub(super) fn unknown_strategy(strategy: &At<'_>, c: &mut Check) {
-    let shown = go_syntax::value(c.version, strategy.value, "apps.DeploymentStrategy");
-    strategy.unsupported_as(c, &shown, &["Recreate", "RollingUpdate"]);
-}
-
-pub(super) fn unknown_daemon_strategy(strategy: &At<'_>, c: &mut Check) {
-    let shown = go_syntax::value(c.version, strategy.value, "apps.DaemonSetUpdateStrategy");
-    strategy.unsupported_as(c, &shown, &["RollingUpdate", "OnDelete"]);
-}
-
-pub(super) fn deadline(deadline: &At<'_>, c: &mut Check) {
-    if deadline.number() <= c.root().get("spec").get("minReadySeconds").number() {
-        deadline.invalid(c, "must be greater than minReadySeconds");
-    }
-}
-
 /// Pods are replaced one after the other, or created in addition.
 pub(super) fn unavailable_or_surge(rolling: &At<'_>, c: &mut Check) {
     let [unavailable, surge] = rolling.fields(["maxUnavailable", "maxSurge"]);
@@ -325,35 +308,6 @@ pub(super) fn template_of_controller(spec: &At<'_>, c: &mut Check) {
     restarts_always(&template, "ReplicationController", c);
 }
 
-fn at_most(number: &At<'_>, max: &str, problem: &str, c: &mut Check) {
-    if number.number() > c.root().get("status").get(max).number() {
-        number.invalid_as(c, &number.number().to_string(), problem);
-    }
-}
-
-pub(super) fn at_most_replicas(number: &At<'_>, c: &mut Check) {
-    at_most(number, "replicas", "cannot be greater than status.replicas", c);
-}
-
-pub(super) fn at_most_ready(number: &At<'_>, c: &mut Check) {
-    at_most(number, "readyReplicas", "cannot be greater than readyReplicas", c);
-}
-
-pub(super) fn at_most_status_ready(number: &At<'_>, c: &mut Check) {
-    at_most(
-        number,
-        "readyReplicas",
-        "cannot be greater than status.readyReplicas",
-        c,
-    );
-}
-
-pub(super) fn not_decremented(count: &At<'_>, c: &mut Check) {
-    if count.old(c).as_i64().is_some_and(|old| count.number() < old) {
-        count.invalid_as(c, &count.number().to_string(), "cannot be decremented");
-    }
-}
-
 pub(super) fn data_of_revision(data: &At<'_>, c: &mut Check) {
     if !data.is_set() {
         data.required(c, "data is mandatory");
@@ -372,8 +326,7 @@ pub(super) fn data_updated(data: &At<'_>, c: &mut Check) {
         Value::Null => "(nil)".to_owned(),
         value => {
             let bytes = value.to_string().into_bytes();
-            let bytes: Vec<String> = bytes.iter().map(|byte| format!("{byte:#x}")).collect();
-            format!("{{{}}}", bytes.join(", "))
+            format!("{{{}}}", go_syntax::bytes(&bytes))
         }
     };
     let shown = format!("runtime.RawExtension{{Raw:[]uint8{raw}, Object:runtime.Object(nil)}}");

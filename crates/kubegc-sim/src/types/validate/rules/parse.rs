@@ -1,10 +1,10 @@
 //! Reads `rules.txt`, which describes the language of rules.
 
-use std::iter::Peekable;
+use std::{cmp::Ordering, iter::Peekable, sync::OnceLock};
 
 use kubegc_core::Quantity;
 
-use super::{Condition, Row, Section, Sections, Step, Test, Word, code};
+use super::{Condition, Place, Row, Section, Sections, Step, Test, Word, code};
 use crate::{
     formats,
     types::field::{At, Check},
@@ -26,6 +26,15 @@ fn format(name: &str) -> Option<fn(&At<'_>, &mut Check)> {
                 at.invalid_as(c, &at.number().to_string(), &problem);
             }
         },
+        "port-or-name" => |at, c| match at.value.as_str() {
+            Some(name) => at.problems(c, formats::port_name(c.version, name)),
+            None => {
+                for problem in formats::port_number(at.number()) {
+                    at.invalid_as(c, &at.number().to_string(), &problem);
+                }
+            }
+        },
+        "header-name" => |at, c| at.problems_of(c, at.text(), formats::header_name(at.text())),
         "port-name" => |at, c| at.problems(c, formats::port_name(c.version, at.text())),
         "variable-name" => |at, c| at.problems(c, formats::variable_name(c.version, at.text())),
         "config-key" => |at, c| at.problems(c, formats::config_key(at.text())),
@@ -47,7 +56,7 @@ pub(super) fn parse(table: &'static str) -> Result<Sections, String> {
     let mut sections = Sections::default();
     let mut lines = table
         .lines()
-        .filter(|line| !line.trim_start().is_empty() && !line.starts_with('#'))
+        .filter(|line| !line.trim_start().is_empty() && !line.trim_start().starts_with('#'))
         .peekable();
     let mut unique = 0;
     while let Some(line) = lines.next() {
@@ -114,15 +123,20 @@ fn parse_row(text: &'static str, unique: &mut usize) -> Option<Row> {
             "wildcard" => Word::Wildcard,
             "set" => Word::Set,
             "given" => Word::Given,
-            "valid" => Word::Valid,
+            "valid" | "failed" => Word::Valid(word == "valid"),
             "required" => Word::Required,
             "immutable" => Word::Immutable,
             "invalid" => Word::Invalid,
             "forbidden" => Word::Forbidden,
             "missing" => Word::Missing,
-            "unique" => {
+            "most" => Word::Bound(&[Ordering::Less, Ordering::Equal], place_of(words.next()?)),
+            "least" => Word::Bound(&[Ordering::Greater, Ordering::Equal], place_of(words.next()?)),
+            "above" => Word::Bound(&[Ordering::Greater], place_of(words.next()?)),
+            "like" | "unlike" => Word::Like(word == "like", words.next()?, OnceLock::new()),
+            _ if word.starts_with("unique") => {
                 *unique += 1;
-                Word::Unique(*unique)
+                let fields = word.strip_prefix("unique:").into_iter();
+                Word::Unique(*unique, fields.flat_map(|fields| fields.split('|')).collect())
             }
             "in" => Word::In(words.next()?.split('|').map(parse_value).collect::<Option<_>>()?),
             "bytes" => Word::MaxBytes(words.next()?.strip_prefix("..")?.parse().ok()?),
@@ -138,7 +152,7 @@ fn parse_row(text: &'static str, unique: &mut usize) -> Option<Row> {
             _ if word.starts_with('<') => Word::Until(number(&word[1..])?),
             _ if word.starts_with('[') => {
                 let conditions = word.strip_prefix('[')?.strip_suffix(']')?.split(',');
-                Word::If(conditions.map(parse_condition).collect())
+                Word::If(conditions.map(parse_condition).collect::<Option<_>>()?)
             }
             _ if word.starts_with(char::is_uppercase) => Word::Section(word),
             _ => match (word.split_once(".."), word.strip_prefix("api"), format(word)) {
@@ -168,23 +182,48 @@ fn parse_value(text: &'static str) -> Option<(&'static str, u16)> {
     }
 }
 
-fn parse_condition(text: &'static str) -> Condition {
-    let (path, test, is_negated) = if let Some((path, texts)) = text.split_once('=') {
-        let (path, is_negated) = path.strip_suffix('!').map_or((path, false), |path| (path, true));
-        (path, Test::In(texts.split('|').collect()), is_negated)
+fn parse_condition(text: &'static str) -> Option<Condition> {
+    let (mut text, mut is_negated) = (text, false);
+    if let Some(rest) = text.strip_prefix('!') {
+        (text, is_negated) = (rest, true);
+    }
+    let (path, test) = if let Some(path) = text.strip_prefix('~') {
+        (path, Test::Changed)
+    } else if let Some((path, other)) = text.split_once("==") {
+        (path, Test::Same(place_of(other)))
+    } else if let Some((path, part)) = text.split_once("*=") {
+        (path, Test::Contains(part))
+    } else if let Some((path, bound)) = text.split_once('>') {
+        (path, Test::Above(bound.parse().ok()?))
+    } else if let Some((path, texts)) = text.split_once('=') {
+        (path, Test::In(texts.split('|').collect()))
+    } else if let Some((path, fields)) = text.split_once(':') {
+        (path, Test::Many(fields.split('|').collect()))
     } else {
-        let (text, is_negated) = text.strip_prefix('!').map_or((text, false), |text| (text, true));
         match text.strip_suffix('+') {
-            Some(path) => (path, Test::Given, is_negated),
-            None => (text, Test::Set, is_negated),
+            Some(path) => (path, Test::Given),
+            None => (text, Test::Set),
         }
     };
-    let inner = path.trim_start_matches('^');
-    Condition {
-        outer: path.len() - inner.len(),
-        path: inner.trim_start_matches('.'),
+    let path = path.strip_suffix('!').map_or(path, |path| {
+        is_negated = true;
+        path
+    });
+    Some(Condition {
+        place: place_of(path),
         test,
         is_negated,
+    })
+}
+
+/// The place that a text names.
+pub(super) fn place_of(text: &str) -> Place<'_> {
+    let path = text.trim_start_matches('-');
+    let inner = path.trim_start_matches('^');
+    Place {
+        outer: path.len() - inner.len(),
+        is_stored: path.len() < text.len(),
+        path: inner.trim_start_matches('.'),
     }
 }
 
@@ -209,6 +248,7 @@ fn parse_path(text: &'static str) -> Option<(usize, Vec<Step>)> {
         } else {
             let (name, after) = rest.split_at(rest.find(['.', '[', '{']).unwrap_or(rest.len()));
             steps.push(match name.split_once('@') {
+                Some(("", shown)) => Step::Named(shown),
                 Some((name, shown)) => Step::Renamed(name, shown),
                 None if name.is_empty() => return None,
                 None => Step::Field(name),
