@@ -50,35 +50,6 @@ pub(super) fn parameters(parameters: &At<'_>, c: &mut Check) {
     }
 }
 
-/// The metadata of objects that templates do not have.
-pub(super) fn of_objects(metadata: &At<'_>, c: &mut Check) {
-    for key in [
-        "name",
-        "generateName",
-        "namespace",
-        "selfLink",
-        "uid",
-        "resourceVersion",
-        "generation",
-        "creationTimestamp",
-        "deletionTimestamp",
-        "deletionGracePeriodSeconds",
-        "ownerReferences",
-        "finalizers",
-        "managedFields",
-    ] {
-        let is_zero = match metadata.get(key).decoded(c) {
-            Value::Null => true,
-            Value::String(text) => text.is_empty(),
-            value => value.as_i64() == Some(0),
-        };
-        if !is_zero {
-            let name = if key == "uid" { "uID" } else { key };
-            metadata.get(name).forbidden(c, "cannot be set");
-        }
-    }
-}
-
 /// The names of the requests of a claim or of a template of one, and of their subrequests after a slash.
 fn request_names(spec: &At<'_>) -> BTreeSet<String> {
     let spec = match spec.get("spec").is_set() {
@@ -346,32 +317,6 @@ pub(super) fn nodes_of_device(device: &At<'_>, c: &mut Check) {
         let problem = "`nodeName`, `nodeSelector` and `allNodes` can only be set if `perDeviceNodeSelection` is \
                        set to true in the ResourceSlice spec";
         device.invalid_as(c, "null", problem);
-    }
-}
-
-/// `validateDeviceBindingParameters`, after the items of both lists and the repeated conditions.
-pub(super) fn binding_failures(device: &At<'_>, c: &mut Check) {
-    let [conditions, failures] = device.fields(["bindingConditions", "bindingFailureConditions"]);
-    let known = conditions.texts();
-    let mut seen = BTreeSet::new();
-    for failure in failures.items() {
-        if !seen.insert(failure.text()) {
-            failure.duplicate(c);
-        }
-        if known.contains(&failure.text()) {
-            let problem = "bindingFailureConditions must not overlap with bindingConditions";
-            failure.invalid(c, problem);
-        }
-    }
-    if conditions.is_empty() && !failures.is_empty() {
-        let shown = conditions.decoded(c).to_string();
-        let problem = "bindingConditions are required to use bindingFailureConditions";
-        conditions.invalid_as(c, &shown, problem);
-    }
-    if failures.is_empty() && !conditions.is_empty() {
-        let shown = failures.decoded(c).to_string();
-        let problem = "bindingFailureConditions are required to use bindingConditions";
-        failures.invalid_as(c, &shown, problem);
     }
 }
 

@@ -61,16 +61,15 @@ fn code(name: &str) -> Option<rules::Code> {
         access: aggregated priority;
         admission_policies: audit_annotations group_version kind no_deletes;
         api_services: bundle port;
-        autoscaling: container_resource group_version min_replicas outer_metrics positive sources;
+        autoscaling: container_resource positive;
         certificates: certificate conditions known_usage signed_content signer_name;
         cluster: finalizer hard limits namespace_of_event namespace_phase overhead pod_ranges quota
             reporting_controller resources scopes_updated strict_event_updated taints;
         config: config_map secret;
         container: field_of_variable;
         csi: attachment_status drivers_updated;
-        devices: attributes binding_failures claim_status constraint contents_of_slice count counters
-            extended_resource nodes_of_device nodes_of_slice of_objects parameters pool_name
-            requests_of_config;
+        devices: attributes claim_status constraint contents_of_slice count counters extended_resource
+            nodes_of_device nodes_of_slice parameters pool_name requests_of_config;
         flow_control: exempt hand_size known_verbs namespace precedence_of_exempt urls;
         handlers: sleep;
         job_policies: container_name ordered success_rule;
@@ -86,11 +85,11 @@ fn code(name: &str) -> Option<rules::Code> {
         security: sysctls;
         selector: labels;
         services: balancer_updated cluster_addresses external_name external_policy headless ordinary_ip
-            slice_addresses source_ranges topology_annotations unique_ports updated;
+            slice_addresses source_ranges unique_ports updated;
         storage: capacity claim_updated exclusive_mode parameters provisioner requested same_source
             topologies volume_updated;
         volumes: driver_name field_of_file;
-        webhooks: client_service client_url name review_versions side_effects unique_name;
+        webhooks: client_service client_url review_versions side_effects unique_name;
         workloads: at_most_all data_of_revision data_updated int_or_percent not_zero selector_of_deployment
             stateful_set_updated template_of_controller template_of_daemon_set template_of_replica_set
             template_of_stateful_set unavailable_or_surge unavailable_xor_surge;

@@ -97,17 +97,6 @@ fn stacks(spec: &At<'_>, c: &mut Check) {
     }
 }
 
-/// The annotations that ask for traffic within a zone agree.
-pub(super) fn topology_annotations(annotations: &At<'_>, c: &mut Check) {
-    const HINTS: &str = "service.kubernetes.io/topology-aware-hints";
-    let mode = annotations.key("service.kubernetes.io/topology-mode");
-    let hints = annotations.key(HINTS);
-    if mode.is_set() && hints.is_set() && mode.text() != hints.text() {
-        let problem = format!("must match annotations[{HINTS}] when both are specified");
-        mode.invalid(c, &problem);
-    }
-}
-
 /// `validateServiceExternalTrafficPolicy`.
 pub(super) fn external_policy(spec: &At<'_>, c: &mut Check) {
     let fields = spec.value.as_object();

@@ -16,18 +16,6 @@ fn all_were(c: &Check, test: impl Fn(&At<'_>) -> bool) -> bool {
     c.old().get("webhooks").items().all(|hook| test(&hook))
 }
 
-pub(super) fn name(name: &At<'_>, c: &mut Check) {
-    let problems = formats::subdomain(c.version, name.text());
-    if name.text().is_empty() {
-        name.required(c, "");
-    } else if !problems.is_empty() {
-        name.invalid(c, &problems.join(","));
-    } else if name.text().split('.').count() < 3 {
-        let problem = "should be a domain with at least three segments separated by dots";
-        name.invalid(c, problem);
-    }
-}
-
 /// The names of webhooks are unique, except in the beta version.
 pub(super) fn unique_name(hook: &At<'_>, c: &mut Check) {
     let mut before = c
