@@ -24,22 +24,14 @@ const SOURCES: [&str; 5] = ["object", "pods", "resource", "containerResource", "
 
 /// Converts `v1` to `v2`.
 pub(super) fn from_v1(object: &mut Object) {
-    let Some(mut annotations) = take_annotations(object) else {
-        from_v1_fields(object, &mut Map::new());
-        return;
-    };
-    from_v1_fields(object, &mut annotations);
-    put_annotations(object, annotations);
-}
-
-fn from_v1_fields(object: &mut Object, annotations: &mut Object) {
+    let mut annotations = take_annotations(object).unwrap_or_default();
     let decode = |annotations: &mut Object, key: &str| -> Option<Value> {
         serde_json::from_str(annotations.remove(key)?.as_str()?).ok()
     };
     let spec = object.entry("spec").or_insert_with(|| json!({}));
     if let Some(spec) = spec.as_object_mut() {
         let mut metrics = Vec::new();
-        if let Some(Value::Array(others)) = decode(annotations, METRICS) {
+        if let Some(Value::Array(others)) = decode(&mut annotations, METRICS) {
             metrics = others;
             metrics.iter_mut().for_each(metric_to_v2);
         }
@@ -49,7 +41,7 @@ fn from_v1_fields(object: &mut Object, annotations: &mut Object) {
             Some(percent) => metrics.push(cpu(percent)),
         }
         spec.insert("metrics".to_owned(), metrics.into());
-        if let Some(behavior) = decode(annotations, BEHAVIOR) {
+        if let Some(behavior) = decode(&mut annotations, BEHAVIOR) {
             spec.insert("behavior".to_owned(), renamed(behavior, json_name));
         }
     }
@@ -62,14 +54,15 @@ fn from_v1_fields(object: &mut Object, annotations: &mut Object) {
             let metric = json!([{"type": "Resource", "resource": resource}]);
             status.insert("currentMetrics".to_owned(), metric);
         }
-        if let Some(Value::Array(mut metrics)) = decode(annotations, CURRENT_METRICS) {
+        if let Some(Value::Array(mut metrics)) = decode(&mut annotations, CURRENT_METRICS) {
             metrics.iter_mut().for_each(metric_to_v2);
             status.insert("currentMetrics".to_owned(), metrics.into());
         }
-        if let Some(conditions) = decode(annotations, CONDITIONS) {
+        if let Some(conditions) = decode(&mut annotations, CONDITIONS) {
             status.insert("conditions".to_owned(), conditions);
         }
     }
+    put_annotations(object, annotations);
 }
 
 /// Converts the stored shape, which is `v2beta2`, to `v2`: it omits what is empty. The stored rules of a
@@ -159,6 +152,11 @@ pub(super) fn to_v1(object: &mut Object) {
 
 /// Converts `v2beta1` to `v2`.
 pub(super) fn from_v2beta1(object: &mut Object) {
+    from_v2beta1_fields(object);
+    in_order_of_v1(object);
+}
+
+fn from_v2beta1_fields(object: &mut Object) {
     for (part, list) in [("spec", "metrics"), ("status", "currentMetrics")] {
         if let Some(part) = object_mut(object, part)
             && let Some(Value::Array(metrics)) = part.get_mut(list)

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use kubegc_core::{Behavior, Quantity, version::behavior::VALUES_ARE_JSON};
+use kubegc_core::{Behavior, Quantity};
 
 use super::super::field::{At, Check};
 use super::{
@@ -376,52 +376,13 @@ pub(super) fn reporting_controller(controller: &At<'_>, c: &mut Check) {
     named.problems_of(c, text, formats::qualified_name(c.version, text));
 }
 
-/// A time of an event, as the errors of a release print it.
-fn event_time(time: &At<'_>, c: &Check) -> String {
-    let text = time.text();
-    match (c.version.has(VALUES_ARE_JSON), text) {
-        (true, "") => "null".to_owned(),
-        (true, text) => quoted(text),
-        (false, "") => "0001-01-01 00:00:00 +0000 UTC".to_owned(),
-        (false, text) => {
-            let text = text.trim_end_matches('Z').replacen('T', " ", 1);
-            format!("{text} +0000 UTC")
-        }
-    }
-}
-
-/// `ValidateEventUpdate` of `events.k8s.io/v1`, after the checks of every event and of the series.
-pub(super) fn strict_event_updated(event: &At<'_>, c: &mut Check) {
-    const TIME: &str = "time";
-    const REFERENCE: &str = "core.ObjectReference";
-    let old = c.old();
-    for (key, named, ty) in [
-        ("involvedObject", "involvedObject", REFERENCE),
-        ("reason", "reason", "string"),
-        ("message", "message", "string"),
-        ("source", "source", "core.EventSource"),
-        ("firstTimestamp", "firstTimestamp", TIME),
-        ("lastTimestamp", "lastTimestamp", TIME),
-        ("count", "count", "int32"),
-        ("reason", "reason", "string"),
-        ("type", "type", "string"),
-        ("eventTime", "eventTime", TIME),
-        ("action", "action", "string"),
-        ("related", "related", REFERENCE),
-        ("reportingComponent", "reportingController", "string"),
-        ("reportingInstance", "reportingInstance", "string"),
-    ] {
-        let new = event.get(key);
-        if new.value == old.get(key).value {
-            continue;
-        }
-        let shown = match ty {
-            TIME => event_time(&new, c),
-            REFERENCE if !new.is_set() => new.shown_in(c.version),
-            _ => go_syntax::value(c.version, new.value, ty),
-        };
-        event.get(named).invalid_as(c, &shown, "field is immutable");
-    }
+/// A changed time of an event, as the errors of older releases print it.
+pub(super) fn former_time(time: &At<'_>, c: &mut Check) {
+    let shown = match time.text() {
+        "" => "0001-01-01 00:00:00 +0000 UTC".to_owned(),
+        text => text.trim_end_matches('Z').replacen('T', " ", 1) + " +0000 UTC",
+    };
+    time.invalid_as(c, &shown, "field is immutable");
 }
 
 /// The resources that the containers of a class need in addition.

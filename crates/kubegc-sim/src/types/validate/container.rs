@@ -10,7 +10,7 @@ use kubegc_core::Behavior;
 use super::super::field::{At, Check};
 use super::{
     amounts::{container_resource, requirements},
-    references, rules, security,
+    rules, security,
     volumes::Volumes,
 };
 use crate::status::quoted;
@@ -247,24 +247,6 @@ fn claims(at: &At<'_>, spec: &At<'_>, c: &mut Check) {
             }
         }
     }
-}
-
-pub(super) fn field_of_variable(field: &At<'_>, c: &mut Check) {
-    const FIELDS: [&str; 9] = [
-        "metadata.name",
-        "metadata.namespace",
-        "metadata.uid",
-        "spec.nodeName",
-        "spec.serviceAccountName",
-        "status.hostIP",
-        HOST_IPS,
-        "status.podIP",
-        "status.podIPs",
-    ];
-    const HOST_IPS: &str = "status.hostIPs";
-    let mut fields = FIELDS.to_vec();
-    fields.retain(|field| *field != HOST_IPS || c.since(28));
-    references::object_field(field, &fields, c);
 }
 
 fn mounts(container: &At<'_>, volumes: &Volumes<'_>, c: &mut Check) {

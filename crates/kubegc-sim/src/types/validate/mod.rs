@@ -44,6 +44,7 @@ use serde_json::Value;
 use super::{
     field::{At, Check},
     qos,
+    service::POLICIES_ARE_VALIDATED_FIRST,
 };
 use crate::{StoredObject, status::Cause};
 
@@ -63,10 +64,9 @@ fn code(name: &str) -> Option<rules::Code> {
         api_services: bundle port;
         autoscaling: container_resource positive;
         certificates: certificate conditions known_usage signed_content signer_name;
-        cluster: finalizer hard limits namespace_of_event namespace_phase overhead pod_ranges quota
-            reporting_controller resources scopes_updated strict_event_updated taints;
+        cluster: finalizer former_time hard limits namespace_of_event namespace_phase overhead pod_ranges
+            quota reporting_controller resources scopes_updated taints;
         config: config_map secret;
-        container: field_of_variable;
         csi: attachment_status drivers_updated;
         devices: attributes claim_status constraint contents_of_slice count counters extended_resource
             nodes_of_device nodes_of_slice parameters pool_name requests_of_config;
@@ -80,15 +80,15 @@ fn code(name: &str) -> Option<rules::Code> {
         pod: annotations created former_address overhead search_paths template;
         pod_changes: annotations_of_status claim_of_status conditions families first_host_address restarts
             updated;
-        references: resource_field_of_file resource_field_of_variable;
+        references: divisor object_field;
         scheduling: both_keys selected_keys spread_constraints tolerations value_of_toleration;
         security: sysctls;
         selector: labels;
-        services: balancer_updated cluster_addresses external_name external_policy headless ordinary_ip
-            slice_addresses source_ranges unique_ports updated;
+        services: addresses_updated balancer_updated cluster_addresses external_name external_policy headless
+            ordinary_ip slice_addresses source_ranges unique_ports;
         storage: capacity claim_updated exclusive_mode parameters provisioner requested same_source
             topologies volume_updated;
-        volumes: driver_name field_of_file;
+        volumes: driver_name;
         webhooks: client_service client_url review_versions side_effects unique_name;
         workloads: at_most_all data_of_revision data_updated int_or_percent not_zero selector_of_deployment
             stateful_set_updated template_of_controller template_of_daemon_set template_of_replica_set
@@ -159,6 +159,12 @@ pub(crate) fn service_addresses(service: &StoredObject, version: KubernetesVersi
 /// Validates a service after its addresses and ports were allocated.
 pub(crate) fn allocated(service: &StoredObject, version: KubernetesVersion) -> Vec<Cause> {
     let mut c = Check::new(version, None);
-    services::traffic_fields(&At::of_object(&body(service)), &mut c);
+    if !version.has(POLICIES_ARE_VALIDATED_FIRST) {
+        rules::apply(
+            "TrafficFields",
+            &At::of_object(&body(service)).get("spec"),
+            &mut c,
+        );
+    }
     c.causes
 }

@@ -12,7 +12,6 @@ use serde_json::json;
 use super::super::{
     defaults::is_reached_from_outside,
     field::{At, Check},
-    service::POLICIES_ARE_VALIDATED_FIRST,
 };
 use super::{
     go_syntax,
@@ -29,22 +28,12 @@ fn is_headless(spec: &At<'_>, c: &Check) -> bool {
     }
 }
 
-/// Load balancers may have the port that the kubelet uses.
-const PORTS_OF_THE_KUBELET_ARE_EXPOSED: Behavior = Behavior::since(33, 0, "ValidateService of 1.33");
-
 /// Services without ports, and what services with some types cannot have.
 pub(super) fn headless(spec: &At<'_>, c: &mut Check) {
-    const KUBELET: i64 = 10_250;
     let (kind, ports) = (spec.get("type").text(), spec.get("ports"));
     let headless = is_headless(spec, c);
     if ports.is_empty() && !headless && kind != "ExternalName" {
         ports.required(c, "");
-    }
-    if kind == "LoadBalancer" && !c.version.has(PORTS_OF_THE_KUBELET_ARE_EXPOSED) {
-        for port in ports.items().filter(|port| port.get("port").number() == KUBELET) {
-            let problem = format!("may not expose port {KUBELET} externally since it is used by kubelet");
-            port.invalid_as(c, &KUBELET.to_string(), &problem);
-        }
     }
     if headless && matches!(kind, "LoadBalancer" | "NodePort") {
         let addresses = spec.get(if c.since(20) { "clusterIPs" } else { "clusterIP" });
@@ -100,7 +89,7 @@ fn stacks(spec: &At<'_>, c: &mut Check) {
 /// `validateServiceExternalTrafficPolicy`.
 pub(super) fn external_policy(spec: &At<'_>, c: &mut Check) {
     let fields = spec.value.as_object();
-    let [policy, health] = spec.fields(["externalTrafficPolicy", "healthCheckNodePort"]);
+    let policy = spec.get("externalTrafficPolicy");
     if fields.is_some_and(|fields| is_reached_from_outside(fields, c.version)) {
         policy.one_of(c, &["Cluster", "Local"]);
     } else if !policy.text().is_empty() {
@@ -110,20 +99,10 @@ pub(super) fn external_policy(spec: &At<'_>, c: &mut Check) {
         };
         policy.invalid(c, problem);
     }
-    if !checks_health(spec) && health.number() != 0 {
-        let problem = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'";
-        health.invalid(c, problem);
-    } else if health.number() != 0 {
-        health.problems(c, formats::port_number(health.number()));
-    }
 }
 
 fn is_balanced(spec: &At<'_>) -> bool {
     spec.get("type").text() == "LoadBalancer"
-}
-
-fn checks_health(spec: &At<'_>) -> bool {
-    is_balanced(spec) && spec.get("externalTrafficPolicy").text() == "Local"
 }
 
 pub(super) fn external_name(name: &At<'_>, c: &mut Check) {
@@ -264,26 +243,9 @@ pub(super) fn source_ranges(spec: &At<'_>, c: &mut Check) {
     }
 }
 
-/// `ValidateServiceUpdate`, except `ValidateService`.
-pub(super) fn updated(service: &At<'_>, c: &mut Check) {
-    let (spec, old) = (service.get("spec"), c.old().get("spec"));
-    addresses_updated(&spec, &old, c);
-    let (class, old_class) = (spec.get("loadBalancerClass"), old.get("loadBalancerClass"));
-    if c.since(22) && is_balanced(&spec) && is_balanced(&old) && class.value != old_class.value {
-        class.invalid(c, "may not change once set");
-    }
-    let health = spec.get("healthCheckNodePort");
-    if c.version.has(POLICIES_ARE_VALIDATED_FIRST)
-        && checks_health(&spec)
-        && checks_health(&old)
-        && health.number() != old.get("healthCheckNodePort").number()
-    {
-        health.forbidden(c, "field is immutable");
-    }
-}
-
 /// `validateUpgradeDowngradeClusterIPs`.
-fn addresses_updated(spec: &At<'_>, old: &At<'_>, c: &mut Check) {
+pub(super) fn addresses_updated(spec: &At<'_>, c: &mut Check) {
+    let old = &c.old().get("spec");
     let is_external = |spec: &At<'_>| spec.get("type").text() == "ExternalName";
     if is_external(spec) || is_external(old) {
         return;
@@ -323,25 +285,6 @@ fn addresses_updated(spec: &At<'_>, old: &At<'_>, c: &mut Check) {
         } else {
             invalid(0, &format!("`ipFamilyPolicy` {problem}"), c);
         }
-    }
-}
-
-/// `ValidateServiceExternalTrafficFieldsCombination`, after the service is otherwise valid.
-pub(super) fn traffic_fields(service: &At<'_>, c: &mut Check) {
-    if c.version.has(POLICIES_ARE_VALIDATED_FIRST) {
-        return;
-    }
-    let spec = service.get("spec");
-    let [policy, health] = spec.fields(["externalTrafficPolicy", "healthCheckNodePort"]);
-    let kind = spec.get("type").text();
-    if !matches!(kind, "LoadBalancer" | "NodePort") && !policy.text().is_empty() {
-        let problem = "ExternalTrafficPolicy can only be set on NodePort and LoadBalancer service";
-        policy.invalid(c, problem);
-    }
-    if !checks_health(&spec) && health.number() != 0 {
-        let problem =
-            "HealthCheckNodePort can only be set on LoadBalancer service with ExternalTrafficPolicy=Local";
-        health.invalid(c, problem);
     }
 }
 

@@ -6,7 +6,7 @@
 use kubegc_core::Behavior;
 
 use super::super::field::{At, Check};
-use super::{references, rules};
+use super::rules;
 use crate::formats;
 
 /// The valid volumes of a pod, by name.
@@ -48,15 +48,4 @@ pub(super) fn driver_name(name: &At<'_>, c: &mut Check) {
     }
     let problems = formats::subdomain(c.version, &name.text().to_lowercase());
     name.problems(c, problems);
-}
-
-pub(super) fn field_of_file(field: &At<'_>, c: &mut Check) {
-    const PATHS: [&str; 5] = [
-        "metadata.annotations",
-        "metadata.labels",
-        "metadata.name",
-        "metadata.namespace",
-        "metadata.uid",
-    ];
-    references::object_field(field, &PATHS, c);
 }

@@ -93,10 +93,11 @@ fn parse_rows(
         let mut row = parse_row(line.trim(), unique).ok_or(line)?;
         while let Some(more) = lines.next_if(|line| line.trim_start().starts_with("| ")) {
             let more = more.trim_start().trim_start_matches("| ");
-            row.message = match more.strip_prefix(": ") {
-                Some(message) => message.to_owned(),
-                None => format!("{} {more}", row.message),
-            };
+            match more.strip_prefix(": ") {
+                Some(message) => message.clone_into(&mut row.message),
+                None if row.message.is_empty() => parse_words(more, &mut row, unique).ok_or(line)?,
+                None => row.message = format!("{} {more}", row.message),
+            }
         }
         row.rows = parse_rows(lines, indent + 2, unique)?;
         rows.push(row);
@@ -105,16 +106,27 @@ fn parse_rows(
 }
 
 fn parse_row(text: &'static str, unique: &mut usize) -> Option<Row> {
-    let (text, message) = text.split_once(" : ").unwrap_or((text, ""));
-    let mut words = text.split_whitespace();
-    let paths: Option<Vec<_>> = words.next()?.split(',').map(parse_path).collect();
+    let (paths, words) = text.split_once(' ').unwrap_or((text, ""));
+    let paths: Option<Vec<_>> = paths.split(',').map(parse_path).collect();
     let mut row = Row {
         paths: paths?,
-        message: message.to_owned(),
         ..Row::default()
     };
+    parse_words(words, &mut row, unique)?;
+    Some(row)
+}
+
+/// Reads the words of a line of a row, and the message after them.
+fn parse_words(text: &'static str, row: &mut Row, unique: &mut usize) -> Option<()> {
+    let (text, message) = text.split_once(" : ").unwrap_or((text, ""));
+    message.clone_into(&mut row.message);
+    let mut words = text.split_whitespace();
     while let Some(word) = words.next() {
         let number = |text: &str| text.parse().ok();
+        if let (Some(values), Some(Word::In(known))) = (word.strip_prefix('|'), row.words.last_mut()) {
+            known.extend(values.split('|').filter_map(parse_value));
+            continue;
+        }
         row.words.push(match word {
             "create" | "update" => Word::IsNew(word == "create"),
             "changed" => Word::Changed,
@@ -171,7 +183,7 @@ fn parse_row(text: &'static str, unique: &mut usize) -> Option<Row> {
             },
         });
     }
-    Some(row)
+    Some(())
 }
 
 /// A value, maybe with its first release.
