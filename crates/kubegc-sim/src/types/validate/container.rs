@@ -251,7 +251,6 @@ fn claims(at: &At<'_>, spec: &At<'_>, c: &mut Check) {
 
 fn mounts(container: &At<'_>, volumes: &Volumes<'_>, c: &mut Check) {
     let at = container.get("volumeMounts");
-    let devices: Vec<At<'_>> = container.get("volumeDevices").items().collect();
     let mut paths = BTreeSet::new();
     for mount in at.items() {
         let (name, path) = (mount.get("name"), mount.get("mountPath"));
@@ -262,22 +261,6 @@ fn mounts(container: &At<'_>, volumes: &Volumes<'_>, c: &mut Check) {
         path.present(c);
         if !paths.insert(path.text()) {
             path.invalid_as(c, &quoted(path.text()), "must be unique");
-        }
-        if devices
-            .iter()
-            .any(|device| device.get("name").text() == name.text())
-        {
-            name.invalid_as(c, &quoted(name.text()), "must not already exist in volumeDevices");
-        }
-        if devices
-            .iter()
-            .any(|device| device.get("devicePath").text() == path.text())
-        {
-            path.invalid_as(
-                c,
-                &quoted(path.text()),
-                "must not already exist as a path in volumeDevices",
-            );
         }
         // Upstream omits the index.
         rules::apply("VolumeMount", &mount.placed(&at), c);
@@ -304,7 +287,6 @@ fn mounts(container: &At<'_>, volumes: &Volumes<'_>, c: &mut Check) {
 }
 
 fn devices(container: &At<'_>, volumes: &Volumes<'_>, c: &mut Check) {
-    let mounts: Vec<At<'_>> = container.get("volumeMounts").items().collect();
     let (mut names, mut paths) = (BTreeSet::new(), BTreeSet::new());
     for device in container.get("volumeDevices").items() {
         let (name, path) = (device.get("name"), device.get("devicePath"));
@@ -335,15 +317,6 @@ fn devices(container: &At<'_>, volumes: &Volumes<'_>, c: &mut Check) {
             path.invalid(c, "can not contain backsteps ('..')");
         } else {
             paths.insert(path.text());
-        }
-        if mounts.iter().any(|mount| mount.get("name").text() == name.text()) {
-            name.invalid(c, "must not already exist in volumeMounts");
-        }
-        if mounts
-            .iter()
-            .any(|mount| mount.get("mountPath").text() == path.text())
-        {
-            path.invalid(c, "must not already exist as a path in volumeMounts");
         }
         if !name.text().is_empty() {
             names.insert(name.text());

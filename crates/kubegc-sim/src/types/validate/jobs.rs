@@ -7,11 +7,7 @@ use kubegc_core::Behavior;
 use serde_json::{Map, Value};
 
 use super::super::field::{At, Check};
-use super::{
-    go_syntax, schedule,
-    selector::matches,
-    workloads::{SELECTOR, not_selected},
-};
+use super::{go_syntax, schedule, selector::matches};
 use crate::{formats, status::quoted};
 
 /// The selector of a job and the labels that it selects, which the API server generates.
@@ -34,7 +30,7 @@ pub(super) fn generated_selector(job: &At<'_>, c: &mut Check) {
         }
     }
     if matches(&selector, &Value::Object(expected), c.version) == Some(false) {
-        selector.invalid_typed(c, SELECTOR, "`selector` not auto-generated");
+        selector.invalid_typed(c, "v1.LabelSelector", "`selector` not auto-generated");
     }
 }
 
@@ -46,12 +42,6 @@ fn has_label(metadata: &At<'_>, key: &str, expected: &str, c: &mut Check) {
     } else if label.text() != expected {
         let shown = go_syntax::value(c.version, labels.value, "map[string]string");
         label.invalid_as(c, &shown, &format!("must be '{expected}'"));
-    }
-}
-
-pub(super) fn selects_template(spec: &At<'_>, c: &mut Check) {
-    if super::workloads::selects_template(spec, c.version) == Some(false) {
-        not_selected(spec, c);
     }
 }
 

@@ -73,8 +73,7 @@ fn code(name: &str) -> Option<rules::Code> {
         flow_control: exempt hand_size known_verbs namespace precedence_of_exempt urls;
         handlers: sleep;
         job_policies: container_name ordered success_rule;
-        jobs: generated_selector indexes name_of_cron_job schedule selects_template template_updated
-            time_zone;
+        jobs: generated_selector indexes name_of_cron_job schedule template_updated time_zone;
         networking: address_of_balancer backend domain_prefixed_path ingress ingress_class_annotation
             ip_block policy_port service_ranges service_ranges_updated;
         pod: annotations created former_address overhead search_paths template;
@@ -90,9 +89,9 @@ fn code(name: &str) -> Option<rules::Code> {
             topologies volume_updated;
         volumes: driver_name;
         webhooks: client_service client_url review_versions side_effects unique_name;
-        workloads: at_most_all data_of_revision data_updated int_or_percent not_zero selector_of_deployment
-            stateful_set_updated template_of_controller template_of_daemon_set template_of_replica_set
-            template_of_stateful_set unavailable_or_surge unavailable_xor_surge;
+        workloads: at_most_all data_of_revision data_updated int_or_percent labels_select_template not_zero
+            read_only_disks selects_template stateful_set_updated template_of_stateful_set
+            unavailable_or_surge unavailable_xor_surge;
     };
     Some(code)
 }

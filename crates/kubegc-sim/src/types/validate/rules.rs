@@ -107,6 +107,8 @@ enum Word {
     Forbidden,
     Missing,
     Section(&'static str),
+    /// The value has no problem by the rows of a section.
+    Passes(&'static str),
     Code(Code),
 }
 
@@ -490,6 +492,15 @@ impl Row {
                 if let Some(section) = SECTIONS.get(name) {
                     run(&section.rows, block, seen, c);
                 }
+            }
+            Word::Passes(name) => {
+                let known = c.causes.len();
+                if let Some(section) = SECTIONS.get(name) {
+                    run(&section.rows, block, &mut Seen::new(), c);
+                }
+                let passes = c.causes.len() == known;
+                c.causes.truncate(known);
+                return passes;
             }
             Word::Code(code) => code(at, c),
         }

@@ -21,11 +21,6 @@ pub(super) fn labels(at: &At<'_>, c: &mut Check) {
     }
 }
 
-/// Whether a selector, which is set, selects everything.
-pub(super) fn is_empty_selector(at: &At<'_>) -> bool {
-    at.get("matchLabels").is_empty() && at.get("matchExpressions").is_empty()
-}
-
 /// Whether a valid selector matches these labels. `None` for an invalid selector.
 pub(super) fn matches(selector: &At<'_>, labels: &Value, version: KubernetesVersion) -> Option<bool> {
     let mut c = Check::new(version, None);

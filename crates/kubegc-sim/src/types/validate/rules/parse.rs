@@ -155,6 +155,7 @@ fn parse_words(text: &'static str, row: &mut Row, unique: &mut usize) -> Option<
             "items" => Word::MaxItems(words.next()?.strip_prefix("..")?.parse().ok()?),
             "sole" => Word::Sole(words.next()?),
             "none" => Word::None,
+            "passes" => Word::Passes(words.next()?),
             "fn" => Word::Code(code(words.next()?)?),
             "as" => {
                 row.shown = words.next()?;
@@ -279,7 +280,7 @@ mod tests {
         let mut names = Vec::new();
         for row in rows {
             names.extend(row.words.iter().filter_map(|word| match word {
-                Word::Section(name) => Some(*name),
+                Word::Section(name) | Word::Passes(name) => Some(*name),
                 _ => None,
             }));
             names.extend(sections_of(&row.rows));
