@@ -50,41 +50,10 @@ pub(super) fn secret(secret: &At<'_>, c: &mut Check) {
     if bytes > BYTES_MAX {
         data.too_long(c, BYTES_MAX);
     }
-    let named = secret.get(if c.since(24) { "data" } else { "data[%s]" });
-    match secret.get("type").text() {
-        "kubernetes.io/service-account-token" => {
-            let annotations = secret.get("metadata").get("annotations");
-            let account = annotations.key("kubernetes.io/service-account.name");
-            if account.text().is_empty() {
-                account.required(c, "");
-            }
-        }
-        "kubernetes.io/dockercfg" => docker_config(&data, ".dockercfg", c),
-        "kubernetes.io/dockerconfigjson" => docker_config(&data, ".dockerconfigjson", c),
-        "kubernetes.io/basic-auth" if !data.key("username").is_set() && !data.key("password").is_set() => {
-            named.key("username").required(c, "");
-            named.key("password").required(c, "");
-        }
-        "kubernetes.io/ssh-auth" if data.key("ssh-privatekey").text().is_empty() => {
-            named.key("ssh-privatekey").required(c, "");
-        }
-        "kubernetes.io/tls" => {
-            for key in ["tls.crt", "tls.key"].map(|key| data.key(key)) {
-                if !key.is_set() {
-                    key.required(c, "");
-                }
-            }
-        }
-        _ => {}
-    }
 }
 
-fn docker_config(data: &At<'_>, key: &str, c: &mut Check) {
-    let config = data.key(key);
-    if !config.is_set() {
-        config.required(c, "");
-        return;
-    }
+/// The configuration of a client, in JSON.
+pub(super) fn docker_config(config: &At<'_>, c: &mut Check) {
     let bytes = BASE64_STANDARD.decode(config.text()).unwrap_or_default();
     let problem = json_syntax_error(&bytes).or_else(|| {
         let value: Value = serde_json::from_slice(&bytes).ok()?;

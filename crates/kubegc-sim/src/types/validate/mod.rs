@@ -66,7 +66,7 @@ fn code(name: &str) -> Option<rules::Code> {
         certificates: certificate conditions known_usage signed_content signer_name;
         cluster: finalizer former_time hard limits namespace_of_event namespace_phase overhead pod_ranges
             quota reporting_controller resources scopes_updated taints;
-        config: config_map secret;
+        config: config_map docker_config secret;
         csi: attachment_status drivers_updated;
         devices: attributes claim_status constraint contents_of_slice count counters extended_resource
             nodes_of_device nodes_of_slice parameters pool_name requests_of_config;
@@ -74,8 +74,8 @@ fn code(name: &str) -> Option<rules::Code> {
         handlers: sleep;
         job_policies: container_name ordered success_rule;
         jobs: generated_selector indexes name_of_cron_job schedule template_updated time_zone;
-        networking: address_of_balancer backend domain_prefixed_path ingress ingress_class_annotation
-            ip_block policy_port service_ranges service_ranges_updated;
+        networking: address_of_balancer domain_prefixed_path ingress ingress_class_annotation ip_block
+            policy_port service_ranges service_ranges_updated;
         pod: annotations created former_address overhead search_paths template;
         pod_changes: annotations_of_status claim_of_status conditions families first_host_address restarts
             updated;
@@ -83,7 +83,7 @@ fn code(name: &str) -> Option<rules::Code> {
         scheduling: both_keys selected_keys spread_constraints tolerations value_of_toleration;
         security: sysctls;
         selector: labels;
-        services: addresses_updated balancer_updated cluster_addresses external_name external_policy headless
+        services: address_families addresses_updated balancer_updated external_name external_policy headless
             ordinary_ip slice_addresses source_ranges unique_ports;
         storage: capacity claim_updated exclusive_mode parameters provisioner requested same_source
             topologies volume_updated;

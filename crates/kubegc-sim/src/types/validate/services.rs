@@ -45,7 +45,7 @@ pub(super) fn headless(spec: &At<'_>, c: &mut Check) {
 /// The addresses of a service and their families, before others are allocated.
 pub(super) fn addresses(service: &At<'_>, c: &mut Check) {
     let spec = service.get("spec");
-    cluster_addresses(&spec, c);
+    rules::apply("ClusterAddresses", &spec, c);
     if c.causes.is_empty() && spec.get("type").text() != "ExternalName" {
         stacks(&spec, c);
     }
@@ -114,70 +114,34 @@ pub(super) fn external_name(name: &At<'_>, c: &mut Check) {
     }
 }
 
-pub(super) fn cluster_addresses(spec: &At<'_>, c: &mut Check) {
-    if spec.get("type").text() == "ExternalName" {
-        return;
-    }
-    let (single, all) = (spec.get("clusterIP"), spec.get("clusterIPs"));
-    if !c.since(20) {
-        if !matches!(single.text(), "" | "None") {
-            single.problems(c, formats::ip(c.version, single.text()));
-        }
-        return;
-    }
-    let invalid = |problem: &str, c: &mut Check| all.invalid_typed(c, "[]string", problem);
-    let is_first = all
-        .items()
-        .next()
-        .is_some_and(|first| first.text() == single.text());
-    match (single.text(), all.is_empty()) {
-        ("", true) => {}
-        ("", false) if c.since(23) => invalid("must be empty when `clusterIP` is not specified", c),
-        ("", false) => invalid("must be empty when clusterIP is empty", c),
-        (_, true) => all.required(c, ""),
-        _ if is_first => {}
-        _ if c.since(23) => invalid("first value must match `clusterIP`", c),
-        _ => invalid("element [0] must match clusterIP", c),
-    }
-    if c.since(21) {
-        rules::apply("ServiceFamilies", spec, c);
-    }
-    let mut has_invalid = false;
-    for (index, address) in all.items().enumerate() {
-        if index == 0 && address.text() == "None" {
-            if all.len() > 1 {
-                has_invalid = true;
-                invalid("'None' must be the first and only value", c);
-            }
-            continue;
-        }
-        let problems = formats::ip(c.version, address.text());
-        has_invalid |= !problems.is_empty();
-        address.problems(c, problems);
-    }
-    if all.len() > 2 {
-        invalid("may only hold up to 2 values", c);
-    }
-    if has_invalid {
-        return;
-    }
+/// The families of valid addresses.
+pub(super) fn address_families(spec: &At<'_>, c: &mut Check) {
+    let all = spec.get("clusterIPs");
     let parsed = all
         .items()
         .filter_map(|address| formats::parse_ip(address.text()));
-    let ipv4 = parsed.filter(IpAddr::is_ipv4).count();
-    if all.len() > 1 && (ipv4 == 0 || ipv4 == all.len()) {
-        invalid("may specify no more than one IP for each IP family", c);
-    }
-    if !c.since(21) || is_headless(spec, c) {
+    let parsed: Vec<IpAddr> = parsed.collect();
+    if parsed.len() != all.len() {
         return;
     }
-    for (index, (address, family)) in all.items().zip(spec.get("ipFamilies").items()).enumerate() {
+    let ipv4 = parsed.iter().filter(|address| address.is_ipv4()).count();
+    if all.len() > 1 && (ipv4 == 0 || ipv4 == all.len()) {
+        all.invalid_typed(
+            c,
+            "[]string",
+            "may specify no more than one IP for each IP family",
+        );
+    }
+    if !c.since(21) {
+        return;
+    }
+    let families = spec.get("ipFamilies").texts();
+    for (index, (address, expected)) in all.items().zip(families).enumerate() {
         let own = if address.text().contains(':') {
             "IPv6"
         } else {
             "IPv4"
         };
-        let expected = family.text();
         if matches!(expected, "IPv4" | "IPv6") && own != expected {
             let problem = format!("expected an {expected} value as indicated by `ipFamilies[{index}]`");
             address.invalid(c, &problem);

@@ -15,6 +15,7 @@ fn format(name: &str) -> Option<fn(&At<'_>, &mut Check)> {
     Some(match name {
         "label" => |at, c| at.label(c),
         "subdomain" => |at, c| at.subdomain(c),
+        "wildcard-subdomain" => |at, c| at.problems(c, formats::wildcard_subdomain(at.text())),
         "qualified-name" => |at, c| at.qualified_name(c),
         "label-value" => |at, c| at.problems(c, formats::label_value(c.version, at.text())),
         "path-segment" => |at, c| at.problems(c, formats::path_segment(at.text())),
