@@ -238,11 +238,19 @@ fn moves(name: &str, nested: &'static str) -> Vec<(String, &'static str, &'stati
         "object" => "averageValue".to_owned(),
         _ => format!("{nested}AverageValue"),
     };
-    let selector = if name == "external" { "metricSelector" } else { "selector" };
+    let selector = if name == "external" {
+        "metricSelector"
+    } else {
+        "selector"
+    };
     let mut moves = vec![
         (format!("{nested}Value"), nested, "value"),
         (average, nested, "averageValue"),
-        (format!("{nested}AverageUtilization"), nested, "averageUtilization"),
+        (
+            format!("{nested}AverageUtilization"),
+            nested,
+            "averageUtilization",
+        ),
     ];
     if matches!(name, "object" | "pods" | "external") {
         moves.push(("metricName".to_owned(), "metric", "name"));
@@ -260,7 +268,9 @@ fn metric_to_v2beta1(metric: &mut Value) {
 }
 
 fn for_each_source(metric: &mut Value, change: fn(&str, &mut Object)) {
-    let Some(metric) = metric.as_object_mut() else { return };
+    let Some(metric) = metric.as_object_mut() else {
+        return;
+    };
     for name in SOURCES {
         if let Some(source) = object_mut(metric, name) {
             change(name, source);
@@ -306,7 +316,9 @@ fn source_to_v2beta1(name: &str, source: &mut Object) {
     }
     for (flat, parent, key) in moves(name, nested) {
         let parent = parents.iter().find(|(name, _)| *name == parent);
-        let value = parent.and_then(|(_, parent)| parent.get(key)).filter(|value| !value.is_null());
+        let value = parent
+            .and_then(|(_, parent)| parent.get(key))
+            .filter(|value| !value.is_null());
         // Where these versions have no pointer, the encoder writes zero.
         let is_written = match key {
             "value" => name == "object" || name == "external" && is_status,

@@ -85,8 +85,7 @@ fn code(name: &str) -> Option<rules::Code> {
         selector: labels;
         services: address_families addresses_updated balancer_updated external_name external_policy headless
             ordinary_ip slice_addresses source_ranges unique_ports;
-        storage: capacity claim_updated exclusive_mode parameters provisioner requested same_source
-            topologies volume_updated;
+        storage: affinity_updated claim_updated parameters provisioner same_source source_updated topologies;
         volumes: driver_name;
         webhooks: client_service client_url review_versions side_effects unique_name;
         workloads: at_most_all data_of_revision data_updated int_or_percent labels_select_template not_zero

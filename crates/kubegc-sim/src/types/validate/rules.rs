@@ -292,7 +292,10 @@ impl Condition {
             Test::Given => is_given(read(&self.place).value),
             Test::In(texts) => texts.contains(&self.place.text(block, c).as_str()),
             Test::Contains(part) => self.place.text(block, c).contains(part),
-            Test::Above(bound) => read(&self.place).number() > *bound,
+            Test::Above(bound) => {
+                let number: Option<i64> = self.place.text(block, c).parse().ok();
+                number.is_some_and(|number| number > *bound)
+            }
             Test::Changed => {
                 let stored = Place {
                     is_stored: true,
