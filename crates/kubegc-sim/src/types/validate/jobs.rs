@@ -4,9 +4,9 @@
 //! `pkg/apis/batch/validation`, 1.20.2 and newer.
 
 use kubegc_core::Behavior;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
-use super::super::field::{At, Check};
+use super::super::field::{At, Check, copy};
 use super::{go_syntax, schedule, selector::matches};
 use crate::{formats, status::quoted};
 
@@ -80,26 +80,6 @@ fn is_idle(job: &At<'_>) -> bool {
         && status.get("active").number() == 0
 }
 
-/// Copies the resources of containers that are at the same place of the new template.
-fn copy_resources(template: &mut Value, new: &At<'_>) {
-    for list in ["containers", "initContainers"] {
-        let new = new.get("spec").get(list);
-        let containers = template["spec"].get_mut(list).and_then(Value::as_array_mut);
-        let containers = containers.filter(|containers| containers.len() == new.len());
-        for (container, new) in containers.into_iter().flatten().zip(new.items()) {
-            if container["name"].as_str() != Some(new.get("name").text()) {
-                continue;
-            }
-            if let Some(fields) = container.as_object_mut() {
-                match new.get("resources").value {
-                    Value::Null => fields.remove("resources"),
-                    resources => fields.insert("resources".to_owned(), resources.clone()),
-                };
-            }
-        }
-    }
-}
-
 /// The template of the old Job, with what the new one may change.
 fn changeable_template(new: &At<'_>, old: &At<'_>, is_open: bool, c: &Check) -> Value {
     let spec = old.get("spec");
@@ -114,44 +94,33 @@ fn changeable_template(new: &At<'_>, old: &At<'_>, is_open: bool, c: &Check) -> 
         return template;
     }
     let new = new.get("template");
-    if is_open {
-        copy_resources(&mut template, &new);
-    }
-    for (part, keys) in [
-        ("metadata", &["labels", "annotations"][..]),
-        ("spec", &["nodeSelector", "tolerations", "schedulingGates"][..]),
-    ] {
-        for key in keys {
-            put(&mut template, part, key, new.get(part).get(key).value);
+    for list in ["containers", "initContainers"].into_iter().filter(|_| is_open) {
+        let names = |template: &Value| -> Vec<Value> {
+            let containers = template["spec"][list].as_array().into_iter().flatten();
+            containers.map(|container| container["name"].clone()).collect()
+        };
+        if names(&template) == names(new.value) {
+            copy(&mut template, new.value, &format!("spec/{list}/*/resources"));
         }
     }
-    let (of_new, of_old) = (new.get("spec").get("affinity"), template["spec"].get("affinity"));
-    let mut affinity = of_old.cloned().unwrap_or_default();
-    if !affinity.is_object() {
-        affinity = Value::Object(Map::new());
+    let affinity = |template: &Value| template["spec"].get("affinity").cloned();
+    if affinity(&template).is_none() && affinity(new.value).is_some() {
+        template["spec"]["affinity"] = json!({});
     }
-    if let Some(affinity) = affinity.as_object_mut() {
-        match of_new.get("nodeAffinity").value {
-            Value::Null => affinity.remove("nodeAffinity"),
-            nodes => affinity.insert("nodeAffinity".to_owned(), nodes.clone()),
-        };
+    for path in [
+        "metadata/labels",
+        "metadata/annotations",
+        "spec/nodeSelector",
+        "spec/tolerations",
+        "spec/schedulingGates",
+        "spec/affinity/nodeAffinity",
+    ] {
+        copy(&mut template, new.value, path);
     }
-    if affinity.as_object().is_some_and(Map::is_empty) && !of_new.is_set() {
-        affinity = Value::Null;
+    if affinity(&template) == Some(json!({})) && affinity(new.value).is_none() {
+        copy(&mut template, &Value::Null, "spec/affinity");
     }
-    put(&mut template, "spec", "affinity", &affinity);
     template
-}
-
-/// Sets a field of a part of a template; null removes it.
-fn put(template: &mut Value, part: &str, key: &str, value: &Value) {
-    let Some(fields) = template.get_mut(part).and_then(Value::as_object_mut) else {
-        return;
-    };
-    match value {
-        Value::Null => fields.remove(key),
-        value => fields.insert(key.to_owned(), value.clone()),
-    };
 }
 
 /// The template of a job, which changes little and only while the job is suspended.

@@ -7,9 +7,9 @@
 use std::collections::BTreeSet;
 
 use kubegc_core::{Behavior, Quantity};
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::super::field::{At, Check};
+use super::super::field::{At, Check, copy};
 use super::{
     pod::{pod_annotations, whole},
     rules,
@@ -55,39 +55,18 @@ pub(super) fn updated(pod: &At<'_>, c: &mut Check) {
     }
     only_removed_gates(&spec.get("schedulingGates"), &old_spec.get("schedulingGates"), c);
     let mut munged = spec.value.clone();
-    if let Some(munged) = munged.as_object_mut() {
-        let mut mutable = vec!["activeDeadlineSeconds", "tolerations", "schedulingGates"];
-        if !old_spec.get("schedulingGates").is_empty() {
-            mutable.extend(gated_pod_updated(&spec, &old_spec, c));
-        }
-        for key in mutable {
-            match old_spec.value.get(key) {
-                Some(value) => munged.insert(key.to_owned(), value.clone()),
-                None => munged.remove(key),
-            };
-        }
-        for list in ["containers", "initContainers"] {
-            let images: Vec<Value> = old_spec
-                .get(list)
-                .items()
-                .map(|one| one.get("image").value.clone())
-                .collect();
-            let containers = munged.get_mut(list).and_then(Value::as_array_mut);
-            for (container, image) in containers.into_iter().flatten().zip(images) {
-                if let Some(container) = container.as_object_mut() {
-                    match image {
-                        Value::Null => container.remove("image"),
-                        image => container.insert("image".to_owned(), image),
-                    };
-                }
-            }
-        }
-        let was_negative = old_spec.get("terminationGracePeriodSeconds").number() < 0;
-        if was_negative && munged.get("terminationGracePeriodSeconds") == Some(&json!(1)) {
-            munged.remove("terminationGracePeriodSeconds");
-            let old = old_spec.get("terminationGracePeriodSeconds").value.clone();
-            munged.insert("terminationGracePeriodSeconds".to_owned(), old);
-        }
+    let mut mutable = vec!["activeDeadlineSeconds", "tolerations", "schedulingGates"];
+    mutable.extend(["containers/*/image", "initContainers/*/image"]);
+    if !old_spec.get("schedulingGates").is_empty() {
+        mutable.extend(gated_pod_updated(&spec, &old_spec, c));
+    }
+    let [grace, old_grace] =
+        [&spec, &old_spec].map(|spec| spec.get("terminationGracePeriodSeconds").number());
+    if old_grace < 0 && grace == 1 {
+        mutable.push("terminationGracePeriodSeconds");
+    }
+    for path in mutable {
+        copy(&mut munged, old_spec.value, path);
     }
     if munged != *old_spec.value && c.since(27) {
         spec.forbidden(

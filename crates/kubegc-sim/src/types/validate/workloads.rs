@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use kubegc_core::Behavior;
 use serde_json::{Value, json};
 
-use super::super::field::{At, Check};
+use super::super::field::{At, Check, copy};
 use super::{
     go_syntax,
     pod::{template, template_metadata},
@@ -188,12 +188,11 @@ pub(super) fn stateful_set_updated(set: &At<'_>, c: &mut Check) {
     rules::apply("StatefulSetSpec", &old, &mut before);
     c.skips_template = !before.causes.is_empty();
     rules::apply("StatefulSetSpec", &spec, c);
-    let pinned = |spec: &At<'_>| {
-        let mut spec = spec.value.as_object().cloned().unwrap_or_default();
-        spec.retain(|key, _| !mutable.contains(&key.as_str()));
-        spec
-    };
-    if pinned(&spec) != pinned(&old) {
+    let mut pinned = spec.value.clone();
+    for field in mutable {
+        copy(&mut pinned, old.value, field);
+    }
+    if pinned != *old.value {
         let (ordinals, history) = match c.version.minor() {
             ..26 => ("", ""),
             26..33 => (" 'ordinals',", ""),
