@@ -36,27 +36,6 @@ pub(super) fn known_verbs(verbs: &At<'_>, c: &mut Check) {
     }
 }
 
-/// `ValidateNonResourceURLPath` of each.
-pub(super) fn urls(urls: &At<'_>, c: &mut Check) {
-    for url in urls.items().filter(|_| !has_wildcard(urls)) {
-        let text = url.text();
-        let problem = match text {
-            "" => "must not be empty",
-            "/" => continue,
-            _ if !text.starts_with('/') => "must start with slash",
-            _ if text.contains(' ') => "must not contain white-space",
-            _ if text.contains("//") => "must not contain double slash",
-            _ => match text.find('*') {
-                Some(position) if position + 1 != text.len() || !text.ends_with("/*") => {
-                    "wildcard can only do suffix matching"
-                }
-                _ => continue,
-            },
-        };
-        url.invalid(c, problem);
-    }
-}
-
 /// Only the level `exempt` is exempt.
 pub(super) fn exempt(kind: &At<'_>, c: &mut Check) {
     if (c.name() == "exempt") != (kind.text() == "Exempt") {

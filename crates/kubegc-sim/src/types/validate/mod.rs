@@ -70,7 +70,7 @@ fn code(name: &str) -> Option<rules::Code> {
         csi: attachment_status drivers_updated;
         devices: attributes claim_status constraint contents_of_slice count counters extended_resource
             nodes_of_device nodes_of_slice parameters pool_name requests_of_config;
-        flow_control: exempt hand_size known_verbs namespace precedence_of_exempt urls;
+        flow_control: exempt hand_size known_verbs namespace precedence_of_exempt;
         handlers: sleep;
         job_policies: container_name ordered success_rule;
         jobs: generated_selector indexes name_of_cron_job schedule template_updated time_zone;
@@ -81,7 +81,6 @@ fn code(name: &str) -> Option<rules::Code> {
             updated;
         references: divisor object_field;
         scheduling: both_keys selected_keys spread_constraints tolerations value_of_toleration;
-        security: sysctls;
         selector: labels;
         services: address_families addresses_updated balancer_updated external_name external_policy headless
             ordinary_ip slice_addresses source_ranges unique_ports;

@@ -4,13 +4,10 @@
 //! `validatePodSpecSecurityContext` and `ValidateSecurityContext` in
 //! `pkg/apis/core/validation/validation.go`, 1.20.2 and newer.
 
-use std::collections::BTreeSet;
-
 use kubegc_core::Behavior;
 
 use super::super::field::{At, Check};
 use super::rules;
-use crate::formats;
 
 /// The port of the host is refused where it differs, before the port of the container; and templates get no
 /// host ports by default.
@@ -19,10 +16,6 @@ const HOST_PORTS_ARE_REFUSED: Behavior = Behavior::since(
     0,
     "the feature gate DefaultHostNetworkHostPortsInPodTemplates is off",
 );
-const SYSCTLS_MAY_HAVE_SLASHES: Behavior = Behavior::since(23, 0, "kubernetes #102393");
-/// Pods in a namespace of the host set none of its sysctls.
-const SYSCTLS_OF_THE_HOST_ARE_REFUSED: Behavior = Behavior::since(29, 0, "ValidateHostSysctl of 1.29");
-
 /// `validatePodHostNetworkDeps`.
 pub(super) fn host_ports(spec: &At<'_>, is_pod: bool, c: &mut Check) {
     if !spec.get("hostNetwork").flag() {
@@ -78,56 +71,6 @@ pub(super) fn app_armor_matches(annotations: &At<'_>, spec: &At<'_>, c: &mut Che
             let field = own.get("localhostProfile");
             field.forbidden(c, "apparmor profile in annotation and field must match");
         }
-    }
-}
-
-/// `validateSysctls`.
-pub(super) fn sysctls(spec: &At<'_>, c: &mut Check) {
-    const SEGMENT: &str = "[a-z0-9]([-_a-z0-9]*[a-z0-9])?";
-    let allows_slashes = c.version.has(SYSCTLS_MAY_HAVE_SLASHES);
-    let alphanumeric =
-        |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
-    let is_separator = |char: char| char == '.' || char == '/' && allows_slashes;
-    let fits = |name: &str| {
-        name.len() <= formats::SUBDOMAIN_MAX
-            && name.split(is_separator).all(|part| {
-                let bytes = part.as_bytes();
-                let known = |byte: &u8| alphanumeric(Some(byte)) || matches!(byte, b'-' | b'_');
-                alphanumeric(bytes.first()) && alphanumeric(bytes.last()) && bytes.iter().all(known)
-            })
-    };
-    let mut names = BTreeSet::new();
-    for sysctl in spec.get("securityContext").get("sysctls").items() {
-        let name = sysctl.get("name");
-        if name.text().is_empty() {
-            name.required(c, "");
-        } else if !fits(name.text()) {
-            let pattern = match allows_slashes {
-                true => format!("^({SEGMENT}[\\./])*{SEGMENT}$"),
-                false => format!("({SEGMENT}\\.)*{SEGMENT}"),
-            };
-            let problem = format!("must have at most 253 characters and match regex {pattern}");
-            name.invalid(c, &problem);
-        } else if names.contains(name.text()) {
-            name.duplicate(c);
-        }
-        names.insert(name.text());
-        if c.version.has(SYSCTLS_OF_THE_HOST_ARE_REFUSED) {
-            namespaced_sysctl(spec, &name, c);
-        }
-    }
-}
-
-/// `ValidateHostSysctl`.
-fn namespaced_sysctl(spec: &At<'_>, name: &At<'_>, c: &mut Check) {
-    const OF_IPC: [&str; 4] = ["kernel.sem", "kernel.shm", "kernel.msg", "fs.mqueue."];
-    let text = name.text();
-    let dotted = text.replace('/', ".");
-    let is_of_ipc = OF_IPC.iter().any(|prefix| dotted.starts_with(prefix));
-    if spec.get("hostNetwork").flag() && dotted.starts_with("net.") {
-        name.invalid(c, "may not be specified when 'hostNetwork' is true");
-    } else if spec.get("hostIPC").flag() && is_of_ipc {
-        name.invalid(c, "may not be specified when 'hostIPC' is true");
     }
 }
 
