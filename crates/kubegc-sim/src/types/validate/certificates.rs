@@ -19,31 +19,6 @@ use super::super::field::{At, Check};
 use super::go_syntax;
 use crate::{formats, status::quoted};
 
-const USAGES: [&str; 23] = [
-    "any",
-    "cert sign",
-    "client auth",
-    "code signing",
-    "content commitment",
-    "crl sign",
-    "data encipherment",
-    "decipher only",
-    "digital signature",
-    "email protection",
-    "encipher only",
-    "ipsec end system",
-    "ipsec tunnel",
-    "ipsec user",
-    "key agreement",
-    "key encipherment",
-    "microsoft sgc",
-    "netscape sgc",
-    "ocsp signing",
-    "s/mime",
-    "server auth",
-    "signing",
-    "timestamping",
-];
 /// `validateCSR`, without the signature. Problems of the structure have two texts only.
 pub(super) fn signed_content(request: &At<'_>, c: &mut Check) {
     let bytes = BASE64_STANDARD.decode(request.text()).unwrap_or_default();
@@ -110,10 +85,6 @@ pub(super) fn certificate(certificate: &At<'_>, c: &mut Check) {
         return;
     };
     certificate.invalid_as(c, "\"<certificate data>\"", &problem);
-}
-
-pub(super) fn known_usage(usage: &At<'_>, c: &mut Check) {
-    usage.supported(c, &USAGES);
 }
 
 /// `ValidateSignerName`.

@@ -83,7 +83,7 @@ pub(super) fn containers(at: &At<'_>, are_init: bool, pod: &Pod<'_>, c: &mut Che
             rules::apply("RestartPolicy", &container, c);
             continue;
         }
-        self::name(&container, c);
+        rules::apply("ContainerName", &container, c);
         if !names.insert(name.text()) {
             name.duplicate(c);
         }
@@ -92,7 +92,7 @@ pub(super) fn containers(at: &At<'_>, are_init: bool, pod: &Pod<'_>, c: &mut Che
         for key in ["livenessProbe", "startupProbe"] {
             rules::apply("LivenessProbe", &container.get(key), c);
         }
-        termination_message_policy(&container, c);
+        rules::apply("TerminationMessage", &container, c);
         rules::apply("ReadinessProbe", &container.get("readinessProbe"), c);
         parts(&container, pod, c);
     }
@@ -129,31 +129,10 @@ pub(super) fn ephemeral_containers(at: &At<'_>, pod: &Pod<'_>, c: &mut Check) {
 
 /// `validateContainerCommon`.
 fn common(container: &At<'_>, pod: &Pod<'_>, c: &mut Check) {
-    name(container, c);
+    rules::apply("ContainerName", container, c);
     container.get("image").present(c);
-    termination_message_policy(container, c);
+    rules::apply("TerminationMessage", container, c);
     parts(container, pod, c);
-}
-
-fn name(container: &At<'_>, c: &mut Check) {
-    let name = container.get("name");
-    if name.present(c) {
-        name.label(c);
-    }
-}
-
-fn termination_message_policy(container: &At<'_>, c: &mut Check) {
-    const POLICIES: [&str; 2] = ["File", "FallbackToLogsOnError"];
-    let policy = container.get("terminationMessagePolicy");
-    if c.version.has(COMMON_PART_IS_FIRST) {
-        policy.one_of(c, &POLICIES);
-        return;
-    }
-    match policy.text() {
-        "File" | "FallbackToLogsOnError" => {}
-        "" => policy.required(c, "must be 'File' or 'FallbackToLogsOnError'"),
-        _ => policy.invalid(c, "must be 'File' or 'FallbackToLogsOnError'"),
-    }
 }
 
 /// The lists and structs that every container may have.
@@ -204,12 +183,7 @@ fn resize_policy(at: &At<'_>, spec: &At<'_>, c: &mut Check) {
             item.duplicate_as(c, &quoted(name.text()));
         }
         // Upstream omits the index.
-        for (field, supported) in [
-            (&name, ["cpu", "memory"]),
-            (&policy, ["NotRequired", "RestartContainer"]),
-        ] {
-            field.placed(at).one_of(c, &supported);
-        }
+        rules::apply("ResizePolicy", &item.placed(at), c);
         if spec.get("restartPolicy").text() == "Never" && policy.text() != "NotRequired" {
             let of = if c.since(36) { "pod " } else { "" };
             let problem = format!("must be 'NotRequired' when {of}`restartPolicy` is 'Never'");

@@ -61,9 +61,9 @@ fn code(name: &str) -> Option<rules::Code> {
     let code: rules::Code = functions! {
         access: aggregated priority;
         admission_policies: audit_annotations group_version kind no_deletes;
-        api_services: bundle port;
+        api_services: bundle;
         autoscaling: container_resource positive;
-        certificates: certificate conditions known_usage signed_content signer_name;
+        certificates: certificate conditions signed_content signer_name;
         cluster: finalizer former_time hard limits namespace_of_event namespace_phase overhead pod_ranges
             quota reporting_controller resources scopes_updated taints;
         config: config_map docker_config secret;
@@ -86,7 +86,7 @@ fn code(name: &str) -> Option<rules::Code> {
             ordinary_ip slice_addresses source_ranges unique_ports;
         storage: affinity_updated claim_updated parameters provisioner same_source source_updated topologies;
         volumes: driver_name;
-        webhooks: client_service client_url review_versions side_effects unique_name;
+        webhooks: client_url path review_versions side_effects unique_name;
         workloads: at_most_all data_of_revision data_updated int_or_percent labels_select_template not_zero
             read_only_disks selects_template stateful_set_updated template_of_stateful_set
             unavailable_or_surge unavailable_xor_surge;

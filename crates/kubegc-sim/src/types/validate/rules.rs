@@ -82,13 +82,15 @@ enum Word {
     /// Whether the object was sent in this version.
     Api(bool, &'static str),
     Set,
+    /// It is set, in the form in which it was sent: an empty list is.
+    Sent,
     Given,
     /// Whether the row has found no problem so far.
     Valid(bool),
     Required,
     Format(fn(&At<'_>, &mut Check)),
     /// The supported values, with their first releases.
-    In(Vec<(&'static str, u16)>),
+    In(Vec<(String, u16)>),
     Range(i64, i64),
     /// How a number or time may compare to that of another field.
     Bound(&'static [Ordering], Place<'static>),
@@ -400,6 +402,7 @@ impl Row {
                 return is_this == *is;
             }
             Word::Set => return at.is_set(),
+            Word::Sent => return !at.decoded(c).is_null(),
             Word::Given => return is_given(at.value),
             Word::Valid(is_valid) => return (c.causes.len() == before) == *is_valid,
             Word::Required => {
@@ -418,7 +421,7 @@ impl Row {
             Word::In(values) => {
                 let minor = c.version.minor();
                 let values = values.iter().filter(|(_, since)| *since <= minor);
-                let values: Vec<&str> = values.map(|(value, _)| *value).collect();
+                let values: Vec<&str> = values.map(|(value, _)| value.as_str()).collect();
                 if !values.contains(&at.text()) {
                     at.unsupported_as(c, &shown(c), &values);
                 }

@@ -121,21 +121,8 @@ pub(super) fn client_url(url: &At<'_>, c: &mut Check) {
     }
 }
 
-/// `ValidateWebhookService`; upstream swaps its arguments name and namespace.
-pub(super) fn client_service(service: &At<'_>, c: &mut Check) {
-    let [name, namespace] = service.fields(["name", "namespace"]);
-    if namespace.text().is_empty() {
-        name.required(c, "service name is required");
-    }
-    if name.text().is_empty() {
-        namespace.required(c, "service namespace is required");
-    }
-    let port = service.get("port");
-    let problems = formats::port_number(port.number());
-    if !problems.is_empty() {
-        port.invalid(c, &format!("port is not valid: {}", problems.join(", ")));
-    }
-    let path = service.get("path");
+/// The path of `ValidateWebhookService`.
+pub(super) fn path(path: &At<'_>, c: &mut Check) {
     match path.text() {
         "" | "/" => return,
         "//" => {

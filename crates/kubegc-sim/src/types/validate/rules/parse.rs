@@ -135,6 +135,7 @@ fn parse_words(text: &'static str, row: &mut Row, unique: &mut usize) -> Option<
             "trimmed" => Word::Trimmed,
             "wildcard" => Word::Wildcard,
             "set" => Word::Set,
+            "sent" => Word::Sent,
             "given" => Word::Given,
             "valid" | "failed" => Word::Valid(word == "valid"),
             "required" => Word::Required,
@@ -189,11 +190,10 @@ fn parse_words(text: &'static str, row: &mut Row, unique: &mut usize) -> Option<
 }
 
 /// A value, maybe with its first release.
-fn parse_value(text: &'static str) -> Option<(&'static str, u16)> {
-    match text.split_once('>') {
-        Some((value, since)) => Some((value, since.parse().ok()?)),
-        None => Some((if text == "\"\"" { "" } else { text }, 0)),
-    }
+fn parse_value(text: &str) -> Option<(String, u16)> {
+    let (value, since) = text.split_once('>').unwrap_or((text, "0"));
+    let value = if value == "\"\"" { "" } else { value };
+    Some((value.replace('_', " "), since.parse().ok()?))
 }
 
 fn parse_condition(text: &'static str) -> Option<Condition> {
