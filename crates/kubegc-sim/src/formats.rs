@@ -20,9 +20,6 @@ const VARIABLES_ARE_PRINTABLE: Behavior = Behavior::since(
     0,
     "the feature gate RelaxedEnvironmentVariableValidation is on",
 );
-/// The names of services may begin with digits.
-pub(crate) const SERVICES_MAY_BEGIN_WITH_DIGITS: Behavior =
-    Behavior::since(36, 0, "the feature gate RelaxedServiceNameValidation is on");
 /// The names of ports are said to need a letter.
 const PORTS_NEED_LETTERS: Behavior = Behavior::since(25, 0, "kubernetes #107213");
 /// A label that is a subdomain is refused for its dots.

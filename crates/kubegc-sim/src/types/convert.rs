@@ -10,7 +10,7 @@ use kubegc_core::{ApiResource, Behavior, KubernetesVersion};
 use serde_json::{Map, Value, json};
 
 use super::{
-    defaults::{is_nil, object_mut, text},
+    defaults::{is_nil, object_in, object_mut, text},
     hpa,
 };
 use crate::api_server::crd::beta;
@@ -21,126 +21,102 @@ type Object = Map<String, Value>;
 pub(super) const AUTOSCALERS_ARE_STORED_AS_V2: Behavior =
     Behavior::since(27, 0, "SetVersionPriority of 1.27");
 
-/// A resource with some versions that differ in shape from the stored one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Shape {
-    EventsEvent,
-    HpaV1,
-    HpaV2beta1,
-    HpaV2,
-    IngressV1beta1,
-    SubjectsV1alpha1,
-    EndpointSliceV1beta1,
-    PriorityLevelV1beta1,
-    Secret,
-    DefinitionV1beta1,
-}
+type Change = fn(&mut Object);
 
-fn shape(resource: &ApiResource) -> Option<Shape> {
+/// The changes from this version of a resource to the stored shape and back; `None` where they are the same.
+fn changes(resource: &ApiResource) -> Option<(Change, Change)> {
+    const HPA: &str = "HorizontalPodAutoscaler";
+    const LEVEL: &str = "PriorityLevelConfiguration";
     Some(match (&*resource.group, &*resource.version, &*resource.kind) {
-        ("events.k8s.io", _, "Event") => Shape::EventsEvent,
-        ("autoscaling", "v1", "HorizontalPodAutoscaler") => Shape::HpaV1,
-        ("autoscaling", "v2beta1", "HorizontalPodAutoscaler") => Shape::HpaV2beta1,
-        ("autoscaling", "v2beta2" | "v2", "HorizontalPodAutoscaler") => Shape::HpaV2,
-        ("extensions" | "networking.k8s.io", "v1beta1", "Ingress") => Shape::IngressV1beta1,
-        ("rbac.authorization.k8s.io", "v1alpha1", "RoleBinding" | "ClusterRoleBinding") => {
-            Shape::SubjectsV1alpha1
-        }
-        ("discovery.k8s.io", "v1beta1" | "v1alpha1", "EndpointSlice") => Shape::EndpointSliceV1beta1,
-        ("flowcontrol.apiserver.k8s.io", "v1beta1" | "v1beta2", "PriorityLevelConfiguration") => {
-            Shape::PriorityLevelV1beta1
-        }
-        ("", "v1", "Secret") => Shape::Secret,
-        _ if beta::is_beta(resource) => Shape::DefinitionV1beta1,
+        ("events.k8s.io", _, "Event") => (
+            |event| rename(event, EVENT.map(|(stored, shown)| (shown, stored))),
+            event_to_shown,
+        ),
+        ("autoscaling", "v1", HPA) => (hpa::from_v1, hpa::to_v1),
+        ("autoscaling", "v2beta1", HPA) => (hpa::from_v2beta1, hpa::to_v2beta1),
+        ("autoscaling", "v2beta2", HPA) => (hpa::in_order_of_v1, |_| {}),
+        ("autoscaling", "v2", HPA) => (hpa::in_order_of_v1, hpa::to_v2),
+        ("extensions" | "networking.k8s.io", "v1beta1", "Ingress") => (
+            |object| ingress(object, "backend", "defaultBackend", backend_to_stored),
+            |object| ingress(object, "defaultBackend", "backend", backend_to_shown),
+        ),
+        ("rbac.authorization.k8s.io", "v1alpha1", "RoleBinding" | "ClusterRoleBinding") => (
+            |binding| for_each(binding.get_mut("subjects"), subject_to_stored),
+            |binding| for_each(binding.get_mut("subjects"), subject_to_shown),
+        ),
+        ("discovery.k8s.io", "v1beta1" | "v1alpha1", "EndpointSlice") => (
+            |slice| {
+                for_each(slice.get_mut("endpoints"), |endpoint| {
+                    rename(endpoint, [("topology", "deprecatedTopology")]);
+                });
+            },
+            |slice| for_each(slice.get_mut("endpoints"), endpoint_to_shown),
+        ),
+        ("flowcontrol.apiserver.k8s.io", "v1beta1" | "v1beta2", LEVEL) => (
+            |level| shares(level, "assuredConcurrencyShares", "nominalConcurrencyShares"),
+            |level| shares(level, "nominalConcurrencyShares", "assuredConcurrencyShares"),
+        ),
+        ("", "v1", "Secret") => (encode_texts, |_| {}),
+        _ if beta::is_beta(resource) => (beta::to_v1, beta::from_v1),
         _ => return None,
     })
 }
 
 /// Converts an object of this version, with defaults, to the stored shape.
 pub(crate) fn to_stored(resource: &ApiResource, object: &mut Object, version: KubernetesVersion) {
-    match shape(resource) {
+    let is_stored = resource.version.starts_with("v2") && version.has(AUTOSCALERS_ARE_STORED_AS_V2);
+    match changes(resource) {
+        // `v2beta1` converts its own fields in every release.
+        Some(_) if is_stored && &*resource.group == "autoscaling" && &*resource.version != "v2beta1" => {}
+        Some((change, _)) => change(object),
         None => {}
-        Some(Shape::DefinitionV1beta1) => beta::to_v1(object),
-        Some(Shape::EventsEvent) => rename(object, EVENT.map(|(stored, shown)| (shown, stored))),
-        Some(Shape::HpaV1) => hpa::from_v1(object),
-        Some(Shape::HpaV2beta1) => {
-            hpa::from_v2beta1(object);
-            hpa::in_order_of_v1(object);
-        }
-        Some(Shape::HpaV2) if version.has(AUTOSCALERS_ARE_STORED_AS_V2) => {}
-        Some(Shape::HpaV2) => hpa::in_order_of_v1(object),
-        Some(Shape::IngressV1beta1) => ingress(object, "backend", "defaultBackend", backend_to_stored),
-        Some(Shape::SubjectsV1alpha1) => for_each(object.get_mut("subjects"), subject_to_stored),
-        Some(Shape::EndpointSliceV1beta1) => {
-            for_each(object.get_mut("endpoints"), |endpoint| {
-                rename(endpoint, [("topology", "deprecatedTopology")]);
-            });
-        }
-        Some(Shape::Secret) => {
-            if let Some(Value::Object(texts)) = object.remove("stringData") {
-                let data = object.entry("data").or_insert_with(|| json!({}));
-                if let Some(data) = data.as_object_mut() {
-                    data.extend(texts.into_iter().map(|(key, text)| {
-                        let text = text.as_str().unwrap_or_default();
-                        (key, BASE64_STANDARD.encode(text).into())
-                    }));
-                }
-            }
-        }
-        Some(Shape::PriorityLevelV1beta1) => {
-            if let Some(limited) = object_mut(object, "spec").and_then(|spec| object_mut(spec, "limited")) {
-                rename(
-                    limited,
-                    [("assuredConcurrencyShares", "nominalConcurrencyShares")],
-                );
-            }
-        }
     }
 }
 
 /// Whether this version has the stored shape.
 pub(crate) fn is_shown_as_stored(resource: &ApiResource) -> bool {
-    matches!(shape(resource), None | Some(Shape::Secret))
+    &*resource.kind == "Secret" || changes(resource).is_none()
 }
 
 /// Converts a stored object to the shape of this version.
 pub(crate) fn to_shown(resource: &ApiResource, object: &mut Object) {
-    match shape(resource) {
-        None | Some(Shape::Secret) => {}
-        Some(Shape::HpaV2) if &*resource.version == "v2" => hpa::to_v2(object),
-        Some(Shape::HpaV2) => {}
-        Some(Shape::EventsEvent) => {
-            rename(object, EVENT);
-            for key in ["reportingController", "reportingInstance", "reason", "action"] {
-                if object.get(key).and_then(Value::as_str) == Some("") {
-                    object.remove(key);
-                }
-            }
+    if let Some((_, change)) = changes(resource) {
+        change(object);
+    }
+}
+
+fn event_to_shown(event: &mut Object) {
+    rename(event, EVENT);
+    for key in ["reportingController", "reportingInstance", "reason", "action"] {
+        if event.get(key).and_then(Value::as_str) == Some("") {
+            event.remove(key);
         }
-        Some(Shape::DefinitionV1beta1) => beta::from_v1(object),
-        Some(Shape::HpaV1) => hpa::to_v1(object),
-        Some(Shape::HpaV2beta1) => hpa::to_v2beta1(object),
-        Some(Shape::IngressV1beta1) => ingress(object, "defaultBackend", "backend", backend_to_shown),
-        Some(Shape::SubjectsV1alpha1) => for_each(object.get_mut("subjects"), subject_to_shown),
-        Some(Shape::EndpointSliceV1beta1) => {
-            for_each(object.get_mut("endpoints"), |endpoint| {
-                rename(endpoint, [("deprecatedTopology", "topology")]);
-                if let Some(zone) = endpoint.remove("zone") {
-                    let topology = endpoint.entry("topology").or_insert_with(|| json!({}));
-                    if let Some(topology) = topology.as_object_mut() {
-                        topology.insert("topology.kubernetes.io/zone".to_owned(), zone);
-                    }
-                }
-            });
-        }
-        Some(Shape::PriorityLevelV1beta1) => {
-            if let Some(limited) = object_mut(object, "spec").and_then(|spec| object_mut(spec, "limited")) {
-                rename(
-                    limited,
-                    [("nominalConcurrencyShares", "assuredConcurrencyShares")],
-                );
-            }
-        }
+    }
+}
+
+fn endpoint_to_shown(endpoint: &mut Object) {
+    rename(endpoint, [("deprecatedTopology", "topology")]);
+    if let Some(zone) = endpoint.remove("zone")
+        && let Some(topology) = object_in(endpoint, "topology")
+    {
+        topology.insert("topology.kubernetes.io/zone".to_owned(), zone);
+    }
+}
+
+fn shares(level: &mut Object, from: &str, to: &str) {
+    if let Some(limited) = object_mut(level, "spec").and_then(|spec| object_mut(spec, "limited")) {
+        rename(limited, [(from, to)]);
+    }
+}
+
+fn encode_texts(secret: &mut Object) {
+    if let Some(Value::Object(texts)) = secret.remove("stringData")
+        && let Some(data) = object_in(secret, "data")
+    {
+        data.extend(texts.into_iter().map(|(key, text)| {
+            let text = text.as_str().unwrap_or_default();
+            (key, BASE64_STANDARD.encode(text).into())
+        }));
     }
 }
 

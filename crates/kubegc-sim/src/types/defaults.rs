@@ -49,29 +49,11 @@ pub(crate) fn fill(object: &mut Object, id: StructId, version: KubernetesVersion
     let (name, variant) = id.name().split_once('.').unwrap_or((id.name(), ""));
     dependent(object, name, variant, version);
     for field in id.fields() {
-        if let Some(inner) = field.ty.structure()
-            && let Some(value) = object.get_mut(field.name)
-        {
-            fill_value(value, &field.ty, inner, version);
+        if let Some(value) = object.get_mut(field.name) {
+            field
+                .ty
+                .each_struct(value, &mut |inner, id| fill(inner, id, version));
         }
-    }
-}
-
-fn fill_value(value: &mut Value, ty: &Type, id: StructId, version: KubernetesVersion) {
-    match (ty, value) {
-        (Type::Pointer(inner), value) => fill_value(value, inner, id, version),
-        (Type::Struct(_), Value::Object(object)) => fill(object, id, version),
-        (Type::List(item), Value::Array(items)) => {
-            for value in items {
-                fill_value(value, item, id, version);
-            }
-        }
-        (Type::Map(of), Value::Object(entries)) => {
-            for value in entries.values_mut() {
-                fill_value(value, of, id, version);
-            }
-        }
-        _ => {}
     }
 }
 

@@ -80,6 +80,33 @@ impl<'v> Check<'v> {
     }
 }
 
+/// Replaces the value at a path, such as `containers/*/image`, by that of another object, or removes it where
+/// the other has none. Items correspond by their positions. Depth is bounded by the path.
+pub(super) fn copy(to: &mut Value, from: &Value, path: &str) {
+    let (step, rest) = path
+        .split_once('/')
+        .map_or((path, None), |(step, rest)| (step, Some(rest)));
+    match (to, rest, from.get(step)) {
+        (Value::Array(items), Some(rest), _) => {
+            for (index, item) in items.iter_mut().enumerate() {
+                copy(item, from.get(index).unwrap_or(&NULL), rest);
+            }
+        }
+        (Value::Object(fields), Some(rest), value) => {
+            if let Some(inner) = fields.get_mut(step) {
+                copy(inner, value.unwrap_or(&NULL), rest);
+            }
+        }
+        (Value::Object(fields), None, Some(value)) => {
+            fields.insert(step.to_owned(), value.clone());
+        }
+        (Value::Object(fields), None, None) => {
+            fields.remove(step);
+        }
+        _ => {}
+    }
+}
+
 /// A path, printed as upstream prints it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Path(Option<Rc<(Self, Step)>>);
@@ -321,12 +348,6 @@ impl<'v> At<'v> {
 
     pub(crate) fn duplicate(&self, c: &mut Check) {
         self.duplicate_as(c, &self.shown_in(c.version));
-    }
-
-    /// A value that is printed as one of this Go type is a duplicate.
-    pub(crate) fn duplicate_typed(&self, c: &mut Check, ty: &str) {
-        let shown = go_syntax::value(c.version, self.value, ty);
-        self.duplicate_as(c, &shown);
     }
 
     pub(crate) fn duplicate_as(&self, c: &mut Check, shown: &str) {

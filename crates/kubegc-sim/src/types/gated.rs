@@ -8,7 +8,7 @@
 use kubegc_core::KubernetesVersion;
 use serde_json::{Map, Value};
 
-use super::schema::{StructId, Type};
+use super::schema::StructId;
 
 type Object = Map<String, Value>;
 
@@ -25,9 +25,9 @@ pub(super) fn drop_disabled(object: &mut Object, id: StructId, version: Kubernet
         };
         if field.is_in(version) {
             let was_empty = is_empty(value);
-            if let Some(inner) = field.ty.structure() {
-                drop_within(value, &field.ty, inner, version);
-            }
+            field
+                .ty
+                .each_struct(value, &mut |inner, id| drop_disabled(inner, id, version));
             if field.name == "lifecycle" && !was_empty && is_empty(value) {
                 object.remove(field.name);
             }
@@ -37,24 +37,6 @@ pub(super) fn drop_disabled(object: &mut Object, id: StructId, version: Kubernet
         } else {
             object.remove(field.name);
         }
-    }
-}
-
-fn drop_within(value: &mut Value, ty: &Type, id: StructId, version: KubernetesVersion) {
-    match (ty, value) {
-        (Type::Pointer(inner), value) => drop_within(value, inner, id, version),
-        (Type::Struct(_), Value::Object(object)) => drop_disabled(object, id, version),
-        (Type::List(item), Value::Array(items)) => {
-            for value in items {
-                drop_within(value, item, id, version);
-            }
-        }
-        (Type::Map(of), Value::Object(entries)) => {
-            for value in entries.values_mut() {
-                drop_within(value, of, id, version);
-            }
-        }
-        _ => {}
     }
 }
 

@@ -7,7 +7,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{
-    defaults::object_mut,
+    defaults::{object_in, object_mut},
     schema::StructId,
     validate::go_syntax::{go_name, ordered},
 };
@@ -24,22 +24,14 @@ const SOURCES: [&str; 5] = ["object", "pods", "resource", "containerResource", "
 
 /// Converts `v1` to `v2`.
 pub(super) fn from_v1(object: &mut Object) {
-    let Some(mut annotations) = take_annotations(object) else {
-        from_v1_fields(object, &mut Map::new());
-        return;
-    };
-    from_v1_fields(object, &mut annotations);
-    put_annotations(object, annotations);
-}
-
-fn from_v1_fields(object: &mut Object, annotations: &mut Object) {
+    let mut annotations = take_annotations(object).unwrap_or_default();
     let decode = |annotations: &mut Object, key: &str| -> Option<Value> {
         serde_json::from_str(annotations.remove(key)?.as_str()?).ok()
     };
     let spec = object.entry("spec").or_insert_with(|| json!({}));
     if let Some(spec) = spec.as_object_mut() {
         let mut metrics = Vec::new();
-        if let Some(Value::Array(others)) = decode(annotations, METRICS) {
+        if let Some(Value::Array(others)) = decode(&mut annotations, METRICS) {
             metrics = others;
             metrics.iter_mut().for_each(metric_to_v2);
         }
@@ -49,7 +41,7 @@ fn from_v1_fields(object: &mut Object, annotations: &mut Object) {
             Some(percent) => metrics.push(cpu(percent)),
         }
         spec.insert("metrics".to_owned(), metrics.into());
-        if let Some(behavior) = decode(annotations, BEHAVIOR) {
+        if let Some(behavior) = decode(&mut annotations, BEHAVIOR) {
             spec.insert("behavior".to_owned(), renamed(behavior, json_name));
         }
     }
@@ -62,14 +54,15 @@ fn from_v1_fields(object: &mut Object, annotations: &mut Object) {
             let metric = json!([{"type": "Resource", "resource": resource}]);
             status.insert("currentMetrics".to_owned(), metric);
         }
-        if let Some(Value::Array(mut metrics)) = decode(annotations, CURRENT_METRICS) {
+        if let Some(Value::Array(mut metrics)) = decode(&mut annotations, CURRENT_METRICS) {
             metrics.iter_mut().for_each(metric_to_v2);
             status.insert("currentMetrics".to_owned(), metrics.into());
         }
-        if let Some(conditions) = decode(annotations, CONDITIONS) {
+        if let Some(conditions) = decode(&mut annotations, CONDITIONS) {
             status.insert("conditions".to_owned(), conditions);
         }
     }
+    put_annotations(object, annotations);
 }
 
 /// Converts the stored shape, which is `v2beta2`, to `v2`: it omits what is empty. The stored rules of a
@@ -159,6 +152,11 @@ pub(super) fn to_v1(object: &mut Object) {
 
 /// Converts `v2beta1` to `v2`.
 pub(super) fn from_v2beta1(object: &mut Object) {
+    from_v2beta1_fields(object);
+    in_order_of_v1(object);
+}
+
+fn from_v2beta1_fields(object: &mut Object) {
     for (part, list) in [("spec", "metrics"), ("status", "currentMetrics")] {
         if let Some(part) = object_mut(object, part)
             && let Some(Value::Array(metrics)) = part.get_mut(list)
@@ -234,143 +232,101 @@ fn annotate(object: &mut Object, found: Vec<(&str, String)>) {
     }
 }
 
-/// The names of the parts of a source in `v2beta1` and `v1`.
-struct Names {
-    value: &'static str,
-    average: &'static str,
-    utilization: &'static str,
-    nested: &'static str,
+/// The fields of a source in `v1` and `v2beta1`, and the objects and fields that have their values in `v2`.
+fn moves(name: &str, nested: &'static str) -> Vec<(String, &'static str, &'static str)> {
+    let average = match name {
+        "object" => "averageValue".to_owned(),
+        _ => format!("{nested}AverageValue"),
+    };
+    let selector = if name == "external" {
+        "metricSelector"
+    } else {
+        "selector"
+    };
+    let mut moves = vec![
+        (format!("{nested}Value"), nested, "value"),
+        (average, nested, "averageValue"),
+        (
+            format!("{nested}AverageUtilization"),
+            nested,
+            "averageUtilization",
+        ),
+    ];
+    if matches!(name, "object" | "pods" | "external") {
+        moves.push(("metricName".to_owned(), "metric", "name"));
+        moves.push((selector.to_owned(), "metric", "selector"));
+    }
+    moves
 }
 
-const SPEC: Names = Names {
-    value: "targetValue",
-    average: "targetAverageValue",
-    utilization: "targetAverageUtilization",
-    nested: "target",
-};
-const STATUS: Names = Names {
-    value: "currentValue",
-    average: "currentAverageValue",
-    utilization: "currentAverageUtilization",
-    nested: "current",
-};
-
 fn metric_to_v2(metric: &mut Value) {
+    for_each_source(metric, source_to_v2);
+}
+
+fn metric_to_v2beta1(metric: &mut Value) {
+    for_each_source(metric, source_to_v2beta1);
+}
+
+fn for_each_source(metric: &mut Value, change: fn(&str, &mut Object)) {
     let Some(metric) = metric.as_object_mut() else {
         return;
     };
     for name in SOURCES {
-        let Some(source) = object_mut(metric, name) else {
-            continue;
-        };
-        let is_status = source.keys().any(|key| key.starts_with("current"));
-        let names = if is_status { STATUS } else { SPEC };
-        let mut value = source.remove(names.value);
-        let mut average = source.remove(names.average);
-        let utilization = source.remove(names.utilization).filter(|value| !value.is_null());
-        if name == "object" {
-            average = source.remove("averageValue");
-            let described = source.remove("target").unwrap_or_default();
-            source.insert("describedObject".to_owned(), described);
-            value = value.or_else(|| Some("0".into()));
-        }
-        if name == "pods" {
-            average = average.or_else(|| Some("0".into()));
-        }
-        let (value, average) = (
-            value.filter(|value| !value.is_null()),
-            average.filter(|value| !value.is_null()),
-        );
-        let mut target = Map::new();
-        if !is_status {
-            let kind = match name {
-                "object" if average.is_none() => "Value",
-                "external" if value.is_some() => "Value",
-                "resource" | "containerResource" if utilization.is_some() => "Utilization",
-                _ => "AverageValue",
-            };
-            target.insert("type".to_owned(), kind.into());
-        }
-        for (key, value) in [
-            ("value", value),
-            ("averageValue", average),
-            ("averageUtilization", utilization),
-        ] {
-            if let Some(value) = value {
-                target.insert(key.to_owned(), value);
-            }
-        }
-        source.insert(names.nested.to_owned(), target.into());
-        if matches!(name, "object" | "pods" | "external") {
-            let mut identifier = Map::new();
-            identifier.insert(
-                "name".to_owned(),
-                source.remove("metricName").unwrap_or_else(|| "".into()),
-            );
-            let selector = if name == "external" {
-                "metricSelector"
-            } else {
-                "selector"
-            };
-            if let Some(selector) = source.remove(selector).filter(|selector| !selector.is_null()) {
-                identifier.insert("selector".to_owned(), selector);
-            }
-            source.insert("metric".to_owned(), identifier.into());
+        if let Some(source) = object_mut(metric, name) {
+            change(name, source);
         }
     }
 }
 
-fn metric_to_v2beta1(metric: &mut Value) {
-    let Some(metric) = metric.as_object_mut() else {
-        return;
-    };
-    for name in SOURCES {
-        let Some(source) = object_mut(metric, name) else {
-            continue;
+fn source_to_v2(name: &str, source: &mut Object) {
+    let is_status = source.keys().any(|key| key.starts_with("current"));
+    let nested = if is_status { "current" } else { "target" };
+    if name == "object" {
+        let described = source.remove("target").unwrap_or_default();
+        source.insert("describedObject".to_owned(), described);
+    }
+    for (flat, parent, key) in moves(name, nested) {
+        let value = match (source.remove(&flat).filter(|value| !value.is_null()), name, key) {
+            (None, "object", "value") | (None, "pods", "averageValue") => Some("0".into()),
+            (None, _, "name") => Some("".into()),
+            (value, ..) => value,
         };
-        let is_status = source.contains_key("current");
-        let names = if is_status { STATUS } else { SPEC };
-        let target = source.remove(names.nested).unwrap_or_default();
-        let part = |key: &str| target.get(key).filter(|value| !value.is_null()).cloned();
-        let (mut value, mut average) = (part("value"), part("averageValue"));
-        if name == "object" {
-            if let Some(average) = average.take() {
-                source.insert("averageValue".to_owned(), average);
-            }
-            let described = source.remove("describedObject").unwrap_or_default();
-            source.insert("target".to_owned(), described);
+        if let (Some(parent), Some(value)) = (object_in(source, parent), value) {
+            parent.insert(key.to_owned(), value);
         }
+    }
+    if !is_status && let Some(target) = object_mut(source, nested) {
+        let kind = match name {
+            "object" if !target.contains_key("averageValue") => "Value",
+            "external" if target.contains_key("value") => "Value",
+            "resource" | "containerResource" if target.contains_key("averageUtilization") => "Utilization",
+            _ => "AverageValue",
+        };
+        target.insert("type".to_owned(), kind.into());
+    }
+}
+
+fn source_to_v2beta1(name: &str, source: &mut Object) {
+    let is_status = source.contains_key("current");
+    let nested = if is_status { "current" } else { "target" };
+    let parents = ["metric", nested].map(|parent| (parent, source.remove(parent).unwrap_or_default()));
+    if name == "object" {
+        let described = source.remove("describedObject").unwrap_or_default();
+        source.insert("target".to_owned(), described);
+    }
+    for (flat, parent, key) in moves(name, nested) {
+        let parent = parents.iter().find(|(name, _)| *name == parent);
+        let value = parent
+            .and_then(|(_, parent)| parent.get(key))
+            .filter(|value| !value.is_null());
         // Where these versions have no pointer, the encoder writes zero.
-        let zero = || Some("0".into());
-        if name == "object" || name == "external" && is_status {
-            value = value.or_else(zero);
-        }
-        if name == "pods" || is_status && name.ends_with("esource") {
-            average = average.or_else(zero);
-        }
-        let parts = [
-            (names.value, value),
-            (names.average, average),
-            (names.utilization, part("averageUtilization")),
-        ];
-        for (key, value) in parts {
-            if let Some(value) = value {
-                source.insert(key.to_owned(), value);
-            }
-        }
-        if let Some(Value::Object(mut identifier)) = source.remove("metric") {
-            source.insert(
-                "metricName".to_owned(),
-                identifier.remove("name").unwrap_or_default(),
-            );
-            let selector = if name == "external" {
-                "metricSelector"
-            } else {
-                "selector"
-            };
-            if let Some(value) = identifier.remove("selector").filter(|value| !value.is_null()) {
-                source.insert(selector.to_owned(), value);
-            }
+        let is_written = match key {
+            "value" => name == "object" || name == "external" && is_status,
+            "averageValue" => name == "pods" || is_status && name.ends_with("esource"),
+            _ => false,
+        };
+        if let Some(value) = value.cloned().or_else(|| is_written.then(|| "0".into())) {
+            source.insert(flat, value);
         }
     }
 }

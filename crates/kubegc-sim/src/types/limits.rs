@@ -3,13 +3,18 @@
 //! # Upstream
 //! [`limitranger/admission.go`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/plugin/pkg/admission/limitranger/admission.go).
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
-use kubegc_core::Quantity;
 use serde_json::{Map, Value, json};
 
-use super::{admission::all, defaults::object_mut};
+use super::{
+    admission::all,
+    defaults::object_mut,
+    qos::{self, Amounts},
+};
 use crate::{ApiServer, StoredObject};
+
+const WHICH: [&str; 2] = ["requests", "limits"];
 
 fn ranges(server: &ApiServer, namespace: &str) -> Vec<Arc<StoredObject>> {
     all(server, ["v1", "v1"], ("", "limitranges"), Some(namespace))
@@ -103,62 +108,25 @@ fn complete_container(
     }
 }
 
-type Amounts<'a> = BTreeMap<&'a str, Quantity>;
-
-fn amounts<'a>(of: &'a Value, key: &str) -> Amounts<'a> {
-    let values = of.get(key).and_then(Value::as_object);
-    let values = values.into_iter().flatten();
-    values
-        .filter_map(|(name, amount)| Some((name.as_str(), Quantity::parse(amount.as_str()?)?)))
-        .collect()
-}
-
-/// The total of the containers of a pod; init containers run before them, one at a time.
-fn total<'a>(containers: &'a [Value], init: &'a [Value], key: &str) -> Amounts<'a> {
-    let mut total = Amounts::new();
-    let of = |container: &'a Value| {
-        container
-            .get("resources")
-            .map(|resources| amounts(resources, key))
-    };
-    for (name, amount) in containers.iter().filter_map(of).flatten() {
-        let sum = total.get(name).map_or(amount, |sum| sum.plus(amount));
-        total.insert(name, sum);
-    }
-    for (name, amount) in init.iter().filter_map(of).flatten() {
-        let most = total.get(name).map_or(amount, |sum| (*sum).max(amount));
-        total.insert(name, most);
-    }
-    total
+/// The amounts of a field of an item.
+fn amounts(item: &Value, key: &str) -> Amounts {
+    qos::amounts(&json!({"resources": {key: item.get(key)}}), key)
 }
 
 /// The error for a pod that exceeds the limits of its namespace.
 pub(super) fn refuse_pod(server: &ApiServer, pod: &StoredObject) -> Option<String> {
     let mut problems = Vec::new();
-    let list = |list: &str| {
-        pod.at(&["spec", list])
-            .and_then(Value::as_array)
-            .map_or(&[][..], Vec::as_slice)
-    };
-    let nothing = Value::Null;
+    let spec = pod.at(&["spec"]).unwrap_or(&Value::Null);
+    let list = |list: &str| spec.get(list).and_then(Value::as_array).into_iter().flatten();
     for range in ranges(server, &pod.meta.namespace) {
         for item in items(&range, "Container") {
-            for container in list("containers").iter().chain(list("initContainers")) {
-                let resources = container.get("resources").unwrap_or(&nothing);
-                check(
-                    item,
-                    "Container",
-                    &amounts(resources, "requests"),
-                    &amounts(resources, "limits"),
-                    &mut problems,
-                );
+            for container in list("containers").chain(list("initContainers")) {
+                let [requests, limits] = WHICH.map(|which| qos::amounts(container, which));
+                check(item, "Container", &requests, &limits, &mut problems);
             }
         }
         for item in items(&range, "Pod") {
-            let (requests, limits) = (
-                total(list("containers"), list("initContainers"), "requests"),
-                total(list("containers"), list("initContainers"), "limits"),
-            );
+            let [requests, limits] = WHICH.map(|which| qos::amounts_of_containers(spec, which));
             check(item, "Pod", &requests, &limits, &mut problems);
         }
     }
@@ -168,9 +136,7 @@ pub(super) fn refuse_pod(server: &ApiServer, pod: &StoredObject) -> Option<Strin
 /// The error for a claim that exceeds the limits of its namespace.
 pub(super) fn refuse_claim(server: &ApiServer, claim: &StoredObject) -> Option<String> {
     let mut problems = Vec::new();
-    let nothing = Value::Null;
-    let resources = claim.at(&["spec", "resources"]).unwrap_or(&nothing);
-    let requests = amounts(resources, "requests");
+    let requests = qos::amounts(claim.at(&["spec"]).unwrap_or(&Value::Null), "requests");
     for range in ranges(server, &claim.meta.namespace) {
         for item in items(&range, "PersistentVolumeClaim") {
             minimum(
@@ -182,7 +148,7 @@ pub(super) fn refuse_claim(server: &ApiServer, claim: &StoredObject) -> Option<S
             );
             for (name, max) in amounts(item, "max") {
                 let start = format!("maximum {name} usage per PersistentVolumeClaim is {max}");
-                match requests.get(name) {
+                match requests.get(&name) {
                     None => problems.push(format!("{start}.  No request is specified")),
                     Some(request) if *request > max => {
                         problems.push(format!("{start}, but request is {request}"))
@@ -195,16 +161,10 @@ pub(super) fn refuse_claim(server: &ApiServer, claim: &StoredObject) -> Option<S
     joined(problems)
 }
 
-fn minimum(
-    item: &Value,
-    kind: &str,
-    requests: &Amounts<'_>,
-    limits: &Amounts<'_>,
-    problems: &mut Vec<String>,
-) {
+fn minimum(item: &Value, kind: &str, requests: &Amounts, limits: &Amounts, problems: &mut Vec<String>) {
     for (name, min) in amounts(item, "min") {
         let start = format!("minimum {name} usage per {kind} is {min}");
-        match (requests.get(name), limits.get(name)) {
+        match (requests.get(&name), limits.get(&name)) {
             (None, _) => problems.push(format!("{start}.  No request is specified")),
             (Some(request), _) if *request < min => {
                 problems.push(format!("{start}, but request is {request}"))
@@ -215,11 +175,11 @@ fn minimum(
     }
 }
 
-fn check(item: &Value, kind: &str, requests: &Amounts<'_>, limits: &Amounts<'_>, problems: &mut Vec<String>) {
+fn check(item: &Value, kind: &str, requests: &Amounts, limits: &Amounts, problems: &mut Vec<String>) {
     minimum(item, kind, requests, limits, problems);
     for (name, max) in amounts(item, "max") {
         let start = format!("maximum {name} usage per {kind} is {max}");
-        match (limits.get(name), requests.get(name)) {
+        match (limits.get(&name), requests.get(&name)) {
             (None, _) => problems.push(format!("{start}.  No limit is specified")),
             (Some(limit), _) if *limit > max => problems.push(format!("{start}, but limit is {limit}")),
             (_, Some(request)) if *request > max => {
@@ -230,7 +190,7 @@ fn check(item: &Value, kind: &str, requests: &Amounts<'_>, limits: &Amounts<'_>,
     }
     for (name, ratio) in amounts(item, "maxLimitRequestRatio") {
         let start = format!("{name} max limit to request ratio per {kind} is {ratio}");
-        let nonzero = |amounts: &Amounts<'_>| amounts.get(name).copied().filter(|amount| !amount.is_zero());
+        let nonzero = |amounts: &Amounts| amounts.get(&name).copied().filter(|amount| !amount.is_zero());
         match (nonzero(requests), nonzero(limits)) {
             (None, _) => problems.push(format!("{start}, but no request is specified or request is 0")),
             (_, None) => problems.push(format!("{start}, but no limit is specified or limit is 0")),

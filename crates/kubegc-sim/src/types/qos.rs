@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use crate::StoredObject;
 
-type Amounts = BTreeMap<String, Quantity>;
+pub(super) type Amounts = BTreeMap<String, Quantity>;
 
 /// Whether a pod may have resources of this name for all its containers.
 fn is_shared(name: &str) -> bool {
@@ -42,27 +42,17 @@ pub(crate) fn class(pod: &StoredObject) -> &'static str {
             .flat_map(|list| items(spec, list))
             .collect(),
     };
-    let mut totals = [BTreeMap::<&str, Quantity>::new(), BTreeMap::new()];
+    let mut totals = [Amounts::new(), Amounts::new()];
     let mut guaranteed = true;
     for container in containers {
-        let mut limited = 0;
         for (kind, total) in ["requests", "limits"].into_iter().zip(&mut totals) {
-            let resources = container
-                .get("resources")
-                .and_then(|resources| resources.get(kind)?.as_object());
-            for (name, amount) in resources.into_iter().flatten() {
-                let amount = amount.as_str().and_then(Quantity::parse);
-                let Some(amount) = amount.filter(|amount| {
-                    matches!(&**name, "cpu" | "memory") && *amount > Quantity::decimal_si(0)
-                }) else {
-                    continue;
-                };
-                limited += usize::from(kind == "limits");
-                let sum = total.get(name.as_str()).map_or(amount, |sum| sum.plus(amount));
-                total.insert(name, sum);
-            }
+            let mut own = amounts(container, kind);
+            own.retain(|name, amount| {
+                matches!(&**name, "cpu" | "memory") && *amount > Quantity::decimal_si(0)
+            });
+            guaranteed &= kind == "requests" || own.len() == 2;
+            add(total, &own);
         }
-        guaranteed &= limited == 2;
     }
     let [requests, limits] = totals;
     if requests.is_empty() && limits.is_empty() {
@@ -76,6 +66,13 @@ pub(crate) fn class(pod: &StoredObject) -> &'static str {
 
 fn items<'v>(spec: &'v Value, list: &str) -> impl Iterator<Item = &'v Value> {
     spec.get(list).and_then(Value::as_array).into_iter().flatten()
+}
+
+fn add(to: &mut Amounts, from: &Amounts) {
+    for (name, amount) in from {
+        let sum = to.get(name).map_or(*amount, |sum| sum.plus(*amount));
+        to.insert(name.clone(), sum);
+    }
 }
 
 /// The `requests` or `limits` of a container or pod.
@@ -119,12 +116,6 @@ pub(crate) fn amounts_of_pod(spec: &Value, which: &str) -> Amounts {
 /// `AggregateContainerRequests` in
 /// [`helpers.go`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/staging/src/k8s.io/component-helpers/resource/helpers.go).
 pub(super) fn amounts_of_containers(spec: &Value, which: &str) -> Amounts {
-    let add = |to: &mut Amounts, from: &Amounts| {
-        for (name, amount) in from {
-            let sum = to.get(name).map_or(*amount, |sum| sum.plus(*amount));
-            to.insert(name.clone(), sum);
-        }
-    };
     let at_least = |of: &mut Amounts, least: &Amounts| {
         for (name, amount) in least {
             if of.get(name).is_none_or(|known| known < amount) {

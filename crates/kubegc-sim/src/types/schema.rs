@@ -9,7 +9,7 @@ use std::sync::{LazyLock, OnceLock};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use kubegc_core::{ApiResource, KubernetesVersion};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 const TABLE: &str = include_str!("schema.txt");
 
@@ -235,6 +235,29 @@ impl Type {
             Self::Struct(id) => Some(*id),
             Self::Pointer(inner) | Self::List(inner) | Self::Map(inner) => inner.structure(),
             _ => None,
+        }
+    }
+}
+
+impl Type {
+    /// Visits the structs that a value of this type is or contains. Depth is bounded by that of the type.
+    pub(super) fn each_struct(
+        &self,
+        value: &mut Value,
+        visit: &mut dyn FnMut(&mut Map<String, Value>, StructId),
+    ) {
+        match (self, value) {
+            (Self::Pointer(inner), value) => inner.each_struct(value, visit),
+            (Self::Struct(id), Value::Object(object)) => visit(object, *id),
+            (Self::List(item), Value::Array(items)) => {
+                items.iter_mut().for_each(|value| item.each_struct(value, visit));
+            }
+            (Self::Map(of), Value::Object(entries)) => {
+                entries
+                    .values_mut()
+                    .for_each(|value| of.each_struct(value, visit));
+            }
+            _ => {}
         }
     }
 }

@@ -60,40 +60,6 @@ pub(super) fn no_deletes(resources: &At<'_>, c: &mut Check) {
     }
 }
 
-pub(super) fn variable_name(name: &At<'_>, c: &mut Check) {
-    const RESERVED: &str = "true false null in as break const continue else for function if import let loop package \
-                            namespace return var void while";
-    let starts = name
-        .text()
-        .starts_with(|c: char| c == '_' || c.is_ascii_alphabetic());
-    let fits = name.text().chars().all(|c| c == '_' || c.is_ascii_alphanumeric());
-    if name.text().trim().is_empty() {
-        name.required(c, "name is not specified");
-    } else if !starts || !fits || RESERVED.split(' ').any(|word| word == name.text()) {
-        let problem = match c.since(34) {
-            true => "must be a valid CEL identifier",
-            false => "name is not a valid CEL identifier",
-        };
-        name.invalid(c, problem);
-    }
-}
-
-/// The texts that a validation returns.
-pub(super) fn messages(validation: &At<'_>, c: &mut Check) {
-    const EMPTY: &str = "must be non-empty if specified";
-    let [computed, message] = validation.fields(["messageExpression", "message"]);
-    let is_blank = |at: &At<'_>| !at.text().is_empty() && at.text().trim().is_empty();
-    if is_blank(&computed) {
-        computed.invalid(c, EMPTY);
-    }
-    let named = if c.since(34) { "" } else { "message " };
-    if is_blank(&message) {
-        message.invalid(c, &format!("{named}{EMPTY}"));
-    } else if message.text().trim().contains(['\n', '\r']) {
-        message.invalid(c, &format!("{named}must not contain line breaks"));
-    }
-}
-
 pub(super) fn audit_annotations(list: &At<'_>, c: &mut Check) {
     const BYTES_MAX: usize = 5 * 1024;
     const COUNT_MAX: usize = 20;
@@ -121,17 +87,5 @@ pub(super) fn audit_annotations(list: &At<'_>, c: &mut Check) {
             key.duplicate(c);
         }
         seen.push(key.text());
-    }
-}
-
-/// An object is not both refused and warned about.
-pub(super) fn deny_and_warn(actions: &At<'_>, c: &mut Check) {
-    if ["Deny", "Warn"]
-        .iter()
-        .all(|action| actions.texts().contains(action))
-    {
-        let problem = "must not contain both Deny and Warn (repeating the same validation failure information in the \
-                       API response and headers serves no purpose)";
-        actions.invalid_typed(c, "[]admissionregistration.ValidationAction", problem);
     }
 }

@@ -5,16 +5,13 @@
 
 use std::collections::BTreeSet;
 
-use kubegc_core::{Behavior, Quantity, version::behavior::VALUES_ARE_JSON};
-use serde_json::Value;
+use kubegc_core::{Behavior, Quantity};
 
 use super::super::field::{At, Check};
 use super::{
     amounts::{STANDARD_RESOURCES, container_resource, quantity, resource_name, shown_resource},
     go_syntax,
     networking::{legacy_cidr_problem, parse_cidr},
-    scheduling::tolerations,
-    selector::labels,
 };
 use crate::{formats, status::quoted};
 
@@ -73,43 +70,6 @@ pub(super) fn pod_ranges(ranges: &At<'_>, c: &mut Check) {
         if !c.since(33) && all[..index].contains(&range.text()) {
             range.duplicate(c);
         }
-    }
-}
-
-/// `ValidateNodeUpdate`, after the resources.
-pub(super) fn node_updated(node: &At<'_>, c: &mut Check) {
-    let (spec, old) = (node.get("spec"), c.old().get("spec"));
-    let addresses = node.get("status").get("addresses");
-    let mut seen: Vec<&Value> = Vec::new();
-    for address in addresses.items() {
-        if seen.contains(&address.value) {
-            address.duplicate_typed(c, "core.NodeAddress");
-        }
-        seen.push(address.value);
-    }
-    const RANGES: &str = "node updates may not change podCIDR except from \"\" to valid";
-    let (new_ranges, old_ranges) = (spec.get("podCIDRs"), old.get("podCIDRs"));
-    if !old_ranges.is_empty() {
-        if old_ranges.len() == new_ranges.len() {
-            let changed = old_ranges
-                .items()
-                .zip(new_ranges.items())
-                .filter(|(old, new)| old.text() != new.text());
-            for _ in changed {
-                new_ranges.forbidden(c, RANGES);
-            }
-        } else {
-            new_ranges.forbidden(c, RANGES);
-        }
-    }
-    let provider = old.get("providerID");
-    if !provider.text().is_empty() && provider.text() != spec.get("providerID").text() {
-        let problem = "node updates may not change providerID except from \"\" to valid";
-        spec.get("providerID").forbidden(c, problem);
-    }
-    taints(node, c);
-    if spec.get("externalID").text() != old.get("externalID").text() {
-        spec.get("externalID").forbidden(c, "may not be updated");
     }
 }
 
@@ -358,40 +318,9 @@ pub(super) fn quota(quota: &At<'_>, c: &mut Check) {
                 UNFIT,
             );
         }
-        scope_operator(&expression.placed(&expressions), scope, c);
         selected.push(scope);
     }
     conflicting(&selected, &scopes.placed(&expressions), c);
-}
-
-fn scope_operator(expression: &At<'_>, scope: &str, c: &mut Check) {
-    let (operator, values) = (expression.get("operator"), expression.get("values"));
-    let has_values = matches!(scope, "PriorityClass" | "VolumeAttributesClass");
-    if !has_values && is_scope(scope, c) && operator.text() != "Exists" {
-        let exists = if c.since(31) { "Exists" } else { "Exist" };
-        let of = "when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, \
-                  ResourceQuotaScopeBestEffort";
-        let problem = match c.since(22) {
-            true => format!(
-                "must be '{exists}' {of}, ResourceQuotaScopeNotBestEffort or \
-                 ResourceQuotaScopeCrossNamespacePodAffinity"
-            ),
-            false => format!("must be 'Exist' only operator {of} and ResourceQuotaScopeNotBestEffort"),
-        };
-        operator.invalid_as(c, &quoted(operator.text()), &problem);
-    }
-    match operator.text() {
-        "In" | "NotIn" if values.is_empty() => {
-            let problem = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector";
-            values.required(c, problem);
-        }
-        "Exists" | "DoesNotExist" if !values.is_empty() => {
-            let problem = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector";
-            values.invalid_typed(c, "[]string", problem);
-        }
-        "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
-        text => operator.invalid_as(c, &quoted(text), "not a valid selector operator"),
-    }
 }
 
 fn conflicting(given: &[&str], at: &At<'_>, c: &mut Check) {
@@ -433,12 +362,6 @@ pub(super) fn namespace_of_event(event: &At<'_>, c: &mut Check) {
     }
 }
 
-pub(super) fn format_of_namespace(event: &At<'_>, c: &mut Check) {
-    let own = c.object.map_or("", |object| &object.meta.namespace);
-    let namespace = event.get("namespace");
-    namespace.problems_of(c, own, formats::subdomain(c.version, own));
-}
-
 /// The controller that reports an event. Its field differed from that of `v1` until 1.25.
 pub(super) fn reporting_controller(controller: &At<'_>, c: &mut Check) {
     let is_renamed = c.since(25) && !(c.group == "events.k8s.io" && c.api == "v1");
@@ -453,58 +376,13 @@ pub(super) fn reporting_controller(controller: &At<'_>, c: &mut Check) {
     named.problems_of(c, text, formats::qualified_name(c.version, text));
 }
 
-pub(super) fn type_of_event(kind: &At<'_>, c: &mut Check) {
-    if !matches!(kind.text(), "Normal" | "Warning") {
-        kind.invalid_as(c, "\"\"", &format!("has invalid value: {}", kind.text()));
-    }
-}
-
-/// A time of an event, as the errors of a release print it.
-fn event_time(time: &At<'_>, c: &Check) -> String {
-    let text = time.text();
-    match (c.version.has(VALUES_ARE_JSON), text) {
-        (true, "") => "null".to_owned(),
-        (true, text) => quoted(text),
-        (false, "") => "0001-01-01 00:00:00 +0000 UTC".to_owned(),
-        (false, text) => {
-            let text = text.trim_end_matches('Z').replacen('T', " ", 1);
-            format!("{text} +0000 UTC")
-        }
-    }
-}
-
-/// `ValidateEventUpdate` of `events.k8s.io/v1`, after the checks of every event and of the series.
-pub(super) fn strict_event_updated(event: &At<'_>, c: &mut Check) {
-    const TIME: &str = "time";
-    const REFERENCE: &str = "core.ObjectReference";
-    let old = c.old();
-    for (key, named, ty) in [
-        ("involvedObject", "involvedObject", REFERENCE),
-        ("reason", "reason", "string"),
-        ("message", "message", "string"),
-        ("source", "source", "core.EventSource"),
-        ("firstTimestamp", "firstTimestamp", TIME),
-        ("lastTimestamp", "lastTimestamp", TIME),
-        ("count", "count", "int32"),
-        ("reason", "reason", "string"),
-        ("type", "type", "string"),
-        ("eventTime", "eventTime", TIME),
-        ("action", "action", "string"),
-        ("related", "related", REFERENCE),
-        ("reportingComponent", "reportingController", "string"),
-        ("reportingInstance", "reportingInstance", "string"),
-    ] {
-        let new = event.get(key);
-        if new.value == old.get(key).value {
-            continue;
-        }
-        let shown = match ty {
-            TIME => event_time(&new, c),
-            REFERENCE if !new.is_set() => new.shown_in(c.version),
-            _ => go_syntax::value(c.version, new.value, ty),
-        };
-        event.get(named).invalid_as(c, &shown, "field is immutable");
-    }
+/// A changed time of an event, as the errors of older releases print it.
+pub(super) fn former_time(time: &At<'_>, c: &mut Check) {
+    let shown = match time.text() {
+        "" => "0001-01-01 00:00:00 +0000 UTC".to_owned(),
+        text => text.trim_end_matches('Z').replacen('T', " ", 1) + " +0000 UTC",
+    };
+    time.invalid_as(c, &shown, "field is immutable");
 }
 
 /// The resources that the containers of a class need in addition.
@@ -513,22 +391,5 @@ pub(super) fn overhead(overhead: &At<'_>, c: &mut Check) {
     for (name, amount) in limits.entries() {
         container_resource(name, &amount, c);
         quantity(name, &amount, c);
-    }
-}
-
-/// The nodes of a class, and the taints that its pods tolerate.
-pub(super) fn scheduling(scheduling: &At<'_>, c: &mut Check) {
-    labels(&scheduling.get("nodeSelector"), c);
-    let list = scheduling.get("tolerations");
-    // Before, the name of the field was appended twice.
-    let named = list.named("tolerations");
-    tolerations(if c.since(35) { &list } else { &named }, c);
-    let mut seen: Vec<[&str; 4]> = Vec::new();
-    for toleration in list.items() {
-        let own = ["key", "operator", "value", "effect"].map(|key| toleration.get(key).text());
-        if seen.contains(&own) {
-            toleration.duplicate_typed(c, "core.Toleration");
-        }
-        seen.push(own);
     }
 }

@@ -11,8 +11,6 @@ use crate::{formats, json_syntax_error, status::Cause};
 
 /// The maximum size of the data of one object in bytes.
 const BYTES_MAX: usize = 1024 * 1024;
-const IMMUTABLE: &str = "field is immutable when `immutable` is set";
-
 fn keys(data: &At<'_>, c: &mut Check) {
     for (key, value) in data.entries() {
         value.problems_of(c, key, formats::config_key(key));
@@ -44,22 +42,6 @@ pub(super) fn config_map(map: &At<'_>, c: &mut Check) {
     }
 }
 
-/// The part of `ValidateConfigMapUpdate` and `ValidateSecretUpdate` for immutable objects.
-pub(super) fn immutable(object: &At<'_>, c: &mut Check) {
-    let old = c.old();
-    if !old.get("immutable").flag() {
-        return;
-    }
-    if !object.get("immutable").flag() {
-        object.get("immutable").forbidden(c, IMMUTABLE);
-    }
-    for key in ["data", "binaryData"] {
-        if object.get(key).value != old.get(key).value {
-            object.get(key).forbidden(c, IMMUTABLE);
-        }
-    }
-}
-
 /// `ValidateSecret`.
 pub(super) fn secret(secret: &At<'_>, c: &mut Check) {
     let data = secret.get("data");
@@ -68,41 +50,10 @@ pub(super) fn secret(secret: &At<'_>, c: &mut Check) {
     if bytes > BYTES_MAX {
         data.too_long(c, BYTES_MAX);
     }
-    let named = secret.get(if c.since(24) { "data" } else { "data[%s]" });
-    match secret.get("type").text() {
-        "kubernetes.io/service-account-token" => {
-            let annotations = secret.get("metadata").get("annotations");
-            let account = annotations.key("kubernetes.io/service-account.name");
-            if account.text().is_empty() {
-                account.required(c, "");
-            }
-        }
-        "kubernetes.io/dockercfg" => docker_config(&data, ".dockercfg", c),
-        "kubernetes.io/dockerconfigjson" => docker_config(&data, ".dockerconfigjson", c),
-        "kubernetes.io/basic-auth" if !data.key("username").is_set() && !data.key("password").is_set() => {
-            named.key("username").required(c, "");
-            named.key("password").required(c, "");
-        }
-        "kubernetes.io/ssh-auth" if data.key("ssh-privatekey").text().is_empty() => {
-            named.key("ssh-privatekey").required(c, "");
-        }
-        "kubernetes.io/tls" => {
-            for key in ["tls.crt", "tls.key"].map(|key| data.key(key)) {
-                if !key.is_set() {
-                    key.required(c, "");
-                }
-            }
-        }
-        _ => {}
-    }
 }
 
-fn docker_config(data: &At<'_>, key: &str, c: &mut Check) {
-    let config = data.key(key);
-    if !config.is_set() {
-        config.required(c, "");
-        return;
-    }
+/// The configuration of a client, in JSON.
+pub(super) fn docker_config(config: &At<'_>, c: &mut Check) {
     let bytes = BASE64_STANDARD.decode(config.text()).unwrap_or_default();
     let problem = json_syntax_error(&bytes).or_else(|| {
         let value: Value = serde_json::from_slice(&bytes).ok()?;

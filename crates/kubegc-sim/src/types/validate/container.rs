@@ -10,8 +10,8 @@ use kubegc_core::Behavior;
 use super::super::field::{At, Check};
 use super::{
     amounts::{container_resource, requirements},
-    references, rules, security,
-    volumes::{Volumes, descending, has_backsteps},
+    rules, security,
+    volumes::Volumes,
 };
 use crate::status::quoted;
 
@@ -83,7 +83,7 @@ pub(super) fn containers(at: &At<'_>, are_init: bool, pod: &Pod<'_>, c: &mut Che
             rules::apply("RestartPolicy", &container, c);
             continue;
         }
-        self::name(&container, c);
+        rules::apply("ContainerName", &container, c);
         if !names.insert(name.text()) {
             name.duplicate(c);
         }
@@ -92,7 +92,7 @@ pub(super) fn containers(at: &At<'_>, are_init: bool, pod: &Pod<'_>, c: &mut Che
         for key in ["livenessProbe", "startupProbe"] {
             rules::apply("LivenessProbe", &container.get(key), c);
         }
-        termination_message_policy(&container, c);
+        rules::apply("TerminationMessage", &container, c);
         rules::apply("ReadinessProbe", &container.get("readinessProbe"), c);
         parts(&container, pod, c);
     }
@@ -129,31 +129,10 @@ pub(super) fn ephemeral_containers(at: &At<'_>, pod: &Pod<'_>, c: &mut Check) {
 
 /// `validateContainerCommon`.
 fn common(container: &At<'_>, pod: &Pod<'_>, c: &mut Check) {
-    name(container, c);
+    rules::apply("ContainerName", container, c);
     container.get("image").present(c);
-    termination_message_policy(container, c);
+    rules::apply("TerminationMessage", container, c);
     parts(container, pod, c);
-}
-
-fn name(container: &At<'_>, c: &mut Check) {
-    let name = container.get("name");
-    if name.present(c) {
-        name.label(c);
-    }
-}
-
-fn termination_message_policy(container: &At<'_>, c: &mut Check) {
-    const POLICIES: [&str; 2] = ["File", "FallbackToLogsOnError"];
-    let policy = container.get("terminationMessagePolicy");
-    if c.version.has(COMMON_PART_IS_FIRST) {
-        policy.one_of(c, &POLICIES);
-        return;
-    }
-    match policy.text() {
-        "File" | "FallbackToLogsOnError" => {}
-        "" => policy.required(c, "must be 'File' or 'FallbackToLogsOnError'"),
-        _ => policy.invalid(c, "must be 'File' or 'FallbackToLogsOnError'"),
-    }
 }
 
 /// The lists and structs that every container may have.
@@ -204,12 +183,7 @@ fn resize_policy(at: &At<'_>, spec: &At<'_>, c: &mut Check) {
             item.duplicate_as(c, &quoted(name.text()));
         }
         // Upstream omits the index.
-        for (field, supported) in [
-            (&name, ["cpu", "memory"]),
-            (&policy, ["NotRequired", "RestartContainer"]),
-        ] {
-            field.placed(at).one_of(c, &supported);
-        }
+        rules::apply("ResizePolicy", &item.placed(at), c);
         if spec.get("restartPolicy").text() == "Never" && policy.text() != "NotRequired" {
             let of = if c.since(36) { "pod " } else { "" };
             let problem = format!("must be 'NotRequired' when {of}`restartPolicy` is 'Never'");
@@ -249,68 +223,8 @@ fn claims(at: &At<'_>, spec: &At<'_>, c: &mut Check) {
     }
 }
 
-/// Variables may be read from files.
-const VARIABLES_ARE_READ_FROM_FILES: Behavior = Behavior::since(35, 0, "the feature gate EnvFiles is on");
-
-pub(super) fn field_of_variable(field: &At<'_>, c: &mut Check) {
-    const FIELDS: [&str; 9] = [
-        "metadata.name",
-        "metadata.namespace",
-        "metadata.uid",
-        "spec.nodeName",
-        "spec.serviceAccountName",
-        "status.hostIP",
-        HOST_IPS,
-        "status.podIP",
-        "status.podIPs",
-    ];
-    const HOST_IPS: &str = "status.hostIPs";
-    let mut fields = FIELDS.to_vec();
-    fields.retain(|field| *field != HOST_IPS || c.since(28));
-    references::object_field(field, &fields, c);
-}
-
-/// A variable has a value, or one source of it.
-pub(super) fn one_source(variable: &At<'_>, c: &mut Check) {
-    let from = variable.get("valueFrom");
-    let sources = from.fields([
-        "fieldRef",
-        "resourceFieldRef",
-        "configMapKeyRef",
-        "secretKeyRef",
-        "fileKeyRef",
-    ]);
-    let count = sources.iter().filter(|source| source.is_set()).count();
-    let problem = if count == 0 && c.version.has(VARIABLES_ARE_READ_FROM_FILES) {
-        "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
-    } else if count == 0 {
-        "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`"
-    } else if !variable.get("value").text().is_empty() {
-        "may not be specified when `value` is not empty"
-    } else if count > 1 {
-        "may not have more than one field specified at a time"
-    } else {
-        return;
-    };
-    from.invalid_as(c, "\"\"", problem);
-}
-
-/// Each item is one source of variables; upstream omits its position.
-pub(super) fn variables_from(at: &At<'_>, c: &mut Check) {
-    for source in at.items() {
-        rules::apply("EnvFromSource", &source, c);
-        let problem = match ["configMapRef", "secretRef"].map(|key| source.get(key).is_set()) {
-            [false, false] => "must specify one of: `configMapRef` or `secretRef`",
-            [true, true] => "may not have more than one field specified at a time",
-            _ => continue,
-        };
-        at.invalid_as(c, "\"\"", problem);
-    }
-}
-
 fn mounts(container: &At<'_>, volumes: &Volumes<'_>, c: &mut Check) {
     let at = container.get("volumeMounts");
-    let devices: Vec<At<'_>> = container.get("volumeDevices").items().collect();
     let mut paths = BTreeSet::new();
     for mount in at.items() {
         let (name, path) = (mount.get("name"), mount.get("mountPath"));
@@ -322,22 +236,6 @@ fn mounts(container: &At<'_>, volumes: &Volumes<'_>, c: &mut Check) {
         if !paths.insert(path.text()) {
             path.invalid_as(c, &quoted(path.text()), "must be unique");
         }
-        if devices
-            .iter()
-            .any(|device| device.get("name").text() == name.text())
-        {
-            name.invalid_as(c, &quoted(name.text()), "must not already exist in volumeDevices");
-        }
-        if devices
-            .iter()
-            .any(|device| device.get("devicePath").text() == path.text())
-        {
-            path.invalid_as(
-                c,
-                &quoted(path.text()),
-                "must not already exist as a path in volumeDevices",
-            );
-        }
         // Upstream omits the index.
         rules::apply("VolumeMount", &mount.placed(&at), c);
         let (sub, expression) = (mount.get("subPath"), mount.get("subPathExpr"));
@@ -345,7 +243,7 @@ fn mounts(container: &At<'_>, volumes: &Volumes<'_>, c: &mut Check) {
             if !sub.text().is_empty() {
                 expression.invalid(c, "subPathExpr and subPath are mutually exclusive");
             }
-            descending(&expression.under(&at, "subPathExpr"), c);
+            rules::apply("DescendingPath", &expression.under(&at, "subPathExpr"), c);
         }
         let propagation = mount.get("mountPropagation");
         if propagation.is_set() {
@@ -363,7 +261,6 @@ fn mounts(container: &At<'_>, volumes: &Volumes<'_>, c: &mut Check) {
 }
 
 fn devices(container: &At<'_>, volumes: &Volumes<'_>, c: &mut Check) {
-    let mounts: Vec<At<'_>> = container.get("volumeMounts").items().collect();
     let (mut names, mut paths) = (BTreeSet::new(), BTreeSet::new());
     for device in container.get("volumeDevices").items() {
         let (name, path) = (device.get("name"), device.get("devicePath"));
@@ -390,19 +287,10 @@ fn devices(container: &At<'_>, volumes: &Volumes<'_>, c: &mut Check) {
         if paths.contains(path.text()) {
             path.invalid(c, "must be unique");
         }
-        if has_backsteps(path.value) {
+        if path.text().split('/').any(|part| part == "..") {
             path.invalid(c, "can not contain backsteps ('..')");
         } else {
             paths.insert(path.text());
-        }
-        if mounts.iter().any(|mount| mount.get("name").text() == name.text()) {
-            name.invalid(c, "must not already exist in volumeMounts");
-        }
-        if mounts
-            .iter()
-            .any(|mount| mount.get("mountPath").text() == path.text())
-        {
-            path.invalid(c, "must not already exist as a path in volumeMounts");
         }
         if !name.text().is_empty() {
             names.insert(name.text());

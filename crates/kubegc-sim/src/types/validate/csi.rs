@@ -6,37 +6,8 @@
 use kubegc_core::Behavior;
 
 use super::super::field::{At, Check};
-use super::{go_syntax, rules};
+use super::go_syntax;
 use crate::formats;
-
-/// The tokens that a driver gets, each for another audience.
-pub(super) fn tokens(requests: &At<'_>, c: &mut Check) {
-    let mut audiences: Vec<&str> = Vec::new();
-    for request in requests.items() {
-        let audience = request.get("audience");
-        if audiences.contains(&audience.text()) {
-            audience.duplicate(c);
-        } else {
-            audiences.push(audience.text());
-            rules::apply("TokenExpiration", &request.get("expirationSeconds"), c);
-        }
-    }
-}
-
-/// The keys of labels that a driver uses; upstream omits them from the path.
-pub(super) fn topology_keys(driver: &At<'_>, c: &mut Check) {
-    let mut keys: Vec<&str> = Vec::new();
-    for key in driver.get("topologyKeys").items() {
-        if key.text().is_empty() {
-            driver.required(c, "");
-        }
-        if keys.contains(&key.text()) {
-            driver.duplicate_as(c, &key.shown());
-        }
-        keys.push(key.text());
-        driver.problems_of(c, key.text(), formats::qualified_name(c.version, key.text()));
-    }
-}
 
 /// The allocatable volumes of a driver may change.
 const ALLOCATABLE_IS_MUTABLE: Behavior =

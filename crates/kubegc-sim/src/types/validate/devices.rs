@@ -50,35 +50,6 @@ pub(super) fn parameters(parameters: &At<'_>, c: &mut Check) {
     }
 }
 
-/// The metadata of objects that templates do not have.
-pub(super) fn of_objects(metadata: &At<'_>, c: &mut Check) {
-    for key in [
-        "name",
-        "generateName",
-        "namespace",
-        "selfLink",
-        "uid",
-        "resourceVersion",
-        "generation",
-        "creationTimestamp",
-        "deletionTimestamp",
-        "deletionGracePeriodSeconds",
-        "ownerReferences",
-        "finalizers",
-        "managedFields",
-    ] {
-        let is_zero = match metadata.get(key).decoded(c) {
-            Value::Null => true,
-            Value::String(text) => text.is_empty(),
-            value => value.as_i64() == Some(0),
-        };
-        if !is_zero {
-            let name = if key == "uid" { "uID" } else { key };
-            metadata.get(name).forbidden(c, "cannot be set");
-        }
-    }
-}
-
 /// The names of the requests of a claim or of a template of one, and of their subrequests after a slash.
 fn request_names(spec: &At<'_>) -> BTreeSet<String> {
     let spec = match spec.get("spec").is_set() {
@@ -296,17 +267,7 @@ pub(super) fn attributes(device: &At<'_>, c: &mut Check) {
 
 /// `validateDeviceAttribute`.
 fn attribute(attribute: &At<'_>, c: &mut Check) {
-    const VALUE_MAX: usize = 64;
-    for key in ["string", "version"] {
-        let value = attribute.get(key);
-        if key == "version" && value.is_set() && !is_version(value.text()) {
-            let problem = "must be a string compatible with semver.org spec 2.0.0";
-            value.invalid(c, problem);
-        }
-        if value.text().len() > VALUE_MAX {
-            value.too_long(c, VALUE_MAX);
-        }
-    }
+    rules::apply("DeviceAttribute", attribute, c);
     if attribute.len() != 1 {
         let shown = match attribute.is_empty() {
             true => "\"\"".to_owned(),
@@ -314,36 +275,6 @@ fn attribute(attribute: &At<'_>, c: &mut Check) {
         };
         attribute.invalid_as(c, &shown, "exactly one value must be specified");
     }
-}
-
-/// Whether a text is a semantic version: three numbers, maybe identifiers after a dash and after a plus.
-fn is_version(text: &str) -> bool {
-    let is_number = |text: &str| {
-        !text.is_empty()
-            && text.bytes().all(|byte| byte.is_ascii_digit())
-            && (text == "0" || !text.starts_with('0'))
-    };
-    let is_identifier = |text: &str| {
-        !text.is_empty()
-            && text
-                .bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
-    };
-    let (text, build) = match text.split_once('+') {
-        Some((text, build)) => (text, Some(build)),
-        None => (text, None),
-    };
-    let (core, before) = match text.split_once('-') {
-        Some((core, before)) => (core, Some(before)),
-        None => (text, None),
-    };
-    let is_before = |part: &str| {
-        is_identifier(part) && (is_number(part) || part.bytes().any(|byte| !byte.is_ascii_digit()))
-    };
-    core.split('.').count() == 3
-        && core.split('.').all(is_number)
-        && before.is_none_or(|before| before.split('.').all(is_before))
-        && build.is_none_or(|build| build.split('.').all(is_identifier))
 }
 
 /// The counters of a set, and those that a device consumes.
@@ -389,42 +320,9 @@ pub(super) fn nodes_of_device(device: &At<'_>, c: &mut Check) {
     }
 }
 
-/// `validateDeviceBindingParameters`, after the items of both lists and the repeated conditions.
-pub(super) fn binding_failures(device: &At<'_>, c: &mut Check) {
-    let [conditions, failures] = device.fields(["bindingConditions", "bindingFailureConditions"]);
-    let known = conditions.texts();
-    let mut seen = BTreeSet::new();
-    for failure in failures.items() {
-        if !seen.insert(failure.text()) {
-            failure.duplicate(c);
-        }
-        if known.contains(&failure.text()) {
-            let problem = "bindingFailureConditions must not overlap with bindingConditions";
-            failure.invalid(c, problem);
-        }
-    }
-    if conditions.is_empty() && !failures.is_empty() {
-        let shown = conditions.decoded(c).to_string();
-        let problem = "bindingConditions are required to use bindingFailureConditions";
-        conditions.invalid_as(c, &shown, problem);
-    }
-    if failures.is_empty() && !conditions.is_empty() {
-        let shown = failures.decoded(c).to_string();
-        let problem = "bindingFailureConditions are required to use bindingConditions";
-        failures.invalid_as(c, &shown, problem);
-    }
-}
-
 pub(super) fn nodes_of_slice(spec: &At<'_>, c: &mut Check) {
     let fields = ["nodeName", "nodeSelector", "allNodes", "perDeviceNodeSelection"];
     let problem =
         "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required";
     one_of(spec, &fields, problem, ", but multiple fields are set", c);
-}
-
-pub(super) fn one_term(terms: &At<'_>, c: &mut Check) {
-    if terms.len() != 1 {
-        let problem = "must have exactly one node selector term";
-        terms.invalid_typed(c, "[]core.NodeSelectorTerm", problem);
-    }
 }

@@ -14,15 +14,6 @@ pub(super) fn precedence_of_exempt(precedence: &At<'_>, c: &mut Check) {
     }
 }
 
-pub(super) fn distinguisher(method: &At<'_>, c: &mut Check) {
-    const TYPES: [&str; 2] = ["ByNamespace", "ByUser"];
-    let kind = method.get("type");
-    if !TYPES.contains(&kind.text()) {
-        let shown = go_syntax::value(c.version, method.value, "flowcontrol.FlowDistinguisherMethod");
-        kind.unsupported_as(c, &shown, &TYPES);
-    }
-}
-
 fn has_wildcard(list: &At<'_>) -> bool {
     list.texts().contains(&"*")
 }
@@ -42,45 +33,6 @@ pub(super) fn known_verbs(verbs: &At<'_>, c: &mut Check) {
     if !has_wildcard(verbs) && !verbs.texts().iter().all(|verb| VERBS.contains(verb)) {
         let shown = go_syntax::value(c.version, verbs.value, "[]string");
         verbs.unsupported_as(c, &shown, &VERBS);
-    }
-}
-
-pub(super) fn namespaces(rule: &At<'_>, c: &mut Check) {
-    let list = rule.get("namespaces");
-    if list.is_empty() && !rule.get("clusterScope").flag() {
-        let problem = "resource rules that are not cluster scoped must supply at least one namespace";
-        list.required(c, problem);
-    } else if !has_wildcard(&list) {
-        for namespace in list.items() {
-            for problem in formats::label(c.version, namespace.text()) {
-                let problem = format!("each member of this list must be '*' or a DNS-1123 label; {problem}");
-                namespace.invalid(c, &problem);
-            }
-        }
-    } else if list.len() > 1 {
-        let problem = "if '*' is present, must not specify other namespaces";
-        list.invalid_typed(c, "[]string", problem);
-    }
-}
-
-/// `ValidateNonResourceURLPath` of each.
-pub(super) fn urls(urls: &At<'_>, c: &mut Check) {
-    for url in urls.items().filter(|_| !has_wildcard(urls)) {
-        let text = url.text();
-        let problem = match text {
-            "" => "must not be empty",
-            "/" => continue,
-            _ if !text.starts_with('/') => "must start with slash",
-            _ if text.contains(' ') => "must not contain white-space",
-            _ if text.contains("//") => "must not contain double slash",
-            _ => match text.find('*') {
-                Some(position) if position + 1 != text.len() || !text.ends_with("/*") => {
-                    "wildcard can only do suffix matching"
-                }
-                _ => continue,
-            },
-        };
-        url.invalid(c, problem);
     }
 }
 
@@ -113,4 +65,12 @@ pub(super) fn hand_size(queuing: &At<'_>, c: &mut Check) {
         return;
     };
     hand.invalid(c, &problem);
+}
+
+/// The namespaces of a rule that are not all of them.
+pub(super) fn namespace(namespace: &At<'_>, c: &mut Check) {
+    for problem in formats::label(c.version, namespace.text()) {
+        let problem = format!("each member of this list must be '*' or a DNS-1123 label; {problem}");
+        namespace.invalid(c, &problem);
+    }
 }

@@ -376,6 +376,12 @@ fn go_type(version: KubernetesVersion, ty: &Type, package: &str) -> String {
     }
 }
 
+/// Bytes, as `%#v` prints them in their braces.
+pub(super) fn bytes(bytes: &[u8]) -> String {
+    let shown: Vec<String> = bytes.iter().map(|byte| format!("{byte:#x}")).collect();
+    shown.join(", ")
+}
+
 /// A quantity as it was decoded from this text.
 pub(super) fn quantity(version: KubernetesVersion, text: &Value) -> String {
     if version.has(VALUES_ARE_JSON) {
@@ -427,26 +433,14 @@ fn amounts(of: &Value) -> String {
 
 /// A time in UTC; decoded times are in the server's zone, which is UTC here.
 fn time(text: &str) -> String {
-    const MONTHS: [&str; 12] = [
-        "January",
-        "February",
-        "March",
-        "April",
-        "May",
-        "June",
-        "July",
-        "August",
-        "September",
-        "October",
-        "November",
-        "December",
-    ];
+    const MONTHS: &str =
+        "January February March April May June July August September October November December";
     let mut numbers = text
         .split(['-', 'T', ':', 'Z'])
         .map(|part| part.parse::<usize>().unwrap_or(0));
     let mut next = || numbers.next().unwrap_or(0);
     let (year, month, day, hour, minute, second) = (next(), next(), next(), next(), next(), next());
-    match MONTHS.get(month.wrapping_sub(1)) {
+    match MONTHS.split(' ').nth(month.wrapping_sub(1)) {
         Some(month) => {
             format!("time.Date({year}, time.{month}, {day}, {hour}, {minute}, {second}, 0, time.Local)")
         }

@@ -6,19 +6,10 @@
 use kubegc_core::Behavior;
 
 use super::super::field::{At, Check};
-use crate::formats;
 
 /// A container may sleep for no time.
 const SLEEP_MAY_BE_ZERO: Behavior =
     Behavior::since(33, 0, "the feature gate PodLifecycleSleepActionAllowZero is on");
-
-/// The headers of a request; upstream omits their position.
-pub(super) fn headers(headers: &At<'_>, c: &mut Check) {
-    for header in headers.items() {
-        let name = header.get("name").text();
-        headers.problems_of(c, name, formats::header_name(name));
-    }
-}
 
 /// `validateSleepAction`.
 pub(super) fn sleep(at: &At<'_>, c: &mut Check) {
@@ -41,16 +32,4 @@ pub(super) fn sleep(at: &At<'_>, c: &mut Check) {
         _ => format!("must be greater than 0 and {bound}"),
     };
     at.invalid_as(c, &seconds.to_string(), &problem);
-}
-
-/// `ValidatePortNumOrName`.
-pub(super) fn port(at: &At<'_>, c: &mut Check) {
-    match at.value.as_str() {
-        Some(name) => at.problems(c, formats::port_name(c.version, name)),
-        None => {
-            for problem in formats::port_number(at.number()) {
-                at.invalid_as(c, &at.number().to_string(), &problem);
-            }
-        }
-    }
 }

@@ -3,8 +3,6 @@
 //! # Upstream
 //! `validatePodFailurePolicy` and `validateSuccessPolicy` in `pkg/apis/batch/validation/validation.go`, 1.36.
 
-use std::collections::BTreeSet;
-
 use super::{
     super::field::{At, Check},
     jobs::{intervals, spec_of},
@@ -22,22 +20,8 @@ pub(super) fn container_name(name: &At<'_>, c: &mut Check) {
     }
 }
 
-/// The exit codes of a rule, in their order.
-pub(super) fn codes(codes: &At<'_>, c: &mut Check) {
-    let (operator, values) = (codes.get("operator").text(), codes.get("values"));
-    let mut seen = BTreeSet::new();
-    let mut is_ordered = true;
-    for value in values.items() {
-        let code = value.number();
-        if operator == "In" && code == 0 {
-            value.invalid_as(c, "0", "must not be 0 for the In operator");
-        }
-        is_ordered &= seen.last().is_none_or(|last| *last <= code);
-        if !seen.insert(code) {
-            value.duplicate(c);
-        }
-    }
-    if !is_ordered {
+pub(super) fn ordered(values: &At<'_>, c: &mut Check) {
+    if !values.items().map(|value| value.number()).is_sorted() {
         values.invalid_typed(c, "[]int32", "must be ordered");
     }
 }

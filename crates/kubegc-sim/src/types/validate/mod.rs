@@ -11,7 +11,6 @@ mod access;
 mod admission_policies;
 mod amounts;
 mod api_services;
-mod asn1;
 mod autoscaling;
 mod certificates;
 mod cluster;
@@ -45,6 +44,7 @@ use serde_json::Value;
 use super::{
     field::{At, Check},
     qos,
+    service::POLICIES_ARE_VALIDATED_FIRST,
 };
 use crate::{
     StoredObject,
@@ -65,51 +65,40 @@ fn code(name: &str) -> Option<rules::Code> {
     }
     let code: rules::Code = functions! {
         access: aggregated priority;
-        admission_policies: audit_annotations deny_and_warn group_version kind messages no_deletes
-            variable_name;
-        api_services: bundle port;
-        autoscaling: bounds container_resource group_version min_replicas outer_metrics positive sources;
-        certificates: approval_updated request status_updated;
-        cluster: finalizer format_of_namespace hard limits namespace_of_event namespace_phase node_updated
-            overhead pod_ranges quota reporting_controller resources scheduling scopes_updated
-            strict_event_updated taints type_of_event;
-        config: config_map immutable secret;
-        container: field_of_variable one_source variables_from;
+        admission_policies: audit_annotations group_version kind no_deletes;
+        api_services: bundle;
+        autoscaling: container_resource positive;
+        certificates: certificate conditions signed_content signer_name;
+        cluster: finalizer former_time hard limits namespace_of_event namespace_phase overhead pod_ranges
+            quota reporting_controller resources scopes_updated taints;
+        config: config_map docker_config secret;
+        csi: attachment_status drivers_updated;
         definitions: approval below_either below_spec below_status has_schema immutable kinds name reviews
             schema shared_schema stored_versions versions warning;
         selectable: fields;
         structural: atomic_items keys_of_map map_list;
-        csi: attachment_status drivers_updated tokens topology_keys;
-        devices: attributes binding_failures claim_status constraint contents_of_slice count counters
-            extended_resource nodes_of_device nodes_of_slice of_objects one_term parameters pool_name
-            requests_of_config;
-        flow_control: distinguisher exempt hand_size known_verbs namespaces precedence_of_exempt urls;
-        handlers: headers port sleep;
-        job_policies: codes container_name success_rule;
-        jobs: at_most_completions completions_updated finished_job generated_selector many_indexes
-            name_of_cron_job schedule selects_template status_updated template_updated time_zone;
-        networking: address_of_balancer backend domain_prefixed_path ingress ingress_class_annotation
-            ip_block path policy_port service_ranges service_ranges_updated;
+        devices: attributes claim_status constraint contents_of_slice count counters extended_resource
+            nodes_of_device nodes_of_slice parameters pool_name requests_of_config;
+        flow_control: exempt hand_size known_verbs namespace precedence_of_exempt;
+        handlers: sleep;
+        job_policies: container_name ordered success_rule;
+        jobs: generated_selector indexes name_of_cron_job schedule template_updated time_zone;
+        networking: address_of_balancer domain_prefixed_path ingress ingress_class_annotation ip_block
+            policy_port service_ranges service_ranges_updated;
         pod: annotations created former_address overhead search_paths template;
-        pod_changes: annotations_of_status claim_of_status conditions families first_host_address nominated
-            restarts updated;
-        references: resource_field_of_file resource_field_of_variable;
-        scheduling: both_keys comparison min_domains namespaces selected_keys spread_constraints
-            superfluous_value tolerations value_of_toleration;
-        security: privilege_escalation process_namespaces superfluous_profile sysctls user_name;
-        selector: condition_reason labels one_field_value one_value;
-        services: balancer_updated cluster_addresses external_name external_policy headless ordinary_ip
-            slice_addresses source_ranges topology_annotations unique_ports updated;
-        storage: capacity claim_updated data_source exclusive_mode former_secrets parameters provisioner
-            recycled requested same_source topologies volume_updated;
-        volumes: absolute csi descending disk_uri downward_files driver_name field_of_file flex_options
-            initiator no_backsteps no_slash non_reserved portal projected quobyte size_limit;
-        webhooks: client_service client_url name resources review_versions side_effects unique_name;
-        workloads: at_most_all at_most_ready at_most_replicas at_most_status_ready data_of_revision
-            data_updated deadline int_or_percent not_decremented not_zero selector_of_deployment
-            stateful_set_updated template_of_controller template_of_daemon_set template_of_replica_set
-            template_of_stateful_set unavailable_or_surge unavailable_xor_surge unknown_daemon_strategy
-            unknown_strategy;
+        pod_changes: annotations_of_status claim_of_status conditions families first_host_address restarts
+            updated;
+        references: divisor object_field;
+        scheduling: both_keys selected_keys spread_constraints tolerations value_of_toleration;
+        selector: labels;
+        services: address_families addresses_updated balancer_updated external_name external_policy headless
+            ordinary_ip slice_addresses source_ranges unique_ports;
+        storage: affinity_updated claim_updated parameters provisioner same_source source_updated topologies;
+        volumes: driver_name;
+        webhooks: client_url path review_versions side_effects unique_name;
+        workloads: at_most_all data_of_revision data_updated int_or_percent labels_select_template not_zero
+            read_only_disks selects_template stateful_set_updated template_of_stateful_set
+            unavailable_or_surge unavailable_xor_surge;
     };
     Some(code)
 }
@@ -176,6 +165,12 @@ pub(crate) fn service_addresses(service: &StoredObject, version: KubernetesVersi
 /// Validates a service after its addresses and ports were allocated.
 pub(crate) fn allocated(service: &StoredObject, version: KubernetesVersion) -> Vec<Cause> {
     let mut c = Check::new(version, None);
-    services::traffic_fields(&At::of_object(&body(service)), &mut c);
+    if !version.has(POLICIES_ARE_VALIDATED_FIRST) {
+        rules::apply(
+            "TrafficFields",
+            &At::of_object(&body(service)).get("spec"),
+            &mut c,
+        );
+    }
     c.causes
 }

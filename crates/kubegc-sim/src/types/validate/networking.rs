@@ -21,7 +21,7 @@ pub(super) fn ingress(spec: &At<'_>, c: &mut Check) {
     let (rules, backend) = (spec.get("rules"), spec.get("defaultBackend"));
     let backend_name = if is_beta(c) { "backend" } else { "defaultBackend" };
     if backend.is_set() {
-        self::backend(&backend.under(spec, backend_name), c);
+        rules::apply("IngressBackend", &backend.under(spec, backend_name), c);
     } else if rules.is_empty() {
         let problem = format!("either `{backend_name}` or `rules` must be specified");
         let shown = go_syntax::value(c.version, rules.decoded(c), "[]networking.IngressRule");
@@ -40,7 +40,7 @@ pub(super) fn ingress(spec: &At<'_>, c: &mut Check) {
             if formats::parse_ip(host.text()).is_some() {
                 host.invalid(c, "must be a DNS name, not an IP address");
             }
-            host_name(&host, c);
+            rules::apply("HostName", &host, c);
         }
         if !(host.text().contains('*') && allows_wildcards) {
             rules::apply("IngressRule", &rule, c);
@@ -51,7 +51,7 @@ pub(super) fn ingress(spec: &At<'_>, c: &mut Check) {
     let allows_bad_secrets = is_beta(c) || secrets.any(|tls| bad_secret(tls.get("secretName").text()));
     for tls in spec.get("tls").items() {
         for host in tls.get("hosts").items() {
-            host_name(&host, c);
+            rules::apply("HostName", &host, c);
         }
         let secret = tls.get("secretName");
         if !allows_bad_secrets && !secret.text().is_empty() {
@@ -73,78 +73,6 @@ pub(super) fn ingress_class_annotation(ingress: &At<'_>, c: &mut Check) {
         };
         let named = ingress.get("annotations").get(ANNOTATION);
         named.invalid_as(c, &annotation.shown(), problem);
-    }
-}
-
-fn host_name(host: &At<'_>, c: &mut Check) {
-    if host.text().contains('*') {
-        host.problems(c, formats::wildcard_subdomain(host.text()));
-    } else {
-        host.subdomain(c);
-    }
-}
-
-/// A path whose type says what it may contain.
-pub(super) fn path(entry: &At<'_>, c: &mut Check) {
-    let (kind, path) = (entry.get("pathType").text(), entry.get("path"));
-    let text = path.text();
-    let is_strict = matches!(kind, "Exact" | "Prefix");
-    let is_checked = is_strict || kind == "ImplementationSpecific" && !text.is_empty();
-    if is_checked && !text.starts_with('/') {
-        path.invalid_as(c, &quoted(text), "must be an absolute path");
-    }
-    if !is_strict {
-        return;
-    }
-    for sequence in ["//", "/./", "/../", "%2f", "%2F"] {
-        if text.contains(sequence) {
-            path.invalid(c, &format!("must not contain '{sequence}'"));
-        }
-    }
-    for suffix in ["/..", "/."] {
-        if text.ends_with(suffix) {
-            path.invalid(c, &format!("cannot end with '{suffix}'"));
-        }
-    }
-}
-
-pub(super) fn backend(at: &At<'_>, c: &mut Check) {
-    let (resource, service) = (at.get("resource"), at.get("service"));
-    match (resource.is_set(), service.is_set()) {
-        (true, true) => at.invalid_as(c, "\"\"", "cannot set both resource and service backends"),
-        (true, false) => rules::apply("TypedReference", &resource, c),
-        (false, false) => at.invalid_as(c, "\"\"", "resource or service backend is required"),
-        (false, true) => service_backend(at, &service, c),
-    }
-}
-
-/// A field of a backend, which the first version has under another name in the backend itself.
-fn renamed<'v>(field: At<'v>, backend: &At<'v>, beta: &str, c: &Check) -> At<'v> {
-    match is_beta(c) {
-        true => field.under(backend, beta),
-        false => field,
-    }
-}
-
-fn service_backend(at: &At<'_>, service: &At<'_>, c: &mut Check) {
-    let port = service.get("port");
-    let name = renamed(service.get("name"), at, "serviceName", c);
-    let port_name = renamed(port.get("name"), at, "servicePort", c);
-    let number = renamed(port.get("number"), at, "servicePort", c);
-    if name.text().is_empty() {
-        name.required(c, "");
-    } else {
-        let problems = match c.version.has(formats::SERVICES_MAY_BEGIN_WITH_DIGITS) {
-            true => formats::label(c.version, name.text()),
-            false => formats::dns_1035_label(name.text()),
-        };
-        name.problems(c, problems);
-    }
-    match (!port_name.text().is_empty(), number.number() != 0) {
-        (true, true) => at.invalid_as(c, "\"\"", "cannot set both port name & port number"),
-        (true, false) => port_name.problems(c, formats::port_name(c.version, port_name.text())),
-        (false, true) => number.problems(c, formats::port_number(number.number())),
-        (false, false) => at.required(c, "port name or number is required"),
     }
 }
 

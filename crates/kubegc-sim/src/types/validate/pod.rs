@@ -15,7 +15,7 @@ use super::{
     container::{self, containers},
     rules, security,
     selector::labels,
-    volumes::{descending, volumes},
+    volumes::volumes,
 };
 use crate::{formats, status::quoted};
 
@@ -31,19 +31,9 @@ const MISSING_REQUESTS_ARE_SKIPPED: Behavior =
 
 /// A new pod.
 pub(super) fn created(pod: &At<'_>, c: &mut Check) {
-    if !c.is_new() {
-        return;
-    }
     whole(pod, c);
+    rules::apply("NewPod", &pod.get("spec"), c);
     let spec = pod.get("spec");
-    if !spec.get("ephemeralContainers").is_empty() {
-        spec.get("ephemeralContainers")
-            .forbidden(c, "cannot be set on create");
-    }
-    let node = spec.get("nodeName");
-    if !node.text().is_empty() && !spec.get("schedulingGates").is_empty() {
-        node.forbidden(c, "cannot be set until all schedulingGates have been cleared");
-    }
     security::app_armor_matches(&pod.get("metadata").get("annotations"), &spec, c);
 }
 
@@ -84,7 +74,7 @@ pub(super) fn pod_annotations(annotations: &At<'_>, spec: &At<'_>, c: &mut Check
             let named = value.under(annotations, key);
             if let Some(rest) = value.text().strip_prefix("localhost/") {
                 let (value, path) = (&Value::from(rest), named.path);
-                descending(&At { value, path }, c);
+                rules::apply("DescendingPath", &At { value, path }, c);
             } else if !matches!(value.text(), "runtime/default" | "docker/default" | "unconfined") {
                 named.invalid(c, "must be a valid seccomp profile");
             }

@@ -7,9 +7,9 @@
 use std::collections::BTreeSet;
 
 use kubegc_core::{Behavior, Quantity};
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::super::field::{At, Check};
+use super::super::field::{At, Check, copy};
 use super::{
     pod::{pod_annotations, whole},
     rules,
@@ -22,9 +22,7 @@ pub(super) fn updated(pod: &At<'_>, c: &mut Check) {
     whole(pod, c);
     let old = c.old();
     let (spec, old_spec) = (pod.get("spec"), old.get("spec"));
-    let annotations = pod.get("metadata").get("annotations");
-    pinned_annotations(&annotations, &old.get("metadata").get("annotations"), c);
-    pod_annotations(&annotations, &spec, c);
+    pod_annotations(&pod.get("metadata").get("annotations"), &spec, c);
     for list in ["containers", "initContainers"] {
         let containers = spec.get(list);
         if containers.len() != old_spec.get(list).len() {
@@ -57,39 +55,18 @@ pub(super) fn updated(pod: &At<'_>, c: &mut Check) {
     }
     only_removed_gates(&spec.get("schedulingGates"), &old_spec.get("schedulingGates"), c);
     let mut munged = spec.value.clone();
-    if let Some(munged) = munged.as_object_mut() {
-        let mut mutable = vec!["activeDeadlineSeconds", "tolerations", "schedulingGates"];
-        if !old_spec.get("schedulingGates").is_empty() {
-            mutable.extend(gated_pod_updated(&spec, &old_spec, c));
-        }
-        for key in mutable {
-            match old_spec.value.get(key) {
-                Some(value) => munged.insert(key.to_owned(), value.clone()),
-                None => munged.remove(key),
-            };
-        }
-        for list in ["containers", "initContainers"] {
-            let images: Vec<Value> = old_spec
-                .get(list)
-                .items()
-                .map(|one| one.get("image").value.clone())
-                .collect();
-            let containers = munged.get_mut(list).and_then(Value::as_array_mut);
-            for (container, image) in containers.into_iter().flatten().zip(images) {
-                if let Some(container) = container.as_object_mut() {
-                    match image {
-                        Value::Null => container.remove("image"),
-                        image => container.insert("image".to_owned(), image),
-                    };
-                }
-            }
-        }
-        let was_negative = old_spec.get("terminationGracePeriodSeconds").number() < 0;
-        if was_negative && munged.get("terminationGracePeriodSeconds") == Some(&json!(1)) {
-            munged.remove("terminationGracePeriodSeconds");
-            let old = old_spec.get("terminationGracePeriodSeconds").value.clone();
-            munged.insert("terminationGracePeriodSeconds".to_owned(), old);
-        }
+    let mut mutable = vec!["activeDeadlineSeconds", "tolerations", "schedulingGates"];
+    mutable.extend(["containers/*/image", "initContainers/*/image"]);
+    if !old_spec.get("schedulingGates").is_empty() {
+        mutable.extend(gated_pod_updated(&spec, &old_spec, c));
+    }
+    let [grace, old_grace] =
+        [&spec, &old_spec].map(|spec| spec.get("terminationGracePeriodSeconds").number());
+    if old_grace < 0 && grace == 1 {
+        mutable.push("terminationGracePeriodSeconds");
+    }
+    for path in mutable {
+        copy(&mut munged, old_spec.value, path);
     }
     if munged != *old_spec.value && c.since(27) {
         spec.forbidden(
@@ -153,33 +130,6 @@ fn gated_pod_updated(spec: &At<'_>, old: &At<'_>, c: &mut Check) -> Vec<&'static
         mutable.push("affinity");
     }
     mutable
-}
-
-/// Immutable annotations of pods.
-fn pinned_annotations(new: &At<'_>, old: &At<'_>, c: &mut Check) {
-    let is_app_armor = |key: &str| key.starts_with("container.apparmor.security.beta.kubernetes.io/");
-    let is_mirror = |key: &str| key == "kubernetes.io/config.mirror";
-    for (key, value) in old.entries() {
-        if new.key(key).value == value.value {
-            continue;
-        }
-        if is_app_armor(key) {
-            new.key(key)
-                .forbidden(c, "may not remove or update AppArmor annotations");
-        }
-        if is_mirror(key) {
-            new.key(key)
-                .forbidden(c, "may not remove or update mirror pod annotation");
-        }
-    }
-    for (key, value) in new.entries().filter(|(key, _)| !old.key(key).is_set()) {
-        if is_app_armor(key) {
-            value.forbidden(c, "may not add AppArmor annotations");
-        }
-        if is_mirror(key) {
-            value.forbidden(c, "may not add mirror pod annotation");
-        }
-    }
 }
 
 fn added_tolerations(new: &At<'_>, old: &At<'_>, c: &mut Check) {
@@ -312,9 +262,7 @@ fn container_resized(spec: &At<'_>, new: &At<'_>, old: &At<'_>, is_sidecar: bool
 
 /// The annotations of a pod whose status changes.
 pub(super) fn annotations_of_status(pod: &At<'_>, c: &mut Check) {
-    let annotations = pod.get("metadata").get("annotations");
-    pinned_annotations(&annotations, &c.old().get("metadata").get("annotations"), c);
-    pod_annotations(&annotations, &pod.get("spec"), c);
+    pod_annotations(&pod.get("metadata").get("annotations"), &pod.get("spec"), c);
 }
 
 /// The types of conditions; older releases show another path.
@@ -330,13 +278,6 @@ pub(super) fn conditions(conditions: &At<'_>, c: &mut Check) {
             };
             path.problems_of(c, kind.text(), formats::qualified_name(c.version, kind.text()));
         }
-    }
-}
-
-/// Pods on a node are not nominated for one.
-pub(super) fn nominated(node: &At<'_>, c: &mut Check) {
-    if !c.old().get("spec").get("nodeName").text().is_empty() {
-        node.forbidden(c, "may not be set on pods that are already bound to a node");
     }
 }
 

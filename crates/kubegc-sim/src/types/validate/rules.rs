@@ -2,10 +2,15 @@
 
 mod parse;
 
-use std::{collections::BTreeSet, sync::LazyLock};
+use std::{
+    cmp::Ordering,
+    collections::BTreeSet,
+    sync::{LazyLock, OnceLock},
+};
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
+use regex::Regex;
 use serde_json::Value;
 
 use super::{
@@ -52,6 +57,8 @@ enum Step {
     Field(&'static str),
     /// A field, and its name in errors; without one, its errors are those of the value that has it.
     Renamed(&'static str, &'static str),
+    /// The same value, whose errors are those of a field.
+    Named(&'static str),
     Key(&'static str),
     Items,
     /// Items whose errors omit their position.
@@ -75,18 +82,24 @@ enum Word {
     /// Whether the object was sent in this version.
     Api(bool, &'static str),
     Set,
+    /// It is set, in the form in which it was sent: an empty list is.
+    Sent,
     Given,
-    /// The row has found no problem so far.
-    Valid,
+    /// Whether the row has found no problem so far.
+    Valid(bool),
     Required,
     Format(fn(&At<'_>, &mut Check)),
     /// The supported values, with their first releases.
-    In(Vec<(&'static str, u16)>),
+    In(Vec<(String, u16)>),
     Range(i64, i64),
+    /// How a number or time may compare to that of another field.
+    Bound(&'static [Ordering], Place<'static>),
+    /// Whether a text matches a pattern, which is compiled on first use.
+    Like(bool, &'static str, OnceLock<Option<Regex>>),
     MaxBytes(usize),
     MaxItems(usize),
-    /// The number of the rule.
-    Unique(usize),
+    /// The number of the rule, and the fields that tell items apart.
+    Unique(usize, Vec<&'static str>),
     /// No other field with this rule is set; the name of the field in the error.
     Sole(&'static str),
     /// No field with the rule `Sole` is set.
@@ -96,14 +109,24 @@ enum Word {
     Forbidden,
     Missing,
     Section(&'static str),
+    /// The value has no problem by the rows of a section.
+    Passes(&'static str),
     Code(Code),
+}
+
+/// A value that a condition, a bound or a message reads.
+#[derive(Clone, Copy, Debug)]
+struct Place<'p> {
+    /// The number of blocks further out at which the path begins.
+    outer: usize,
+    /// Whether it is that of the stored object.
+    is_stored: bool,
+    path: &'p str,
 }
 
 #[derive(Debug)]
 struct Condition {
-    /// The number of blocks further out at which the path begins.
-    outer: usize,
-    path: &'static str,
+    place: Place<'static>,
     test: Test,
     is_negated: bool,
 }
@@ -113,6 +136,14 @@ enum Test {
     Set,
     Given,
     In(Vec<&'static str>),
+    Contains(&'static str),
+    Above(i64),
+    /// It is not the stored value.
+    Changed,
+    /// It equals another value.
+    Same(Place<'static>),
+    /// More than one of these fields is set.
+    Many(Vec<&'static str>),
 }
 
 /// The values that the items of a list have had, by the number of the rule that forbids repetition.
@@ -188,6 +219,7 @@ fn each<'v>(path: &[Step], at: At<'v>, seen: &mut Seen, visit: &mut dyn FnMut(At
     let mut of_list = Seen::new();
     match step {
         Step::Field(name) => each(rest, at.get(name), seen, visit),
+        Step::Named(shown) => each(rest, at.named(shown), seen, visit),
         Step::Renamed(name, "") => each(rest, at.get(name).placed(&at), seen, visit),
         Step::Renamed(name, shown) => each(rest, at.renamed(name, shown), seen, visit),
         Step::Key(key) => each(rest, at.key(key), seen, visit),
@@ -220,21 +252,64 @@ fn is_given(value: &Value) -> bool {
     }
 }
 
+impl Place<'_> {
+    fn read<'v>(&self, block: &Block<'_, 'v>, c: &Check<'v>) -> At<'v> {
+        let mut at = block.outwards(self.outer).at.clone();
+        if self.is_stored {
+            at.value = at.old(c);
+        }
+        let steps = self.path.split('.').filter(|step| !step.is_empty());
+        steps.fold(at, |at, step| {
+            if let Some(kind) = step.strip_prefix('?') {
+                let mut conditions = at.items();
+                let condition = conditions.find(|item| item.get("type").text() == kind);
+                return condition.unwrap_or(at).get("status");
+            }
+            match step.parse() {
+                Ok(index) => at.items().nth(index).unwrap_or_else(|| at.get(step)),
+                Err(_) => at.get(step),
+            }
+        })
+    }
+
+    /// The value as a text; a path that ends with `#` stands for the length.
+    fn text<'v>(&self, block: &Block<'_, 'v>, c: &Check<'v>) -> String {
+        if let Some(path) = self.path.strip_suffix('#') {
+            let path = path.trim_end_matches('.');
+            return Place { path, ..*self }.read(block, c).len().to_string();
+        }
+        match self.read(block, c).value {
+            Value::Null => String::new(),
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        }
+    }
+}
+
 impl Condition {
-    fn holds(&self, block: &Block<'_, '_>) -> bool {
-        let at = block.outwards(self.outer).at.clone();
-        let at = self.path.split('.').fold(at, |at, name| match name.parse() {
-            Ok(index) => at.items().nth(index).unwrap_or_else(|| at.get(name)),
-            Err(_) => at.get(name),
-        });
+    fn holds<'v>(&self, block: &Block<'_, 'v>, c: &Check<'v>) -> bool {
+        let read = |place: &Place<'_>| place.read(block, c);
         let holds = match &self.test {
-            Test::Set => at.is_set(),
-            Test::Given => is_given(at.value),
-            Test::In(texts) => match at.value {
-                Value::Null => texts.contains(&""),
-                Value::String(text) => texts.contains(&text.as_str()),
-                other => texts.contains(&other.to_string().as_str()),
-            },
+            Test::Set => read(&self.place).is_set(),
+            Test::Given => is_given(read(&self.place).value),
+            Test::In(texts) => texts.contains(&self.place.text(block, c).as_str()),
+            Test::Contains(part) => self.place.text(block, c).contains(part),
+            Test::Above(bound) => {
+                let number: Option<i64> = self.place.text(block, c).parse().ok();
+                number.is_some_and(|number| number > *bound)
+            }
+            Test::Changed => {
+                let stored = Place {
+                    is_stored: true,
+                    ..self.place
+                };
+                read(&self.place).value != read(&stored).value
+            }
+            Test::Same(other) => read(&self.place).value == read(other).value,
+            Test::Many(fields) => {
+                let at = read(&self.place);
+                fields.iter().filter(|field| at.get(field).is_set()).count() > 1
+            }
         };
         holds != self.is_negated
     }
@@ -254,16 +329,22 @@ impl Row {
         }
     }
 
-    /// The message of the row, or the usual one of its rule.
-    fn or<'m>(&'m self, usual: &'m str) -> &'m str {
-        match self.message.as_str() {
+    /// The message of the row, or the usual one of its rule. `{path}` stands for the text of a field.
+    fn message(&self, usual: &str, outer: &Block<'_, '_>, c: &Check) -> String {
+        let message = match self.message.as_str() {
             "" => usual,
             message => message,
-        }
+        };
+        let mut parts = message.split('{');
+        let first = parts.next().unwrap_or_default().to_owned();
+        parts.fold(first, |message, part| match part.split_once('}') {
+            Some((path, rest)) => message + &parse::place_of(path).text(outer, c) + rest,
+            None => message + "{" + part,
+        })
     }
 
     /// The value, as its errors show it.
-    fn shown(&self, at: &At<'_>, c: &Check) -> String {
+    fn shown(&self, at: &At<'_>, outer: &Block<'_, '_>, c: &Check) -> String {
         match self.shown {
             "" => at.shown_in(c.version),
             "number" => at.number().to_string(),
@@ -271,9 +352,10 @@ impl Row {
             "null" => "null".to_owned(),
             "nothing" => String::new(),
             text if text.starts_with('"') => text.to_owned(),
-            ty => match ty.strip_prefix('~') {
-                Some(ty) => go_syntax::value(c.version, at.decoded(c), ty),
-                None => go_syntax::value(c.version, at.value, ty),
+            ty => match (ty.strip_prefix('~'), ty.strip_prefix('=')) {
+                (Some(ty), _) => go_syntax::value(c.version, at.decoded(c), ty),
+                (_, Some(path)) => parse::place_of(path).read(outer, c).shown_in(c.version),
+                _ => go_syntax::value(c.version, at.value, ty),
             },
         }
     }
@@ -288,27 +370,27 @@ impl Row {
         c: &mut Check,
     ) -> bool {
         let at = block.at;
+        let outer = block.outer.unwrap_or(block);
+        let or = |usual: &str, c: &Check| self.message(usual, outer, c);
+        let shown = |c: &Check| self.shown(at, outer, c);
         match word {
             Word::Since(minor) => return c.since(*minor),
             Word::Until(minor) => return !c.since(*minor + 1),
-            Word::If(conditions) => {
-                let outer = block.outer.unwrap_or(block);
-                return conditions.iter().any(|condition| condition.holds(outer));
-            }
+            Word::If(conditions) => return conditions.iter().any(|condition| condition.holds(outer, c)),
             Word::Changed => return at.value != at.old(c),
             Word::NotBlank => {
                 if at.text().trim().is_empty() {
-                    at.required(c, &self.message);
+                    at.required(c, &or("", c));
                 }
             }
             Word::Trimmed => {
                 if at.text().trim() != at.text() {
-                    at.invalid(c, self.or("must not have leading or trailing whitespace"));
+                    at.invalid(c, &or("must not have leading or trailing whitespace", c));
                 }
             }
             Word::Wildcard => {
                 if at.len() > 1 && at.items().any(|item| item.text() == "*") {
-                    at.invalid_as(c, &self.shown(at, c), &self.message);
+                    at.invalid_as(c, &shown(c), &or("", c));
                 }
             }
             Word::IsNew(is_new) => return c.is_new() == *is_new,
@@ -320,8 +402,9 @@ impl Row {
                 return is_this == *is;
             }
             Word::Set => return at.is_set(),
+            Word::Sent => return !at.decoded(c).is_null(),
             Word::Given => return is_given(at.value),
-            Word::Valid => return c.causes.len() == before,
+            Word::Valid(is_valid) => return (c.causes.len() == before) == *is_valid,
             Word::Required => {
                 let is_missing = match at.value {
                     Value::Null => true,
@@ -330,7 +413,7 @@ impl Row {
                     _ => false,
                 };
                 if is_missing {
-                    at.required(c, &self.message);
+                    at.required(c, &or("", c));
                 }
                 return !is_missing;
             }
@@ -338,22 +421,41 @@ impl Row {
             Word::In(values) => {
                 let minor = c.version.minor();
                 let values = values.iter().filter(|(_, since)| *since <= minor);
-                let values: Vec<&str> = values.map(|(value, _)| *value).collect();
+                let values: Vec<&str> = values.map(|(value, _)| value.as_str()).collect();
                 if !values.contains(&at.text()) {
-                    at.unsupported_as(c, &self.shown(at, c), &values);
+                    at.unsupported_as(c, &shown(c), &values);
                 }
             }
             Word::Range(least, most) => {
                 if !(*least..=*most).contains(&at.number()) {
                     let usual = format!("must be greater than or equal to {least}");
-                    at.invalid_as(c, &self.shown(at, c), self.or(&usual));
+                    at.invalid_as(c, &shown(c), &or(&usual, c));
+                }
+            }
+            Word::Bound(allowed, place) => {
+                let bound = place.read(outer, c);
+                let order = match (at.value, bound.value) {
+                    (Value::String(text), Value::String(bound)) => text.cmp(bound),
+                    _ => at.number().cmp(&bound.number()),
+                };
+                if !allowed.contains(&order) {
+                    at.invalid_as(c, &shown(c), &or("", c));
+                }
+            }
+            Word::Like(fits, pattern, compiled) => {
+                let pattern = compiled.get_or_init(|| Regex::new(pattern).ok());
+                if pattern
+                    .as_ref()
+                    .is_some_and(|pattern| pattern.is_match(at.text()) != *fits)
+                {
+                    at.invalid_as(c, &shown(c), &or("", c));
                 }
             }
             Word::MaxBytes(max) => {
                 if at.text().len() > *max {
                     match self.message.is_empty() {
                         true => at.too_long(c, *max),
-                        false => at.invalid_as(c, &self.shown(at, c), &self.message),
+                        false => at.invalid_as(c, &shown(c), &or("", c)),
                     }
                 }
             }
@@ -362,34 +464,49 @@ impl Row {
                     at.too_many(c, at.len(), *max);
                 }
             }
-            Word::Unique(rule) => {
-                let value = match at.value {
+            Word::Unique(rule, fields) => {
+                let text = |value: &Value| match value {
                     Value::String(text) => text.clone(),
                     Value::Null => String::new(),
                     other => other.to_string(),
                 };
+                let value = match fields.as_slice() {
+                    [] => text(at.value),
+                    fields => fields.iter().map(|key| text(at.get(key).value) + "|").collect(),
+                };
                 if !seen.insert((*rule, value)) {
-                    at.duplicate_as(c, &self.shown(at, c));
+                    match self.message.as_str() {
+                        "" => at.duplicate_as(c, &shown(c)),
+                        message => at.invalid_as(c, &shown(c), message),
+                    }
                 }
             }
             Word::Sole(name) => {
-                let outer = block.outer.unwrap_or(block);
                 let is_first = seen.insert((SOLE, outer.at.path.to_string()));
                 if !is_first && *name != "-" {
-                    let problem = format!("may not specify more than 1 {} type", self.or("volume"));
+                    let problem = format!("may not specify more than 1 {} type", or("volume", c));
                     outer.at.get(name).forbidden(c, &problem);
                     return false;
                 }
             }
             Word::None => return !seen.contains(&(SOLE, at.path.to_string())),
             Word::Immutable => at.immutable(c, at.old(c), self.shown),
-            Word::Invalid => at.invalid_as(c, &self.shown(at, c), &self.message),
-            Word::Forbidden => at.forbidden(c, &self.message),
-            Word::Missing => at.required(c, &self.message),
+            Word::Invalid => at.invalid_as(c, &shown(c), &or("", c)),
+            Word::Forbidden => at.forbidden(c, &or("", c)),
+            Word::Missing => at.required(c, &or("", c)),
             Word::Section(name) => {
                 if let Some(section) = SECTIONS.get(name) {
                     run(&section.rows, block, seen, c);
                 }
+            }
+            Word::Passes(name) => {
+                let known = c.causes.len();
+                if let Some(section) = SECTIONS.get(name) {
+                    run(&section.rows, block, &mut Seen::new(), c);
+                }
+                let passes = c.causes.len() == known;
+                c.causes.truncate(known);
+                return passes;
             }
             Word::Code(code) => code(at, c),
         }

@@ -12,7 +12,6 @@ use serde_json::json;
 use super::super::{
     defaults::is_reached_from_outside,
     field::{At, Check},
-    service::POLICIES_ARE_VALIDATED_FIRST,
 };
 use super::{
     go_syntax,
@@ -29,22 +28,12 @@ fn is_headless(spec: &At<'_>, c: &Check) -> bool {
     }
 }
 
-/// Load balancers may have the port that the kubelet uses.
-const PORTS_OF_THE_KUBELET_ARE_EXPOSED: Behavior = Behavior::since(33, 0, "ValidateService of 1.33");
-
 /// Services without ports, and what services with some types cannot have.
 pub(super) fn headless(spec: &At<'_>, c: &mut Check) {
-    const KUBELET: i64 = 10_250;
     let (kind, ports) = (spec.get("type").text(), spec.get("ports"));
     let headless = is_headless(spec, c);
     if ports.is_empty() && !headless && kind != "ExternalName" {
         ports.required(c, "");
-    }
-    if kind == "LoadBalancer" && !c.version.has(PORTS_OF_THE_KUBELET_ARE_EXPOSED) {
-        for port in ports.items().filter(|port| port.get("port").number() == KUBELET) {
-            let problem = format!("may not expose port {KUBELET} externally since it is used by kubelet");
-            port.invalid_as(c, &KUBELET.to_string(), &problem);
-        }
     }
     if headless && matches!(kind, "LoadBalancer" | "NodePort") {
         let addresses = spec.get(if c.since(20) { "clusterIPs" } else { "clusterIP" });
@@ -56,7 +45,7 @@ pub(super) fn headless(spec: &At<'_>, c: &mut Check) {
 /// The addresses of a service and their families, before others are allocated.
 pub(super) fn addresses(service: &At<'_>, c: &mut Check) {
     let spec = service.get("spec");
-    cluster_addresses(&spec, c);
+    rules::apply("ClusterAddresses", &spec, c);
     if c.causes.is_empty() && spec.get("type").text() != "ExternalName" {
         stacks(&spec, c);
     }
@@ -97,21 +86,10 @@ fn stacks(spec: &At<'_>, c: &mut Check) {
     }
 }
 
-/// The annotations that ask for traffic within a zone agree.
-pub(super) fn topology_annotations(annotations: &At<'_>, c: &mut Check) {
-    const HINTS: &str = "service.kubernetes.io/topology-aware-hints";
-    let mode = annotations.key("service.kubernetes.io/topology-mode");
-    let hints = annotations.key(HINTS);
-    if mode.is_set() && hints.is_set() && mode.text() != hints.text() {
-        let problem = format!("must match annotations[{HINTS}] when both are specified");
-        mode.invalid(c, &problem);
-    }
-}
-
 /// `validateServiceExternalTrafficPolicy`.
 pub(super) fn external_policy(spec: &At<'_>, c: &mut Check) {
     let fields = spec.value.as_object();
-    let [policy, health] = spec.fields(["externalTrafficPolicy", "healthCheckNodePort"]);
+    let policy = spec.get("externalTrafficPolicy");
     if fields.is_some_and(|fields| is_reached_from_outside(fields, c.version)) {
         policy.one_of(c, &["Cluster", "Local"]);
     } else if !policy.text().is_empty() {
@@ -121,20 +99,10 @@ pub(super) fn external_policy(spec: &At<'_>, c: &mut Check) {
         };
         policy.invalid(c, problem);
     }
-    if !checks_health(spec) && health.number() != 0 {
-        let problem = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'";
-        health.invalid(c, problem);
-    } else if health.number() != 0 {
-        health.problems(c, formats::port_number(health.number()));
-    }
 }
 
 fn is_balanced(spec: &At<'_>) -> bool {
     spec.get("type").text() == "LoadBalancer"
-}
-
-fn checks_health(spec: &At<'_>) -> bool {
-    is_balanced(spec) && spec.get("externalTrafficPolicy").text() == "Local"
 }
 
 pub(super) fn external_name(name: &At<'_>, c: &mut Check) {
@@ -146,70 +114,34 @@ pub(super) fn external_name(name: &At<'_>, c: &mut Check) {
     }
 }
 
-pub(super) fn cluster_addresses(spec: &At<'_>, c: &mut Check) {
-    if spec.get("type").text() == "ExternalName" {
-        return;
-    }
-    let (single, all) = (spec.get("clusterIP"), spec.get("clusterIPs"));
-    if !c.since(20) {
-        if !matches!(single.text(), "" | "None") {
-            single.problems(c, formats::ip(c.version, single.text()));
-        }
-        return;
-    }
-    let invalid = |problem: &str, c: &mut Check| all.invalid_typed(c, "[]string", problem);
-    let is_first = all
-        .items()
-        .next()
-        .is_some_and(|first| first.text() == single.text());
-    match (single.text(), all.is_empty()) {
-        ("", true) => {}
-        ("", false) if c.since(23) => invalid("must be empty when `clusterIP` is not specified", c),
-        ("", false) => invalid("must be empty when clusterIP is empty", c),
-        (_, true) => all.required(c, ""),
-        _ if is_first => {}
-        _ if c.since(23) => invalid("first value must match `clusterIP`", c),
-        _ => invalid("element [0] must match clusterIP", c),
-    }
-    if c.since(21) {
-        rules::apply("ServiceFamilies", spec, c);
-    }
-    let mut has_invalid = false;
-    for (index, address) in all.items().enumerate() {
-        if index == 0 && address.text() == "None" {
-            if all.len() > 1 {
-                has_invalid = true;
-                invalid("'None' must be the first and only value", c);
-            }
-            continue;
-        }
-        let problems = formats::ip(c.version, address.text());
-        has_invalid |= !problems.is_empty();
-        address.problems(c, problems);
-    }
-    if all.len() > 2 {
-        invalid("may only hold up to 2 values", c);
-    }
-    if has_invalid {
-        return;
-    }
+/// The families of valid addresses.
+pub(super) fn address_families(spec: &At<'_>, c: &mut Check) {
+    let all = spec.get("clusterIPs");
     let parsed = all
         .items()
         .filter_map(|address| formats::parse_ip(address.text()));
-    let ipv4 = parsed.filter(IpAddr::is_ipv4).count();
-    if all.len() > 1 && (ipv4 == 0 || ipv4 == all.len()) {
-        invalid("may specify no more than one IP for each IP family", c);
-    }
-    if !c.since(21) || is_headless(spec, c) {
+    let parsed: Vec<IpAddr> = parsed.collect();
+    if parsed.len() != all.len() {
         return;
     }
-    for (index, (address, family)) in all.items().zip(spec.get("ipFamilies").items()).enumerate() {
+    let ipv4 = parsed.iter().filter(|address| address.is_ipv4()).count();
+    if all.len() > 1 && (ipv4 == 0 || ipv4 == all.len()) {
+        all.invalid_typed(
+            c,
+            "[]string",
+            "may specify no more than one IP for each IP family",
+        );
+    }
+    if !c.since(21) {
+        return;
+    }
+    let families = spec.get("ipFamilies").texts();
+    for (index, (address, expected)) in all.items().zip(families).enumerate() {
         let own = if address.text().contains(':') {
             "IPv6"
         } else {
             "IPv4"
         };
-        let expected = family.text();
         if matches!(expected, "IPv4" | "IPv6") && own != expected {
             let problem = format!("expected an {expected} value as indicated by `ipFamilies[{index}]`");
             address.invalid(c, &problem);
@@ -275,26 +207,9 @@ pub(super) fn source_ranges(spec: &At<'_>, c: &mut Check) {
     }
 }
 
-/// `ValidateServiceUpdate`, except `ValidateService`.
-pub(super) fn updated(service: &At<'_>, c: &mut Check) {
-    let (spec, old) = (service.get("spec"), c.old().get("spec"));
-    addresses_updated(&spec, &old, c);
-    let (class, old_class) = (spec.get("loadBalancerClass"), old.get("loadBalancerClass"));
-    if c.since(22) && is_balanced(&spec) && is_balanced(&old) && class.value != old_class.value {
-        class.invalid(c, "may not change once set");
-    }
-    let health = spec.get("healthCheckNodePort");
-    if c.version.has(POLICIES_ARE_VALIDATED_FIRST)
-        && checks_health(&spec)
-        && checks_health(&old)
-        && health.number() != old.get("healthCheckNodePort").number()
-    {
-        health.forbidden(c, "field is immutable");
-    }
-}
-
 /// `validateUpgradeDowngradeClusterIPs`.
-fn addresses_updated(spec: &At<'_>, old: &At<'_>, c: &mut Check) {
+pub(super) fn addresses_updated(spec: &At<'_>, c: &mut Check) {
+    let old = &c.old().get("spec");
     let is_external = |spec: &At<'_>| spec.get("type").text() == "ExternalName";
     if is_external(spec) || is_external(old) {
         return;
@@ -334,25 +249,6 @@ fn addresses_updated(spec: &At<'_>, old: &At<'_>, c: &mut Check) {
         } else {
             invalid(0, &format!("`ipFamilyPolicy` {problem}"), c);
         }
-    }
-}
-
-/// `ValidateServiceExternalTrafficFieldsCombination`, after the service is otherwise valid.
-pub(super) fn traffic_fields(service: &At<'_>, c: &mut Check) {
-    if c.version.has(POLICIES_ARE_VALIDATED_FIRST) {
-        return;
-    }
-    let spec = service.get("spec");
-    let [policy, health] = spec.fields(["externalTrafficPolicy", "healthCheckNodePort"]);
-    let kind = spec.get("type").text();
-    if !matches!(kind, "LoadBalancer" | "NodePort") && !policy.text().is_empty() {
-        let problem = "ExternalTrafficPolicy can only be set on NodePort and LoadBalancer service";
-        policy.invalid(c, problem);
-    }
-    if !checks_health(&spec) && health.number() != 0 {
-        let problem =
-            "HealthCheckNodePort can only be set on LoadBalancer service with ExternalTrafficPolicy=Local";
-        health.invalid(c, problem);
     }
 }
 

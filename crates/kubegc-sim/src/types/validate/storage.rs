@@ -8,48 +8,10 @@ use serde_json::Value;
 
 use super::super::field::{At, Check};
 use super::go_syntax;
-use crate::{
-    formats,
-    status::{POINTER, quoted},
-};
+use crate::{formats, status::POINTER};
 
-/// A volume that one pod uses has no other modes.
-pub(super) fn exclusive_mode(modes: &At<'_>, c: &mut Check) {
-    let texts = modes.texts();
-    let alone = texts.iter().filter(|mode| **mode == "ReadWriteOncePod").count();
-    if alone > 0 && alone < texts.len() {
-        modes.forbidden(c, "may not use ReadWriteOncePod with other access modes");
-    }
-}
-
-/// The capacity of a volume is an amount of storage.
-pub(super) fn capacity(capacity: &At<'_>, c: &mut Check) {
-    if capacity.is_empty() {
-        capacity.required(c, "");
-    }
-    if !capacity.key("storage").is_set() || capacity.len() > 1 {
-        let shown = go_syntax::value(c.version, capacity.decoded(c), "core.ResourceList");
-        capacity.unsupported_as(c, &shown, &["storage"]);
-    }
-    for (_, amount) in capacity.entries() {
-        let value = Quantity::parse(amount.text());
-        if value.is_some_and(Quantity::is_negative) {
-            amount.invalid_as(c, amount.text(), "must be a valid resource quantity");
-        }
-        if value.is_some_and(|value| value.is_negative() || value.is_zero()) {
-            amount.invalid(c, "must be greater than zero");
-        }
-    }
-}
-
-/// The root of a node is not recycled.
-pub(super) fn recycled(policy: &At<'_>, c: &mut Check) {
-    let path = c.root().get("spec").get("hostPath").get("path").text();
-    if path.starts_with('/') && path.trim_matches('/').is_empty() {
-        policy.forbidden(c, "may not be 'recycle' for a hostPath mount of '/'");
-    }
-}
-
+/// The class of a claim before there was a field for it.
+const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 /// A claim without a class may get one.
 const CLAIMS_GET_CLASSES: Behavior =
     Behavior::since(26, 0, "the feature gate RetroactiveDefaultStorageClass is on");
@@ -57,28 +19,8 @@ const CLAIMS_GET_CLASSES: Behavior =
 const BOUND_CLAIMS_CHANGE_ATTRIBUTES: Behavior =
     Behavior::since(34, 0, "the feature gate VolumeAttributesClass is on");
 
-/// The secrets of a driver, as they were validated until 1.24.
-pub(super) fn former_secrets(source: &At<'_>, c: &mut Check) {
-    for (key, shown) in [
-        ("controllerPublishSecretRef", "controllerPublishSecretRef"),
-        ("controllerExpandSecretRef", "controllerExpandSecretRef"),
-        // The name ends with a blank.
-        ("nodePublishSecretRef", "nodePublishSecretRef "),
-    ] {
-        let reference = source.get(key);
-        for part in ["name", "namespace"].into_iter().filter(|_| reference.is_set()) {
-            let text = reference.get(part);
-            if text.text().is_empty() {
-                source.get(shown).get(part).required(c, "");
-            } else {
-                text.under(source, part).label(c);
-            }
-        }
-    }
-}
-
 /// `ValidatePersistentVolumeUpdate`, except `ValidatePersistentVolume`.
-pub(super) fn volume_updated(volume: &At<'_>, c: &mut Check) {
+pub(super) fn source_updated(volume: &At<'_>, c: &mut Check) {
     /// The fields of a volume that are not its source.
     const OTHERS: [&str; 9] = [
         "accessModes",
@@ -109,21 +51,21 @@ pub(super) fn volume_updated(volume: &At<'_>, c: &mut Check) {
         let problem = "spec.persistentvolumesource is immutable after creation\n";
         spec.get("persistentvolumesource").forbidden(c, problem);
     }
-    pinned_at(&spec, &old, "volumeMode", "string", c);
-    if old.get("nodeAffinity").is_set() && !is_renamed_affinity(&spec, &old, c) {
-        let before = c.causes.len();
-        pinned_at(&spec, &old, "nodeAffinity", "core.VolumeNodeAffinity", c);
-        if c.since(27) {
-            for cause in c.causes.iter_mut().skip(before) {
-                cause
-                    .message
-                    .push_str(", except for updating from beta label to GA");
-            }
-        }
-    }
-    let name = spec.get("volumeAttributesClassName");
-    if old.get("volumeAttributesClassName").is_set() && !name.is_set() {
-        name.forbidden(c, "update from non-nil value to nil is forbidden");
+}
+
+/// The changed affinity of a volume.
+pub(super) fn affinity_updated(affinity: &At<'_>, c: &mut Check) {
+    let [new, old] = [c.root(), c.old()].map(|volume| volume.get("spec"));
+    if !is_renamed_affinity(&new, &old, c) {
+        let shown = match affinity.is_set() {
+            true => go_syntax::value(c.version, affinity.value, "core.VolumeNodeAffinity"),
+            false => affinity.shown_in(c.version),
+        };
+        let problem = match c.since(27) {
+            true => "field is immutable, except for updating from beta label to GA",
+            false => "field is immutable",
+        };
+        affinity.invalid_as(c, &shown, problem);
     }
 }
 
@@ -171,45 +113,6 @@ fn is_renamed_affinity(new: &At<'_>, old: &At<'_>, c: &Check) -> bool {
     c.since(27) && affinity == *new.get("nodeAffinity").value
 }
 
-/// An immutable field of the spec; upstream omits `spec` from its path.
-fn pinned_at(spec: &At<'_>, old: &At<'_>, key: &str, ty: &str, c: &mut Check) {
-    let (new, old) = (spec.get(key), old.get(key));
-    if new.value != old.value {
-        let shown = match new.is_set() {
-            true => go_syntax::value(c.version, new.value, ty),
-            false => new.shown_in(c.version),
-        };
-        c.root().get(key).invalid_as(c, &shown, "field is immutable");
-    }
-}
-
-/// The storage that a claim requests; upstream omits `requests` from its path.
-pub(super) fn requested(resources: &At<'_>, c: &mut Check) {
-    let named = At {
-        value: resources.get("requests").key("storage").value,
-        path: resources.key("storage").path,
-    };
-    match Quantity::parse(named.text()) {
-        None => named.required(c, ""),
-        Some(amount) if amount.is_negative() || amount.is_zero() => {
-            named.invalid(c, "must be greater than zero");
-        }
-        Some(_) => {}
-    }
-}
-
-/// Sources of data without a group are claims.
-pub(super) fn data_source(source: &At<'_>, c: &mut Check) {
-    let kind = source.get("kind").text();
-    if source.get("apiGroup").text().is_empty() && kind != "PersistentVolumeClaim" {
-        let problem = match c.since(26) {
-            true => "must be 'PersistentVolumeClaim' when referencing the default apiGroup",
-            false => "",
-        };
-        source.invalid_as(c, &quoted(kind), problem);
-    }
-}
-
 /// The source of data and the reference to it are the same.
 pub(super) fn same_source(spec: &At<'_>, c: &mut Check) {
     let [source, reference] = spec.fields(["dataSource", "dataSourceRef"]);
@@ -231,25 +134,16 @@ pub(super) fn same_source(spec: &At<'_>, c: &mut Check) {
 
 /// `ValidatePersistentVolumeClaimUpdate`, except `ValidatePersistentVolumeClaim`.
 pub(super) fn claim_updated(claim: &At<'_>, c: &mut Check) {
-    const ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
     let old = c.old();
     let (spec, old_spec) = (claim.get("spec"), old.get("spec"));
-    let annotation = |claim: &At<'_>| {
-        claim
-            .get("metadata")
-            .get("annotations")
-            .key(ANNOTATION)
-            .text()
-            .to_owned()
-    };
-    let (new_class, old_class) = (annotation(claim), annotation(&old));
-    if new_class != old_class {
-        let at = claim.get("metadata").get("annotations").key(ANNOTATION);
-        at.invalid_as(c, &quoted(&new_class), "field is immutable");
-    }
     let is_bound = claim.get("status").get("phase").text() == "Bound";
     let gets_class = c.version.has(CLAIMS_GET_CLASSES)
-        && old_class.is_empty()
+        && old
+            .get("metadata")
+            .get("annotations")
+            .key(CLASS_ANNOTATION)
+            .text()
+            .is_empty()
         && !old_spec.get("storageClassName").is_set()
         && spec.get("storageClassName").is_set();
     let changes_attributes = is_bound && c.version.has(BOUND_CLAIMS_CHANGE_ATTRIBUTES);
@@ -298,16 +192,6 @@ pub(super) fn claim_updated(claim: &At<'_>, c: &mut Check) {
         } else if new_size <= capacity {
             requests.forbidden(c, "field can not be less than status.capacity");
         }
-    }
-    pinned_at(&spec, &old_spec, "volumeMode", "string", c);
-    let name = spec.get("volumeAttributesClassName");
-    let applied = old.get("status").get("currentVolumeAttributesClassName");
-    let differs = name.value != old_spec.get("volumeAttributesClassName").value;
-    if changes_attributes && applied.is_set() && differs && name.text().is_empty() {
-        let to = if name.is_set() { "empty string" } else { "nil" };
-        let problem =
-            format!("update to {to} is forbidden when status.currentVolumeAttributesClassName is not nil");
-        name.forbidden(c, &problem);
     }
 }
 

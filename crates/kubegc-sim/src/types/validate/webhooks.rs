@@ -16,18 +16,6 @@ fn all_were(c: &Check, test: impl Fn(&At<'_>) -> bool) -> bool {
     c.old().get("webhooks").items().all(|hook| test(&hook))
 }
 
-pub(super) fn name(name: &At<'_>, c: &mut Check) {
-    let problems = formats::subdomain(c.version, name.text());
-    if name.text().is_empty() {
-        name.required(c, "");
-    } else if !problems.is_empty() {
-        name.invalid(c, &problems.join(","));
-    } else if name.text().split('.').count() < 3 {
-        let problem = "should be a domain with at least three segments separated by dots";
-        name.invalid(c, problem);
-    }
-}
-
 /// The names of webhooks are unique, except in the beta version.
 pub(super) fn unique_name(hook: &At<'_>, c: &mut Check) {
     let mut before = c
@@ -67,52 +55,6 @@ pub(super) fn side_effects(effects: &At<'_>, c: &mut Check) {
         effects.supported(c, allowed);
     } else {
         effects.required(c, &format!("must specify one of {}", allowed.join(", ")));
-    }
-}
-
-pub(super) fn resources(list: &At<'_>, c: &mut Check) {
-    if list.is_empty() {
-        list.required(c, "");
-    }
-    let (mut of_resource, mut of_subresource): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
-    let mut has_plain = false;
-    for item in list.items() {
-        let text = item.text();
-        if text.is_empty() {
-            item.required(c, "");
-            continue;
-        }
-        let Some((resource, subresource)) = text.split_once('/') else {
-            has_plain = text != "*";
-            continue;
-        };
-        if of_resource.contains(&resource) {
-            item.invalid(
-                c,
-                &format!("if '{resource}/*' is present, must not specify {text}"),
-            );
-        }
-        if of_subresource.contains(&subresource) {
-            item.invalid(
-                c,
-                &format!("if '*/{subresource}' is present, must not specify {text}"),
-            );
-        }
-        if subresource == "*" {
-            of_resource.push(resource);
-        }
-        if resource == "*" {
-            of_subresource.push(subresource);
-        }
-    }
-    let has = |text: &str| list.items().any(|item| item.text() == text);
-    if list.len() > 1 && has("*/*") {
-        let problem = "if '*/*' is present, must not specify other resources";
-        list.invalid_typed(c, "[]string", problem);
-    }
-    if has("*") && has_plain {
-        let problem = "if '*' is present, must not specify other resources without subresources";
-        list.invalid_typed(c, "[]string", problem);
     }
 }
 
@@ -179,21 +121,8 @@ pub(super) fn client_url(url: &At<'_>, c: &mut Check) {
     }
 }
 
-/// `ValidateWebhookService`; upstream swaps its arguments name and namespace.
-pub(super) fn client_service(service: &At<'_>, c: &mut Check) {
-    let [name, namespace] = service.fields(["name", "namespace"]);
-    if namespace.text().is_empty() {
-        name.required(c, "service name is required");
-    }
-    if name.text().is_empty() {
-        namespace.required(c, "service namespace is required");
-    }
-    let port = service.get("port");
-    let problems = formats::port_number(port.number());
-    if !problems.is_empty() {
-        port.invalid(c, &format!("port is not valid: {}", problems.join(", ")));
-    }
-    let path = service.get("path");
+/// The path of `ValidateWebhookService`.
+pub(super) fn path(path: &At<'_>, c: &mut Check) {
     match path.text() {
         "" | "/" => return,
         "//" => {

@@ -6,74 +6,43 @@
 
 use std::collections::BTreeSet;
 
-use kubegc_core::{Behavior, KubernetesVersion};
+use kubegc_core::Behavior;
 use serde_json::{Value, json};
 
-use super::super::field::{At, Check};
+use super::super::field::{At, Check, copy};
 use super::{
     go_syntax,
     pod::{template, template_metadata},
     rules,
-    selector::{is_empty_selector, matches},
+    selector::matches,
 };
 use crate::formats;
 
-pub(super) const SELECTOR: &str = "v1.LabelSelector";
-
-/// A required selector; returns whether it can be used.
-fn required_selector(spec: &At<'_>, kind: &str, c: &mut Check) {
-    let selector = spec.get("selector");
-    if !selector.is_set() {
-        selector.required(c, "");
-        return;
-    }
-    rules::apply("LabelSelector", &selector, c);
-    if is_empty_selector(&selector) {
-        let problem = format!("empty selector is invalid for {kind}");
-        let shown = shown_selector(&selector, c);
-        selector.invalid_as(c, &shown, &problem);
+/// The selector, if it is valid, matches the labels of the template. A missing one selects nothing, an empty
+/// one everything.
+pub(super) fn selects_template(spec: &At<'_>, c: &mut Check) {
+    let (selector, labels) = (
+        spec.get("selector"),
+        spec.get("template").get("metadata").get("labels"),
+    );
+    if !selector.is_set() || matches(&selector, labels.value, c.version) == Some(false) {
+        not_selected(spec, c);
     }
 }
 
-/// A selector, as errors print it. Go's syntax distinguishes an empty map from none.
-fn shown_selector(selector: &At<'_>, c: &Check) -> String {
-    let value = match c.version.has(super::VALUES_ARE_JSON) {
-        true => selector.value,
-        false => selector.decoded(c),
-    };
-    go_syntax::value(c.version, value, SELECTOR)
-}
-
-/// Whether the selector matches the labels of the template, `None` for an invalid selector. A missing one
-/// selects nothing, an empty one everything.
-pub(super) fn selects_template(spec: &At<'_>, version: KubernetesVersion) -> Option<bool> {
-    let selector = spec.get("selector");
-    if !selector.is_set() {
-        return Some(false);
+/// The same for the labels of a ReplicationController.
+pub(super) fn labels_select_template(spec: &At<'_>, c: &mut Check) {
+    let own = spec.get("template").get("metadata").get("labels");
+    let mut selected = spec.get("selector").entries();
+    if selected.any(|(key, value)| own.key(key).value != value.value) {
+        not_selected(spec, c);
     }
-    matches(
-        &selector,
-        spec.get("template").get("metadata").get("labels").value,
-        version,
-    )
 }
 
-pub(super) fn not_selected(spec: &At<'_>, c: &mut Check) {
+fn not_selected(spec: &At<'_>, c: &mut Check) {
     let labels = spec.get("template").get("metadata").get("labels");
     let shown = go_syntax::value(c.version, labels.decoded(c), "map[string]string");
     labels.invalid_as(c, &shown, "`selector` does not match template `labels`");
-}
-
-/// Templates of pods that are always restarted.
-fn restarts_always(template: &At<'_>, kind: &str, c: &mut Check) {
-    let spec = template.get("spec");
-    if spec.get("restartPolicy").text() != "Always" {
-        spec.get("restartPolicy").unsupported(c, &["Always"]);
-    }
-    if spec.get("activeDeadlineSeconds").is_set() {
-        let problem = format!("activeDeadlineSeconds in {kind} is not Supported");
-        spec.get("activeDeadlineSeconds").forbidden(c, &problem);
-    }
 }
 
 /// Disks that only one node can write may be in the templates of many pods.
@@ -81,7 +50,7 @@ const DISKS_ARE_NOT_VALIDATED: Behavior =
     Behavior::since(31, 0, "ValidatePodTemplateSpecForReplicaSet of 1.31");
 
 /// `ValidateReadOnlyPersistentDisks`.
-fn read_only_disks(template: &At<'_>, c: &mut Check) {
+pub(super) fn read_only_disks(template: &At<'_>, c: &mut Check) {
     if c.version.has(DISKS_ARE_NOT_VALIDATED) {
         return;
     }
@@ -93,46 +62,6 @@ fn read_only_disks(template: &At<'_>, c: &mut Check) {
             let only = volume.get("gcePersistentDisk").get("readOnly");
             only.invalid_as(c, "false", problem);
         }
-    }
-}
-
-pub(super) fn selector_of_deployment(spec: &At<'_>, c: &mut Check) {
-    required_selector(spec, "deployment", c);
-}
-
-/// `ValidatePodTemplateSpecForReplicaSet`.
-pub(super) fn template_of_replica_set(spec: &At<'_>, c: &mut Check) {
-    let selector = spec.get("selector");
-    match selects_template(spec, c.version) {
-        None => {
-            selector.invalid_typed(c, SELECTOR, "invalid label selector");
-            return;
-        }
-        Some(false) if !is_empty_selector(&selector) || !selector.is_set() => not_selected(spec, c),
-        Some(_) => {}
-    }
-    let template = spec.get("template");
-    self::template(&template, c);
-    if spec.get("replicas").number() > 1 {
-        read_only_disks(&template, c);
-    }
-    restarts_always(&template, "ReplicaSet", c);
-}
-
-/// The strategy of a Deployment, which is shown with all its fields.
-pub(super) fn unknown_strategy(strategy: &At<'_>, c: &mut Check) {
-    let shown = go_syntax::value(c.version, strategy.value, "apps.DeploymentStrategy");
-    strategy.unsupported_as(c, &shown, &["Recreate", "RollingUpdate"]);
-}
-
-pub(super) fn unknown_daemon_strategy(strategy: &At<'_>, c: &mut Check) {
-    let shown = go_syntax::value(c.version, strategy.value, "apps.DaemonSetUpdateStrategy");
-    strategy.unsupported_as(c, &shown, &["RollingUpdate", "OnDelete"]);
-}
-
-pub(super) fn deadline(deadline: &At<'_>, c: &mut Check) {
-    if deadline.number() <= c.root().get("spec").get("minReadySeconds").number() {
-        deadline.invalid(c, "must be greater than minReadySeconds");
     }
 }
 
@@ -197,25 +126,15 @@ pub(super) fn at_most_all(at: &At<'_>, c: &mut Check) {
 /// The templates of pods and claims of StatefulSets are validated.
 const TEMPLATES_ARE_VALIDATED: Behavior = Behavior::since(34, 0, "kubernetes #131790 and #132212");
 
-/// The selector and template of a StatefulSet; templates that were invalid before may stay so.
+/// The template of a StatefulSet; one that was invalid before may stay so.
 pub(super) fn template_of_stateful_set(spec: &At<'_>, c: &mut Check) {
-    required_selector(spec, "statefulset", c);
-    let (selector, template) = (spec.get("selector"), spec.get("template"));
-    match selects_template(spec, c.version) {
-        None => selector.invalid_typed(c, SELECTOR, ""),
-        Some(selects) => {
-            if !selects && (!is_empty_selector(&selector) || !selector.is_set()) {
-                not_selected(spec, c);
-            }
-            if c.version.has(TEMPLATES_ARE_VALIDATED) && !c.skips_template {
-                let value = template_of_pods(spec);
-                let path = template.path.clone();
-                self::template(&At { value: &value, path }, c);
-            }
-            template_metadata(&template, c);
-        }
+    let template = spec.get("template");
+    if c.version.has(TEMPLATES_ARE_VALIDATED) && !c.skips_template {
+        let value = template_of_pods(spec);
+        let path = template.path.clone();
+        self::template(&At { value: &value, path }, c);
     }
-    restarts_always(&template, "StatefulSet", c);
+    template_metadata(&template, c);
 }
 
 /// The template of a StatefulSet with the volumes of claims that the controller adds, and without the names
@@ -269,12 +188,11 @@ pub(super) fn stateful_set_updated(set: &At<'_>, c: &mut Check) {
     rules::apply("StatefulSetSpec", &old, &mut before);
     c.skips_template = !before.causes.is_empty();
     rules::apply("StatefulSetSpec", &spec, c);
-    let pinned = |spec: &At<'_>| {
-        let mut spec = spec.value.as_object().cloned().unwrap_or_default();
-        spec.retain(|key, _| !mutable.contains(&key.as_str()));
-        spec
-    };
-    if pinned(&spec) != pinned(&old) {
+    let mut pinned = spec.value.clone();
+    for field in mutable {
+        copy(&mut pinned, old.value, field);
+    }
+    if pinned != *old.value {
         let (ordinals, history) = match c.version.minor() {
             ..26 => ("", ""),
             26..33 => (" 'ordinals',", ""),
@@ -290,67 +208,6 @@ pub(super) fn stateful_set_updated(set: &At<'_>, c: &mut Check) {
         };
         let problem = format!("updates to statefulset spec for fields other than {fields} are forbidden");
         spec.forbidden(c, &problem);
-    }
-}
-
-pub(super) fn template_of_daemon_set(spec: &At<'_>, c: &mut Check) {
-    let (selector, template) = (spec.get("selector"), spec.get("template"));
-    rules::apply("LabelSelector", &selector, c);
-    if selects_template(spec, c.version) == Some(false) {
-        not_selected(spec, c);
-    }
-    if selector.is_set() && is_empty_selector(&selector) {
-        let shown = shown_selector(&selector, c);
-        selector.invalid_as(c, &shown, "empty selector is invalid for daemonset");
-    }
-    self::template(&template, c);
-    read_only_disks(&template, c);
-    restarts_always(&template, "DaemonSet", c);
-}
-
-/// The template of a ReplicationController, which its selector selects.
-pub(super) fn template_of_controller(spec: &At<'_>, c: &mut Check) {
-    let (selector, template) = (spec.get("selector"), spec.get("template"));
-    let own = template.get("metadata").get("labels");
-    let selects = selector
-        .entries()
-        .all(|(key, value)| own.key(key).value == value.value);
-    if !selector.is_empty() && !selects {
-        not_selected(spec, c);
-    }
-    self::template(&template, c);
-    if spec.get("replicas").number() > 1 {
-        read_only_disks(&template, c);
-    }
-    restarts_always(&template, "ReplicationController", c);
-}
-
-fn at_most(number: &At<'_>, max: &str, problem: &str, c: &mut Check) {
-    if number.number() > c.root().get("status").get(max).number() {
-        number.invalid_as(c, &number.number().to_string(), problem);
-    }
-}
-
-pub(super) fn at_most_replicas(number: &At<'_>, c: &mut Check) {
-    at_most(number, "replicas", "cannot be greater than status.replicas", c);
-}
-
-pub(super) fn at_most_ready(number: &At<'_>, c: &mut Check) {
-    at_most(number, "readyReplicas", "cannot be greater than readyReplicas", c);
-}
-
-pub(super) fn at_most_status_ready(number: &At<'_>, c: &mut Check) {
-    at_most(
-        number,
-        "readyReplicas",
-        "cannot be greater than status.readyReplicas",
-        c,
-    );
-}
-
-pub(super) fn not_decremented(count: &At<'_>, c: &mut Check) {
-    if count.old(c).as_i64().is_some_and(|old| count.number() < old) {
-        count.invalid_as(c, &count.number().to_string(), "cannot be decremented");
     }
 }
 
@@ -372,8 +229,7 @@ pub(super) fn data_updated(data: &At<'_>, c: &mut Check) {
         Value::Null => "(nil)".to_owned(),
         value => {
             let bytes = value.to_string().into_bytes();
-            let bytes: Vec<String> = bytes.iter().map(|byte| format!("{byte:#x}")).collect();
-            format!("{{{}}}", bytes.join(", "))
+            format!("{{{}}}", go_syntax::bytes(&bytes))
         }
     };
     let shown = format!("runtime.RawExtension{{Raw:[]uint8{raw}, Object:runtime.Object(nil)}}");

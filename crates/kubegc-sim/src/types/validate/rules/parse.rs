@@ -1,10 +1,10 @@
 //! Reads `rules.txt`, which describes the language of rules.
 
-use std::iter::Peekable;
+use std::{cmp::Ordering, iter::Peekable, sync::OnceLock};
 
 use kubegc_core::Quantity;
 
-use super::{Condition, Row, Section, Sections, Step, Test, Word, code};
+use super::{Condition, Place, Row, Section, Sections, Step, Test, Word, code};
 use crate::{
     formats,
     types::field::{At, Check},
@@ -15,6 +15,7 @@ fn format(name: &str) -> Option<fn(&At<'_>, &mut Check)> {
     Some(match name {
         "label" => |at, c| at.label(c),
         "subdomain" => |at, c| at.subdomain(c),
+        "wildcard-subdomain" => |at, c| at.problems(c, formats::wildcard_subdomain(at.text())),
         "qualified-name" => |at, c| at.qualified_name(c),
         "label-value" => |at, c| at.problems(c, formats::label_value(c.version, at.text())),
         "path-segment" => |at, c| at.problems(c, formats::path_segment(at.text())),
@@ -37,6 +38,15 @@ fn format(name: &str) -> Option<fn(&At<'_>, &mut Check)> {
                 at.invalid(c, "must be a simple json path starting with .");
             }
         },
+        "port-or-name" => |at, c| match at.value.as_str() {
+            Some(name) => at.problems(c, formats::port_name(c.version, name)),
+            None => {
+                for problem in formats::port_number(at.number()) {
+                    at.invalid_as(c, &at.number().to_string(), &problem);
+                }
+            }
+        },
+        "header-name" => |at, c| at.problems_of(c, at.text(), formats::header_name(at.text())),
         "port-name" => |at, c| at.problems(c, formats::port_name(c.version, at.text())),
         "variable-name" => |at, c| at.problems(c, formats::variable_name(c.version, at.text())),
         "config-key" => |at, c| at.problems(c, formats::config_key(at.text())),
@@ -58,7 +68,7 @@ pub(super) fn parse(table: &'static str) -> Result<Sections, String> {
     let mut sections = Sections::default();
     let mut lines = table
         .lines()
-        .filter(|line| !line.trim_start().is_empty() && !line.starts_with('#'))
+        .filter(|line| !line.trim_start().is_empty() && !line.trim_start().starts_with('#'))
         .peekable();
     let mut unique = 0;
     while let Some(line) = lines.next() {
@@ -95,10 +105,11 @@ fn parse_rows(
         let mut row = parse_row(line.trim(), unique).ok_or(line)?;
         while let Some(more) = lines.next_if(|line| line.trim_start().starts_with("| ")) {
             let more = more.trim_start().trim_start_matches("| ");
-            row.message = match more.strip_prefix(": ") {
-                Some(message) => message.to_owned(),
-                None => format!("{} {more}", row.message),
-            };
+            match more.strip_prefix(": ") {
+                Some(message) => message.clone_into(&mut row.message),
+                None if row.message.is_empty() => parse_words(more, &mut row, unique).ok_or(line)?,
+                None => row.message = format!("{} {more}", row.message),
+            }
         }
         row.rows = parse_rows(lines, indent + 2, unique)?;
         rows.push(row);
@@ -107,16 +118,27 @@ fn parse_rows(
 }
 
 fn parse_row(text: &'static str, unique: &mut usize) -> Option<Row> {
-    let (text, message) = text.split_once(" : ").unwrap_or((text, ""));
-    let mut words = text.split_whitespace();
-    let paths: Option<Vec<_>> = words.next()?.split(',').map(parse_path).collect();
+    let (paths, words) = text.split_once(' ').unwrap_or((text, ""));
+    let paths: Option<Vec<_>> = paths.split(',').map(parse_path).collect();
     let mut row = Row {
         paths: paths?,
-        message: message.to_owned(),
         ..Row::default()
     };
+    parse_words(words, &mut row, unique)?;
+    Some(row)
+}
+
+/// Reads the words of a line of a row, and the message after them.
+fn parse_words(text: &'static str, row: &mut Row, unique: &mut usize) -> Option<()> {
+    let (text, message) = text.split_once(" : ").unwrap_or((text, ""));
+    message.clone_into(&mut row.message);
+    let mut words = text.split_whitespace();
     while let Some(word) = words.next() {
         let number = |text: &str| text.parse().ok();
+        if let (Some(values), Some(Word::In(known))) = (word.strip_prefix('|'), row.words.last_mut()) {
+            known.extend(values.split('|').filter_map(parse_value));
+            continue;
+        }
         row.words.push(match word {
             "create" | "update" => Word::IsNew(word == "create"),
             "changed" => Word::Changed,
@@ -124,22 +146,29 @@ fn parse_row(text: &'static str, unique: &mut usize) -> Option<Row> {
             "trimmed" => Word::Trimmed,
             "wildcard" => Word::Wildcard,
             "set" => Word::Set,
+            "sent" => Word::Sent,
             "given" => Word::Given,
-            "valid" => Word::Valid,
+            "valid" | "failed" => Word::Valid(word == "valid"),
             "required" => Word::Required,
             "immutable" => Word::Immutable,
             "invalid" => Word::Invalid,
             "forbidden" => Word::Forbidden,
             "missing" => Word::Missing,
-            "unique" => {
+            "most" => Word::Bound(&[Ordering::Less, Ordering::Equal], place_of(words.next()?)),
+            "least" => Word::Bound(&[Ordering::Greater, Ordering::Equal], place_of(words.next()?)),
+            "above" => Word::Bound(&[Ordering::Greater], place_of(words.next()?)),
+            "like" | "unlike" => Word::Like(word == "like", words.next()?, OnceLock::new()),
+            _ if word.starts_with("unique") => {
                 *unique += 1;
-                Word::Unique(*unique)
+                let fields = word.strip_prefix("unique:").into_iter();
+                Word::Unique(*unique, fields.flat_map(|fields| fields.split('|')).collect())
             }
             "in" => Word::In(words.next()?.split('|').map(parse_value).collect::<Option<_>>()?),
             "bytes" => Word::MaxBytes(words.next()?.strip_prefix("..")?.parse().ok()?),
             "items" => Word::MaxItems(words.next()?.strip_prefix("..")?.parse().ok()?),
             "sole" => Word::Sole(words.next()?),
             "none" => Word::None,
+            "passes" => Word::Passes(words.next()?),
             "fn" => Word::Code(code(words.next()?)?),
             "as" => {
                 row.shown = words.next()?;
@@ -149,7 +178,7 @@ fn parse_row(text: &'static str, unique: &mut usize) -> Option<Row> {
             _ if word.starts_with('<') => Word::Until(number(&word[1..])?),
             _ if word.starts_with('[') => {
                 let conditions = word.strip_prefix('[')?.strip_suffix(']')?.split(',');
-                Word::If(conditions.map(parse_condition).collect())
+                Word::If(conditions.map(parse_condition).collect::<Option<_>>()?)
             }
             _ if word.starts_with(char::is_uppercase) => Word::Section(word),
             _ => match (word.split_once(".."), word.strip_prefix("api"), format(word)) {
@@ -168,34 +197,58 @@ fn parse_row(text: &'static str, unique: &mut usize) -> Option<Row> {
             },
         });
     }
-    Some(row)
+    Some(())
 }
 
 /// A value, maybe with its first release.
-fn parse_value(text: &'static str) -> Option<(&'static str, u16)> {
-    match text.split_once('>') {
-        Some((value, since)) => Some((value, since.parse().ok()?)),
-        None => Some((if text == "\"\"" { "" } else { text }, 0)),
-    }
+fn parse_value(text: &str) -> Option<(String, u16)> {
+    let (value, since) = text.split_once('>').unwrap_or((text, "0"));
+    let value = if value == "\"\"" { "" } else { value };
+    Some((value.replace('_', " "), since.parse().ok()?))
 }
 
-fn parse_condition(text: &'static str) -> Condition {
-    let (path, test, is_negated) = if let Some((path, texts)) = text.split_once('=') {
-        let (path, is_negated) = path.strip_suffix('!').map_or((path, false), |path| (path, true));
-        (path, Test::In(texts.split('|').collect()), is_negated)
+fn parse_condition(text: &'static str) -> Option<Condition> {
+    let (mut text, mut is_negated) = (text, false);
+    if let Some(rest) = text.strip_prefix('!') {
+        (text, is_negated) = (rest, true);
+    }
+    let (path, test) = if let Some(path) = text.strip_prefix('~') {
+        (path, Test::Changed)
+    } else if let Some((path, other)) = text.split_once("==") {
+        (path, Test::Same(place_of(other)))
+    } else if let Some((path, part)) = text.split_once("*=") {
+        (path, Test::Contains(part))
+    } else if let Some((path, bound)) = text.split_once('>') {
+        (path, Test::Above(bound.parse().ok()?))
+    } else if let Some((path, texts)) = text.split_once('=') {
+        (path, Test::In(texts.split('|').collect()))
+    } else if let Some((path, fields)) = text.split_once(':') {
+        (path, Test::Many(fields.split('|').collect()))
     } else {
-        let (text, is_negated) = text.strip_prefix('!').map_or((text, false), |text| (text, true));
         match text.strip_suffix('+') {
-            Some(path) => (path, Test::Given, is_negated),
-            None => (text, Test::Set, is_negated),
+            Some(path) => (path, Test::Given),
+            None => (text, Test::Set),
         }
     };
-    let inner = path.trim_start_matches('^');
-    Condition {
-        outer: path.len() - inner.len(),
-        path: inner.trim_start_matches('.'),
+    let path = path.strip_suffix('!').map_or(path, |path| {
+        is_negated = true;
+        path
+    });
+    Some(Condition {
+        place: place_of(path),
         test,
         is_negated,
+    })
+}
+
+/// The place that a text names.
+pub(super) fn place_of(text: &str) -> Place<'_> {
+    let path = text.trim_start_matches('-');
+    let inner = path.trim_start_matches('^');
+    Place {
+        outer: path.len() - inner.len(),
+        is_stored: path.len() < text.len(),
+        path: inner.trim_start_matches('.'),
     }
 }
 
@@ -220,6 +273,7 @@ fn parse_path(text: &'static str) -> Option<(usize, Vec<Step>)> {
         } else {
             let (name, after) = rest.split_at(rest.find(['.', '[', '{']).unwrap_or(rest.len()));
             steps.push(match name.split_once('@') {
+                Some(("", shown)) => Step::Named(shown),
                 Some((name, shown)) => Step::Renamed(name, shown),
                 None if name.is_empty() => return None,
                 None => Step::Field(name),
@@ -238,7 +292,7 @@ mod tests {
         let mut names = Vec::new();
         for row in rows {
             names.extend(row.words.iter().filter_map(|word| match word {
-                Word::Section(name) => Some(*name),
+                Word::Section(name) | Word::Passes(name) => Some(*name),
                 _ => None,
             }));
             names.extend(sections_of(&row.rows));
