@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, slice::from_ref, sync::Arc, time::Duration};
 use kubegc_controllers::{
     Cloud, CloudNodeLifecycle, CloudQuery, CloudResponse, CronJobHistory, CsrCleaner, Key,
     LegacyTokenCleaner, Migration, NamespaceController, Operated, Operation, PersistentVolumeBinder, Plugin,
-    PodCertificateRequestCleaner, PodGc, PvProtection, PvcProtection, Request, Response, StatefulSetClaims,
-    TokenCleaner, TtlAfterFinished,
+    PodCertificateRequestCleaner, PodGc, PvcProtection, Request, Response, StatefulSetClaims, TokenCleaner,
+    TtlAfterFinished, pvprotection,
 };
 use kubegc_core::{
     ApiResource, Catalog, KubernetesVersion, Scope, StoreError, record::Resource, store::Discovered,
@@ -292,7 +292,7 @@ fn each(case: &Value, live: &mut Live<'_>, resource: Resource, objects: &[Value]
 }
 
 pub(super) fn pv_protection(case: &Value) -> Result {
-    let controller = PvProtection::new(version(case)?);
+    let controller = pvprotection::RULE.at(version(case)?);
     let mut live = Live::new(&controller);
     let volume = from_ref(&case["volume"]);
     hold(case, &mut live, Resource::PersistentVolumes, volume)?;
