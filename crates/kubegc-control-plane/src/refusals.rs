@@ -35,7 +35,7 @@ impl<'s> Refusals<'s> {
         if !steps.iter().any(is_refused) {
             return refusals;
         }
-        let mut last = BTreeMap::<(Actor, Verb, Subject<'_>), (&Step, usize)>::new();
+        let mut last = BTreeMap::<Key<'_>, (&Step, usize)>::new();
         for step in steps {
             let (newest, conflicts) = last.entry(key(step)).or_insert((step, 0));
             *newest = step;
@@ -81,14 +81,6 @@ fn is_refused(step: &Step) -> bool {
     step.failure.is_some() && step.actor != Actor::Client
 }
 
-/// The subject of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Subject<'s> {
-    Object(&'s ObjectRef),
-    /// The owner of an object that is to be created, whose name is not known before.
-    Creator(&'s ObjectId),
-}
-
 /// The owner for which a step creates an object.
 fn creator(step: &Step) -> Option<&ObjectId> {
     match &step.why {
@@ -97,28 +89,19 @@ fn creator(step: &Step) -> Option<&ObjectId> {
     }
 }
 
-/// The key of a request: a later response with the same key settles it.
-fn key(step: &Step) -> (Actor, Verb, Subject<'_>) {
-    let verb = match step.act {
-        Act::Delete { .. } => Verb::Delete,
-        Act::DeleteCollection => Verb::DeleteCollection,
-        Act::Patch { .. } | Act::Create | Act::Update => Verb::Write,
-        Act::Storage(_) => Verb::Storage,
-    };
-    let subject = match creator(step) {
-        Some(creator) => Subject::Creator(creator),
-        None => Subject::Object(&step.object),
-    };
-    (step.actor, verb, subject)
-}
+/// The actor, the verb as far as a later response settles an earlier one, and the object of a request. One that
+/// creates an object, whose name is not known before, has the owner of the object.
+type Key<'s> = (Actor, &'static str, Result<&'s ObjectRef, &'s ObjectId>);
 
-/// The verb of a request, as far as a later answer to it settles an earlier one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Verb {
-    Delete,
-    DeleteCollection,
-    Write,
-    Storage,
+/// The key of a request: a later response with the same key settles it.
+fn key(step: &Step) -> Key<'_> {
+    let verb = match step.act {
+        Act::Delete { .. } => "delete",
+        Act::DeleteCollection => "deletecollection",
+        Act::Patch { .. } | Act::Create | Act::Update => "write",
+        Act::Storage(_) => "storage",
+    };
+    (step.actor, verb, creator(step).map_or(Ok(&*step.object), Err))
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! The writes of a simulation, each with its actor, response, effects, reason and causes.
 
-use std::{fmt, hash::BuildHasher as _, num::NonZeroU32, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use foldhash::fast::FixedState;
-use hashbrown::{HashTable, hash_table::Entry};
+use hashbrown::HashMap;
 use kubegc_controllers::Operation;
 use kubegc_core::{ObjectRef, OwnerReference, PropagationPolicy, Uid};
 use kubegc_objects::Reason;
@@ -266,47 +266,25 @@ impl Recorded {
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
     pub(crate) steps: Vec<Step>,
-    /// The objects that steps affected, by uid.
-    objects: Vec<(Uid, Touched)>,
-    index: HashTable<u32>,
+    /// The objects that steps affected.
+    objects: HashMap<Uid, Touched, FixedState>,
 }
 
-/// The steps that last affected one object.
+/// The positions of the steps that last affected one object.
 #[derive(Clone, Copy, Debug, Default)]
 struct Touched {
     /// It became terminating.
-    terminating: Position,
-    /// It was removed.
-    removed: Position,
-    /// The position of the removal in the changes of that step.
-    removal: u32,
+    terminating: Option<usize>,
+    /// It was removed, with the position of the removal in the changes of that step.
+    removed: Option<(usize, usize)>,
     /// One of its dependents was removed or released.
-    dependent: Position,
+    dependent: Option<usize>,
 }
 
 impl Touched {
     /// The end of its deletion, or the start.
     fn deleted(&self) -> Option<usize> {
-        self.removed.get().or(self.terminating.get())
-    }
-}
-
-/// The position of a step in four bytes: a trace has one entry for each object that it affects.
-#[derive(Clone, Copy, Debug, Default)]
-struct Position(Option<NonZeroU32>);
-
-impl Position {
-    /// Steps beyond the range, which no memory holds, have no position.
-    fn of(step: usize) -> Self {
-        Self(
-            u32::try_from(step.saturating_add(1))
-                .ok()
-                .and_then(NonZeroU32::new),
-        )
-    }
-
-    fn get(self) -> Option<usize> {
-        self.0.map(|position| position.get() as usize - 1)
+        self.removed.map(|(step, _)| step).or(self.terminating)
     }
 }
 
@@ -325,45 +303,36 @@ impl Trace {
 
     /// Whether the object of this uid became terminating.
     pub(crate) fn was_terminating(&self, uid: &Uid) -> bool {
-        let touched = self.touched(uid);
-        touched.is_some_and(|touched| touched.terminating.get().is_some())
-    }
-
-    fn touched(&self, uid: &Uid) -> Option<&Touched> {
-        let is_it = |at: &u32| self.objects[*at as usize].0 == *uid;
-        let at = self.index.find(hash(uid), is_it)?;
-        Some(&self.objects[*at as usize].1)
+        self.objects
+            .get(uid)
+            .is_some_and(|touched| touched.terminating.is_some())
     }
 
     /// The step that removed an object, and the object as the step names it.
     #[must_use]
     pub fn removal(&self, object: &ObjectRef) -> Option<(&Step, &Arc<ObjectRef>)> {
-        let touched = self.touched(&object.uid)?;
-        let step = &self.steps[touched.removed.get()?];
-        let change = step.changes.get(touched.removal as usize)?;
-        Some((step, &change.object))
+        let (step, change) = self.objects.get(&object.uid)?.removed?;
+        let step = &self.steps[step];
+        Some((step, &step.changes.get(change)?.object))
     }
 
     /// Adds a step without changes, with its causes. `trigger` is the step that caused the reconcile of a
     /// controller.
     pub(crate) fn record(&mut self, mut step: Step, trigger: Option<usize>) {
-        let touched = |uid: &Uid| self.touched(uid).copied().unwrap_or_default();
+        let touched = |uid: &Uid| self.objects.get(uid).copied().unwrap_or_default();
         let object = touched(&step.object.uid);
         match &step.why {
             Why::Intent(_) => {}
             Why::Collector(Reason::OwnerOrphans(owner)) => {
-                step.causes.extend(touched(&owner.uid).terminating.get());
+                step.causes.extend(touched(&owner.uid).terminating);
             }
             Why::Collector(reason) => {
                 let owners = reason.owners().iter().map(|owner| &owner.reference.uid);
                 step.causes
                     .extend(owners.filter_map(|uid| touched(uid).deleted()));
                 if reason.owners().is_empty() {
-                    step.causes.extend(
-                        [object.terminating.get(), object.dependent.get()]
-                            .into_iter()
-                            .flatten(),
-                    );
+                    step.causes.extend(object.terminating);
+                    step.causes.extend(object.dependent);
                 }
             }
             Why::Controller(_) => step.causes.extend(trigger),
@@ -387,49 +356,20 @@ impl Trace {
         };
         let changed = &mut self.steps[at].changes;
         for (change, before, after) in changes {
-            let touched = touch(&mut self.objects, &mut self.index, &change.object.uid);
+            let touched = self.objects.entry_ref(&change.object.uid).or_default();
             let is_removed = change.outcome == Outcome::Removed;
             match change.outcome {
-                Outcome::Removed => {
-                    touched.removed = Position::of(at);
-                    touched.removal = u32::try_from(changed.len()).unwrap_or(u32::MAX);
-                }
-                Outcome::Terminating => {
-                    touched.terminating.0 = touched.terminating.0.or(Position::of(at).0);
-                }
+                Outcome::Removed => touched.removed = Some((at, changed.len())),
+                Outcome::Terminating => touched.terminating = touched.terminating.or(Some(at)),
                 Outcome::Changed | Outcome::Created => {}
             }
             let is_kept = |owner: &&OwnerReference| after.iter().any(|kept| kept.uid == owner.uid);
             for owner in before.iter().filter(|owner| is_removed || !is_kept(owner)) {
-                touch(&mut self.objects, &mut self.index, &owner.uid).dependent = Position::of(at);
+                self.objects.entry_ref(&owner.uid).or_default().dependent = Some(at);
             }
             changed.push(change);
         }
     }
-}
-
-/// The entry of an object, a new one if no step has affected it.
-fn touch<'t>(objects: &'t mut Vec<(Uid, Touched)>, index: &mut HashTable<u32>, uid: &Uid) -> &'t mut Touched {
-    let entry = index.entry(
-        hash(uid),
-        |at| objects[*at as usize].0 == *uid,
-        |at| hash(&objects[*at as usize].0),
-    );
-    let at = match entry {
-        Entry::Occupied(known) => *known.get(),
-        Entry::Vacant(free) => {
-            // No more objects than fit in memory.
-            let at = u32::try_from(objects.len()).expect("fewer objects than u32::MAX");
-            free.insert(at);
-            objects.push((uid.clone(), Touched::default()));
-            at
-        }
-    };
-    &mut objects[at as usize].1
-}
-
-fn hash(uid: &Uid) -> u64 {
-    FixedState::default().hash_one(uid)
 }
 
 /// The code of a response, and the refusal if the server refused the request.

@@ -21,13 +21,12 @@
 use std::time::Duration;
 
 use kubegc_core::{
-    Behavior, DeleteOptions, KubernetesVersion, ObjectMeta, Timestamp,
+    Behavior, KubernetesVersion, ObjectMeta, Timestamp,
     record::{ObjectId, Record, Resource},
 };
 
 use crate::{
-    Action, Cache, Change, Context, Controller, Decision, Info, Key, Missing, OnError, Read, Reason, Sent,
-    Timing, controller::read,
+    Context, Decision, Info, Key, Missing, OnError, Read, Reason, Rule, Sent, Timing, controller::read,
 };
 
 /// The feature gate `APIServerIdentity`: alpha from 1.20, beta and on from 1.26.
@@ -39,27 +38,11 @@ const NAMESPACE: &str = "kube-system";
 const LABEL: &str = "apiserver.kubernetes.io/identity";
 const OLD_LABEL: &str = "k8s.io/component";
 const SERVER: &str = "kube-apiserver";
-const PERIOD: Duration = Duration::from_secs(3_600);
 
-/// The API server's garbage collection of identity Leases.
-#[derive(Clone, Copy, Debug)]
-pub struct ApiServerLeases {
-    version: KubernetesVersion,
-}
-
-impl ApiServerLeases {
-    /// Upstream's defaults in a release.
-    #[must_use]
-    pub const fn new(version: KubernetesVersion) -> Self {
-        Self { version }
-    }
-
-    fn concerns(&self, meta: &ObjectMeta) -> bool {
-        let has = |label: &str| meta.labels.get(label).is_some_and(|value| **value == *SERVER);
-        let is_known = (self.version.has(NEW_LABEL) && has(LABEL))
-            || (!self.version.has(NO_OLD_LABEL) && has(OLD_LABEL));
-        self.version.has(ENABLED) && is_known && *meta.namespace == *NAMESPACE
-    }
+fn concerns(version: KubernetesVersion, meta: &ObjectMeta) -> bool {
+    let has = |label: &str| meta.labels.get(label).is_some_and(|value| **value == *SERVER);
+    let is_known = (version.has(NEW_LABEL) && has(LABEL)) || (!version.has(NO_OLD_LABEL) && has(OLD_LABEL));
+    version.has(ENABLED) && is_known && *meta.namespace == *NAMESPACE
 }
 
 /// When a Lease expires; `None` if it has no time and expires at once.
@@ -77,57 +60,53 @@ fn expiry(id: &ObjectId, record: &Record, cx: &Context<'_>) -> Result<Option<Tim
     }))
 }
 
-static INFO: Info = Info {
-    name: "kube-apiserver-identity-lease-garbage-collector",
-    summary: "deletes the identity Leases of API servers that no longer renew them",
-    resources: &[Resource::Leases],
-    since: Some(ENABLED),
-    permissions: &[(Resource::Leases, "", &["delete"])],
-    upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controlplane/controller/apiserverleasegc/gc_controller.go",
-    ..Info::BASE
-};
-
-impl Controller for ApiServerLeases {
-    fn info(&self) -> &'static Info {
-        &INFO
-    }
-
-    fn timing(&self) -> Timing {
-        Timing::every(PERIOD)
-    }
-
-    fn affected(&self, _cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
-        if change.new.is_some_and(|record| self.concerns(&record.meta)) {
+/// The API server's garbage collection of identity Leases.
+pub static RULE: Rule = Rule {
+    info: Info {
+        name: "kube-apiserver-identity-lease-garbage-collector",
+        summary: "deletes the identity Leases of API servers that no longer renew them",
+        resources: &[Resource::Leases],
+        since: Some(ENABLED),
+        permissions: &[(Resource::Leases, "", &["delete"])],
+        upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controlplane/controller/apiserverleasegc/gc_controller.go",
+        timing: Timing::every(Duration::from_secs(3_600)),
+        ..Info::BASE
+    },
+    affected: Some(|version, _, change, keys| {
+        if change.new.is_some_and(|record| concerns(version, &record.meta)) {
             keys.push(change.key.clone());
         }
-    }
-
-    fn keys(&self, cache: &Cache, keys: &mut Vec<Key>) {
+    }),
+    keys: Some(|version, cache, keys| {
         let leases = cache.in_namespace(Resource::Leases, &NAMESPACE.into());
-        keys.extend(
-            leases
-                .filter(|lease| self.concerns(&lease.meta))
-                .map(|lease| Key::from(&lease.meta)),
-        );
-    }
+        let concerned = leases.filter(|lease| concerns(version, &lease.meta));
+        keys.extend(concerned.map(|lease| Key::from(&lease.meta)));
+    }),
+    decide,
+    ..Rule::BASE
+};
 
-    fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
-        if !self.concerns(&record.meta) {
-            return Ok(Decision::default());
-        }
-        let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
-        if record.meta.is_deleting() {
-            return keep("Terminating", "it is being deleted");
-        }
-        let reason = match expiry(id, record, cx)? {
-            Some(expiry) if expiry >= cx.now => return keep("Renewed", "its API server has renewed it"),
-            Some(_) => Reason::new("Expired", "its API server has not renewed it in time"),
-            None => Reason::new("Invalid", "its renewal time or duration is not set"),
-        };
-        let action = Action::new(Resource::Leases, &record.meta, reason)
-            .after_reading(Read::unchanged(Resource::Leases, record))
-            .delete(cx.wire, Sent::Nothing, DeleteOptions::default())
-            .on_error(OnError::ReportUnlessNotFound);
-        Ok(Decision::act(action))
+fn decide(
+    version: KubernetesVersion,
+    cx: &Context<'_>,
+    id: &ObjectId,
+    record: &Record,
+) -> Result<Decision, Missing> {
+    if !concerns(version, &record.meta) {
+        return Ok(Decision::default());
     }
+    let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
+    if record.meta.is_deleting() {
+        return keep("Terminating", "it is being deleted");
+    }
+    let reason = match expiry(id, record, cx)? {
+        Some(expiry) if expiry >= cx.now => return keep("Renewed", "its API server has renewed it"),
+        Some(_) => Reason::new("Expired", "its API server has not renewed it in time"),
+        None => Reason::new("Invalid", "its renewal time or duration is not set"),
+    };
+    let sent = Sent::Nothing;
+    let action = cx.delete(id.resource, record, reason, sent, OnError::ReportUnlessNotFound);
+    Ok(Decision::act(
+        action.after_reading(Read::unchanged(id.resource, record)),
+    ))
 }

@@ -13,13 +13,13 @@
 use std::{sync::Arc, time::Duration};
 
 use kubegc_core::{
-    Behavior, DeleteOptions, KubernetesVersion, PatchType, StoreError,
+    Behavior, DeleteOptions, KubernetesVersion, StoreError,
     record::{ObjectId, Record, Resource, Taint},
 };
 
 use crate::{
-    Action, Cloud, CloudQuery, Context, Controller, Decision, End, FailureEvent, FieldChange, Form, Info,
-    Missing, OnError, Reason, Sent, Steps, Timing, Wire, Write, controller::read, sequence::Port,
+    Action, Cloud, CloudQuery, Context, Controller, Decision, End, FailureEvent, FieldChange, Info, Missing,
+    OnError, Reason, Sent, Steps, Timing, Wire, Write, controller::read, sequence::Port,
 };
 
 /// The reason of the Event is `DeletingNode`, and the sentence its message. Before, the sentence is the
@@ -141,13 +141,8 @@ async fn write_taint(write: Arc<TaintWrite>, port: Port) -> End {
             return End::Done;
         }
         port.set_reason(write.reason.clone());
-        let request = Write {
-            object: node.clone(),
-            subresource: "",
-            form: Form::Patch(PatchType::Strategic),
-            precondition: write.wire.preconditions(&found.meta, write.sent),
-            changes: vec![write.change.clone()],
-        };
+        let precondition = write.wire.preconditions(&found.meta, write.sent);
+        let request = Write::patch(node, precondition, write.change.clone());
         match port.write(request).await {
             Ok(_) => return End::Done,
             Err(error @ StoreError::Conflict { .. }) => conflict = Some(error),
@@ -161,6 +156,7 @@ static INFO: Info = Info {
     name: "cloud-node-lifecycle-controller",
     summary: "deletes nodes that no longer exist in the cloud, and taints those that are shut down there",
     resources: &[Resource::Nodes],
+    timing: Timing::every(Duration::from_secs(5)),
     permissions: &[(Resource::Nodes, "", &["delete", "patch"])],
     upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/staging/src/k8s.io/cloud-provider/controllers/nodelifecycle/node_lifecycle_controller.go",
     ..Info::BASE
@@ -169,10 +165,6 @@ static INFO: Info = Info {
 impl Controller for CloudNodeLifecycle {
     fn info(&self) -> &'static Info {
         &INFO
-    }
-
-    fn timing(&self) -> Timing {
-        Timing::every(Duration::from_secs(5))
     }
 
     fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {

@@ -3,12 +3,12 @@
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use kubegc_core::{
-    Behavior, Kept, ObjectMeta, SharedMeta, Timestamp,
+    Behavior, DeleteOptions, Kept, ObjectMeta, SharedMeta, Timestamp,
     backoff::doubled,
     record::{Field, ObjectId, Record, Resource},
 };
 
-use crate::{Action, Cache, Change, Index, Key, Missing, Reason, Steps, Wire};
+use crate::{Action, Cache, Change, Index, Key, Missing, OnError, Reason, Sent, Steps, Wire};
 
 /// One controller of Kubernetes, or the part of it that deletes objects or changes finalizers and owner
 /// references.
@@ -59,26 +59,24 @@ pub trait Controller: fmt::Debug + Send + Sync {
     /// Name, resources, indexes and permissions.
     fn info(&self) -> &'static Info;
 
-    /// When keys are reconciled, and how failures are retried.
+    /// When keys are reconciled, and how failures are retried. Default: [`Info::timing`].
     fn timing(&self) -> Timing {
-        Timing::default()
+        self.info().timing
     }
 
     /// Adds the keys that a change affects. The cache already contains it. Duplicates are allowed.
     ///
     /// Default: the changed object, if it is of the first resource, and the keys of
-    /// [`Info::affected_by`].
+    /// [`Info::affected_by`] and [`Info::found_by`].
     fn affected(&self, cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
-        self.info().push_affected(self, cache, change, keys);
+        self.info().push_affected(cache, change, keys);
     }
 
     /// Adds every key, when the controller starts and when a list becomes complete. Duplicates are allowed.
     ///
     /// Default: all objects of the first resource.
     fn keys(&self, cache: &Cache, keys: &mut Vec<Key>) {
-        if let Some(resource) = self.info().resources.first() {
-            keys.extend(cache.keys(*resource));
-        }
+        self.info().push_keys(cache, keys);
     }
 
     /// Decides about the object of a key, whose metadata was read in full. Controllers whose keys are not
@@ -96,10 +94,7 @@ pub trait Controller: fmt::Debug + Send + Sync {
     ///
     /// Default: [`decide`](Self::decide) about the object of the first resource.
     fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
-        let first = self.info().resources.first();
-        first.map_or_else(Decision::default, |resource| {
-            cx.about(*resource, key, |id, record| self.decide(cx, id, record))
-        })
+        self.info().reconcile(self, cx, key)
     }
 }
 
@@ -144,6 +139,11 @@ pub struct Info {
     /// Those of the indexes that find objects by the keys of the controller: a change of an object affects
     /// the keys under which it is found, and all keys if one of them has an empty name.
     pub affected_by: &'static [&'static Index],
+    /// The indexes over the first resource under whose keys objects of other resources are found: a change of
+    /// such an object affects what is found under its own key.
+    pub found_by: &'static [(Resource, &'static Index)],
+    /// When keys are reconciled, and how failures are retried.
+    pub timing: Timing,
     /// The first release in which it runs by default; `None` if it does in all.
     pub since: Option<Behavior>,
     /// Permissions in addition to get, list and watch of `resources`: resource, subresource, upstream's
@@ -166,6 +166,8 @@ impl Info {
         resources: &[],
         indexes: &[],
         affected_by: &[],
+        found_by: &[],
+        timing: Timing::DEFAULT,
         since: None,
         permissions: &[],
         verbs_on_all_resources: &[],
@@ -173,15 +175,9 @@ impl Info {
         upstream: "",
     };
 
-    /// Adds the keys that a change affects: of an object of the first resource, or one that is found by an
-    /// index of [`affected_by`](Self::affected_by).
-    pub(crate) fn push_affected<C: Controller + ?Sized>(
-        &self,
-        controller: &C,
-        cache: &Cache,
-        change: &Change<'_>,
-        keys: &mut Vec<Key>,
-    ) {
+    /// Adds the keys that a change affects: of an object of the first resource, or of those that an index of
+    /// [`affected_by`](Self::affected_by) or [`found_by`](Self::found_by) relates to it.
+    pub(crate) fn push_affected(&self, cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
         if self.resources.first() == Some(&change.resource) {
             keys.push(change.key.clone());
         }
@@ -189,10 +185,34 @@ impl Info {
         for index in indexes.filter(|index| index.resource() == change.resource) {
             let found = index.keys_of_change(change);
             if found.iter().any(|key| key.name.is_empty()) {
-                controller.keys(cache, keys);
+                self.push_keys(cache, keys);
             }
             keys.extend(found.into_iter().filter(|key| !key.name.is_empty()));
         }
+        let related = self.found_by.iter();
+        for (_, index) in related.filter(|(resource, _)| *resource == change.resource) {
+            keys.extend(cache.indexed(index, change.key));
+        }
+    }
+
+    /// Adds the keys of all objects of the first resource.
+    pub(crate) fn push_keys(&self, cache: &Cache, keys: &mut Vec<Key>) {
+        if let Some(resource) = self.resources.first() {
+            keys.extend(cache.keys(*resource));
+        }
+    }
+
+    /// The decision about the object of the first resource.
+    pub(crate) fn reconcile<C: Controller + ?Sized>(
+        &self,
+        controller: &C,
+        cx: &Context<'_>,
+        key: &Key,
+    ) -> Decision {
+        let first = self.resources.first();
+        first.map_or_else(Decision::default, |resource| {
+            cx.about(*resource, key, |id, record| controller.decide(cx, id, record))
+        })
     }
 
     /// The objects that the controller may change if it [cannot decide](Decision::unknown) about an object of
@@ -243,20 +263,16 @@ pub struct Timing {
     pub blocks_on_failure: bool,
 }
 
-impl Default for Timing {
-    /// No delay, and the retries of client-go's default work queue: 5 ms to 1000 s.
-    fn default() -> Self {
-        Self {
-            period: None,
-            event_delay: Duration::ZERO,
-            resync: None,
-            backoff: [Duration::from_millis(5), Duration::from_secs(1_000)],
-            blocks_on_failure: false,
-        }
-    }
-}
-
 impl Timing {
+    /// No delay, and the retries of client-go's default work queue: 5 ms to 1000 s.
+    pub const DEFAULT: Self = Self {
+        period: None,
+        event_delay: Duration::ZERO,
+        resync: None,
+        backoff: [Duration::from_millis(5), Duration::from_secs(1_000)],
+        blocks_on_failure: false,
+    };
+
     /// The delay of a retry after this many earlier consecutive failures.
     pub(crate) fn retry_delay(&self, failures: u32) -> Duration {
         doubled(self.backoff, failures)
@@ -264,10 +280,10 @@ impl Timing {
 
     /// One sync over all keys every `period`.
     #[must_use]
-    pub fn every(period: Duration) -> Self {
+    pub const fn every(period: Duration) -> Self {
         Self {
             period: Some(period),
-            ..Self::default()
+            ..Self::DEFAULT
         }
     }
 }
@@ -307,6 +323,20 @@ impl<'a> Context<'a> {
         };
         let decided = whole(resource, record).and_then(|id| decide(&id, record));
         decided.unwrap_or_else(|missing| Decision::unknown(record.id(resource), missing))
+    }
+
+    /// The deletion of an object with upstream's preconditions and default options.
+    pub(crate) fn delete(
+        &self,
+        resource: Resource,
+        record: &Record,
+        reason: Reason,
+        sent: Sent,
+        on_error: OnError,
+    ) -> Action {
+        Action::new(resource, &record.meta, reason)
+            .delete(self.wire, sent, DeleteOptions::default())
+            .on_error(on_error)
     }
 
     /// The fields of an object, by an accessor such as [`Record::job`].
@@ -445,11 +475,12 @@ impl Decision {
     /// Returns whether nothing is to be done, now or later, and nothing is unknown.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
-        self.actions.is_empty()
-            && self.steps.is_none()
-            && self.unknown.is_empty()
-            && self.requeue_at.is_none()
-            && self.cloud_query.is_none()
+        !self.has_work() && self.unknown.is_empty() && self.requeue_at.is_none()
+    }
+
+    /// Returns whether something is to be done now.
+    pub(crate) const fn has_work(&self) -> bool {
+        !self.actions.is_empty() || self.steps.is_some() || self.cloud_query.is_some()
     }
 
     pub fn add_kept(&mut self, object: ObjectId, reason: Reason) {
@@ -498,19 +529,13 @@ pub enum Cloud {
 /// Namespace and name of the metadata.
 impl From<&ObjectMeta> for Key {
     fn from(meta: &ObjectMeta) -> Self {
-        Self {
-            namespace: Arc::clone(&meta.namespace),
-            name: Arc::clone(&meta.name),
-        }
+        Self::new(Arc::clone(&meta.namespace), Arc::clone(&meta.name))
     }
 }
 
 impl From<&ObjectId> for Key {
     fn from(object: &ObjectId) -> Self {
-        Self {
-            namespace: Arc::clone(&object.namespace),
-            name: Arc::clone(&object.name),
-        }
+        Self::new(Arc::clone(&object.namespace), Arc::clone(&object.name))
     }
 }
 

@@ -30,13 +30,12 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use kubegc_core::{
-    Behavior, DeleteOptions, KubernetesVersion,
+    Behavior, KubernetesVersion,
     record::{Field, ObjectId, Record, Resource},
 };
 
 use crate::{
-    Action, Cache, Change, Context, Controller, Decision, Index, Info, Key, MayChange, Missing, OnError,
-    Reason, Sent,
+    Action, Context, Decision, Index, Info, Key, MayChange, Missing, OnError, Reason, Rule, Sent,
     controller::read,
     owner::{
         Claimer, UNREAD_PODS, controlled, push_adopters, push_controller, push_labels, push_orphan,
@@ -81,52 +80,25 @@ static ORPHANED_REVISIONS: Index = Index::new(
 static DAEMON_SETS_BY_SELECTOR: Index =
     Index::new("daemon sets by selector", Resource::DaemonSets, push_selector);
 
-/// The part of the StatefulSet controller that deletes ControllerRevisions.
-#[non_exhaustive]
-#[derive(Clone, Copy, Debug)]
-pub struct StatefulSetHistory {}
-
-/// The part of the DaemonSet controller that adopts, releases and deletes ControllerRevisions.
-#[derive(Clone, Copy, Debug)]
-pub struct DaemonSetHistory {
+/// The writes that adopt and release revisions.
+fn claim(
     version: KubernetesVersion,
-}
-
-impl StatefulSetHistory {
-    /// Upstream's behavior, the same in all releases.
-    #[must_use]
-    pub const fn new(_version: KubernetesVersion) -> Self {
-        Self {}
+    cx: &Context<'_>,
+    key: &Key,
+    id: &ObjectId,
+    record: &Record,
+) -> Result<Vec<Action>, Missing> {
+    let owned: Vec<&Record> = controlled(cx, &REVISIONS_BY_DAEMON_SET, key, &record.meta).collect();
+    let namespace = match version.has(OWN_NAMESPACE) {
+        true => Arc::clone(&key.namespace),
+        false => Arc::default(),
+    };
+    let any = Key::new(Arc::clone(&namespace), "");
+    if owned.is_empty() && cx.cache.first_indexed(&ORPHANED_REVISIONS, &any).is_none() {
+        return Ok(Vec::new());
     }
-}
-
-impl DaemonSetHistory {
-    /// Upstream's behavior in a release.
-    #[must_use]
-    pub const fn new(version: KubernetesVersion) -> Self {
-        Self { version }
-    }
-
-    /// The writes that adopt and release revisions.
-    fn claim(
-        &self,
-        cx: &Context<'_>,
-        key: &Key,
-        id: &ObjectId,
-        record: &Record,
-    ) -> Result<Vec<Action>, Missing> {
-        let owned: Vec<&Record> = controlled(cx, &REVISIONS_BY_DAEMON_SET, key, &record.meta).collect();
-        let namespace = match self.version.has(OWN_NAMESPACE) {
-            true => Arc::clone(&key.namespace),
-            false => Arc::default(),
-        };
-        let any = Key::new(Arc::clone(&namespace), "");
-        if owned.is_empty() && cx.cache.first_indexed(&ORPHANED_REVISIONS, &any).is_none() {
-            return Ok(Vec::new());
-        }
-        let orphans = &ORPHANED_REVISIONS;
-        Claimer { id, record, orphans }.claim(cx, &namespace, &owned, |_| Ok(true))
-    }
+    let orphans = &ORPHANED_REVISIONS;
+    Claimer { id, record, orphans }.claim(cx, &namespace, &owned, |_| Ok(true))
 }
 
 struct Owner<'a> {
@@ -216,9 +188,7 @@ fn truncate(cx: &Context<'_>, owner: &Owner<'_>, old: Vec<(&Record, bool)>, mut 
                 continue;
             }
             let reason = Reason::new("AboveLimit", "it is above the history limit of its owner");
-            let action = Action::new(Resource::ControllerRevisions, &record.meta, reason)
-                .delete(cx.wire, Sent::Nothing, DeleteOptions::default())
-                .on_error(OnError::Retry);
+            let action = cx.delete(id.resource, record, reason, Sent::Nothing, OnError::Retry);
             decision.actions.push(action);
         }
     }
@@ -274,103 +244,94 @@ fn daemon_set(cx: &Context<'_>, key: &Key, id: &ObjectId, record: &Record) -> Re
     ))
 }
 
-static STATEFUL_SET_INFO: Info = Info {
-    // Upstream both parts are one controller; names are unique here.
-    name: "statefulset-history-controller",
-    summary: "deletes old ControllerRevisions of StatefulSets beyond the history limit",
-    resources: &[
-        Resource::StatefulSets,
-        Resource::ControllerRevisions,
-        Resource::Pods,
-    ],
-    indexes: &[&REVISIONS_BY_STATEFUL_SET, &PODS_BY_STATEFUL_SET, &UNREAD_PODS],
-    affected_by: &[&REVISIONS_BY_STATEFUL_SET, &PODS_BY_STATEFUL_SET],
-    permissions: &[(Resource::ControllerRevisions, "", &["delete"])],
-    may_change: &[MayChange::LiveDependents(Resource::ControllerRevisions)],
-    upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/statefulset/stateful_set_control.go",
-    ..Info::BASE
+/// The part of the StatefulSet controller that deletes ControllerRevisions.
+pub static STATEFUL_SETS: Rule = Rule {
+    info: Info {
+        // Upstream both parts are one controller; names are unique here.
+        name: "statefulset-history-controller",
+        summary: "deletes old ControllerRevisions of StatefulSets beyond the history limit",
+        resources: &[
+            Resource::StatefulSets,
+            Resource::ControllerRevisions,
+            Resource::Pods,
+        ],
+        indexes: &[&REVISIONS_BY_STATEFUL_SET, &PODS_BY_STATEFUL_SET, &UNREAD_PODS],
+        affected_by: &[&REVISIONS_BY_STATEFUL_SET, &PODS_BY_STATEFUL_SET],
+        permissions: &[(Resource::ControllerRevisions, "", &["delete"])],
+        may_change: &[MayChange::LiveDependents(Resource::ControllerRevisions)],
+        upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/statefulset/stateful_set_control.go",
+        ..Info::BASE
+    },
+    decide: |_, cx, id, record| stateful_set(cx, id, record),
+    ..Rule::BASE
 };
 
-static DAEMON_SET_INFO: Info = Info {
-    name: "daemonset-controller",
-    summary: "adopts the ControllerRevisions of DaemonSets, and deletes those beyond the history limit",
-    resources: &[
-        Resource::DaemonSets,
-        Resource::ControllerRevisions,
-        Resource::Pods,
-    ],
-    indexes: &[
-        &REVISIONS_BY_DAEMON_SET,
-        &PODS_BY_DAEMON_SET,
-        &UNREAD_PODS,
-        &ORPHANED_REVISIONS,
-        &DAEMON_SETS_BY_SELECTOR,
-    ],
-    affected_by: &[&REVISIONS_BY_DAEMON_SET, &PODS_BY_DAEMON_SET],
-    permissions: &[(Resource::ControllerRevisions, "", &["delete", "patch"])],
-    may_change: &[MayChange::Adopted(Resource::ControllerRevisions)],
-    upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/daemon/update.go",
-    ..Info::BASE
-};
-
-impl Controller for StatefulSetHistory {
-    fn info(&self) -> &'static Info {
-        &STATEFUL_SET_INFO
-    }
-
-    fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
-        let key = &Key::from(&record.meta);
-        if let Some(kept) = without_revisions(cx, key, id, record, &REVISIONS_BY_STATEFUL_SET) {
-            return Ok(kept);
-        }
-        let set = cx.body(id, record, Record::stateful_set)?;
-        let owner = Owner::new(id, record, &set.revision_history_limit, &set.observed_generation)?;
-        let all = revisions(cx, key, &owner, &REVISIONS_BY_STATEFUL_SET)?;
-        let mut live = hashes(cx, key, &owner, &PODS_BY_STATEFUL_SET);
-        live.insert(Arc::clone(read(
-            &set.current_revision,
-            id,
-            "status.currentRevision",
-        )?));
-        live.insert(Arc::clone(read(
-            &set.update_revision,
-            id,
-            "status.updateRevision",
-        )?));
-        let judged: Vec<_> = all
-            .into_iter()
-            .map(|record| (record, live.contains(&record.meta.name)))
-            .collect();
-        let old = judged.iter().filter(|(_, is_live)| !is_live).count();
-        Ok(truncate(cx, &owner, judged, old.saturating_sub(owner.limit)))
-    }
-}
-
-impl Controller for DaemonSetHistory {
-    fn info(&self) -> &'static Info {
-        &DAEMON_SET_INFO
-    }
-
-    fn affected(&self, cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
-        DAEMON_SET_INFO.push_affected(self, cache, change, keys);
-        push_adopters(
-            cache,
-            [&ORPHANED_REVISIONS, &DAEMON_SETS_BY_SELECTOR],
-            change,
-            keys,
-        );
-    }
-
-    fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
+/// The part of the DaemonSet controller that adopts, releases and deletes ControllerRevisions.
+pub static DAEMON_SETS: Rule = Rule {
+    info: Info {
+        name: "daemonset-controller",
+        summary: "adopts the ControllerRevisions of DaemonSets, and deletes those beyond the history limit",
+        resources: &[
+            Resource::DaemonSets,
+            Resource::ControllerRevisions,
+            Resource::Pods,
+        ],
+        indexes: &[
+            &REVISIONS_BY_DAEMON_SET,
+            &PODS_BY_DAEMON_SET,
+            &UNREAD_PODS,
+            &ORPHANED_REVISIONS,
+            &DAEMON_SETS_BY_SELECTOR,
+        ],
+        affected_by: &[&REVISIONS_BY_DAEMON_SET, &PODS_BY_DAEMON_SET],
+        permissions: &[(Resource::ControllerRevisions, "", &["delete", "patch"])],
+        may_change: &[MayChange::Adopted(Resource::ControllerRevisions)],
+        upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/daemon/update.go",
+        ..Info::BASE
+    },
+    affected: Some(|_, cache, change, keys| {
+        DAEMON_SETS.info.push_affected(cache, change, keys);
+        let indexes = [&ORPHANED_REVISIONS, &DAEMON_SETS_BY_SELECTOR];
+        push_adopters(cache, indexes, change, keys);
+    }),
+    decide: |version, cx, id, record| {
         let key = &Key::from(&record.meta);
         if record.meta.is_deleting() {
             let reason = Reason::new("Terminating", "it is being deleted");
             return Ok(Decision::keep(id.clone(), reason));
         }
-        let actions = self.claim(cx, key, id, record)?;
+        let actions = claim(version, cx, key, id, record)?;
         if actions.is_empty() {
             return daemon_set(cx, key, id, record);
         }
         Ok(Decision::acts(actions))
+    },
+    ..Rule::BASE
+};
+
+fn stateful_set(cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
+    let key = &Key::from(&record.meta);
+    if let Some(kept) = without_revisions(cx, key, id, record, &REVISIONS_BY_STATEFUL_SET) {
+        return Ok(kept);
     }
+    let set = cx.body(id, record, Record::stateful_set)?;
+    let owner = Owner::new(id, record, &set.revision_history_limit, &set.observed_generation)?;
+    let all = revisions(cx, key, &owner, &REVISIONS_BY_STATEFUL_SET)?;
+    let mut live = hashes(cx, key, &owner, &PODS_BY_STATEFUL_SET);
+    live.insert(Arc::clone(read(
+        &set.current_revision,
+        id,
+        "status.currentRevision",
+    )?));
+    live.insert(Arc::clone(read(
+        &set.update_revision,
+        id,
+        "status.updateRevision",
+    )?));
+    let judged: Vec<_> = all
+        .into_iter()
+        .map(|record| (record, live.contains(&record.meta.name)))
+        .collect();
+    let old = judged.iter().filter(|(_, is_live)| !is_live).count();
+    Ok(truncate(cx, &owner, judged, old.saturating_sub(owner.limit)))
 }

@@ -25,8 +25,8 @@ use kubegc_core::{
 };
 
 use crate::{
-    Cache, Change, Context, Controller, Decision, End, EventRequest, FieldChange, Form, Index, Info, Key,
-    Missing, Read, Reason, Sent, Steps, Timing, Wire, Write,
+    Cache, Change, Context, Controller, Decision, End, EventRequest, FieldChange, Index, Info, Key, Missing,
+    Read, Reason, Sent, Steps, Timing, Wire, Write,
     action::require_unchanged,
     controller::{read, require_version, whole},
     request::{preconditions, server_message_about},
@@ -134,13 +134,7 @@ impl CronJobHistory {
             cron_job: id.clone(),
             read: (cx.wire == Wire::Strict).then(|| Read::unchanged(Resource::CronJobs, record)),
             deletions,
-            update: Write {
-                object: id.clone(),
-                subresource: "status",
-                form: Form::Update,
-                precondition: preconditions(&record.meta),
-                changes: Vec::new(),
-            },
+            update: Write::update(id, "status", preconditions(&record.meta), Vec::new()),
             always_writes_status,
             is_retried: !self.groups_by_uid,
         });
@@ -434,7 +428,7 @@ impl Controller for CronJobHistory {
         if self.groups_by_uid {
             return Timing::every(Duration::from_secs(10));
         }
-        Timing::default()
+        Timing::DEFAULT
     }
 
     fn affected(&self, cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
@@ -447,8 +441,7 @@ impl Controller for CronJobHistory {
                 if uid.name.is_empty() {
                     keys.extend(cache.keys(Resource::CronJobs));
                 }
-                let cron_jobs = cache.indexed_records(&CRON_JOBS_BY_UID, &uid);
-                keys.extend(cron_jobs.iter().map(|cron_job| Key::from(&cron_job.meta)));
+                keys.extend(cache.indexed(&CRON_JOBS_BY_UID, &uid));
             }
             return;
         }

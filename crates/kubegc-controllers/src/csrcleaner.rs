@@ -11,13 +11,11 @@
 use std::time::Duration;
 
 use kubegc_core::{
-    Behavior, DeleteOptions, KubernetesVersion, Timestamp,
+    Behavior, KubernetesVersion, Timestamp,
     record::{Certificate, CertificateSigningRequest, Condition, ObjectId, Record, Resource},
 };
 
-use crate::{
-    Action, Context, Controller, Decision, Info, Missing, OnError, Reason, Sent, Timing, controller::read,
-};
+use crate::{Context, Controller, Decision, Info, Missing, OnError, Reason, Sent, Timing, controller::read};
 
 /// The condition `Failed` has a deadline, and an empty certificate is none.
 const CERTIFICATES_V1: Behavior = Behavior::since(19, 0, "certificates.k8s.io/v1");
@@ -132,6 +130,7 @@ static INFO: Info = Info {
     name: "certificatesigningrequest-cleaner-controller",
     summary: "deletes CertificateSigningRequests that are settled, forgotten, or expired",
     resources: &[RESOURCE],
+    timing: Timing::every(HOUR),
     permissions: &[(RESOURCE, "", &["delete"])],
     upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/certificates/cleaner/cleaner.go",
     ..Info::BASE
@@ -140,10 +139,6 @@ static INFO: Info = Info {
 impl Controller for CsrCleaner {
     fn info(&self) -> &'static Info {
         &INFO
-    }
-
-    fn timing(&self) -> Timing {
-        Timing::every(HOUR)
     }
 
     fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
@@ -182,12 +177,9 @@ impl Controller for CsrCleaner {
         }
         match first {
             Some((at, reason)) if at <= cx.now => {
-                let action = Action::new(RESOURCE, &record.meta, reason);
-                let action = action.delete(cx.wire, Sent::Nothing, DeleteOptions::default());
+                let action = cx.delete(id.resource, record, reason, Sent::Nothing, OnError::Report);
                 let prefix = format!("unable to delete CSR \"{}\": ", id.name);
-                Ok(Decision::act(
-                    action.on_error(OnError::Report).error_prefix(prefix),
-                ))
+                Ok(Decision::act(action.error_prefix(prefix)))
             }
             Some((at, reason)) => {
                 let message = format!("{reason}; it is deleted after {at}");

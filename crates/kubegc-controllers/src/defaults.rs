@@ -5,13 +5,32 @@ use std::sync::Arc;
 use kubegc_core::KubernetesVersion;
 
 use crate::{
-    ApiServerLeases, CloudNodeLifecycle, Controller, CronJobHistory, CsrCleaner, DaemonSetHistory,
-    DeploymentHistory, EndpointSliceMirroring, EndpointSlicesOfServices, EndpointsOfServices,
-    IpAddressRepair, JobTracking, LegacyTokenCleaner, NamespaceController, NodeLifecycle,
-    PersistentVolumeBinder, PodCertificateRequestCleaner, PodGc, PvProtection, PvcProtection, ReplicaSetPods,
-    ResourceClaims, ServiceAccountTokens, ServiceCidrs, StatefulSetClaims, StatefulSetHistory, TaintEviction,
-    TokenCleaner, TtlAfterFinished, VolumeAttachments, VolumeAttributesClassProtection,
+    CloudNodeLifecycle, Controller, CronJobHistory, CsrCleaner, JobTracking, LegacyTokenCleaner,
+    NamespaceController, NodeLifecycle, PersistentVolumeBinder, PodCertificateRequestCleaner, PodGc,
+    PvcProtection, Rule, StatefulSetClaims, TokenCleaner, TtlAfterFinished, VolumeAttachments,
+    apiserverleases, controllerrevisions, deployment, endpoints, endpointslice, endpointslicemirroring,
+    ipallocator, pvprotection, replicaset, resourceclaim, serviceaccounttokens, servicecidr, tainteviction,
+    volumeattributesclass,
 };
+
+/// The controllers without settings.
+static RULES: [&Rule; 15] = [
+    &apiserverleases::RULE,
+    &controllerrevisions::DAEMON_SETS,
+    &controllerrevisions::STATEFUL_SETS,
+    &deployment::RULE,
+    &endpoints::RULE,
+    &endpointslice::RULE,
+    &endpointslicemirroring::RULE,
+    &ipallocator::RULE,
+    &pvprotection::RULE,
+    &replicaset::RULE,
+    &resourceclaim::RULE,
+    &serviceaccounttokens::RULE,
+    &servicecidr::RULE,
+    &tainteviction::RULE,
+    &volumeattributesclass::RULE,
+];
 
 /// Every controller of this crate that runs by default in a release, with upstream's defaults, by name.
 ///
@@ -28,16 +47,9 @@ use crate::{
 #[must_use]
 pub fn default_controllers(version: KubernetesVersion) -> Vec<Arc<dyn Controller>> {
     let mut all: Vec<Arc<dyn Controller>> = vec![
-        Arc::new(ApiServerLeases::new(version)),
         Arc::new(CloudNodeLifecycle::new(version)),
         Arc::new(CronJobHistory::new(version)),
         Arc::new(CsrCleaner::new(version)),
-        Arc::new(DaemonSetHistory::new(version)),
-        Arc::new(DeploymentHistory::new(version)),
-        Arc::new(EndpointSliceMirroring::new(version)),
-        Arc::new(EndpointSlicesOfServices::new(version)),
-        Arc::new(EndpointsOfServices::new(version)),
-        Arc::new(IpAddressRepair::new(version)),
         Arc::new(JobTracking::new(version)),
         Arc::new(LegacyTokenCleaner::new(version)),
         Arc::new(NamespaceController::new(version)),
@@ -45,20 +57,13 @@ pub fn default_controllers(version: KubernetesVersion) -> Vec<Arc<dyn Controller
         Arc::new(PersistentVolumeBinder::new(version)),
         Arc::new(PodCertificateRequestCleaner::new(version)),
         Arc::new(PodGc::new(version)),
-        Arc::new(PvProtection::new(version)),
         Arc::new(PvcProtection::new(version)),
-        Arc::new(ReplicaSetPods::new(version)),
-        Arc::new(ResourceClaims::new(version)),
-        Arc::new(ServiceAccountTokens::new(version)),
-        Arc::new(ServiceCidrs::new(version)),
         Arc::new(StatefulSetClaims::new(version)),
-        Arc::new(StatefulSetHistory::new(version)),
-        Arc::new(TaintEviction::new(version)),
         Arc::new(TokenCleaner::new(version)),
         Arc::new(TtlAfterFinished::new(version)),
         Arc::new(VolumeAttachments::new(version)),
-        Arc::new(VolumeAttributesClassProtection::new(version)),
     ];
+    all.extend(RULES.map(|rule| -> Arc<dyn Controller> { Arc::new(rule.at(version)) }));
     all.retain(|controller| controller.info().since.is_none_or(|since| version.has(since)));
     all.sort_by_key(|controller| controller.info().name);
     all

@@ -42,13 +42,13 @@
 use std::cmp::Ordering;
 
 use kubegc_core::{
-    Behavior, DeleteOptions, KubernetesVersion,
+    Behavior, KubernetesVersion,
     record::{Deployment, DeploymentStrategy, ObjectId, Record, ReplicaSet, Resource},
 };
 
 use crate::{
-    Action, Cache, Change, Context, Controller, Decision, FieldChange, Form, Index, Info, Key, MayChange,
-    Missing, OnError, Reason, Sent,
+    Action, Context, Decision, FieldChange, Form, Index, Info, Key, MayChange, Missing, OnError, Reason,
+    Rule, Sent,
     controller::read,
     owner::{Claimer, controlled, push_adopters, push_controller, push_orphan, push_selector},
 };
@@ -71,12 +71,6 @@ static ORPHANED_REPLICA_SETS: Index = Index::new(
 );
 static BY_SELECTOR: Index = Index::new("deployments by selector", Resource::Deployments, push_selector);
 
-/// The part of the Deployment controller that adopts, releases, scales down and deletes ReplicaSets.
-#[derive(Clone, Copy, Debug)]
-pub struct DeploymentHistory {
-    version: KubernetesVersion,
-}
-
 struct Old<'a> {
     id: ObjectId,
     record: &'a Record,
@@ -85,53 +79,44 @@ struct Old<'a> {
     revision: Option<i64>,
 }
 
-impl DeploymentHistory {
-    /// Upstream's behavior in a release.
-    #[must_use]
-    pub const fn new(version: KubernetesVersion) -> Self {
-        Self { version }
-    }
-
-    /// The ReplicaSets without the new one and those that are being deleted.
-    fn old<'a>(
-        &self,
-        cx: &Context<'_>,
-        deployment: &Deployment,
-        id: &ObjectId,
-        all: &[&'a Record],
-    ) -> Result<Vec<Old<'a>>, Missing> {
-        let new = new_replica_set(cx, deployment, id, all)?;
-        let new = new.map(|new| new.meta.uid.clone());
-        let mut old = Vec::with_capacity(all.len());
-        for record in all {
-            let id = record.id(Resource::ReplicaSets);
-            let replica_set = cx.body(&id, record, Record::replica_set)?;
-            let revision = match &**read(
-                &replica_set.revision,
-                &id,
-                "the annotation deployment.kubernetes.io/revision",
-            )? {
-                "" => Some(0),
-                text => text.parse().ok(),
-            };
-            old.push(Old {
-                id,
-                record,
-                replica_set,
-                revision,
-            });
-        }
-        old.retain(|old| Some(&old.record.meta.uid) != new.as_ref() && !old.record.meta.is_deleting());
-        Ok(old)
-    }
-
-    fn compare(&self, a: &Old<'_>, b: &Old<'_>) -> Ordering {
-        let by_revision = match (a.revision, b.revision) {
-            (Some(left), Some(right)) if self.version.has(BY_REVISION) => left.cmp(&right),
-            _ => Ordering::Equal,
+/// The ReplicaSets without the new one and those that are being deleted.
+fn old_replica_sets<'a>(
+    cx: &Context<'_>,
+    deployment: &Deployment,
+    id: &ObjectId,
+    all: &[&'a Record],
+) -> Result<Vec<Old<'a>>, Missing> {
+    let new = new_replica_set(cx, deployment, id, all)?;
+    let new = new.map(|new| new.meta.uid.clone());
+    let mut old = Vec::with_capacity(all.len());
+    for record in all {
+        let id = record.id(Resource::ReplicaSets);
+        let replica_set = cx.body(&id, record, Record::replica_set)?;
+        let revision = match &**read(
+            &replica_set.revision,
+            &id,
+            "the annotation deployment.kubernetes.io/revision",
+        )? {
+            "" => Some(0),
+            text => text.parse().ok(),
         };
-        by_revision.then_with(|| by_creation(a.record, b.record))
+        old.push(Old {
+            id,
+            record,
+            replica_set,
+            revision,
+        });
     }
+    old.retain(|old| Some(&old.record.meta.uid) != new.as_ref() && !old.record.meta.is_deleting());
+    Ok(old)
+}
+
+fn compare(version: KubernetesVersion, a: &Old<'_>, b: &Old<'_>) -> Ordering {
+    let by_revision = match (a.revision, b.revision) {
+        (Some(left), Some(right)) if version.has(BY_REVISION) => left.cmp(&right),
+        _ => Ordering::Equal,
+    };
+    by_revision.then_with(|| by_creation(a.record, b.record))
 }
 
 /// The oldest ReplicaSet with the pod template of a Deployment.
@@ -308,101 +293,103 @@ fn is_idle(replica_set: &ReplicaSet, id: &ObjectId, record: &Record) -> Result<b
     Ok(wanted == 0 && has == 0 && observed >= record.meta.generation)
 }
 
-static INFO: Info = Info {
-    name: "deployment-controller",
-    summary: "adopts ReplicaSets of Deployments, scales old ones down, and deletes those beyond the limit",
-    resources: &[Resource::Deployments, Resource::ReplicaSets],
-    indexes: &[&BY_DEPLOYMENT, &ORPHANED_REPLICA_SETS, &BY_SELECTOR],
-    affected_by: &[&BY_DEPLOYMENT],
-    permissions: &[(Resource::ReplicaSets, "", &["delete", "patch", "update"])],
-    may_change: &[
-        MayChange::Adopted(Resource::ReplicaSets),
-        MayChange::DependentsOfAdopted(Resource::ReplicaSets, Resource::Pods),
-    ],
-    upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/deployment/sync.go",
-    ..Info::BASE
+/// The part of the Deployment controller that adopts, releases, scales down and deletes ReplicaSets.
+pub static RULE: Rule = Rule {
+    info: Info {
+        name: "deployment-controller",
+        summary: "adopts ReplicaSets of Deployments, scales old ones down, and deletes those beyond the limit",
+        resources: &[Resource::Deployments, Resource::ReplicaSets],
+        indexes: &[&BY_DEPLOYMENT, &ORPHANED_REPLICA_SETS, &BY_SELECTOR],
+        affected_by: &[&BY_DEPLOYMENT],
+        permissions: &[(Resource::ReplicaSets, "", &["delete", "patch", "update"])],
+        may_change: &[
+            MayChange::Adopted(Resource::ReplicaSets),
+            MayChange::DependentsOfAdopted(Resource::ReplicaSets, Resource::Pods),
+        ],
+        upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/deployment/sync.go",
+        ..Info::BASE
+    },
+    affected: Some(|_, cache, change, keys| {
+        RULE.info.push_affected(cache, change, keys);
+        push_adopters(cache, [&ORPHANED_REPLICA_SETS, &BY_SELECTOR], change, keys);
+    }),
+    decide,
+    ..Rule::BASE
 };
 
-impl Controller for DeploymentHistory {
-    fn info(&self) -> &'static Info {
-        &INFO
+fn decide(
+    version: KubernetesVersion,
+    cx: &Context<'_>,
+    id: &ObjectId,
+    record: &Record,
+) -> Result<Decision, Missing> {
+    let key = &Key::from(&record.meta);
+    let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
+    if record.meta.is_deleting() {
+        return keep("Terminating", "it is being deleted");
     }
-
-    fn affected(&self, cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
-        INFO.push_affected(self, cache, change, keys);
-        push_adopters(cache, [&ORPHANED_REPLICA_SETS, &BY_SELECTOR], change, keys);
-    }
-
-    fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
-        let key = &Key::from(&record.meta);
-        let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
-        if record.meta.is_deleting() {
-            return keep("Terminating", "it is being deleted");
-        }
-        let deployment = cx.body(id, record, Record::deployment)?;
-        let all: Vec<&Record> = controlled(cx, &BY_DEPLOYMENT, key, &record.meta).collect();
-        let orphans = &ORPHANED_REPLICA_SETS;
-        let claimer = Claimer { id, record, orphans };
-        let mut actions = claimer.claim(cx, &key.namespace, &all, |_| Ok(true))?;
-        if !actions.is_empty() {
-            // The new one, and those that are scaled down, depend on all of them.
-            cx.cache.require_in(Resource::ReplicaSets, &id.namespace)?;
-        } else {
-            actions = scale_down(cx, deployment, id, &all)?;
-        }
-        if !actions.is_empty() {
-            return Ok(Decision::acts(actions));
-        }
-        let limit = match *read(
-            &deployment.revision_history_limit,
-            id,
-            "spec.revisionHistoryLimit",
-        )? {
-            None | Some(i32::MAX) => return keep("NoHistoryLimit", "spec.revisionHistoryLimit is not set"),
-            Some(limit) => usize::try_from(limit).unwrap_or(0),
-        };
-        let alive = all.iter().filter(|record| !record.meta.is_deleting()).count();
-        if alive <= limit {
-            cx.cache.require_in(Resource::ReplicaSets, &id.namespace)?;
-            return keep("WithinLimit", "it has no more ReplicaSets than its history limit");
-        }
-        let is_paused = *read(&deployment.is_paused, id, "spec.paused")?;
-        if !is_paused && !is_complete(deployment, id, record)? {
-            return keep("RollingOut", "its rollout is not complete");
-        }
+    let deployment = cx.body(id, record, Record::deployment)?;
+    let all: Vec<&Record> = controlled(cx, &BY_DEPLOYMENT, key, &record.meta).collect();
+    let orphans = &ORPHANED_REPLICA_SETS;
+    let claimer = Claimer { id, record, orphans };
+    let mut actions = claimer.claim(cx, &key.namespace, &all, |_| Ok(true))?;
+    if !actions.is_empty() {
+        // The new one, and those that are scaled down, depend on all of them.
         cx.cache.require_in(Resource::ReplicaSets, &id.namespace)?;
-        let mut old = self.old(cx, deployment, id, &all)?;
-        let above = old.len().saturating_sub(limit);
-        old.sort_by(|a, b| self.compare(a, b));
-        let mut decision = Decision::default();
-        for (at, old) in old.into_iter().enumerate() {
-            let Old { id, record, .. } = old;
-            if at >= above {
-                decision.add_kept(id, Reason::new("WithinLimit", "it is within the history limit"));
-                continue;
-            }
-            match is_idle(old.replica_set, &id, record) {
-                Err(missing) => decision.add_unknown(id, missing),
-                Ok(false) => {
-                    let reason = Reason::new("HasReplicas", "it has replicas, or its spec was not observed");
-                    decision.add_kept(id, reason);
-                }
-                Ok(true) => {
-                    let reason = Reason::new("AboveLimit", "it is above the history limit of its Deployment");
-                    let action = Action::new(Resource::ReplicaSets, &record.meta, reason)
-                        .delete(cx.wire, Sent::Nothing, DeleteOptions::default())
-                        .on_error(OnError::RetryUnlessNotFound);
-                    decision.actions.push(action);
-                }
-            }
-        }
-        if decision.actions.is_empty() && decision.unknown.is_empty() {
-            let reason = Reason::new(
-                "NothingToDelete",
-                "no old ReplicaSet is above its history limit and idle",
-            );
-            decision.add_kept(id.clone(), reason);
-        }
-        Ok(decision)
+    } else {
+        actions = scale_down(cx, deployment, id, &all)?;
     }
+    if !actions.is_empty() {
+        return Ok(Decision::acts(actions));
+    }
+    let limit = match *read(
+        &deployment.revision_history_limit,
+        id,
+        "spec.revisionHistoryLimit",
+    )? {
+        None | Some(i32::MAX) => return keep("NoHistoryLimit", "spec.revisionHistoryLimit is not set"),
+        Some(limit) => usize::try_from(limit).unwrap_or(0),
+    };
+    let alive = all.iter().filter(|record| !record.meta.is_deleting()).count();
+    if alive <= limit {
+        cx.cache.require_in(Resource::ReplicaSets, &id.namespace)?;
+        return keep("WithinLimit", "it has no more ReplicaSets than its history limit");
+    }
+    let is_paused = *read(&deployment.is_paused, id, "spec.paused")?;
+    if !is_paused && !is_complete(deployment, id, record)? {
+        return keep("RollingOut", "its rollout is not complete");
+    }
+    cx.cache.require_in(Resource::ReplicaSets, &id.namespace)?;
+    let mut old = old_replica_sets(cx, deployment, id, &all)?;
+    let above = old.len().saturating_sub(limit);
+    old.sort_by(|a, b| compare(version, a, b));
+    let mut decision = Decision::default();
+    for (at, old) in old.into_iter().enumerate() {
+        let Old { id, record, .. } = old;
+        if at >= above {
+            decision.add_kept(id, Reason::new("WithinLimit", "it is within the history limit"));
+            continue;
+        }
+        match is_idle(old.replica_set, &id, record) {
+            Err(missing) => decision.add_unknown(id, missing),
+            Ok(false) => {
+                let reason = Reason::new("HasReplicas", "it has replicas, or its spec was not observed");
+                decision.add_kept(id, reason);
+            }
+            Ok(true) => {
+                let reason = Reason::new("AboveLimit", "it is above the history limit of its Deployment");
+                let on_error = OnError::RetryUnlessNotFound;
+                let action = cx.delete(id.resource, record, reason, Sent::Nothing, on_error);
+                decision.actions.push(action);
+            }
+        }
+    }
+    if decision.actions.is_empty() && decision.unknown.is_empty() {
+        let reason = Reason::new(
+            "NothingToDelete",
+            "no old ReplicaSet is above its history limit and idle",
+        );
+        decision.add_kept(id.clone(), reason);
+    }
+    Ok(decision)
 }

@@ -18,70 +18,51 @@
 //! [`afterDelete`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/registry/core/service/storage/storage.go)
 //! of the API server. The same in all releases.
 
-use kubegc_core::{
-    DeleteOptions, KubernetesVersion,
-    record::{ObjectId, Record, Resource},
-};
+use kubegc_core::record::{ObjectId, Record, Resource};
 
-use crate::{
-    Action, Cache, Change, Context, Controller, Decision, Info, Key, Missing, OnError, Reason, Sent,
-    controller::read,
-};
+use crate::{Context, Decision, Info, Key, Missing, OnError, Reason, Rule, Sent, controller::read};
 
 /// The part of the endpoints controller that deletes Endpoints.
-#[non_exhaustive]
-#[derive(Clone, Copy, Debug)]
-pub struct EndpointsOfServices {}
-
-impl EndpointsOfServices {
-    /// Upstream's behavior, the same in all releases.
-    #[must_use]
-    pub const fn new(_version: KubernetesVersion) -> Self {
-        Self {}
-    }
-}
-
-static INFO: Info = Info {
-    name: "endpoints-controller",
-    summary: "deletes the Endpoints of Services that no longer exist",
-    resources: &[Resource::Endpoints, Resource::Services],
-    permissions: &[(Resource::Endpoints, "", &["delete"])],
-    upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/endpoint/endpoints_controller.go",
-    ..Info::BASE
-};
-
-impl Controller for EndpointsOfServices {
-    fn info(&self) -> &'static Info {
-        &INFO
-    }
-
-    fn affected(&self, _cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
+pub static RULE: Rule = Rule {
+    info: Info {
+        name: "endpoints-controller",
+        summary: "deletes the Endpoints of Services that no longer exist",
+        resources: &[Resource::Endpoints, Resource::Services],
+        permissions: &[(Resource::Endpoints, "", &["delete"])],
+        upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/endpoint/endpoints_controller.go",
+        ..Info::BASE
+    },
+    affected: Some(|_, _, change, keys| {
         if change.resource == Resource::Services {
             keys.push(change.key.clone());
         }
-    }
+    }),
+    decide: |_, cx, id, record| decide(cx, id, record),
+    ..Rule::BASE
+};
 
-    fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
-        let key = &Key::from(&record.meta);
-        let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
-        if record.meta.is_deleting() {
-            return keep("Terminating", "they are being deleted");
-        }
-        if cx.cache.get(Resource::Services, key).is_some() {
-            return keep("ServiceExists", "their Service exists");
-        }
-        let endpoints = cx.body(id, record, Record::endpoints)?;
-        let annotation = "the annotation control-plane.alpha.kubernetes.io/leader";
-        if *read(&endpoints.has_leader_annotation, id, annotation)? {
-            return keep("LeaderElection", "they hold a leader election record");
-        }
-        cx.cache.require_in(Resource::Services, &key.namespace)?;
-        let action = Action::new(
-            Resource::Endpoints,
-            &record.meta,
-            Reason::new("ServiceDeleted", "their Service does not exist"),
-        );
-        let action = action.delete(cx.wire, Sent::Nothing, DeleteOptions::default());
-        Ok(Decision::act(action.on_error(OnError::RetryUnlessNotFound)))
+fn decide(cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
+    let key = &Key::from(&record.meta);
+    let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
+    if record.meta.is_deleting() {
+        return keep("Terminating", "they are being deleted");
     }
+    if cx.cache.get(Resource::Services, key).is_some() {
+        return keep("ServiceExists", "their Service exists");
+    }
+    let endpoints = cx.body(id, record, Record::endpoints)?;
+    let annotation = "the annotation control-plane.alpha.kubernetes.io/leader";
+    if *read(&endpoints.has_leader_annotation, id, annotation)? {
+        return keep("LeaderElection", "they hold a leader election record");
+    }
+    cx.cache.require_in(Resource::Services, &key.namespace)?;
+    let reason = Reason::new("ServiceDeleted", "their Service does not exist");
+    let action = cx.delete(
+        id.resource,
+        record,
+        reason,
+        Sent::Nothing,
+        OnError::RetryUnlessNotFound,
+    );
+    Ok(Decision::act(action))
 }

@@ -18,12 +18,12 @@
 use std::sync::Arc;
 
 use kubegc_core::{
-    Behavior, DeleteOptions, KubernetesVersion,
+    Behavior, KubernetesVersion,
     record::{Record, Resource},
 };
 
 use crate::{
-    Action, Cache, Change, Context, Controller, Decision, Index, Info, Key, Missing, OnError, Reason, Sent,
+    Cache, Change, Context, Decision, Index, Info, Key, Missing, OnError, Reason, Rule, Sent,
     controller::{read, whole},
 };
 
@@ -78,9 +78,7 @@ pub(crate) fn judge_slices(
             Ok((false, reason)) => decision.add_kept(id, reason),
             Ok((true, _)) if slice.meta.is_deleting() => decision.add_kept(id, terminating()),
             Ok((true, reason)) => {
-                let action = Action::new(id.resource, &slice.meta, reason)
-                    .delete(cx.wire, Sent::Nothing, DeleteOptions::default())
-                    .on_error(OnError::Retry);
+                let action = cx.delete(id.resource, slice, reason, Sent::Nothing, OnError::Retry);
                 decision.actions.push(action);
             }
         }
@@ -92,72 +90,51 @@ fn terminating() -> Reason {
     Reason::new("Terminating", "it is being deleted")
 }
 
+/// Returns whether the Service has a selector: the controller ignores others.
+fn is_managed(cx: &Context<'_>, service: &Record) -> Result<bool, Missing> {
+    let id = whole(Resource::Services, service)?;
+    let fields = cx.body(&id, service, Record::service)?;
+    Ok(read(&fields.selector, &id, "spec.selector")?.is_some())
+}
+
 /// The part of the EndpointSlice controller that deletes slices that its Service does not own.
-#[derive(Clone, Copy, Debug)]
-pub struct EndpointSlicesOfServices {
-    version: KubernetesVersion,
-}
-
-impl EndpointSlicesOfServices {
-    /// Upstream's default in a release.
-    #[must_use]
-    pub const fn new(version: KubernetesVersion) -> Self {
-        Self { version }
-    }
-
-    /// Returns whether the Service has a selector: the controller ignores others.
-    fn is_managed(cx: &Context<'_>, service: &Record) -> Result<bool, Missing> {
-        let id = whole(Resource::Services, service)?;
-        let fields = cx.body(&id, service, Record::service)?;
-        Ok(read(&fields.selector, &id, "spec.selector")?.is_some())
-    }
-}
-
-static INFO: Info = Info {
-    name: "endpointslice-controller",
-    summary: "deletes EndpointSlices that their Service does not own",
-    resources: &[Resource::EndpointSlices, Resource::Services],
-    indexes: &[&SLICES],
-    since: Some(CONTROLLER),
-    permissions: &[(Resource::EndpointSlices, "", &["delete"])],
-    upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/endpointslice/endpointslice_controller.go",
-    ..Info::BASE
+pub static RULE: Rule = Rule {
+    info: Info {
+        name: "endpointslice-controller",
+        summary: "deletes EndpointSlices that their Service does not own",
+        resources: &[Resource::EndpointSlices, Resource::Services],
+        indexes: &[&SLICES],
+        since: Some(CONTROLLER),
+        permissions: &[(Resource::EndpointSlices, "", &["delete"])],
+        upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/endpointslice/endpointslice_controller.go",
+        ..Info::BASE
+    },
+    // A key is the name of a Service.
+    affected: Some(|_, _, change, keys| affected_services(&SLICES, change, keys)),
+    keys: Some(|_, cache, keys| all_services(&SLICES, cache, keys)),
+    reconcile: Some(reconcile),
+    ..Rule::BASE
 };
 
-impl Controller for EndpointSlicesOfServices {
-    fn info(&self) -> &'static Info {
-        &INFO
-    }
-
-    /// A key is the name of a Service.
-    fn affected(&self, _cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
-        affected_services(&SLICES, change, keys);
-    }
-
-    fn keys(&self, cache: &Cache, keys: &mut Vec<Key>) {
-        all_services(&SLICES, cache, keys);
-    }
-
-    fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
-        let service = cx.cache.get(Resource::Services, key);
-        let Some(service) = service.filter(|_| self.version.has(CONTROLLER)) else {
-            return Decision::default();
+fn reconcile(version: KubernetesVersion, cx: &Context<'_>, key: &Key) -> Decision {
+    let service = cx.cache.get(Resource::Services, key);
+    let Some(service) = service.filter(|_| version.has(CONTROLLER)) else {
+        return Decision::default();
+    };
+    let managed = is_managed(cx, service);
+    judge_slices(cx, &SLICES, key, |slice| {
+        let mut owners = slice.meta.owner_references.iter();
+        if slice.meta.is_deleting() {
+            return Ok((false, terminating()));
+        }
+        if owners.any(|owner| owner.uid == service.meta.uid) {
+            return Ok((false, Reason::new("Owned", "its Service owns it")));
+        }
+        let is_managed = managed.clone()?;
+        let (code, message) = match is_managed {
+            true => ("NotOwned", "it has the name of a Service that does not own it"),
+            false => ("NoSelector", "its Service has no selector"),
         };
-        let managed = Self::is_managed(cx, service);
-        judge_slices(cx, &SLICES, key, |slice| {
-            let mut owners = slice.meta.owner_references.iter();
-            if slice.meta.is_deleting() {
-                return Ok((false, terminating()));
-            }
-            if owners.any(|owner| owner.uid == service.meta.uid) {
-                return Ok((false, Reason::new("Owned", "its Service owns it")));
-            }
-            let is_managed = managed.clone()?;
-            let (code, message) = match is_managed {
-                true => ("NotOwned", "it has the name of a Service that does not own it"),
-                false => ("NoSelector", "its Service has no selector"),
-            };
-            Ok((is_managed, Reason::new(code, message)))
-        })
-    }
+        Ok((is_managed, Reason::new(code, message)))
+    })
 }

@@ -28,7 +28,7 @@ use kubegc_core::{
 };
 
 use crate::{
-    Cache, Change, Context, Controller, Decision, Index, Info, Key, Missing, Reason,
+    Context, Decision, Index, Info, Key, Missing, Reason, Rule,
     controller::read,
     endpointslice::{affected_services, all_services, judge_slices, service_of},
 };
@@ -44,90 +44,67 @@ static MIRRORED: Index = Index::new(
     |record, keys| keys.extend(service_of(record, MANAGER)),
 );
 
+/// The reason why the slices of this name are deleted or kept.
+fn judge(version: KubernetesVersion, cx: &Context<'_>, key: &Key) -> Result<(bool, Reason), Missing> {
+    let delete = |code, message: &'static str| Ok((true, Reason::new(code, message)));
+    if !version.has(MIRRORING) {
+        return Ok((
+            false,
+            Reason::new("NoMirroring", "this release has no mirroring controller"),
+        ));
+    }
+    let Some(record) = cx.cache.find(Resource::Endpoints, key)? else {
+        return delete("EndpointsDeleted", "there are no Endpoints to mirror");
+    };
+    let id = record.id(Resource::Endpoints);
+    if !record.has_whole_meta {
+        return Err(Missing::Metadata { object: id });
+    }
+    let Some(service) = cx.cache.find(Resource::Services, key)? else {
+        return delete("ServiceDeleted", "their Service does not exist");
+    };
+    if record
+        .meta
+        .labels
+        .get(SKIP_MIRROR)
+        .is_some_and(|skips| &**skips == "true")
+    {
+        return delete("MirroringSkipped", "the Endpoints are not to be mirrored");
+    }
+    let endpoints = cx.body(&id, record, Record::endpoints)?;
+    let annotation = "the annotation control-plane.alpha.kubernetes.io/leader";
+    if *read(&endpoints.has_leader_annotation, &id, annotation)? {
+        return delete("LeaderElection", "the Endpoints hold a leader election record");
+    }
+    let service_id = service.id(Resource::Services);
+    let service = cx.body(&service_id, service, Record::service)?;
+    if read(&service.selector, &service_id, "spec.selector")?.is_some() {
+        return delete("ServiceHasSelector", "their Service has a selector");
+    }
+    Ok((false, Reason::new("Mirrored", "it mirrors Endpoints that exist")))
+}
+
 /// The part of the EndpointSlice mirroring controller that deletes EndpointSlices.
-#[derive(Clone, Copy, Debug)]
-pub struct EndpointSliceMirroring {
-    version: KubernetesVersion,
-}
-
-impl EndpointSliceMirroring {
-    /// Upstream's default in a release.
-    #[must_use]
-    pub const fn new(version: KubernetesVersion) -> Self {
-        Self { version }
-    }
-
-    /// The reason why the slices of this name are deleted or kept.
-    fn judge(&self, cx: &Context<'_>, key: &Key) -> Result<(bool, Reason), Missing> {
-        let delete = |code, message: &'static str| Ok((true, Reason::new(code, message)));
-        if !self.version.has(MIRRORING) {
-            return Ok((
-                false,
-                Reason::new("NoMirroring", "this release has no mirroring controller"),
-            ));
-        }
-        let Some(record) = cx.cache.find(Resource::Endpoints, key)? else {
-            return delete("EndpointsDeleted", "there are no Endpoints to mirror");
-        };
-        let id = record.id(Resource::Endpoints);
-        if !record.has_whole_meta {
-            return Err(Missing::Metadata { object: id });
-        }
-        let Some(service) = cx.cache.find(Resource::Services, key)? else {
-            return delete("ServiceDeleted", "their Service does not exist");
-        };
-        if record
-            .meta
-            .labels
-            .get(SKIP_MIRROR)
-            .is_some_and(|skips| &**skips == "true")
-        {
-            return delete("MirroringSkipped", "the Endpoints are not to be mirrored");
-        }
-        let endpoints = cx.body(&id, record, Record::endpoints)?;
-        let annotation = "the annotation control-plane.alpha.kubernetes.io/leader";
-        if *read(&endpoints.has_leader_annotation, &id, annotation)? {
-            return delete("LeaderElection", "the Endpoints hold a leader election record");
-        }
-        let service_id = service.id(Resource::Services);
-        let service = cx.body(&service_id, service, Record::service)?;
-        if read(&service.selector, &service_id, "spec.selector")?.is_some() {
-            return delete("ServiceHasSelector", "their Service has a selector");
-        }
-        Ok((false, Reason::new("Mirrored", "it mirrors Endpoints that exist")))
-    }
-}
-
-static INFO: Info = Info {
-    name: "endpointslice-mirroring-controller",
-    summary: "deletes EndpointSlices that mirror Endpoints which no longer exist",
-    resources: &[Resource::EndpointSlices, Resource::Endpoints, Resource::Services],
-    indexes: &[&MIRRORED],
-    since: Some(MIRRORING),
-    permissions: &[(Resource::EndpointSlices, "", &["delete"])],
-    upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/endpointslicemirroring/endpointslicemirroring_controller.go",
-    ..Info::BASE
-};
-
-impl Controller for EndpointSliceMirroring {
-    fn info(&self) -> &'static Info {
-        &INFO
-    }
-
-    /// A key is the name of a Service.
-    fn affected(&self, _cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
-        affected_services(&MIRRORED, change, keys);
-    }
-
-    fn keys(&self, cache: &Cache, keys: &mut Vec<Key>) {
-        all_services(&MIRRORED, cache, keys);
-    }
-
-    fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
+pub static RULE: Rule = Rule {
+    info: Info {
+        name: "endpointslice-mirroring-controller",
+        summary: "deletes EndpointSlices that mirror Endpoints which no longer exist",
+        resources: &[Resource::EndpointSlices, Resource::Endpoints, Resource::Services],
+        indexes: &[&MIRRORED],
+        since: Some(MIRRORING),
+        permissions: &[(Resource::EndpointSlices, "", &["delete"])],
+        upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/endpointslicemirroring/endpointslicemirroring_controller.go",
+        ..Info::BASE
+    },
+    // A key is the name of a Service.
+    affected: Some(|_, _, change, keys| affected_services(&MIRRORED, change, keys)),
+    keys: Some(|_, cache, keys| all_services(&MIRRORED, cache, keys)),
+    reconcile: Some(|version, cx, key| {
         if cx.cache.first_indexed(&MIRRORED, key).is_none() {
             return Decision::default();
         }
-        let judged = self.judge(cx, key);
+        let judged = judge(version, cx, key);
         judge_slices(cx, &MIRRORED, key, |_| judged.clone())
-    }
-}
+    }),
+    ..Rule::BASE
+};

@@ -20,13 +20,13 @@
 use std::{sync::Arc, time::Duration};
 
 use kubegc_core::{
-    DeleteOptions, PatchType, StoreError,
+    DeleteOptions, StoreError,
     record::{ObjectId, Record, Resource},
 };
 
 use crate::{
-    Context, Controller, Decision, End, EventRequest, FieldChange, Form, Guard, Info, Missing, Operated,
-    Operation, Port, Reason, Sent, Steps, Timing, Wire, Write,
+    Context, Controller, Decision, End, EventRequest, FieldChange, Guard, Info, Missing, Operated, Operation,
+    Port, Reason, Sent, Steps, Timing, Wire, Write,
     controller::{read, require_version},
     storage::FINALIZER_EXTERNAL,
 };
@@ -112,14 +112,8 @@ impl Deletion {
     async fn remove_finalizer(&self, port: &Port) -> Result<End, End> {
         let mut precondition = self.wire.preconditions(&self.volume.meta, Sent::Nothing);
         precondition.resource_version = None;
-        let write = Write {
-            object: self.id.clone(),
-            subresource: "",
-            form: Form::Patch(PatchType::Strategic),
-            precondition,
-            changes: vec![FieldChange::RemoveFinalizer(FINALIZER_EXTERNAL)],
-        };
-        match port.write(write).await {
+        let change = FieldChange::RemoveFinalizer(FINALIZER_EXTERNAL);
+        match port.write(Write::patch(&self.id, precondition, change)).await {
             Ok(_) | Err(StoreError::NotFound) => Ok(End::Done),
             Err(error) => Err(self.failed(error)),
         }
@@ -134,6 +128,11 @@ static INFO: Info = Info {
     name: "external-provisioner",
     summary: "deletes released persistent volumes of an external provisioner",
     resources: &[Resource::PersistentVolumes],
+    timing: Timing {
+        resync: Some(RESYNC),
+        backoff: [Duration::from_secs(15), Duration::from_secs(1_000)],
+        ..Timing::DEFAULT
+    },
     permissions: &[(Resource::PersistentVolumes, "", &["delete", "update"])],
     upstream: "https://github.com/kubernetes-sigs/sig-storage-lib-external-provisioner/blob/v10.0.1/controller/controller.go",
     ..Info::BASE
@@ -142,14 +141,6 @@ static INFO: Info = Info {
 impl Controller for ExternalProvisioner {
     fn info(&self) -> &'static Info {
         &INFO
-    }
-
-    fn timing(&self) -> Timing {
-        Timing {
-            resync: Some(RESYNC),
-            backoff: [Duration::from_secs(15), Duration::from_secs(1_000)],
-            ..Timing::default()
-        }
     }
 
     fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {

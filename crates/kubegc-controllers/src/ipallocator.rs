@@ -21,14 +21,13 @@
 use std::{sync::Arc, time::Duration};
 
 use kubegc_core::{
-    DeleteOptions, KubernetesVersion,
+    DeleteOptions,
     record::{ObjectId, Record, Resource},
     version::behavior::ADDRESSES_ARE_OBJECTS,
 };
 
 use crate::{
-    Action, Cache, Change, Context, Controller, Decision, Info, Key, Missing, OnError, Reason, Sent, Timing,
-    controller::read,
+    Action, Context, Decision, Info, Key, Missing, OnError, Reason, Rule, Sent, Timing, controller::read,
 };
 
 /// The label of IPAddresses that the API server has created, and its value.
@@ -39,106 +38,76 @@ const CREATION: Duration = Duration::from_secs(60);
 const PERIOD: Duration = Duration::from_secs(180);
 
 /// The part of the API server's repair loop for cluster IPs that deletes IPAddresses.
-#[derive(Clone, Copy, Debug)]
-pub struct IpAddressRepair {
-    version: KubernetesVersion,
-}
-
-impl IpAddressRepair {
-    /// Upstream's default in a release.
-    #[must_use]
-    pub const fn new(version: KubernetesVersion) -> Self {
-        Self { version }
-    }
-}
-
-static INFO: Info = Info {
-    name: "ipallocator-repair-controller",
-    summary: "deletes IPAddresses of Services that do not exist",
-    resources: &[Resource::IpAddresses, Resource::Services],
-    since: Some(ADDRESSES_ARE_OBJECTS),
-    permissions: &[(Resource::IpAddresses, "", &["delete"])],
-    upstream: "https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/registry/core/service/ipallocator/controller/repairip.go",
-    ..Info::BASE
+pub static RULE: Rule = Rule {
+    info: Info {
+        name: "ipallocator-repair-controller",
+        summary: "deletes IPAddresses of Services that do not exist",
+        resources: &[Resource::IpAddresses, Resource::Services],
+        // The removal of a Service does not affect its IPAddresses before the next period.
+        timing: Timing {
+            resync: Some(PERIOD),
+            ..Timing::DEFAULT
+        },
+        since: Some(ADDRESSES_ARE_OBJECTS),
+        permissions: &[(Resource::IpAddresses, "", &["delete"])],
+        upstream: "https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/registry/core/service/ipallocator/controller/repairip.go",
+        ..Info::BASE
+    },
+    gate: Some((ADDRESSES_ARE_OBJECTS, "MultiCIDRServiceAllocator")),
+    decide: |_, cx, id, record| decide(cx, id, record),
+    ..Rule::BASE
 };
 
-impl Controller for IpAddressRepair {
-    fn info(&self) -> &'static Info {
-        &INFO
+fn decide(cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
+    let keep = |code, message: &'static str| Decision::keep(id.clone(), Reason::new(code, message));
+    let [label, manager] = MANAGED_BY;
+    if record
+        .meta
+        .labels
+        .get(label)
+        .is_none_or(|value| **value != *manager)
+    {
+        return Ok(keep("NotManaged", "the API server has not created it"));
     }
-
-    fn timing(&self) -> Timing {
-        Timing {
-            resync: Some(PERIOD),
-            ..Timing::default()
-        }
+    if record.meta.is_deleting() {
+        return Ok(keep("Terminating", "it is being deleted"));
     }
-
-    /// The removal of a Service does not affect its IPAddresses before the next period.
-    fn affected(&self, _cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
-        if change.resource == Resource::IpAddresses {
-            keys.push(change.key.clone());
-        }
+    let name = &id.name;
+    let delete = |code: &'static str, event: &'static str, message: String, text: String| {
+        let action = Action::new(Resource::IpAddresses, &record.meta, Reason::new(code, message))
+            .event(true, event, text)
+            .delete(cx.wire, Sent::Nothing, DeleteOptions::default())
+            .on_error(OnError::RetryUnlessNotFound);
+        Ok(Decision::act(action))
+    };
+    let address = cx.body(id, record, Record::ip_address)?;
+    let parent = read(&address.parent, id, "spec.parentRef")?;
+    if !parent.is_service() {
+        let text =
+            format!("IPAddress {name} appears to have been modified, not referencing a Service: cleaning up");
+        let message = "it does not refer to a Service".to_owned();
+        return delete("NoServiceReference", "IPAddressNotAllocated", message, text);
     }
-
-    fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
-        let keep = |code, message: &'static str| Decision::keep(id.clone(), Reason::new(code, message));
-        let [label, manager] = MANAGED_BY;
-        if !self.version.has(ADDRESSES_ARE_OBJECTS) {
-            return Ok(keep(
-                "Disabled",
-                "the feature gate MultiCIDRServiceAllocator is off",
-            ));
-        }
-        if record
-            .meta
-            .labels
-            .get(label)
-            .is_none_or(|value| **value != *manager)
+    let service = format!("{}/{}", parent.namespace, parent.name);
+    let key = Key::new(Arc::clone(&parent.namespace), Arc::clone(&parent.name));
+    let Some(found) = cx.cache.find(Resource::Services, &key)? else {
+        let created = record.meta.creation_timestamp;
+        if let Some(at) = created.map(|created| created.saturating_add(CREATION))
+            && at > cx.now
         {
-            return Ok(keep("NotManaged", "the API server has not created it"));
+            let reason = "its Service does not exist, and it was created less than 60s ago";
+            return Ok(keep("ServicePending", reason).requeue_at(at));
         }
-        if record.meta.is_deleting() {
-            return Ok(keep("Terminating", "it is being deleted"));
-        }
-        let name = &id.name;
-        let delete = |code: &'static str, event: &'static str, message: String, text: String| {
-            let action = Action::new(Resource::IpAddresses, &record.meta, Reason::new(code, message))
-                .event(true, event, text)
-                .delete(cx.wire, Sent::Nothing, DeleteOptions::default())
-                .on_error(OnError::RetryUnlessNotFound);
-            Ok(Decision::act(action))
-        };
-        let address = cx.body(id, record, Record::ip_address)?;
-        let parent = read(&address.parent, id, "spec.parentRef")?;
-        if !parent.is_service() {
-            let text = format!(
-                "IPAddress {name} appears to have been modified, not referencing a Service: cleaning up"
-            );
-            let message = "it does not refer to a Service".to_owned();
-            return delete("NoServiceReference", "IPAddressNotAllocated", message, text);
-        }
-        let service = format!("{}/{}", parent.namespace, parent.name);
-        let key = Key::new(Arc::clone(&parent.namespace), Arc::clone(&parent.name));
-        let Some(found) = cx.cache.find(Resource::Services, &key)? else {
-            let created = record.meta.creation_timestamp;
-            if let Some(at) = created.map(|created| created.saturating_add(CREATION))
-                && at > cx.now
-            {
-                let reason = "its Service does not exist, and it was created less than 60s ago";
-                return Ok(keep("ServicePending", reason).requeue_at(at));
-            }
-            let text = format!("IPAddress: {name} for Service {service} appears to have leaked: cleaning up");
-            let message = format!("its Service {service} does not exist");
-            return delete("ServiceDeleted", "IPAddressNotAllocated", message, text);
-        };
-        let service_id = found.id(Resource::Services);
-        let body = cx.body(&service_id, found, Record::service)?;
-        if read(&body.cluster_ips, &service_id, "spec.clusterIPs")?.contains(name) {
-            return Ok(keep("Allocated", "it is a cluster IP of its Service"));
-        }
-        let text = format!("IPAddress: {name} for Service {service} has a wrong reference; cleaning up");
-        let message = format!("its Service {service} does not have this cluster IP");
-        delete("WrongReference", "IPAddressWrongReference", message, text)
+        let text = format!("IPAddress: {name} for Service {service} appears to have leaked: cleaning up");
+        let message = format!("its Service {service} does not exist");
+        return delete("ServiceDeleted", "IPAddressNotAllocated", message, text);
+    };
+    let service_id = found.id(Resource::Services);
+    let body = cx.body(&service_id, found, Record::service)?;
+    if read(&body.cluster_ips, &service_id, "spec.clusterIPs")?.contains(name) {
+        return Ok(keep("Allocated", "it is a cluster IP of its Service"));
     }
+    let text = format!("IPAddress: {name} for Service {service} has a wrong reference; cleaning up");
+    let message = format!("its Service {service} does not have this cluster IP");
+    delete("WrongReference", "IPAddressWrongReference", message, text)
 }

@@ -15,7 +15,7 @@
 use std::{sync::Arc, time::Duration};
 
 use kubegc_core::{
-    Behavior, Date, DeleteOptions, KubernetesVersion, PatchType, Timestamp,
+    Behavior, Date, KubernetesVersion, PatchType, Timestamp,
     record::{Body, ObjectId, Record, Resource, Secret},
 };
 
@@ -159,7 +159,7 @@ fn not_created_automatically(
     let body = body(&account_id, account, Record::service_account)?;
     read(&body.secrets, &account_id, "secrets")?;
     let listing = cache.indexed(&ACCOUNTS_BY_SECRET, &Key::from(id));
-    if listing.binary_search(name).is_err() {
+    if listing.iter().all(|account| account.name != *name) {
         return keep("its ServiceAccount does not list it, so it was created by hand");
     }
     Ok(None)
@@ -172,14 +172,16 @@ fn used_by_pod(cache: &Cache, id: &ObjectId) -> Result<Option<Reason>, Missing> 
         cache.indexed(&PODS_BY_SECRET, &key)
     };
     if let Some(pod) = pods(&id.name).first() {
-        return Ok(Some(Reason::new("UsedByPod", format!("pod/{pod} references it"))));
+        return Ok(Some(Reason::new(
+            "UsedByPod",
+            format!("pod/{} references it", pod.name),
+        )));
     }
     cache.require_in(Resource::Pods, &id.namespace)?;
     let Some(pod) = pods(&"".into()).into_iter().next() else {
         return Ok(None);
     };
-    let key = Key::new(Arc::clone(&id.namespace), pod);
-    let pod = cache.get(Resource::Pods, &key);
+    let pod = cache.get(Resource::Pods, &pod);
     let object = pod.map_or_else(|| id.clone(), |pod| pod.id(Resource::Pods));
     Err(Missing::field(&object, "its references to Secrets"))
 }
@@ -239,6 +241,7 @@ static INFO: Info = Info {
         Resource::ConfigMaps,
     ],
     indexes: &[&TOKENS_BY_ACCOUNT, &ACCOUNTS_BY_SECRET, &PODS_BY_SECRET],
+    timing: Timing::every(DAY),
     permissions: &[(Resource::Secrets, "", &["patch", "delete"])],
     upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/serviceaccount/legacy_serviceaccount_token_cleaner.go",
     ..Info::BASE
@@ -249,10 +252,6 @@ impl Controller for LegacyTokenCleaner {
         &INFO
     }
 
-    fn timing(&self) -> Timing {
-        Timing::every(DAY)
-    }
-
     fn affected(&self, cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
         let is_token_known = |key: &Key| cache.get(Resource::Secrets, key).is_some_and(is_token);
         match change.resource {
@@ -260,8 +259,7 @@ impl Controller for LegacyTokenCleaner {
                 keys.push(change.key.clone());
             }
             Resource::ServiceAccounts => {
-                let tokens = cache.indexed_records(&TOKENS_BY_ACCOUNT, change.key);
-                keys.extend(tokens.iter().map(|token| Key::from(&token.meta)));
+                keys.extend(cache.indexed(&TOKENS_BY_ACCOUNT, change.key));
             }
             Resource::ConfigMaps if [&*change.key.namespace, &*change.key.name] == TRACKING => {
                 self.keys(cache, keys);
@@ -384,10 +382,10 @@ impl Controller for LegacyTokenCleaner {
         }
         require_version(id, &record.meta)?;
         let reason = Reason::new("Invalid", message());
-        let action = Action::new(Resource::Secrets, &record.meta, reason)
-            .after_reading(Read::unchanged(Resource::ConfigMaps, tracking))
-            .delete(cx.wire, Sent::ResourceVersion, DeleteOptions::default())
-            .on_error(OnError::ReportUnlessNotFoundOrConflict);
-        Ok(Decision::act(action))
+        let on_error = OnError::ReportUnlessNotFoundOrConflict;
+        let action = cx.delete(id.resource, record, reason, Sent::ResourceVersion, on_error);
+        Ok(Decision::act(
+            action.after_reading(Read::unchanged(Resource::ConfigMaps, tracking)),
+        ))
     }
 }

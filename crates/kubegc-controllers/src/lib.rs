@@ -56,6 +56,7 @@ mod release;
 pub mod replicaset;
 mod request;
 pub mod resourceclaim;
+mod rule;
 #[doc = include_str!("../RULES.md")]
 pub mod rules {}
 mod select;
@@ -71,23 +72,16 @@ pub mod volumeattachment;
 pub mod volumeattributesclass;
 
 pub use action::{Action, FailureEvent, OnError, Read};
-pub use apiserverleases::ApiServerLeases;
 pub use cache::{Cache, Change, Index, Key, Records};
 pub use cloudnodelifecycle::CloudNodeLifecycle;
 pub use controller::{
     Cloud, CloudQuery, CloudResponse, Context, Controller, Deadlines, Decision, Info, MayChange, Timing,
 };
-pub use controllerrevisions::{DaemonSetHistory, StatefulSetHistory};
 pub use cronjob::CronJobHistory;
 pub use csrcleaner::CsrCleaner;
 pub use defaults::default_controllers;
-pub use deployment::DeploymentHistory;
 pub use documents::{DocumentError, Documents};
-pub use endpoints::EndpointsOfServices;
-pub use endpointslice::EndpointSlicesOfServices;
-pub use endpointslicemirroring::EndpointSliceMirroring;
 pub use externalprovisioner::ExternalProvisioner;
-pub use ipallocator::IpAddressRepair;
 pub use job::JobTracking;
 pub use legacytokens::{InvalidCleanUpPeriod, LegacyTokenCleaner};
 pub use manager::{Cause, Input, Manager, Output, Task, TaskId, Work};
@@ -99,25 +93,19 @@ pub use podcertificaterequests::PodCertificateRequestCleaner;
 pub use podgc::PodGc;
 pub use podgroup::PodGroupProtection;
 pub use pvcprotection::PvcProtection;
-pub use pvprotection::PvProtection;
 pub use reason::{Missing, Reason};
-pub use replicaset::ReplicaSetPods;
 pub use request::{
     EventRequest, FieldChange, Form, Guard, Operated, Operation, Plugin, Request, Response, Sent, Wire,
     Write, preconditions,
 };
-pub use resourceclaim::ResourceClaims;
+pub use rule::{ByRelease, Rule};
 pub use select::{UnknownController, select_controllers};
 pub use sequence::{End, Found, Port, Sequence, Step, Steps};
-pub use serviceaccounttokens::ServiceAccountTokens;
-pub use servicecidr::ServiceCidrs;
 pub use statefulset::StatefulSetClaims;
 pub use storage::{FINALIZER_EXTERNAL, FINALIZER_IN_TREE, is_in_tree};
-pub use tainteviction::TaintEviction;
 pub use tokencleaner::TokenCleaner;
 pub use ttlafterfinished::TtlAfterFinished;
 pub use volumeattachment::VolumeAttachments;
-pub use volumeattributesclass::VolumeAttributesClassProtection;
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

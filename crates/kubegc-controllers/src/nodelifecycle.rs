@@ -119,8 +119,7 @@ impl Controller for NodeLifecycle {
         let counts = |record: Option<&Record>| record.is_some_and(|record| !READY.keys_of(record).is_empty());
         // The first Node that becomes ready ends a disruption of the whole cluster.
         if counts(change.new) && !counts(change.old) {
-            let others = cache.indexed_records(&NOT_READY_NODES, &Key::cluster(""));
-            keys.extend(others.into_iter().map(|node| Key::from(&node.meta)));
+            keys.extend(cache.indexed(&NOT_READY_NODES, &Key::cluster("")));
         }
     }
 

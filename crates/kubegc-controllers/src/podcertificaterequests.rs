@@ -16,11 +16,11 @@
 use std::time::Duration;
 
 use kubegc_core::{
-    Behavior, DeleteOptions, KubernetesVersion,
+    Behavior, KubernetesVersion,
     record::{ObjectId, Record, Resource},
 };
 
-use crate::{Action, Context, Controller, Decision, Info, Missing, OnError, Reason, Sent, Timing};
+use crate::{Context, Controller, Decision, Info, Missing, OnError, Reason, Sent, Timing};
 
 /// The feature gate `PodCertificateRequest` brings the API and the controller: alpha from 1.34, beta from
 /// 1.35, off by default. Without it there are no requests either.
@@ -101,8 +101,13 @@ impl Controller for PodCertificateRequestCleaner {
             let prefix = format!("unable to delete PCR \"{}\": ", id.name);
             (Sent::Nothing, OnError::Report, prefix)
         };
-        let action = Action::new(RESOURCE, &record.meta, Reason::new("Expired", message));
-        let action = action.delete(cx.wire, sent, DeleteOptions::default());
-        Ok(Decision::act(action.on_error(on_error).error_prefix(prefix)))
+        let action = cx.delete(
+            id.resource,
+            record,
+            Reason::new("Expired", message),
+            sent,
+            on_error,
+        );
+        Ok(Decision::act(action.error_prefix(prefix)))
     }
 }

@@ -574,6 +574,7 @@ static INFO: Info = Info {
     name: "pod-garbage-collector-controller",
     summary: "deletes terminated pods above a threshold, and pods whose nodes are lost or out of service",
     resources: &[Resource::Pods, Resource::Nodes],
+    timing: Timing::every(Duration::from_secs(20)),
     permissions: &[
         (Resource::Pods, "", &["delete"]),
         (Resource::Pods, "status", &["patch"]),
@@ -585,10 +586,6 @@ static INFO: Info = Info {
 impl Controller for PodGc {
     fn info(&self) -> &'static Info {
         &INFO
-    }
-
-    fn timing(&self) -> Timing {
-        Timing::every(Duration::from_secs(20))
     }
 
     /// A sync is needed only if a change can make it delete a pod, or makes known what was not.

@@ -22,11 +22,10 @@ use kubegc_core::{
 };
 
 use crate::{
-    Context, Controller, Decision, Index, Info, Key, Missing, Reason, controller::read,
-    protection::Protection,
+    Context, Controller, Decision, Index, Info, Key, Missing, Reason,
+    controller::read,
+    protection::{Protection, Text},
 };
-
-const FINALIZER: &str = "scheduling.k8s.io/podgroup-protection";
 
 const NOT_TERMINATING: (&str, &str) = (
     "NotTerminating",
@@ -36,7 +35,9 @@ static PROTECTION: Protection = Protection {
     protected: NOT_TERMINATING,
     unprotected: NOT_TERMINATING,
     added: None,
-    ..Protection::new(FINALIZER)
+    in_use,
+    unused: ("Unused", "it is being deleted, and no active pod uses it"),
+    ..Protection::new("scheduling.k8s.io/podgroup-protection")
 };
 
 /// The controller exists.
@@ -97,31 +98,31 @@ impl Controller for PodGroupProtection {
     }
 
     fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
-        let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
         if !self.is_enabled {
-            return keep("Disabled", "the feature gate GenericWorkload is off");
+            let reason = Reason::new("Disabled", "the feature gate GenericWorkload is off");
+            return Ok(Decision::keep(id.clone(), reason));
         }
-        if let Some(settled) = PROTECTION.settled(cx, id, record)? {
-            return Ok(settled);
-        }
-        let mut unread = None;
-        for pod in cx.cache.indexed_records(&ACTIVE_PODS, &Key::from(&record.meta)) {
-            let pod_id = pod.id(Resource::Pods);
-            let phase = cx
-                .body(&pod_id, pod, Record::pod)
-                .and_then(|pod| read(&pod.phase, &pod_id, "status.phase"));
-            match phase {
-                Ok(_) => return keep("Used", "a pod that has not finished uses it"),
-                Err(missing) => unread = Some(missing),
-            }
-        }
-        if let Some(missing) = unread {
-            return Err(missing);
-        }
-        cx.cache.require_in(Resource::Pods, &id.namespace)?;
-        let field = "spec.schedulingGroup.podGroupName";
-        cx.cache.require_read(&ACTIVE_PODS, &id.namespace, field)?;
-        let reason = Reason::new("Unused", "it is being deleted, and no active pod uses it");
-        PROTECTION.remove(cx, id, record, reason).map(Decision::act)
+        PROTECTION.decide(cx, id, record)
     }
+}
+
+fn in_use(cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Option<Text>, Missing> {
+    let mut unread = None;
+    for pod in cx.cache.indexed_records(&ACTIVE_PODS, &Key::from(&record.meta)) {
+        let pod_id = pod.id(Resource::Pods);
+        let phase = cx
+            .body(&pod_id, pod, Record::pod)
+            .and_then(|pod| read(&pod.phase, &pod_id, "status.phase"));
+        match phase {
+            Ok(_) => return Ok(Some(("Used", "a pod that has not finished uses it"))),
+            Err(missing) => unread = Some(missing),
+        }
+    }
+    if let Some(missing) = unread {
+        return Err(missing);
+    }
+    cx.cache.require_in(Resource::Pods, &id.namespace)?;
+    let field = "spec.schedulingGroup.podGroupName";
+    cx.cache.require_read(&ACTIVE_PODS, &id.namespace, field)?;
+    Ok(None)
 }

@@ -22,17 +22,17 @@ use kubegc_core::{
 };
 
 use crate::{
-    Action, Change, Context, Controller, Decision, End, Index, Info, Key, Missing, Port, Reason, Request,
-    Response, Steps,
+    Action, Change, Context, Controller, Decision, End, Index, Info, Key, Missing, Port, Reason, Steps,
     controller::{read, whole},
     protection::Protection,
     request::server_message_about,
     storage::{PODS_BY_CLAIM, namespace_key},
 };
 
-const FINALIZER: &str = "kubernetes.io/pvc-protection";
-
-static PROTECTION: Protection = Protection::of_storage(FINALIZER);
+static PROTECTION: Protection = Protection {
+    unused: ("Unused", "it is being deleted, and no pod uses it"),
+    ..Protection::of_storage("kubernetes.io/pvc-protection")
+};
 
 /// The feature gate `GenericEphemeralVolume`: alpha and off from 1.19, beta and on from 1.21, stable from
 /// 1.23.
@@ -92,13 +92,10 @@ impl PvcProtection {
                 Err(missing) => return End::Unknown(missing),
             }
         }
-        port.set_reason(action.reason.clone());
-        for request in &action.requests {
-            if let Response::Failed(error) = port.send(Request::clone(request)).await {
-                return End::failed_about(&action.object, "", error, true);
-            }
+        match action.send(&port).await {
+            Ok(()) => End::Done,
+            Err(error) => End::failed_about(&action.object, "", error, true),
         }
-        End::Done
     }
 
     /// The first of these pods that uses a claim.
@@ -204,8 +201,7 @@ impl Controller for PvcProtection {
             let namespace = namespace_key(&change.key.namespace);
             let first = cache.first_indexed(&PODS_WITH_UNREAD_VOLUMES, &namespace);
             if first.is_none_or(|first| first.meta.name >= change.key.name) {
-                let names = cache.indexed(&TERMINATING_CLAIMS, &namespace).into_iter();
-                keys.extend(names.map(|name| Key::new(Arc::clone(&namespace.namespace), name)));
+                keys.extend(cache.indexed(&TERMINATING_CLAIMS, &namespace));
             }
         }
     }
@@ -223,8 +219,7 @@ impl Controller for PvcProtection {
             .first_indexed(&PODS_WITH_UNREAD_VOLUMES, &namespace_key(&id.namespace));
         self.user(unread.into_iter(), &record.meta)?;
         cx.cache.require_in(Resource::Pods, &id.namespace)?;
-        let reason = Reason::new("Unused", "it is being deleted, and no pod uses it");
-        let action = Arc::new(PROTECTION.remove(cx, id, record, reason)?);
+        let action = Arc::new(PROTECTION.remove(cx, id, record)?);
         let (settings, claim) = (*self, record.meta.clone());
         let steps = Steps::new(id.clone(), move |port| {
             settings.remove_finalizer(Arc::clone(&action), claim.clone(), port)

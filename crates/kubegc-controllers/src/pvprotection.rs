@@ -12,53 +12,30 @@
 //! `isBeingUsed`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/volume/pvprotection/pv_protection_controller.go)
 //! in `pv_protection_controller.go`.
 
-use kubegc_core::{
-    KubernetesVersion,
-    record::{ObjectId, Record, Resource},
-};
+use kubegc_core::record::{Record, Resource};
 
-use crate::{Context, Controller, Decision, Info, Missing, Reason, controller::read, protection::Protection};
+use crate::{Info, Rule, controller::read, protection::Protection};
 
-const FINALIZER: &str = "kubernetes.io/pv-protection";
-
-static PROTECTION: Protection = Protection::of_storage(FINALIZER);
-
-/// The persistent volume protection controller. It behaves alike in every release.
-#[derive(Clone, Copy, Debug, Default)]
-#[non_exhaustive]
-pub struct PvProtection;
-
-impl PvProtection {
-    /// Upstream's default in a release.
-    #[must_use]
-    pub const fn new(_version: KubernetesVersion) -> Self {
-        Self
-    }
-}
-
-static INFO: Info = Info {
-    name: "persistentvolume-protection-controller",
-    summary: "keeps persistent volumes until they are no longer bound",
-    resources: &[Resource::PersistentVolumes],
-    permissions: &[(Resource::PersistentVolumes, "", &["update"])],
-    upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/volume/pvprotection/pv_protection_controller.go",
-    ..Info::BASE
-};
-
-impl Controller for PvProtection {
-    fn info(&self) -> &'static Info {
-        &INFO
-    }
-
-    fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
-        if let Some(settled) = PROTECTION.settled(cx, id, record)? {
-            return Ok(settled);
-        }
+static PROTECTION: Protection = Protection {
+    in_use: |cx, id, record| {
         let volume = cx.body(id, record, Record::persistent_volume)?;
-        if **read(&volume.phase, id, "status.phase")? == *"Bound" {
-            return Ok(Decision::keep(id.clone(), Reason::new("Bound", "it is bound")));
-        }
-        let reason = Reason::new("NotBound", "it is being deleted and not bound");
-        PROTECTION.remove(cx, id, record, reason).map(Decision::act)
-    }
-}
+        let is_bound = **read(&volume.phase, id, "status.phase")? == *"Bound";
+        Ok(is_bound.then_some(("Bound", "it is bound")))
+    },
+    unused: ("NotBound", "it is being deleted and not bound"),
+    ..Protection::of_storage("kubernetes.io/pv-protection")
+};
+
+/// The persistent volume protection controller.
+pub static RULE: Rule = Rule {
+    info: Info {
+        name: "persistentvolume-protection-controller",
+        summary: "keeps persistent volumes until they are no longer bound",
+        resources: &[Resource::PersistentVolumes],
+        permissions: &[(Resource::PersistentVolumes, "", &["update"])],
+        upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/volume/pvprotection/pv_protection_controller.go",
+        ..Info::BASE
+    },
+    decide: |_, cx, id, record| PROTECTION.decide(cx, id, record),
+    ..Rule::BASE
+};

@@ -29,13 +29,12 @@
 use std::{cmp::Ordering, collections::BTreeMap, sync::Arc};
 
 use kubegc_core::{
-    Behavior, DeleteOptions, KubernetesVersion, LabelSelector, Timestamp,
+    Behavior, KubernetesVersion, LabelSelector, Timestamp,
     record::{ObjectId, Pod, Record, ReplicaSet, Resource},
 };
 
 use crate::{
-    Action, Cache, Change, Context, Controller, Decision, Index, Info, Key, MayChange, Missing, OnError,
-    Reason, Sent,
+    Cache, Change, Context, Decision, Index, Info, Key, MayChange, Missing, OnError, Reason, Rule, Sent,
     controller::read,
     owner::{
         Claimer, UNREAD_PODS, controlled, push_adopters, push_controller, push_orphan, push_selector,
@@ -67,79 +66,70 @@ static BY_CONTROLLER: Index = Index::new(
     },
 );
 
-/// The part of the ReplicaSet controller that adopts, releases and deletes pods.
-#[derive(Clone, Copy, Debug)]
-pub struct ReplicaSetPods {
+/// The pods in the order in which they are deleted.
+fn in_order<'a>(
     version: KubernetesVersion,
+    cx: &Context<'a>,
+    set: &Record,
+    pods: Vec<&'a Record>,
+) -> Result<Vec<&'a Record>, Missing> {
+    let related = related_pods_by_node(cx, set)?;
+    let mut ordered: Vec<Rank<'_>> = Vec::with_capacity(pods.len());
+    for record in pods {
+        let rank = Rank::of(cx, record, &related)?;
+        // Upstream's order is not always transitive, which sort functions may refuse.
+        let at = ordered.partition_point(|other| compare(version, cx.now, other, &rank) != Ordering::Greater);
+        ordered.insert(at, rank);
+    }
+    Ok(ordered.into_iter().map(|rank| rank.record).collect())
 }
 
-impl ReplicaSetPods {
-    /// Upstream's defaults in a release.
-    #[must_use]
-    pub const fn new(version: KubernetesVersion) -> Self {
-        Self { version }
-    }
+fn compare(version: KubernetesVersion, now: Timestamp, a: &Rank<'_>, b: &Rank<'_>) -> Ordering {
+    let by_cost = || match version.has(DELETION_COST) {
+        true => a.cost.cmp(&b.cost),
+        false => Ordering::Equal,
+    };
+    let by_readiness = || match (a.ready_at, b.ready_at) {
+        (Some(left), Some(right)) => youngest(version, now, (a, left), (b, right)),
+        _ => Ordering::Equal,
+    };
+    let by_creation = || {
+        let created = |rank: &Rank<'_>| rank.record.meta.creation_timestamp.unwrap_or(Timestamp::EPOCH);
+        youngest(version, now, (a, created(a)), (b, created(b)))
+    };
+    let has_node = |rank: &Rank<'_>| !rank.node.is_empty();
+    has_node(a)
+        .cmp(&has_node(b))
+        .then_with(|| a.phase.cmp(&b.phase))
+        .then_with(|| a.ready_at.is_some().cmp(&b.ready_at.is_some()))
+        .then_with(by_cost)
+        .then_with(|| b.related.cmp(&a.related))
+        .then_with(by_readiness)
+        .then_with(|| b.restarts.cmp(&a.restarts))
+        .then_with(by_creation)
+}
 
-    /// The pods in the order in which they are deleted.
-    fn in_order<'a>(
-        &self,
-        cx: &Context<'a>,
-        set: &Record,
-        pods: Vec<&'a Record>,
-    ) -> Result<Vec<&'a Record>, Missing> {
-        let related = related_pods_by_node(cx, set)?;
-        let mut ordered: Vec<Rank<'_>> = Vec::with_capacity(pods.len());
-        for record in pods {
-            let rank = Rank::of(cx, record, &related)?;
-            // Upstream's order is not always transitive, which sort functions may refuse.
-            let at = ordered.partition_point(|other| self.compare(cx.now, other, &rank) != Ordering::Greater);
-            ordered.insert(at, rank);
-        }
-        Ok(ordered.into_iter().map(|rank| rank.record).collect())
+/// The younger one first; one without a time counts as the youngest.
+fn youngest(
+    version: KubernetesVersion,
+    now: Timestamp,
+    a: (&Rank<'_>, Timestamp),
+    b: (&Rank<'_>, Timestamp),
+) -> Ordering {
+    let ((a, left), (b, right)) = (a, b);
+    if left == right {
+        return Ordering::Equal;
     }
-
-    fn compare(&self, now: Timestamp, a: &Rank<'_>, b: &Rank<'_>) -> Ordering {
-        let by_cost = || match self.version.has(DELETION_COST) {
-            true => a.cost.cmp(&b.cost),
-            false => Ordering::Equal,
-        };
-        let by_readiness = || match (a.ready_at, b.ready_at) {
-            (Some(left), Some(right)) => self.youngest(now, (a, left), (b, right)),
-            _ => Ordering::Equal,
-        };
-        let by_creation = || {
-            let created = |rank: &Rank<'_>| rank.record.meta.creation_timestamp.unwrap_or(Timestamp::EPOCH);
-            self.youngest(now, (a, created(a)), (b, created(b)))
-        };
-        let has_node = |rank: &Rank<'_>| !rank.node.is_empty();
-        has_node(a)
-            .cmp(&has_node(b))
-            .then_with(|| a.phase.cmp(&b.phase))
-            .then_with(|| a.ready_at.is_some().cmp(&b.ready_at.is_some()))
-            .then_with(by_cost)
-            .then_with(|| b.related.cmp(&a.related))
-            .then_with(by_readiness)
-            .then_with(|| b.restarts.cmp(&a.restarts))
-            .then_with(by_creation)
+    if version.has(LOGARITHMIC) {
+        let uid = |rank: &Rank<'_>| rank.record.meta.uid.to_string();
+        return magnitude(now, left)
+            .cmp(&magnitude(now, right))
+            .then_with(|| uid(a).cmp(&uid(b)));
     }
-
-    /// The younger one first; one without a time counts as the youngest.
-    fn youngest(&self, now: Timestamp, a: (&Rank<'_>, Timestamp), b: (&Rank<'_>, Timestamp)) -> Ordering {
-        let ((a, left), (b, right)) = (a, b);
-        if left == right {
-            return Ordering::Equal;
-        }
-        if self.version.has(LOGARITHMIC) {
-            let uid = |rank: &Rank<'_>| rank.record.meta.uid.to_string();
-            return magnitude(now, left)
-                .cmp(&magnitude(now, right))
-                .then_with(|| uid(a).cmp(&uid(b)));
-        }
-        let is_unset = |at: Timestamp| at == Timestamp::EPOCH;
-        is_unset(right)
-            .cmp(&is_unset(left))
-            .then_with(|| right.cmp(&left))
-    }
+    let is_unset = |at: Timestamp| at == Timestamp::EPOCH;
+    is_unset(right)
+        .cmp(&is_unset(left))
+        .then_with(|| right.cmp(&left))
 }
 
 /// The binary logarithm of an age in nanoseconds, rounded down; -1 for what lies in the future.
@@ -235,101 +225,104 @@ fn related_pods_by_node(cx: &Context<'_>, set: &Record) -> Result<BTreeMap<Arc<s
     Ok(by_node)
 }
 
-static INFO: Info = Info {
-    name: "replicaset-controller",
-    summary: "adopts and releases the pods of ReplicaSets, and deletes surplus pods",
-    resources: &[Resource::ReplicaSets, Resource::Pods],
-    indexes: &[
-        &PODS_BY_REPLICA_SET,
-        &ORPHANED_PODS,
-        &BY_SELECTOR,
-        &BY_CONTROLLER,
-        &UNREAD_PODS,
-    ],
-    permissions: &[(Resource::Pods, "", &["delete", "patch"])],
-    may_change: &[MayChange::Adopted(Resource::Pods)],
-    upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/replicaset/replica_set.go",
-    ..Info::BASE
+/// The part of the ReplicaSet controller that adopts, releases and deletes pods.
+pub static RULE: Rule = Rule {
+    info: Info {
+        name: "replicaset-controller",
+        summary: "adopts and releases the pods of ReplicaSets, and deletes surplus pods",
+        resources: &[Resource::ReplicaSets, Resource::Pods],
+        indexes: &[
+            &PODS_BY_REPLICA_SET,
+            &ORPHANED_PODS,
+            &BY_SELECTOR,
+            &BY_CONTROLLER,
+            &UNREAD_PODS,
+        ],
+        permissions: &[(Resource::Pods, "", &["delete", "patch"])],
+        may_change: &[MayChange::Adopted(Resource::Pods)],
+        upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/replicaset/replica_set.go",
+        ..Info::BASE
+    },
+    affected: Some(|_, cache, change, keys| affected(cache, change, keys)),
+    decide,
+    ..Rule::BASE
 };
 
-impl Controller for ReplicaSetPods {
-    fn info(&self) -> &'static Info {
-        &INFO
-    }
-
-    fn affected(&self, cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
-        match change.resource {
-            Resource::ReplicaSets => keys.push(change.key.clone()),
-            Resource::Pods => {
-                push_adopters(cache, [&ORPHANED_PODS, &BY_SELECTOR], change, keys);
-                // The removal of a pod never causes a surplus.
-                let counts = |record: &&Record| may_be_active(record);
-                let has_changed = match (change.old.filter(counts), change.new.filter(counts)) {
-                    (Some(old), Some(new)) => {
-                        old.meta.owner_references != new.meta.owner_references
-                            || old.meta.labels != new.meta.labels
-                    }
-                    (None, Some(_)) => true,
-                    (_, None) => false,
-                };
-                if has_changed {
-                    keys.extend(PODS_BY_REPLICA_SET.keys_of_change(change));
+fn affected(cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
+    match change.resource {
+        Resource::ReplicaSets => keys.push(change.key.clone()),
+        Resource::Pods => {
+            push_adopters(cache, [&ORPHANED_PODS, &BY_SELECTOR], change, keys);
+            // The removal of a pod never causes a surplus.
+            let counts = |record: &&Record| may_be_active(record);
+            let has_changed = match (change.old.filter(counts), change.new.filter(counts)) {
+                (Some(old), Some(new)) => {
+                    old.meta.owner_references != new.meta.owner_references
+                        || old.meta.labels != new.meta.labels
                 }
+                (None, Some(_)) => true,
+                (_, None) => false,
+            };
+            if has_changed {
+                keys.extend(PODS_BY_REPLICA_SET.keys_of_change(change));
             }
-            _ => {}
         }
+        _ => {}
     }
+}
 
-    fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
-        let key = &Key::from(&record.meta);
-        let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
-        if record.meta.is_deleting() {
-            return keep("Terminating", "it is being deleted");
-        }
-        let owned: Vec<&Record> = controlled(cx, &PODS_BY_REPLICA_SET, key, &record.meta)
-            .filter(|pod| may_be_active(pod))
-            .collect();
-        let bare = Key::new(Arc::clone(&key.namespace), "");
-        if owned.is_empty() && cx.cache.first_indexed(&ORPHANED_PODS, &bare).is_none() {
-            return keep("NoPods", "it has no active pods");
-        }
-        let set = cx.body(id, record, Record::replica_set)?;
-        let orphans = &ORPHANED_PODS;
-        let claimer = Claimer { id, record, orphans };
-        let mut actions = claimer.claim(cx, &key.namespace, &owned, |pod| is_active(cx, pod))?;
-        if !actions.is_empty() {
-            // The surplus after an adoption depends on all of them.
-            require_pod_owners(cx, &key.namespace)?;
-            return Ok(Decision::acts(actions));
-        }
-        let wanted = usize::try_from(*read(&set.replicas, id, "spec.replicas")?).unwrap_or(0);
-        if owned.len() <= wanted {
-            return keep("NoSurplus", "it has no more pods than spec.replicas");
-        }
-        let mut active = Vec::with_capacity(owned.len());
-        for pod in owned {
-            if is_active(cx, pod)? {
-                active.push(pod);
-            }
-        }
-        let surplus = active.len().saturating_sub(wanted);
-        if surplus > 0 {
-            require_pod_owners(cx, &key.namespace)?;
-        }
-        if 0 < surplus && surplus < active.len() {
-            active = self.in_order(cx, record, active)?;
-        }
-        active.truncate(surplus);
-        for pod in active {
-            let reason = Reason::new("Surplus", format!("{id} has more pods than spec.replicas"));
-            let action = Action::new(Resource::Pods, &pod.meta, reason)
-                .delete(cx.wire, Sent::Nothing, DeleteOptions::default())
-                .on_error(OnError::RetryUnlessNotFound);
-            actions.push(action);
-        }
-        if actions.is_empty() {
-            return keep("NoSurplus", "it has no more pods than spec.replicas");
-        }
-        Ok(Decision::acts(actions))
+fn decide(
+    version: KubernetesVersion,
+    cx: &Context<'_>,
+    id: &ObjectId,
+    record: &Record,
+) -> Result<Decision, Missing> {
+    let key = &Key::from(&record.meta);
+    let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
+    if record.meta.is_deleting() {
+        return keep("Terminating", "it is being deleted");
     }
+    let owned: Vec<&Record> = controlled(cx, &PODS_BY_REPLICA_SET, key, &record.meta)
+        .filter(|pod| may_be_active(pod))
+        .collect();
+    let bare = Key::new(Arc::clone(&key.namespace), "");
+    if owned.is_empty() && cx.cache.first_indexed(&ORPHANED_PODS, &bare).is_none() {
+        return keep("NoPods", "it has no active pods");
+    }
+    let set = cx.body(id, record, Record::replica_set)?;
+    let orphans = &ORPHANED_PODS;
+    let claimer = Claimer { id, record, orphans };
+    let mut actions = claimer.claim(cx, &key.namespace, &owned, |pod| is_active(cx, pod))?;
+    if !actions.is_empty() {
+        // The surplus after an adoption depends on all of them.
+        require_pod_owners(cx, &key.namespace)?;
+        return Ok(Decision::acts(actions));
+    }
+    let wanted = usize::try_from(*read(&set.replicas, id, "spec.replicas")?).unwrap_or(0);
+    if owned.len() <= wanted {
+        return keep("NoSurplus", "it has no more pods than spec.replicas");
+    }
+    let mut active = Vec::with_capacity(owned.len());
+    for pod in owned {
+        if is_active(cx, pod)? {
+            active.push(pod);
+        }
+    }
+    let surplus = active.len().saturating_sub(wanted);
+    if surplus > 0 {
+        require_pod_owners(cx, &key.namespace)?;
+    }
+    if 0 < surplus && surplus < active.len() {
+        active = in_order(version, cx, record, active)?;
+    }
+    active.truncate(surplus);
+    for pod in active {
+        let reason = Reason::new("Surplus", format!("{id} has more pods than spec.replicas"));
+        let on_error = OnError::RetryUnlessNotFound;
+        actions.push(cx.delete(Resource::Pods, pod, reason, Sent::Nothing, on_error));
+    }
+    if actions.is_empty() {
+        return keep("NoSurplus", "it has no more pods than spec.replicas");
+    }
+    Ok(Decision::acts(actions))
 }

@@ -165,6 +165,30 @@ pub struct Write {
 }
 
 impl Write {
+    /// An update of the whole object as it was read, or of its subresource.
+    pub(crate) fn update(
+        object: &ObjectId,
+        subresource: &'static str,
+        precondition: Preconditions,
+        changes: Vec<FieldChange>,
+    ) -> Self {
+        Self {
+            object: object.clone(),
+            subresource,
+            form: Form::Update,
+            precondition,
+            changes,
+        }
+    }
+
+    /// A strategic merge patch of the object with one change.
+    pub(crate) fn patch(object: &ObjectId, precondition: Preconditions, change: FieldChange) -> Self {
+        Self {
+            form: Form::Patch(PatchType::Strategic),
+            ..Self::update(object, "", precondition, vec![change])
+        }
+    }
+
     /// Checks that an object as it was read is the one that the write is about, at the expected
     /// resourceVersion.
     ///

@@ -31,13 +31,13 @@
 use std::sync::Arc;
 
 use kubegc_core::{
-    Behavior, DeleteOptions, KubernetesVersion, ObjectMeta, SharedMeta, StoreError,
+    Behavior, DeleteOptions, KubernetesVersion, SharedMeta, StoreError,
     record::{Consumer, ObjectId, Pod, Record, Resource},
 };
 
 use crate::{
-    Cache, Change, Context, Controller, Decision, End, FieldChange, Form, Index, Info, Key, Missing, Port,
-    Reason, Sent, Steps, Wire, Write, controller::read,
+    Context, Decision, End, FieldChange, Index, Info, Key, Missing, Port, Reason, Rule, Sent, Steps, Wire,
+    controller::read,
 };
 
 /// The finalizer of allocated claims.
@@ -71,12 +71,6 @@ fn is_pod(consumer: &Consumer) -> bool {
     consumer.api_group.is_empty() && &*consumer.resource == "pods"
 }
 
-/// The part of the resource claim controller that deletes ResourceClaims.
-#[derive(Clone, Copy, Debug)]
-pub struct ResourceClaims {
-    version: KubernetesVersion,
-}
-
 /// The changes of a claim.
 #[derive(Clone, Debug)]
 struct Work {
@@ -97,40 +91,37 @@ struct Work {
     delete: Option<Reason>,
 }
 
-impl ResourceClaims {
-    /// Upstream's defaults in a release.
-    #[must_use]
-    pub const fn new(version: KubernetesVersion) -> Self {
-        Self { version }
-    }
-
-    /// The reason why a claim without reservations is deleted: the pod that it was generated for will not use
-    /// it.
-    fn unused(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Option<Reason>, Missing> {
-        let owner = record
-            .meta
-            .controller()
-            .filter(|owner| &*owner.kind == "Pod" && &*owner.api_version == "v1");
-        let Some(owner) = owner.filter(|_| self.version.has(FINISHED_PODS)) else {
-            return Ok(None);
-        };
-        let key = Key::new(Arc::clone(&id.namespace), Arc::clone(&owner.name));
-        Ok(match cx.cache.get(Resource::Pods, &key) {
-            None => None,
-            Some(pod) if pod.meta.uid.is_empty() => {
-                return Err(Missing::metadata(Resource::Pods, pod));
-            }
-            Some(pod) if pod.meta.uid != owner.uid => Some(Reason::new(
-                "PodReplaced",
-                "the pod that it was generated for was replaced",
-            )),
-            Some(pod) if is_done(cx, pod)? => Some(Reason::new(
-                "PodDone",
-                "the pod that it was generated for will not run any more",
-            )),
-            Some(_) => None,
-        })
-    }
+/// The reason why a claim without reservations is deleted: the pod that it was generated for will not use
+/// it.
+fn unused(
+    version: KubernetesVersion,
+    cx: &Context<'_>,
+    id: &ObjectId,
+    record: &Record,
+) -> Result<Option<Reason>, Missing> {
+    let owner = record
+        .meta
+        .controller()
+        .filter(|owner| &*owner.kind == "Pod" && &*owner.api_version == "v1");
+    let Some(owner) = owner.filter(|_| version.has(FINISHED_PODS)) else {
+        return Ok(None);
+    };
+    let key = Key::new(Arc::clone(&id.namespace), Arc::clone(&owner.name));
+    Ok(match cx.cache.get(Resource::Pods, &key) {
+        None => None,
+        Some(pod) if pod.meta.uid.is_empty() => {
+            return Err(Missing::metadata(Resource::Pods, pod));
+        }
+        Some(pod) if pod.meta.uid != owner.uid => Some(Reason::new(
+            "PodReplaced",
+            "the pod that it was generated for was replaced",
+        )),
+        Some(pod) if is_done(cx, pod)? => Some(Reason::new(
+            "PodDone",
+            "the pod that it was generated for will not run any more",
+        )),
+        Some(_) => None,
+    })
 }
 
 /// Returns whether no container of the pod runs or will run.
@@ -180,13 +171,15 @@ async fn perform(work: Arc<Work>, port: Port) -> End {
         removes_finalizer = true;
     }
     if !changes.is_empty()
-        && let Err(error) = update(&work, &mut meta, "status", changes, &port).await
+        && let Err(error) = port
+            .update(&work.id, &mut meta, work.wire, "status", changes)
+            .await
     {
         return End::failed(error);
     }
     if removes_finalizer {
         let changes = vec![FieldChange::RemoveFinalizer(FINALIZER)];
-        if let Err(error) = update(&work, &mut meta, "", changes, &port).await {
+        if let Err(error) = port.update(&work.id, &mut meta, work.wire, "", changes).await {
             return End::failed(error);
         }
     }
@@ -201,122 +194,91 @@ async fn perform(work: Arc<Work>, port: Port) -> End {
     }
 }
 
-/// Updates the claim, from the version that the last update left.
-async fn update(
-    work: &Work,
-    meta: &mut ObjectMeta,
-    subresource: &'static str,
-    changes: Vec<FieldChange>,
-    port: &Port,
-) -> Result<(), StoreError> {
-    let write = Write {
-        object: work.id.clone(),
-        subresource,
-        form: Form::Update,
-        precondition: work.wire.preconditions(meta, Sent::ResourceVersion),
-        changes,
-    };
-    let written = port.write(write).await?;
-    meta.resource_version = written
-        .map(|meta| meta.resource_version.clone())
-        .unwrap_or_default();
-    Ok(())
-}
-
-static INFO: Info = Info {
-    name: "resourceclaim-controller",
-    summary: "removes reservations and the finalizer of ResourceClaims, and deletes unused generated ones",
-    resources: &[Resource::ResourceClaims, Resource::Pods],
-    indexes: &[&CLAIMS_BY_POD],
-    since: Some(ENABLED),
-    permissions: &[
-        (Resource::ResourceClaims, "", &["delete", "update"]),
-        (Resource::ResourceClaims, "status", &["update"]),
-    ],
-    upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/resourceclaim/controller.go",
-    ..Info::BASE
+/// The part of the resource claim controller that deletes ResourceClaims.
+pub static RULE: Rule = Rule {
+    info: Info {
+        name: "resourceclaim-controller",
+        summary: "removes reservations and the finalizer of ResourceClaims, and deletes unused generated ones",
+        resources: &[Resource::ResourceClaims, Resource::Pods],
+        indexes: &[&CLAIMS_BY_POD],
+        since: Some(ENABLED),
+        permissions: &[
+            (Resource::ResourceClaims, "", &["delete", "update"]),
+            (Resource::ResourceClaims, "status", &["update"]),
+        ],
+        upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/resourceclaim/controller.go",
+        found_by: &[(Resource::Pods, &CLAIMS_BY_POD)],
+        ..Info::BASE
+    },
+    gate: Some((ENABLED, "DynamicResourceAllocation")),
+    decide,
+    ..Rule::BASE
 };
 
-impl Controller for ResourceClaims {
-    fn info(&self) -> &'static Info {
-        &INFO
-    }
-
-    fn affected(&self, cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
-        match change.resource {
-            Resource::ResourceClaims => keys.push(change.key.clone()),
-            Resource::Pods => {
-                let claims = cache.indexed(&CLAIMS_BY_POD, change.key).into_iter();
-                keys.extend(claims.map(|name| Key::new(Arc::clone(&change.key.namespace), name)));
+fn decide(
+    version: KubernetesVersion,
+    cx: &Context<'_>,
+    id: &ObjectId,
+    record: &Record,
+) -> Result<Decision, Missing> {
+    let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
+    let claim = cx.body(id, record, Record::resource_claim)?;
+    let reserved = read(&claim.reserved_for, id, "status.reservedFor")?;
+    let mut valid = Vec::new();
+    let mut doubtful = Vec::new();
+    for consumer in reserved {
+        if !is_pod(consumer) {
+            if !version.has(OTHER_CONSUMERS) {
+                return keep(
+                    "UnsupportedConsumer",
+                    "it is reserved for something else than a pod",
+                );
             }
-            _ => {}
+            valid.push(consumer.clone());
+            continue;
+        }
+        let key = Key::new(Arc::clone(&id.namespace), Arc::clone(&consumer.name));
+        match cx.cache.find(Resource::Pods, &key)? {
+            None => doubtful.push(consumer.clone()),
+            Some(pod) if pod.meta.uid.is_empty() => {
+                return Err(Missing::metadata(Resource::Pods, pod));
+            }
+            Some(pod) if pod.meta.uid != consumer.uid => {}
+            Some(pod) if version.has(FINISHED_PODS) && is_done(cx, pod)? => {}
+            Some(_) => valid.push(consumer.clone()),
         }
     }
-
-    fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
-        let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
-        if !self.version.has(ENABLED) {
-            return keep("Disabled", "the feature gate DynamicResourceAllocation is off");
-        }
-        let claim = cx.body(id, record, Record::resource_claim)?;
-        let reserved = read(&claim.reserved_for, id, "status.reservedFor")?;
-        let mut valid = Vec::new();
-        let mut doubtful = Vec::new();
-        for consumer in reserved {
-            if !is_pod(consumer) {
-                if !self.version.has(OTHER_CONSUMERS) {
-                    return keep(
-                        "UnsupportedConsumer",
-                        "it is reserved for something else than a pod",
-                    );
-                }
-                valid.push(consumer.clone());
-                continue;
-            }
-            let key = Key::new(Arc::clone(&id.namespace), Arc::clone(&consumer.name));
-            match cx.cache.find(Resource::Pods, &key)? {
-                None => doubtful.push(consumer.clone()),
-                Some(pod) if pod.meta.uid.is_empty() => {
-                    return Err(Missing::metadata(Resource::Pods, pod));
-                }
-                Some(pod) if pod.meta.uid != consumer.uid => {}
-                Some(pod) if self.version.has(FINISHED_PODS) && is_done(cx, pod)? => {}
-                Some(_) => valid.push(consumer.clone()),
-            }
-        }
-        let is_deleting = record.meta.is_deleting();
-        let is_waiting = self.version.has(NO_ALLOCATION_MODE)
-            || &**read(&claim.allocation_mode, id, "spec.allocationMode")? == "WaitForFirstConsumer";
-        let has_finalizer = self.version.has(OWN_FINALIZER) && record.meta.has_finalizer(FINALIZER);
-        let may_be_free = valid.is_empty();
-        let work = Work {
-            id: id.clone(),
-            meta: record.meta.clone(),
-            wire: cx.wire,
-            had: reserved.len(),
-            is_allocated: *read(&claim.is_allocated, id, "status.allocation")?,
-            removes_finalizer: has_finalizer,
-            deallocates: has_finalizer && (is_waiting || is_deleting),
-            asks_driver: !has_finalizer && is_waiting && !self.version.has(NO_ALLOCATION_MODE),
-            delete: if may_be_free && !is_deleting {
-                self.unused(cx, id, record)?
-            } else {
-                None
-            },
-            valid,
-            doubtful,
+    let is_deleting = record.meta.is_deleting();
+    let is_waiting = version.has(NO_ALLOCATION_MODE)
+        || &**read(&claim.allocation_mode, id, "spec.allocationMode")? == "WaitForFirstConsumer";
+    let has_finalizer = version.has(OWN_FINALIZER) && record.meta.has_finalizer(FINALIZER);
+    let may_be_free = valid.is_empty();
+    let work = Work {
+        id: id.clone(),
+        meta: record.meta.clone(),
+        wire: cx.wire,
+        had: reserved.len(),
+        is_allocated: *read(&claim.is_allocated, id, "status.allocation")?,
+        removes_finalizer: has_finalizer,
+        deallocates: has_finalizer && (is_waiting || is_deleting),
+        asks_driver: !has_finalizer && is_waiting && !version.has(NO_ALLOCATION_MODE),
+        delete: if may_be_free && !is_deleting {
+            unused(version, cx, id, record)?
+        } else {
+            None
+        },
+        valid,
+        doubtful,
+    };
+    let loses_reservations = work.valid.len() + work.doubtful.len() < work.had || !work.doubtful.is_empty();
+    let ends = may_be_free && (work.delete.is_some() || (has_finalizer && is_deleting));
+    if !loses_reservations && !ends {
+        return match work.had {
+            0 => keep("NothingReserved", "it has no reservation to remove"),
+            _ => keep("Reserved", "its pods may run"),
         };
-        let loses_reservations =
-            work.valid.len() + work.doubtful.len() < work.had || !work.doubtful.is_empty();
-        let ends = may_be_free && (work.delete.is_some() || (has_finalizer && is_deleting));
-        if !loses_reservations && !ends {
-            return match work.had {
-                0 => keep("NothingReserved", "it has no reservation to remove"),
-                _ => keep("Reserved", "its pods may run"),
-            };
-        }
-        let work = Arc::new(work);
-        let steps = Steps::new(id.clone(), move |port| perform(Arc::clone(&work), port));
-        Ok(Decision::steps(steps))
     }
+    let work = Arc::new(work);
+    let steps = Steps::new(id.clone(), move |port| perform(Arc::clone(&work), port));
+    Ok(Decision::steps(steps))
 }

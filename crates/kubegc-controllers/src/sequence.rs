@@ -14,15 +14,15 @@ use std::{
 };
 
 use kubegc_core::{
-    ApiResource, DeleteOptions, SharedMeta, StoreError,
+    ApiResource, DeleteOptions, ObjectMeta, SharedMeta, StoreError,
     record::{ObjectId, Record, Resource},
     store::Discovered,
 };
 use parking_lot::Mutex;
 
 use crate::{
-    EventRequest, Guard, Key, Missing, Operated, Operation, Plugin, Reason, Request, Response, Write,
-    request::server_message_about,
+    EventRequest, FieldChange, Guard, Key, Missing, Operated, Operation, Plugin, Reason, Request, Response,
+    Sent, Wire, Write, request::server_message_about,
 };
 
 /// The channel of a sequence for requests.
@@ -163,6 +163,24 @@ impl Port {
             Response::Done => Ok(None),
             other => Err(failure(other)),
         }
+    }
+
+    /// Updates an object from the version that `meta` has, which becomes the one that the update leaves.
+    pub(crate) async fn update(
+        &self,
+        object: &ObjectId,
+        meta: &mut ObjectMeta,
+        wire: Wire,
+        subresource: &'static str,
+        changes: Vec<FieldChange>,
+    ) -> Result<(), StoreError> {
+        let precondition = wire.preconditions(meta, Sent::ResourceVersion);
+        let write = Write::update(object, subresource, precondition, changes);
+        let written = self.write(write).await?;
+        meta.resource_version = written
+            .map(|meta| meta.resource_version.clone())
+            .unwrap_or_default();
+        Ok(())
     }
 
     /// Records an Event. Its failure has no effect.

@@ -22,13 +22,13 @@
 use std::sync::Arc;
 
 use kubegc_core::{
-    DeleteOptions, KubernetesVersion, StoreError,
+    DeleteOptions, StoreError,
     record::{ObjectId, Record, Resource},
 };
 
 use crate::{
-    Cache, Change, Context, Controller, Decision, End, FieldChange, Form, Index, Info, Key, Missing, Port,
-    Reason, Sent, Steps, Wire, Write, controller::read,
+    Context, Decision, End, FieldChange, Index, Info, Key, Missing, Port, Reason, Rule, Sent, Steps, Wire,
+    Write, controller::read,
 };
 
 const TOKEN_TYPE: &str = "kubernetes.io/service-account-token";
@@ -53,19 +53,6 @@ fn account_of(record: &Record) -> Option<Key> {
         .known()
         .is_some_and(|kind| **kind == *TOKEN_TYPE);
     (is_token && !name.is_empty()).then(|| Key::new(Arc::clone(&record.meta.namespace), Arc::clone(name)))
-}
-
-/// The part of the ServiceAccount tokens controller that deletes Secrets.
-#[non_exhaustive]
-#[derive(Clone, Copy, Debug)]
-pub struct ServiceAccountTokens {}
-
-impl ServiceAccountTokens {
-    /// Upstream's behavior, the same in all releases.
-    #[must_use]
-    pub const fn new(_version: KubernetesVersion) -> Self {
-        Self {}
-    }
 }
 
 /// The key of the reference of an account to a Secret. No name has a slash.
@@ -107,106 +94,88 @@ async fn remove_reference(id: ObjectId, secret: Arc<str>, wire: Wire, port: Port
         "TokenDeleted",
         format!("its token {secret} was deleted"),
     ));
-    let write = Write {
-        object: id,
-        subresource: "",
-        form: Form::Update,
-        precondition: wire.preconditions(&account.meta, Sent::ResourceVersion),
-        changes: vec![FieldChange::RemoveSecretReference(secret)],
-    };
-    match port.write(write).await {
+    let precondition = wire.preconditions(&account.meta, Sent::ResourceVersion);
+    let changes = vec![FieldChange::RemoveSecretReference(secret)];
+    match port.write(Write::update(&id, "", precondition, changes)).await {
         Ok(_) | Err(StoreError::NotFound) => End::Done,
         Err(error) => End::failed(error),
     }
 }
 
-static INFO: Info = Info {
-    name: "serviceaccount-token-controller",
-    summary: "deletes the token Secrets of ServiceAccounts that no longer exist",
-    resources: &[Resource::Secrets, Resource::ServiceAccounts],
-    indexes: &[&TOKENS],
-    permissions: &[
-        (Resource::Secrets, "", &["delete"]),
-        (Resource::ServiceAccounts, "", &["update"]),
-    ],
-    upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/serviceaccount/tokens_controller.go",
-    ..Info::BASE
+/// The part of the ServiceAccount tokens controller that deletes Secrets.
+pub static RULE: Rule = Rule {
+    info: Info {
+        name: "serviceaccount-token-controller",
+        summary: "deletes the token Secrets of ServiceAccounts that no longer exist",
+        resources: &[Resource::Secrets, Resource::ServiceAccounts],
+        indexes: &[&TOKENS],
+        permissions: &[
+            (Resource::Secrets, "", &["delete"]),
+            (Resource::ServiceAccounts, "", &["update"]),
+        ],
+        upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/serviceaccount/tokens_controller.go",
+        ..Info::BASE
+    },
+    // A key is that of a Secret, or the name of an account and of a deleted Secret with a slash between them.
+    affected: Some(|_, cache, change, keys| match change.resource {
+        Resource::ServiceAccounts => keys.extend(cache.indexed(&TOKENS, change.key)),
+        Resource::Secrets if change.new.is_some() => keys.push(change.key.clone()),
+        Resource::Secrets => {
+            let account = change.old.and_then(account_of);
+            let key = |account: Key| reference_key(&account.namespace, &account.name, &change.key.name);
+            keys.extend(account.map(key));
+        }
+        _ => {}
+    }),
+    reconcile: Some(|_, cx, key| match key.name.split_once('/') {
+        Some((account, secret)) => unlink(cx, &key.namespace, account, secret),
+        None => cx.about(Resource::Secrets, key, |id, record| decide(cx, id, record)),
+    }),
+    ..Rule::BASE
 };
 
-impl Controller for ServiceAccountTokens {
-    fn info(&self) -> &'static Info {
-        &INFO
+fn decide(cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
+    let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
+    let secret = cx.body(id, record, Record::secret)?;
+    if **read(&secret.secret_type, id, "type")? != *TOKEN_TYPE {
+        return Ok(Decision::default());
     }
-
-    /// A key is that of a Secret, or the name of an account and of a deleted Secret with a slash between
-    /// them.
-    fn affected(&self, cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
-        match change.resource {
-            Resource::ServiceAccounts => {
-                let tokens = cache.indexed(&TOKENS, change.key).into_iter();
-                keys.extend(tokens.map(|name| Key::new(Arc::clone(&change.key.namespace), name)));
-            }
-            Resource::Secrets if change.new.is_some() => keys.push(change.key.clone()),
-            Resource::Secrets => {
-                let account = change.old.and_then(account_of);
-                let key =
-                    account.map(|account| reference_key(&account.namespace, &account.name, &change.key.name));
-                keys.extend(key);
-            }
-            _ => {}
-        }
+    if record.meta.is_deleting() {
+        return keep("Terminating", "it is being deleted");
     }
-
-    fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
-        let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
-        let secret = cx.body(id, record, Record::secret)?;
-        if **read(&secret.secret_type, id, "type")? != *TOKEN_TYPE {
-            return Ok(Decision::default());
+    let name = read(&secret.service_account_name, id, NAME_ANNOTATION)?;
+    if name.is_empty() {
+        return keep("NoAccount", "it names no ServiceAccount");
+    }
+    let uid = read(&secret.service_account_uid, id, UID_ANNOTATION)?;
+    let is_same = move |account: &Record, uid: &str| uid.is_empty() || account.meta.uid == *uid;
+    let key = Key::new(Arc::clone(&id.namespace), Arc::clone(name));
+    match cx.cache.find(Resource::ServiceAccounts, &key)? {
+        Some(account) if !uid.is_empty() && account.meta.uid.is_empty() => {
+            return Err(Missing::metadata(Resource::ServiceAccounts, account));
         }
-        if record.meta.is_deleting() {
-            return keep("Terminating", "it is being deleted");
+        Some(account) if is_same(account, uid) => {
+            return keep("AccountExists", "its ServiceAccount exists");
         }
-        let name = read(&secret.service_account_name, id, NAME_ANNOTATION)?;
-        if name.is_empty() {
-            return keep("NoAccount", "it names no ServiceAccount");
-        }
-        let uid = read(&secret.service_account_uid, id, UID_ANNOTATION)?;
-        let is_same = move |account: &Record, uid: &str| uid.is_empty() || account.meta.uid == *uid;
-        let key = Key::new(Arc::clone(&id.namespace), Arc::clone(name));
-        match cx.cache.find(Resource::ServiceAccounts, &key)? {
-            Some(account) if !uid.is_empty() && account.meta.uid.is_empty() => {
-                return Err(Missing::metadata(Resource::ServiceAccounts, account));
-            }
-            Some(account) if is_same(account, uid) => {
-                return keep("AccountExists", "its ServiceAccount exists");
-            }
-            _ => {}
-        }
-        let options = cx.wire.options(DeleteOptions::default(), &record.meta, Sent::Uid);
-        let (id, uid) = (id.clone(), Arc::clone(uid));
-        Ok(Decision::steps(Steps::new(id.clone(), move |port| {
-            let (id, uid, key, options) = (id.clone(), Arc::clone(&uid), key.clone(), options.clone());
-            async move {
-                match port.get(Resource::ServiceAccounts, key).await {
-                    Ok(account) if is_same(&account, &uid) => {
-                        return End::Kept(Reason::new("AccountExists", "its ServiceAccount exists"));
-                    }
-                    Ok(_) | Err(StoreError::NotFound) => {}
-                    Err(error) => return End::failed(error),
+        _ => {}
+    }
+    let options = cx.wire.options(DeleteOptions::default(), &record.meta, Sent::Uid);
+    let (id, uid) = (id.clone(), Arc::clone(uid));
+    Ok(Decision::steps(Steps::new(id.clone(), move |port| {
+        let (id, uid, key, options) = (id.clone(), Arc::clone(&uid), key.clone(), options.clone());
+        async move {
+            match port.get(Resource::ServiceAccounts, key).await {
+                Ok(account) if is_same(&account, &uid) => {
+                    return End::Kept(Reason::new("AccountExists", "its ServiceAccount exists"));
                 }
-                port.set_reason(Reason::new("AccountDeleted", "its ServiceAccount does not exist"));
-                match port.delete(id, options).await {
-                    Ok(()) | Err(StoreError::NotFound | StoreError::Conflict { .. }) => End::Done,
-                    Err(error) => End::failed(error),
-                }
+                Ok(_) | Err(StoreError::NotFound) => {}
+                Err(error) => return End::failed(error),
             }
-        })))
-    }
-
-    fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
-        match key.name.split_once('/') {
-            Some((account, secret)) => unlink(cx, &key.namespace, account, secret),
-            None => cx.about(Resource::Secrets, key, |id, record| self.decide(cx, id, record)),
+            port.set_reason(Reason::new("AccountDeleted", "its ServiceAccount does not exist"));
+            match port.delete(id, options).await {
+                Ok(()) | Err(StoreError::NotFound | StoreError::Conflict { .. }) => End::Done,
+                Err(error) => End::failed(error),
+            }
         }
-    }
+    })))
 }

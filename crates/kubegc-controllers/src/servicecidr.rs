@@ -20,35 +20,30 @@
 //! `canDeleteCIDR`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/servicecidrs/servicecidrs_controller.go)
 //! in `servicecidrs_controller.go`.
 
-use std::{net::IpAddr, sync::Arc, time::Duration};
+use std::{net::IpAddr, time::Duration};
 
 use kubegc_core::{
-    KubernetesVersion, PatchType,
+    PatchType,
     record::{ObjectId, Record, Resource},
     version::behavior::ADDRESSES_ARE_OBJECTS,
 };
 
 use crate::{
-    Cache, Change, Context, Controller, Decision, Form, Info, Key, Missing, OnError, Reason,
-    controller::read, ipallocator::MANAGED_BY, protection::Protection,
+    Context, Form, Info, Key, Missing, OnError, Rule,
+    controller::read,
+    ipallocator::MANAGED_BY,
+    protection::{Protection, Text},
 };
-
-const FINALIZER: &str = "networking.k8s.io/service-cidr-finalizer";
 
 static PROTECTION: Protection = Protection {
     form: Form::Patch(PatchType::Strategic),
     on_error: OnError::RetryUnlessNotFound,
-    ..Protection::new(FINALIZER)
+    in_use,
+    // Allocators may not have observed the deletion.
+    grace: Duration::from_secs(10),
+    unused: ("Unused", "it is being deleted, and no IPAddress needs it"),
+    ..Protection::new("networking.k8s.io/service-cidr-finalizer")
 };
-
-/// Time during which allocators may not have observed the deletion.
-const DELETION_GRACE: Duration = Duration::from_secs(10);
-
-/// The part of the ServiceCIDR controller that adds and removes finalizers.
-#[derive(Clone, Copy, Debug)]
-pub struct ServiceCidrs {
-    version: KubernetesVersion,
-}
 
 #[derive(Clone, Copy, Debug)]
 struct Range {
@@ -87,95 +82,66 @@ fn ranges(cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Vec<Range>
     Ok(texts.iter().filter_map(|text| Range::parse(text)).collect())
 }
 
-impl ServiceCidrs {
-    /// Upstream's default in a release.
-    #[must_use]
-    pub const fn new(version: KubernetesVersion) -> Self {
-        Self { version }
+fn in_use(cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Option<Text>, Missing> {
+    let own = ranges(cx, id, record)?;
+    let mut others = Vec::new();
+    let mut unread = cx.cache.require(Resource::ServiceCidrs).err();
+    let all = cx.cache.records(Resource::ServiceCidrs);
+    for other in all.filter(|other| other.meta.name != record.meta.name) {
+        match ranges(cx, &other.id(Resource::ServiceCidrs), other) {
+            Ok(ranges) => others.extend(ranges),
+            Err(missing) => unread = Some(missing),
+        }
     }
+    let has_parent = |range: &Range| others.iter().any(|other| other.contains_range(range));
+    if own.iter().all(has_parent) {
+        return Ok(None);
+    }
+    let [label, manager] = MANAGED_BY;
+    let addresses = cx.cache.records(Resource::IpAddresses).filter(|address| {
+        let value = address.meta.labels.get(label);
+        value.is_some_and(|value| **value == *manager) || !address.has_whole_meta
+    });
+    for address in addresses {
+        let Ok(ip) = address.meta.name.parse::<IpAddr>() else {
+            continue;
+        };
+        let is_own = own.iter().any(|range| range.contains(ip));
+        if !is_own || others.iter().any(|range| range.contains(ip)) {
+            continue;
+        }
+        if let Some(missing) = unread {
+            return Err(missing);
+        }
+        if !address.has_whole_meta {
+            return Err(Missing::metadata(Resource::IpAddresses, address));
+        }
+        return Ok(Some(("Used", "an IPAddress lies in its ranges only")));
+    }
+    cx.cache.require(Resource::IpAddresses).map(|()| None)
 }
 
-static INFO: Info = Info {
-    name: "service-cidr-controller",
-    summary: "adds and removes the finalizer of ServiceCIDRs",
-    resources: &[Resource::ServiceCidrs, Resource::IpAddresses],
-    since: Some(ADDRESSES_ARE_OBJECTS),
-    permissions: &[(Resource::ServiceCidrs, "", &["patch"])],
-    upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/servicecidrs/servicecidrs_controller.go",
-    ..Info::BASE
-};
-
-impl Controller for ServiceCidrs {
-    fn info(&self) -> &'static Info {
-        &INFO
-    }
-
-    /// Every change concerns the ServiceCIDRs that are being deleted: there are few.
-    fn affected(&self, cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
+/// The part of the ServiceCIDR controller that adds and removes finalizers.
+pub static RULE: Rule = Rule {
+    info: Info {
+        name: "service-cidr-controller",
+        summary: "adds and removes the finalizer of ServiceCIDRs",
+        resources: &[Resource::ServiceCidrs, Resource::IpAddresses],
+        since: Some(ADDRESSES_ARE_OBJECTS),
+        permissions: &[(Resource::ServiceCidrs, "", &["patch"])],
+        upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/servicecidrs/servicecidrs_controller.go",
+        ..Info::BASE
+    },
+    gate: Some((ADDRESSES_ARE_OBJECTS, "MultiCIDRServiceAllocator")),
+    // Every change concerns the ServiceCIDRs that are being deleted: there are few.
+    affected: Some(|_, cache, change, keys| {
         if change.resource == Resource::ServiceCidrs {
             keys.push(change.key.clone());
         }
-        let terminating = cache
-            .records(Resource::ServiceCidrs)
-            .filter(|cidr| cidr.meta.is_deleting());
-        keys.extend(terminating.map(|cidr| Key::cluster(Arc::clone(&cidr.meta.name))));
-    }
-
-    fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
-        let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
-        if !self.version.has(ADDRESSES_ARE_OBJECTS) {
-            return keep("Disabled", "the feature gate MultiCIDRServiceAllocator is off");
-        }
-        if let Some(settled) = PROTECTION.settled(cx, id, record)? {
-            return Ok(settled);
-        }
-        let own = ranges(cx, id, record)?;
-        let mut others = Vec::new();
-        let mut unread = cx.cache.require(Resource::ServiceCidrs).err();
-        for other in cx
-            .cache
-            .records(Resource::ServiceCidrs)
-            .filter(|other| other.meta.name != record.meta.name)
-        {
-            match ranges(cx, &other.id(Resource::ServiceCidrs), other) {
-                Ok(ranges) => others.extend(ranges),
-                Err(missing) => unread = Some(missing),
-            }
-        }
-        let has_parent = |range: &Range| others.iter().any(|other| other.contains_range(range));
-        if !own.iter().all(has_parent) {
-            let [label, manager] = MANAGED_BY;
-            let addresses = cx.cache.records(Resource::IpAddresses).filter(|address| {
-                let value = address.meta.labels.get(label);
-                value.is_some_and(|value| **value == *manager) || !address.has_whole_meta
-            });
-            for address in addresses {
-                let Ok(ip) = address.meta.name.parse::<IpAddr>() else {
-                    continue;
-                };
-                let is_own = own.iter().any(|range| range.contains(ip));
-                if !is_own || others.iter().any(|range| range.contains(ip)) {
-                    continue;
-                }
-                if let Some(missing) = unread {
-                    return Err(missing);
-                }
-                if !address.has_whole_meta {
-                    return Err(Missing::metadata(Resource::IpAddresses, address));
-                }
-                return keep("Used", "an IPAddress lies in its ranges only");
-            }
-            cx.cache.require(Resource::IpAddresses)?;
-        }
-        let free_at = record
-            .meta
-            .deletion_timestamp
-            .map(|deleted_at| deleted_at.saturating_add(DELETION_GRACE));
-        if let Some(free_at) = free_at.filter(|free_at| *free_at > cx.now) {
-            let reason = Reason::new("DeletionRecent", "it was deleted less than 10s ago");
-            return Ok(Decision::keep(id.clone(), reason).requeue_at(free_at));
-        }
-        let reason = Reason::new("Unused", "it is being deleted, and no IPAddress needs it");
-        PROTECTION.remove(cx, id, record, reason).map(Decision::act)
-    }
-}
+        let cidrs = cache.records(Resource::ServiceCidrs);
+        let terminating = cidrs.filter(|cidr| cidr.meta.is_deleting());
+        keys.extend(terminating.map(|cidr| Key::from(&cidr.meta)));
+    }),
+    decide: |_, cx, id, record| PROTECTION.decide(cx, id, record),
+    ..Rule::BASE
+};

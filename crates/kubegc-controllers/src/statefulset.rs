@@ -26,7 +26,7 @@ use kubegc_core::{
 };
 
 use crate::{
-    Cache, Change, Context, Controller, Decision, End, EventRequest, FieldChange, Form, Info, Key, MayChange,
+    Cache, Change, Context, Controller, Decision, End, EventRequest, FieldChange, Info, Key, MayChange,
     Missing, Read, Reason, Steps, Wire, Write,
     action::require_unchanged,
     controller::{body, read, require_version, whole},
@@ -150,12 +150,9 @@ impl StatefulSetClaims {
             if is_up_to_date {
                 review.decision.add_kept(id.clone(), reason.clone());
             }
-            let write = (!is_up_to_date).then(|| Write {
-                object: id.clone(),
-                subresource: "",
-                form: Form::Update,
-                precondition: preconditions(&claim.meta),
-                changes: vec![FieldChange::OwnerReferences(owners.updated(references))],
+            let write = (!is_up_to_date).then(|| {
+                let changes = vec![FieldChange::OwnerReferences(owners.updated(references))];
+                Write::update(&id, "", preconditions(&claim.meta), changes)
             });
             if write.is_some() || is_unexpected {
                 review.updates.push(Update {

@@ -34,8 +34,8 @@ use kubegc_core::{
 };
 
 use crate::{
-    Action, Cache, Change, Context, Controller, Deadlines, Decision, FieldChange, Form, Index, Info, Key,
-    Missing, OnError, Read, Reason, Sent,
+    Action, Cache, Change, Context, Deadlines, Decision, FieldChange, Form, Index, Info, Key, Missing,
+    OnError, Read, Reason, Rule, Sent,
     controller::read,
     podgc::disruption_target,
     release::{DISRUPTION_CONDITIONS, OBSERVED_GENERATION},
@@ -52,67 +52,62 @@ static PODS_BY_NODE: Index = Index::new("pods by node", Resource::Pods, |record,
     keys.extend(node.map(|node| Key::cluster(Arc::clone(node))));
 });
 
-/// The taint eviction controller.
-#[derive(Clone, Copy, Debug)]
-pub struct TaintEviction {
+fn evict(
     version: KubernetesVersion,
+    cx: &Context<'_>,
+    id: &ObjectId,
+    record: &Record,
+    pod: &Pod,
+    reason: Reason,
+) -> Result<Decision, Missing> {
+    let message = format!("Marking for deletion Pod {}/{}", id.namespace, id.name);
+    let object = Read::Unchanged {
+        object: id.clone(),
+        resource_version: kubegc_core::ResourceVersion::default(),
+    };
+    let mut action = Action::new(Resource::Pods, &record.meta, reason)
+        .after_reading(object)
+        .event(false, "TaintManagerEviction", message)
+        .on_error(OnError::Report);
+    if version.has(DISRUPTION_CONDITIONS)
+        && let Some(condition) = condition(
+            version,
+            cx.now,
+            record,
+            read(&pod.conditions, id, "status.conditions")?,
+        )
+    {
+        let patch = Form::Patch(PatchType::Strategic);
+        action = action.write(
+            cx.wire,
+            Sent::Uid,
+            patch,
+            "status",
+            vec![FieldChange::Condition(condition)],
+        );
+    }
+    Ok(Decision::act(action.delete(
+        cx.wire,
+        Sent::Nothing,
+        DeleteOptions::default(),
+    )))
 }
 
-impl TaintEviction {
-    /// Upstream's defaults in a release.
-    #[must_use]
-    pub const fn new(version: KubernetesVersion) -> Self {
-        Self { version }
+/// The condition; `None` if the pod has it.
+fn condition(
+    version: KubernetesVersion,
+    now: Timestamp,
+    record: &Record,
+    conditions: &[Condition],
+) -> Option<Condition> {
+    let message = "Taint manager: deleting due to NoExecute taint";
+    let mut condition = disruption_target(now, conditions, ["DeletionByTaintManager", message]);
+    if version.has(OBSERVED_GENERATION) {
+        condition.observed_generation = record.meta.generation;
     }
-
-    fn evict(
-        &self,
-        cx: &Context<'_>,
-        id: &ObjectId,
-        record: &Record,
-        pod: &Pod,
-        reason: Reason,
-    ) -> Result<Decision, Missing> {
-        let message = format!("Marking for deletion Pod {}/{}", id.namespace, id.name);
-        let object = Read::Unchanged {
-            object: id.clone(),
-            resource_version: kubegc_core::ResourceVersion::default(),
-        };
-        let mut action = Action::new(Resource::Pods, &record.meta, reason)
-            .after_reading(object)
-            .event(false, "TaintManagerEviction", message)
-            .on_error(OnError::Report);
-        if self.version.has(DISRUPTION_CONDITIONS)
-            && let Some(condition) =
-                self.condition(cx.now, record, read(&pod.conditions, id, "status.conditions")?)
-        {
-            let patch = Form::Patch(PatchType::Strategic);
-            action = action.write(
-                cx.wire,
-                Sent::Uid,
-                patch,
-                "status",
-                vec![FieldChange::Condition(condition)],
-            );
-        }
-        Ok(Decision::act(action.delete(
-            cx.wire,
-            Sent::Nothing,
-            DeleteOptions::default(),
-        )))
-    }
-
-    /// The condition; `None` if the pod has it.
-    fn condition(&self, now: Timestamp, record: &Record, conditions: &[Condition]) -> Option<Condition> {
-        let message = "Taint manager: deleting due to NoExecute taint";
-        let mut condition = disruption_target(now, conditions, ["DeletionByTaintManager", message]);
-        if self.version.has(OBSERVED_GENERATION) {
-            condition.observed_generation = record.meta.generation;
-        }
-        let mut known = conditions.iter();
-        let known = known.find(|known| known.condition_type == condition.condition_type);
-        (known != Some(&condition)).then_some(condition)
-    }
+    let mut known = conditions.iter();
+    let known = known.find(|known| known.condition_type == condition.condition_type);
+    (known != Some(&condition)).then_some(condition)
 }
 
 fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
@@ -127,107 +122,125 @@ fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
         }
 }
 
-static INFO: Info = Info {
-    name: "taint-eviction-controller",
-    summary: "deletes pods that do not tolerate the NoExecute taints of their node",
-    resources: &[Resource::Pods, Resource::Nodes],
-    indexes: &[&PODS_BY_NODE],
-    permissions: &[
-        (Resource::Pods, "", &["delete"]),
-        (Resource::Pods, "status", &["patch"]),
-    ],
-    upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/tainteviction/taint_eviction.go",
-    ..Info::BASE
+/// The taint eviction controller.
+pub static RULE: Rule = Rule {
+    info: Info {
+        name: "taint-eviction-controller",
+        summary: "deletes pods that do not tolerate the NoExecute taints of their node",
+        resources: &[Resource::Pods, Resource::Nodes],
+        indexes: &[&PODS_BY_NODE],
+        permissions: &[
+            (Resource::Pods, "", &["delete"]),
+            (Resource::Pods, "status", &["patch"]),
+        ],
+        upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/tainteviction/taint_eviction.go",
+        ..Info::BASE
+    },
+    affected: Some(|_, cache, change, keys| affected(cache, change, keys)),
+    decide,
+    ..Rule::BASE
 };
 
-impl Controller for TaintEviction {
-    fn info(&self) -> &'static Info {
-        &INFO
-    }
-
-    fn affected(&self, cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
-        match change.resource {
-            Resource::Pods => keys.push(change.key.clone()),
-            Resource::Nodes => {
-                let taints =
-                    |record: Option<&Record>| record.and_then(Record::node).map(|node| node.taints.clone());
-                if taints(change.old) == taints(change.new) && change.old.is_some() == change.new.is_some() {
-                    return;
-                }
-                let pods = cache.indexed_records(&PODS_BY_NODE, change.key).into_iter();
-                keys.extend(pods.map(|pod| Key::from(&pod.meta)));
+fn affected(cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
+    match change.resource {
+        Resource::Pods => keys.push(change.key.clone()),
+        Resource::Nodes => {
+            let taints =
+                |record: Option<&Record>| record.and_then(Record::node).map(|node| node.taints.clone());
+            if taints(change.old) == taints(change.new) && change.old.is_some() == change.new.is_some() {
+                return;
             }
-            _ => {}
+            keys.extend(cache.indexed(&PODS_BY_NODE, change.key));
         }
+        _ => {}
     }
+}
 
-    fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
-        // A kept pod needs no deadline.
-        let keep = |code, message: &'static str| {
-            let mut decision = Decision::keep(id.clone(), Reason::new(code, message));
-            decision.deadlines = (!cx.deadlines.is_empty()).then(Deadlines::new);
-            Ok(decision)
-        };
-        if record.meta.is_deleting() {
-            return keep("Terminating", "it is being deleted");
-        }
-        let pod = cx.body(id, record, Record::pod)?;
-        let node_name = read(&pod.node_name, id, "spec.nodeName")?;
-        if node_name.is_empty() {
-            return keep("NotScheduled", "it is not scheduled");
-        }
-        let key = Key::cluster(Arc::clone(node_name));
-        let Some(node) = cx.cache.find(Resource::Nodes, &key)? else {
-            return keep("NoNode", "its node does not exist");
-        };
-        let node_id = node.id(Resource::Nodes);
-        let taints = read(
-            &cx.body(&node_id, node, Record::node)?.taints,
-            &node_id,
-            "spec.taints",
-        )?;
-        let taints: Vec<&Taint> = taints
-            .iter()
-            .filter(|taint| &*taint.effect == "NoExecute")
-            .collect();
-        if taints.is_empty() {
-            return keep("NoTaint", "its node has no NoExecute taint");
-        }
-        let tolerations = read(&pod.tolerations, id, "spec.tolerations")?;
-        let mut least: Option<i64> = None;
-        for taint in &taints {
-            let Some(toleration) = tolerations.iter().find(|toleration| tolerates(toleration, taint)) else {
-                let message = format!("it does not tolerate the taint {} of its node", taint.key);
-                return self.evict(cx, id, record, pod, Reason::new("TaintNotTolerated", message));
-            };
-            least = least.into_iter().chain(toleration.toleration_seconds).min();
-        }
-        let Some(seconds) = least else {
-            return keep(
-                "Tolerated",
-                "it tolerates the taints of its node without a time limit",
-            );
-        };
-        let tolerated = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
-        let seen_at = taints
-            .iter()
-            .filter_map(|taint| taint.time_added)
-            .max()
-            .unwrap_or(cx.now);
-        let computed = seen_at.checked_add(tolerated);
-        let Some(at) = cx.deadlines.get(DEADLINE).copied().or(computed) else {
-            return keep(
-                "Tolerated",
-                "it tolerates the taints of its node until after the year 2262",
-            );
-        };
-        if at <= cx.now {
-            let message = format!("it tolerated the taints of its node for {seconds}s");
-            return self.evict(cx, id, record, pod, Reason::new("TolerationEnded", message));
-        }
-        let reason = Reason::new("ToleratedYet", "it still tolerates the taints of its node");
-        let mut decision = Decision::keep(id.clone(), reason).requeue_at(at);
-        decision.deadlines = Some(Deadlines::from([(DEADLINE.into(), at)]));
+fn decide(
+    version: KubernetesVersion,
+    cx: &Context<'_>,
+    id: &ObjectId,
+    record: &Record,
+) -> Result<Decision, Missing> {
+    // A kept pod needs no deadline.
+    let keep = |code, message: &'static str| {
+        let mut decision = Decision::keep(id.clone(), Reason::new(code, message));
+        decision.deadlines = (!cx.deadlines.is_empty()).then(Deadlines::new);
         Ok(decision)
+    };
+    if record.meta.is_deleting() {
+        return keep("Terminating", "it is being deleted");
     }
+    let pod = cx.body(id, record, Record::pod)?;
+    let node_name = read(&pod.node_name, id, "spec.nodeName")?;
+    if node_name.is_empty() {
+        return keep("NotScheduled", "it is not scheduled");
+    }
+    let key = Key::cluster(Arc::clone(node_name));
+    let Some(node) = cx.cache.find(Resource::Nodes, &key)? else {
+        return keep("NoNode", "its node does not exist");
+    };
+    let node_id = node.id(Resource::Nodes);
+    let taints = read(
+        &cx.body(&node_id, node, Record::node)?.taints,
+        &node_id,
+        "spec.taints",
+    )?;
+    let taints: Vec<&Taint> = taints
+        .iter()
+        .filter(|taint| &*taint.effect == "NoExecute")
+        .collect();
+    if taints.is_empty() {
+        return keep("NoTaint", "its node has no NoExecute taint");
+    }
+    let tolerations = read(&pod.tolerations, id, "spec.tolerations")?;
+    let mut least: Option<i64> = None;
+    for taint in &taints {
+        let Some(toleration) = tolerations.iter().find(|toleration| tolerates(toleration, taint)) else {
+            let message = format!("it does not tolerate the taint {} of its node", taint.key);
+            return evict(
+                version,
+                cx,
+                id,
+                record,
+                pod,
+                Reason::new("TaintNotTolerated", message),
+            );
+        };
+        least = least.into_iter().chain(toleration.toleration_seconds).min();
+    }
+    let Some(seconds) = least else {
+        return keep(
+            "Tolerated",
+            "it tolerates the taints of its node without a time limit",
+        );
+    };
+    let tolerated = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
+    let seen_at = taints
+        .iter()
+        .filter_map(|taint| taint.time_added)
+        .max()
+        .unwrap_or(cx.now);
+    let computed = seen_at.checked_add(tolerated);
+    let Some(at) = cx.deadlines.get(DEADLINE).copied().or(computed) else {
+        return keep(
+            "Tolerated",
+            "it tolerates the taints of its node until after the year 2262",
+        );
+    };
+    if at <= cx.now {
+        let message = format!("it tolerated the taints of its node for {seconds}s");
+        return evict(
+            version,
+            cx,
+            id,
+            record,
+            pod,
+            Reason::new("TolerationEnded", message),
+        );
+    }
+    let reason = Reason::new("ToleratedYet", "it still tolerates the taints of its node");
+    let mut decision = Decision::keep(id.clone(), reason).requeue_at(at);
+    decision.deadlines = Some(Deadlines::from([(DEADLINE.into(), at)]));
+    Ok(decision)
 }

@@ -16,13 +16,12 @@
 //! in `secrets.go`.
 
 use kubegc_core::{
-    Date, DeleteOptions, KubernetesVersion, Timestamp,
+    Date, KubernetesVersion, Timestamp,
     record::{ObjectId, Record, Resource},
 };
 
 use crate::{
-    Action, Cache, Change, Context, Controller, Decision, Info, Key, Missing, OnError, Reason, Sent,
-    controller::read,
+    Cache, Change, Context, Controller, Decision, Info, Key, Missing, OnError, Reason, Sent, controller::read,
 };
 
 const NAMESPACE: &str = "kube-system";
@@ -159,9 +158,8 @@ impl Controller for TokenCleaner {
                 Reason::new("InvalidExpiration", message)
             }
         };
-        let action = Action::new(Resource::Secrets, &record.meta, reason)
-            .delete(cx.wire, Sent::Uid, DeleteOptions::default())
-            .on_error(OnError::ReportUnlessNotFoundOrConflict);
+        let on_error = OnError::ReportUnlessNotFoundOrConflict;
+        let action = cx.delete(id.resource, record, reason, Sent::Uid, on_error);
         Ok(Decision::act(action))
     }
 }

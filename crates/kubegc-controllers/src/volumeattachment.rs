@@ -27,13 +27,13 @@
 use std::{sync::Arc, time::Duration};
 
 use kubegc_core::{
-    DeleteOptions, KubernetesVersion,
+    KubernetesVersion,
     record::{Node, ObjectId, PersistentVolume, Pod, Record, Resource},
 };
 
 use crate::{
-    Action, Cache, Change, Context, Controller, Deadlines, Decision, Index, Info, Key, Missing, OnError,
-    Reason, Sent, Timing, controller::read, persistentvolume::claim_key, podgc::OUT_OF_SERVICE_TAINT,
+    Cache, Change, Context, Controller, Deadlines, Decision, Index, Info, Key, Missing, OnError, Reason,
+    Sent, Timing, controller::read, persistentvolume::claim_key, podgc::OUT_OF_SERVICE_TAINT,
     release::OUT_OF_SERVICE, storage::PODS_BY_CLAIM,
 };
 
@@ -159,6 +159,10 @@ static INFO: Info = Info {
         Resource::Pods,
     ],
     indexes: &[&BY_VOLUME, &BY_NODE, &VOLUMES_BY_CLAIM, &PODS_BY_CLAIM, &UNREAD],
+    timing: Timing {
+        backoff: [Duration::from_millis(500), Duration::from_secs(122)],
+        ..Timing::DEFAULT
+    },
     permissions: &[(Resource::VolumeAttachments, "", &["delete"])],
     upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/volume/attachdetach/reconciler/reconciler.go",
     ..Info::BASE
@@ -169,29 +173,19 @@ impl Controller for VolumeAttachments {
         &INFO
     }
 
-    fn timing(&self) -> Timing {
-        Timing {
-            backoff: [Duration::from_millis(500), Duration::from_secs(122)],
-            ..Timing::default()
-        }
-    }
-
     fn affected(&self, cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
         let of_volume = |name: &Arc<str>, keys: &mut Vec<Key>| {
-            let attachments = cache.indexed(&BY_VOLUME, &Key::cluster(Arc::clone(name)));
-            keys.extend(attachments.into_iter().map(Key::cluster));
+            keys.extend(cache.indexed(&BY_VOLUME, &Key::cluster(Arc::clone(name))));
         };
         match change.resource {
             Resource::VolumeAttachments => keys.push(change.key.clone()),
-            Resource::Nodes => {
-                keys.extend(cache.indexed(&BY_NODE, change.key).into_iter().map(Key::cluster));
-            }
+            Resource::Nodes => keys.extend(cache.indexed(&BY_NODE, change.key)),
             Resource::PersistentVolumes => of_volume(&change.key.name, keys),
             Resource::Pods if !UNREAD.keys_of_change(change).is_empty() => self.keys(cache, keys),
             Resource::Pods => {
                 for claim in PODS_BY_CLAIM.keys_of_change(change) {
                     for volume in cache.indexed(&VOLUMES_BY_CLAIM, &claim) {
-                        of_volume(&volume, keys);
+                        of_volume(&volume.name, keys);
                     }
                 }
             }
@@ -207,13 +201,8 @@ impl Controller for VolumeAttachments {
             Ok(decision)
         };
         let delete = |code, message: &'static str| {
-            let action = Action::new(
-                Resource::VolumeAttachments,
-                &record.meta,
-                Reason::new(code, message),
-            )
-            .delete(cx.wire, Sent::Nothing, DeleteOptions::default())
-            .on_error(OnError::RetryUnlessNotFound);
+            let (reason, on_error) = (Reason::new(code, message), OnError::RetryUnlessNotFound);
+            let action = cx.delete(id.resource, record, reason, Sent::Nothing, on_error);
             Ok(Decision::act(action))
         };
         if record.meta.is_deleting() {

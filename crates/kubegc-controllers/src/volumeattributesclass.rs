@@ -18,15 +18,23 @@
 use std::sync::Arc;
 
 use kubegc_core::{
-    Behavior, KubernetesVersion,
+    Behavior,
     record::{ObjectId, Record, Resource},
 };
 
-use crate::{Context, Controller, Decision, Index, Info, Key, Missing, Reason, protection::Protection};
+use crate::{
+    Context, Index, Info, Key, Missing, Rule,
+    protection::{Protection, Text},
+};
 
-const FINALIZER: &str = "kubernetes.io/vac-protection";
-
-static PROTECTION: Protection = Protection::new(FINALIZER);
+static PROTECTION: Protection = Protection {
+    in_use,
+    unused: (
+        "Unused",
+        "it is being deleted, and no volume and no claim uses it",
+    ),
+    ..Protection::new("kubernetes.io/vac-protection")
+};
 
 /// The feature gate `VolumeAttributesClass`: alpha from 1.29, beta and off from 1.31, on from 1.34.
 const ENABLED: Behavior = Behavior::since(34, 0, "feature gate VolumeAttributesClass is on");
@@ -58,66 +66,43 @@ static CLAIMS: Index = Index::new(
     },
 );
 
+fn in_use(cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Option<Text>, Missing> {
+    let key = Key::from(&record.meta);
+    for (index, text) in [
+        (&VOLUMES, ("UsedByVolume", "a volume uses it")),
+        (&CLAIMS, ("UsedByClaim", "a claim uses it")),
+    ] {
+        if cx.cache.first_indexed(index, &key).is_some() {
+            return Ok(Some(text));
+        }
+    }
+    cx.cache
+        .require_all(&[Resource::PersistentVolumes, Resource::PersistentVolumeClaims])?;
+    for index in [&VOLUMES, &CLAIMS] {
+        let field = "spec.volumeAttributesClassName";
+        cx.cache.require_read(index, &id.namespace, field)?;
+    }
+    Ok(None)
+}
+
 /// The VolumeAttributesClass protection controller.
-#[derive(Clone, Copy, Debug)]
-pub struct VolumeAttributesClassProtection {
-    version: KubernetesVersion,
-}
-
-impl VolumeAttributesClassProtection {
-    /// Upstream's default in a release.
-    #[must_use]
-    pub const fn new(version: KubernetesVersion) -> Self {
-        Self { version }
-    }
-}
-
-static INFO: Info = Info {
-    name: "volumeattributesclass-protection-controller",
-    summary: "adds and removes the finalizer of VolumeAttributesClasses",
-    resources: &[
-        Resource::VolumeAttributesClasses,
-        Resource::PersistentVolumes,
-        Resource::PersistentVolumeClaims,
-    ],
-    indexes: &[&VOLUMES, &CLAIMS],
-    affected_by: &[&VOLUMES, &CLAIMS],
-    since: Some(ENABLED),
-    permissions: &[(Resource::VolumeAttributesClasses, "", &["update"])],
-    upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/volume/vacprotection/vac_protection_controller.go",
-    ..Info::BASE
+pub static RULE: Rule = Rule {
+    info: Info {
+        name: "volumeattributesclass-protection-controller",
+        summary: "adds and removes the finalizer of VolumeAttributesClasses",
+        resources: &[
+            Resource::VolumeAttributesClasses,
+            Resource::PersistentVolumes,
+            Resource::PersistentVolumeClaims,
+        ],
+        indexes: &[&VOLUMES, &CLAIMS],
+        affected_by: &[&VOLUMES, &CLAIMS],
+        since: Some(ENABLED),
+        permissions: &[(Resource::VolumeAttributesClasses, "", &["update"])],
+        upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/volume/vacprotection/vac_protection_controller.go",
+        ..Info::BASE
+    },
+    gate: Some((ENABLED, "VolumeAttributesClass")),
+    decide: |_, cx, id, record| PROTECTION.decide(cx, id, record),
+    ..Rule::BASE
 };
-
-impl Controller for VolumeAttributesClassProtection {
-    fn info(&self) -> &'static Info {
-        &INFO
-    }
-
-    fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
-        let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
-        if !self.version.has(ENABLED) {
-            return keep("Disabled", "the feature gate VolumeAttributesClass is off");
-        }
-        if let Some(settled) = PROTECTION.settled(cx, id, record)? {
-            return Ok(settled);
-        }
-        let key = Key::from(&record.meta);
-        if cx.cache.first_indexed(&VOLUMES, &key).is_some() {
-            return keep("UsedByVolume", "a volume uses it");
-        }
-        if cx.cache.first_indexed(&CLAIMS, &key).is_some() {
-            return keep("UsedByClaim", "a claim uses it");
-        }
-        cx.cache
-            .require_all(&[Resource::PersistentVolumes, Resource::PersistentVolumeClaims])?;
-        for index in [&VOLUMES, &CLAIMS] {
-            let field = "spec.volumeAttributesClassName";
-            cx.cache.require_read(index, &id.namespace, field)?;
-        }
-        let reason = Reason::new(
-            "Unused",
-            "it is being deleted, and no volume and no claim uses it",
-        );
-        PROTECTION.remove(cx, id, record, reason).map(Decision::act)
-    }
-}

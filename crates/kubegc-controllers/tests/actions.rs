@@ -439,7 +439,7 @@ fn a_controller_has_defaults() {
         Record::metadata_only(meta("a")),
         Record::metadata_only(ObjectMeta::new("shop", "b", "")),
     ]);
-    assert_eq!(Plain.timing(), Timing::default());
+    assert_eq!(Plain.timing(), Timing::DEFAULT);
     assert!(PLAIN.indexes.is_empty() && PLAIN.verbs_on_all_resources.is_empty());
     assert_eq!(PLAIN.may_change(Resource::Jobs), [MayChange::Itself]);
     let key = Key::new("shop", "a");

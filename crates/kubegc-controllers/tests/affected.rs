@@ -6,8 +6,8 @@ use std::{
 };
 
 use kubegc_controllers::{
-    Cache, Controller, CronJobHistory, DaemonSetHistory, Key, LegacyTokenCleaner, NodeLifecycle,
-    ReplicaSetPods, ServiceAccountTokens, StatefulSetClaims, TokenCleaner, Wire,
+    Cache, Controller, CronJobHistory, Key, LegacyTokenCleaner, NodeLifecycle, StatefulSetClaims,
+    TokenCleaner, Wire, controllerrevisions, replicaset, serviceaccounttokens,
 };
 use kubegc_core::{
     Timestamp,
@@ -201,7 +201,7 @@ fn only_relevant_changes_affect_keys() {
     let owned = "v1 Pod shop/p label:app=web owner:apps/v1/ReplicaSet/a";
     let terminating = "v1 Pod shop/p label:app=web owner:apps/v1/ReplicaSet/a deleted:11:00";
     check(
-        &ReplicaSetPods::new(latest),
+        &replicaset::RULE.at(latest),
         &[
             "apps/v1 ReplicaSet shop/b spec.selector.matchLabels.app=web",
             "apps/v1 ReplicaSet shop/c spec.selector.matchLabels.app=web",
@@ -219,7 +219,7 @@ fn only_relevant_changes_affect_keys() {
     // Before 1.23 a revision of another namespace is adopted, but does not cause a sync.
     for release in ["1.20", "1.23"] {
         check(
-            &DaemonSetHistory::new(version(release)),
+            &controllerrevisions::DAEMON_SETS.at(version(release)),
             &["apps/v1 DaemonSet shop/s spec.selector.matchLabels.app=web"],
             &[
                 ("", "apps/v1 ControllerRevision other/far label:app=web", ""),
@@ -253,7 +253,7 @@ fn only_relevant_changes_affect_keys() {
                  annotation:kubernetes.io/service-account.uid=serviceaccount-live";
     let other = r#"v1 ServiceAccount shop/other secrets=[{"name":"t-1"}]"#;
     check(
-        &ServiceAccountTokens::new(latest),
+        &serviceaccounttokens::RULE.at(latest),
         &[account, other],
         &[(token, "", "shop/live/t-1")],
     );

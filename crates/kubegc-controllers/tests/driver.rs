@@ -5,8 +5,9 @@ use std::{collections::VecDeque, future::pending, pin::pin, sync::Arc};
 use async_trait::async_trait;
 use futures_util::FutureExt as _;
 use kubegc_controllers::{
-    Controller, NamespaceController, Reason, Request, ResourceClaims, TtlAfterFinished,
+    Controller, NamespaceController, Reason, Request, TtlAfterFinished,
     driver::{Driver, Summary, permissions},
+    resourceclaim,
 };
 use kubegc_core::{
     ApiResource, Catalog, Clock as _, DeleteOptions, KubernetesVersion, ObjectMeta, ObjectStore, PatchType,
@@ -538,7 +539,7 @@ fn permissions_are_those_of_the_requests() {
     let version = KubernetesVersion::LATEST;
     let controllers: [Arc<dyn Controller>; 2] = [
         Arc::new(NamespaceController::new(version)),
-        Arc::new(ResourceClaims::new(version)),
+        Arc::new(resourceclaim::RULE.at(version)),
     ];
     let all = permissions(&controllers);
     let verbs = |group: &str, name: &str| -> Vec<&str> {

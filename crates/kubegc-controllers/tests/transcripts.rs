@@ -76,7 +76,7 @@ fn controller(name: &str, release: KubernetesVersion, settings: &[(&str, &str)])
         }};
     }
     match name {
-        "apiserverleases" => built!(ApiServerLeases),
+        "apiserverleases" => Arc::new(apiserverleases::RULE.at(release)),
         "cloudnodelifecycle" => built!(CloudNodeLifecycle, "grace" => |built, _value| {
             built.uninitialized_grace = seconds("grace").expect("a number");
         }),
@@ -85,11 +85,11 @@ fn controller(name: &str, release: KubernetesVersion, settings: &[(&str, &str)])
         }
         "cronjob" => built!(CronJobHistory),
         "csrcleaner" => built!(CsrCleaner),
-        "daemonset" => built!(DaemonSetHistory),
-        "deployment" => built!(DeploymentHistory),
-        "endpoints" => built!(EndpointsOfServices),
-        "endpointslice" => built!(EndpointSlicesOfServices),
-        "endpointslicemirroring" => built!(EndpointSliceMirroring),
+        "daemonset" => Arc::new(controllerrevisions::DAEMON_SETS.at(release)),
+        "deployment" => Arc::new(deployment::RULE.at(release)),
+        "endpoints" => Arc::new(endpoints::RULE.at(release)),
+        "endpointslice" => Arc::new(endpointslice::RULE.at(release)),
+        "endpointslicemirroring" => Arc::new(endpointslicemirroring::RULE.at(release)),
         "externalprovisioner" => {
             let mut provisioner = ExternalProvisioner::new("csi.example.com");
             provisioner.has_finalizer = setting("finalizer") != Some("false");
@@ -137,19 +137,19 @@ fn controller(name: &str, release: KubernetesVersion, settings: &[(&str, &str)])
             *built = PodGroupProtection::where_served(release);
         }),
         "pvcprotection" => built!(PvcProtection),
-        "pvprotection" => built!(PvProtection),
-        "replicaset" => built!(ReplicaSetPods),
-        "resourceclaim" => built!(ResourceClaims),
-        "serviceaccounttokens" => built!(ServiceAccountTokens),
-        "ipallocator" => built!(IpAddressRepair),
-        "servicecidr" => built!(ServiceCidrs),
+        "pvprotection" => Arc::new(pvprotection::RULE.at(release)),
+        "replicaset" => Arc::new(replicaset::RULE.at(release)),
+        "resourceclaim" => Arc::new(resourceclaim::RULE.at(release)),
+        "serviceaccounttokens" => Arc::new(serviceaccounttokens::RULE.at(release)),
+        "ipallocator" => Arc::new(ipallocator::RULE.at(release)),
+        "servicecidr" => Arc::new(servicecidr::RULE.at(release)),
         "statefulset" => built!(StatefulSetClaims),
-        "statefulsethistory" => built!(StatefulSetHistory),
-        "tainteviction" => built!(TaintEviction),
+        "statefulsethistory" => Arc::new(controllerrevisions::STATEFUL_SETS.at(release)),
+        "tainteviction" => Arc::new(tainteviction::RULE.at(release)),
         "tokencleaner" => built!(TokenCleaner, "disabled" => |built, _value| built.is_enabled = false),
         "ttlafterfinished" => built!(TtlAfterFinished),
         "volumeattachment" => built!(VolumeAttachments),
-        "volumeattributesclass" => built!(VolumeAttributesClassProtection),
+        "volumeattributesclass" => Arc::new(volumeattributesclass::RULE.at(release)),
         other => panic!("there is no controller {other}"),
     }
 }

@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, slice::from_ref, sync::Arc, time::Duration};
 use kubegc_controllers::{
     Cloud, CloudNodeLifecycle, CloudQuery, CloudResponse, Context, CronJobHistory, CsrCleaner, Key,
     LegacyTokenCleaner, Migration, NamespaceController, Operated, Operation, PersistentVolumeBinder, Plugin,
-    PodCertificateRequestCleaner, PodGc, PvProtection, PvcProtection, Request, Response, StatefulSetClaims,
-    TokenCleaner, TtlAfterFinished,
+    PodCertificateRequestCleaner, PodGc, PvcProtection, Request, Response, StatefulSetClaims, TokenCleaner,
+    TtlAfterFinished, pvprotection,
 };
 use kubegc_core::{
     ApiResource, Catalog, KubernetesVersion, Scope, StoreError, record::Resource, store::Discovered,
@@ -285,7 +285,7 @@ fn each(case: &Value, mut live: Live<'_>, resource: Resource, objects: &[Value])
 }
 
 pub(super) fn pv_protection(case: &Value) -> Result {
-    let controller = PvProtection::new(version(case)?);
+    let controller = pvprotection::RULE.at(version(case)?);
     let (live, volume) = (Live::new(&controller), from_ref(&case["volume"]));
     for outcome in each(case, live, Resource::PersistentVolumes, volume)? {
         equal_error("error", &case["error"], &outcome)?;

@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use kubegc_controllers::job::TRACKING_FINALIZER;
-use kubegc_core::{Behavior, KubernetesVersion, Timestamp};
+use kubegc_core::{Behavior, KubernetesVersion, Timestamp, backoff::doubled};
 use kubegc_sim::StoredObject;
 use serde_json::Value;
 
@@ -65,13 +65,12 @@ impl Failures {
 
     /// When the next pod is created; `None` if nothing delays it.
     pub(super) fn due(&self, version: KubernetesVersion) -> Option<Timestamp> {
-        let max = Duration::from_secs(if version.has(LONGEST_IS_TEN_MINUTES) {
-            600
-        } else {
-            360
-        });
-        let factor = 2_u32.saturating_pow(self.number.checked_sub(1)?);
-        let due = self.last?.saturating_add(FIRST.saturating_mul(factor).min(max));
+        let max = match version.has(LONGEST_IS_TEN_MINUTES) {
+            true => 600,
+            false => 360,
+        };
+        let delay = doubled([FIRST, Duration::from_secs(max)], self.number.checked_sub(1)?);
+        let due = self.last?.saturating_add(delay);
         version.has(REPLACEMENTS_WAIT).then_some(due)
     }
 }

@@ -62,8 +62,8 @@ pub(super) fn sync(cx: &mut Sync<'_>, kind: &'static str, object: &StoredObject)
             hash
         },
         dependents,
-        is_tracked: tracking.is_tracking && (tracking.is_tracking_all || is_marked.is_some()),
-        waits_for_end: tracking.respects_replacement_policy && spec["podReplacementPolicy"] == "Failed",
+        is_tracked: tracking.tracks(is_marked.is_some()),
+        waits_for_end: tracking.respects_replacement_policy() && spec["podReplacementPolicy"] == "Failed",
     };
     let wanted = owner.wanted(cx);
     if !meta.is_deleting() {

@@ -1,6 +1,6 @@
 //! Secondary indexes over cached objects.
 
-use std::{collections::BTreeSet, fmt, sync::Arc, sync::OnceLock};
+use std::{collections::BTreeSet, fmt, sync::OnceLock};
 
 use kubegc_core::record::{Record, Resource};
 
@@ -63,40 +63,27 @@ impl Index {
     }
 }
 
-/// Namespace and name of the key, then of the object.
-type Entry = (Arc<str>, Arc<str>, Arc<str>, Arc<str>);
-
-/// The entries of one index. They are built on first use and updated from then on.
+/// The entries of one index: its keys, each with the key of an object. They are built on first use and updated
+/// from then on.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Names(OnceLock<BTreeSet<Entry>>);
+pub(super) struct Entries(OnceLock<BTreeSet<(Key, Key)>>);
 
-impl Names {
-    /// Namespaces and names of the objects under a key, in order.
+impl Entries {
+    /// The keys of the objects under a key, in order.
     pub(super) fn under<'a, 'r>(
         &'a self,
         index: &Index,
         records: impl FnOnce() -> Records<'r>,
         key: &Key,
-    ) -> impl Iterator<Item = (&'a Arc<str>, &'a Arc<str>)> {
+    ) -> impl Iterator<Item = &'a Key> {
         let entries = self.0.get_or_init(|| {
-            let mut entries: Vec<Entry> = records()
-                .flat_map(|record| entries(index, Some(record)))
-                .collect();
-            // A tree is built fastest from sorted entries.
-            entries.sort_unstable();
-            entries.into_iter().collect()
+            let entries = records().flat_map(|record| entries(index, Some(record)));
+            entries.collect()
         });
-        let (namespace, name) = (Arc::clone(&key.namespace), Arc::clone(&key.name));
-        let from = (
-            Arc::clone(&namespace),
-            Arc::clone(&name),
-            Arc::from(""),
-            Arc::from(""),
-        );
-        entries
-            .range(from..)
-            .take_while(move |(under, key, ..)| *under == namespace && *key == name)
-            .map(|(_, _, namespace, name)| (namespace, name))
+        let from = (key.clone(), Key::cluster(""));
+        let key = key.clone();
+        let range = entries.range(from..).take_while(move |(under, _)| *under == key);
+        range.map(|(_, object)| object)
     }
 
     /// Updates the entries for a change of one object.
@@ -114,12 +101,11 @@ impl Names {
     }
 }
 
-fn entries(index: &Index, record: Option<&Record>) -> Vec<Entry> {
+fn entries(index: &Index, record: Option<&Record>) -> Vec<(Key, Key)> {
     let Some(record) = record else {
         return Vec::new();
     };
-    let (namespace, name) = (&record.meta.namespace, &record.meta.name);
+    let object = Key::from(&record.meta);
     let keys = index.keys_of(record).into_iter();
-    keys.map(|key| (key.namespace, key.name, Arc::clone(namespace), Arc::clone(name)))
-        .collect()
+    keys.map(|key| (key, object.clone())).collect()
 }

@@ -6,7 +6,7 @@ mod table;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
-    sync::Arc,
+    sync::{Arc, LazyLock},
 };
 
 use kubegc_core::{
@@ -17,7 +17,7 @@ use kubegc_core::{
 pub use index::Index;
 pub use table::Records;
 
-use self::{index::Names, table::Table};
+use self::{index::Entries, table::Table};
 use crate::Missing;
 
 /// Namespace and name of an object; the namespace is empty for cluster-scoped objects.
@@ -68,7 +68,7 @@ pub struct Change<'a> {
 #[derive(Clone, Debug, Default)]
 pub struct Cache {
     tables: BTreeMap<Resource, Table>,
-    indexes: BTreeMap<&'static str, (&'static Index, Names)>,
+    indexes: BTreeMap<&'static str, (&'static Index, Entries)>,
 }
 
 impl Cache {
@@ -78,13 +78,13 @@ impl Cache {
         resources: impl IntoIterator<Item = Resource>,
         indexes: impl IntoIterator<Item = &'static Index>,
     ) -> Self {
-        let names = |index: &'static Index| (index.name(), (index, Names::default()));
+        let entries = |index: &'static Index| (index.name(), (index, Entries::default()));
         Self {
             tables: resources
                 .into_iter()
                 .map(|resource| (resource, Table::default()))
                 .collect(),
-            indexes: indexes.into_iter().map(names).collect(),
+            indexes: indexes.into_iter().map(entries).collect(),
         }
     }
 
@@ -100,17 +100,17 @@ impl Cache {
     }
 
     fn table(&self, resource: Resource) -> &Table {
-        static EMPTY: Table = Table::EMPTY;
+        static EMPTY: LazyLock<Table> = LazyLock::new(Table::default);
         self.tables.get(&resource).unwrap_or(&EMPTY)
     }
 
     /// The object of this name; `None` if none is known.
     ///
     /// # Complexity
-    /// O(log c) for `c` changes since the list; the first time O(n) for `n` objects.
+    /// O(log n) for `n` objects.
     #[must_use]
     pub fn get(&self, resource: Resource, key: &Key) -> Option<&Record> {
-        self.table(resource).get(&key.namespace, &key.name)
+        self.table(resource).get(key)
     }
 
     /// The object of this name; `None` if there is none.
@@ -199,14 +199,14 @@ impl Cache {
         self.table(resource).is_attempted
     }
 
-    /// The names of the objects under a key of an index, in order.
+    /// The keys of the objects under a key of an index, in order.
     ///
     /// # Complexity
-    /// O(log n + k) for `k` names; the first use of an index is O(n log n). An index that the cache was not
+    /// O(log n + k) for `k` objects; the first use of an index is O(n log n). An index that the cache was not
     /// built with costs O(n log n) each time.
     #[must_use]
-    pub fn indexed(&self, index: &'static Index, key: &Key) -> Vec<Arc<str>> {
-        self.look_up(index, key, usize::MAX, |_, name| Some(Arc::clone(name)))
+    pub fn indexed(&self, index: &'static Index, key: &Key) -> Vec<Key> {
+        self.look_up(index, key, usize::MAX, |object| Some(object.clone()))
     }
 
     /// The objects under a key of an index, in any namespace, by namespace and name. The complexity is that
@@ -214,16 +214,14 @@ impl Cache {
     #[must_use]
     pub fn indexed_records(&self, index: &'static Index, key: &Key) -> Vec<&Record> {
         let table = self.table(index.resource());
-        self.look_up(index, key, usize::MAX, |namespace, name| {
-            table.get(namespace, name)
-        })
+        self.look_up(index, key, usize::MAX, |object| table.get(object))
     }
 
     /// The first object under a key of an index, by namespace and name. The complexity is that of
-    /// [`indexed`](Self::indexed) for one name.
+    /// [`indexed`](Self::indexed) for one object.
     pub(crate) fn first_indexed(&self, index: &'static Index, key: &Key) -> Option<&Record> {
         let table = self.table(index.resource());
-        let first = self.look_up(index, key, 1, |namespace, name| table.get(namespace, name));
+        let first = self.look_up(index, key, 1, |object| table.get(object));
         first.first().copied()
     }
 
@@ -232,18 +230,13 @@ impl Cache {
         index: &'static Index,
         key: &Key,
         at_most: usize,
-        found: impl Fn(&Arc<str>, &Arc<str>) -> Option<T>,
+        found: impl Fn(&Key) -> Option<T>,
     ) -> Vec<T> {
-        let unregistered = Names::default();
-        let names = self
-            .indexes
-            .get(index.name())
-            .map_or(&unregistered, |(_, names)| names);
-        let under = names.under(index, || self.records(index.resource()), key);
-        under
-            .filter_map(|(namespace, name)| found(namespace, name))
-            .take(at_most)
-            .collect()
+        let unregistered = Entries::default();
+        let known = self.indexes.get(index.name());
+        let entries = known.map_or(&unregistered, |(_, entries)| entries);
+        let under = entries.under(index, || self.records(index.resource()), key);
+        under.filter_map(found).take(at_most).collect()
     }
 
     /// Sets whether all objects of a resource are known. Returns whether that has changed.
@@ -266,23 +259,23 @@ impl Cache {
 
     /// Replaces all objects of a resource. A name that occurs twice with different contents becomes unknown.
     pub fn replace(&mut self, resource: Resource, records: Vec<Record>) {
-        for (index, names) in self.indexes.values_mut() {
+        for (index, entries) in self.indexes.values_mut() {
             if index.resource() == resource {
-                *names = Names::default();
+                *entries = Entries::default();
             }
         }
         if let Some(table) = self.tables.get_mut(&resource) {
-            table.replace(table::sorted(records));
+            table.replace(records);
         }
     }
 
     /// Replaces or removes an object. Returns the previous one.
     pub fn put(&mut self, resource: Resource, key: &Key, new: Option<Record>) -> Option<Record> {
         let table = self.tables.get_mut(&resource)?;
-        let old = table.get(&key.namespace, &key.name).cloned();
-        for (index, names) in self.indexes.values_mut() {
+        let old = table.get(key).cloned();
+        for (index, entries) in self.indexes.values_mut() {
             if index.resource() == resource {
-                names.apply(index, old.as_ref(), new.as_ref());
+                entries.apply(index, old.as_ref(), new.as_ref());
             }
         }
         table.put(key, new);

@@ -31,8 +31,8 @@ fn record(name: &str, owner: &str) -> Record {
 }
 
 fn names(cache: &Cache, owner: &str) -> Vec<String> {
-    let names = cache.indexed(&BY_OWNER, &Key::new("shop", owner));
-    names.iter().map(ToString::to_string).collect()
+    let keys = cache.indexed(&BY_OWNER, &Key::new("shop", owner));
+    keys.iter().map(|key| key.name.to_string()).collect()
 }
 
 #[test]

@@ -1,43 +1,35 @@
 //! Maps resources to the paths that discovery serves. A resource that is not served differs from one
 //! that is not known.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
 use kubegc_core::{ApiResource, StoreError, record::Resource, store::Discovered};
 
 /// The resources that an API server serves.
 #[derive(Clone, Debug, Default)]
-pub struct Resources {
-    /// By group and plural.
-    served: BTreeMap<Arc<str>, BTreeMap<Arc<str>, ApiResource>>,
-    /// Groups of which a version failed, with that version.
-    failed: BTreeMap<String, String>,
-}
+pub struct Resources(BTreeMap<Resource, Result<ApiResource, StoreError>>);
 
 impl Resources {
     /// The result of discovery. Of several versions of a resource the preferred one counts, and without one
     /// the first.
-    ///
-    /// # Complexity
-    /// O(n log n) for n kinds in the catalog.
     #[must_use]
     pub fn new(discovered: &Discovered) -> Self {
-        let mut served = BTreeMap::<Arc<str>, BTreeMap<Arc<str>, ApiResource>>::new();
-        for (_, resource) in discovered.catalog.iter() {
-            let group = served.entry(Arc::clone(&resource.group)).or_default();
-            let is_better = |known: &ApiResource| resource.preferred && !known.preferred;
-            if group.get(&resource.resource).is_none_or(is_better) {
-                group.insert(Arc::clone(&resource.resource), resource.clone());
+        let mut all: BTreeMap<_, Result<ApiResource, _>> = Resource::ALL
+            .iter()
+            .map(|resource| (*resource, Err(unserved(*resource, discovered))))
+            .collect();
+        for (_, served) in discovered.catalog.iter() {
+            if let Some(resource) = Resource::of_kind(&served.group, &served.kind)
+                && let Some(known) = all.get_mut(&resource)
+                && *served.resource == *resource.plural()
+                && !known
+                    .as_ref()
+                    .is_ok_and(|known| known.preferred || !served.preferred)
+            {
+                *known = Ok(served.clone());
             }
         }
-        let failed = discovered.failed.keys().map(|api_version| {
-            let group = api_version.split_once('/').map_or("", |(group, _)| group);
-            (group.to_owned(), api_version.clone())
-        });
-        Self {
-            served,
-            failed: failed.collect(),
-        }
+        Self(all)
     }
 
     /// The address of a resource.
@@ -46,19 +38,30 @@ impl Resources {
     /// [`StoreError::NoMapping`] if it is not served, and [`StoreError::Unknown`] if discovery failed for a
     /// version of its group.
     pub fn find(&self, resource: Resource) -> Result<&ApiResource, StoreError> {
-        let unserved = || match self.failed.get(resource.group()) {
-            Some(api_version) => StoreError::Unknown {
-                message: format!("discovery of {api_version} failed"),
-            },
-            None => StoreError::NoMapping {
-                api_version: resource.group().to_owned(),
-                kind: resource.kind().to_owned(),
-            },
-        };
-        let group = self.served.get(resource.group());
-        group
-            .and_then(|group| group.get(resource.plural()))
-            .ok_or_else(unserved)
+        match self.0.get(&resource) {
+            Some(found) => found.as_ref().map_err(StoreError::clone),
+            None => Err(unserved(resource, &Discovered::default())),
+        }
+    }
+}
+
+/// Why a resource has no address.
+fn unserved(resource: Resource, discovered: &Discovered) -> StoreError {
+    let group_of = |api_version: &str| {
+        api_version
+            .split_once('/')
+            .map_or("", |(group, _)| group)
+            .to_owned()
+    };
+    let mut failed = discovered.failed.keys().rev();
+    match failed.find(|api_version| group_of(api_version) == resource.group()) {
+        Some(api_version) => StoreError::Unknown {
+            message: format!("discovery of {api_version} failed"),
+        },
+        None => StoreError::NoMapping {
+            api_version: resource.group().to_owned(),
+            kind: resource.kind().to_owned(),
+        },
     }
 }
 

@@ -57,6 +57,8 @@ mod indexes;
 mod sync;
 mod write;
 
+use std::time::Duration;
+
 use kubegc_core::{
     Behavior, KubernetesVersion, PatchType,
     record::{Job, ObjectId, Record, Resource},
@@ -65,7 +67,7 @@ use kubegc_core::{
 use self::indexes::Indexes;
 use crate::{
     Action, Cache, Change, Context, Controller, Decision, FieldChange, Form, Index, Info, Key, MayChange,
-    Missing, OnError, Reason, Sent,
+    Missing, OnError, Reason, Sent, Timing,
     controller::read,
     owner::{UNREAD_PODS, push_controller},
 };
@@ -113,52 +115,31 @@ static PODS_BY_JOB: Index = Index::new("pods by job", Resource::Pods, |record, k
 });
 
 /// The part of the Job controller that deletes pods and removes their finalizer.
-#[non_exhaustive]
 #[derive(Clone, Copy, Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "each is one behaviour of a release")]
 pub struct JobTracking {
-    /// Whether finished pods are counted before they lose the finalizer. Off, all pods of a Job lose it.
-    pub is_tracking: bool,
-    /// Whether Jobs without the annotation `batch.kubernetes.io/job-tracking` are tracked.
-    pub is_tracking_all: bool,
-    /// Whether the controller knows the finalizer.
-    pub removes_finalizers: bool,
-    /// Whether the pods of finished Jobs lose the finalizer.
-    pub frees_pods_of_finished_jobs: bool,
-    /// Whether pods that another kind of object controls keep the finalizer.
-    pub keeps_pods_of_others: bool,
-    pub respects_suspend: bool,
-    /// Whether failures above the backoff limit fail a Job even if none is new.
-    pub counts_old_failures: bool,
-    /// Whether terminating pods of a Job with a pod failure policy count as failed only once they have
-    /// finished.
-    pub policy_waits: bool,
-    pub respects_replacement_policy: bool,
-    pub respects_limit_per_index: bool,
-    /// Whether a condition announces the end of a Job, which then waits for terminating pods.
-    pub announces_end: bool,
-    pub respects_managed_by: bool,
+    version: KubernetesVersion,
 }
 
 impl JobTracking {
     /// Upstream's defaults in a release.
     #[must_use]
     pub const fn new(version: KubernetesVersion) -> Self {
-        Self {
-            is_tracking: version.has(TRACKING)
-                || (version.has(TRACKING_FIRST) && !version.has(TRACKING_PAUSED)),
-            is_tracking_all: version.has(TRACKING_OF_ALL),
-            removes_finalizers: version.has(ORPHANS),
-            frees_pods_of_finished_jobs: version.has_change(&FINISHED_ORPHANS),
-            keeps_pods_of_others: version.has(OTHER_CONTROLLERS),
-            respects_suspend: version.has(SUSPEND),
-            counts_old_failures: version.has(BACKOFF_BY_COUNT),
-            policy_waits: version.has(POLICY_WAITS),
-            respects_replacement_policy: version.has(REPLACEMENT_POLICY),
-            respects_limit_per_index: version.has(LIMIT_PER_INDEX),
-            announces_end: version.has(INTERIM_CONDITIONS),
-            respects_managed_by: version.has(MANAGED_BY),
-        }
+        Self { version }
+    }
+
+    /// Whether the finished pods of a Job, with or without the annotation `batch.kubernetes.io/job-tracking`,
+    /// are counted before they lose the finalizer. Otherwise, all its pods lose it.
+    #[must_use]
+    pub const fn tracks(&self, has_annotation: bool) -> bool {
+        let is_paused = self.version.has(TRACKING_PAUSED) || !self.version.has(TRACKING_FIRST);
+        let is_on = self.version.has(TRACKING) || !is_paused;
+        is_on && (has_annotation || self.version.has(TRACKING_OF_ALL))
+    }
+
+    /// Whether `spec.podReplacementPolicy` counts.
+    #[must_use]
+    pub const fn respects_replacement_policy(&self) -> bool {
+        self.version.has(REPLACEMENT_POLICY)
     }
 
     /// Reconciles a pod with the finalizer that no live Job tracks. Other pods are ignored.
@@ -167,13 +148,13 @@ impl JobTracking {
             return Ok(Decision::default());
         }
         let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
-        if !self.removes_finalizers {
+        if !self.version.has(ORPHANS) {
             return keep("FinalizerUnknown", "this release does not know the finalizer");
         }
         let reason = match record.meta.controller() {
             None => Reason::new("NoJob", "no Job controls it"),
             Some(owner) if &*owner.kind != "Job" || &*owner.api_version != "batch/v1" => {
-                if self.keeps_pods_of_others {
+                if self.version.has(OTHER_CONTROLLERS) {
                     return keep(
                         "ControlledByOther",
                         "an object that is not a batch/v1 Job controls it",
@@ -195,19 +176,18 @@ impl JobTracking {
                         if body.finished().flatten().is_none() {
                             return Ok(Decision::default());
                         }
-                        if !self.frees_pods_of_finished_jobs {
+                        if !self.version.has_change(&FINISHED_ORPHANS) {
                             return keep("JobFinished", "this release ignores the pods of finished Jobs");
                         }
                         Reason::new("JobFinished", "its Job has finished")
                     }
                     None => {
-                        if found.is_none_or(|job| job.meta.uid.is_empty()) {
+                        let unread = found.filter(|job| job.meta.uid.is_empty());
+                        if found.is_none() || unread.is_some() {
                             cx.cache.require_in(Resource::Jobs, &id.namespace)?;
                         }
-                        if found.is_some_and(|job| job.meta.uid.is_empty()) {
-                            return Err(Missing::Metadata {
-                                object: found.map_or_else(|| id.clone(), |job| job.id(Resource::Jobs)),
-                            });
+                        if let Some(job) = unread {
+                            return Err(Missing::metadata(Resource::Jobs, job));
                         }
                         Reason::new("JobDeleted", "its Job no longer exists")
                     }
@@ -227,7 +207,7 @@ impl JobTracking {
     }
 
     fn is_managed_by_other(&self, job: &Job, id: &ObjectId) -> Result<bool, Missing> {
-        if !self.respects_managed_by {
+        if !self.version.has(MANAGED_BY) {
             return Ok(false);
         }
         let manager = read(&job.managed_by, id, "spec.managedBy")?;
@@ -240,6 +220,10 @@ static INFO: Info = Info {
     summary: "removes the tracking finalizer from pods of Jobs, and deletes active pods of ending Jobs",
     resources: &[Resource::Jobs, Resource::Pods],
     indexes: &[&PODS_BY_JOB, &UNREAD_PODS],
+    timing: Timing {
+        backoff: [Duration::from_secs(1), Duration::from_secs(60)],
+        ..Timing::DEFAULT
+    },
     permissions: &[
         (Resource::Jobs, "status", &["update"]),
         (Resource::Pods, "", &["delete", "patch"]),
@@ -254,23 +238,12 @@ impl Controller for JobTracking {
         &INFO
     }
 
-    fn timing(&self) -> crate::Timing {
-        crate::Timing {
-            backoff: [
-                std::time::Duration::from_secs(1),
-                std::time::Duration::from_secs(60),
-            ],
-            ..crate::Timing::default()
-        }
-    }
-
     fn affected(&self, cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
         match change.resource {
             Resource::Jobs => {
                 keys.push(change.key.clone());
                 // Finished and deleted Jobs make orphans of their pods.
-                let pods = cache.indexed(&PODS_BY_JOB, change.key).into_iter();
-                keys.extend(pods.map(|name| Key::new(change.key.namespace.clone(), name)));
+                keys.extend(cache.indexed(&PODS_BY_JOB, change.key));
             }
             Resource::Pods => {
                 keys.extend(PODS_BY_JOB.keys_of_change(change));

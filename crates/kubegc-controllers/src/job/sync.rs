@@ -3,12 +3,14 @@
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use kubegc_core::{
-    Timestamp, Uid,
+    KubernetesVersion, Timestamp, Uid,
+    backoff::doubled,
     record::{Condition, Job, JobCounts, ObjectId, Pod, Record, Resource},
 };
 
 use super::{
-    Indexes, JobTracking, PODS_BY_JOB, TRACKING_FINALIZER,
+    BACKOFF_BY_COUNT, INTERIM_CONDITIONS, Indexes, JobTracking, LIMIT_PER_INDEX, ORPHANS, PODS_BY_JOB,
+    POLICY_WAITS, REPLACEMENT_POLICY, SUSPEND, TRACKING_FINALIZER,
     write::{PodWork, SyncWork, count_without_finalizer, perform},
 };
 use crate::{
@@ -19,9 +21,8 @@ use crate::{
 
 /// The most uids that one sync writes to `status.uncountedTerminatedPods`.
 const UNCOUNTED_MAX: usize = 500;
-/// The delay before the first failed pod of an index is replaced; it doubles with each failure.
-const BACKOFF: Duration = Duration::from_secs(10);
-const BACKOFF_MAX: Duration = Duration::from_secs(600);
+/// The first and the longest delay before a failed pod of an index is replaced; it doubles with each failure.
+const BACKOFF: [Duration; 2] = [Duration::from_secs(10), Duration::from_secs(600)];
 
 pub(super) struct JobPod<'a> {
     pub(super) record: &'a Record,
@@ -120,7 +121,7 @@ enum Removal {
 }
 
 struct Sync<'a> {
-    controller: &'a JobTracking,
+    version: KubernetesVersion,
     now: Timestamp,
     id: &'a ObjectId,
     is_deleting: bool,
@@ -130,13 +131,6 @@ struct Sync<'a> {
     indexed: Option<i32>,
     counts: &'a JobCounts,
     pods: Vec<JobPod<'a>>,
-}
-
-fn outside(question: String) -> Missing {
-    Missing::Outside {
-        question: question.into(),
-        message: "".into(),
-    }
 }
 
 /// The pods that are counted: those that have finished and are not in the status yet.
@@ -177,13 +171,12 @@ impl JobTracking {
             None
         };
         require_pod_owners(cx, &key.namespace)?;
-        let is_tracked = self.is_tracking
-            && (self.is_tracking_all
-                || *read(
-                    &job.has_tracking_annotation,
-                    id,
-                    "the annotation batch.kubernetes.io/job-tracking",
-                )?);
+        let annotation = "the annotation batch.kubernetes.io/job-tracking";
+        let is_tracked = match [true, false].map(|has_annotation| self.tracks(has_annotation)) {
+            [false, _] => false,
+            [true, true] => true,
+            [true, false] => *read(&job.has_tracking_annotation, id, annotation)?,
+        };
         let pods = controlled(cx, &PODS_BY_JOB, key, &record.meta).map(|record| {
             let pod_id = record.id(Resource::Pods);
             JobPod {
@@ -194,7 +187,7 @@ impl JobTracking {
             }
         });
         let sync = Sync {
-            controller: self,
+            version: self.version,
             now: cx.now,
             id,
             is_deleting: record.meta.is_deleting(),
@@ -269,10 +262,10 @@ impl Sync<'_> {
 
     /// Returns whether a terminating pod counts only once it has finished.
     fn waits_for_failure(&self) -> Result<bool, Missing> {
-        let by_policy = self.controller.policy_waits
+        let by_policy = self.version.has(POLICY_WAITS)
             && *read(&self.job.has_pod_failure_policy, self.id, "spec.podFailurePolicy")?;
         Ok(by_policy
-            || (self.controller.respects_replacement_policy
+            || (self.version.has(REPLACEMENT_POLICY)
                 && &**read(
                     &self.job.pod_replacement_policy,
                     self.id,
@@ -345,7 +338,7 @@ impl Sync<'_> {
 
     /// The limit of failures per index; `None` if there is none.
     fn limit_per_index(&self) -> Result<Option<i32>, Missing> {
-        if self.indexed.is_none() || !self.controller.respects_limit_per_index {
+        if self.indexed.is_none() || !self.version.has(LIMIT_PER_INDEX) {
             return Ok(None);
         }
         Ok(*read(
@@ -391,7 +384,7 @@ impl Sync<'_> {
     }
 
     fn is_suspended(&self) -> Result<bool, Missing> {
-        Ok(self.controller.respects_suspend && *read(&self.job.is_suspended, self.id, "spec.suspend")?)
+        Ok(self.version.has(SUSPEND) && *read(&self.job.is_suspended, self.id, "spec.suspend")?)
     }
 
     /// Returns whether the Job ends now, and how.
@@ -419,14 +412,14 @@ impl Sync<'_> {
             Ok(false)
         };
         if *read(&job.has_pod_failure_policy, id, "spec.podFailurePolicy")? && has_new_failure()? {
-            return Err(outside(format!(
+            return Err(Missing::outside(format!(
                 "whether a rule of spec.podFailurePolicy fails {id}"
             )));
         }
         let limit = read(&job.backoff_limit, id, "spec.backoffLimit")?.unwrap_or(6);
         let parallelism = read(&job.parallelism, id, "spec.parallelism")?.unwrap_or(1);
         let is_new = counted.has_new_failure && usize::try_from(parallelism) != Ok(counted.active);
-        let exceeds = counted.failed > limit && (self.controller.counts_old_failures || is_new);
+        let exceeds = counted.failed > limit && (self.version.has(BACKOFF_BY_COUNT) || is_new);
         if exceeds || self.exceeds_restarts(limit)? {
             let message = "Job has reached the specified backoff limit";
             return Ok(Some(Finish::failed("BackoffLimitExceeded", message)));
@@ -440,7 +433,7 @@ impl Sync<'_> {
                 return Ok(Some(end));
             }
             if *read(&job.has_success_policy, id, "spec.successPolicy")? && counted.succeeded > 0 {
-                return Err(outside(format!("whether {id} meets spec.successPolicy")));
+                return Err(Missing::outside(format!("whether {id} meets spec.successPolicy")));
             }
         }
         let completions = *read(&job.completions, id, "spec.completions")?;
@@ -499,7 +492,7 @@ impl Sync<'_> {
         let wanted = self.wanted(counted)?;
         let surplus = counted.active.saturating_sub(wanted);
         if surplus > 0 && wanted > 0 {
-            return Err(outside(format!(
+            return Err(Missing::outside(format!(
                 "which {surplus} of {} active pods {} deletes",
                 counted.active, self.id
             )));
@@ -559,7 +552,7 @@ impl Sync<'_> {
             .iter()
             .partition(|pod| deleted.contains(&pod.record.meta.uid));
         if !self.is_tracked {
-            if self.controller.removes_finalizers {
+            if self.version.has(ORPHANS) {
                 let reason = Reason::new("NotTracked", "its Job is not tracked with finalizers");
                 let with_finalizer = self.pods.iter().filter(|pod| pod.has_finalizer);
                 work.finalizer_removals = with_finalizer
@@ -655,7 +648,7 @@ impl Sync<'_> {
         }
         if *read(&self.job.has_pod_failure_policy, self.id, "spec.podFailurePolicy")? {
             let question = format!("whether spec.podFailurePolicy of {} counts {}", self.id, pod.id);
-            return Err(outside(question));
+            return Err(Missing::outside(question));
         }
         if self.limit_per_index()?.is_some() {
             let counted = counted.as_ref().map_err(Missing::clone)?;
@@ -692,14 +685,12 @@ impl Sync<'_> {
             }
         }
         if counted.active >= self.wanted(counted)? {
-            return Err(outside(format!("when {} replaces {}", self.id, pod.id)));
+            return Err(Missing::outside(format!("when {} replaces {}", self.id, pod.id)));
         }
         // The times at which containers ended are not read: a pod that is not terminating has ended earlier.
         let ended = pod.record.meta.deletion_timestamp.unwrap_or(Timestamp::EPOCH);
-        let factor = 2_u32.saturating_pow(u32::try_from(failures).unwrap_or(0));
-        Ok(Some(
-            ended.saturating_add(BACKOFF.saturating_mul(factor).min(BACKOFF_MAX)),
-        ))
+        let delay = doubled(BACKOFF, u32::try_from(failures).unwrap_or(0));
+        Ok(Some(ended.saturating_add(delay)))
     }
 
     /// Counts a pod that loses the finalizer. A phase that was not read is not counted.
@@ -743,7 +734,7 @@ impl Sync<'_> {
         let Some(finish) = finish else {
             return;
         };
-        let announces = self.controller.announces_end;
+        let announces = self.version.has(INTERIM_CONDITIONS);
         if announces && !finish.is_announced {
             work.announcement = Some(finish.condition(["FailureTarget", "SuccessCriteriaMet"], self.now));
         }

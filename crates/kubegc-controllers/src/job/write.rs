@@ -3,12 +3,12 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use kubegc_core::{
-    DeleteOptions, ObjectMeta, PatchType, SharedMeta, StoreError, Uid,
+    DeleteOptions, SharedMeta, StoreError, Uid,
     record::{Condition, JobCounts, ObjectId, Record},
 };
 
 use super::{TRACKING_FINALIZER, sync::JobPod};
-use crate::{End, EventRequest, FieldChange, Form, Port, Reason, Request, Sent, Wire, Write};
+use crate::{End, EventRequest, FieldChange, Port, Reason, Sent, Wire, Write};
 
 /// A pod that is deleted or loses the finalizer.
 #[derive(Debug)]
@@ -31,14 +31,9 @@ impl PodWork {
 
     async fn remove_finalizer(&self, wire: Wire, port: &Port) -> Result<Option<SharedMeta>, StoreError> {
         port.set_reason(self.reason.clone());
-        port.write(Write {
-            object: self.id.clone(),
-            subresource: "",
-            form: Form::Patch(PatchType::Strategic),
-            precondition: wire.preconditions(&self.meta, Sent::Nothing),
-            changes: vec![FieldChange::RemoveFinalizer(TRACKING_FINALIZER)],
-        })
-        .await
+        let precondition = wire.preconditions(&self.meta, Sent::Nothing);
+        let change = FieldChange::RemoveFinalizer(TRACKING_FINALIZER);
+        port.write(Write::patch(&self.id, precondition, change)).await
     }
 }
 
@@ -117,7 +112,10 @@ pub(super) async fn perform(work: Arc<SyncWork>, port: Port) -> End {
             changes.push(FieldChange::JobCounts(Box::new(counts.clone())));
         }
         changes.extend(work.announcement.clone().map(FieldChange::Condition));
-        if let Err(error) = update(&work, &mut job, changes, &port).await {
+        if let Err(error) = port
+            .update(&work.id, &mut job, work.wire, "status", changes)
+            .await
+        {
             return End::failed(error);
         }
     }
@@ -141,50 +139,21 @@ pub(super) async fn perform(work: Arc<SyncWork>, port: Port) -> End {
     changes.extend(end.cloned().map(FieldChange::Condition));
     if !changes.is_empty() {
         port.set_reason(Reason::new("PodsCounted", "its status counts its finished pods"));
-        if let Err(error) = update(&work, &mut job, changes, &port).await {
+        if let Err(error) = port
+            .update(&work.id, &mut job, work.wire, "status", changes)
+            .await
+        {
             return End::failed(error);
         }
     }
     if let Some(end) = end {
-        let is_success = &*end.condition_type == "Complete";
-        port.event(EventRequest {
-            object: work.id.clone(),
-            is_warning: !is_success,
-            reason: if is_success {
-                "Completed".into()
-            } else {
-                Arc::clone(&end.reason)
-            },
-            message: if is_success {
-                "Job completed".to_owned()
-            } else {
-                end.message.to_string()
-            },
-        })
-        .await;
+        let event = match &*end.condition_type {
+            "Complete" => EventRequest::new(&work.id, false, "Completed", "Job completed"),
+            _ => EventRequest::new(&work.id, true, &end.reason, &*end.message),
+        };
+        port.event(event).await;
     }
     failure.map_or(End::Done, End::failed)
-}
-
-/// Updates the status of the Job, from the version that the last update left.
-async fn update(
-    work: &SyncWork,
-    job: &mut ObjectMeta,
-    changes: Vec<FieldChange>,
-    port: &Port,
-) -> Result<(), StoreError> {
-    let write = Write {
-        object: work.id.clone(),
-        subresource: "status",
-        form: Form::Update,
-        precondition: work.wire.preconditions(job, Sent::ResourceVersion),
-        changes,
-    };
-    let written = port.write(write).await?;
-    job.resource_version = written
-        .map(|meta| meta.resource_version.clone())
-        .unwrap_or_default();
-    Ok(())
 }
 
 /// Deletes a pod, after its finalizer if that is to be removed first.
@@ -202,12 +171,8 @@ async fn delete(work: &SyncWork, pod: &PodWork, port: &Port) -> Result<(), Store
         }
     }
     port.set_reason(pod.reason.clone());
-    let options = DeleteOptions {
-        preconditions: work.wire.preconditions(&meta, Sent::Nothing),
-        ..DeleteOptions::default()
-    };
-    let object = pod.id.clone();
-    let deleted = crate::sequence::done(port.send(Request::Delete { object, options }).await);
+    let options = work.wire.options(DeleteOptions::default(), &meta, Sent::Nothing);
+    let deleted = port.delete(pod.id.clone(), options).await;
     let (is_warning, reason, message) = match &deleted {
         Err(StoreError::NotFound) => return Ok(()),
         Ok(()) => (false, "SuccessfulDelete", format!("Deleted pod: {}", pod.id.name)),
@@ -216,12 +181,7 @@ async fn delete(work: &SyncWork, pod: &PodWork, port: &Port) -> Result<(), Store
             (true, "FailedDelete", message)
         }
     };
-    port.event(EventRequest {
-        object: work.id.clone(),
-        is_warning,
-        reason: reason.into(),
-        message,
-    })
-    .await;
+    port.event(EventRequest::new(&work.id, is_warning, reason, message))
+        .await;
     deleted
 }

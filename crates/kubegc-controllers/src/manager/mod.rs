@@ -79,7 +79,7 @@ pub struct Manager {
     cloud_queries: BTreeMap<Unit, ObjectId>,
     cloud: BTreeMap<Unit, CloudResponse>,
     /// Tasks of one reconcile that are not handed out yet.
-    pending: Pending,
+    pending: Option<(Unit, VecDeque<Work>)>,
     in_flight: BTreeMap<TaskId, InFlight>,
     /// When a key was stale for the last time.
     stale_at: BTreeMap<Unit, Timestamp>,
@@ -130,12 +130,6 @@ struct Unknown {
     since: Timestamp,
 }
 
-#[derive(Clone, Debug, Default)]
-struct Pending {
-    unit: Option<Unit>,
-    works: VecDeque<Work>,
-}
-
 /// An event for a [`Manager`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Input {
@@ -173,12 +167,9 @@ impl Manager {
     /// Creates a manager at this time, without cached objects.
     #[must_use]
     pub fn new(controllers: Vec<Arc<dyn Controller>>, wire: Wire, now: Timestamp) -> Self {
-        let resources = controllers
-            .iter()
-            .flat_map(|controller| controller.info().resources);
-        let indexes = controllers
-            .iter()
-            .flat_map(|controller| controller.info().indexes);
+        let infos = || controllers.iter().map(|controller| controller.info());
+        let resources = infos().flat_map(|info| info.resources);
+        let indexes = infos().flat_map(|info| info.indexes);
         Self {
             cache: Cache::new(resources.copied(), indexes.copied()),
             controllers: controllers
@@ -198,7 +189,7 @@ impl Manager {
             unknown: BTreeMap::new(),
             cloud_queries: BTreeMap::new(),
             cloud: BTreeMap::new(),
-            pending: Pending::default(),
+            pending: None,
             in_flight: BTreeMap::new(),
             stale_at: BTreeMap::new(),
             left_at: HashMap::default(),
@@ -307,11 +298,7 @@ impl Manager {
             let is_periodic = self.period(unit.controller).is_some();
             let decision = (!is_periodic).then(|| self.reconcile(&unit));
             match decision {
-                Some(decision)
-                    if decision.actions.is_empty()
-                        && decision.steps.is_none()
-                        && decision.cloud_query.is_none() =>
-                {
+                Some(decision) if !decision.has_work() => {
                     self.apply_decision(unit, decision);
                 }
                 _ => busy.push((due, unit)),
@@ -326,32 +313,30 @@ impl Manager {
     /// Nothing changes.
     #[must_use]
     pub fn decide(&self, controller: &str, key: &Key) -> Option<Decision> {
-        let mut names = self
-            .controllers
-            .iter()
-            .map(|running| running.controller.info().name);
-        let controller = names.position(|name| name == controller)?;
+        self.unit(controller, key).map(|unit| self.reconcile(&unit))
+    }
+
+    /// A key of the controller of this name.
+    fn unit(&self, controller: &str, key: &Key) -> Option<Unit> {
+        let has_name = |running: &Running| running.controller.info().name == controller;
+        let controller = self.controllers.iter().position(has_name)?;
         let key = key.clone();
-        Some(self.reconcile(&Unit { controller, key }))
+        Some(Unit { controller, key })
     }
 
     /// When something is due next; `None` if only an input can make something due.
     #[must_use]
     pub fn next_at(&self) -> Option<Timestamp> {
-        if self.pending.works.is_empty() {
-            self.queue.next_at()
-        } else {
-            Some(self.now)
+        match self.pending {
+            None => self.queue.next_at(),
+            Some(_) => Some(self.now),
         }
     }
 
     /// When a key of the controller of this name is due; `None` if it is not.
     #[must_use]
     pub fn due_at(&self, controller: &str, key: &Key) -> Option<Timestamp> {
-        let has_name = |running: &Running| running.controller.info().name == controller;
-        let controller = self.controllers.iter().position(has_name)?;
-        let key = key.clone();
-        self.queue.due_at(&Unit { controller, key })
+        self.queue.due_at(&self.unit(controller, key)?)
     }
 
     /// The objects about which a controller could not decide when it last reconciled them; in a simulation,
@@ -611,10 +596,7 @@ impl Manager {
         } else {
             // The key is busy as long as any of its work is left.
             self.queue.begin(&unit);
-            self.pending = Pending {
-                unit: Some(unit),
-                works,
-            };
+            self.pending = Some((unit, works));
         }
         None
     }

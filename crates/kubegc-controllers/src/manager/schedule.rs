@@ -88,7 +88,7 @@ mod tests {
         let timing = Timing {
             resync: Some(Duration::from_secs(15)),
             backoff: [Duration::from_millis(500), Duration::from_secs(122)],
-            ..Timing::default()
+            ..Timing::DEFAULT
         };
         for (failures, millis, again) in [
             (0, 500, 15),

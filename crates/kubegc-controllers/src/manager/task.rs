@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kubegc_core::{Preconditions, Timestamp, record::ObjectId};
 
 use super::{
-    Cause, Manager, Mode, Outcome, Pending, Unit,
+    Cause, Manager, Mode, Outcome, Unit,
     schedule::{STALE_DELAY, blocked},
 };
 use crate::{Action, Controller, End, Found, Key, Missing, Steps};
@@ -68,16 +68,16 @@ impl Manager {
     /// The next task of the last reconcile. Work that a change has overtaken is dropped: its key is
     /// reconciled again.
     pub(super) fn hand_out(&mut self) -> Option<Task> {
-        let unit = self.pending.unit.clone()?;
+        let (unit, mut works) = self.pending.take()?;
         let running = self.controllers.get(unit.controller)?;
         let is_periodic = running.timing.period.is_some();
         let controller = Arc::clone(&running.controller);
         let mut task = None;
         while task.is_none()
-            && let Some(work) = self.pending.works.pop_front()
+            && let Some(work) = works.pop_front()
         {
             if !is_periodic && self.queue.is_due(&unit, self.now) {
-                self.pending.works.clear();
+                works.clear();
             } else if !self.is_overtaken(&work) {
                 let id = TaskId(self.next_id);
                 self.next_id = self.next_id.wrapping_add(1);
@@ -101,9 +101,10 @@ impl Manager {
                 });
             }
         }
-        if self.pending.works.is_empty() {
-            self.pending = Pending::default();
+        if works.is_empty() {
             self.finish(&unit, Outcome::Neither);
+        } else {
+            self.pending = Some((unit, works));
         }
         task
     }

@@ -13,8 +13,8 @@ use crate::{End, Missing, Reason, request::server_message};
 /// The content of a namespace in one sync.
 #[derive(Debug, Default)]
 pub(super) struct Content {
-    /// All errors, in order.
-    failures: Vec<Failure>,
+    /// All errors and their messages, in order.
+    failures: Vec<(StoreError, String)>,
     discovery_failure: Option<String>,
     parsing_failure: Option<String>,
     /// Errors of single resources, for the condition about deletion: without the prefix that
@@ -27,65 +27,17 @@ pub(super) struct Content {
     pub(super) missing: Option<Missing>,
 }
 
-#[derive(Debug)]
-pub(super) struct Failure {
-    error: StoreError,
-    /// Upstream's text: the server's message if a request failed.
-    message: String,
+/// A sync failed with an error of the API server.
+pub(super) fn refused(error: StoreError) -> End {
+    End::failed_with(server_message(&error), error, true)
 }
 
-impl From<StoreError> for Failure {
-    fn from(error: StoreError) -> Self {
-        Self {
-            message: server_message(&error),
-            error,
-        }
-    }
-}
-
-impl From<String> for Failure {
-    fn from(message: String) -> Self {
-        Self {
-            error: StoreError::Unknown {
-                message: message.clone(),
-            },
-            message,
-        }
-    }
-}
-
-impl Failure {
-    pub(super) fn message(self, message: String) -> Self {
-        Self { message, ..self }
-    }
-
-    /// The end of a sync that failed with this error alone.
-    pub(super) fn end(self) -> End {
-        End::Failed {
-            error: self.error,
-            message: self.message,
-            is_retried: true,
-        }
-    }
-}
-
-/// The reason why the content of one resource could not be deleted.
-#[derive(Debug)]
-pub(super) enum Problem {
-    Failed(Failure),
-    Missing(Missing),
-}
-
-impl From<Missing> for Problem {
-    fn from(missing: Missing) -> Self {
-        Self::Missing(missing)
-    }
-}
-
-impl From<Failure> for Problem {
-    fn from(failure: Failure) -> Self {
-        Self::Failed(failure)
-    }
+/// A sync failed with an error of its own.
+pub(super) fn failed(message: String) -> End {
+    let error = StoreError::Unknown {
+        message: message.clone(),
+    };
+    End::failed_with(message, error, true)
 }
 
 impl Content {
@@ -93,17 +45,17 @@ impl Content {
     ///
     /// Upstream's `GroupVersionResources` returns none if one group version cannot be parsed.
     pub(super) fn discovered(&mut self, discovered: &Discovered) -> Vec<Arc<ApiResource>> {
-        let failed = &discovered.failed;
-        let groups = failed
+        let versions = &discovered.failed;
+        let groups = versions
             .iter()
             .map(|(api_version, message)| format!("{api_version}: {message}"));
-        if let Some(message) = failed.get("") {
-            self.discovery_failed(message.clone().into(), None);
+        if let Some(message) = versions.get("") {
+            self.discovery_failed(failed(message.clone()), None);
         } else if let Some(groups) = sorted_list(groups) {
             let message = format!("unable to retrieve the complete list of server APIs: {groups}");
-            let count = failed.len();
+            let count = versions.len();
             let condition = format!("Discovery failed for some groups, {count} failing: {message}");
-            self.discovery_failed(message.into(), Some(condition));
+            self.discovery_failed(failed(message), Some(condition));
         }
         let resources = discovered.catalog.iter().map(|(_, resource)| resource);
         let is_content =
@@ -112,47 +64,46 @@ impl Content {
         if let Some(resource) = resources.iter().find(|resource| resource.version.contains('/')) {
             let message = format!("unexpected GroupVersion string: {}", resource.api_version());
             self.parsing_failure = Some(message.clone());
-            self.failures.push(message.into());
+            self.add_failure(failed(message));
             return Vec::new();
         }
         resources.into_iter().cloned().map(Arc::new).collect()
     }
 
     /// Adds a failure of discovery. Without another text, the condition has the text of the error.
-    pub(super) fn discovery_failed(&mut self, failure: Failure, condition: Option<String>) {
-        self.discovery_failure = Some(condition.unwrap_or_else(|| failure.message.clone()));
-        self.failures.push(failure);
+    pub(super) fn discovery_failed(&mut self, failure: End, condition: Option<String>) {
+        let message = self.add_failure(failure);
+        self.discovery_failure = condition.or(message);
+    }
+
+    /// Adds a failure or a missing fact. Returns the message of a failure.
+    fn add_failure(&mut self, end: End) -> Option<String> {
+        match end {
+            End::Failed { error, message, .. } => {
+                self.failures.push((error, message.clone()));
+                return Some(message);
+            }
+            End::Unknown(missing) => drop(self.missing.get_or_insert(missing)),
+            _ => {}
+        }
+        None
     }
 
     /// Adds what remains of the pods, which are deleted before all else. Upstream adds its own text to their
     /// error, but not in the condition.
-    pub(super) fn add_first_pods(
-        &mut self,
-        namespace: &str,
-        remaining: Remaining,
-        result: Result<(), Problem>,
-    ) {
+    pub(super) fn add_first_pods(&mut self, namespace: &str, remaining: Remaining, result: Result<(), End>) {
         self.waits_for_pods = !remaining.resources.is_empty();
-        let has_failed = matches!(result, Err(Problem::Failed(_)));
+        let before = self.failures.len();
         self.add(remaining, result);
-        if let Some(failure) = self.failures.last_mut().filter(|_| has_failed) {
-            let message = &failure.message;
-            failure.message = format!("failed to delete pods for namespace: {namespace}, err: {message}");
+        for (_, message) in self.failures.iter_mut().skip(before) {
+            *message = format!("failed to delete pods for namespace: {namespace}, err: {message}");
         }
     }
 
     /// Adds what remains of one resource.
-    pub(super) fn add(&mut self, remaining: Remaining, result: Result<(), Problem>) {
-        match result {
-            Ok(()) => {}
-            Err(Problem::Failed(failure)) => {
-                self.resource_failures.push(failure.message.clone());
-                self.failures.push(failure);
-            }
-            Err(Problem::Missing(missing)) => {
-                self.missing.get_or_insert(missing);
-            }
-        }
+    pub(super) fn add(&mut self, remaining: Remaining, result: Result<(), End>) {
+        let failure = result.err().and_then(|end| self.add_failure(end));
+        self.resource_failures.extend(failure);
         let all = &mut self.remaining;
         all.estimate_seconds = all.estimate_seconds.max(remaining.estimate_seconds);
         all.resources.extend(remaining.resources);
@@ -187,9 +138,9 @@ impl Content {
     /// The end of a sync that leaves the namespace as it is; `None` if it is to be finalized.
     pub(super) fn end(self) -> Option<End> {
         let mut texts: Vec<&str> = Vec::new();
-        for failure in &self.failures {
-            if !texts.contains(&&*failure.message) {
-                texts.push(&failure.message);
+        for (_, message) in &self.failures {
+            if !texts.contains(&&**message) {
+                texts.push(message);
             }
         }
         // The form of upstream's `NewAggregate`.
@@ -197,8 +148,8 @@ impl Content {
             [one] => (*one).to_owned(),
             several => format!("[{}]", several.join(", ")),
         };
-        if let Some(first) = self.failures.into_iter().next() {
-            return Some(first.message(text).end());
+        if let Some((error, _)) = self.failures.into_iter().next() {
+            return Some(End::failed_with(text, error, true));
         }
         let seconds = u64::try_from(self.remaining.estimate_seconds).unwrap_or(0);
         (seconds > 0).then(|| End::RequeueAfter {

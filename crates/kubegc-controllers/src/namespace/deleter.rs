@@ -9,11 +9,11 @@ use kubegc_core::{
 
 use super::{
     FINALIZER_KUBERNETES, NamespaceController, Remaining,
-    content::{Content, Failure, Problem},
+    content::{Content, failed, refused},
     not_deleted,
 };
 use crate::{
-    End, FieldChange, Form, Key, Missing, Port, Reason, Sent, Wire, Write,
+    End, FieldChange, Key, Missing, Port, Reason, Sent, Wire, Write,
     controller::{body, read, whole},
 };
 
@@ -135,13 +135,8 @@ impl Deleter {
         reason: Reason,
     ) -> Result<Option<SharedMeta>, StoreError> {
         self.port.set_reason(reason);
-        let write = Write {
-            object: namespace.id.clone(),
-            subresource,
-            form: Form::Update,
-            precondition: self.wire.preconditions(&namespace.meta, Sent::ResourceVersion),
-            changes: vec![change],
-        };
+        let precondition = self.wire.preconditions(&namespace.meta, Sent::ResourceVersion);
+        let write = Write::update(&namespace.id, subresource, precondition, vec![change]);
         self.port.write(write).await
     }
 
@@ -153,7 +148,7 @@ impl Deleter {
         let after = self.get().await?;
         if after.id.uid != before.id.uid {
             let message = "namespace uid has changed across retries".to_owned();
-            return Err(Failure::from(message).end());
+            return Err(failed(message));
         }
         Ok(after)
     }
@@ -175,7 +170,7 @@ impl Deleter {
                 return Err(Missing::outside("which resources are served").into());
             }
             Err(error) => {
-                content.discovery_failed(error.into(), None);
+                content.discovery_failed(refused(error), None);
                 Vec::new()
             }
         };
@@ -216,7 +211,7 @@ impl Deleter {
         resource: &Arc<ApiResource>,
         deleted_at: Timestamp,
         remaining: &mut Remaining,
-    ) -> Result<(), Problem> {
+    ) -> Result<(), End> {
         if is_pods(resource) {
             remaining.estimate_seconds = self.estimate_seconds(deleted_at).await?;
         }
@@ -251,7 +246,7 @@ impl Deleter {
                 "unexpected items still remain in namespace: {} for gvr: {gvr}",
                 self.name
             );
-            return Err(Failure::from(message).into());
+            return Err(failed(message));
         }
         remaining.estimate_seconds = FINALIZER_ESTIMATE_SECONDS;
         Ok(())
@@ -259,13 +254,13 @@ impl Deleter {
 
     /// The longest grace period of a pod that has not finished; 0 once it has passed since the deletion of
     /// the namespace.
-    async fn estimate_seconds(&self, deleted_at: Timestamp) -> Result<i64, Problem> {
+    async fn estimate_seconds(&self, deleted_at: Timestamp) -> Result<i64, End> {
         let pods = match self.port.list(Resource::Pods, &self.name).await {
             Ok(pods) => pods,
             // The API server's message for a list.
             Err(StoreError::NotFound) => {
-                let failure = Failure::from(StoreError::NotFound);
-                return Err(failure.message(r#"pods "" not found"#.to_owned()).into());
+                let message = r#"pods "" not found"#.to_owned();
+                return Err(End::failed_with(message, StoreError::NotFound, true));
             }
             Err(error) => return Err(self.problem("pods", error)),
         };
@@ -286,7 +281,7 @@ impl Deleter {
     }
 
     /// Deletes all objects of a resource at once. Returns whether that is supported.
-    async fn delete_collection(&self, resource: &Arc<ApiResource>) -> Result<bool, Problem> {
+    async fn delete_collection(&self, resource: &Arc<ApiResource>) -> Result<bool, End> {
         if !resource.verbs.delete_collection {
             return Ok(false);
         }
@@ -300,7 +295,7 @@ impl Deleter {
     }
 
     /// Deletes the objects of a resource one by one, up to the first error.
-    async fn delete_each(&self, resource: &Arc<ApiResource>) -> Result<(), Problem> {
+    async fn delete_each(&self, resource: &Arc<ApiResource>) -> Result<(), End> {
         for item in self.list(resource).await?.unwrap_or_default() {
             let options = DeleteOptions::policy(PropagationPolicy::Background);
             let options = self.wire.options(options, &item, Sent::Nothing);
@@ -316,7 +311,7 @@ impl Deleter {
     }
 
     /// The metadata of the objects of a resource; `None` if lists are not supported.
-    async fn list(&self, resource: &Arc<ApiResource>) -> Result<Option<Vec<SharedMeta>>, Problem> {
+    async fn list(&self, resource: &Arc<ApiResource>) -> Result<Option<Vec<SharedMeta>>, End> {
         if !resource.verbs.list {
             return Ok(None);
         }
@@ -327,13 +322,13 @@ impl Deleter {
         }
     }
 
-    fn problem(&self, resource: &str, error: StoreError) -> Problem {
+    fn problem(&self, resource: &str, error: StoreError) -> End {
         match error {
-            StoreError::Unlisted => Problem::Missing(Missing::Outside {
+            StoreError::Unlisted => End::Unknown(Missing::Outside {
                 question: format!("which {resource} are in namespace {}", self.name).into(),
                 message: "not listed".into(),
             }),
-            error => Failure::from(error).into(),
+            error => refused(error),
         }
     }
 }
@@ -342,7 +337,7 @@ impl Deleter {
 fn ended_by(error: StoreError) -> End {
     match error {
         StoreError::NotFound => End::Done,
-        error => Failure::from(error).end(),
+        error => refused(error),
     }
 }
 

@@ -89,6 +89,14 @@ static INFO: Info = Info {
     name: "namespace-controller",
     summary: "deletes the content of terminating namespaces and then their finalizer",
     resources: &[Resource::Namespaces],
+    // The delay protects against API servers that have not observed the deletion and still create objects in
+    // the namespace.
+    timing: Timing {
+        event_delay: Duration::from_secs(5),
+        resync: Some(Duration::from_secs(300)),
+        backoff: [Duration::from_millis(5), Duration::from_secs(60)],
+        ..Timing::DEFAULT
+    },
     permissions: &[
         (Resource::Namespaces, "status", &["update"]),
         (Resource::Namespaces, "finalize", &["update"]),
@@ -102,17 +110,6 @@ static INFO: Info = Info {
 impl Controller for NamespaceController {
     fn info(&self) -> &'static Info {
         &INFO
-    }
-
-    /// The delay protects against API servers that have not observed the deletion and still create objects in
-    /// the namespace.
-    fn timing(&self) -> Timing {
-        Timing {
-            event_delay: Duration::from_secs(5),
-            resync: Some(Duration::from_secs(300)),
-            backoff: [Duration::from_millis(5), Duration::from_secs(60)],
-            ..Timing::default()
-        }
     }
 
     fn affected(&self, _cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {

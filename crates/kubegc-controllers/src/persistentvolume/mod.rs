@@ -40,8 +40,8 @@ use kubegc_core::{
 
 use self::{sync::Sync, volume::Volume};
 use crate::{
-    Cache, Change, Context, Controller, Decision, Index, Info, Key, Missing, Operation, Plugin, Reason,
-    Steps, Timing,
+    Cache, Context, Controller, Decision, Index, Info, Key, Missing, Operation, Plugin, Reason, Steps,
+    Timing,
     controller::require_version,
     storage::{PODS_BY_CLAIM, decide, namespace_key},
 };
@@ -223,6 +223,16 @@ static INFO: Info = Info {
         &PODS_BY_CLAIM,
         &RUNNING_PODS_WITH_UNREAD_VOLUMES,
     ],
+    // Changes of pods take effect at the next resync, as upstream.
+    found_by: &[(Resource::PersistentVolumeClaims, &VOLUMES_BY_CLAIM)],
+    // The backoff is that of operations on volumes:
+    // https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/util/goroutinemap/exponentialbackoff/exponential_backoff.go
+    timing: Timing {
+        resync: Some(Duration::from_secs(15)),
+        backoff: [Duration::from_millis(500), Duration::from_secs(122)],
+        blocks_on_failure: true,
+        ..Timing::DEFAULT
+    },
     permissions: &[
         (Resource::PersistentVolumes, "", &["update", "delete"]),
         (Resource::PersistentVolumes, "status", &["update"]),
@@ -234,29 +244,6 @@ static INFO: Info = Info {
 impl Controller for PersistentVolumeBinder {
     fn info(&self) -> &'static Info {
         &INFO
-    }
-
-    /// The backoff is that of operations on volumes:
-    /// [`exponentialbackoff`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/util/goroutinemap/exponentialbackoff/exponential_backoff.go).
-    fn timing(&self) -> Timing {
-        Timing {
-            resync: Some(Duration::from_secs(15)),
-            backoff: [Duration::from_millis(500), Duration::from_secs(122)],
-            blocks_on_failure: true,
-            ..Timing::default()
-        }
-    }
-
-    /// Changes of pods take effect at the next resync, as upstream.
-    fn affected(&self, cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
-        match change.resource {
-            Resource::PersistentVolumes => keys.push(change.key.clone()),
-            Resource::PersistentVolumeClaims => {
-                let volumes = cache.indexed(&VOLUMES_BY_CLAIM, change.key);
-                keys.extend(volumes.into_iter().map(Key::cluster));
-            }
-            _ => {}
-        }
     }
 
     fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {

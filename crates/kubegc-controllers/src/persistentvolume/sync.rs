@@ -14,8 +14,7 @@ use kubegc_core::{
 
 use super::{Migration, bound, claim_key, volume::Volume};
 use crate::{
-    End, EventRequest, FieldChange, Form, Missing, Operated, Operation, Plugin, Port, Reason, Sent, Wire,
-    Write,
+    End, EventRequest, FieldChange, Missing, Operated, Operation, Plugin, Port, Reason, Sent, Wire, Write,
     controller::{body, read},
     request::{preconditions, server_message, server_message_about},
     storage::{BOUND_BY_CONTROLLER, FINALIZER_IN_TREE},
@@ -421,13 +420,8 @@ impl Sync {
         subresource: &'static str,
         changes: Vec<FieldChange>,
     ) -> Result<(), StoreError> {
-        let write = Write {
-            object: self.id.clone(),
-            subresource,
-            form: Form::Update,
-            precondition: preconditions(&volume.meta),
-            changes: changes.clone(),
-        };
+        let precondition = preconditions(&volume.meta);
+        let write = Write::update(&self.id, subresource, precondition, changes.clone());
         let written = port.write(write).await?;
         changes.iter().for_each(|change| change.apply(volume));
         match written {
