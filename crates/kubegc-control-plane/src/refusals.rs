@@ -20,8 +20,8 @@ pub struct Refusals<'s> {
     by_object: BTreeMap<&'s Uid, Vec<&'s Step>>,
 }
 
-/// The number of conflicts in a row after which a request is refused for good: a client that meets a new
-/// version of an object reads it and sends its request again.
+/// The number of conflicts in a row after which a request is refused for good, if nothing changed the object
+/// in between: a client that meets a new version of an object reads it and sends its request again.
 const CONFLICTS: usize = 3;
 
 impl<'s> Refusals<'s> {
@@ -35,14 +35,29 @@ impl<'s> Refusals<'s> {
         if !steps.iter().any(is_refused) {
             return refusals;
         }
-        let mut last = BTreeMap::<Key<'_>, (&Step, usize)>::new();
+        let mut changes = BTreeMap::<&Uid, usize>::new();
+        let mut last = BTreeMap::<Key<'_>, Last<'_>>::new();
         for step in steps {
-            let (newest, conflicts) = last.entry(key(step)).or_insert((step, 0));
-            *newest = step;
-            *conflicts = if step.is_conflict() { *conflicts + 1 } else { 0 };
+            let changes = changes.entry(&step.object.uid).or_default();
+            *changes += usize::from(step.failure.is_none());
+            let known = last.get(&key(step)).filter(|known| known.changes == *changes);
+            let before = known.map_or(0, |known| known.conflicts);
+            let conflicts = if step.is_conflict() { before + 1 } else { 0 };
+            last.insert(
+                key(step),
+                Last {
+                    step,
+                    conflicts,
+                    changes: *changes,
+                },
+            );
         }
         for step in steps.iter().filter(|step| is_refused(step)) {
-            let (newest, conflicts) = last[&key(step)];
+            let Last {
+                step: newest,
+                conflicts,
+                ..
+            } = last[&key(step)];
             // One sync of a namespace deletes the collections of all resources, in no time.
             let is_last = match step.act {
                 Act::DeleteCollection => newest.at == step.at,
@@ -74,6 +89,16 @@ impl<'s> Refusals<'s> {
         self.about(&step.object.uid)
             .any(|known| std::ptr::eq(known, step))
     }
+}
+
+/// The last request of a key.
+#[derive(Clone, Copy, Debug)]
+struct Last<'s> {
+    step: &'s Step,
+    /// The number of conflicts up to this one, all of them with the same state of the object.
+    conflicts: usize,
+    /// The number of earlier changes of the object.
+    changes: usize,
 }
 
 /// Whether the API server refused a request that is not the client's.
@@ -137,21 +162,29 @@ mod tests {
     #[test]
     fn a_conflict_is_a_refusal_after_some_in_a_row() {
         let reason = kubegc_controllers::Reason::new("Changed", "it differs");
-        let write = |conflicts: bool| {
-            let by = conflicts.then_some(RefusedBy::Conflict);
-            step(Act::Update, "web", by, Why::Controller(Box::new(reason.clone())))
+        let write = |code: char| {
+            let by = (code == 'c').then_some(RefusedBy::Conflict);
+            let mut step = step(Act::Update, "web", by, Why::Controller(Box::new(reason.clone())));
+            if code == 'o' {
+                step.actor = Actor::Client;
+            }
+            step
         };
-        for (conflicts, expected) in [
-            (&[true, true][..], 0),
-            (&[true, true, true], 1),
-            (&[true, true, true, false], 0),
-            (&[true, true, false, true, true], 0),
+        // c: a conflict, s: the write succeeds, o: another actor changes the object.
+        for (codes, expected) in [
+            ("cc", 0),
+            ("ccc", 1),
+            ("cccs", 0),
+            ("ccscc", 0),
+            ("ccocc", 0),
+            ("cccoc", 0),
+            ("ccco", 1),
         ] {
-            let steps: Vec<Step> = conflicts.iter().map(|conflicts| write(*conflicts)).collect();
+            let steps: Vec<Step> = codes.chars().map(write).collect();
             assert_eq!(
                 Refusals::of(&steps).about(&"".into()).count(),
                 expected,
-                "{conflicts:?}"
+                "{codes}"
             );
         }
     }
