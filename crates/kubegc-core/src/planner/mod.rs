@@ -8,7 +8,7 @@ use std::{fmt::Debug, hash::Hash};
 
 #[cfg(feature = "serde")]
 pub use self::report::serialize_reason;
-pub use self::wrap::{PlannedAction, Withheld, Withholding};
+pub use self::wrap::{Judge, PlannedAction, Withheld, Withholding};
 use crate::Timestamp;
 
 /// An algorithm that computes a plan from facts, without side effects.
@@ -49,10 +49,7 @@ pub trait Planner {
     fn plan(&self, facts: &Self::Facts, now: Timestamp) -> PlanOf<Self>;
 
     /// The same planner, except that it withholds every action on an object for which the predicate is true.
-    fn protect<F>(
-        self,
-        is_protected: F,
-    ) -> Withholding<Self, impl Fn(&Self::Facts, &Self::Action, usize) -> Option<Withheld<Self::Reason>>>
+    fn protect<F>(self, is_protected: F) -> Withholding<Self, impl Judge<Self>>
     where
         Self: Sized,
         Self::Action: PlannedAction<Object = Self::Object>,
@@ -65,10 +62,7 @@ pub trait Planner {
     }
 
     /// The same planner with at most this number of deletions in a plan: the first ones.
-    fn limit_deletions(
-        self,
-        deletions_max: usize,
-    ) -> Withholding<Self, impl Fn(&Self::Facts, &Self::Action, usize) -> Option<Withheld<Self::Reason>>>
+    fn limit_deletions(self, deletions_max: usize) -> Withholding<Self, impl Judge<Self>>
     where
         Self: Sized,
         Self::Action: PlannedAction<Object = Self::Object>,
@@ -81,10 +75,7 @@ pub trait Planner {
     }
 
     /// The same planner, except that it withholds every action on an object that is not approved.
-    fn require_approval<F>(
-        self,
-        is_approved: F,
-    ) -> Withholding<Self, impl Fn(&Self::Facts, &Self::Action, usize) -> Option<Withheld<Self::Reason>>>
+    fn require_approval<F>(self, is_approved: F) -> Withholding<Self, impl Judge<Self>>
     where
         Self: Sized,
         Self::Action: PlannedAction<Object = Self::Object>,

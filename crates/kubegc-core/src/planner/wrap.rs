@@ -69,8 +69,18 @@ impl<R: fmt::Display> fmt::Display for Withheld<R> {
     }
 }
 
-/// A planner that withholds actions of another one. Its `judge` gets the facts, an action, and the number of
-/// deletions before it in the plan.
+/// Says why an action is withheld, from the facts, the action, and the number of deletions before it in the
+/// plan.
+pub trait Judge<P: Planner>: Fn(&P::Facts, &P::Action, usize) -> Option<Withheld<P::Reason>> {}
+
+impl<P, F> Judge<P> for F
+where
+    P: Planner,
+    F: Fn(&P::Facts, &P::Action, usize) -> Option<Withheld<P::Reason>>,
+{
+}
+
+/// A planner that withholds actions of another one, by its [`Judge`].
 #[derive(Clone, Copy, Debug)]
 pub struct Withholding<P, F> {
     pub(super) planner: P,
@@ -81,7 +91,7 @@ impl<P, F> Planner for Withholding<P, F>
 where
     P: Planner,
     P::Action: PlannedAction<Object = P::Object>,
-    F: Fn(&P::Facts, &P::Action, usize) -> Option<Withheld<P::Reason>>,
+    F: Judge<P>,
 {
     type Facts = P::Facts;
     type Action = P::Action;
