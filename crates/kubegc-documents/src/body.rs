@@ -345,7 +345,7 @@ mod tests {
         let written = serde_json::to_string(&body).expect("it can be written");
         assert_eq!(format!("{:?}", read(&written)), format!("{body:?}"));
         assert!(!written.contains("password"), "{written}");
-        let volume = r#"[null,{"name":"a","secret":{"secretName":[]}}]"#;
+        let volume = r#"[null,{"name":"a","secret":{"secretName":[1]}}]"#;
         assert!(written.contains(volume), "{written}");
     }
 

@@ -10,13 +10,13 @@ use crate::{
     completeness::Why,
     error::{Cause, ParserMessage},
     foreign,
-    ingest::{Ingest, Source, refuse_non_objects, without_objects},
+    ingest::{Ingest, Source, TypeName, refuse_non_objects, without_objects},
     internal,
     item::{Item, ListHead},
     json, kindless,
     notices::{self, Notice},
     sniff,
-    store::{Store, TypeId},
+    store::TypeId,
     tree, version,
     window::{Window, WindowError},
     yaml,
@@ -137,7 +137,7 @@ struct Shape {
     /// Whether its text cannot end early without an error: that of JSON.
     is_whole: bool,
     /// The kind of the items according to the fields before them, if these contain it.
-    head: Option<TypeId>,
+    head: Option<TypeName>,
     /// The kind of the items of an internal list.
     internal: Option<(&'static str, &'static str)>,
 }
@@ -204,12 +204,12 @@ impl Reading<'_> {
             match piece {
                 Some(json::Piece::Item) => {
                     if shape.items == 0 && !shape.is_array {
-                        shape.head = head_of(splitter.rest(), &mut self.ingest.store);
+                        shape.head = head_of(splitter.rest());
                         if splitter.is_internal() {
                             shape.internal = internal::kind_of(splitter.rest(), &source.place.file);
                         }
                     }
-                    let head = shape.head;
+                    let head = shape.head.as_ref();
                     let item = Some(shape.items);
                     // An item that is not all there is read twice: likely if the last one was much longer.
                     let read = match shape.internal {
@@ -275,9 +275,10 @@ impl Reading<'_> {
     }
 
     /// The kind that an object without one has: that of the source, or that of the list.
-    fn hint(&self, source: &Source, head: Option<TypeId>) -> Option<(&str, &str)> {
-        let (api_version, kind) = self.ingest.store.type_texts(source.hint.or(head)?);
-        Some((api_version, kind))
+    fn hint<'h>(&'h self, source: &Source, head: Option<&'h TypeName>) -> Option<(&'h str, &'h str)> {
+        let taken = source.hint.map(|hint| self.ingest.store.type_texts(hint));
+        let taken = taken.or(head.map(|(api_version, kind)| (api_version, kind)));
+        taken.map(|(api_version, kind)| (&**api_version, &**kind))
     }
 
     /// One object of a list, at the beginning of the window: most are read without a search for their end.
@@ -287,7 +288,7 @@ impl Reading<'_> {
         window: &Window<R>,
         source: &Source,
         item: Option<u32>,
-        head: Option<TypeId>,
+        head: Option<&TypeName>,
     ) -> Result<Option<usize>, SnapshotError> {
         match json::first_object(window.bytes(), self.hint(source, head)) {
             Some((object, text)) if !object.is_list_kind() => {
@@ -305,7 +306,7 @@ impl Reading<'_> {
         length: usize,
         source: &Source,
         item: Option<u32>,
-        head: Option<TypeId>,
+        head: Option<&TypeName>,
         depth: u8,
     ) -> Result<(), SnapshotError> {
         let text = as_text(&window.bytes()[..length], window, source, item)?;
@@ -444,7 +445,7 @@ impl Reading<'_> {
         text: &str,
         source: &Source,
         item: Option<u32>,
-        head: Option<TypeId>,
+        head: Option<&TypeName>,
     ) -> Result<(), SnapshotError> {
         if self.in_array
             && object.is_without_identity()
@@ -696,13 +697,14 @@ impl Reading<'_> {
     }
 }
 
-/// The kind of a list's items according to the fields before them. The list has no end yet.
-fn head_of(text: &[u8], store: &mut Store) -> Option<TypeId> {
+/// The kind of a list's items according to the fields before them. The list has no end yet; fields after the
+/// items take precedence.
+fn head_of(text: &[u8]) -> Option<TypeName> {
     let text = [text, b"}"].concat();
     let head = tree::list_head(&serde_json::from_slice(&text).ok()?);
     let kind = head.kind.strip_suffix("List").filter(|kind| !kind.is_empty())?;
     let says_it = !head.api_version.is_empty() && kind != "PartialObjectMetadata";
-    says_it.then(|| store.type_id(&head.api_version, kind))
+    says_it.then(|| (head.api_version.as_str().into(), kind.into()))
 }
 
 fn said(words: &str) -> Cause {

@@ -65,22 +65,41 @@ struct Pending {
     namespace: Arc<str>,
     name: Arc<str>,
     flaws: Vec<DetailFlaw>,
-    /// The JSON of its body.
-    body: Box<str>,
+    contents: Contents,
     /// Whether it has an apiVersion or a kind, and lacks the other.
     has_half_a_type: bool,
+}
+
+/// The number of an item's details, 0 if it has none, and the ready time of a pod: pods that are otherwise
+/// equal share their details.
+type Kept = (u32, i64);
+
+/// The details of an item, once its kind is known.
+#[derive(Debug)]
+enum Contents {
+    /// These details, by number, and with these flaws, if the item is of the assumed kind; otherwise they are
+    /// unknown.
+    Read {
+        api_version: Arc<str>,
+        kind: Arc<str>,
+        details: Kept,
+        flaws: Vec<DetailFlaw>,
+    },
+    /// They are read from this JSON.
+    Unread(Box<str>),
 }
 
 impl Pending {
     /// The kind that its fields or the name of its file imply.
     fn inferred(&self, file: &str) -> Option<TypeName> {
-        let has_no_type = self.record.is_some() && !self.has_half_a_type;
-        has_no_type.then(|| kindless::infer(&self.body(), file))?
-    }
-
-    fn body(&self) -> Body<'_> {
-        // `Ingest::object` wrote it.
-        serde_json::from_str(&self.body).unwrap_or_default()
+        match &self.contents {
+            Contents::Unread(body) if self.record.is_some() && !self.has_half_a_type => {
+                // `Ingest::contents` wrote it.
+                let body: Body<'_> = serde_json::from_str(body).unwrap_or_default();
+                kindless::infer(&body, file)
+            }
+            _ => None,
+        }
     }
 }
 
@@ -143,7 +162,7 @@ impl Ingest {
         }
     }
 
-    /// Adds one object. `list`: the kind of the items of its list, if the fields before them have it.
+    /// Adds one object. `list`: the kind that the head of its list implies.
     ///
     /// # Errors
     /// It is not an object of a cluster: an API error, a table, or metadata without a kind.
@@ -152,7 +171,7 @@ impl Ingest {
         item: &Item<'_>,
         source: &Source,
         position: Option<u32>,
-        list: Option<TypeId>,
+        list: Option<&TypeName>,
     ) -> Result<(), SnapshotError> {
         let place = || source.at(position);
         let type_id = match (item.api_version_str(), item.kind_str()) {
@@ -164,7 +183,7 @@ impl Ingest {
                 refuse_non_objects(api_version, kind, place)?;
                 self.store.type_id(api_version, kind)
             }
-            _ => source.hint.or(list).unwrap_or(TYPE_PENDING),
+            _ => source.hint.unwrap_or(TYPE_PENDING),
         };
         if let (true, Some(version)) = (
             matches!(item.kind_str(), "" | "Node"),
@@ -201,6 +220,7 @@ impl Ingest {
             Some(self.store.records.len() - 1)
         };
         if type_id == TYPE_PENDING {
+            let contents = self.contents(item, list.filter(|_| item.depends_on_hint), origin);
             let has_half_a_type = !item.api_version_str().is_empty() || !item.kind_str().is_empty();
             self.pending.push(Pending {
                 record,
@@ -208,8 +228,7 @@ impl Ingest {
                 namespace: meta.namespace.as_str().into(),
                 name,
                 flaws,
-                // Texts and numbers can always be written.
-                body: serde_json::to_string(&item.body).unwrap_or_default().into(),
+                contents,
                 has_half_a_type,
             });
             return Ok(());
@@ -218,7 +237,10 @@ impl Ingest {
         if let Some(record) = record
             && item.kind_str() != "PartialObjectMetadata"
         {
-            self.set_details(record, type_id, &item.body, origin, &mut flaws);
+            let (api_version, kind) = self.store.type_texts(type_id);
+            let kind = Kind::of(api_version, kind);
+            let details = self.details(kind, &item.body, origin, &mut flaws);
+            self.set_details(record, details, &flaws);
         }
         if !flaws.is_empty() {
             self.report(type_id, meta.namespace.as_str(), &name, flaws, &place());
@@ -279,7 +301,7 @@ impl Ingest {
                 namespace: "".into(),
                 name: "".into(),
                 flaws,
-                body: "{}".into(),
+                contents: Contents::Unread("{}".into()),
                 has_half_a_type: false,
             });
         } else {
@@ -323,9 +345,8 @@ impl Ingest {
                     true => Origin::Manifest,
                     false => Origin::Dump,
                 };
-                let mut flaws = std::mem::take(&mut entry.flaws);
-                self.set_details(record, type_id, &entry.body(), origin, &mut flaws);
-                entry.flaws = flaws;
+                let details = self.settle_contents(entry.contents, type_id, origin, &mut entry.flaws);
+                self.set_details(record, details, &entry.flaws);
             }
             if !entry.flaws.is_empty() {
                 self.report(type_id, &entry.namespace, &entry.name, entry.flaws, &place);
@@ -402,30 +423,78 @@ impl Ingest {
         }
     }
 
-    /// Reads the details of a record of this kind.
-    fn set_details(
+    /// The details of a kind.
+    fn details(
         &mut self,
-        record: usize,
-        type_id: TypeId,
+        kind: Option<Kind>,
         body: &Body<'_>,
         origin: Origin,
         flaws: &mut Vec<DetailFlaw>,
-    ) {
-        let (api_version, kind) = self.store.type_texts(type_id);
-        let kind = Kind::of(api_version, kind);
+    ) -> Kept {
         let found = kind.and_then(|kind| details::read(kind, body, origin, &mut self.store.texts, flaws));
-        let (mut number, mut ready_at) = (0, NO_TIME);
-        if let Some(mut details) = found {
-            // Pods that are otherwise equal share their details.
-            if let Some(at) = details.ready_at_mut() {
-                ready_at = std::mem::replace(at, Timestamp::EPOCH).as_nanos();
-            }
-            number = self.store.details_number(details);
+        let Some(mut details) = found else {
+            return (0, NO_TIME);
+        };
+        let mut ready_at = NO_TIME;
+        if let Some(at) = details.ready_at_mut() {
+            ready_at = std::mem::replace(at, Timestamp::EPOCH).as_nanos();
         }
+        (self.store.details_number(details), ready_at)
+    }
+
+    fn set_details(&mut self, record: usize, (details, ready_at): Kept, flaws: &[DetailFlaw]) {
         let record = &mut self.store.records[record];
-        record.details = number;
+        record.details = details;
         record.ready_at = ready_at;
         record.flawed |= flaws.iter().any(|(problem, ..)| flaws_object(*problem));
+    }
+
+    /// Keeps the content of an item until its kind is known.
+    fn contents(&mut self, item: &Item<'_>, list: Option<&TypeName>, origin: Origin) -> Contents {
+        match list {
+            Some((api_version, kind)) => {
+                let mut flaws = Vec::new();
+                let of = Kind::of(api_version, kind);
+                let details = self.details(of, &item.body, origin, &mut flaws);
+                Contents::Read {
+                    api_version: Arc::clone(api_version),
+                    kind: Arc::clone(kind),
+                    details,
+                    flaws,
+                }
+            }
+            // Texts and numbers can always be written.
+            None => Contents::Unread(serde_json::to_string(&item.body).unwrap_or_default().into()),
+        }
+    }
+
+    /// The details of an item whose kind is now known.
+    fn settle_contents(
+        &mut self,
+        contents: Contents,
+        type_id: TypeId,
+        origin: Origin,
+        flaws: &mut Vec<DetailFlaw>,
+    ) -> Kept {
+        let (api_version, kind) = self.store.type_texts(type_id);
+        match contents {
+            Contents::Read {
+                api_version: assumed_version,
+                kind: assumed_kind,
+                details,
+                flaws: found,
+            } => {
+                let is_it = (&assumed_version, &assumed_kind) == (api_version, kind);
+                flaws.extend(found.into_iter().filter(|_| is_it));
+                if is_it { details } else { (0, NO_TIME) }
+            }
+            Contents::Unread(body) => {
+                let kind = Kind::of(api_version, kind);
+                // This function reads what it wrote above.
+                let body: Body<'_> = serde_json::from_str(&body).unwrap_or_default();
+                self.details(kind, &body, origin, flaws)
+            }
+        }
     }
 
     /// Reports the flaws of an object as findings, and marks its kind if an owner could be hidden behind it.

@@ -11,7 +11,7 @@ use hashbrown::HashTable;
 use kubegc_core::{Catalog, KubernetesVersion, ObjectMeta, identity::split_api_version};
 
 use crate::{
-    Completeness, Finding, ObjectName, Place, Problem, Snapshot, SnapshotError,
+    Completeness, Finding, ObjectName, Problem, Snapshot, SnapshotError,
     completeness::Why,
     declaration,
     discovery::Discovery,
@@ -102,28 +102,20 @@ impl Settling {
         let ranks = TypeRanks::of(store);
         let mut kept = vec![true; store.records.len()];
         let mut losers = Vec::new();
-        let mut start = 0;
-        while start < store.records.len() {
-            let same = |at: &usize| {
-                ranks.compare(store, &store.records[start], &store.records[*at]) == Ordering::Equal
-            };
-            let end = (start + 1..store.records.len())
-                .take_while(same)
-                .last()
-                .map_or(start, |last| last)
-                + 1;
-            if end - start > 1 {
-                // Compare the content first if versions do not decide, and the place last: only the place may
-                // depend on the order.
-                let mut group: Vec<usize> = (start..end).collect();
-                group.sort_by_cached_key(|&at| Reversed::of(store, at));
-                let winner = group[0];
-                for &loser in &group[1..] {
-                    kept[loser] = false;
-                    losers.push((winner, loser, compare(store, winner, loser)));
-                }
+        let mut end = 0;
+        let is_same = |a: &Record, b: &Record| ranks.compare(store, a, b) == Ordering::Equal;
+        for same in store.records.chunk_by(is_same) {
+            end += same.len();
+            if same.len() == 1 {
+                continue;
             }
-            start = end;
+            let mut group: Vec<usize> = (end - same.len()..end).collect();
+            group.sort_by_cached_key(|&at| preference(store, at));
+            let winner = group[0];
+            for &loser in &group[1..] {
+                kept[loser] = false;
+                losers.push((winner, loser, compare(store, winner, loser)));
+            }
         }
         for (winner, loser, (problem, detail)) in losers {
             let store = &self.ingest.store;
@@ -141,11 +133,8 @@ impl Settling {
             let finding = || Finding::new(problem, Some(place), &detail).of_object(object, "");
             self.ingest.findings.add(problem, finding);
         }
-        let mut at = 0;
-        self.ingest.store.records.retain(|_| {
-            at += 1;
-            kept[at - 1]
-        });
+        let mut kept = kept.into_iter();
+        self.ingest.store.records.retain(|_| kept.next().unwrap_or(true));
     }
 
     /// Finds pages of lists whose continuation is missing.
@@ -300,39 +289,31 @@ impl TypeRanks {
     }
 }
 
-/// A key under which the record to keep comes first among records of one name.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Reversed {
-    version: Reverse<Option<u64>>,
-    maturity: Reverse<Option<(u8, u64, u64)>>,
-    api_version: String,
-    content: String,
-    place: Place,
-}
-
-impl Reversed {
-    fn of(store: &Store, at: usize) -> Self {
-        let record = &store.records[at];
-        let (api_version, _) = store.type_texts(record.type_id);
-        let number = match record.version {
-            Version::Number(number) => Some(number),
-            Version::None | Version::Text(_) => None,
-        };
-        Self {
-            version: Reverse(number),
-            maturity: Reverse(kinds::rank(split_api_version(api_version).1)),
-            api_version: api_version.to_string(),
-            content: format!(
-                "{:?} {:?} {} {} {}",
-                store.meta(record),
-                store.details_of(record),
-                record.ready_at,
-                record.flawed,
-                record.meta_flawed
-            ),
-            place: place(store, record),
-        }
-    }
+/// A key by which the record to keep comes first among records of one name. The content decides if versions do
+/// not, and the place last: only the place may depend on the order of reading.
+fn preference(store: &Store, at: usize) -> impl Ord + use<> {
+    let record = &store.records[at];
+    let (api_version, _) = store.type_texts(record.type_id);
+    let number = match record.version {
+        Version::Number(number) => Some(number),
+        Version::None | Version::Text(_) => None,
+    };
+    let content = format!(
+        "{:?} {:?} {} {} {}",
+        store.meta(record),
+        store.details_of(record),
+        record.ready_at,
+        record.flawed,
+        record.meta_flawed
+    );
+    let maturity = kinds::rank(split_api_version(api_version).1);
+    (
+        Reverse(number),
+        Reverse(maturity),
+        api_version.to_string(),
+        content,
+        place(store, record),
+    )
 }
 
 /// The relation of two records of one name.
