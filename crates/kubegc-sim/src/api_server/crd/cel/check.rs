@@ -17,34 +17,22 @@ use super::{
     types::{Bindings, LETTERS, Overload, Ty, most_general, overloads},
 };
 
-/// An error of an expression that does not compile.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct CompileError {
-    /// The node of the expression.
-    id: u64,
-    message: String,
-}
+/// The node of an expression that does not compile, and the error.
+type CompileError = (u64, String);
 
 /// The minor release from which on literals are checked.
 const LITERALS_ARE_CHECKED: u16 = 29;
 /// The longest line that errors show, in bytes.
 const SNIPPET_BYTES_MAX: usize = 16_384;
 
-impl CompileError {
-    /// Line and column in the source, from 0 on.
-    fn position(&self, source: &SourceInfo) -> (usize, usize) {
-        let offset = source.offset_for(self.id).map_or(0, |(start, _)| start as usize);
-        let before = source.source.chars().take(offset);
-        before.fold((0, 0), |(line, column), c| match c {
-            '\n' => (line + 1, 0),
-            _ => (line, column + 1),
-        })
-    }
-
-    fn shown(&self, source: &SourceInfo) -> String {
-        let (line, column) = self.position(source);
-        located(&source.source, line, column, &self.message)
-    }
+/// Line and column of a node in the source, from 0 on.
+fn position(source: &SourceInfo, id: u64) -> (usize, usize) {
+    let offset = source.offset_for(id).map_or(0, |(start, _)| start as usize);
+    let before = source.source.chars().take(offset);
+    before.fold((0, 0), |(line, column), c| match c {
+        '\n' => (line + 1, 0),
+        _ => (line, column + 1),
+    })
 }
 
 /// A message with its line and column, from 0 on, as upstream's compiler prints it.
@@ -99,15 +87,18 @@ pub(super) fn check<'a>(
     if checker.errors.is_empty() {
         checker.errors.append(&mut checker.literals);
         let invalid = compiled.invalid.iter().filter(|_| minor >= LITERALS_ARE_CHECKED);
-        checker.errors.extend(invalid.map(|(id, function)| CompileError {
-            id: *id,
-            message: format!("invalid {function} argument"),
-        }));
+        let message = |function: &String| format!("invalid {function} argument");
+        checker
+            .errors
+            .extend(invalid.map(|(id, function)| (*id, message(function))));
     }
     if !checker.errors.is_empty() {
-        checker.errors.sort_by_key(|error| error.position(source));
-        let shown: Vec<String> = checker.errors.iter().map(|error| error.shown(source)).collect();
-        return Err(shown.join("\n"));
+        checker.errors.sort_by_key(|(id, _)| position(source, *id));
+        let shown = checker.errors.iter().map(|(id, message)| {
+            let (line, column) = position(source, *id);
+            located(&source.source, line, column, message)
+        });
+        return Err(shown.collect::<Vec<String>>().join("\n"));
     }
     let bindings = &checker.bindings;
     let types = checker.types.iter().map(|(id, ty)| (*id, bindings.concrete(ty)));
@@ -140,7 +131,7 @@ struct Checker<'a> {
 
 impl<'a> Checker<'a> {
     fn error(&mut self, id: u64, message: String) -> Ty<'a> {
-        self.errors.push(CompileError { id, message });
+        self.errors.push((id, message));
         Ty::ERROR
     }
 
@@ -238,7 +229,7 @@ impl<'a> Checker<'a> {
             Some(former) => {
                 if self.formats == 0 {
                     let message = mismatch(&former, &next);
-                    self.literals.push(CompileError { id, message });
+                    self.literals.push((id, message));
                 }
                 Ty::DYN
             }

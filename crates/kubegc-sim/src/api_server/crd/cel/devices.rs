@@ -46,28 +46,20 @@ impl Engine<'_> {
     }
 
     fn selectors(&self, of: &Value, path: &str, causes: &mut Vec<Cause>) {
-        for (index, selector) in items(of, "selectors") {
-            let (path, expression) = (
-                format!("{path}.selectors[{index}].cel.expression"),
-                text(&selector["cel"], "expression"),
-            );
-            if selector["cel"].is_null() {
-                continue;
-            }
+        for (index, selector) in items(of, "selectors").filter(|(_, selector)| !selector["cel"].is_null()) {
+            let path = format!("{path}.selectors[{index}].cel.expression");
+            let expression = text(&selector["cel"], "expression");
             if expression.len() > LENGTH_MAX {
                 causes.push(Cause::too_long(self.version, path, LENGTH_MAX));
-            } else if let Some(problem) = self.selector_problem(expression) {
-                causes.push(Cause::invalid(path, &quoted(expression), &problem));
+                continue;
             }
-        }
-    }
-
-    fn selector_problem(&self, expression: &str) -> Option<String> {
-        let device = Ty::parse("kubernetes.DRADevice");
-        match self.checked_type(expression, vec![("device".to_owned(), device)]) {
-            Err(problem) => Some(problem),
-            Ok(ty) if ty.is("bool") || ty.is("dyn") => None,
-            Ok(other) => Some(format!("must evaluate to bool or the unknown type, not {other}")),
+            let device = ("device".to_owned(), Ty::parse("kubernetes.DRADevice"));
+            let problem = match self.checked_type(expression, vec![device]) {
+                Err(problem) => problem,
+                Ok(ty) if ty.is("bool") || ty.is("dyn") => continue,
+                Ok(other) => format!("must evaluate to bool or the unknown type, not {other}"),
+            };
+            causes.push(Cause::invalid(path, &quoted(expression), &problem));
         }
     }
 }
