@@ -114,8 +114,8 @@ fn creator(step: &Step) -> Option<&ObjectId> {
     }
 }
 
-/// The actor, the verb as far as a later response settles an earlier one, and the object of a request. One that
-/// creates an object, whose name is not known before, has the owner of the object.
+/// The actor, the verb as far as a later response settles an earlier one, and the object of a request. One
+/// that creates an object, whose name is not known before, has the owner of the object.
 type Key<'s> = (Actor, &'static str, Result<&'s ObjectRef, &'s ObjectId>);
 
 /// The key of a request: a later response with the same key settles it.

@@ -8,7 +8,7 @@ use kubegc_core::{
 };
 
 use crate::{
-    End, EventRequest, FieldChange, Form, Found, Key, Reason, Request, Response, Sent, Steps, Wire, Write,
+    End, EventRequest, FieldChange, Form, Found, Key, Reason, Request, Sent, Steps, Wire, Write,
     request::{preconditions, server_message_about},
     sequence::Port,
 };
@@ -122,12 +122,7 @@ impl Action {
         let is_written = |request: &Request| matches!(request, Request::Write(_));
         sent.resource_version
             .take_if(|_| self.requests.iter().any(is_written));
-        if wire == Wire::AsUpstream {
-            sent.uid.take_if(|_| upstream != Sent::Uid);
-            sent.resource_version
-                .take_if(|_| upstream != Sent::ResourceVersion);
-        }
-        sent
+        wire.sent(sent, upstream)
     }
 
     /// Returns whether a request of the action deletes an object.
@@ -266,16 +261,10 @@ impl Action {
         port.set_reason(self.reason.clone());
         for request in &self.requests {
             let is_event = matches!(request, Request::Event(_));
-            let error = match port.send(request.clone()).await {
-                Response::Failed(error) => error,
-                Response::Operation(
-                    crate::Operated::Failed { message } | crate::Operated::InUse { message },
-                ) => StoreError::Unknown { message },
-                _ => continue,
-            };
-            if is_event {
+            let response = port.send(request.clone()).await;
+            let Some(error) = response.error().filter(|_| !is_event) else {
                 continue;
-            }
+            };
             if let Some(event) = &self.failure_event {
                 let text = server_message_about(&self.object, &error);
                 let message = format!("{}{text}", event.message_prefix);

@@ -456,6 +456,21 @@ pub enum Response {
     Failed(StoreError),
 }
 
+impl Response {
+    /// Why the request had no effect, if it had none.
+    pub(crate) fn error(&self) -> Option<StoreError> {
+        match self {
+            Self::Failed(error) => Some(error.clone()),
+            Self::Operation(Operated::Failed { message } | Operated::InUse { message }) => {
+                Some(StoreError::Unknown {
+                    message: message.clone(),
+                })
+            }
+            _ => None,
+        }
+    }
+}
+
 /// The plugin that deletes or recycles a volume in this cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Plugin {
@@ -526,16 +541,17 @@ impl Wire {
     /// The preconditions that go over the wire for an object with this metadata.
     #[must_use]
     pub fn preconditions(self, meta: &ObjectMeta, upstream: Sent) -> Preconditions {
-        let all = preconditions(meta);
-        match (self, upstream) {
-            (Self::Strict, _) => all,
-            (Self::AsUpstream, Sent::Nothing) => Preconditions::default(),
-            (Self::AsUpstream, Sent::Uid) => Preconditions {
-                resource_version: None,
-                ..all
-            },
-            (Self::AsUpstream, Sent::ResourceVersion) => Preconditions { uid: None, ..all },
+        self.sent(preconditions(meta), upstream)
+    }
+
+    /// Those of all preconditions that go over the wire.
+    pub(crate) fn sent(self, mut all: Preconditions, upstream: Sent) -> Preconditions {
+        if self == Self::AsUpstream {
+            all.uid.take_if(|_| upstream != Sent::Uid);
+            all.resource_version
+                .take_if(|_| upstream != Sent::ResourceVersion);
         }
+        all
     }
 }
 

@@ -9,6 +9,11 @@ use kubegc_core::{
 
 use crate::{Cache, Change, Context, Controller, Decision, Info, Key, Missing, Reason};
 
+/// Adds the keys that a change affects in a release.
+type Affected = fn(KubernetesVersion, &Cache, &Change<'_>, &mut Vec<Key>);
+/// Decides about the object of a key in a release.
+type Decide = fn(KubernetesVersion, &Context<'_>, &ObjectId, &Record) -> Result<Decision, Missing>;
+
 /// The functions of a controller without settings. Those that are `None` are the defaults of [`Controller`].
 ///
 /// # Examples
@@ -23,10 +28,9 @@ pub struct Rule {
     /// The release in which the feature gate is on by default, and its name. While it is off, every object is
     /// kept.
     pub(crate) gate: Option<(Behavior, &'static str)>,
-    pub(crate) affected: Option<fn(KubernetesVersion, &Cache, &Change<'_>, &mut Vec<Key>)>,
+    pub(crate) affected: Option<Affected>,
     pub(crate) keys: Option<fn(KubernetesVersion, &Cache, &mut Vec<Key>)>,
-    /// Decides about the object of a key in a release.
-    pub(crate) decide: fn(KubernetesVersion, &Context<'_>, &ObjectId, &Record) -> Result<Decision, Missing>,
+    pub(crate) decide: Decide,
     pub(crate) reconcile: Option<fn(KubernetesVersion, &Context<'_>, &Key) -> Decision>,
 }
 

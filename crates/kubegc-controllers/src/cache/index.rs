@@ -63,8 +63,8 @@ impl Index {
     }
 }
 
-/// The entries of one index: its keys, each with the key of an object. They are built on first use and updated
-/// from then on.
+/// The entries of one index: its keys, each with the key of an object. They are built on first use and
+/// updated from then on.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Entries(OnceLock<BTreeSet<(Key, Key)>>);
 

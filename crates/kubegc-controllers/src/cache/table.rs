@@ -134,9 +134,9 @@ impl<'a> Iterator for Records<'a> {
                 let (key, record) = self.base.next()?;
                 (key, Some(record))
             };
-            let is_within =
-                |within: &Key| key.namespace == within.namespace && key.name.starts_with(&*within.name);
-            if !self.within.as_ref().is_none_or(is_within) {
+            if let Some(within) = &self.within
+                && !(key.namespace == within.namespace && key.name.starts_with(&*within.name))
+            {
                 return None;
             }
             if record.is_some() {

@@ -19,14 +19,12 @@ impl Resources {
             .map(|resource| (*resource, Err(unserved(*resource, discovered))))
             .collect();
         for (_, served) in discovered.catalog.iter() {
-            if let Some(resource) = Resource::of_kind(&served.group, &served.kind)
-                && let Some(known) = all.get_mut(&resource)
-                && *served.resource == *resource.plural()
-                && !known
-                    .as_ref()
-                    .is_ok_and(|known| known.preferred || !served.preferred)
-            {
-                *known = Ok(served.clone());
+            let resource = Resource::of_kind(&served.group, &served.kind);
+            let resource = resource.filter(|resource| *served.resource == *resource.plural());
+            match resource.and_then(|resource| all.get_mut(&resource)) {
+                Some(Ok(known)) if known.preferred || !served.preferred => {}
+                Some(known) => *known = Ok(served.clone()),
+                None => {}
             }
         }
         Self(all)

@@ -19,8 +19,8 @@ use super::{
     watch::{Effects, Step as WatchStep, Tools, Watched, retries},
 };
 use crate::{
-    Cloud, CloudQuery, CloudResponse, End, Input, Manager, Operated, Output, Reason, Request, Response,
-    Sequence, Step, Task, TaskId, Work,
+    Cloud, CloudQuery, CloudResponse, End, Input, Manager, Output, Reason, Request, Response, Sequence, Step,
+    Task, TaskId, Work,
 };
 
 /// Delay before discovery is repeated because a resource is not served.
@@ -334,15 +334,6 @@ impl Running {
             response,
         } = responded;
         if request.is_write() {
-            let result = match &response {
-                Response::Failed(error) => Err(error.clone()),
-                Response::Operation(Operated::Failed { message } | Operated::InUse { message }) => {
-                    Err(StoreError::Unknown {
-                        message: message.clone(),
-                    })
-                }
-                _ => Ok(()),
-            };
             let performed = Performed {
                 task: worker.task,
                 controller: worker.controller,
@@ -350,7 +341,7 @@ impl Running {
                 request,
                 object: worker.object.clone(),
                 reason: reason.unwrap_or_else(|| Reason::new("Unspecified", "the controller gave no reason")),
-                result,
+                result: response.error().map_or(Ok(()), Err),
             };
             (self.settings.observer)(Report::Performed(Box::new(performed)));
         }
