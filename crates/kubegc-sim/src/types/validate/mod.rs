@@ -1,7 +1,6 @@
 //! Validation of objects of built-in kinds, with upstream's causes. Metadata is validated elsewhere.
 //!
-//! Rules of single fields are rows of `rules.txt`, in the order of the causes; rules across fields are
-//! functions that rows name.
+//! Most rules are rows of `rules.txt`, in the order of the causes; the others are functions that rows name.
 //!
 //! # Upstream
 //! `Validate` and `ValidateUpdate` of the strategies in `pkg/registry`, and `pkg/apis/*/validation`, 1.20.2
