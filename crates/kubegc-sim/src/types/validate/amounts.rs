@@ -177,3 +177,15 @@ pub(super) fn container_resource(name: &str, at: &At<'_>, c: &mut Check) {
         at.invalid_as(c, &shown, "doesn't follow extended resource name standard");
     }
 }
+
+pub(super) fn name_of_container_resource(name: &At<'_>, c: &mut Check) {
+    container_resource(name.text(), name, c);
+}
+
+pub(super) fn positive(amount: &At<'_>, c: &mut Check) {
+    let value = Quantity::parse(amount.text());
+    if value.is_some_and(|value| value.is_negative() || value.is_zero()) {
+        let shown = go_syntax::quantity(c.version, amount.decoded(c));
+        amount.invalid_as(c, &shown, "must be positive");
+    }
+}

@@ -297,3 +297,30 @@ fn devices(container: &At<'_>, volumes: &Volumes<'_>, c: &mut Check) {
         }
     }
 }
+
+/// A container may sleep for no time.
+const SLEEP_MAY_BE_ZERO: Behavior =
+    Behavior::since(33, 0, "the feature gate PodLifecycleSleepActionAllowZero is on");
+
+/// `validateSleepAction`.
+pub(super) fn sleep(at: &At<'_>, c: &mut Check) {
+    let seconds = at.get("seconds").number();
+    let may_be_zero = c.version.has(SLEEP_MAY_BE_ZERO);
+    let least = i64::from(!may_be_zero);
+    let Some(grace) = c
+        .grace_period
+        .filter(|grace| !(least..=*grace).contains(&seconds))
+    else {
+        return;
+    };
+    let bound = format!("less than terminationGracePeriodSeconds ({grace})");
+    let problem = match c.version.minor() {
+        _ if may_be_zero => format!("must be non-negative and {bound}"),
+        32 => format!(
+            "must be greater than 0 and {bound}. Enable AllowPodLifecycleSleepActionZeroValue feature gate for zero \
+             sleep."
+        ),
+        _ => format!("must be greater than 0 and {bound}"),
+    };
+    at.invalid_as(c, &seconds.to_string(), &problem);
+}

@@ -46,7 +46,7 @@ fn has_label(metadata: &At<'_>, key: &str, expected: &str, c: &mut Check) {
 }
 
 /// The specification of a job, or of the template of a CronJob.
-pub(super) fn spec_of<'v>(c: &Check<'v>) -> At<'v> {
+fn spec_of<'v>(c: &Check<'v>) -> At<'v> {
     let spec = c.root().get("spec");
     let template = spec.get("jobTemplate");
     if template.is_set() {
@@ -214,7 +214,7 @@ pub(super) fn indexes(status: &At<'_>, c: &mut Check) {
 }
 
 /// The number of increasing indexes in a list of them and of intervals, such as `1,3-5`.
-pub(super) fn intervals(list: &str, completions: i64) -> Result<i64, String> {
+fn intervals(list: &str, completions: i64) -> Result<i64, String> {
     let (mut total, mut previous): (i64, Option<i64>) = (0, None);
     for part in list.split(',').filter(|_| !list.is_empty()) {
         let (first, last) = interval(part, completions)?;
@@ -258,4 +258,49 @@ fn interval(part: &str, completions: i64) -> Result<(i64, i64), String> {
 
 fn not_increasing(previous: i64, current: i64) -> String {
     format!("non-increasing order, previous: {previous}, current: {current}")
+}
+
+pub(super) fn container_name(name: &At<'_>, c: &mut Check) {
+    let lists = spec_of(c)
+        .get("template")
+        .get("spec")
+        .fields(["containers", "initContainers"]);
+    let mut containers = lists.iter().flat_map(At::items);
+    if !containers.any(|container| container.get("name").text() == name.text()) {
+        let problem = "must be one of the container or initContainer names in the pod template";
+        name.invalid(c, problem);
+    }
+}
+
+pub(super) fn ordered(values: &At<'_>, c: &mut Check) {
+    if !values.items().map(|value| value.number()).is_sorted() {
+        values.invalid_typed(c, "[]int32", "must be ordered");
+    }
+}
+
+/// The indexes of a rule for success, and how many of them are needed.
+pub(super) fn success_rule(rule: &At<'_>, c: &mut Check) {
+    let completions = spec_of(c).get("completions").number();
+    let (count, indexes) = (rule.get("succeededCount"), rule.get("succeededIndexes"));
+    let total = intervals(indexes.text(), completions);
+    if let Err(problem) = &total {
+        indexes.invalid(c, &format!("error parsing succeededIndexes: {problem}"));
+    }
+    if !count.is_set() {
+        return;
+    }
+    count.not_negative(c);
+    let mut at_most = |max: i64, what: &str| {
+        if count.number() > max {
+            count.invalid(
+                c,
+                &format!("must be less than or equal to {max} (the number of {what})"),
+            );
+        }
+    };
+    at_most(completions, "specified completions");
+    if indexes.is_set() {
+        let total = total.unwrap_or_default();
+        at_most(total, "indexes in the specified succeededIndexes field");
+    }
 }

@@ -1,7 +1,6 @@
 //! Validation of objects of built-in kinds, with upstream's causes. Metadata is validated elsewhere.
 //!
-//! Rules of single fields are rows of `rules.txt`, in the order of the causes; rules across fields are
-//! functions that rows name.
+//! Most rules are rows of `rules.txt`, in the order of the causes; the others are functions that rows name.
 //!
 //! # Upstream
 //! `Validate` and `ValidateUpdate` of the strategies in `pkg/registry`, and `pkg/apis/*/validation`, 1.20.2
@@ -11,17 +10,13 @@ mod access;
 mod admission_policies;
 mod amounts;
 mod api_services;
-mod autoscaling;
 mod certificates;
 mod cluster;
 mod config;
 mod container;
-mod csi;
 mod devices;
 mod flow_control;
 pub(crate) mod go_syntax;
-mod handlers;
-mod job_policies;
 mod jobs;
 mod networking;
 mod pod;
@@ -66,13 +61,13 @@ fn code(name: &str) -> Option<rules::Code> {
     let code: rules::Code = functions! {
         access: aggregated priority;
         admission_policies: audit_annotations group_version kind no_deletes;
+        amounts: name_of_container_resource positive;
         api_services: bundle;
-        autoscaling: container_resource positive;
         certificates: certificate conditions signed_content signer_name;
         cluster: finalizer former_time hard limits namespace_of_event namespace_phase overhead pod_ranges
             quota reporting_controller resources scopes_updated taints;
         config: config_map docker_config secret;
-        csi: attachment_status drivers_updated;
+        container: sleep;
         definitions: approval below_either below_spec below_status has_schema immutable kinds name reviews
             schema shared_schema stored_versions versions warning;
         selectable: fields;
@@ -80,9 +75,8 @@ fn code(name: &str) -> Option<rules::Code> {
         devices: attributes claim_status constraint contents_of_slice count counters extended_resource
             nodes_of_device nodes_of_slice parameters pool_name requests_of_config;
         flow_control: exempt hand_size known_verbs namespace precedence_of_exempt;
-        handlers: sleep;
-        job_policies: container_name ordered success_rule;
-        jobs: generated_selector indexes name_of_cron_job schedule template_updated time_zone;
+        jobs: container_name generated_selector indexes name_of_cron_job ordered schedule success_rule
+            template_updated time_zone;
         networking: address_of_balancer domain_prefixed_path ingress ingress_class_annotation ip_block
             policy_port service_ranges service_ranges_updated;
         pod: annotations created former_address overhead search_paths template;
@@ -93,7 +87,8 @@ fn code(name: &str) -> Option<rules::Code> {
         selector: labels;
         services: address_families addresses_updated balancer_updated external_name external_policy headless
             ordinary_ip slice_addresses source_ranges unique_ports;
-        storage: affinity_updated claim_updated parameters provisioner same_source source_updated topologies;
+        storage: affinity_updated attachment_status claim_updated drivers_updated parameters provisioner
+            same_source source_updated topologies;
         volumes: driver_name;
         webhooks: client_url path review_versions side_effects unique_name;
         workloads: at_most_all data_of_revision data_updated int_or_percent labels_select_template not_zero

@@ -271,7 +271,10 @@ fn parse_path(text: &'static str) -> Option<(usize, Vec<Step>)> {
             });
             rest = after;
         } else {
-            let (name, after) = rest.split_at(rest.find(['.', '[', '{']).unwrap_or(rest.len()));
+            // One name in errors contains `[%s]`.
+            let mut ends = rest.match_indices(['.', '[', '{']).map(|(end, _)| end);
+            let end = ends.find(|end| !rest[*end..].starts_with("[%s]"));
+            let (name, after) = rest.split_at(end.unwrap_or(rest.len()));
             steps.push(match name.split_once('@') {
                 Some(("", shown)) => Step::Named(shown),
                 Some((name, shown)) => Step::Renamed(name, shown),
