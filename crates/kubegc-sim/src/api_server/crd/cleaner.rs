@@ -9,10 +9,7 @@ use kubegc_core::{DeleteOptions, KindId, Timestamp, Uid};
 use super::{FINALIZER_CRD_CLEANUP, defines, is_established, kinds_of, set_condition};
 use crate::{
     ApiServer, Filter, StoredObject,
-    api_server::{
-        kinds::Special,
-        update::{Author, Part},
-    },
+    api_server::{kinds::Special, update::Part},
 };
 
 /// The controller that deletes the custom resources of a deleted CustomResourceDefinition, then removes its
@@ -225,7 +222,7 @@ fn write(
             .retain(|finalizer| **finalizer != *FINALIZER_CRD_CLEANUP);
     }
     // The object was read in this step: only an admission webhook refuses the write.
-    match server.replace(kind, existing, object, Part::Status, Author::Writer) {
+    match server.replace(kind, existing, object, Part::Status, None) {
         Ok(written) => {
             let _response = server.finish(kind, written, None, Vec::new());
             true

@@ -16,7 +16,7 @@ use crate::{
         Response,
         apply::ApplyOptions,
         crd,
-        update::{Author, Part, check_names},
+        update::{Part, check_names},
     },
     label_selector,
     object::put_meta,
@@ -206,7 +206,7 @@ impl ApiServer {
             let (old, new) = (paths.before(existing), paths.show(&object)?);
             self.review_part(kind, "UPDATE", "scale", Some(&old), &new)?;
         }
-        let written = self.replace(kind, existing, object, Part::Scale, Author::Writer)?;
+        let written = self.replace(kind, existing, object, Part::Scale, None)?;
         let response = self.finish(kind, written, None, Vec::new());
         paths.response(response.with(Vec::new()))
     }
