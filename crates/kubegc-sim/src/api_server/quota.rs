@@ -274,7 +274,10 @@ impl ApiServer {
         }
         let mut missing = BTreeMap::<&str, BTreeSet<&str>>::new();
         let containers = ["containers", "initContainers"];
-        for container in containers.into_iter().flat_map(|list| pod.list_at(&["spec", list])) {
+        for container in containers
+            .into_iter()
+            .flat_map(|list| pod.list_at(&["spec", list]))
+        {
             let [requests, limits] = ["requests", "limits"].map(|which| qos::amounts(container, which));
             let stated = computed(&requests, &limits);
             let name = container.get("name").and_then(Value::as_str).unwrap_or_default();

@@ -135,13 +135,13 @@ impl ApiServer {
         if meta.name.is_empty() {
             metadata.remove("name");
         }
+        let is_applied = applied.pointer("/spec/replicas").is_some();
         if self.tracks_sent_fields() {
             let stored = paths
                 .before(&existing)
                 .pointer("/spec/replicas")
                 .and_then(Value::as_i64)
                 .unwrap_or(0);
-            let is_applied = applied.pointer("/spec/replicas").is_some();
             if is_applied && replicas != stored && !options.force {
                 return Err(self.scale_conflict());
             }
@@ -153,8 +153,7 @@ impl ApiServer {
             entries.any(|entry| entry.pointer("/fieldsV1/f:spec/f:replicas").is_some())
         };
         let stored = existing.at(&paths.wanted).and_then(Value::as_i64);
-        let changes =
-            applied.pointer("/spec/replicas").is_some() && stored.is_some_and(|stored| stored != replicas);
+        let changes = is_applied && stored.is_some_and(|stored| stored != replicas);
         if self.settings.types
             && !paths.custom
             && changes
@@ -166,7 +165,7 @@ impl ApiServer {
         }
         let resource = self.resource(kind);
         let mut whole = StoredObject::from(ObjectMeta::new("", "", ""));
-        if applied.pointer("/spec/replicas").is_some() {
+        if is_applied {
             put(&mut whole, &paths.wanted, Some(&replicas.into()));
         }
         let mut whole = whole.to_json(resource);
