@@ -420,26 +420,23 @@ impl ApiServer {
         }
         let prefix = object.text_at(&["metadata", "generateName"]).to_owned();
         let is_named_first = prefix.is_empty() || !self.version.has(NAMES_ARE_DRAWN_AGAIN);
-        if is_named_first
-            && &*self.resource(kind).resource == "limitranges"
-            && self.resource(kind).group.is_empty()
-        {
-            object.meta.name = self.draw_uid().to_string().into();
-            return;
-        }
-        if prefix.is_empty() {
-            return;
-        }
         let resource = self.resource(kind);
-        if (&*resource.group, &*resource.resource) == ("networking.k8s.io", "ipaddresses") {
+        match (&*resource.group, &*resource.resource) {
+            ("", "limitranges") if is_named_first => {
+                object.meta.name = self.draw_uid().to_string().into();
+                return;
+            }
+            _ if prefix.is_empty() => return,
             // Their names are addresses.
-            object.meta.name = prefix.into();
-            return;
+            ("networking.k8s.io", "ipaddresses") => {
+                object.meta.name = prefix.into();
+                return;
+            }
+            _ => {}
         }
-        let draws = if self.version.has(NAMES_ARE_DRAWN_AGAIN) {
-            NAMES_DRAWN_MAX
-        } else {
-            1
+        let draws = match self.version.has(NAMES_ARE_DRAWN_AGAIN) {
+            true => NAMES_DRAWN_MAX,
+            false => 1,
         };
         for _ in 0..draws {
             object.meta.name = self.draw_name(&prefix).into();
