@@ -275,8 +275,6 @@ pub const fn json_kind(value: &Value) -> &'static str {
 pub(crate) fn printed(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".to_owned(),
-        Value::Bool(flag) => flag.to_string(),
-        Value::Number(one) => number(one),
         Value::String(text) => text.clone(),
         Value::Array(items) => {
             let items: Vec<String> = items.iter().map(printed).collect();
@@ -288,6 +286,7 @@ pub(crate) fn printed(value: &Value) -> String {
                 .map(|(key, value)| format!("{key}:{}", printed(value)));
             format!("map[{}]", fields.collect::<Vec<_>>().join(" "))
         }
+        other => syntax(other),
     }
 }
 

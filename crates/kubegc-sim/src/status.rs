@@ -5,7 +5,8 @@ use std::{fmt, fmt::Write, sync::Arc, time::Duration};
 use kubegc_core::{
     ApiResource, Behavior, FieldError, KubernetesVersion, ResourceVersion, StoreError, Uid, version::behavior,
 };
-use serde_json::{Map, Value};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
 
 /// The body of a response without an object: `metav1.Status`.
 #[non_exhaustive]
@@ -53,33 +54,44 @@ pub enum RefusedBy {
 
 /// The object of a [`Status`].
 #[non_exhaustive]
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Details {
-    /// Name of the object.
+    #[serde(skip_serializing_if = "is_empty")]
     pub name: Arc<str>,
-    /// API group.
+    #[serde(skip_serializing_if = "is_empty")]
     pub group: Arc<str>,
     /// The *resource* in most responses (`configmaps`), the kind in those about invalid objects and
     /// preconditions.
+    #[serde(skip_serializing_if = "is_empty")]
     pub kind: Arc<str>,
     /// Uid of an object that was deleted.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub uid: Option<Uid>,
     /// The single problems of an invalid object.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<Cause>,
     /// The delay in seconds before a retry, if a retry may help.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_after_seconds: Option<u32>,
 }
 
 /// One problem of a refused request.
 #[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Cause {
     /// Machine-readable reason such as `FieldValueInvalid`.
+    #[serde(skip_serializing_if = "is_empty")]
     pub reason: &'static str,
     /// Path of the field.
+    #[serde(skip_serializing_if = "is_empty")]
     pub field: String,
-    /// The problem.
+    #[serde(skip_serializing_if = "is_empty")]
     pub message: String,
+}
+
+fn is_empty(text: &impl AsRef<str>) -> bool {
+    text.as_ref().is_empty()
 }
 
 impl Status {
@@ -147,7 +159,7 @@ impl Status {
         ]);
         fields.insert("metadata".to_owned(), metadata.into());
         if let Some(details) = &self.details {
-            fields.insert("details".to_owned(), details.to_json());
+            fields.insert("details".to_owned(), json!(details));
         }
         if !self.is_success() || self.code == 201 {
             fields.insert("code".to_owned(), self.code.into());
@@ -180,24 +192,6 @@ impl Details {
     pub fn with_causes(mut self, causes: Vec<Cause>) -> Self {
         self.causes = causes;
         self
-    }
-
-    fn to_json(&self) -> Value {
-        let uid = self.uid.as_ref().map(Uid::to_string).unwrap_or_default();
-        let mut fields = texts(&[
-            ("name", &self.name),
-            ("group", &self.group),
-            ("kind", &self.kind),
-            ("uid", &uid),
-        ]);
-        if !self.causes.is_empty() {
-            let causes = self.causes.iter().map(Cause::to_json);
-            fields.insert("causes".to_owned(), causes.collect());
-        }
-        if let Some(seconds) = self.retry_after_seconds {
-            fields.insert("retryAfterSeconds".to_owned(), seconds.into());
-        }
-        Value::Object(fields)
     }
 }
 
@@ -233,15 +227,6 @@ impl Cause {
             field: field.into(),
             message: message.into(),
         }
-    }
-
-    fn to_json(&self) -> Value {
-        texts(&[
-            ("reason", self.reason),
-            ("message", &self.message),
-            ("field", &self.field),
-        ])
-        .into()
     }
 
     /// A value of the right type that is not allowed; `shown` is the value as the server prints it, empty for

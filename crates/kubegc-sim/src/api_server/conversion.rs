@@ -60,13 +60,8 @@ impl ApiServer {
     /// The conversion webhook that would have to convert stored objects to the version of a kind, if it
     /// cannot be reached.
     pub fn broken_conversion(&self, kind: KindId) -> Option<&ConversionWebhook> {
-        let mut broken = self
-            .conversions
-            .iter()
-            .filter(|one| one.failure.is_some())
-            .peekable();
-        broken.peek()?;
         let definition = &self.shape.kinds.get(kind.index())?.definition;
+        let mut broken = self.conversions.iter().filter(|one| one.failure.is_some());
         let webhook = broken.find(|one| one.definition == *definition)?;
         (self.resource(kind).version != webhook.storage_version).then_some(webhook)
     }

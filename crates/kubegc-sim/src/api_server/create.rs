@@ -6,8 +6,8 @@ use kubegc_core::{Behavior, KindId, Uid};
 use serde_json::{Value, json};
 
 use super::{
-    ApiServer, EventType, Response, ResponseBody, Special, admission, crd, hooks, namespace,
-    update::{Author, Part, without_equal_references},
+    ApiServer, EventType, ManagedFields, Response, ResponseBody, Special, admission, crd, hooks, namespace,
+    update::{Part, without_equal_references},
     validate,
 };
 use crate::{
@@ -53,7 +53,7 @@ impl ApiServer {
         uid: Option<Uid>,
     ) -> Response {
         self.retyped(kind, object)
-            .and_then(|object| self.try_create(kind, namespace, object, uid, Author::Writer))
+            .and_then(|object| self.try_create(kind, namespace, object, uid, None))
             .into()
     }
 
@@ -70,7 +70,7 @@ impl ApiServer {
     /// match.
     pub fn create_json(&mut self, kind: KindId, namespace: &str, object: Value) -> Response {
         self.manifest(kind, object)
-            .and_then(|object| self.try_create(kind, namespace, object, None, Author::Writer))
+            .and_then(|object| self.try_create(kind, namespace, object, None, None))
             .into()
     }
 
@@ -180,14 +180,14 @@ impl ApiServer {
         self.decode_custom(kind, object).map_err(refuse)
     }
 
-    /// Creates an object.
+    /// Creates an object. `applied`: the managers of fields that an apply results in.
     pub(super) fn try_create(
         &mut self,
         kind: KindId,
         namespace: &str,
         mut object: StoredObject,
         uid: Option<Uid>,
-        author: Author,
+        applied: Option<ManagedFields>,
     ) -> Result<Response, Refusal> {
         let known = self.kind(kind)?.clone();
         crd::refuse_while_terminating(self, kind, &object.meta.name)?;
@@ -196,9 +196,9 @@ impl ApiServer {
         let mut warnings = without_equal_references(self.version, &mut object.meta, "");
         namespace::refuse_content(self, kind, &object)?;
 
-        match author {
-            Author::Applier(managers) => object.managers = managers,
-            Author::Writer if self.settings.types => {
+        match applied {
+            Some(managers) => object.managers = managers,
+            None if self.settings.types => {
                 let resource = self.resource(kind);
                 let is_dropped = match known.special {
                     Special::CustomResourceDefinition => true,
@@ -214,7 +214,7 @@ impl ApiServer {
                         self.tracked(kind, None, &object, Part::Whole)
                     };
             }
-            Author::Writer => {}
+            None => {}
         }
         drop_ignored_metadata(&mut object);
         let typed = self.schema(kind).is_some();
@@ -420,26 +420,23 @@ impl ApiServer {
         }
         let prefix = object.text_at(&["metadata", "generateName"]).to_owned();
         let is_named_first = prefix.is_empty() || !self.version.has(NAMES_ARE_DRAWN_AGAIN);
-        if is_named_first
-            && &*self.resource(kind).resource == "limitranges"
-            && self.resource(kind).group.is_empty()
-        {
-            object.meta.name = self.draw_uid().to_string().into();
-            return;
-        }
-        if prefix.is_empty() {
-            return;
-        }
         let resource = self.resource(kind);
-        if (&*resource.group, &*resource.resource) == ("networking.k8s.io", "ipaddresses") {
+        match (&*resource.group, &*resource.resource) {
+            ("", "limitranges") if is_named_first => {
+                object.meta.name = self.draw_uid().to_string().into();
+                return;
+            }
+            _ if prefix.is_empty() => return,
             // Their names are addresses.
-            object.meta.name = prefix.into();
-            return;
+            ("networking.k8s.io", "ipaddresses") => {
+                object.meta.name = prefix.into();
+                return;
+            }
+            _ => {}
         }
-        let draws = if self.version.has(NAMES_ARE_DRAWN_AGAIN) {
-            NAMES_DRAWN_MAX
-        } else {
-            1
+        let draws = match self.version.has(NAMES_ARE_DRAWN_AGAIN) {
+            true => NAMES_DRAWN_MAX,
+            false => 1,
         };
         for _ in 0..draws {
             object.meta.name = self.draw_name(&prefix).into();

@@ -293,7 +293,7 @@ impl ApiServer {
             };
             return match *grace {
                 Some(seconds) if seconds < stored => Graceful::Until {
-                    deletion: later(earlier(deletion, stored), seconds),
+                    deletion: later(later(deletion, stored.saturating_neg()), seconds),
                     seconds,
                     first: false,
                 },
@@ -409,8 +409,4 @@ fn later(time: Timestamp, seconds: i64) -> Timestamp {
         Ok(seconds) => time.saturating_add(Duration::from_secs(seconds)),
         Err(_) => time.saturating_sub(Duration::from_secs(seconds.unsigned_abs())),
     }
-}
-
-fn earlier(time: Timestamp, seconds: i64) -> Timestamp {
-    later(time, seconds.saturating_neg())
 }

@@ -92,12 +92,8 @@ fn value(resource: &ApiResource, object: &StoredObject, field: &str) -> String {
                 };
             }
             "status.podIP" | "status.podIPs" => {
-                let ips = object.at(&["status", "podIPs"]).and_then(Value::as_array);
-                let ips = ips
-                    .into_iter()
-                    .flatten()
-                    .filter_map(|entry| entry.get("ip")?.as_str());
-                let ips: Vec<&str> = ips.collect();
+                let ips = object.list_at(&["status", "podIPs"]).iter();
+                let ips: Vec<&str> = ips.filter_map(|entry| entry.get("ip")?.as_str()).collect();
                 return match ips.as_slice() {
                     [] => text(&["status", "podIP"]),
                     [first, ..] if field == "status.podIP" => (*first).to_owned(),

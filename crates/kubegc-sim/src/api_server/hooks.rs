@@ -252,8 +252,8 @@ impl ApiServer {
         let configurations = self.objects(configurations, None);
         let entries = configurations
             .iter()
-            .filter_map(|configuration| configuration.at(&["webhooks"])?.as_array());
-        entries.flatten().map(read).collect()
+            .flat_map(|configuration| configuration.list_at(&["webhooks"]));
+        entries.map(read).collect()
     }
 
     /// Calls a webhook. `None`: it does not match. A webhook that cannot be called and whose failure is
@@ -328,10 +328,8 @@ impl ApiServer {
             .operation
             .bytes()
             .fold(0, |sum, byte| sum * 31 + u64::from(byte));
-        let numbers = [self.revision, self.uids_generated, operation];
-        let id = numbers
-            .iter()
-            .fold(self.settings.seed, |id, number| rng::mix(id ^ number));
+        let numbers = [self.revision, self.uids_generated, operation].into_iter();
+        let id = numbers.fold(self.settings.seed, |id, number| rng::mix(id ^ number));
         let mut review = json!({
             "uid": format!("00000000-0000-4000-8000-{:012x}", id >> 16),
             "kind": kind,

@@ -224,10 +224,10 @@ impl ApiServer {
 
     /// Whether all scopes of a quota select an object. Scopes select pods and claims only.
     fn is_in_scope(&self, quota: &StoredObject, resource: &ApiResource, object: &StoredObject) -> bool {
-        let list = |path: &[&str]| quota.at(path).and_then(Value::as_array).into_iter().flatten();
-        let scopes =
-            list(&["spec", "scopes"]).map(|scope| (scope.as_str().unwrap_or_default(), "Exists", None));
-        let selected = list(&["spec", "scopeSelector", "matchExpressions"]).map(|one| {
+        let scopes = quota.list_at(&["spec", "scopes"]).iter();
+        let scopes = scopes.map(|scope| (scope.as_str().unwrap_or_default(), "Exists", None));
+        let selected = quota.list_at(&["spec", "scopeSelector", "matchExpressions"]);
+        let selected = selected.iter().map(|one| {
             let text = |key: &str| one.get(key).and_then(Value::as_str).unwrap_or_default();
             (text("scopeName"), text("operator"), one.get("values"))
         });
@@ -273,10 +273,11 @@ impl ApiServer {
             return None;
         }
         let mut missing = BTreeMap::<&str, BTreeSet<&str>>::new();
-        for container in ["containers", "initContainers"].into_iter().flat_map(|list| {
-            let containers = pod.at(&["spec", list]).and_then(Value::as_array);
-            containers.into_iter().flatten()
-        }) {
+        let containers = ["containers", "initContainers"];
+        for container in containers
+            .into_iter()
+            .flat_map(|list| pod.list_at(&["spec", list]))
+        {
             let [requests, limits] = ["requests", "limits"].map(|which| qos::amounts(container, which));
             let stated = computed(&requests, &limits);
             let name = container.get("name").and_then(Value::as_str).unwrap_or_default();
@@ -365,21 +366,15 @@ fn usage(resource: &ApiResource, object: &StoredObject, now: Timestamp) -> Amoun
         }
         "services" => {
             let kind = object.text_at(&["spec", "type"]);
-            let ports = object.at(&["spec", "ports"]).and_then(Value::as_array);
+            let ports = object.list_at(&["spec", "ports"]).iter();
             let allocates =
                 object.at(&["spec", "allocateLoadBalancerNodePorts"]) != Some(&Value::Bool(false));
             let takes_all = kind == "NodePort" || kind == "LoadBalancer" && allocates;
             let has_port =
                 |port: &&Value| port.get("nodePort").and_then(Value::as_i64).unwrap_or_default() != 0;
-            let ports = ports
-                .into_iter()
-                .flatten()
-                .filter(|port| takes_all || has_port(port))
-                .count();
-            let ports = if takes_all || kind == "LoadBalancer" {
-                ports
-            } else {
-                0
+            let ports = match takes_all || kind == "LoadBalancer" {
+                true => ports.filter(|port| takes_all || has_port(port)).count(),
+                false => 0,
             };
             let balanced = i64::from(kind == "LoadBalancer");
             counts.insert("services".to_owned(), one);
@@ -430,12 +425,7 @@ fn computed(requests: &Amounts, limits: &Amounts) -> Amounts {
 
 /// Whether an affinity of a pod selects pods of other namespaces.
 fn names_other_namespaces(pod: &StoredObject) -> bool {
-    let list = |affinity: &str, list: &str| {
-        let terms = pod
-            .at(&["spec", "affinity", affinity, list])
-            .and_then(Value::as_array);
-        terms.into_iter().flatten()
-    };
+    let list = |affinity: &str, list: &str| pod.list_at(&["spec", "affinity", affinity, list]).iter();
     ["podAffinity", "podAntiAffinity"].into_iter().any(|affinity| {
         let required = list(affinity, "requiredDuringSchedulingIgnoredDuringExecution");
         let preferred = list(affinity, "preferredDuringSchedulingIgnoredDuringExecution");

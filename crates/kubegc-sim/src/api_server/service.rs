@@ -110,10 +110,7 @@ pub(super) fn removed(server: &mut ApiServer, service: &StoredObject) {
 /// Deletes the IPAddresses of the cluster IPs, whatever they refer to. Errors are ignored: the repair loop of
 /// the API server deletes those that are left.
 fn delete_addresses(server: &mut ApiServer, service: &StoredObject) {
-    let addresses = service.at(&["spec", "clusterIPs"]).and_then(Value::as_array);
-    let Some(addresses) = addresses.filter(|addresses| !addresses.is_empty()) else {
-        return;
-    };
+    let addresses = service.list_at(&["spec", "clusterIPs"]);
     if let Ok(kind) = server.resolve("networking.k8s.io", "v1", "ipaddresses") {
         for address in addresses.iter().filter_map(Value::as_str) {
             let _ignored = server.delete_with(kind, "", address, &DeleteOptions::default());

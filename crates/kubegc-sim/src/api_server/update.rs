@@ -72,14 +72,6 @@ impl Part {
     }
 }
 
-/// The author of a write, which determines the managers of fields.
-pub(super) enum Author {
-    /// The server's current field manager.
-    Writer,
-    /// A manager that applies: these are the resulting `managedFields`.
-    Applier(ManagedFields),
-}
-
 /// The result of a write.
 pub(super) struct Written {
     /// The object in the response.
@@ -155,7 +147,7 @@ impl ApiServer {
                 return other_uid("");
             }
             Err(_) if creates() => {
-                return self.try_create(kind, &namespace, object, None, Author::Writer);
+                return self.try_create(kind, &namespace, object, None, None);
             }
             existing => existing?,
         };
@@ -164,7 +156,7 @@ impl ApiServer {
         {
             return other_uid(&existing.meta.uid.text());
         }
-        let written = self.replace(kind, &existing, object, part, Author::Writer)?;
+        let written = self.replace(kind, &existing, object, part, None)?;
         Ok(self.finish(kind, written, expected_uid, warnings))
     }
 
@@ -198,14 +190,14 @@ impl ApiServer {
     /// Replaces `existing` by `new`, if the rules allow it.
     ///
     /// If the write deletes the object, nothing is stored: the result contains the object as it was
-    /// submitted.
+    /// submitted. `applied`: the managers of fields that an apply results in.
     pub(super) fn replace(
         &mut self,
         kind: KindId,
         existing: &Arc<StoredObject>,
         mut new: StoredObject,
         part: Part,
-        author: Author,
+        applied: Option<ManagedFields>,
     ) -> Result<Written, Refusal> {
         let before = existing;
         let existing = &self.shown(kind, before)?;
@@ -235,10 +227,10 @@ impl ApiServer {
         }
         let sent = self.tracks_sent_fields();
         let tracked = |new: &StoredObject| self.tracked(kind, Some(existing), new, part);
-        let early = match (&author, part) {
-            (Author::Writer, _) if sent => Some(tracked(&new)),
+        let early = match (&applied, part) {
+            (None, _) if sent => Some(tracked(&new)),
             // The manager owns what it sent, except for fields that the server resets.
-            (Author::Writer, Part::Whole) if self.settings.types && new.body.is_some() => {
+            (None, Part::Whole) if self.settings.types && new.body.is_some() => {
                 let mut kept = new.clone();
                 if self.shape.kinds[kind.index()].status_subresource {
                     copy_field(&mut kept, existing, "status");
@@ -246,7 +238,7 @@ impl ApiServer {
                 Some(tracked(&kept))
             }
             // It owns metadata that is not stored.
-            (Author::Writer, Part::Status)
+            (None, Part::Status)
                 if resource.custom && self.settings.types && !self.status_resets_metadata(resource) =>
             {
                 let mut kept = new.clone();
@@ -266,10 +258,7 @@ impl ApiServer {
         if self.schema(kind).is_some() {
             self.prepare_updated(kind, existing, &mut new, part)?;
         }
-        new.managers = match (author, early) {
-            (Author::Applier(managers), _) | (Author::Writer, Some(managers)) => managers,
-            (Author::Writer, None) => tracked(&new),
-        };
+        new.managers = applied.or(early).unwrap_or_else(|| tracked(&new));
         drop_ignored_metadata(&mut new);
         let is_allocated_first = part == Part::Whole && self.is_allocated_first(kind);
         if is_allocated_first {

@@ -6,6 +6,8 @@ use kubegc_core::{RuntimeError, Timestamp};
 
 /// The operation of a call: one for each method of [`Runtime`](kubegc_core::Runtime),
 /// [`LogDirectory`](kubegc_core::LogDirectory) and [`PodSource`](kubegc_core::PodSource).
+///
+/// The operations of the runtime precede those of the disk and the source of pods.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Operation {
@@ -31,20 +33,18 @@ pub enum Operation {
 impl Operation {
     /// Whether the runtime serves it, rather than the disk or the source of pods.
     pub const fn is_of_runtime(self) -> bool {
-        use Operation::*;
-        let is_of_logs = matches!(self, PodEntries | ContainerLinks | RemovePodEntry);
-        !is_of_logs && !matches!(self, RemoveContainerLink | RemoveContainerLogs | Pods)
+        self as u8 <= Self::RemoveImage as u8
     }
 
     /// Whether it stops or removes something.
     pub const fn changes(self) -> bool {
         use Operation::*;
-        let is_of_runtime = matches!(
-            self,
-            StopContainer | RemoveContainer | StopSandbox | RemoveSandbox
-        );
         let is_of_logs = matches!(self, RemovePodEntry | RemoveContainerLink | RemoveContainerLogs);
-        is_of_runtime || is_of_logs || matches!(self, RemoveImage)
+        is_of_logs
+            || matches!(
+                self,
+                StopContainer | RemoveContainer | StopSandbox | RemoveSandbox | RemoveImage
+            )
     }
 }
 

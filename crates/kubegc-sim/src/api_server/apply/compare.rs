@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::{
-    dialect::Place,
+    dialect::{EMPTY_OBJECTS_ARE_OWNED, Place},
     field_set::{Element, FieldSet, shown},
     managed::strip,
 };
@@ -33,7 +33,7 @@ fn below(value: &Value, place: Place<'_>, path: &mut Vec<Element>) -> Result<Opt
                 path.pop();
                 let is_empty = value.is_null() || value.as_object().is_some_and(Map::is_empty);
                 if below.is_none()
-                    || (is_empty && place.dialect.includes_empty_objects)
+                    || (is_empty && place.has(EMPTY_OBJECTS_ARE_OWNED))
                     || !place.node.declares(key)
                 {
                     set.insert_member(element.clone());
@@ -112,7 +112,8 @@ impl Comparison {
         if old.is_some() && old == new {
             return;
         }
-        let counts = |value: &&Value| place.dialect.nulls_are_values || !value.is_null();
+        // Of typed objects, null is a value, rather than equal to a missing field.
+        let counts = |value: &&Value| place.types || !value.is_null();
         let (old, new) = (old.filter(counts), new.filter(counts));
         let is_map = |value: Option<&Value>| value.is_some_and(|value| place.is_map(value));
         let is_list = |value: Option<&Value>| value.is_some_and(|value| place.is_list(value));

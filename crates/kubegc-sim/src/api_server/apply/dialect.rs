@@ -15,36 +15,28 @@ use crate::types::{
     schema::{ListKind, Type},
 };
 
-/// The differences between releases in the rules of structured merges.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Dialect {
-    /// Whether null is a value, rather than equal to a missing field.
-    pub(super) nulls_are_values: bool,
-    /// Whether the field set includes applied nulls and objects without fields.
-    pub(super) includes_empty_objects: bool,
-    /// Whether merged lists follow the applied order.
-    pub(super) follows_applied_order: bool,
-    /// Whether removed fields are computed from field sets.
-    pub(super) prunes_by_sets: bool,
-    /// Whether references, selectors and similar structs are atomic.
-    pub(super) references_are_atomic: bool,
-    /// Whether definitions have a schema. Without it, their lists are atomic.
-    pub(super) definitions_have_schemas: bool,
-    /// Whether the ports of services default their protocol.
-    pub(super) services_have_protocols: bool,
-    /// Whether owned fields follow the schema: a map or list that is owned as one value, but is granular by
-    /// its type, is owned with its current fields or items.
-    pub(super) follows_schema: bool,
-    /// Whether a value that is owned as one is owned with its parts if its type is granular.
-    pub(super) splits_owned_values: bool,
-    /// Whether that includes maps without a schema.
-    pub(super) splits_untyped_maps: bool,
-    /// Whether an apply that does not change the object never sets the time of its manager, not even if it
-    /// changes the owned fields.
-    pub(super) keeps_times: bool,
-    /// Whether an apply changes the object if the values differ, rather than the field sets.
-    pub(super) compares_values: bool,
-}
+/// Applied nulls and objects without fields are fields.
+pub(super) const EMPTY_OBJECTS_ARE_OWNED: Behavior = Behavior::since(21, 0, "structured-merge-diff 4.1.0");
+/// Merged lists follow the applied order.
+pub(super) const APPLIED_ORDER_COUNTS: Behavior = Behavior::since(24, 0, "structured-merge-diff 4.2.1");
+/// An apply that does not change the object never sets the time of its manager, not even if it changes the
+/// owned fields.
+pub(super) const TIMES_ARE_KEPT: Behavior = Behavior::since(25, 0, "managedFieldsUpdater.Apply");
+/// An apply changes the object if the values differ, rather than the field sets.
+pub(super) const VALUES_ARE_COMPARED: Behavior = Behavior::since(29, 0, "structured-merge-diff 4.3.0");
+/// References, selectors and similar structs are atomic.
+const REFERENCES_ARE_ATOMIC: Behavior = Behavior::since(22, 0, "kubernetes #97989, #100684");
+/// Definitions have a schema. Without it, their lists are atomic.
+pub(super) const DEFINITIONS_HAVE_SCHEMAS: Behavior = Behavior::since(22, 0, "between 1.20 and 1.36");
+/// The ports of services default their protocol.
+const SERVICES_HAVE_PROTOCOLS: Behavior = Behavior::since(21, 0, "the default is a part of the schema");
+/// Owned fields follow the schema: a map or list that is owned as one value, but is granular by its type, is
+/// owned with its current fields or items.
+const FIELDS_FOLLOW_SCHEMAS: Behavior = Behavior::since(20, 0, "structured-merge-diff 4.0.2");
+/// A value that is owned as one stays so, even if its type is granular.
+pub(super) const OWNED_VALUES_STAY_WHOLE: Behavior = Behavior::since(22, 0, "structured-merge-diff 4.2");
+/// That includes maps without a schema.
+const UNTYPED_MAPS_STAY_WHOLE: Behavior = Behavior::since(22, 0, "structured-merge-diff 4.1.2");
 
 /// The ownership of a map, a list or another value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,26 +47,6 @@ pub(super) enum Ownership {
     Atomic,
     /// As a scalar, or unknown.
     Scalar,
-}
-
-impl Dialect {
-    pub(super) fn of(version: KubernetesVersion, types: bool) -> Self {
-        let since = |minor: u16, why: &'static str| version.has(Behavior::since(minor, 0, why));
-        Self {
-            nulls_are_values: types,
-            includes_empty_objects: since(21, "structured-merge-diff 4.1.0"),
-            follows_applied_order: since(24, "structured-merge-diff 4.2.1"),
-            prunes_by_sets: types && !since(21, "structured-merge-diff 4.1.0"),
-            keeps_times: since(25, "managedFieldsUpdater.Apply"),
-            compares_values: since(29, "structured-merge-diff 4.3.0"),
-            references_are_atomic: since(22, "kubernetes #97989, #100684"),
-            definitions_have_schemas: since(22, "between 1.20 and 1.36"),
-            services_have_protocols: since(21, "the default is a part of the schema"),
-            follows_schema: types && since(20, "structured-merge-diff 4.0.2"),
-            splits_owned_values: !since(22, "structured-merge-diff 4.2"),
-            splits_untyped_maps: !since(22, "structured-merge-diff 4.1.2"),
-        }
-    }
 }
 
 /// The value of a field that is written even where it is empty.
@@ -95,10 +67,25 @@ fn zero(ty: &Type) -> &'static Value {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place<'a> {
     pub(super) node: Node<'a>,
-    pub(super) dialect: Dialect,
+    pub(super) version: KubernetesVersion,
+    /// Whether objects are typed.
+    pub(super) types: bool,
 }
 
 impl<'a> Place<'a> {
+    pub(super) fn has(self, behavior: Behavior) -> bool {
+        self.version.has(behavior)
+    }
+
+    /// Whether removed fields are computed from field sets.
+    pub(super) fn prunes_by_sets(self) -> bool {
+        self.types && !self.has(EMPTY_OBJECTS_ARE_OWNED)
+    }
+
+    pub(super) fn follows_schema(self) -> bool {
+        self.types && self.has(FIELDS_FOLLOW_SCHEMAS)
+    }
+
     fn with(self, node: Node<'a>) -> Self {
         Self { node, ..self }
     }
@@ -153,7 +140,7 @@ impl<'a> Place<'a> {
                 Some("array") => self.list() == ListKind::Atomic,
                 _ => return Ownership::Scalar,
             },
-            Node::Unknown if self.dialect.splits_untyped_maps => false,
+            Node::Unknown if !self.has(UNTYPED_MAPS_STAY_WHOLE) => false,
             Node::Unknown => return Ownership::Scalar,
         };
         match is_atomic {
@@ -177,10 +164,10 @@ impl<'a> Place<'a> {
                 let is_marked = field.is_some_and(|field| field.is_atomic);
                 match ty.target() {
                     Type::Struct(id) => {
-                        (id.is_atomic() && (self.dialect.references_are_atomic || id.is_always_atomic()))
+                        (id.is_atomic() && (self.has(REFERENCES_ARE_ATOMIC) || id.is_always_atomic()))
                             || is_marked
                     }
-                    Type::Map(_) => self.dialect.references_are_atomic && is_marked,
+                    Type::Map(_) => self.has(REFERENCES_ARE_ATOMIC) && is_marked,
                     _ => true,
                 }
             }
@@ -192,7 +179,7 @@ impl<'a> Place<'a> {
     /// The list type of a list at this position in a release.
     pub(super) fn list(self) -> ListKind<'a> {
         match self.node.struct_name() {
-            "CustomResourceDefinitionCondition" if !self.dialect.definitions_have_schemas => ListKind::Atomic,
+            "CustomResourceDefinitionCondition" if !self.has(DEFINITIONS_HAVE_SCHEMAS) => ListKind::Atomic,
             _ => self.node.list(),
         }
     }
@@ -203,7 +190,7 @@ impl<'a> Place<'a> {
             (Some(_), _)
                 if key == "protocol"
                     && self.node.struct_name() == "ServicePort"
-                    && !self.dialect.services_have_protocols =>
+                    && !self.has(SERVICES_HAVE_PROTOCOLS) =>
             {
                 None
             }

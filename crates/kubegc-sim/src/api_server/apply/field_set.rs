@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::{Map, Value};
 
-use super::dialect::{Ownership, Place};
+use super::dialect::{OWNED_VALUES_STAY_WHOLE, Ownership, Place};
 use crate::status::quoted;
 
 /// One step of a path into an object.
@@ -177,7 +177,7 @@ impl FieldSet {
     ) -> Option<Self> {
         let mut changed: Option<Self> = None;
         for element in &self.members {
-            if !place.dialect.splits_owned_values
+            if place.has(OWNED_VALUES_STAY_WHOLE)
                 || self.children.contains_key(element)
                 || place.at(element).ownership() != Ownership::Granular
             {
@@ -223,22 +223,12 @@ impl FieldSet {
 
     /// The paths. At each level, the members precede the paths below them.
     pub(super) fn paths(&self) -> Vec<Vec<Element>> {
-        let mut paths = Vec::new();
-        self.collect(&mut Vec::new(), &mut paths);
-        paths
-    }
-
-    fn collect(&self, prefix: &mut Vec<Element>, paths: &mut Vec<Vec<Element>>) {
-        for element in &self.members {
-            prefix.push(element.clone());
-            paths.push(prefix.clone());
-            prefix.pop();
-        }
-        for (element, set) in &self.children {
-            prefix.push(element.clone());
-            set.collect(prefix, paths);
-            prefix.pop();
-        }
+        let own = self.members.iter().map(|element| vec![element.clone()]);
+        let below = self.children.iter().flat_map(|(element, set)| {
+            let paths = set.paths().into_iter();
+            paths.map(|path| [vec![element.clone()], path].concat())
+        });
+        own.chain(below).collect()
     }
 
     /// Reads the `FieldsV1` form. Steps that are not fields, keys or values are ignored.

@@ -142,7 +142,7 @@ impl Managers {
     /// [`ReconcileFieldSetWithSchema`](https://github.com/kubernetes-sigs/structured-merge-diff/blob/v4.0.2/typed/reconcile_schema.go).
     pub(super) fn follow_schema(&mut self, live: &Value, place: Place<'_>) {
         let version = live.get("apiVersion").and_then(Value::as_str);
-        let (Some(version), true) = (version, place.dialect.follows_schema) else {
+        let (Some(version), true) = (version, place.follows_schema()) else {
             return;
         };
         let parts = OnceCell::new();

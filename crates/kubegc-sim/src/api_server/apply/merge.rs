@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::{
     compare::set_of,
-    dialect::Place,
+    dialect::{APPLIED_ORDER_COUNTS, Place},
     field_set::{Element, FieldSet},
 };
 use crate::types::schema::ListKind;
@@ -31,7 +31,7 @@ pub(super) fn merge(live: Value, applied: &Value, place: Place<'_>) -> Value {
                     merged.insert(key.clone(), merge(live, value, below));
                 } else if below.is_map(&live) || below.is_list(&live) {
                     merged.insert(key.clone(), live);
-                } else if place.dialect.nulls_are_values {
+                } else if place.types {
                     merged.insert(key.clone(), Value::Null);
                 }
             }
@@ -58,7 +58,7 @@ fn merge_lists(live: Vec<Value>, applied: &[Value], place: Place<'_>) -> Vec<Val
     let (Ok(live_elements), Ok(applied_elements)) = (elements(&live), elements(applied)) else {
         return applied.to_vec();
     };
-    if !place.dialect.follows_applied_order {
+    if !place.has(APPLIED_ORDER_COUNTS) {
         let mut applied: Vec<(Element, Option<&Value>)> = applied_elements
             .into_iter()
             .zip(applied.iter().map(Some))

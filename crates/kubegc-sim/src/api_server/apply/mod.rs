@@ -24,7 +24,7 @@ use serde_json::{Map, Value, json};
 use super::{
     ApiServer, Response, Special, crd,
     patch::{APPLY_IS_SERVED, accepted, keep_precision},
-    update::{AFTER_ADMISSION, Author, Part, check_names, without_equal_references},
+    update::{AFTER_ADMISSION, Part, check_names, without_equal_references},
 };
 use crate::{
     StoredObject,
@@ -33,7 +33,7 @@ use crate::{
 };
 use compare::{compare, set_of};
 use config::validate;
-use dialect::{Dialect, Place};
+use dialect::{DEFINITIONS_HAVE_SCHEMAS, Place, TIMES_ARE_KEPT, VALUES_ARE_COMPARED};
 use managed::{Manager, Managers, Operation};
 pub(crate) use track::ManagedFields;
 use track::take_managers;
@@ -180,8 +180,8 @@ impl ApiServer {
         keep_precision(&mut object.meta, &existing.meta);
         check_names(self.version, &object.meta, &namespace, name)?;
         let warnings = without_equal_references(self.version, &mut object.meta, AFTER_ADMISSION);
-        let author = Author::Applier(ManagedFields::of(managers.to_json()));
-        let written = self.replace(kind, &existing, object, part, author)?;
+        let managers = ManagedFields::of(managers.to_json());
+        let written = self.replace(kind, &existing, object, part, Some(managers))?;
         Ok(self.finish(kind, written, None, warnings))
     }
 
@@ -205,7 +205,7 @@ impl ApiServer {
             return Err(status::conflict(self.resource(kind), name, &why));
         }
         let managers = ManagedFields::of(managers.to_json());
-        self.try_create(kind, namespace, object, None, Author::Applier(managers))
+        self.try_create(kind, namespace, object, None, Some(managers))
     }
 
     /// The objects of a kind in the graph of types, in the rules of this release.
@@ -213,7 +213,8 @@ impl ApiServer {
         let definition = self.definition(kind).map(std::sync::Arc::as_ref);
         Place {
             node: crd::node(self.resource(kind), definition),
-            dialect: Dialect::of(self.version, self.settings.types),
+            version: self.version,
+            types: self.settings.types,
         }
     }
 }
@@ -239,7 +240,7 @@ impl ApiServer {
     /// Refuses a configuration with fields that the schema does not declare.
     fn check_types(&self, kind: KindId, applied: &Value, place: Place<'_>) -> Result<(), Refusal> {
         let is_definition = self.special(kind) == Special::CustomResourceDefinition;
-        if !self.settings.types || is_definition && !place.dialect.definitions_have_schemas {
+        if !self.settings.types || is_definition && !place.has(DEFINITIONS_HAVE_SCHEMAS) {
             return Ok(());
         }
         let mut found = Vec::new();
@@ -330,7 +331,7 @@ fn merged(
     let mut owned = managers.owned();
     // Metadata stays, as every configuration has the name.
     owned.insert(&["metadata", "name"].map(field_set::Element::field));
-    if place.dialect.prunes_by_sets {
+    if place.prunes_by_sets() {
         merged = merge::prune_by_sets(&merged, place, &last, &owned).map_err(Problem::Malformed)?;
     } else {
         merge::prune(&mut merged, place, &last.without(&owned), &owned);
@@ -343,12 +344,12 @@ fn merged(
     if !request.force && !conflicts.is_empty() {
         return Err(Problem::Conflicts(conflicts));
     }
-    let is_changed = if place.dialect.compares_values {
+    let is_changed = if place.has(VALUES_ARE_COMPARED) {
         merged != *live
     } else {
         !comparison.is_empty()
     };
-    if is_changed || !place.dialect.keeps_times && last != fields {
+    if is_changed || !place.has(TIMES_ARE_KEPT) && last != fields {
         managers.touch(&request.manager, &request.time.to_string());
     }
     managers.follow(Some(&request.manager), &comparison);

@@ -9,10 +9,7 @@ use kubegc_core::{DeleteOptions, KindId, Timestamp, Uid};
 use super::{FINALIZER_CRD_CLEANUP, defines, is_established, kinds_of, set_condition};
 use crate::{
     ApiServer, Filter, StoredObject,
-    api_server::{
-        kinds::Special,
-        update::{Author, Part},
-    },
+    api_server::{kinds::Special, update::Part},
 };
 
 /// The controller that deletes the custom resources of a deleted CustomResourceDefinition, then removes its
@@ -199,7 +196,7 @@ fn write(
         finalizers.retain(|finalizer| **finalizer != *FINALIZER_CRD_CLEANUP);
     }
     // The object was read in this step: only an admission webhook refuses the write.
-    let written = server.replace(kind, existing, object, Part::Status, Author::Writer);
+    let written = server.replace(kind, existing, object, Part::Status, None);
     let response = written.map(|written| server.finish(kind, written, None, Vec::new()));
     response.is_ok()
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{
     ApiServer, Response,
-    update::{AFTER_ADMISSION, Author, Part, check_names, without_equal_references},
+    update::{AFTER_ADMISSION, Part, check_names, without_equal_references},
 };
 pub(super) use json::Operations;
 
@@ -89,7 +89,7 @@ impl ApiServer {
             object.meta.namespace.clone_from(&existing.meta.namespace);
         }
         let warnings = without_equal_references(self.version, &mut object.meta, AFTER_ADMISSION);
-        let written = self.replace(kind, &existing, object, part, Author::Writer)?;
+        let written = self.replace(kind, &existing, object, part, None)?;
         Ok(self.finish(kind, written, None, warnings))
     }
 

@@ -12,7 +12,7 @@ use crate::{
     api_server::{
         EventType, Response,
         create::other_namespace,
-        update::{Author, Part, check_names},
+        update::{Part, check_names},
     },
     label_selector,
     status::{self, Cause, Details, Refusal},
@@ -251,7 +251,7 @@ impl ApiServer {
             }
         }
         set_scheduled(&mut pod, &self.now.truncate_to_secs().to_string());
-        let written = self.replace(kind, &existing, pod, Part::Binding, Author::Writer)?;
+        let written = self.replace(kind, &existing, pod, Part::Binding, None)?;
         let _response = self.finish(kind, written, None, Vec::new());
         Ok(created())
     }

@@ -16,7 +16,7 @@ use crate::{
         Response,
         apply::ApplyOptions,
         crd,
-        update::{Author, Part, check_names},
+        update::{Part, check_names},
     },
     label_selector,
     object::put_meta,
@@ -135,13 +135,13 @@ impl ApiServer {
         if meta.name.is_empty() {
             metadata.remove("name");
         }
+        let is_applied = applied.pointer("/spec/replicas").is_some();
         if self.tracks_sent_fields() {
             let stored = paths
                 .before(&existing)
                 .pointer("/spec/replicas")
                 .and_then(Value::as_i64)
                 .unwrap_or(0);
-            let is_applied = applied.pointer("/spec/replicas").is_some();
             if is_applied && replicas != stored && !options.force {
                 return Err(self.scale_conflict());
             }
@@ -153,8 +153,7 @@ impl ApiServer {
             entries.any(|entry| entry.pointer("/fieldsV1/f:spec/f:replicas").is_some())
         };
         let stored = existing.at(&paths.wanted).and_then(Value::as_i64);
-        let changes =
-            applied.pointer("/spec/replicas").is_some() && stored.is_some_and(|stored| stored != replicas);
+        let changes = is_applied && stored.is_some_and(|stored| stored != replicas);
         if self.settings.types
             && !paths.custom
             && changes
@@ -166,7 +165,7 @@ impl ApiServer {
         }
         let resource = self.resource(kind);
         let mut whole = StoredObject::from(ObjectMeta::new("", "", ""));
-        if applied.pointer("/spec/replicas").is_some() {
+        if is_applied {
             put(&mut whole, &paths.wanted, Some(&replicas.into()));
         }
         let mut whole = whole.to_json(resource);
@@ -206,7 +205,7 @@ impl ApiServer {
             let (old, new) = (paths.before(existing), paths.show(&object)?);
             self.review_part(kind, "UPDATE", "scale", Some(&old), &new)?;
         }
-        let written = self.replace(kind, existing, object, Part::Scale, Author::Writer)?;
+        let written = self.replace(kind, existing, object, Part::Scale, None)?;
         let response = self.finish(kind, written, None, Vec::new());
         paths.response(response.with(Vec::new()))
     }
