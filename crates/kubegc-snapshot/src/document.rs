@@ -3,16 +3,17 @@
 use std::{io::Read, str};
 
 use kubegc_core::json::{DUPLICATE, duplicate_fields};
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{
-    Finding, Place, Problem, SnapshotError, VersionSource,
+    Finding, Place, Problem, SnapshotError, VersionSource, block,
     completeness::Why,
     error::{Cause, ParserMessage},
     foreign,
     ingest::{Ingest, Source, TypeName, refuse_non_objects, without_objects},
     internal,
-    item::{Item, ListHead},
+    item::{Item, ListHead, OnlyItem},
     json, kindless,
     notices::{self, Notice},
     sniff,
@@ -356,6 +357,7 @@ impl Reading<'_> {
         let mut maps = 0_u32;
         self.in_array = false;
         let settings = self.settings;
+        let mut json_text = String::new();
         // The fields before the items of a list do not show how the text ends.
         let mut item_is_cut = false;
         loop {
@@ -367,8 +369,8 @@ impl Reading<'_> {
                 Some(yaml::Piece::Item { length }) => {
                     self.in_array = splitter.is_array();
                     let text = as_text(&window.bytes()[..length], window, source, Some(shape.items))?;
-                    match yaml::parse::<(Item<'_>,)>(text) {
-                        Ok((item,)) if !item.is_list_kind() => {
+                    match parse_object::<OnlyItem<'_>>(text, &mut json_text) {
+                        Ok(OnlyItem(item)) if !item.is_list_kind() => {
                             maps += 1;
                             self.object(&item, text, source, Some(shape.items), None)?;
                         }
@@ -387,7 +389,7 @@ impl Reading<'_> {
                 }
                 Some(yaml::Piece::Whole { length }) => {
                     let text = as_text(&window.bytes()[..length], window, source, None)?;
-                    match yaml::parse::<Item<'_>>(text) {
+                    match parse_object::<Item<'_>>(text, &mut json_text) {
                         Ok(item) if !item.is_list_kind() => {
                             self.object(&item, text, source, None, None)?;
                         }
@@ -718,6 +720,16 @@ pub(crate) fn json_words(error: &serde_json::Error) -> String {
         words.truncate(cut);
     }
     words
+}
+
+/// Parses a YAML object. `json` is room for its JSON form.
+fn parse_object<'a, T: Deserialize<'a>>(text: &'a str, json: &'a mut String) -> Result<T, yaml::YamlError> {
+    if block::to_json(text, json)
+        && let Ok(object) = serde_json::from_str(json)
+    {
+        return Ok(object);
+    }
+    yaml::parse(text)
 }
 
 fn yaml_error(

@@ -45,6 +45,7 @@
 //! mapping of a single object, is still YAML, and nothing shows the cut. Lists are safe: `kubectl` writes
 //! their kind last, and a list without kind is refused.
 
+mod block;
 mod completeness;
 mod declaration;
 mod discovery;
