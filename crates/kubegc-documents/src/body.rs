@@ -279,8 +279,8 @@ const ANNOTATIONS: [&str; 11] = [
     ANNOTATION_LEADER,
 ];
 
-/// The parts that are kept of fields, by their names, wherever they occur in the fields of an object from which
-/// its kind has details.
+/// The parts that are kept of fields, by their names, wherever they occur in the fields of an object from
+/// which its kind has details.
 static KEPT: LazyLock<HashMap<&'static str, Kept, FixedState>> = LazyLock::new(|| {
     let special = [
         ("annotations", Kept::Annotations),

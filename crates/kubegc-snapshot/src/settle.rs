@@ -289,8 +289,8 @@ impl TypeRanks {
     }
 }
 
-/// A key by which the record to keep comes first among records of one name. The content decides if versions do
-/// not, and the place last: only the place may depend on the order of reading.
+/// A key by which the record to keep comes first among records of one name. The content decides if versions
+/// do not, and the place last: only the place may depend on the order of reading.
 fn preference(store: &Store, at: usize) -> impl Ord + use<> {
     let record = &store.records[at];
     let (api_version, _) = store.type_texts(record.type_id);

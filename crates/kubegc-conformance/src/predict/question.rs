@@ -10,8 +10,7 @@ use kubegc_control_plane::finalizers::external_components;
 use kubegc_controllers::{Controller, PodGc, TtlAfterFinished, default_controllers};
 use kubegc_core::{KubernetesVersion, Timestamp};
 use kubegc_predict::{
-    Assumptions, Cluster, Fate, Forecast, Intent, ObjectFate, ObjectName, Question, Step, Target,
-    trace::Why,
+    Assumptions, Cluster, Fate, Forecast, Intent, ObjectFate, ObjectName, Question, Step, Target, trace::Why,
 };
 use kubegc_snapshot::Reader;
 use serde::Serialize;
