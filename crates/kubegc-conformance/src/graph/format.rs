@@ -2,7 +2,7 @@
 
 use kubegc_core::{Catalog, ObjectMeta, ObjectRef, OwnerReference, PatchType, ResourceVersion, Timestamp};
 use kubegc_objects::{Operation, Request, graph::DeletionState};
-use serde::{Deserialize, Serialize, de::IgnoredAny};
+use serde::{Deserialize, Serialize};
 
 /// apiVersion, kind, namespace, name, uid.
 #[derive(Clone, Deserialize)]
@@ -39,9 +39,9 @@ pub(super) fn references<C: FromIterator<OwnerReference>>(owners: &[Owner]) -> C
     owners.iter().map(|owner| owner.0.clone()).collect()
 }
 
-/// The number of the node among all nodes of the recording, the position of its identity in `ids`, flags.
+/// Serial, position in `ids`, flags.
 #[derive(Clone, Debug, Deserialize)]
-pub(super) struct Item(IgnoredAny, pub(super) usize, pub(super) String);
+pub(super) struct Item(pub(super) u64, pub(super) usize, pub(super) String);
 
 #[derive(Deserialize)]
 pub(super) struct Sequence {

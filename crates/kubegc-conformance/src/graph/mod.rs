@@ -3,6 +3,7 @@
 mod calls;
 mod conflicting;
 mod format;
+mod items;
 mod machine;
 mod patches;
 mod sequence;

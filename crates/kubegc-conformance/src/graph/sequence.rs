@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 
 use kubegc_core::{ObjectRef, OwnerReference, Uid};
 use kubegc_objects::{
-    Graph,
     collector::InvalidNamespace,
     graph::{Event, NodeId},
 };
@@ -12,11 +11,12 @@ use kubegc_objects::{
 use super::{
     calls::Script,
     format::{GraphNode, Input, Item, Object, Out, Sequence, Step, references},
+    items::{Serials, describe},
     machine::{Machine, Seen},
 };
 use crate::{
     Failure,
-    failure::{equal, shown},
+    failure::equal,
     runner::{Case, Report},
 };
 
@@ -28,6 +28,7 @@ pub(crate) fn replay(case: &Case<'_>, _: &mut Report) -> Result<(), Failure> {
         ids: case.ids.iter().map(|id| id.0.clone()).collect(),
         machine: Machine::new(semantics, &catalog, case.absent_cache_size),
         virtual_deletes: VecDeque::new(),
+        serials: Serials::default(),
     };
     for (at, step) in case.steps.iter().enumerate() {
         replay
@@ -45,6 +46,7 @@ struct Replay<'a> {
     ids: Vec<ObjectRef>,
     machine: Machine<'a>,
     virtual_deletes: VecDeque<ObjectRef>,
+    serials: Serials,
 }
 
 impl Replay<'_> {
@@ -67,20 +69,23 @@ impl Replay<'_> {
                 virtual_deletes: self.recorded(&out.vdel)?,
                 ..Seen::default()
             },
-            Input::AttemptDelete { item } | Input::AttemptOrphan { item } => {
-                let is_orphan = matches!(step.input, Input::AttemptOrphan { .. });
-                let Machine { delete, orphan, .. } = &self.machine;
-                let queue = if is_orphan { orphan } else { delete };
-                let node = self.take(item, queue)?;
-                let machine = &mut self.machine;
-                let catalog = machine.catalog();
-                let mut script = Script::new(&out.actions, is_orphan);
-                let perform = |request: &_| script.request(catalog, request);
-                let seen = if is_orphan {
-                    machine.attempt_orphan(node, perform)?
-                } else {
-                    machine.attempt_delete(node, perform)?
-                };
+            Input::AttemptDelete { item } => {
+                let node = self.take(item, &self.machine.delete)?;
+                let catalog = self.machine.catalog();
+                let mut script = Script::new(&out.actions, false);
+                let seen = self
+                    .machine
+                    .attempt_delete(node, |request| script.request(catalog, request))?;
+                script.finish()?;
+                seen
+            }
+            Input::AttemptOrphan { item } => {
+                let node = self.take(item, &self.machine.orphan)?;
+                let catalog = self.machine.catalog();
+                let mut script = Script::new(&out.actions, true);
+                let seen = self
+                    .machine
+                    .attempt_orphan(node, |request| script.request(catalog, request))?;
                 script.finish()?;
                 seen
             }
@@ -90,33 +95,28 @@ impl Replay<'_> {
         if let Some(graph) = &step.graph {
             self.compare_graph("graph", graph)?;
         }
+        self.serials.note_departures(&self.machine.graph);
         Ok(())
     }
 
-    /// The first queued node with the identity and flags of a recorded item.
+    /// The queued node of a recorded item, with the recorded identity and flags.
     fn take(&self, item: &Item, queue: &[NodeId]) -> Result<NodeId, Failure> {
-        let wanted = (self.id(item.1)?, item.2.clone());
-        let mut queue = queue.iter().copied();
-        queue
-            .find(|&node| describe(&self.machine.graph, node, false) == wanted)
-            .ok_or_else(|| Failure::new("item", shown(&wanted), "not queued"))
+        let node = self.serials.node(item)?;
+        let found = describe(&self.machine.graph, node, false);
+        equal("item", &(self.id(item.1)?, item.2.clone()), &found)?;
+        if queue.contains(&node) {
+            Ok(node)
+        } else {
+            Err(Failure::new("item", found.0.to_string(), "not queued"))
+        }
     }
 
-    /// Compares nodes, each with the flag whether it was queued already, in any order.
-    fn compare_nodes(&self, place: &str, expected: &[Item], got: &[(NodeId, bool)]) -> Result<(), Failure> {
-        let recorded = expected.iter().map(|item| Ok((self.id(item.1)?, item.2.clone())));
-        let mut expected = recorded.collect::<Result<Vec<_>, Failure>>()?;
+    fn compare(&mut self, out: &Out, seen: &Seen, absent_before: &[ObjectRef]) -> Result<(), Failure> {
         let graph = &self.machine.graph;
-        let got = got.iter().map(|&(node, queued)| describe(graph, node, queued));
-        let mut got: Vec<_> = got.collect();
-        expected.sort();
-        got.sort();
-        equal(place, &expected, &got)
-    }
-
-    fn compare(&self, out: &Out, seen: &Seen, absent_before: &[ObjectRef]) -> Result<(), Failure> {
-        self.compare_nodes("del", &out.del, &seen.del)?;
-        self.compare_nodes("orph", &out.orph, &seen.orph)?;
+        self.serials
+            .compare("del", &out.del, &seen.del, graph, &self.ids)?;
+        self.serials
+            .compare("orph", &out.orph, &seen.orph, graph, &self.ids)?;
         equal("vdel", &self.recorded(&out.vdel)?, &seen.virtual_deletes)?;
         let mut events: Vec<_> = seen.warnings.iter().map(event_text).collect();
         events.sort();
@@ -164,18 +164,36 @@ impl Replay<'_> {
         equal(place, &expected, &got)
     }
 
-    fn end(self, case: &Sequence) -> Result<(), Failure> {
-        let machine = &self.machine;
+    fn end(mut self, case: &Sequence) -> Result<(), Failure> {
+        let Machine {
+            graph,
+            absent,
+            delete,
+            orphan,
+            ..
+        } = &self.machine;
         self.compare_graph("final graph", &case.graph)?;
-        let absent: Vec<_> = machine.absent.iter().cloned().collect();
+        let recorded = self.recorded(&case.absent_owner_cache)?;
         equal(
             "absent_owner_cache",
-            &self.recorded(&case.absent_owner_cache)?,
-            &absent,
+            &recorded,
+            &absent.iter().cloned().collect::<Vec<_>>(),
         )?;
         let queued = |queue: &[NodeId]| queue.iter().map(|&node| (node, false)).collect::<Vec<_>>();
-        self.compare_nodes("pending_delete", &case.pending_delete, &queued(&machine.delete))?;
-        self.compare_nodes("pending_orphan", &case.pending_orphan, &queued(&machine.orphan))?;
+        self.serials.compare(
+            "pending_delete",
+            &case.pending_delete,
+            &queued(delete),
+            graph,
+            &self.ids,
+        )?;
+        self.serials.compare(
+            "pending_orphan",
+            &case.pending_orphan,
+            &queued(orphan),
+            graph,
+            &self.ids,
+        )?;
         let recorded = self.recorded(&case.pending_vdel)?;
         equal("pending_vdel", &recorded, &Vec::from(self.virtual_deletes))
     }
@@ -190,17 +208,6 @@ impl Replay<'_> {
             .cloned()
             .ok_or_else(|| Failure::unreadable(format!("there is no identity {at}")))
     }
-}
-
-/// The identity of a node and its flags: virtual, stale (no longer in the graph), queued before.
-fn describe(graph: &Graph, node: NodeId, queued: bool) -> (ObjectRef, String) {
-    let flags = [
-        (graph.is_virtual(node), 'v'),
-        (!graph.is_current(node), 's'),
-        (queued, 'p'),
-    ];
-    let flags = flags.iter().filter(|(is, _)| *is).map(|(_, flag)| flag);
-    (graph.identity(node), flags.collect())
 }
 
 fn event_text(warning: &InvalidNamespace) -> String {
