@@ -275,7 +275,6 @@ fn lost_responses_and_refusals_only_delay_a_cascade() {
             },
             duplicates_per_mille: 200,
             watch_delay_max: Duration::from_millis(50),
-            ..FaultPlan::default()
         };
         let store = Faulty::new(bench.shared.clone(), plan).with_clock(Arc::new(bench.clock.clone()));
         bench.run(&store, 240_000, 5_000, |shared| {

@@ -93,7 +93,7 @@ impl ApiServer {
         match self.broken_conversion(kind) {
             None => Ok(()),
             Some(webhook) => {
-                let refusal = status::internal(&webhook.message(self.resource(kind)));
+                let refusal = status::internal(webhook.message(self.resource(kind)));
                 Err(refusal.by(RefusedBy::Conversion(Arc::clone(&webhook.definition))))
             }
         }

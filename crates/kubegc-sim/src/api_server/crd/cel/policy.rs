@@ -297,7 +297,7 @@ impl Engine<'_> {
                     known.push((name.to_string(), value));
                 }
             }
-            context.add_variable_from_value("variables", values::map(known.into_iter()));
+            context.add_variable_from_value("variables", values::map(known));
         }
         program.execute(&context).map_err(|error| shown(&error))
     }
