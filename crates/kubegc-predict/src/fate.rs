@@ -115,10 +115,10 @@ impl From<&Fate> for Outcomes {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, derive_more::Display)]
 pub enum Missing {
     /// An owner whose kind was not dumped completely.
-    #[error("whether {} exists: {}", .owner.short(), add_list(.resource))]
+    #[display("whether {} exists: {}", owner.short(), add_list(resource))]
     Owner {
         /// The owner, as the reference names it. The namespace is the one of the lookup.
         owner: ObjectRef,
@@ -127,16 +127,16 @@ pub enum Missing {
     },
     /// A kind that is not a built-in one and that neither a CustomResourceDefinition nor discovery output in
     /// the dump defines.
-    #[error("what {}/{} is: add the output of `kubectl api-resources`", .owner.api_version, .owner.kind)]
+    #[display("what {}/{} is: add the output of `kubectl api-resources`", owner.api_version, owner.kind)]
     Kind {
         /// The owner, as the reference names it, or the object itself.
         owner: ObjectRef,
     },
     /// A part of the object itself that could not be read.
-    #[error("some fields of {}, which could not be read", .object.short())]
+    #[display("some fields of {}, which could not be read", object.short())]
     Flawed { object: ObjectRef },
     /// A fact that a controller needs to decide about the object, or about one that it depends on.
-    #[error("whether {} is cleaned up: {reason}", .object.short())]
+    #[display("whether {} is cleaned up: {reason}", object.short())]
     Controller {
         /// The object about which the controller cannot decide.
         object: ObjectRef,
@@ -145,10 +145,10 @@ pub enum Missing {
     },
     /// The content of a namespace, or the custom resources of a CustomResourceDefinition: any object with a
     /// finalizer keeps it terminating.
-    #[error(
+    #[display(
         "whether objects with finalizers remain in {}: add the output of `{}` and declare it complete",
-        .object.short(),
-        content_command(.object, .resources)
+        object.short(),
+        content_command(object, resources)
     )]
     Content {
         /// The namespace or definition.
@@ -157,14 +157,14 @@ pub enum Missing {
         resources: Vec<String>,
     },
     /// The data that determines when a deleted pod ends, and whether a kubelet ends it.
-    #[error("when {} ends: {reason}", .pod.short())]
+    #[display("when {} ends: {reason}", pod.short())]
     Ending {
         pod: ObjectRef,
         /// Description of the missing data.
         reason: String,
     },
     /// Whether a ValidatingAdmissionPolicy allows a request for the object, or for one that it depends on.
-    #[error(
+    #[display(
         "whether ValidatingAdmissionPolicy {policy} allows the requests (`{expression}`): check with \
          `--dry-run=server`"
     )]
@@ -218,17 +218,17 @@ pub(crate) fn content_command(object: &ObjectRef, resources: &[String]) -> Strin
 /// # Examples
 /// The example of [`Forecast`](crate::Forecast) reads that there are no findings.
 #[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, derive_more::Display)]
 pub enum Finding {
     /// An object is deleted and its controller is kept and creates another one. Its name may differ. There is
     /// no finding for an object that its controller no longer needs.
-    #[error(
+    #[display(
         "{} {} created again {} {}, which is kept",
-        .object.short(),
-        if *.is_certain { "is" } else { "may be" },
+        object.short(),
+        if *is_certain { "is" } else { "may be" },
         // The API server creates the addresses of Services.
-        if *.controller.kind == *"Service" { "for" } else { "by" },
-        .controller.short()
+        if *controller.kind == *"Service" { "for" } else { "by" },
+        controller.short()
     )]
     CreatedAgain {
         object: ObjectRef,
@@ -238,10 +238,10 @@ pub enum Finding {
         is_certain: bool,
     },
     /// An object is deleted, and the API server refuses the request of its controller to create another one.
-    #[error(
+    #[display(
         "{} is not created again by {}: the API server refuses it: {refusal}",
-        .object.short(),
-        .controller.short()
+        object.short(),
+        controller.short()
     )]
     NotCreatedAgain {
         object: ObjectRef,
@@ -251,25 +251,25 @@ pub enum Finding {
     },
     /// Dependents of kinds that were not dumped completely may block the deletion of their owners, and may be
     /// deleted or kept themselves.
-    #[error(
+    #[display(
         "objects of kinds that were not dumped completely may depend on deleted objects: {}",
-        first(.kinds.clone())
+        first(kinds.clone())
     )]
     UnseenDependents {
         /// The kinds, as `resource.group`.
         kinds: Vec<String>,
     },
     /// A cluster-scoped object names a namespaced owner: the collector never deletes it.
-    #[error(
+    #[display(
         "{} is cluster-scoped and names a namespaced owner: the collector leaves it alone",
-        .object.short()
+        object.short()
     )]
     NamespacedOwnerOfClusterScoped { object: ObjectRef },
     /// A reference names a kind that is not served: the collector retries forever and does not delete the
     /// object.
-    #[error(
+    #[display(
         "{} names an owner of {kind}, which is not served: the collector never decides about it",
-        .object.short()
+        object.short()
     )]
     OwnerKindNotServed {
         object: ObjectRef,
@@ -277,7 +277,7 @@ pub enum Finding {
         kind: String,
     },
     /// The API server refused the delete.
-    #[error("the API server refuses to delete {}: {code} {message}", .object.short())]
+    #[display("the API server refuses to delete {}: {code} {message}", object.short())]
     Refused {
         object: ObjectRef,
         /// The HTTP status.
@@ -286,7 +286,10 @@ pub enum Finding {
         message: String,
     },
     /// The API server failed to perform requests of controllers or kubelets.
-    #[error("the API server refuses requests for {}: {message}", first(short_names(.objects)))]
+    #[display(
+        "the API server refuses requests for {}: {message}",
+        first(short_names(objects))
+    )]
     RequestsFail {
         /// The server's message, such as the one that names an unreachable webhook.
         message: Arc<str>,
@@ -294,17 +297,17 @@ pub enum Finding {
         objects: Vec<ObjectRef>,
     },
     /// The cloud provider was queried about a node that is missing from the dump: the response has no effect.
-    #[error(
+    #[display(
         "the cloud provider was queried about node {node}, which is missing from the dump: its response has \
          no effect"
     )]
     NodeNotDumped { node: Arc<str> },
     /// A controller, or a component outside of kube-controller-manager, is assumed not to act, because an
     /// object has waited for it much longer than it normally needs.
-    #[error(
+    #[display(
         "{component} is assumed not to act: {} has waited for it for {}",
-        .object.short(),
-        span(*.lasted)
+        object.short(),
+        span(*lasted)
     )]
     DoesNotAct {
         component: &'static str,
@@ -314,24 +317,24 @@ pub enum Finding {
     },
     /// StatefulSets were not dumped completely, and claims are named like those of sets that are missing. If
     /// such a set or its pod is being deleted, the claims and their volumes may be deleted with it.
-    #[error(
+    #[display(
         "the list of statefulsets is not complete: claims named like those of a StatefulSet ({claims}) may \
          be deleted with it, and their volumes with them"
     )]
     UnseenSets { claims: usize },
     /// Terminating objects wait for each other: each is deleted in the foreground, and depends on another one
     /// with `blockOwnerDeletion`.
-    #[error(
+    #[display(
         "{} {}: a cycle of foreground deletion, which ends when blockOwnerDeletion is false in {}",
-        listed(.objects),
-        if .objects.len() == 1 { "waits for itself" } else { "wait for each other" },
-        if .objects.len() == 1 { "its reference to itself" } else { "one of the references" }
+        listed(objects),
+        if objects.len() == 1 { "waits for itself" } else { "wait for each other" },
+        if objects.len() == 1 { "its reference to itself" } else { "one of the references" }
     )]
     Cycle { objects: Vec<ObjectRef> },
     /// The outcome of objects depends on the order in which the API server performs requests.
-    #[error(
+    #[display(
         "{}: {outcomes}; the order of requests decides ({orders} orders were tried)",
-        listed(.objects)
+        listed(objects)
     )]
     OrderDecides {
         objects: Vec<ObjectRef>,
@@ -341,11 +344,11 @@ pub enum Finding {
     },
     /// A kind is declared complete, objects refer to objects of it, and the dump has none: most likely it was
     /// not dumped.
-    #[error(
+    #[display(
         "{}, and the dump has no {kind} although {resource} are declared complete: check with \
          `kubectl get {resource}{}`",
-        referrers(.kind, *.objects),
-        if *.is_namespaced { " -A" } else { "" }
+        referrers(kind, *objects),
+        if *is_namespaced { " -A" } else { "" }
     )]
     KindMissing {
         kind: String,
@@ -356,10 +359,10 @@ pub enum Finding {
         objects: usize,
     },
     /// No object of the dump matches the selectors of the intents.
-    #[error(
+    #[display(
         "No resources found in {}{}",
-        .namespace.as_ref().map_or("the dump".to_owned(), |name| format!("{name} namespace of the dump")),
-        question(.similar)
+        namespace.as_ref().map_or("the dump".to_owned(), |name| format!("{name} namespace of the dump")),
+        question(similar)
     )]
     NothingSelected {
         /// The namespace of all intents.
@@ -368,11 +371,11 @@ pub enum Finding {
         similar: Vec<String>,
     },
     /// Controllers write without end, so the simulation stopped.
-    #[error(
+    #[display(
         "the simulation stopped {} s after its beginning: it made {writes} writes, and these objects are \
          written again and again: {}; fates may be wrong",
-        .at.as_secs(),
-        first(.cycle.iter().map(|(actor, object)| format!("{} (by the {actor})", object.short())).collect())
+        at.as_secs(),
+        first(cycle.iter().map(|(actor, object)| format!("{} (by the {actor})", object.short())).collect())
     )]
     DidNotSettle {
         /// The time of the last write since the beginning.

@@ -32,16 +32,16 @@ use crate::words::{number, some_of, span};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, derive_more::Display)]
 pub enum Wait {
     /// For its dependents: it is deleted in the foreground.
-    #[error("{}", dependents(.blocking))]
+    #[display("{}", dependents(blocking))]
     Dependents {
         /// The dependents that block its deletion. Empty if none of them is in the dump.
         blocking: Vec<Blocking>,
     },
     /// For the content of a namespace, or the custom resources of a CustomResourceDefinition.
-    #[error("{}", content(.remaining, *.pods_are_first))]
+    #[display("{}", content(remaining, *pods_are_first))]
     Content {
         /// The finalizer, such as `kubernetes`.
         finalizer: Arc<str>,
@@ -51,7 +51,7 @@ pub enum Wait {
         pods_are_first: bool,
     },
     /// For the removal of a finalizer.
-    #[error("finalizer {name}, which {}{}", remover(*.known), after_colon(.reason.as_ref()))]
+    #[display("finalizer {name}, which {}{}", remover(*known), after_colon(reason.as_ref()))]
     Finalizer {
         name: Arc<str>,
         /// The component that removes it; `None` for a finalizer of an operator.
@@ -60,9 +60,9 @@ pub enum Wait {
         reason: Option<NotRemoved>,
     },
     /// For the end of its grace period.
-    #[error(
+    #[display(
         "{}",
-        .ends_at.map_or("a condition that the dump does not show".to_owned(), |at| format!(
+        ends_at.map_or("a condition that the dump does not show".to_owned(), |at| format!(
             "the end of its grace period at {at}"
         ))
     )]
@@ -72,7 +72,7 @@ pub enum Wait {
     },
     /// For a request that the API server refuses, such as one that an admission webhook must allow. Its
     /// sender tries again.
-    #[error("the API server, which refuses the {actor}'s {}: {refusal}", request(*.act, .object))]
+    #[display("the API server, which refuses the {actor}'s {}: {refusal}", request(*act, object))]
     Refused {
         /// The finalizer that the object has until then.
         finalizer: Option<Arc<str>>,
@@ -86,9 +86,9 @@ pub enum Wait {
         refusal: Refusal,
     },
     /// A namespace for the discovery of an API that an extension API server serves.
-    #[error(
+    #[display(
         "the discovery of {api_version}, which fails{}: apiservice/{api_service} is not available ({failure})",
-        .since.map_or(String::new(), |since| format!(" since {since}"))
+        since.map_or(String::new(), |since| format!(" since {since}"))
     )]
     Discovery {
         /// The finalizer, `kubernetes`.
@@ -104,10 +104,10 @@ pub enum Wait {
     },
     /// For the conversion of custom resources: the controller that removes the finalizer cannot list or read
     /// them.
-    #[error(
+    #[display(
         "{} {resource} because the conversion webhook of customresourcedefinition/{definition} cannot be \
          reached: {failure}",
-        reader(.finalizer.as_deref())
+        reader(finalizer.as_deref())
     )]
     Conversion {
         /// The finalizer; `None` if a dependent is kept because its owner cannot be read.
@@ -120,7 +120,7 @@ pub enum Wait {
         failure: Arc<str>,
     },
     /// For a kubelet.
-    #[error("{}", kubelet(.node.as_deref(), *.overdue_since))]
+    #[display("{}", kubelet(node.as_deref(), *overdue_since))]
     Kubelet {
         /// The node, which is lost or does not exist; `None` if pods are assumed never to end.
         node: Option<Arc<str>>,
@@ -148,14 +148,14 @@ pub struct Blocking {
 /// # Examples
 /// [`Blocking::because`] is one.
 #[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, derive_more::Display)]
 pub enum BlockedBy {
     /// The API server refuses its deletion, or the removal of its owner reference.
-    #[error("the API server refuses to delete or release it: {0}")]
+    #[display("the API server refuses to delete or release it: {_0}")]
     Refused(Refusal),
     /// It names an owner of this apiVersion and kind, which is not served: the collector never decides about
     /// it.
-    #[error("it names an owner of {0}, which is not served: the collector never decides about it")]
+    #[display("it names an owner of {_0}, which is not served: the collector never decides about it")]
     OwnerNotServed(String),
 }
 
@@ -164,22 +164,22 @@ pub enum BlockedBy {
 /// # Examples
 /// [`Wait::Finalizer`] has one: `wait.to_string()` ends with it.
 #[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, derive_more::Display)]
 pub enum NotRemoved {
     /// Its controller keeps the object for this reason.
-    #[error("{0}")]
+    #[display("{_0}")]
     Kept(Reason),
     /// Its controller cannot decide, because this fact is missing from the dump.
-    #[error("{0}")]
+    #[display("{_0}")]
     Unknown(Missing),
     /// Its controller is not among those of the question.
-    #[error("it does not run")]
+    #[display("it does not run")]
     NotRunning,
     /// It is assumed not to act.
-    #[error("it is assumed not to act")]
+    #[display("it is assumed not to act")]
     Assumed,
     /// It normally acts sooner, so it does not act.
-    #[error("it has not for {}, and normally does within {}", span(*.lasted), span(*.within))]
+    #[display("it has not for {}, and normally does within {}", span(*lasted), span(*within))]
     Overdue {
         /// How long the object has been terminating.
         lasted: Duration,
@@ -187,7 +187,7 @@ pub enum NotRemoved {
         within: Duration,
     },
     /// Other objects have waited for it so long that it does not act.
-    #[error("other objects show that it does not act")]
+    #[display("other objects show that it does not act")]
     Elsewhere,
 }
 

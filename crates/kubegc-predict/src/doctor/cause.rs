@@ -80,64 +80,64 @@ pub struct Blocked {
 
 /// What keeps objects in deletion.
 #[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, derive_more::Display)]
 pub enum Cause {
     /// An extension of the API server that cannot be reached, or a webhook that refuses.
-    #[error("{}", extension(.0))]
+    #[display("{}", extension(_0))]
     Extension(BrokenExtension),
     /// The API server refuses requests for another reason.
-    #[error("the API server refuses requests: {0}")]
+    #[display("the API server refuses requests: {_0}")]
     Refused(Refusal),
     /// A controller, or a component outside of kube-controller-manager, does not act.
-    #[error("{name} does not {}", if is_external(.name) { "remove its finalizers" } else { "act" })]
+    #[display("{name} does not {}", if is_external(name) { "remove its finalizers" } else { "act" })]
     Component { name: &'static str },
     /// The finalizer of an operator.
-    #[error(
+    #[display(
         "finalizer {name} of {}, which does not remove it",
-        finalizers::find(.name).map_or("an operator".to_owned(), |known| known.owner.to_string())
+        finalizers::find(name).map_or("an operator".to_owned(), |known| known.owner.to_string())
     )]
     Finalizer { name: Arc<str> },
     /// The kubelet of a node does not run.
-    #[error("the kubelet of node {node} does not run")]
+    #[display("the kubelet of node {node} does not run")]
     LostNode {
         node: Arc<str>,
         /// The node, if it exists.
         object: Option<ObjectRef>,
     },
     /// A kubelet that runs has not ended pods.
-    #[error("the kubelet of node {node}, which runs, has not ended pods after their grace period")]
+    #[display("the kubelet of node {node}, which runs, has not ended pods after their grace period")]
     PodNotEnded {
         /// The name of its node.
         node: Arc<str>,
     },
     /// Objects that are deleted in the foreground wait for each other.
-    #[error(
+    #[display(
         "a cycle of {} in foreground deletion, each of which waits for another one: {}",
-        .members.len(),
-        names(.members)
+        members.len(),
+        names(members)
     )]
     ForegroundCycle { members: Vec<ObjectRef> },
     /// Pods that are not being deleted use a claim.
-    #[error(
+    #[display(
         "{} cannot be removed: {} {} it",
-        .claim.short(),
-        names(.pods),
-        if .pods.len() == 1 { "uses" } else { "use" }
+        claim.short(),
+        names(pods),
+        if pods.len() == 1 { "uses" } else { "use" }
     )]
     ClaimInUse { claim: ObjectRef, pods: Vec<ObjectRef> },
     /// A volume is bound to a claim that is not being deleted.
-    #[error("{} cannot be removed: it is bound to {}", .volume.short(), .claim.short())]
+    #[display("{} cannot be removed: it is bound to {}", volume.short(), claim.short())]
     VolumeBound { volume: ObjectRef, claim: ObjectRef },
     /// A bug of the job-controller leaves its finalizer on pods.
-    #[error(
+    #[display(
         "the job-controller of 1.23.0 to 1.23.5 may leave finalizer batch.kubernetes.io/job-tracking on pods \
          whose Job no longer exists"
     )]
     JobTracking,
     /// A dependent has an owner of a kind that is not served.
-    #[error(
+    #[display(
         "{} names an owner of {kind}, which is not served: the garbage collector never decides about it",
-        .object.short()
+        object.short()
     )]
     OwnerNotServed {
         /// The dependent.
@@ -146,7 +146,7 @@ pub enum Cause {
         kind: String,
     },
     /// A namespace or a CustomResourceDefinition has content that is not in the dump.
-    #[error("{} may have content that is not in the dump", .object.short())]
+    #[display("{} may have content that is not in the dump", object.short())]
     UnseenContent {
         /// The namespace or definition.
         object: ObjectRef,
@@ -154,7 +154,7 @@ pub enum Cause {
         resources: Vec<String>,
     },
     /// Anything else.
-    #[error("{} is {wait}", .object.short())]
+    #[display("{} is {wait}", object.short())]
     Other {
         /// The object that waits.
         object: ObjectRef,

@@ -33,57 +33,57 @@ pub struct WrongReference {
 
 /// A problem with an owner reference.
 #[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, derive_more::Display)]
 pub enum ReferenceProblem {
     /// `apiVersion` is not `version` or `group/version`.
-    #[error("apiVersion is neither VERSION nor GROUP/VERSION")]
+    #[display("apiVersion is neither VERSION nor GROUP/VERSION")]
     ApiVersionInvalid,
     /// The group is `core`: the API writes the core group as `v1`.
-    #[error("the apiVersion of the core group is v1, without a group")]
+    #[display("the apiVersion of the core group is v1, without a group")]
     CoreGroup,
     /// The API server does not serve the kind in this version.
-    #[error(
+    #[display(
         "the API server does not serve this kind{}",
-        if .served.is_empty() { String::new() } else { format!("; it serves {}", .served.join(", ")) }
+        if served.is_empty() { String::new() } else { format!("; it serves {}", served.join(", ")) }
     )]
     KindNotServed {
         /// `apiVersion` and kind under which it is served, such as `apps/v1 Deployment`.
         served: Vec<String>,
     },
     /// The dump does not define the kind.
-    #[error("the dump does not define this kind: add the output of `kubectl api-resources`")]
+    #[display("the dump does not define this kind: add the output of `kubectl api-resources`")]
     KindUnknown,
     /// A cluster-scoped object has a namespaced owner.
-    #[error("the owner is namespaced, and the owner of a cluster-scoped object must be cluster-scoped")]
+    #[display("the owner is namespaced, and the owner of a cluster-scoped object must be cluster-scoped")]
     OwnerNamespaced,
     /// The object with the uid is in another namespace.
-    #[error("the owner with this uid is in another namespace: {}", .owner.short())]
+    #[display("the owner with this uid is in another namespace: {}", owner.short())]
     OtherNamespace { owner: ObjectRef },
     /// The object with the uid has another name.
-    #[error("the object with this uid is {}", .owner.short())]
+    #[display("the object with this uid is {}", owner.short())]
     OtherName { owner: ObjectRef },
     /// The object with the uid is of another kind.
-    #[error("the object with this uid is {} ({})", .owner.short(), .owner.api_version)]
+    #[display("the object with this uid is {} ({})", owner.short(), owner.api_version)]
     OtherKind { owner: ObjectRef },
     /// The object with the name has another uid: it was created again, or the dependent was copied or
     /// restored.
-    #[error(
+    #[display(
         "{} has the uid {}: it was created again, or the dependent was copied or restored",
-        .owner.short(),
-        .owner.uid
+        owner.short(),
+        owner.uid
     )]
     OtherUid { owner: ObjectRef },
     /// The owner does not exist.
-    #[error("the owner does not exist")]
+    #[display("the owner does not exist")]
     OwnerMissing,
     /// The owner is not in the dump, which does not have all objects of its kind.
-    #[error("the owner is not in the dump: add the output of `kubectl get {resource} -A -o json`")]
+    #[display("the owner is not in the dump: add the output of `kubectl get {resource} -A -o json`")]
     OwnerUnknown {
         /// The resource to dump, as kubectl accepts it.
         resource: String,
     },
     /// More than one reference of the object is a controller reference.
-    #[error("an object has one controller reference at most")]
+    #[display("an object has one controller reference at most")]
     SeveralControllers,
 }
 

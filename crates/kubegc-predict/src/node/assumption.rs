@@ -16,12 +16,12 @@ pub enum RecordsKnown {
 
 /// One thing that a node forecast takes for granted.
 #[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, derive_more::Display)]
 pub enum Assumption {
     /// It is unknown when images were first detected and last used: the kubelet keeps this in memory and does
     /// not expose it. The order in which unused images are deleted is undetermined. Right after a restart,
     /// possibly none is deleted.
-    #[error(
+    #[display(
         "the last use of images is unknown: the order of {images} unused ones is undetermined, and a kubelet \
          that has just started may keep all of them"
     )]
@@ -31,39 +31,39 @@ pub enum Assumption {
     },
     /// Sizes of images count shared layers once for each image, so less may become free than is counted, and
     /// the next garbage collection removes more.
-    #[error(
+    #[display(
         "images share no layers: where they do, less becomes free and the next garbage collection removes more"
     )]
     SizesOverlap,
     /// The runtime frees space before it responds. Some runtimes free it later.
-    #[error("the runtime frees space at once; some do later")]
+    #[display("the runtime frees space at once; some do later")]
     FreedAtOnce,
     /// No container mounts an image as a volume.
-    #[error("no container mounts an image as a volume")]
+    #[display("no container mounts an image as a volume")]
     NoImageVolumes,
     /// The desired pods are unknown, so nothing is deleted because of a deleted pod.
-    #[error("the pods of the node are unknown, so nothing is removed because its pod was deleted")]
+    #[display("the pods of the node are unknown, so nothing is removed because its pod was deleted")]
     PodsUnknown,
     /// Not all pod sources are ready, so no container is deleted because of a deleted pod.
-    #[error("not all sources of pods are ready, so containers are removed by limits alone")]
+    #[display("not all sources of pods are ready, so containers are removed by limits alone")]
     SourcesNotReady,
     /// The log directories were not listed, so the forecast does not cover them.
-    #[error("the directories of logs were not listed")]
+    #[display("the directories of logs were not listed")]
     LogsUnknown,
     /// The sandbox image is not known. Up to 1.28 it is protected; later the runtime must pin it.
-    #[error("the image of sandboxes is not known, so it is treated like any other")]
+    #[display("the image of sandboxes is not known, so it is treated like any other")]
     SandboxImageUnknown,
     /// All removals succeed, and nothing is created, pulled or started meanwhile.
-    #[error("every removal succeeds, and nothing is pulled or started meanwhile")]
+    #[display("every removal succeeds, and nothing is pulled or started meanwhile")]
     NothingElseHappens,
     /// The disk fills steadily.
-    #[error("the disk fills by {} an hour", Bytes::from(*.bytes_per_hour))]
+    #[display("the disk fills by {} an hour", Bytes::from(*bytes_per_hour))]
     SteadyGrowth {
         /// Bytes an hour.
         bytes_per_hour: u64,
     },
     /// The release is newer than those that kubegc knows: a kubelet may behave otherwise.
-    #[error("{}", .version.warning().unwrap_or_default())]
+    #[display("{}", version.warning().unwrap_or_default())]
     NewerVersion { version: KubernetesVersion },
 }
 
