@@ -15,7 +15,6 @@ pub struct Arrays {
 
 impl Arrays {
     /// The arrays of a cluster.
-    #[must_use]
     pub fn of(cluster: &Cluster) -> Self {
         let snapshot = cluster.snapshot();
         let positions: std::collections::BTreeMap<_, u32> = snapshot
@@ -46,7 +45,6 @@ impl Arrays {
     }
 
     /// The number of objects that a breadth-first search from the roots reaches.
-    #[must_use]
     pub fn search(&self) -> usize {
         let mut seen = vec![false; self.starts.len() - 1];
         let mut pending: VecDeque<u32> = self.roots.iter().copied().collect();

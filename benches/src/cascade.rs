@@ -16,7 +16,6 @@ const CREATED: &str = r#""resourceVersion":"1","creationTimestamp":"2026-01-01T0
 
 impl Cascade {
     /// A dump of this many ConfigMaps.
-    #[must_use]
     pub fn new(objects: usize, is_chain: bool) -> Self {
         let namespace = format!(
             r#"{{"apiVersion":"v1","kind":"List","items":[{{"apiVersion":"v1","kind":"Namespace","metadata":{{"name":"x","uid":"x",{CREATED}}},"spec":{{"finalizers":["kubernetes"]}},"status":{{"phase":"Active"}}}}"#

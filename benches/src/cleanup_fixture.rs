@@ -36,13 +36,11 @@ pub struct CleanupFixture {
 
 impl CleanupFixture {
     /// A cluster with this number of pods.
-    #[must_use]
     pub const fn new(pods: usize) -> Self {
         Self { pods, jobs: pods / 4 }
     }
 
     /// A question about one day. A fortieth of the pods exceeds the threshold of terminated pods.
-    #[must_use]
     pub fn question(self) -> Question {
         let mut podgc = PodGc::new(VERSION);
         podgc.terminated_pod_threshold = i32::try_from(self.pods / 16).unwrap_or(i32::MAX);
@@ -53,7 +51,6 @@ impl CleanupFixture {
     }
 
     /// The documents, a few megabytes each.
-    #[must_use]
     pub fn documents(self) -> Vec<Vec<u8>> {
         let mut out = Documents::new(self.pods as u64);
         self.nodes(&mut out);
@@ -266,7 +263,6 @@ impl CleanupFixture {
     ///
     /// # Panics
     /// The documents are not those of this fixture.
-    #[must_use]
     pub fn cluster(documents: &[Vec<u8>]) -> Cluster {
         let mut reader = Reader::new(VERSION).complete("all");
         for (at, document) in documents.iter().enumerate() {

@@ -11,7 +11,6 @@ use kubegc::{
 ///
 /// # Panics
 /// Never: the inputs are in their order.
-#[must_use]
 pub fn collector(root: &Arc<ObjectMeta>, dependents: &[Arc<ObjectMeta>]) -> (Collector, MonitorId) {
     let mut settings = Settings::new("1.20.2".parse().expect("a version")).as_upstream();
     settings.attempt_to_delete_workers = 1;

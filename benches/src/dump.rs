@@ -28,7 +28,6 @@ enum Stage {
 
 impl Dump {
     /// A dump of this many objects.
-    #[must_use]
     pub fn new(objects: usize) -> Self {
         let container = |at: usize| {
             format!(

@@ -19,7 +19,6 @@ pub mod shapes;
 ///
 /// # Panics
 /// If the dump cannot be read.
-#[must_use]
 pub fn cluster(dump: impl Read) -> Cluster {
     let version = "1.36".parse().expect("a version");
     let mut reader = Reader::new(version).complete("all");
@@ -31,7 +30,6 @@ pub fn cluster(dump: impl Read) -> Cluster {
 }
 
 /// The sizes to measure. With `--test`, only the smallest.
-#[must_use]
 pub fn sizes(all: &[usize]) -> Vec<usize> {
     let test = std::env::args().any(|argument| argument == "--test");
     all.iter()

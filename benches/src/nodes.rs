@@ -22,7 +22,6 @@ pub const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);
 
 /// Dead containers, ten per pod: two names, five attempts each. Ages are 1 to 25 hours, shuffled. Every tenth
 /// pod no longer exists.
-#[must_use]
 pub fn containers(count: usize) -> Inventory {
     let mut random = Random::new(count as u64);
     let mut pods = Pods {
@@ -66,7 +65,6 @@ pub fn containers(count: usize) -> Inventory {
 
 /// Images of random sizes, a tenth of them in use by pods with one container. Five detections with changing
 /// use precede. The disk has twice the size of all images and is full.
-#[must_use]
 pub fn images(count: usize, policy: FreeSpace) -> Inventory {
     let mut random = Random::new(count as u64);
     let images: Vec<Arc<Image>> = (0..count)

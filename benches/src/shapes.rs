@@ -10,7 +10,6 @@ pub struct Random(u64);
 
 impl Random {
     /// A generator with this seed.
-    #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self(seed ^ 0x9e37_79b9_7f4a_7c15)
     }
@@ -55,7 +54,6 @@ pub const CONFIG_MAP: Kind = ("v1", "ConfigMap");
 pub const POD: Kind = ("v1", "Pod");
 
 /// A reference to an object of the shapes, controller and blocking.
-#[must_use]
 pub fn controlled_by(kind: Kind, owner: &ObjectMeta) -> OwnerReference {
     OwnerReference {
         api_version: kind.0.into(),
@@ -71,7 +69,6 @@ pub fn controlled_by(kind: Kind, owner: &ObjectMeta) -> OwnerReference {
 ///
 /// A unit is a Deployment, its ReplicaSet, 7 ConfigMaps and 11 Pods of the ReplicaSet. Every tenth pod
 /// overall is also owned by the last ConfigMap of its unit.
-#[must_use]
 pub fn cluster(objects: usize) -> Vec<(Kind, Arc<ObjectMeta>)> {
     let mut random = Random::new(1);
     let mut all = Vec::with_capacity(objects);
@@ -117,7 +114,6 @@ pub fn cluster(objects: usize) -> Vec<(Kind, Arc<ObjectMeta>)> {
 }
 
 /// One owner and its dependents, which have no dependents of their own.
-#[must_use]
 pub fn fan_out(dependents: usize) -> (Arc<ObjectMeta>, Vec<Arc<ObjectMeta>>) {
     let mut random = Random::new(2);
     let root = ObjectMeta {

@@ -110,7 +110,6 @@ pub struct Bundled {
 
 impl DumpArguments {
     /// Whether no dump was named.
-    #[must_use]
     pub const fn is_bundled(&self) -> bool {
         self.dump.is_empty()
     }

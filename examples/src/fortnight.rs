@@ -122,7 +122,6 @@ pub struct Fortnight {
 
 impl Fortnight {
     /// The node before any pod runs: the system uses a part of the disk, which grows.
-    #[must_use]
     pub fn new(clock: SimClock) -> Self {
         let settings = NodeSettings {
             capacity_bytes: CAPACITY_BYTES,
@@ -139,7 +138,6 @@ impl Fortnight {
     }
 
     /// An independent copy of the node with another clock.
-    #[must_use]
     pub fn fork(&self, clock: SimClock) -> Self {
         Self {
             node: self.node.fork(clock),
@@ -150,13 +148,11 @@ impl Fortnight {
     }
 
     /// The node.
-    #[must_use]
     pub const fn node(&self) -> &SimNode {
         &self.node
     }
 
     /// The usage of the disk, in percent.
-    #[must_use]
     pub fn used_percent(&self) -> f64 {
         let disk = self.node.file_system();
         let available = disk.available_bytes.unwrap_or(0) as f64;
@@ -164,7 +160,6 @@ impl Fortnight {
     }
 
     /// The bytes of the layers of all images.
-    #[must_use]
     pub fn layers_bytes(&self) -> u64 {
         self.node.file_system().used_bytes.unwrap_or(0)
     }
@@ -239,7 +234,6 @@ impl Fortnight {
 }
 
 /// The time of an hour since the beginning.
-#[must_use]
 pub fn hour_of(start: Timestamp, hour: u32) -> Timestamp {
     start.saturating_add(Duration::from_secs(3600 * u64::from(hour)))
 }

@@ -44,7 +44,6 @@ An answer to a --question has its exit code without --check.";
 
 /// The exit code of a result. An error is printed to stderr with its causes.
 #[expect(clippy::print_stderr, reason = "a command line tool")]
-#[must_use]
 pub fn exit_code(result: Result<impl Termination, Box<dyn Error>>) -> ExitCode {
     let error = match result {
         Ok(success) => return success.report(),
@@ -60,7 +59,6 @@ pub fn exit_code(result: Result<impl Termination, Box<dyn Error>>) -> ExitCode {
 }
 
 /// The same, for an example that writes JSON: an error is also written to stdout, as an answer.
-#[must_use]
 pub fn exit_code_of_json(result: Result<impl Termination, Box<dyn Error>>) -> ExitCode {
     let written = match &result {
         Ok(_) => Ok(()),
@@ -117,7 +115,6 @@ pub fn write_out(text: &str) -> io::Result<()> {
 }
 
 /// Whether stdout is a terminal that shows colours: `NO_COLOR` is not set.
-#[must_use]
 #[expect(clippy::disallowed_methods, reason = "a setting of command line tools")]
 pub fn shows_colours() -> bool {
     let is_refused = std::env::var("NO_COLOR").is_ok_and(|value| !value.is_empty());
@@ -133,14 +130,12 @@ pub async fn interrupted() {
 }
 
 /// The directory that holds the dump of the shop's cluster.
-#[must_use]
 pub fn shop_dump() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/data/shop"))
 }
 
 /// The directory with the other objects of the shop's cluster, which will be cleaned up, as
 /// `data/shop-cleanup/README.md` describes them. It is read together with [`shop_dump`].
-#[must_use]
 pub fn shop_cleanup_dump() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/data/shop-cleanup"))
 }
@@ -150,7 +145,6 @@ pub const SHOP_DUMP_TAKEN_AT: &str = "2026-10-20T10:30:00Z";
 
 /// The directory that holds the dump of one node, as `data/node/README.md` describes it. It has all pods,
 /// and no container mounts an image.
-#[must_use]
 pub fn node_dump() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/data/node"))
 }
@@ -159,7 +153,6 @@ pub fn node_dump() -> PathBuf {
 pub const NODE_DUMP_TAKEN_AT: &str = "2026-03-01T12:00:00Z";
 
 /// The kinds that the dump holds completely, as `data/shop/README.md` lists them.
-#[must_use]
 pub fn shop_complete() -> Vec<&'static str> {
     const KINDS: &str = "namespaces pods deployments replicasets statefulsets daemonsets controllerrevisions jobs cronjobs \
         horizontalpodautoscalers services ingresses networkpolicies poddisruptionbudgets persistentvolumeclaims configmaps \
@@ -170,7 +163,6 @@ pub fn shop_complete() -> Vec<&'static str> {
 
 /// The kinds that both directories together hold completely, without those of [`shop_complete`], as
 /// `data/shop-cleanup/README.md` lists them.
-#[must_use]
 pub fn shop_cleanup_complete() -> Vec<&'static str> {
     vec!["certificatesigningrequests", "leases@kube-node-lease"]
 }

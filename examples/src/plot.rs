@@ -57,7 +57,6 @@ const LINE_HEIGHT: f64 = 15.0;
 
 impl Plot {
     /// The plot as the text of an SVG file. The output is deterministic.
-    #[must_use]
     pub fn to_svg(&self) -> String {
         let mut svg = String::new();
         // Writing into a text does not fail.

@@ -58,7 +58,6 @@ pub enum Cascade {
 
 impl SelectionArguments {
     /// Whether nothing is selected.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.objects.is_empty() && self.filename.is_empty()
     }

@@ -41,7 +41,6 @@ pub fn at_once<T>(future: impl Future<Output = T>) -> T {
 }
 
 /// The removed object and the reason of an action.
-#[must_use]
 pub fn in_words(action: &NodeAction) -> String {
     match action {
         NodeAction::Container(container::Action::Remove {

@@ -22,7 +22,6 @@ pub struct Failure {
 const SHOWN_BYTES: usize = 4000;
 
 impl Failure {
-    #[must_use]
     pub fn new(place: impl Into<String>, expected: impl Into<String>, got: impl Into<String>) -> Self {
         Self {
             place: place.into(),
@@ -32,13 +31,11 @@ impl Failure {
     }
 
     /// A case that cannot be replayed.
-    #[must_use]
     pub fn unreadable(problem: impl fmt::Display) -> Self {
         Self::new("the case cannot be replayed", "", problem.to_string())
     }
 
     /// Several differences of one sort, a line each.
-    #[must_use]
     pub fn list(place: &str, lines: &[String]) -> Self {
         let place = format!("{place}\n      {}", lines.join("\n      "));
         Self::new(place, "", "")

@@ -50,7 +50,6 @@ pub fn sources(root: &Path) -> io::Result<Vec<Sources>> {
 ///
 /// # Complexity
 /// Linear in the sizes of the files.
-#[must_use]
 pub fn merged(table: &str, sources: &[Sources]) -> String {
     let mut table = Table::read(table);
     for sources in sources {

@@ -74,7 +74,6 @@ fn lines(path: &Path) -> io::Result<Vec<Value>> {
 ///
 /// # Complexity
 /// Linear in the sizes of the releases.
-#[must_use]
 pub fn merged(table: &str, releases: &[Release]) -> String {
     let mut table = Table::read(table);
     for release in releases {

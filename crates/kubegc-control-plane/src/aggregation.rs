@@ -54,7 +54,6 @@ pub(crate) fn follow_deletion(
 }
 
 /// The failure of an API whose Service does not exist.
-#[must_use]
 pub fn no_service(namespace: &str, name: &str) -> Arc<str> {
     format!("service {namespace}/{name} does not exist").into()
 }

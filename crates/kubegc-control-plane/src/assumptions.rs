@@ -72,7 +72,6 @@ impl Default for Instance {
 
 impl Assumptions {
     /// Whether the owner of a finalizer removes it from terminating objects.
-    #[must_use]
     pub fn releases(&self, finalizer: &str) -> bool {
         let (owner, by_default) = match finalizers::find(finalizer).map(|known| known.owner) {
             Some(Owner::External(owner)) => (Some(owner), true),
@@ -86,7 +85,6 @@ impl Assumptions {
     }
 
     /// Whether a controller of kube-controller-manager, or its garbage collector, runs.
-    #[must_use]
     pub fn runs(&self, controller: &str) -> bool {
         let acts = |name: &str| self.acting.get(name).copied();
         acts(controller)

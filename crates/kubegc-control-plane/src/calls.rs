@@ -87,7 +87,6 @@ impl ControlPlane {
 }
 
 /// The identity of a stored object.
-#[must_use]
 pub fn object_ref(server: &ApiServer, kind: KindId, meta: &ObjectMeta) -> ObjectRef {
     identity(server, kind, &meta.namespace, &meta.name, &meta.uid)
 }

@@ -55,7 +55,6 @@ pub enum Owner {
 
 impl Owner {
     /// Its name, which assumptions use.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::GarbageCollector => "garbage-collector-controller",
@@ -66,7 +65,6 @@ impl Owner {
 
     /// The time within which it normally acts on an object that waits for nothing else; `None` if that
     /// differs from object to object, because something else may fail, such as a storage system.
-    #[must_use]
     pub fn acts_within(self) -> Option<Duration> {
         match self {
             Self::Controller("persistentvolume-binder-controller" | "external-provisioner")
@@ -140,7 +138,6 @@ pub fn external_components() -> impl Iterator<Item = &'static str> {
 /// assert_eq!(found, Some(Owner::External("external-attacher")));
 /// assert_eq!(find("example.com/hold"), None);
 /// ```
-#[must_use]
 pub fn find(name: &str) -> Option<&'static Finalizer> {
     FINALIZERS.iter().find(|known| {
         let (is_prefix, is_suffix) = (known.name.ends_with('/'), known.name.starts_with('.'));

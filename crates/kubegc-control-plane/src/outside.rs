@@ -103,7 +103,6 @@ impl Kubelets {
 
 /// Whether the kubelet of a node runs: it reports, and the node is not out of service. `None` if that was not
 /// read.
-#[must_use]
 pub fn kubelet_runs(node: &Record) -> Option<bool> {
     let node = node.node()?;
     let mut conditions = node.conditions.known()?.iter();

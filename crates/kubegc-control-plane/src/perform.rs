@@ -40,7 +40,6 @@ pub struct Requests {
 
 impl Requests {
     /// The version of each resource is the one that discovery prefers.
-    #[must_use]
     pub fn new(discovered: &Discovered) -> Self {
         Self {
             resources: Arc::new(Resources::new(discovered)),

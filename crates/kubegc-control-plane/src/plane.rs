@@ -56,7 +56,6 @@ pub struct Settings {
 
 impl Settings {
     /// The defaults of a release.
-    #[must_use]
     pub fn new(version: KubernetesVersion) -> Self {
         Self {
             controllers: default_controllers(version),
@@ -159,7 +158,6 @@ pub struct Idle {
 
 impl Idle {
     /// The earliest of these.
-    #[must_use]
     pub fn next_at(&self) -> Option<Timestamp> {
         let all = self.certain_at.into_iter().chain(self.retry_at);
         all.chain(self.scheduled_at).min()
@@ -168,7 +166,6 @@ impl Idle {
 
 impl ControlPlane {
     /// A control plane that has listed the objects of the server and watches from there.
-    #[must_use]
     pub fn new(server: &ApiServer, settings: Settings) -> Self {
         let mut controllers = settings.controllers.clone();
         if settings.workloads.is_some() {
@@ -182,7 +179,6 @@ impl ControlPlane {
 
     /// A control plane with controllers that have listed their resources. [`Settings::controllers`] and
     /// [`Settings::incomplete`] (except for nodes) have no effect.
-    #[must_use]
     pub fn with_manager(server: &ApiServer, settings: Settings, manager: Manager) -> Self {
         let mut collector = CollectorSettings::new(server.version()).as_upstream();
         collector.discovery_period = None;
@@ -289,7 +285,6 @@ impl ControlPlane {
     }
 
     /// The times of the next work, given the next retry of the garbage collector.
-    #[must_use]
     pub fn idle(&self, retry_at: Option<Timestamp>) -> Idle {
         // A namespace in which objects were removed has fewer remaining objects at its next sync.
         let shrunk = self.outside.shrunk().filter_map(|(namespace, at)| {
@@ -308,36 +303,30 @@ impl ControlPlane {
     }
 
     /// The writes so far.
-    #[must_use]
     pub fn steps(&self) -> &[Step] {
         &self.trace.steps
     }
 
     /// Whether a write so far has made the object of this uid terminating.
-    #[must_use]
     pub fn was_terminating(&self, uid: &Uid) -> bool {
         self.trace.was_terminating(uid)
     }
 
     /// The writes so far, with an index.
-    #[must_use]
     pub const fn trace(&self) -> &Trace {
         &self.trace
     }
 
     /// Returns the writes and the warnings, and drops the rest.
-    #[must_use]
     pub fn into_trace(self) -> (Trace, Vec<InvalidNamespace>) {
         (self.trace, self.warnings)
     }
 
     /// The garbage collector's warnings so far.
-    #[must_use]
     pub fn warnings(&self) -> &[InvalidNamespace] {
         &self.warnings
     }
 
-    #[must_use]
     pub const fn collector(&self) -> &Collector {
         &self.collector
     }
@@ -349,13 +338,11 @@ impl ControlPlane {
             .filter(|(_, api)| api.failure.is_some())
     }
 
-    #[must_use]
     pub const fn manager(&self) -> &Manager {
         &self.manager
     }
 
     /// The objects that the controllers have listed.
-    #[must_use]
     pub const fn cache(&self) -> &Cache {
         self.manager.cache()
     }
@@ -365,19 +352,16 @@ impl ControlPlane {
         self.not_found.iter()
     }
 
-    #[must_use]
     pub const fn now(&self) -> Timestamp {
         self.now
     }
 
     /// The start time.
-    #[must_use]
     pub const fn began(&self) -> Timestamp {
         self.began
     }
 
     /// The time of the last change of an object.
-    #[must_use]
     pub const fn last_change(&self) -> Timestamp {
         self.last_change
     }
@@ -592,7 +576,6 @@ impl ControlPlane {
     }
 
     /// The kinds of changes that the garbage collector has not observed yet.
-    #[must_use]
     pub fn pending_kinds(&self) -> BTreeSet<KindId> {
         self.backlog.iter().map(|pending| pending.kind).collect()
     }

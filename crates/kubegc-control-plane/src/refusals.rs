@@ -29,7 +29,6 @@ impl<'s> Refusals<'s> {
     ///
     /// # Complexity
     /// O(s log s) for s steps.
-    #[must_use]
     pub fn of(steps: &'s [Step]) -> Self {
         let mut refusals = Self::default();
         if !steps.iter().any(is_refused) {
@@ -84,7 +83,6 @@ impl<'s> Refusals<'s> {
     }
 
     /// Whether a step is one of these.
-    #[must_use]
     pub fn contains(&self, step: &Step) -> bool {
         self.about(&step.object.uid)
             .any(|known| std::ptr::eq(known, step))

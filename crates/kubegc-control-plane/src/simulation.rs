@@ -59,7 +59,6 @@ pub struct Simulation {
 
 impl Simulation {
     /// A server with a control plane that has listed its objects.
-    #[must_use]
     pub fn new(server: ApiServer, mut settings: Settings) -> Self {
         settings.is_alone = true;
         let plane = ControlPlane::new(&server, settings);
@@ -67,7 +66,6 @@ impl Simulation {
     }
 
     /// A server with its control plane.
-    #[must_use]
     pub const fn of(server: ApiServer, plane: ControlPlane) -> Self {
         Self {
             server,
@@ -116,7 +114,6 @@ impl Simulation {
     }
 
     /// The last writes as a cycle that repeats: the shortest one, or up to 500 writes if they do not repeat.
-    #[must_use]
     pub fn last_cycle(&self) -> &[Step] {
         let steps = self.plane.steps();
         let is_same = |one: &Step, other: &Step| {

@@ -164,13 +164,11 @@ pub struct Step {
 
 impl Step {
     /// Whether it starts the deletion of its objects. The kubelet only completes one.
-    #[must_use]
     pub fn is_delete(&self) -> bool {
         matches!(self.act, Act::Delete { .. } | Act::DeleteCollection) && self.actor != Actor::Kubelet
     }
 
     /// Whether the API server refused it because another writer changed the object first.
-    #[must_use]
     pub fn is_conflict(&self) -> bool {
         let by = self.failure.as_ref().and_then(|refusal| refusal.by.as_ref());
         by == Some(&RefusedBy::Conflict)
@@ -290,13 +288,11 @@ impl Touched {
 
 impl Trace {
     /// The steps, in order.
-    #[must_use]
     pub fn steps(&self) -> &[Step] {
         &self.steps
     }
 
     /// The steps, without the index.
-    #[must_use]
     pub fn into_steps(self) -> Vec<Step> {
         self.steps
     }
@@ -309,7 +305,6 @@ impl Trace {
     }
 
     /// The step that removed an object, and the object as the step names it.
-    #[must_use]
     pub fn removal(&self, object: &ObjectRef) -> Option<(&Step, &Arc<ObjectRef>)> {
         let (step, change) = self.objects.get(&object.uid)?.removed?;
         let step = &self.steps[step];

@@ -39,7 +39,6 @@ pub struct Action {
 
 impl Action {
     /// Creates an action without requests on the object of a record. Builder methods add them.
-    #[must_use]
     pub fn new(resource: Resource, meta: &ObjectMeta, reason: Reason) -> Self {
         Self {
             object: ObjectId::new(resource, meta),
@@ -90,7 +89,6 @@ impl Action {
     }
 
     /// Adds a write of the object. `form` is its form, `upstream` are upstream's preconditions.
-    #[must_use]
     pub fn write(
         mut self,
         wire: Wire,
@@ -126,14 +124,12 @@ impl Action {
     }
 
     /// Returns whether a request of the action deletes an object.
-    #[must_use]
     pub fn is_deletion(&self) -> bool {
         self.requests.iter().any(Request::is_deletion)
     }
 
     /// Converts the action into steps. `verify` turns the reads off if nothing can have changed, as in a
     /// simulation.
-    #[must_use]
     pub fn into_steps(self, verify: bool) -> Steps {
         let action = Arc::new(self);
         Steps::new(action.object.clone(), move |port| {
@@ -196,7 +192,6 @@ pub enum Read {
 
 impl Read {
     /// The object is as this record has it.
-    #[must_use]
     pub fn unchanged(resource: Resource, record: &Record) -> Self {
         Self::Unchanged {
             object: record.id(resource),
@@ -222,7 +217,6 @@ pub enum OnError {
 
 impl OnError {
     /// The end of work that failed with this error. `prefix` is upstream's text before it.
-    #[must_use]
     pub fn end(self, error: StoreError, prefix: &str) -> End {
         let is_gone = error == StoreError::NotFound;
         let is_conflict = matches!(error, StoreError::Conflict { .. });

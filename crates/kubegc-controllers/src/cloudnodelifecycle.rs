@@ -49,7 +49,6 @@ pub struct CloudNodeLifecycle {
 
 impl CloudNodeLifecycle {
     /// Upstream's behavior in a release.
-    #[must_use]
     pub const fn new(version: KubernetesVersion) -> Self {
         Self {
             uninitialized_grace: Duration::ZERO,

@@ -217,7 +217,6 @@ impl Info {
 
     /// The objects that the controller may change if it [cannot decide](Decision::unknown) about an object of
     /// this resource.
-    #[must_use]
     pub fn may_change(&self, undecided: Resource) -> &'static [MayChange] {
         match self.resources.first() == Some(&undecided) {
             true => self.may_change,
@@ -279,7 +278,6 @@ impl Timing {
     }
 
     /// One sync over all keys every `period`.
-    #[must_use]
     pub const fn every(period: Duration) -> Self {
         Self {
             period: Some(period),
@@ -420,7 +418,6 @@ pub struct Decision {
 
 impl Decision {
     /// The object is kept.
-    #[must_use]
     pub fn keep(object: ObjectId, reason: Reason) -> Self {
         Self {
             kept: vec![Kept { object, reason }],
@@ -429,7 +426,6 @@ impl Decision {
     }
 
     /// Nothing can be decided about the object.
-    #[must_use]
     pub fn unknown(object: ObjectId, missing: Missing) -> Self {
         let unknown = Kept {
             object,
@@ -441,7 +437,6 @@ impl Decision {
         }
     }
 
-    #[must_use]
     pub fn act(action: Action) -> Self {
         Self {
             actions: vec![action],
@@ -457,7 +452,6 @@ impl Decision {
     }
 
     /// Work whose requests depend on responses.
-    #[must_use]
     pub fn steps(steps: Steps) -> Self {
         Self {
             steps: Some(steps),
@@ -473,7 +467,6 @@ impl Decision {
     }
 
     /// Returns whether nothing is to be done, now or later, and nothing is unknown.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         !self.has_work() && self.unknown.is_empty() && self.requeue_at.is_none()
     }

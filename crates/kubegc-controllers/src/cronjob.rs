@@ -53,7 +53,6 @@ pub struct CronJobHistory {
 
 impl CronJobHistory {
     /// Upstream's default in a release.
-    #[must_use]
     pub const fn new(version: KubernetesVersion) -> Self {
         Self {
             groups_by_uid: !version.has(SECOND_CONTROLLER),

@@ -47,7 +47,6 @@ pub struct CsrCleaner {
 
 impl CsrCleaner {
     /// Upstream's constants in a release.
-    #[must_use]
     pub fn new(version: KubernetesVersion) -> Self {
         Self {
             version,

@@ -44,7 +44,6 @@ static RULES: [&Rule; 15] = [
 /// let controllers = default_controllers(KubernetesVersion::LATEST);
 /// assert!(controllers.iter().any(|controller| controller.info().name == "ttl-after-finished-controller"));
 /// ```
-#[must_use]
 pub fn default_controllers(version: KubernetesVersion) -> Vec<Arc<dyn Controller>> {
     let mut all: Vec<Arc<dyn Controller>> = vec![
         Arc::new(CloudNodeLifecycle::new(version)),

@@ -46,7 +46,6 @@ pub struct DocumentError {
 
 impl DocumentError {
     /// An error with this message.
-    #[must_use]
     pub fn new(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),

@@ -46,7 +46,6 @@ pub struct ExternalProvisioner {
 
 impl ExternalProvisioner {
     /// A provisioner of this name that uses finalizers.
-    #[must_use]
     pub fn new(name: &str) -> Self {
         Self {
             name: name.into(),

@@ -47,7 +47,6 @@ pub struct LegacyTokenCleaner {
 
 impl LegacyTokenCleaner {
     /// Upstream's default in a release: a period of 8760 h, on since 1.29.
-    #[must_use]
     pub const fn new(version: KubernetesVersion) -> Self {
         Self {
             is_enabled: version.has(CLEAN_UP),

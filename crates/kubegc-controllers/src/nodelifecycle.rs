@@ -68,7 +68,6 @@ pub struct NodeLifecycle {
 
 impl NodeLifecycle {
     /// Upstream's behavior, the same in all releases.
-    #[must_use]
     pub const fn new(_version: KubernetesVersion) -> Self {
         Self {
             stops_without_ready_nodes: true,

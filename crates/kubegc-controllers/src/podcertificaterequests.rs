@@ -38,7 +38,6 @@ pub struct PodCertificateRequestCleaner {
 
 impl PodCertificateRequestCleaner {
     /// Upstream's parameters in a release.
-    #[must_use]
     pub const fn new(version: KubernetesVersion) -> Self {
         let minutes = if version.has(V1BETA1) { 15 } else { 30 };
         Self {

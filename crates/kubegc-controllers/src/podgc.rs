@@ -59,7 +59,6 @@ pub struct PodGc {
 
 impl PodGc {
     /// Upstream's defaults in a release.
-    #[must_use]
     pub const fn new(version: KubernetesVersion) -> Self {
         Self {
             terminated_pod_threshold: 12_500,

@@ -67,13 +67,11 @@ pub struct PodGroupProtection {
 
 impl PodGroupProtection {
     /// Upstream's default: off in all releases.
-    #[must_use]
     pub const fn new(_version: KubernetesVersion) -> Self {
         Self { is_enabled: false }
     }
 
     /// The controller in a cluster that serves PodGroups, which the feature gate enables.
-    #[must_use]
     pub const fn where_served(version: KubernetesVersion) -> Self {
         Self {
             is_enabled: version.has(CONTROLLER),

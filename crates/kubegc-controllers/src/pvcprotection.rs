@@ -66,7 +66,6 @@ pub struct PvcProtection {
 
 impl PvcProtection {
     /// Upstream's default in a release.
-    #[must_use]
     pub const fn new(version: KubernetesVersion) -> Self {
         Self {
             ephemeral_volumes: version.has(EPHEMERAL_VOLUMES),

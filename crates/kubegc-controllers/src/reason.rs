@@ -29,7 +29,6 @@ pub struct Reason {
 
 impl Reason {
     /// A reason with a code in upper camel case, such as `TtlExpired`.
-    #[must_use]
     pub fn new(code: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
         Self {
             code,
@@ -46,19 +45,16 @@ impl Reason {
     }
 
     /// The other object that the reason is about, if there is one.
-    #[must_use]
     pub fn object(&self) -> Option<&ObjectId> {
         self.object.as_deref()
     }
 
     /// The code. It never changes for the same rule.
-    #[must_use]
     pub const fn code(&self) -> &'static str {
         self.code
     }
 
     /// The sentence, as [`Display`](fmt::Display) prints it.
-    #[must_use]
     pub fn message(&self) -> &str {
         &self.message
     }
@@ -129,7 +125,6 @@ impl Missing {
     }
 
     /// The list of a resource failed with this error, or was never made.
-    #[must_use]
     pub fn list(resource: Resource, error: &StoreError) -> Self {
         let message = match error {
             StoreError::Unlisted => UNLISTED.into(),
@@ -139,7 +134,6 @@ impl Missing {
     }
 
     /// The resource of a list that was never made.
-    #[must_use]
     pub fn unlisted(&self) -> Option<Resource> {
         match self {
             Self::List { resource, message } if **message == *UNLISTED => Some(*resource),
@@ -148,7 +142,6 @@ impl Missing {
     }
 
     /// A stable code, such as `FieldUnread`.
-    #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
             Self::List { .. } => "ListMissing",
@@ -160,7 +153,6 @@ impl Missing {
     }
 
     /// The sentence for a line that already names this object.
-    #[must_use]
     pub fn message_about(&self, object: &ObjectId) -> String {
         let text = self.to_string();
         match text.strip_prefix(&format!("{object}: ")) {
@@ -170,7 +162,6 @@ impl Missing {
     }
 
     /// The object that was not read; `None` if the missing fact belongs to no single object.
-    #[must_use]
     pub const fn object(&self) -> Option<&ObjectId> {
         match self {
             Self::Field { object, .. } | Self::Metadata { object } | Self::Object { object } => Some(object),

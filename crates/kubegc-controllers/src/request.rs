@@ -65,7 +65,6 @@ pub enum Request {
 }
 
 impl Request {
-    #[must_use]
     pub const fn is_write(&self) -> bool {
         !matches!(
             self,
@@ -78,7 +77,6 @@ impl Request {
         )
     }
 
-    #[must_use]
     pub const fn is_deletion(&self) -> bool {
         matches!(
             self,
@@ -87,7 +85,6 @@ impl Request {
     }
 
     /// The object that the request is about; `None` if it names none or is about an object of any resource.
-    #[must_use]
     pub const fn object(&self) -> Option<&ObjectId> {
         match self {
             Self::Delete { object, .. }
@@ -539,7 +536,6 @@ impl Wire {
     }
 
     /// The preconditions that go over the wire for an object with this metadata.
-    #[must_use]
     pub fn preconditions(self, meta: &ObjectMeta, upstream: Sent) -> Preconditions {
         self.sent(preconditions(meta), upstream)
     }
@@ -556,7 +552,6 @@ impl Wire {
 }
 
 /// Uid and resourceVersion of an object, each if it is known.
-#[must_use]
 pub fn preconditions(meta: &ObjectMeta) -> Preconditions {
     let version = &meta.resource_version;
     Preconditions {

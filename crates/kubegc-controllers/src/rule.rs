@@ -45,7 +45,6 @@ impl Rule {
     };
 
     /// The controller with upstream's defaults in a release.
-    #[must_use]
     pub const fn at(&'static self, version: KubernetesVersion) -> ByRelease {
         ByRelease { rule: self, version }
     }

@@ -41,7 +41,6 @@ struct Exchange {
 
 impl Port {
     /// Whether live reads that only verify the cache are made. If not, they are skipped.
-    #[must_use]
     pub const fn verifies(&self) -> bool {
         self.verifies
     }
@@ -225,7 +224,6 @@ impl Port {
 }
 
 /// The error of a response that is not the expected one.
-#[must_use]
 pub(crate) fn failure(response: Response) -> StoreError {
     match response {
         Response::Failed(error) => error,
@@ -278,13 +276,11 @@ impl Steps {
     }
 
     /// The object of the steps.
-    #[must_use]
     pub const fn object(&self) -> &ObjectId {
         &self.object
     }
 
     /// Starts the steps.
-    #[must_use]
     pub fn begin(&self) -> Sequence {
         let port = Port {
             exchange: Arc::default(),
@@ -434,13 +430,11 @@ impl From<Missing> for End {
 
 impl End {
     /// A request failed, and upstream retries the key with backoff.
-    #[must_use]
     pub fn failed(error: StoreError) -> Self {
         Self::failed_with(error.to_string(), error, true)
     }
 
     /// A request failed, and upstream only logs it.
-    #[must_use]
     pub fn reported(error: StoreError) -> Self {
         Self::failed_with(error.to_string(), error, false)
     }

@@ -56,7 +56,6 @@ pub struct StatefulSetClaims {
 
 impl StatefulSetClaims {
     /// Upstream's default in a release.
-    #[must_use]
     pub const fn new(version: KubernetesVersion) -> Self {
         Self { version }
     }
@@ -108,7 +107,6 @@ impl StatefulSetClaims {
 
     /// Sets the owners of the claims of a pod: upstream's `UpdatePodClaimForRetentionPolicy`. Other claims
     /// may be among `claims`.
-    #[must_use]
     pub fn update_pod_claims(
         &self,
         cx: &Context<'_>,

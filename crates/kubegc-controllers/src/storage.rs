@@ -17,7 +17,6 @@ pub(crate) const MIGRATED_TO: &str = "pv.kubernetes.io/migrated-to";
 pub(crate) const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 
 /// Returns whether a provisioner is one of the volume plugins of kube-controller-manager.
-#[must_use]
 pub fn is_in_tree(provisioner: &str) -> bool {
     provisioner.starts_with("kubernetes.io/")
 }

@@ -32,7 +32,6 @@ pub struct TtlAfterFinished {
 
 impl TtlAfterFinished {
     /// Upstream's default in a release.
-    #[must_use]
     pub const fn new(version: KubernetesVersion) -> Self {
         Self {
             is_enabled: version.has(TTL_AFTER_FINISHED),

@@ -100,7 +100,6 @@ pub struct VolumeAttachments {
 
 impl VolumeAttachments {
     /// Upstream's defaults in a release.
-    #[must_use]
     pub const fn new(version: KubernetesVersion) -> Self {
         Self {
             version,

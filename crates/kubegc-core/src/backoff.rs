@@ -6,7 +6,6 @@ use crate::Timestamp;
 
 /// The delay of a retry after this many earlier consecutive failures: it doubles from the first to the
 /// longest.
-#[must_use]
 pub fn doubled([first, longest]: [Duration; 2], failures: u32) -> Duration {
     let factor = 2_u32.checked_pow(failures).unwrap_or(u32::MAX);
     first.saturating_mul(factor).min(longest)
@@ -25,7 +24,6 @@ pub struct Backoff {
 impl Backoff {
     /// A backoff with the delay after the first failure and the longest one. A failure that is `forget_after`
     /// later than the last retry counts as the first; with [`Duration::MAX`] none does.
-    #[must_use]
     pub const fn new(delays: [Duration; 2], forget_after: Duration) -> Self {
         Self {
             delays,
@@ -35,13 +33,11 @@ impl Backoff {
         }
     }
 
-    #[must_use]
     pub const fn failures(&self) -> u32 {
         self.failures
     }
 
     /// Returns whether a failure at this time counts as the first.
-    #[must_use]
     pub fn is_fresh(&self, now: Timestamp) -> bool {
         self.again_at.is_none_or(|at| now.since(at) >= self.forget_after)
     }

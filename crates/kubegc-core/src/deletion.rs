@@ -25,7 +25,6 @@ pub enum PropagationPolicy {
 
 impl PropagationPolicy {
     /// The value of `propagationPolicy` on the wire.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Orphan => "Orphan",
@@ -72,7 +71,6 @@ pub struct Preconditions {
 
 impl Preconditions {
     /// Expects only the uid.
-    #[must_use]
     pub const fn uid(uid: Uid) -> Self {
         Self {
             uid: Some(uid),
@@ -80,7 +78,6 @@ impl Preconditions {
         }
     }
 
-    #[must_use]
     pub fn hold(&self, meta: &ObjectMeta) -> bool {
         let Self {
             uid,
@@ -117,7 +114,6 @@ pub enum Propagation {
 
 impl DeleteOptions {
     /// Options with a policy only.
-    #[must_use]
     pub fn policy(policy: PropagationPolicy) -> Self {
         Self {
             propagation: Some(Propagation::Policy(policy)),
@@ -268,7 +264,6 @@ pub fn begin_deletion(
 ///
 /// # Upstream
 /// [`deletionFinalizersForGarbageCollection`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/staging/src/k8s.io/apiserver/pkg/registry/generic/registry/store.go).
-#[must_use]
 pub fn finalizers_of_deletion(
     finalizers: &[Arc<str>],
     default: DefaultDeletion,

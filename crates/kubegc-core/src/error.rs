@@ -43,7 +43,6 @@ fn quoted(values: &[&str]) -> String {
 }
 
 impl FieldError {
-    #[must_use]
     pub fn invalid(field: &str, value: &str, problem: &str) -> Self {
         Self::Invalid {
             field: field.to_owned(),
@@ -52,7 +51,6 @@ impl FieldError {
         }
     }
 
-    #[must_use]
     pub fn field(&self) -> &str {
         match self {
             Self::Invalid { field, .. }
@@ -137,7 +135,6 @@ impl StoreError {
     /// let error = StoreError::from_status(504, "timeout", None);
     /// assert_eq!(error.to_string(), "unknown outcome: timeout");
     /// ```
-    #[must_use]
     pub fn from_status(code: u16, message: impl Into<String>, retry_after: Option<Duration>) -> Self {
         let message = message.into();
         match code {
@@ -160,7 +157,6 @@ impl StoreError {
     }
 
     /// The HTTP status code of the error; `None` for an error without a unique code.
-    #[must_use]
     pub const fn status(&self) -> Option<u16> {
         Some(match self {
             Self::NotFound => 404,

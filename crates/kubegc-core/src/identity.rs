@@ -32,20 +32,17 @@ pub enum UidText<'a> {
 impl Uid {
     /// Reads a uid. Only the 36-character lower-case form of a UUID is packed, so that every text is retained
     /// exactly.
-    #[must_use]
     pub fn new(text: &str) -> Self {
         parse_uuid(text.as_bytes())
             .map_or_else(|| Self(Repr::Text(text.into())), |bytes| Self(Repr::Uuid(bytes)))
     }
 
     /// Builds the uid whose text is this UUID in lower case.
-    #[must_use]
     pub const fn from_uuid(bytes: [u8; 16]) -> Self {
         Self(Repr::Uuid(bytes))
     }
 
     /// The 16 bytes, if the uid is a canonical UUID.
-    #[must_use]
     pub const fn as_uuid(&self) -> Option<&[u8; 16]> {
         match &self.0 {
             Repr::Uuid(bytes) => Some(bytes),
@@ -54,7 +51,6 @@ impl Uid {
     }
 
     /// The uid as text, without an allocation.
-    #[must_use]
     pub fn text(&self) -> UidText<'_> {
         match &self.0 {
             Repr::Uuid(bytes) => UidText::Uuid(format_uuid(bytes)),
@@ -63,14 +59,12 @@ impl Uid {
     }
 
     /// Whether the text is empty, as in a reference whose uid was never set.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         matches!(&self.0, Repr::Text(text) if text.is_empty())
     }
 }
 
 impl UidText<'_> {
-    #[must_use]
     pub fn as_str(&self) -> &str {
         match self {
             // The buffer holds ASCII hexadecimal digits and dashes, written by `format_uuid`.
@@ -89,7 +83,6 @@ impl std::ops::Deref for UidText<'_> {
 }
 
 /// Packs the canonical text of a UUID; `None` for any other text.
-#[must_use]
 pub fn parse_uuid(text: &[u8]) -> Option<[u8; 16]> {
     const DASHES: [usize; 4] = [8, 13, 18, 23];
     let text: &[u8; 36] = text.try_into().ok()?;
@@ -250,7 +243,6 @@ pub struct ObjectRef {
 }
 
 impl ObjectRef {
-    #[must_use]
     pub fn new(api_version: &str, kind: &str, namespace: &str, name: &str, uid: &str) -> Self {
         Self {
             kind: kind.into(),
@@ -262,19 +254,16 @@ impl ObjectRef {
     }
 
     /// The API group; empty for the core group.
-    #[must_use]
     pub fn group(&self) -> &str {
         split_api_version(&self.api_version).0
     }
 
     /// The API version without its group.
-    #[must_use]
     pub fn version(&self) -> &str {
         split_api_version(&self.api_version).1
     }
 
     /// The name in kubectl's form: `deployment/web -n shop`.
-    #[must_use]
     pub fn short(&self) -> String {
         kubectl_name(self.group(), &self.kind, &self.namespace, &self.name)
     }
@@ -289,7 +278,6 @@ impl ObjectRef {
 /// assert_eq!(kubectl_name("apps", "Deployment", "shop", "web"), "deployment/web -n shop");
 /// assert_eq!(kubectl_name("example.com", "Database", "shop", "orders"), "database.example.com/orders -n shop");
 /// ```
-#[must_use]
 pub fn kubectl_name(group: &str, kind: &str, namespace: &str, name: &str) -> String {
     let mut text = kind.to_lowercase();
     if group.contains('.') && !group.ends_with(".k8s.io") {
@@ -312,13 +300,11 @@ impl fmt::Display for ObjectRef {
 }
 
 /// Splits `group/version`; the core group's versions have no slash.
-#[must_use]
 pub fn split_api_version(api_version: &str) -> (&str, &str) {
     api_version.split_once('/').unwrap_or(("", api_version))
 }
 
 /// Joins a group and a version to the form of `apiVersion`.
-#[must_use]
 pub fn join_api_version(group: &str, version: &str) -> String {
     if group.is_empty() {
         version.to_owned()

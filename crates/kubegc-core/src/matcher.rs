@@ -78,7 +78,6 @@ impl RequestMatcher {
     ///
     /// # Upstream
     /// [`Matcher.Matches`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/staging/src/k8s.io/apiserver/pkg/admission/plugin/webhook/rules/rules.go).
-    #[must_use]
     pub fn of_webhook(
         operations: Vec<Arc<str>>,
         [groups, versions, resources]: [Vec<Arc<str>>; 3],
@@ -110,7 +109,6 @@ impl RequestMatcher {
     }
 
     /// The same for each of these names of objects; itself if there are none.
-    #[must_use]
     pub fn of_names(self, names: &[Arc<str>]) -> Vec<Self> {
         if names.is_empty() {
             return vec![self];
@@ -157,7 +155,6 @@ impl RequestMatcher {
     }
 
     /// Whether a request fits all conditions.
-    #[must_use]
     pub fn matches(&self, request: &RequestAttributes<'_>) -> bool {
         self.matches_user(request.user)
             && (self.verbs.is_empty() || self.verbs.iter().any(|verb| is(verb, request.verb)))
@@ -177,7 +174,6 @@ impl RequestMatcher {
             }
     }
 
-    #[must_use]
     pub fn matches_user(&self, user: &str) -> bool {
         self.user.as_deref().is_none_or(|wanted| {
             let rest = user.strip_prefix(wanted);
@@ -185,7 +181,6 @@ impl RequestMatcher {
         })
     }
 
-    #[must_use]
     pub fn matches_namespace(&self, namespace: &str) -> bool {
         equals(self.namespace.as_deref(), namespace)
     }

@@ -46,13 +46,11 @@ pub struct OwnerReference {
 
 impl OwnerReference {
     /// The owner in kubectl's form, without a namespace: `deployment/web`. See [`kubectl_name`].
-    #[must_use]
     pub fn short(&self) -> String {
         kubectl_name(split_api_version(&self.api_version).0, &self.kind, "", &self.name)
     }
 
     /// The identity of the owner in this namespace; empty for a cluster-scoped one.
-    #[must_use]
     pub fn object_ref(self, namespace: Arc<str>) -> ObjectRef {
         ObjectRef {
             kind: self.kind,
@@ -64,7 +62,6 @@ impl OwnerReference {
     }
 
     /// Whether this reference blocks a foreground deletion of its owner. Absent means no.
-    #[must_use]
     pub fn is_blocking(&self) -> bool {
         self.block_owner_deletion == Some(true)
     }
@@ -96,18 +93,15 @@ pub type OwnerReferences = SmallVec<[OwnerReference; 1]>;
 pub struct ResourceVersion(SmolStr);
 
 impl ResourceVersion {
-    #[must_use]
     pub fn new(text: &str) -> Self {
         Self(text.into())
     }
 
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
     /// Whether the version is unknown. Upstream then sends no precondition on it.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -171,7 +165,6 @@ pub struct ObjectMeta {
 
 impl ObjectMeta {
     /// Metadata of a live object without owners, finalizers or labels.
-    #[must_use]
     pub fn new(namespace: &str, name: &str, uid: &str) -> Self {
         Self {
             namespace: namespace.into(),
@@ -189,19 +182,16 @@ impl ObjectMeta {
     }
 
     /// Whether its deletion was requested.
-    #[must_use]
     pub const fn is_deleting(&self) -> bool {
         self.deletion_timestamp.is_some()
     }
 
     /// The controller reference: the first owner reference with `controller: true`.
-    #[must_use]
     pub fn controller(&self) -> Option<&OwnerReference> {
         let mut references = self.owner_references.iter();
         references.find(|reference| reference.controller == Some(true))
     }
 
-    #[must_use]
     #[inline]
     pub fn has_finalizer(&self, finalizer: &str) -> bool {
         self.finalizers.iter().any(|name| &**name == finalizer)
@@ -223,7 +213,6 @@ pub struct PartialObjectMetadata {
 }
 
 impl PartialObjectMetadata {
-    #[must_use]
     pub fn new(api_version: &str, kind: &str, metadata: ObjectMeta) -> Self {
         Self {
             api_version: api_version.into(),
@@ -232,7 +221,6 @@ impl PartialObjectMetadata {
         }
     }
 
-    #[must_use]
     pub fn object_ref(&self) -> ObjectRef {
         ObjectRef {
             api_version: Arc::clone(&self.api_version),
@@ -245,7 +233,6 @@ impl PartialObjectMetadata {
 
     /// A reference to this object as an owner, which is its controller and is blocked by the dependent in a
     /// foreground deletion.
-    #[must_use]
     pub fn controller_reference(&self) -> OwnerReference {
         OwnerReference {
             api_version: Arc::clone(&self.api_version),

@@ -13,7 +13,6 @@ use std::borrow::Cow;
 /// assert_eq!(printable("shop/web"), "shop/web");
 /// assert_eq!(printable("a\n\u{1b}[31m\u{202e}"), "a\\n\\u{1b}[31m\\u{202e}");
 /// ```
-#[must_use]
 pub fn printable(text: &str) -> Cow<'_, str> {
     if !text.contains(is_unprintable) {
         return text.into();

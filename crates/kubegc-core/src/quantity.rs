@@ -103,13 +103,11 @@ impl<'t> Parts<'t> {
 
 impl Quantity {
     /// An integer without suffix, or with a decimal one.
-    #[must_use]
     pub fn decimal_si(amount: i64) -> Self {
         Self::new(amount.into(), 0, QuantityFormat::DecimalSi)
     }
 
     /// An integer in the binary format, such as bytes.
-    #[must_use]
     pub fn binary_si(amount: u64) -> Self {
         Self::new(amount.into(), 0, QuantityFormat::BinarySi)
     }
@@ -119,7 +117,6 @@ impl Quantity {
     ///
     /// # Complexity
     /// Linear in the length of the text.
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let parts = Parts::of(text)?;
         let (format, exponent) = parts.unit()?;
@@ -143,7 +140,6 @@ impl Quantity {
 
     /// The form of a text that the API server stores: the text itself if the parser keeps it, otherwise the
     /// canonical form. `None` if the text is not a quantity.
-    #[must_use]
     pub fn canonical(text: &str) -> Option<String> {
         let parsed = Self::parse(text)?;
         Some(if parsed.keeps(text) {
@@ -162,7 +158,6 @@ impl Quantity {
     /// assert_eq!(Quantity::parsed_parts("1.5"), Some((15, -1, false)));
     /// assert_eq!(Quantity::parsed_parts("500m"), Some((500, -3, true)));
     /// ```
-    #[must_use]
     pub fn parsed_parts(text: &str) -> Option<(i64, i32, bool)> {
         let parts = Parts::of(text)?;
         let (format, exponent) = parts.unit()?;
@@ -231,7 +226,6 @@ impl Quantity {
     }
 
     /// The suffixes of its canonical form.
-    #[must_use]
     pub const fn format(self) -> QuantityFormat {
         self.format
     }
@@ -267,29 +261,24 @@ impl Quantity {
     }
 
     /// The amount as a number that may be rounded.
-    #[must_use]
     pub fn as_f64(self) -> f64 {
         self.mantissa as f64 * 10_f64.powi(self.scale)
     }
 
     /// The amount, if it is an integer that fits.
-    #[must_use]
     pub fn as_i64(self) -> Option<i64> {
         self.at_scale(0).and_then(|amount| amount.try_into().ok())
     }
 
     /// Whether it is below zero.
-    #[must_use]
     pub const fn is_negative(self) -> bool {
         self.mantissa < 0
     }
 
-    #[must_use]
     pub const fn is_zero(self) -> bool {
         self.mantissa == 0
     }
 
-    #[must_use]
     pub const fn is_whole(self) -> bool {
         self.scale >= 0
     }

@@ -114,7 +114,6 @@ pub struct Progress<T> {
 
 impl Reflector {
     /// A reflector that has not listed.
-    #[must_use]
     pub fn new(pace: Pace) -> Self {
         Self {
             pace,
@@ -132,13 +131,11 @@ impl Reflector {
     }
 
     /// The number of failures in a row.
-    #[must_use]
     pub const fn failures(&self) -> u32 {
         self.pace.backoff.failures()
     }
 
     /// Returns whether a list is in progress, and not waiting for its time.
-    #[must_use]
     pub const fn is_listing(&self) -> bool {
         self.is_listing
     }

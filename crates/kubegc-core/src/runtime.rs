@@ -32,7 +32,6 @@ pub enum RuntimeError {
 
 impl RuntimeError {
     /// A refusal with this message.
-    #[must_use]
     pub fn refused(message: impl Into<String>) -> Self {
         Self::Refused {
             message: message.into(),
@@ -40,7 +39,6 @@ impl RuntimeError {
     }
 
     /// A lost response, with the known facts.
-    #[must_use]
     pub fn unknown(message: impl Into<String>) -> Self {
         Self::Unknown {
             message: message.into(),

@@ -22,18 +22,15 @@ pub struct LabelRequirement {
 }
 
 impl LabelSelector {
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.match_labels.is_empty() && self.match_expressions.is_empty()
     }
 
     /// A label and its value that every matching object has; `None` if there is no such label.
-    #[must_use]
     pub fn required_label(&self) -> Option<(&Arc<str>, &Arc<str>)> {
         self.match_labels.iter().next()
     }
 
-    #[must_use]
     pub fn matches(&self, meta: &ObjectMeta) -> bool {
         self.matches_labels(|key| meta.labels.get(key).map(|value| &**value))
     }
@@ -55,7 +52,6 @@ impl LabelSelector {
 impl LabelRequirement {
     /// A requirement by the name of its operator: `In`, `NotIn`, `Exists` or `DoesNotExist`. `None` if there
     /// is no such operator.
-    #[must_use]
     pub fn new(key: Arc<str>, operator: &str, values: Vec<Arc<str>>) -> Option<Self> {
         let (is_wanted, values) = match operator {
             "In" => (true, Some(values)),
@@ -71,7 +67,6 @@ impl LabelRequirement {
         })
     }
 
-    #[must_use]
     pub const fn operator(&self) -> &'static str {
         match (self.is_wanted, &self.values) {
             (true, Some(_)) => "In",

@@ -22,7 +22,6 @@ pub enum PatchType {
 
 impl PatchType {
     /// The media type on the wire.
-    #[must_use]
     pub const fn content_type(self) -> &'static str {
         match self {
             Self::Merge => "application/merge-patch+json",

@@ -15,25 +15,21 @@ impl Timestamp {
     pub const EPOCH: Self = Self(0);
 
     /// Builds a timestamp from nanoseconds since the epoch.
-    #[must_use]
     pub const fn from_nanos(nanos: i64) -> Self {
         Self(nanos)
     }
 
     /// Builds a timestamp from whole seconds since the epoch.
-    #[must_use]
     pub const fn from_secs(seconds: i64) -> Self {
         Self(seconds.saturating_mul(1_000_000_000))
     }
 
     /// Nanoseconds since the epoch.
-    #[must_use]
     pub const fn as_nanos(self) -> i64 {
         self.0
     }
 
     /// Whole seconds since the epoch, rounded down.
-    #[must_use]
     pub const fn as_secs(self) -> i64 {
         self.0.div_euclid(1_000_000_000)
     }
@@ -60,7 +56,6 @@ impl Timestamp {
     }
 
     /// The time passed since `earlier`; zero if `earlier` is not earlier.
-    #[must_use]
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
@@ -71,7 +66,6 @@ impl Timestamp {
         Self::from_secs(self.as_secs())
     }
 
-    #[must_use]
     pub fn utc_date(self) -> Date {
         Date(Offset::UTC.to_datetime(self.instant()).date())
     }
@@ -82,7 +76,6 @@ impl Timestamp {
     }
 
     /// The start of a day in UTC; `None` if it is outside the years of 64-bit nanoseconds.
-    #[must_use]
     pub fn start_of(date: Date) -> Option<Self> {
         let start = Offset::UTC
             .to_timestamp(date.0.to_datetime(civil::Time::midnight()))
@@ -114,7 +107,6 @@ pub struct Date(civil::Date);
 
 impl Date {
     /// Reads a day of the years 0 to 9999 in the form of labels, `2026-03-01`; `None` for any other text.
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         // jiff reads more forms, such as `20260301` and dates with a time.
         let date: civil::Date = text.parse().ok()?;
@@ -122,7 +114,6 @@ impl Date {
     }
 
     /// Days from the first of January 1970 to this day.
-    #[must_use]
     pub fn days_since_epoch(self) -> i64 {
         self.0
             .duration_since(civil::Date::constant(1970, 1, 1))
@@ -137,7 +128,6 @@ impl Date {
     }
 
     /// The English name of its day of the week.
-    #[must_use]
     pub fn weekday(self) -> &'static str {
         match self.0.weekday() {
             civil::Weekday::Monday => "Monday",

@@ -50,7 +50,6 @@ impl KubernetesVersion {
     }
 
     /// A warning for users if the release is newer than those that kubegc knows.
-    #[must_use]
     pub fn warning(self) -> Option<String> {
         (self.minor > Self::MINOR_MAX).then(|| {
             format!(
@@ -61,19 +60,16 @@ impl KubernetesVersion {
     }
 
     /// The minor release: 20 for 1.20.2.
-    #[must_use]
     pub const fn minor(self) -> u16 {
         self.minor
     }
 
     /// The patch release: 2 for 1.20.2.
-    #[must_use]
     pub const fn patch(self) -> u16 {
         self.patch
     }
 
     /// Whether this release has the behaviour.
-    #[must_use]
     pub const fn has(self, behavior: Behavior) -> bool {
         let first = behavior.first;
         self.minor > first.minor || (self.minor == first.minor && self.patch >= first.patch)
@@ -81,7 +77,6 @@ impl KubernetesVersion {
 
     /// Whether this release has a change that was picked to patch releases. `picks` has one entry for each
     /// minor release with a pick, in order, then the first minor release that has the change from its start.
-    #[must_use]
     pub const fn has_change(self, mut picks: &[Behavior]) -> bool {
         while let [pick, later @ ..] = picks {
             if self.has(*pick) && (later.is_empty() || self.minor == pick.first.minor) {
@@ -131,7 +126,6 @@ pub struct Behavior {
 
 impl Behavior {
     /// A behaviour whose first release is known. `source` names the change upstream.
-    #[must_use]
     pub const fn since(minor: u16, patch: u16, source: &'static str) -> Self {
         Self {
             first: KubernetesVersion { minor, patch },
@@ -141,7 +135,6 @@ impl Behavior {
     }
 
     /// A behaviour whose first release is the best guess: predictions that depend on it are marked.
-    #[must_use]
     pub const fn since_about(minor: u16, source: &'static str) -> Self {
         Self {
             first: KubernetesVersion { minor, patch: 0 },
@@ -151,19 +144,16 @@ impl Behavior {
     }
 
     /// The first release with the behaviour.
-    #[must_use]
     pub const fn first(self) -> KubernetesVersion {
         self.first
     }
 
     /// Whether the first release is known from upstream's source.
-    #[must_use]
     pub const fn is_certain(self) -> bool {
         self.certain
     }
 
     /// The upstream change that introduced it.
-    #[must_use]
     pub const fn source(self) -> &'static str {
         self.source
     }

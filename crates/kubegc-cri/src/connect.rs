@@ -163,7 +163,6 @@ impl CriRuntime {
     }
 
     /// The runtime's response to `Version`, requested by [`connect`](Self::connect).
-    #[must_use]
     pub const fn version(&self) -> &RuntimeVersion {
         &self.version
     }

@@ -44,25 +44,21 @@ impl Endpoint {
     ];
 
     /// Creates an endpoint with this path, which is used unchanged.
-    #[must_use]
     pub fn unix(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into() }
     }
 
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// The endpoints of [`KNOWN`](Self::KNOWN), in that order.
-    #[must_use]
     pub fn known() -> Vec<Self> {
         Self::KNOWN.iter().map(|(_, path)| Self::unix(path)).collect()
     }
 
     /// The endpoints of [`KNOWN`](Self::KNOWN) whose socket exists. It does not check whether a process
     /// listens.
-    #[must_use]
     pub fn present() -> Vec<Self> {
         with_socket(Self::known())
     }

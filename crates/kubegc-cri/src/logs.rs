@@ -56,7 +56,6 @@ impl Default for HostLogs {
 
 impl HostLogs {
     /// Creates a log directory from the directory of pod logs and that of links to container logs.
-    #[must_use]
     pub fn new(pods: impl Into<PathBuf>, containers: impl Into<PathBuf>) -> Self {
         Self {
             pods: pods.into(),

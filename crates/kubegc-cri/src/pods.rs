@@ -51,7 +51,6 @@ pub struct ReadySandboxes {
 
 impl ReadySandboxes {
     /// Creates a source of the pods that are running in this runtime.
-    #[must_use]
     pub fn new(runtime: Arc<dyn Runtime>) -> Self {
         Self { runtime }
     }

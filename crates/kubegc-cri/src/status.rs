@@ -24,7 +24,6 @@ pub struct RuntimeStatus {
 
 impl RuntimeStatus {
     /// Returns whether the condition `RuntimeReady` is true.
-    #[must_use]
     pub fn is_ready(&self) -> bool {
         self.conditions
             .iter()

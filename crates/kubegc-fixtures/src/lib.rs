@@ -57,7 +57,6 @@ impl Fixture {
     }
 
     /// The objects as `kubectl get -o json` prints them.
-    #[must_use]
     pub fn list(&self) -> Value {
         json!({ "apiVersion": "v1", "kind": "List", "items": self.objects })
     }
@@ -65,7 +64,6 @@ impl Fixture {
 
 /// An object with name, uid, resource version and creation time, into which `rest` is merged. An empty
 /// namespace makes it cluster-scoped.
-#[must_use]
 pub fn object(api_version: &str, kind: &str, namespace: &str, name: &str, rest: Value) -> Value {
     let mut object = json!({
         "apiVersion": api_version,
@@ -80,13 +78,11 @@ pub fn object(api_version: &str, kind: &str, namespace: &str, name: &str, rest: 
 }
 
 /// The uid of an object: kind and name in lower case.
-#[must_use]
 pub fn uid(kind: &str, name: &str) -> String {
     format!("{kind}-{name}").to_lowercase()
 }
 
 /// One owner reference.
-#[must_use]
 pub fn owner(api_version: &str, kind: &str, name: &str, is_controller: bool) -> Value {
     json!({
         "apiVersion": api_version,
@@ -99,7 +95,6 @@ pub fn owner(api_version: &str, kind: &str, name: &str, is_controller: bool) -> 
 }
 
 /// Metadata with one controller reference, to be merged into an object.
-#[must_use]
 pub fn owned_by(api_version: &str, kind: &str, name: &str) -> Value {
     json!({ "metadata": { "ownerReferences": [owner(api_version, kind, name, true)] } })
 }

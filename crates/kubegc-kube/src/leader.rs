@@ -46,7 +46,6 @@ pub struct LeaderElection {
 
 impl LeaderElection {
     /// An election for the Lease `kubegc` in `kube-system`.
-    #[must_use]
     pub fn new(identity: &str) -> Self {
         Self {
             namespace: "kube-system".to_owned(),
@@ -59,7 +58,6 @@ impl LeaderElection {
 
     /// An election for the Lease `kubegc-controllers` in `kube-system`, so that a collector and controllers
     /// in different programs do not wait for each other.
-    #[must_use]
     pub fn for_controllers(identity: &str) -> Self {
         Self {
             name: "kubegc-controllers".to_owned(),

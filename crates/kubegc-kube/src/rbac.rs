@@ -43,7 +43,6 @@ pub const YAML: &str = include_str!("../rbac.yaml");
 /// "#));
 /// # Ok::<(), kubegc_controllers::UnknownController>(())
 /// ```
-#[must_use]
 pub fn for_controllers(
     controllers: &[Arc<dyn Controller>],
     lease_namespace: &str,

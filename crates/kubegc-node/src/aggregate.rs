@@ -18,7 +18,6 @@ use std::collections::BTreeSet;
 /// assert_eq!(aggregate(["disk", "disk"]).as_deref(), Some("disk"));
 /// assert_eq!(aggregate([""; 0]), None);
 /// ```
-#[must_use]
 pub fn aggregate<I>(messages: I) -> Option<String>
 where
     I: IntoIterator,

@@ -24,37 +24,31 @@ impl GoDuration {
     pub const MAX: Self = Self(i64::MAX);
 
     /// Builds a duration from nanoseconds.
-    #[must_use]
     pub const fn from_nanos(nanos: i64) -> Self {
         Self(nanos)
     }
 
     /// Builds a duration from whole seconds.
-    #[must_use]
     pub const fn from_secs(seconds: i64) -> Self {
         Self(seconds.saturating_mul(1_000_000_000))
     }
 
     /// The time from `earlier` to `later`; negative if `later` is earlier.
-    #[must_use]
     pub const fn between(earlier: Timestamp, later: Timestamp) -> Self {
         Self(later.as_nanos().saturating_sub(earlier.as_nanos()))
     }
 
     /// The duration in nanoseconds.
-    #[must_use]
     pub const fn as_nanos(self) -> i64 {
         self.0
     }
 
     /// Returns whether the duration is negative.
-    #[must_use]
     pub const fn is_negative(self) -> bool {
         self.0 < 0
     }
 
     /// The unsigned duration; `None` if it is negative.
-    #[must_use]
     pub fn to_unsigned(self) -> Option<Duration> {
         u64::try_from(self.0).ok().map(Duration::from_nanos)
     }

@@ -21,7 +21,6 @@ pub struct Event {
 
 impl Event {
     /// Creates an event of type `Warning`.
-    #[must_use]
     pub fn warning(reason: &'static str, message: impl Into<String>) -> Self {
         Self {
             kind: EventKind::Warning,
@@ -31,7 +30,6 @@ impl Event {
     }
 
     /// Creates an event of type `Normal`.
-    #[must_use]
     pub fn normal(reason: &'static str, message: impl Into<String>) -> Self {
         Self {
             kind: EventKind::Normal,

@@ -58,7 +58,6 @@ pub struct Inventory {
 impl Inventory {
     /// A node without containers, sandboxes, images and logs. The image file system is not measured, and no
     /// pods are known.
-    #[must_use]
     pub fn new() -> Self {
         Self {
             containers: Ok(Vec::new()),

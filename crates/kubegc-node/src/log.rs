@@ -48,7 +48,6 @@ pub struct EvictLogs {
 
 impl EvictLogs {
     /// Creates the planner of a version.
-    #[must_use]
     pub const fn new(semantics: Semantics) -> Self {
         Self {
             semantics,
@@ -64,7 +63,6 @@ impl EvictLogs {
     }
 
     /// Upstream's text if the pod log directory cannot be read.
-    #[must_use]
     pub fn unreadable_text(&self, directory: &str, error: &RuntimeError) -> String {
         let field = if self
             .semantics
@@ -202,7 +200,6 @@ fn container_id_of(path: &Arc<str>) -> Result<Arc<str>, NoContainer> {
 ///
 /// File names are truncated to 255 bytes. The id comes last, so it can be truncated if the other names are
 /// long.
-#[must_use]
 pub fn link_path(container: &Container) -> Option<String> {
     const NAME_LENGTH_MAX: usize = 255;
     let name = container.name.as_deref()?;

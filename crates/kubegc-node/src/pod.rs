@@ -25,7 +25,6 @@ names! {
 
 /// Returns the state if the content of the pod can be removed. Upstream: `ShouldPodContentBeRemoved` of the
 /// pod workers; up to 1.21 `IsPodDeleted`.
-#[must_use]
 pub fn content_removable(pods: &Pods, uid: &Uid, semantics: &Semantics) -> Option<RemovableState> {
     content_removable_at(pods, pods.known.get(uid).copied(), semantics)
 }
@@ -50,7 +49,6 @@ pub(crate) fn content_removable_at(
 
 /// Returns the state if the runtime state of the pod can be removed. Upstream: `ShouldPodRuntimeBeRemoved` of
 /// the pod workers; up to 1.21 `IsPodTerminated`.
-#[must_use]
 pub fn runtime_removable(pods: &Pods, uid: &Uid, semantics: &Semantics) -> Option<RemovableState> {
     runtime_removable_at(pods, pods.known.get(uid).copied(), semantics)
 }

@@ -47,7 +47,6 @@ pub struct EvictSandboxes {
 
 impl EvictSandboxes {
     /// Creates a planner with [`Mode::Periodic`].
-    #[must_use]
     pub const fn new(semantics: Semantics) -> Self {
         Self {
             semantics,

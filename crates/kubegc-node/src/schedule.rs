@@ -35,7 +35,6 @@ names! {
 impl Loop {
     /// The time from the end of one run to the start of the next. After a sync that evicts a pod, the
     /// eviction manager does not wait this time: it starts the next sync as soon as the pod is cleaned up.
-    #[must_use]
     pub const fn period(self) -> Duration {
         Duration::from_secs(match self {
             Self::Containers => 60,
@@ -92,7 +91,6 @@ pub struct Schedule {
 impl Schedule {
     /// Creates a schedule of these loops, each due at `start`. Duplicates are ignored.
     /// [`Switches::loops`](crate::policy::Switches::loops) returns those that a node's settings enable.
-    #[must_use]
     pub fn new(loops: impl IntoIterator<Item = Loop>, start: Timestamp) -> Self {
         Self {
             due: loops.into_iter().map(|which| (which, Some(start))).collect(),
@@ -136,7 +134,6 @@ impl Schedule {
 
     /// The start of the first run of the image loop; `None` before that, or without an image loop. It is the
     /// [`image_gc_began_at`](crate::Inventory::image_gc_began_at) of an inventory. Upstream: `beganGC`.
-    #[must_use]
     pub const fn began_gc(&self) -> Option<Timestamp> {
         self.began_gc
     }

@@ -83,14 +83,12 @@ pub struct Semantics {
 
 impl Semantics {
     /// Creates the behavior of a version with the default feature gates.
-    #[must_use]
     pub fn new(version: KubernetesVersion) -> Self {
         Self::with_gates(version, &BTreeMap::new())
     }
 
     /// Creates the behavior of a version with these feature gates. Gates that the version does not have are
     /// ignored.
-    #[must_use]
     pub fn with_gates(version: KubernetesVersion, gates: &BTreeMap<String, bool>) -> Self {
         let gate = |name: &str, minor_min: u16, by_default: bool| {
             version.minor() >= minor_min && gates.get(name).copied().unwrap_or(by_default)

@@ -19,7 +19,6 @@ macro_rules! names {
         impl $kind {
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
-            #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$variant => $name,)+

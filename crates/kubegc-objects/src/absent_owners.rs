@@ -32,7 +32,6 @@ impl AbsentOwners {
 
     /// Creates an empty cache for this many owners. `by_uid` is the behavior before 1.20: another owner with
     /// the same uid in another namespace then also counts as absent, which is how kubernetes #65200 spread.
-    #[must_use]
     pub fn new(capacity: usize, by_uid: bool) -> Self {
         Self {
             last_use: HashMap::default(),

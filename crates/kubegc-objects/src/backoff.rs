@@ -50,7 +50,6 @@ impl Limiter {
     }
 
     /// Failures of the item since its count was last reset.
-    #[must_use]
     pub(crate) fn failures(&self, node: NodeId) -> u32 {
         self.failures.get(&node).copied().unwrap_or(0)
     }

@@ -54,7 +54,6 @@ kubegc_core::reasons! {
 
 impl OwnerState {
     /// Evaluates a live read of the owner that a reference names.
-    #[must_use]
     pub fn of_live(reference: &OwnerReference, live: Option<&ObjectMeta>) -> Self {
         match live {
             None => Self::NotFound,
@@ -67,7 +66,6 @@ impl OwnerState {
         }
     }
 
-    #[must_use]
     pub const fn class(&self) -> Class {
         match self {
             Self::Present | Self::Terminating => Class::Solid,
@@ -87,7 +85,6 @@ pub struct Resolved {
 
 impl Resolved {
     /// The owner's class.
-    #[must_use]
     pub const fn class(&self) -> Class {
         self.state.class()
     }
@@ -113,7 +110,6 @@ pub enum Verdict {
 /// Returns the verdict for an item whose owners are all resolved.
 ///
 /// As upstream, `has_dependents` is read from the graph, not from the cluster.
-#[must_use]
 pub fn decide(live: &ObjectMeta, owners: &[Resolved], has_dependents: bool) -> Verdict {
     let with_class = |class| owners.iter().filter(move |owner| owner.class() == class);
     let has = |class| with_class(class).next().is_some();

@@ -47,7 +47,6 @@ impl InvalidNamespace {
     /// The component that the Event comes from.
     pub const COMPONENT: &'static str = "garbage-collector-controller";
 
-    #[must_use]
     pub const fn new(dependent: ObjectRef, reference: OwnerReference) -> Self {
         Self { dependent, reference }
     }

@@ -46,7 +46,6 @@ pub struct Report {
 
 impl Report {
     /// Whether every action was performed.
-    #[must_use]
     pub fn is_done(&self) -> bool {
         self.actions
             .iter()

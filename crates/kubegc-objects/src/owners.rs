@@ -51,7 +51,6 @@ fn name_of(api_version: &str, kind: &Arc<str>, namespace: &Arc<str>, name: &Arc<
 
 impl Owners {
     /// Indexes objects.
-    #[must_use]
     pub fn new(objects: impl IntoIterator<Item = PartialObjectMetadata>) -> Self {
         let mut owners = Self::default();
         for object in objects {
@@ -89,24 +88,20 @@ impl Owners {
     }
 
     /// Whether the set was declared to be complete.
-    #[must_use]
     pub const fn is_complete(&self) -> bool {
         self.is_complete
     }
 
     /// The objects, in the order in which they were passed in.
-    #[must_use]
     pub fn objects(&self) -> &[PartialObjectMetadata] {
         &self.objects
     }
 
-    #[must_use]
     pub fn get(&self, uid: &Uid) -> Option<&PartialObjectMetadata> {
         self.by_uid.get(uid).map(|&at| &self.objects[at])
     }
 
     /// The owners of an object that are in the set, in the order of its references.
-    #[must_use]
     pub fn owners(&self, uid: &Uid) -> Vec<&PartialObjectMetadata> {
         let references = self.get(uid).map(|object| &object.metadata.owner_references);
         let references = references.into_iter().flatten();
@@ -116,14 +111,12 @@ impl Owners {
     }
 
     /// The objects with a reference to this uid, whether or not an object has it.
-    #[must_use]
     pub fn dependents(&self, uid: &Uid) -> Vec<&PartialObjectMetadata> {
         let dependents = self.dependents.get(uid).into_iter().flatten();
         dependents.map(|&at| &self.objects[at]).collect()
     }
 
     /// The dependents, their dependents and so on, nearest first, each once and without the object itself.
-    #[must_use]
     pub fn descendants(&self, uid: &Uid) -> Vec<&PartialObjectMetadata> {
         let mut seen = BTreeSet::from([uid.clone()]);
         let mut pending = VecDeque::from([uid.clone()]);
@@ -142,7 +135,6 @@ impl Owners {
 
     /// The state of each owner of an object, from which the collector decides whether to keep it; `None` if
     /// no object has the uid.
-    #[must_use]
     pub fn why_kept(&self, uid: &Uid) -> Option<Classification> {
         let object = &self.get(uid)?.metadata;
         Some(Classification::of(object, |reference| {
@@ -156,7 +148,6 @@ impl Owners {
 
     /// The references to owners that are not in the set, with their dependents. In a set that is not complete
     /// the owners may exist.
-    #[must_use]
     pub fn dangling(&self) -> Vec<(&PartialObjectMetadata, &OwnerReference)> {
         let mut found = Vec::new();
         for object in &self.objects {
@@ -233,7 +224,6 @@ impl Classification {
 
     /// The collector's decision about the object; `None` if that depends on an unknown owner. An object with
     /// dependents can be deleted in another way than one without.
-    #[must_use]
     pub fn verdict(&self, has_dependents: bool) -> Option<&Verdict> {
         let verdict = if has_dependents {
             &self.with_dependents
@@ -244,7 +234,6 @@ impl Classification {
     }
 
     /// Whether an owner exists that keeps the object, whatever is unknown.
-    #[must_use]
     pub fn is_kept(&self) -> bool {
         self.owners.iter().any(|owner| owner.class() == Class::Solid)
             || (self.owners.is_empty() && self.unknown.is_empty())
@@ -291,7 +280,6 @@ impl fmt::Display for Classification {
 /// assert_eq!(absent.verdict(false), Some(&Verdict::Delete(PropagationPolicy::Background)));
 /// assert_eq!(absent.to_string(), "replicaset/web does not exist");
 /// ```
-#[must_use]
 pub fn classify<'a>(
     object: &ObjectMeta,
     mut lookup: impl FnMut(&OwnerReference) -> Option<&'a ObjectMeta>,

@@ -78,7 +78,6 @@ impl fmt::Display for Change {
 impl Change {
     /// The bytes that the collector of a release sends for an object in this state; `None` if the object has
     /// no such finalizer. A finalizer is removed by a merge patch in either format.
-    #[must_use]
     pub fn body(&self, version: KubernetesVersion, format: PatchType, object: &ObjectMeta) -> Option<Body> {
         let semantics = &Semantics::of(version);
         let read_at = &object.resource_version;
@@ -141,7 +140,6 @@ impl Change {
 /// );
 /// # Ok::<(), kubegc_core::FieldError>(())
 /// ```
-#[must_use]
 pub fn remove_owners(semantics: &Semantics, dependent: &Uid, owners: &[Uid]) -> Body {
     let mut out = Vec::with_capacity(96 + 64 * owners.len());
     if semantics.delete_references_uid_first {
@@ -175,7 +173,6 @@ pub fn remove_owners(semantics: &Semantics, dependent: &Uid, owners: &[Uid]) -> 
 
 /// Removes the references with these uids, as a JSON merge patch of the list that was read
 /// ([P-2](crate::rules#p-2)).
-#[must_use]
 pub fn remove_owners_merge(read_at: &ResourceVersion, current: &[OwnerReference], owners: &[Uid]) -> Body {
     let kept = current
         .iter()
@@ -189,7 +186,6 @@ pub fn remove_owners_merge(read_at: &ResourceVersion, current: &[OwnerReference]
 /// Makes the blocking references of the graph's node non-blocking, as a strategic merge patch
 /// ([P-3](crate::rules#p-3)). The patch expects the item's uid, unless that is empty: upstream marshals a
 /// whole `ObjectMeta`, which omits an empty uid.
-#[must_use]
 pub fn unblock(semantics: &Semantics, item: &Uid, node_owners: &[OwnerReference]) -> Body {
     let mut out = Vec::with_capacity(96 + 192 * node_owners.len());
     out.extend_from_slice(br#"{"metadata":{"#);
@@ -219,7 +215,6 @@ pub fn unblock(semantics: &Semantics, item: &Uid, node_owners: &[OwnerReference]
 
 /// The same as a JSON merge patch ([P-4](crate::rules#p-4)). It replaces the whole list with the graph's
 /// view, every reference made non-blocking.
-#[must_use]
 pub fn unblock_merge(read_at: &ResourceVersion, node_owners: &[OwnerReference]) -> Body {
     merge_references(
         read_at,
@@ -229,7 +224,6 @@ pub fn unblock_merge(read_at: &ResourceVersion, node_owners: &[OwnerReference]) 
 
 /// Removes every occurrence of a finalizer, as a JSON merge patch of the list that was read
 /// ([P-5](crate::rules#p-5)). `None` if it has no such finalizer.
-#[must_use]
 pub fn remove_finalizer(read_at: &ResourceVersion, current: &[Arc<str>], finalizer: &str) -> Option<Body> {
     let kept = without(current, finalizer)?;
     let mut out = Vec::with_capacity(96);

@@ -61,13 +61,11 @@ impl WorkQueue {
     }
 
     /// Returns whether no node is ready for a worker.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.order.is_empty()
     }
 
     /// Number of nodes that workers are processing.
-    #[must_use]
     pub const fn processing(&self) -> usize {
         self.processing
     }
@@ -78,7 +76,6 @@ impl WorkQueue {
     }
 
     /// Returns whether the node is queued or was added while it is being processed.
-    #[must_use]
     pub fn is_queued(&self, node: NodeId) -> bool {
         self.state
             .get(node.0 as usize)

@@ -74,7 +74,6 @@ fn nothing_blocks(dependents: usize, unset: usize) -> String {
 
 impl Reason {
     /// The resolved owners, if the request depends on them.
-    #[must_use]
     pub fn owners(&self) -> &[Resolved] {
         match self {
             Self::SomeOwnersAbsent(owners)

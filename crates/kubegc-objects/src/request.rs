@@ -50,7 +50,6 @@ impl Request {
     ///
     /// # Examples
     /// The example `planners` runs a whole collector over a map.
-    #[must_use]
     pub fn perform(
         &self,
         stored: Option<&Arc<ObjectMeta>>,
@@ -163,7 +162,6 @@ pub enum Operation {
 
 impl Operation {
     /// Returns whether the request can change the object.
-    #[must_use]
     pub const fn is_write(&self) -> bool {
         !matches!(self, Self::Get)
     }
@@ -280,7 +278,6 @@ impl AttemptError {
 
     /// Returns whether upstream reports the error to its error handler. A missing mapping is too common for
     /// that.
-    #[must_use]
     pub const fn is_reported(&self) -> bool {
         !matches!(
             self,

@@ -46,7 +46,6 @@ pub struct Semantics {
 
 impl Semantics {
     /// The behaviors of a release.
-    #[must_use]
     pub const fn of(version: KubernetesVersion) -> Self {
         Self {
             verify_owners: version.has(behavior::OWNERS_ARE_VERIFIED),

@@ -70,7 +70,6 @@ pub struct Settings {
 
 impl Settings {
     /// Upstream's defaults for a version, with [`Hardening::Strict`].
-    #[must_use]
     pub fn new(version: KubernetesVersion) -> Self {
         let semantics = Semantics::of(version);
         let mut ignored_resources = vec![(String::new(), "events".to_owned())];
@@ -93,7 +92,6 @@ impl Settings {
 
     /// Returns whether a resource is not monitored ([G-11](crate::rules#g-11)). Its objects are neither
     /// deleted nor block their owner.
-    #[must_use]
     pub fn ignores(&self, resource: &ApiResource) -> bool {
         let mut ignored = self.ignored_resources.iter();
         ignored.any(|(group, name)| **group == *resource.group && **name == *resource.resource)

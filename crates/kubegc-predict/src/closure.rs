@@ -71,7 +71,6 @@ impl Cluster {
     }
 
     /// The same for positions in the dump. Positions that do not exist are ignored.
-    #[must_use]
     pub fn closure_of(&self, roots: &[u32]) -> Closure {
         let removed_anyway = self.facts.removed_anyway();
         let is_removed = |position| removed_anyway.contains(&position);

@@ -51,7 +51,6 @@ impl Cluster {
     /// # Complexity
     /// O(n + r) for n objects with r references, and [`pending`](Self::pending) if an object has waited for a
     /// controller for minutes.
-    #[must_use]
     pub fn new(version: KubernetesVersion, snapshot: Snapshot, assumptions: Assumptions) -> Self {
         let mut cluster = Self {
             facts: Facts::of(version, snapshot, assumptions),
@@ -75,18 +74,15 @@ impl Cluster {
     }
 
     /// The version of the cluster.
-    #[must_use]
     pub const fn version(&self) -> KubernetesVersion {
         self.facts.version
     }
 
     /// The data of the dump.
-    #[must_use]
     pub fn snapshot(&self) -> &Snapshot {
         &self.facts.snapshot
     }
 
-    #[must_use]
     pub fn assumptions(&self) -> &Assumptions {
         &self.facts.assumptions
     }
@@ -113,7 +109,6 @@ impl Cluster {
     /// assert!(matches!(&broken.extension, Extension::Api { api_version, .. } if api_version == "metrics.k8s.io/v1beta1"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    #[must_use]
     pub fn broken_extensions(&self) -> &[BrokenExtension] {
         &self.facts.broken_extensions
     }
@@ -130,7 +125,6 @@ impl Cluster {
     ///
     /// # Complexity
     /// That of the simulation, the first time.
-    #[must_use]
     pub fn pending(&self) -> &Forecast {
         self.pending
             .get_or_init(|| Run::of(&self.facts, Vec::new()).everything())

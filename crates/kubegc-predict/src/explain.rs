@@ -88,7 +88,6 @@ impl Forecast {
     ///
     /// # Complexity
     /// O(s log s + c) for s steps and fates of the forecast and c statements.
-    #[must_use]
     pub fn explain(&self, object: &ObjectRef) -> Explanation {
         let mut statements = Vec::new();
         let Some(fate) = self.fate(object) else {

@@ -107,7 +107,6 @@ pub struct Schedule {
 
 impl Exploration {
     /// Whether every order was tried and the object has the same fate in all of them.
-    #[must_use]
     pub fn is_certain(&self, object: &ObjectRef) -> bool {
         self.fates
             .iter()

@@ -50,7 +50,6 @@ pub enum Fate {
 
 impl Fate {
     /// One word for it.
-    #[must_use]
     pub const fn word(&self) -> &'static str {
         match self {
             Self::Deleted { .. } => "deleted",
@@ -62,7 +61,6 @@ impl Fate {
     }
 
     /// The conditions that a terminating object waits for; none for other fates.
-    #[must_use]
     pub fn waits_for(&self) -> &[Wait] {
         match self {
             Self::Terminating { waits_for } => waits_for,
@@ -71,7 +69,6 @@ impl Fate {
     }
 
     /// The missing facts that an undetermined fate depends on; none for other fates.
-    #[must_use]
     pub fn missing(&self) -> &[Missing] {
         match self {
             Self::Undetermined { missing, .. } => missing,

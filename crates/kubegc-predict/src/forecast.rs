@@ -89,7 +89,6 @@ pub struct ObjectFate {
 
 impl ObjectFate {
     /// The object in the dump.
-    #[must_use]
     pub fn before(&self) -> ObjectView<'_> {
         let view = self.snapshot.view(self.position as usize);
         // The position was read from this snapshot, which does not change.
@@ -126,7 +125,6 @@ impl Forecast {
     ///
     /// # Complexity
     /// O(log f) for f fates.
-    #[must_use]
     pub fn fate(&self, object: &ObjectRef) -> Option<&ObjectFate> {
         self.fate_by_key(object)
             .filter(|fate| fate.object.uid == object.uid)
@@ -146,7 +144,6 @@ impl Forecast {
     }
 
     /// Number of objects by fate, without those that have it anyway.
-    #[must_use]
     pub fn counts(&self) -> BTreeMap<&'static str, usize> {
         let mut counts = BTreeMap::new();
         for fate in self.fates.iter().filter(|fate| !fate.is_anyway) {
@@ -156,7 +153,6 @@ impl Forecast {
     }
 
     /// The end of the period: after the horizon, or after the last change.
-    #[must_use]
     pub fn until(&self) -> Timestamp {
         self.began.saturating_add(self.horizon.unwrap_or(self.duration))
     }

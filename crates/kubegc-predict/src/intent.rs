@@ -61,7 +61,6 @@ pub enum Target {
 
 impl Intent {
     /// Deletes one object.
-    #[must_use]
     pub const fn delete(object: ObjectName, options: DeleteOptions) -> Self {
         Self {
             target: Target::Object(object),

@@ -40,7 +40,6 @@ pub struct Question {
 
 impl Question {
     /// A question without intents, for a cluster of this version.
-    #[must_use]
     pub fn new(version: KubernetesVersion) -> Self {
         Self {
             intents: Vec::new(),

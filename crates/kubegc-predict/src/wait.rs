@@ -233,7 +233,6 @@ pub struct Remaining {
 
 impl Wait {
     /// The finalizer that is waited for, if any.
-    #[must_use]
     pub fn finalizer(&self) -> Option<&str> {
         match self {
             Self::Dependents { .. } => Some(metadata::FINALIZER_FOREGROUND),

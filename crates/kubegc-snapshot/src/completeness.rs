@@ -32,7 +32,6 @@ pub enum Coverage {
 
 impl Coverage {
     /// Whether a missing object certainly does not exist.
-    #[must_use]
     pub const fn is_complete(&self) -> bool {
         matches!(self, Self::Complete(_))
     }
@@ -106,7 +105,6 @@ pub struct GroupKind {
 
 impl GroupKind {
     /// Builds the pair.
-    #[must_use]
     pub fn new(group: &str, kind: &str) -> Self {
         Self {
             group: group.into(),
@@ -166,13 +164,11 @@ pub struct Completeness {
 
 impl Completeness {
     /// Whether the snapshot has all objects of a kind, in every namespace.
-    #[must_use]
     pub fn of(&self, group: &str, kind: &str) -> Coverage {
         self.coverage(group, kind, |entry| entry.everywhere)
     }
 
     /// Whether the snapshot has all objects of a kind in one namespace.
-    #[must_use]
     pub fn in_namespace(&self, group: &str, kind: &str, namespace: &str) -> Coverage {
         self.coverage(group, kind, |entry| {
             let in_namespace = || entry.namespaces.get(namespace).copied();
@@ -181,7 +177,6 @@ impl Completeness {
     }
 
     /// The namespaces of which the snapshot has all objects of a kind, if not of all.
-    #[must_use]
     pub fn namespaces(&self, group: &str, kind: &str) -> BTreeSet<Arc<str>> {
         match self.of(group, kind) {
             Coverage::Incomplete(Why::OnlyNamespaces(namespaces)) => namespaces.into_iter().collect(),

@@ -23,7 +23,6 @@ pub struct Place {
 
 impl Place {
     /// The whole of a file.
-    #[must_use]
     pub fn new(file: impl Into<Arc<str>>) -> Self {
         Self {
             file: file.into(),
@@ -33,7 +32,6 @@ impl Place {
     }
 
     /// A document of the same file, counted from 1.
-    #[must_use]
     pub fn document(&self, number: u32) -> Self {
         Self {
             file: Arc::clone(&self.file),
@@ -43,7 +41,6 @@ impl Place {
     }
 
     /// An item of the same document, counted from 0.
-    #[must_use]
     pub fn item(&self, position: u32) -> Self {
         Self {
             item: Some(position),
@@ -189,7 +186,6 @@ fn named(object: Option<&str>) -> String {
 
 impl SnapshotError {
     /// The place that the error is about, if it is about one.
-    #[must_use]
     pub fn place(&self) -> Option<Place> {
         match self {
             Self::Syntax { place, .. }
@@ -207,7 +203,6 @@ impl SnapshotError {
     }
 
     /// The message with all its causes, as a person wants to read it.
-    #[must_use]
     pub fn full_text(&self) -> String {
         let mut text = self.to_string();
         let mut cause = error::Error::source(self);

@@ -99,7 +99,6 @@ impl From<Flaw> for Problem {
 
 impl Problem {
     /// A summary of several findings of the problem, with its effect.
-    #[must_use]
     pub const fn summary(self) -> &'static str {
         match self {
             Self::Unread => "files not read to the end, so every kind counts as incomplete",

@@ -48,7 +48,6 @@ pub struct Live {
 
 impl Live {
     /// An empty reader. The catalog has the kinds that the server serves: they will be those of the snapshot.
-    #[must_use]
     pub fn new(version: KubernetesVersion, catalog: Catalog) -> Self {
         let mut reader = Reader::new(version);
         // The kinds of objects must be known while they are read.

@@ -78,7 +78,6 @@ pub struct Reader {
 
 impl Reader {
     /// A reader for dumps of a cluster of this release, whose built-in kinds it knows.
-    #[must_use]
     pub fn new(version: KubernetesVersion) -> Self {
         Self {
             version,

@@ -41,7 +41,6 @@ pub struct SnapshotObject {
 
 impl SnapshotObject {
     /// The full identity.
-    #[must_use]
     pub fn object_ref(&self) -> ObjectRef {
         ObjectRef {
             kind: Arc::clone(&self.kind),
@@ -58,7 +57,6 @@ impl SnapshotObject {
     /// If the metadata [is flawed](Self::meta_flawed), the record is
     /// [unreadable](record::Record::unreadable): a Job with an unreadable deletion time must not count as one
     /// that is not being deleted. [`JsonDocuments`](crate::JsonDocuments) refuses such objects.
-    #[must_use]
     pub fn record(&self) -> record::Record {
         let details = self.details.as_deref();
         record_of(self.meta.clone(), details, self.ready_at, self.meta_flawed)
@@ -112,26 +110,22 @@ const REASONS_MAX: usize = 3;
 
 impl Snapshot {
     /// The release whose built-in kinds the catalog has.
-    #[must_use]
     pub const fn version(&self) -> KubernetesVersion {
         self.version
     }
 
     /// The Kubernetes version of the cluster, if the dump contains it. [`version`](Self::version) is another
     /// one unless the reader [was configured to use it](crate::Reader::detect_version).
-    #[must_use]
     pub const fn detected_version(&self) -> Option<&DetectedVersion> {
         self.detected_version.as_ref()
     }
 
     /// The number of objects.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.store.records.len()
     }
 
     /// Whether there are no objects.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.store.records.is_empty()
     }
@@ -190,7 +184,6 @@ impl Snapshot {
     }
 
     /// The object at this position of [`objects`](Self::objects).
-    #[must_use]
     pub fn object(&self, position: usize) -> Option<SnapshotObject> {
         self.store.records.get(position).map(|record| self.build(record))
     }
@@ -199,7 +192,6 @@ impl Snapshot {
     ///
     /// # Complexity
     /// O(log n) for n objects.
-    #[must_use]
     pub fn find(&self, group: &str, kind: &str, namespace: &str, name: &str) -> Option<SnapshotObject> {
         self.object(self.position(group, kind, namespace, name)?)
     }
@@ -208,7 +200,6 @@ impl Snapshot {
     ///
     /// # Complexity
     /// O(log n) for n objects.
-    #[must_use]
     pub fn position(&self, group: &str, kind: &str, namespace: &str, name: &str) -> Option<usize> {
         let store = &self.store;
         let found = store.records.binary_search_by(|record| {
@@ -224,7 +215,6 @@ impl Snapshot {
     ///
     /// # Complexity
     /// O(log n) for n objects.
-    #[must_use]
     pub fn positions_of_kind(&self, group: &str, kind: &str) -> Range<usize> {
         let (store, of) = (&self.store, (group, kind));
         let start = store
@@ -237,7 +227,6 @@ impl Snapshot {
     }
 
     /// The object at this position, as a view instead of a copy.
-    #[must_use]
     pub fn view(&self, position: usize) -> Option<ObjectView<'_>> {
         let record = self.store.records.get(position)?;
         Some(ObjectView {
@@ -256,7 +245,6 @@ impl Snapshot {
     }
 
     /// The record of the object at this position, as [`SnapshotObject::record`] builds it.
-    #[must_use]
     pub fn record_at(&self, position: usize) -> Option<record::Record> {
         self.view(position).map(|view| view.record())
     }
@@ -286,41 +274,34 @@ pub struct ObjectView<'a> {
 
 impl<'a> ObjectView<'a> {
     /// Group and version, as the dump has it.
-    #[must_use]
     pub fn api_version(&self) -> &'a Arc<str> {
         self.snapshot.store.type_texts(self.record.type_id).0
     }
 
     /// Kind, as the dump has it.
-    #[must_use]
     pub fn kind(&self) -> &'a Arc<str> {
         self.snapshot.store.type_texts(self.record.type_id).1
     }
 
     /// The kind in the snapshot's catalog; `None` if it is not there.
-    #[must_use]
     pub fn kind_id(&self) -> Option<KindId> {
         self.snapshot.kind_ids[self.record.type_id as usize]
     }
 
     /// Namespace; empty for cluster-scoped objects.
-    #[must_use]
     pub fn namespace(&self) -> &'a Arc<str> {
         self.snapshot.store.texts.text(self.record.namespace)
     }
 
-    #[must_use]
     pub const fn name(&self) -> &'a Arc<str> {
         &self.record.name
     }
 
-    #[must_use]
     pub const fn uid(&self) -> &'a Uid {
         &self.record.uid
     }
 
     /// The full identity.
-    #[must_use]
     pub fn object_ref(&self) -> ObjectRef {
         ObjectRef {
             kind: Arc::clone(self.kind()),
@@ -332,19 +313,16 @@ impl<'a> ObjectView<'a> {
     }
 
     /// Whether a part of it could not be read.
-    #[must_use]
     pub const fn is_flawed(&self) -> bool {
         self.record.flawed
     }
 
     /// The metadata, built from the compact form.
-    #[must_use]
     pub fn meta(&self) -> ObjectMeta {
         self.snapshot.store.meta(self.record)
     }
 
     /// The record that controllers read, as [`SnapshotObject::record`] builds it.
-    #[must_use]
     pub fn record(&self) -> record::Record {
         let store = &self.snapshot.store;
         let details = store.details_of(self.record).map(|details| &**details);
@@ -353,7 +331,6 @@ impl<'a> ObjectView<'a> {
     }
 
     /// Whether it is being deleted.
-    #[must_use]
     pub fn is_deleting(&self) -> bool {
         self.snapshot.store.extras[self.record.extra as usize]
             .deletion_timestamp

@@ -54,26 +54,22 @@ pub struct Entry {
 
 impl Entry {
     /// Whether the request was to change something.
-    #[must_use]
     pub fn is_write(&self) -> bool {
         self.verb.is_write() && !self.dry_run
     }
 
     /// Whether the client received a success response.
-    #[must_use]
     pub fn is_success(&self) -> bool {
         self.code.is_some_and(|code| code < 400)
     }
 
     /// Whether a client's request failed. A GET of an object that does not exist is not a failure.
-    #[must_use]
     pub fn is_failure(&self) -> bool {
         let is_lookup = self.verb == Verb::Get && self.code == Some(404) && !self.name.is_empty();
         self.reason.is_none() && !self.is_success() && !is_lookup
     }
 
     /// Whether the request was about this object, by group, plural name, namespace and name.
-    #[must_use]
     pub fn is_about(&self, group: &str, resource: &str, namespace: &str, name: &str) -> bool {
         *self.resource == *resource
             && *self.group == *group
@@ -82,7 +78,6 @@ impl Entry {
     }
 
     /// `resource.group namespace/name/subresource`, without the parts that are empty.
-    #[must_use]
     pub fn target(&self) -> String {
         let mut out = qualified(&self.group, &self.resource);
         let parts = [&self.namespace, &self.name, &self.subresource];
@@ -172,65 +167,54 @@ impl Audit {
         self.0.iter().map(|entry| &**entry)
     }
 
-    #[must_use]
     pub const fn len(&self) -> usize {
         self.0.len()
     }
 
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Those that a test chooses.
-    #[must_use]
     pub fn filter(&self, mut wanted: impl FnMut(&Entry) -> bool) -> Self {
         let chosen = self.0.iter().filter(|entry| wanted(entry));
         Self(chosen.map(Arc::clone).collect())
     }
 
     /// Those that were to change something, dry runs left out.
-    #[must_use]
     pub fn writes(&self) -> Self {
         self.filter(Entry::is_write)
     }
 
     /// Those of one client. `kubectl` also means `kubectl/v1.30.0`.
-    #[must_use]
     pub fn by(&self, client: &str) -> Self {
         self.filter(|entry| is_client(&entry.client, client))
     }
 
-    #[must_use]
     pub fn verb(&self, verb: Verb) -> Self {
         self.filter(|entry| entry.verb == verb)
     }
 
     /// Those for this resource, by its plural name.
-    #[must_use]
     pub fn resource(&self, plural: &str) -> Self {
         self.filter(|entry| *entry.resource == *plural)
     }
 
-    #[must_use]
     pub fn namespace(&self, namespace: &str) -> Self {
         self.filter(|entry| *entry.namespace == *namespace)
     }
 
-    #[must_use]
     pub fn name(&self, name: &str) -> Self {
         self.filter(|entry| *entry.name == *name)
     }
 
     /// The entries after the first `number` requests of the cluster: everything since an earlier call of
     /// [`Cluster::audit`](crate::Cluster::audit).
-    #[must_use]
     pub fn after(&self, number: u64) -> Self {
         self.filter(|entry| entry.number > number)
     }
 
     /// The number of the last request; 0 if there is none.
-    #[must_use]
     pub fn last_number(&self) -> u64 {
         self.0.last().map_or(0, |entry| entry.number)
     }

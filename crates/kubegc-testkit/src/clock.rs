@@ -48,14 +48,12 @@ impl ClusterClock {
     }
 
     /// Whether the clock follows tokio's.
-    #[must_use]
     pub const fn follows_tokio(&self) -> bool {
         matches!(self.0, Source::Tokio(_))
     }
 
     /// The earliest time that a task waits for on this clock. Always `None` if the clock follows tokio's,
     /// which does not expose its timers.
-    #[must_use]
     pub fn next_wake(&self) -> Option<Timestamp> {
         match &self.0 {
             Source::Manual(clock, _) => clock.next_wake(),

@@ -145,7 +145,6 @@ impl Cluster {
     ///
     /// # Complexity
     /// Linear in the number of changes and requests so far.
-    #[must_use]
     pub fn fate(&self, object: impl Into<Name>) -> Fate {
         let object = object.into();
         self.inner.shared.with(|server| {
@@ -559,19 +558,16 @@ pub(crate) fn names(objects: &[ObjectRef]) -> String {
 
 impl Fate {
     /// Returns whether it existed and no longer exists.
-    #[must_use]
     pub const fn is_collected(&self) -> bool {
         matches!(self.state, ObjectState::Deleted { .. })
     }
 
     /// Returns whether it exists and is not being deleted.
-    #[must_use]
     pub const fn survives(&self) -> bool {
         matches!(self.state, ObjectState::Exists)
     }
 
     /// Whether it is terminating, and waits for something else than the end of its grace period.
-    #[must_use]
     pub const fn is_stuck(&self) -> bool {
         matches!(
             self.state,

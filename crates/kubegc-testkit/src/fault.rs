@@ -49,7 +49,6 @@ pub enum Fault {
 impl Fault {
     /// A response with this status; 429 and 503 have a `Retry-After` of one second. A status that is not an
     /// error becomes 500.
-    #[must_use]
     pub const fn status(code: u16) -> Self {
         let retry_after_seconds = if matches!(code, 429 | 503) { Some(1) } else { None };
         let code = if matches!(code, 400..=599) { code } else { 500 };
@@ -60,7 +59,6 @@ impl Fault {
     }
 
     /// The name of the fault in counts and audits.
-    #[must_use]
     pub const fn word(&self) -> &'static str {
         match self {
             Self::Refuse { .. } => "refused",

@@ -91,19 +91,16 @@ impl Cluster {
 }
 
 impl Loopback {
-    #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// The same as a URL.
-    #[must_use]
     pub fn url(&self) -> &str {
         &self.url
     }
 
     /// A kubeconfig for this server, as YAML.
-    #[must_use]
     pub fn kubeconfig(&self) -> String {
         let url = &self.url;
         format!(

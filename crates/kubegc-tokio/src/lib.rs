@@ -45,7 +45,6 @@ pub struct TokioClock {
 
 impl TokioClock {
     /// A clock that starts at the time of the wall clock.
-    #[must_use]
     pub fn new() -> Self {
         #[expect(clippy::disallowed_methods, reason = "the only place that reads the clock")]
         let now = SystemTime::now();
@@ -55,7 +54,6 @@ impl TokioClock {
     }
 
     /// A clock that starts at this time.
-    #[must_use]
     pub fn starting_at(now: Timestamp) -> Self {
         Self {
             base: now,

@@ -217,7 +217,6 @@ fn refused(path: &Path, findings: &[NodeFinding]) -> String {
 
 impl OpenNode {
     /// The environment of a driver.
-    #[must_use]
     pub fn environment(&self) -> Environment<'_> {
         Environment {
             runtime: &*self.runtime,
@@ -228,7 +227,6 @@ impl OpenNode {
     }
 
     /// The settings of a driver.
-    #[must_use]
     pub fn settings(&self) -> Settings {
         Settings {
             sandbox_image: self.sandbox_image.clone(),
@@ -238,7 +236,6 @@ impl OpenNode {
     }
 
     /// A driver with the stored records. Without records, image detection starts now.
-    #[must_use]
     pub fn driver<'w>(&self, environment: Environment<'w>) -> Node<'w> {
         let mut driver = Node::with_records(environment, self.settings(), self.records_file.records.clone());
         driver.set_image_gc_began_at(self.records_file.watched_since);

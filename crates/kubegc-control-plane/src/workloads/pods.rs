@@ -32,7 +32,6 @@ pub(super) fn is_ready(pod: &StoredObject) -> bool {
 }
 
 /// A Node whose kubelet reports that it is ready, as JSON.
-#[must_use]
 pub fn ready_node(name: &str, now: Timestamp) -> Value {
     let now = now.truncate_to_secs().to_string();
     let ready =

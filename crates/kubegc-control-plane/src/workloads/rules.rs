@@ -50,17 +50,14 @@ impl<'a> Subject<'a> {
         Self { server, object }
     }
 
-    #[must_use]
     pub fn name(&self) -> &'a str {
         &self.object.meta.name
     }
 
-    #[must_use]
     pub fn meta(&self) -> &'a ObjectMeta {
         &self.object.meta
     }
 
-    #[must_use]
     pub fn has_label(&self, key: &str, value: &str) -> bool {
         self.object
             .meta
@@ -71,7 +68,6 @@ impl<'a> Subject<'a> {
 
     /// Whether an owner of this kind and name controls it, directly or through others: a Deployment controls
     /// pods through a ReplicaSet, a CronJob through a Job.
-    #[must_use]
     pub fn is_of(&self, kind: &str, name: &str) -> bool {
         let mut owner = self.object.meta.controller().cloned();
         for _ in 0..CONTROLLERS_MAX {
@@ -146,7 +142,6 @@ impl Workloads {
     }
 
     /// The names given to [`nodes`](Self::nodes).
-    #[must_use]
     pub fn node_names(&self) -> &[String] {
         &self.nodes
     }

@@ -28,24 +28,20 @@ impl fmt::Debug for Index {
 impl Index {
     /// An index with a unique name, such as `pods by claim`. `keys` adds the keys under which an object is
     /// found; duplicates are allowed.
-    #[must_use]
     pub const fn new(name: &'static str, resource: Resource, keys: fn(&Record, &mut Vec<Key>)) -> Self {
         Self { name, resource, keys }
     }
 
-    #[must_use]
     pub const fn name(&self) -> &'static str {
         self.name
     }
 
     /// The resource of the objects that are found.
-    #[must_use]
     pub const fn resource(&self) -> Resource {
         self.resource
     }
 
     /// The keys under which an object is found.
-    #[must_use]
     pub fn keys_of(&self, record: &Record) -> Vec<Key> {
         let mut keys = Vec::new();
         (self.keys)(record, &mut keys);
@@ -53,7 +49,6 @@ impl Index {
     }
 
     /// The keys under which a changed object was or is found.
-    #[must_use]
     pub fn keys_of_change(&self, change: &super::Change<'_>) -> Vec<Key> {
         let mut keys = Vec::new();
         for record in change.old.into_iter().chain(change.new) {

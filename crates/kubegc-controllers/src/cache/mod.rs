@@ -73,7 +73,6 @@ pub struct Cache {
 
 impl Cache {
     /// An empty cache of these resources with these indexes.
-    #[must_use]
     pub fn new(
         resources: impl IntoIterator<Item = Resource>,
         indexes: impl IntoIterator<Item = &'static Index>,
@@ -89,7 +88,6 @@ impl Cache {
     }
 
     /// Returns whether the resource is one of the cache.
-    #[must_use]
     pub fn has(&self, resource: Resource) -> bool {
         self.tables.contains_key(&resource)
     }
@@ -108,7 +106,6 @@ impl Cache {
     ///
     /// # Complexity
     /// O(log n) for `n` objects.
-    #[must_use]
     pub fn get(&self, resource: Resource, key: &Key) -> Option<&Record> {
         self.table(resource).get(key)
     }
@@ -125,7 +122,6 @@ impl Cache {
     }
 
     /// All objects of a resource that are known, by namespace and name.
-    #[must_use]
     pub fn records(&self, resource: Resource) -> Records<'_> {
         self.table(resource).records()
     }
@@ -136,7 +132,6 @@ impl Cache {
     }
 
     /// The objects of a resource in a namespace, by name.
-    #[must_use]
     pub fn in_namespace(&self, resource: Resource, namespace: &Arc<str>) -> Records<'_> {
         self.table(resource).with_prefix(namespace, "")
     }
@@ -204,14 +199,12 @@ impl Cache {
     /// # Complexity
     /// O(log n + k) for `k` objects; the first use of an index is O(n log n). An index that the cache was not
     /// built with costs O(n log n) each time.
-    #[must_use]
     pub fn indexed(&self, index: &'static Index, key: &Key) -> Vec<Key> {
         self.look_up(index, key, usize::MAX, |object| Some(object.clone()))
     }
 
     /// The objects under a key of an index, in any namespace, by namespace and name. The complexity is that
     /// of [`indexed`](Self::indexed).
-    #[must_use]
     pub fn indexed_records(&self, index: &'static Index, key: &Key) -> Vec<&Record> {
         let table = self.table(index.resource());
         self.look_up(index, key, usize::MAX, |object| table.get(object))

@@ -234,7 +234,6 @@ impl Builder {
         self
     }
 
-    #[must_use]
     pub fn build(self) -> Driver {
         Driver {
             tools: Arc::new(self.tools),

@@ -25,7 +25,6 @@ use crate::Controller;
 /// let verbs = &permissions[&("batch", "jobs".to_owned())];
 /// assert_eq!(Vec::from_iter(verbs), [&"delete", &"get", &"list", &"watch"]);
 /// ```
-#[must_use]
 pub fn permissions(
     controllers: &[Arc<dyn Controller>],
 ) -> BTreeMap<(&'static str, String), BTreeSet<&'static str>> {

@@ -95,7 +95,6 @@ pub struct Summary {
 
 impl Summary {
     /// The ends of the tasks of a controller.
-    #[must_use]
     pub fn of(&self, controller: &str) -> TaskCounts {
         self.tasks.get(controller).copied().unwrap_or_default()
     }

@@ -12,7 +12,6 @@ pub struct Resources(BTreeMap<Resource, Result<ApiResource, StoreError>>);
 impl Resources {
     /// The result of discovery. Of several versions of a resource the preferred one counts, and without one
     /// the first.
-    #[must_use]
     pub fn new(discovered: &Discovered) -> Self {
         let mut all: BTreeMap<_, Result<ApiResource, _>> = Resource::ALL
             .iter()

@@ -122,14 +122,12 @@ pub struct JobTracking {
 
 impl JobTracking {
     /// Upstream's defaults in a release.
-    #[must_use]
     pub const fn new(version: KubernetesVersion) -> Self {
         Self { version }
     }
 
     /// Whether the finished pods of a Job, with or without the annotation `batch.kubernetes.io/job-tracking`,
     /// are counted before they lose the finalizer. Otherwise, all its pods lose it.
-    #[must_use]
     pub const fn tracks(&self, has_annotation: bool) -> bool {
         let is_paused = self.version.has(TRACKING_PAUSED) || !self.version.has(TRACKING_FIRST);
         let is_on = self.version.has(TRACKING) || !is_paused;
@@ -137,7 +135,6 @@ impl JobTracking {
     }
 
     /// Whether `spec.podReplacementPolicy` counts.
-    #[must_use]
     pub const fn respects_replacement_policy(&self) -> bool {
         self.version.has(REPLACEMENT_POLICY)
     }

@@ -165,7 +165,6 @@ pub enum Output {
 
 impl Manager {
     /// Creates a manager at this time, without cached objects.
-    #[must_use]
     pub fn new(controllers: Vec<Arc<dyn Controller>>, wire: Wire, now: Timestamp) -> Self {
         let infos = || controllers.iter().map(|controller| controller.info());
         let resources = infos().flat_map(|info| info.resources);
@@ -222,12 +221,10 @@ impl Manager {
     }
 
     /// The resources that must be listed and watched.
-    #[must_use]
     pub fn resources(&self) -> BTreeSet<Resource> {
         self.cache.resources().collect()
     }
 
-    #[must_use]
     pub const fn cache(&self) -> &Cache {
         &self.cache
     }
@@ -311,7 +308,6 @@ impl Manager {
 
     /// The decision of a controller about a key at this time; `None` if no controller of this name runs.
     /// Nothing changes.
-    #[must_use]
     pub fn decide(&self, controller: &str, key: &Key) -> Option<Decision> {
         self.unit(controller, key).map(|unit| self.reconcile(&unit))
     }
@@ -325,7 +321,6 @@ impl Manager {
     }
 
     /// When something is due next; `None` if only an input can make something due.
-    #[must_use]
     pub fn next_at(&self) -> Option<Timestamp> {
         match self.pending {
             None => self.queue.next_at(),
@@ -334,7 +329,6 @@ impl Manager {
     }
 
     /// When a key of the controller of this name is due; `None` if it is not.
-    #[must_use]
     pub fn due_at(&self, controller: &str, key: &Key) -> Option<Timestamp> {
         self.queue.due_at(&self.unit(controller, key)?)
     }
@@ -370,7 +364,6 @@ impl Manager {
     }
 
     /// The cached object; `None` if another object has its name.
-    #[must_use]
     pub fn record(&self, object: &ObjectId) -> Option<&Record> {
         let key = Key::from(object);
         let record = self.cache.get(object.resource, &key);

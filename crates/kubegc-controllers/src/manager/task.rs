@@ -37,7 +37,6 @@ pub enum Work {
 }
 
 impl Work {
-    #[must_use]
     pub const fn object(&self) -> &ObjectId {
         match self {
             Self::Action(action) => &action.object,
@@ -47,7 +46,6 @@ impl Work {
 
     /// Converts the work into steps. `verify` makes the reads of an action; off in simulations, where nothing
     /// can have changed.
-    #[must_use]
     pub fn into_steps(self, verify: bool) -> Steps {
         match self {
             Self::Action(action) => action.into_steps(verify),

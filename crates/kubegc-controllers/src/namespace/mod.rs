@@ -62,7 +62,6 @@ pub struct NamespaceController {
 
 impl NamespaceController {
     /// Upstream's defaults in a release.
-    #[must_use]
     pub const fn new(version: KubernetesVersion) -> Self {
         Self {
             deletes_pods_first: version.has(DELETES_PODS_FIRST),

@@ -118,7 +118,6 @@ pub enum Migration {
 
 impl Storage {
     /// The defaults of the kube-controller-manager of a release: its volume plugins and migrations.
-    #[must_use]
     pub const fn of_release(release: KubernetesVersion) -> Self {
         Self {
             migrations: BTreeMap::new(),
@@ -128,7 +127,6 @@ impl Storage {
     }
 
     /// Returns whether volumes of a provisioner are migrated; `None` if it is not known.
-    #[must_use]
     pub fn migration(&self, provisioner: &str) -> Option<Migration> {
         let known = self.migrations.get(provisioner).cloned();
         known.or_else(|| plugins::migration(self.release, provisioner))
@@ -144,7 +142,6 @@ impl Storage {
 
 impl PersistentVolumeBinder {
     /// Upstream's defaults in a release, without facts about the storage.
-    #[must_use]
     pub const fn new(version: KubernetesVersion) -> Self {
         Self {
             deletion_finalizers: version.has(HONORS_RECLAIM_POLICY),

@@ -19,7 +19,6 @@ use crate::{KubernetesVersion, error::FieldError, identity::join_api_version};
 pub struct KindId(u32);
 
 impl KindId {
-    #[must_use]
     pub const fn index(self) -> usize {
         self.0 as usize
     }
@@ -70,7 +69,6 @@ impl Verbs {
     };
 
     /// Whether the collector can monitor the resource.
-    #[must_use]
     pub const fn collectable(self) -> bool {
         self.delete && self.list && self.watch
     }
@@ -104,7 +102,6 @@ pub struct ApiResource {
 
 impl ApiResource {
     /// A namespaced or cluster-scoped resource that supports every verb, in its preferred version.
-    #[must_use]
     pub fn new(api_version: &str, kind: &str, resource: &str, scope: Scope) -> Self {
         let (group, version) = crate::identity::split_api_version(api_version);
         Self {
@@ -131,12 +128,10 @@ impl ApiResource {
     }
 
     /// Group and version in the form of `apiVersion`.
-    #[must_use]
     pub fn api_version(&self) -> String {
         join_api_version(&self.group, &self.version)
     }
 
-    #[must_use]
     pub fn is_namespaced(&self) -> bool {
         self.scope == Scope::Namespaced
     }
@@ -150,7 +145,6 @@ impl ApiResource {
     /// let old = ApiResource::new("extensions/v1beta1", "Deployment", "deployments", Scope::Namespaced);
     /// assert_eq!(old.storage_group(), "apps");
     /// ```
-    #[must_use]
     pub fn storage_group(&self) -> &str {
         match (&*self.group, &*self.resource) {
             ("extensions", "deployments" | "daemonsets" | "replicasets") => "apps",
@@ -162,7 +156,6 @@ impl ApiResource {
     }
 
     /// `resource.group`, or the resource alone in the core group: the form of error messages.
-    #[must_use]
     pub fn qualified_resource(&self) -> String {
         if self.group.is_empty() {
             self.resource.to_string()
@@ -172,7 +165,6 @@ impl ApiResource {
     }
 
     /// `Kind.group`, or the kind alone in the core group.
-    #[must_use]
     pub fn qualified_kind(&self) -> String {
         if self.group.is_empty() {
             self.kind.to_string()
@@ -215,7 +207,6 @@ pub struct Catalog {
 
 impl Catalog {
     /// A catalog without kinds.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
@@ -223,7 +214,6 @@ impl Catalog {
     /// The kinds that a release serves by default, without any CustomResourceDefinition.
     ///
     /// Feature-gated alpha versions are omitted, as in a default API server.
-    #[must_use]
     pub fn builtin(version: KubernetesVersion) -> Self {
         let mut catalog = Self::new();
         for resource in builtin::resources(version) {
@@ -281,7 +271,6 @@ impl Catalog {
     ///
     /// # Upstream
     /// [`NewDiscoveryRESTMapper`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/staging/src/k8s.io/client-go/restmapper/discovery.go).
-    #[must_use]
     pub fn mapping(&self, api_version: &str, kind: &str) -> Option<KindId> {
         let (group, version) = crate::identity::split_api_version(api_version);
         self.find_kind(group, version, kind)
@@ -315,7 +304,6 @@ impl Catalog {
     /// # Upstream
     /// [`ResourceTypeOrNameArgs`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/staging/src/k8s.io/cli-runtime/pkg/resource/builder.go),
     /// [`shortcutExpander`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/staging/src/k8s.io/client-go/restmapper/shortcut.go).
-    #[must_use]
     pub fn named(&self, name: &str) -> Vec<KindId> {
         let kinds = |fits: &dyn Fn(&ApiResource) -> bool| {
             let mut found: Vec<KindId> = Vec::new();
@@ -366,7 +354,6 @@ impl Catalog {
     }
 
     /// The kind that URLs with this group, version and resource address.
-    #[must_use]
     pub fn by_resource(&self, group: &str, version: &str, resource: &str) -> Option<KindId> {
         let found = self.by_resource.find(hash(group, version, resource), |&id| {
             let entry = &self.resources[id as usize];
@@ -455,18 +442,15 @@ impl Catalog {
         entries.map(|(index, resource)| (KindId(index as u32), resource))
     }
 
-    #[must_use]
     pub fn len(&self) -> usize {
         self.removed.iter().filter(|&&removed| !removed).count()
     }
 
     /// The upper bound of all positions, including removed ones.
-    #[must_use]
     pub fn positions(&self) -> usize {
         self.resources.len()
     }
 
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -119,7 +119,6 @@ impl<A> MetaFields<'_, A> {
 
     /// The fields whose values have wrong types, in the order of the documentation. Null is a wrong type for
     /// an entry of a list only.
-    #[must_use]
     pub fn wrong(&self) -> Vec<WrongType> {
         let mut wrong = WrongTypes::default();
         let texts = [
@@ -184,7 +183,6 @@ impl WrongType {
         wrong.0.pop()
     }
 
-    #[must_use]
     pub fn problem(&self) -> String {
         format!("expected {}, found {}", self.expected, self.found.name())
     }

@@ -43,7 +43,6 @@ pub use self::{
 pub struct Text<'a>(pub Cow<'a, str>);
 
 impl Text<'_> {
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -97,7 +96,6 @@ pub enum JsonType {
 
 impl JsonType {
     /// The type as a phrase, such as `a string`.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Null => "null",

@@ -24,7 +24,6 @@ pub enum Soft<T> {
 
 impl<T> Soft<T> {
     /// The value, if it has the expected type.
-    #[must_use]
     pub const fn get(&self) -> Option<&T> {
         match self {
             Self::Is(value) => Some(value),
@@ -33,7 +32,6 @@ impl<T> Soft<T> {
     }
 
     /// Whether there is no value.
-    #[must_use]
     pub const fn is_absent(&self) -> bool {
         matches!(self, Self::Absent)
     }
@@ -41,7 +39,6 @@ impl<T> Soft<T> {
 
 impl Soft<Text<'_>> {
     /// The text; empty if it is absent or no text.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         self.get().map_or("", Text::as_str)
     }
@@ -53,19 +50,16 @@ pub trait Expected<'de>: Sized {
     const WORDS: &'static str;
 
     /// A string.
-    #[must_use]
     fn of_text(_text: Cow<'de, str>) -> Option<Self> {
         None
     }
 
     /// A whole number of 64 bits.
-    #[must_use]
     fn of_number(_number: i64) -> Option<Self> {
         None
     }
 
     /// A boolean.
-    #[must_use]
     fn of_flag(_flag: bool) -> Option<Self> {
         None
     }

@@ -22,7 +22,6 @@ pub struct Image {
 
 impl Image {
     /// An image of this size without tags.
-    #[must_use]
     pub fn new(id: &str, size_bytes: u64) -> Self {
         Self {
             id: id.into(),
@@ -32,7 +31,6 @@ impl Image {
     }
 
     /// The name for users: its first tag, else its first digest, else its id.
-    #[must_use]
     pub fn name(&self) -> &str {
         self.tags.first().or(self.digests.first()).unwrap_or(&self.id)
     }

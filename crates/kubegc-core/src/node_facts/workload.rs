@@ -79,7 +79,6 @@ pub struct Container {
 
 impl Container {
     /// A container with these fields only; the labels are those of the pod.
-    #[must_use]
     pub fn new(
         id: &str,
         pod: impl Into<PodIdentity>,
@@ -115,7 +114,6 @@ impl Container {
     }
 
     /// A container that has ended, with these fields only.
-    #[must_use]
     pub fn exited(id: &str, pod: impl Into<PodIdentity>, name: &str, created_at: Timestamp) -> Self {
         Self::new(id, pod, name, ContainerState::Exited, created_at)
     }
@@ -123,7 +121,6 @@ impl Container {
 
 impl PodIdentity {
     /// The pod in these labels. Missing labels leave empty fields.
-    #[must_use]
     pub fn from_labels(labels: &BTreeMap<Arc<str>, Arc<str>>) -> Self {
         let text = |key: &str| labels.get(key).cloned().unwrap_or_default();
         Self {

@@ -91,7 +91,6 @@ macro_rules! reasons {
 
         impl $reason {
             /// The reason's name, in the form of an Event's reason.
-            #[must_use]
             pub const fn name(&self) -> &'static str {
                 match self {
                     $(Self::$variant { .. } => stringify!($variant),)+

@@ -56,7 +56,6 @@ pub enum IntOrPercent {
 
 impl IntOrPercent {
     /// The number for a total; a percentage is rounded up or down.
-    #[must_use]
     pub fn of(self, total: i32, rounds_up: bool) -> i32 {
         match self {
             Self::Int(number) => number,

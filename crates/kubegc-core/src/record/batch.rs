@@ -76,7 +76,6 @@ pub struct JobCounts {
 impl Job {
     /// The condition with the outcome of the Job: the first one of type `Complete` or `Failed` that is true.
     /// `None` if the conditions were not read; `Some(None)` while the Job has not finished.
-    #[must_use]
     pub fn finished(&self) -> Option<Option<&Condition>> {
         let conditions = self.conditions.known()?;
         let is_end = |condition: &&Condition| {

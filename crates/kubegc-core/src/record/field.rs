@@ -27,7 +27,6 @@ impl<T: Default> Default for Field<T> {
 
 impl<T> Field<T> {
     /// The value; `None` if it was not read.
-    #[must_use]
     pub const fn known(&self) -> Option<&T> {
         match self {
             Self::Known(value) => Some(value),
@@ -35,7 +34,6 @@ impl<T> Field<T> {
         }
     }
 
-    #[must_use]
     pub const fn is_unread(&self) -> bool {
         matches!(self, Self::Unread)
     }

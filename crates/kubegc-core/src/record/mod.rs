@@ -49,7 +49,6 @@ pub struct ObjectId {
 
 impl ObjectId {
     /// The identity of the object with this metadata.
-    #[must_use]
     pub fn new(resource: Resource, meta: &ObjectMeta) -> Self {
         Self {
             resource,
@@ -83,7 +82,6 @@ pub struct Record {
 
 impl Record {
     /// An object whose metadata and fields were read.
-    #[must_use]
     pub fn new(meta: impl Into<SharedMeta>, body: impl Into<Arc<Body>>) -> Self {
         Self {
             meta: meta.into(),
@@ -93,13 +91,11 @@ impl Record {
     }
 
     /// An object whose metadata only was read.
-    #[must_use]
     pub fn metadata_only(meta: impl Into<SharedMeta>) -> Self {
         Self::new(meta, Body::unread())
     }
 
     /// An object whose metadata could be read only in part.
-    #[must_use]
     pub fn unreadable(meta: impl Into<SharedMeta>) -> Self {
         Self {
             meta: meta.into(),
@@ -113,7 +109,6 @@ impl Record {
         Arc::make_mut(&mut self.body)
     }
 
-    #[must_use]
     pub fn id(&self, resource: Resource) -> ObjectId {
         ObjectId::new(resource, &self.meta)
     }
@@ -121,7 +116,6 @@ impl Record {
 
 impl Body {
     /// [`Body::Unread`], shared: most objects of a cluster have no other body.
-    #[must_use]
     pub fn unread() -> Arc<Self> {
         static UNREAD: LazyLock<Arc<Body>> = LazyLock::new(Arc::default);
         Arc::clone(&UNREAD)
@@ -147,7 +141,6 @@ pub struct Condition {
 
 impl Condition {
     /// A condition with this type and status; all other fields are empty.
-    #[must_use]
     pub fn new(condition_type: &str, status: &str) -> Self {
         Self {
             condition_type: condition_type.into(),
@@ -156,7 +149,6 @@ impl Condition {
         }
     }
 
-    #[must_use]
     pub fn is_true(&self) -> bool {
         &*self.status == "True"
     }

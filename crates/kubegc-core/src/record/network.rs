@@ -31,7 +31,6 @@ pub struct ParentRef {
 }
 
 impl ParentRef {
-    #[must_use]
     pub fn is_service(&self) -> bool {
         self.group.is_empty() && *self.resource == *"services"
     }

@@ -20,7 +20,6 @@ pub struct Node {
 
 impl Node {
     /// Whether the first condition of type `Ready` is true; `None` if the conditions were not read.
-    #[must_use]
     pub fn is_ready(&self) -> Option<bool> {
         let conditions = self.conditions.known()?;
         let ready = conditions
@@ -30,7 +29,6 @@ impl Node {
     }
 
     /// Whether the node has a taint with this key; `None` if the taints were not read.
-    #[must_use]
     pub fn has_taint(&self, key: &str) -> Option<bool> {
         let taints = self.taints.known()?;
         Some(taints.iter().any(|taint| &*taint.key == key))
@@ -50,7 +48,6 @@ pub struct Taint {
 
 impl Taint {
     /// A taint without a value.
-    #[must_use]
     pub fn new(key: &str, effect: &str) -> Self {
         Self {
             key: key.into(),
@@ -60,7 +57,6 @@ impl Taint {
     }
 
     /// Whether both have the same key and effect.
-    #[must_use]
     pub fn matches(&self, other: &Self) -> bool {
         self.key == other.key && self.effect == other.effect
     }

@@ -46,7 +46,6 @@ pub struct Pod {
 
 impl Pod {
     /// Whether the phase is `Succeeded` or `Failed`; `None` if it was not read.
-    #[must_use]
     pub fn has_final_phase(&self) -> Option<bool> {
         let phase = self.phase.known()?;
         Some(matches!(&**phase, "Succeeded" | "Failed"))
@@ -62,7 +61,6 @@ pub struct PodVolume {
 
 impl PodVolume {
     /// The name of the claim that the volume uses in a pod of this name; `None` if there is none.
-    #[must_use]
     pub fn claim_name(&self, pod_name: &str) -> Option<Arc<str>> {
         match &self.source {
             VolumeSource::Claim(name) => Some(Arc::clone(name)),

@@ -21,25 +21,21 @@ macro_rules! resources {
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
             /// The API group; empty for the core group.
-            #[must_use]
             pub const fn group(self) -> &'static str {
                 match self { $(Self::$variant => $group,)* }
             }
 
             /// The name in paths, such as `pods`.
-            #[must_use]
             pub const fn plural(self) -> &'static str {
                 match self { $(Self::$variant => $plural,)* }
             }
 
             /// The kind, such as `Pod`.
-            #[must_use]
             pub const fn kind(self) -> &'static str {
                 match self { $(Self::$variant => $kind,)* }
             }
 
             /// The resource of a kind; `None` if no controller reads it.
-            #[must_use]
             pub fn of_kind(group: &str, kind: &str) -> Option<Self> {
                 match (kind, group) {
                     $(($kind, $group) => Some(Self::$variant),)*
@@ -48,7 +44,6 @@ macro_rules! resources {
             }
 
             /// The singular that kubectl prints, with the group if there is one: `pod`, `job.batch`.
-            #[must_use]
             pub const fn kubectl_name(self) -> &'static str {
                 match self { $(Self::$variant => $kubectl,)* }
             }
@@ -66,7 +61,6 @@ macro_rules! resources {
         impl Record {
             $($(
                 #[doc = concat!("The fields of a ", $kind, "; `None` where they were not read.")]
-                #[must_use]
                 pub fn $accessor(&self) -> Option<&super::$body> {
                     match &*self.body {
                         Body::$body(body) => Some(body),

@@ -42,7 +42,6 @@ pub enum PersistentVolumeSource {
 
 impl PersistentVolumeSource {
     /// The name of the field; empty if none is set.
-    #[must_use]
     pub const fn field(&self) -> &'static str {
         match self {
             Self::None => "",
@@ -53,7 +52,6 @@ impl PersistentVolumeSource {
     }
 
     /// The name of a CSI volume in `status.volumesInUse` of a Node; `None` for other volumes.
-    #[must_use]
     pub fn csi_name(&self) -> Option<String> {
         match self {
             Self::Csi { driver, handle } => Some(format!("kubernetes.io/csi/{driver}^{handle}")),

@@ -65,7 +65,6 @@ pub enum Details {
 
 impl Details {
     /// The body of the object's record.
-    #[must_use]
     pub fn body(&self) -> Arc<record::Body> {
         match self {
             Self::Body(body) => Arc::clone(body),
@@ -159,7 +158,6 @@ pub struct ApiServiceDetails {
 
 impl ApiServiceDetails {
     /// Whether the condition says that it is available; `None` if there is no such condition.
-    #[must_use]
     pub fn is_available(&self) -> Option<bool> {
         let available = self.available.as_ref()?;
         Some(*available.status == *"True")

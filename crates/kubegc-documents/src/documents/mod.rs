@@ -85,14 +85,12 @@ impl JsonDocuments {
     ///
     /// [`read`](Documents::read) returns the same body again. Unread fields become `false`, and unread flags
     /// 0: neither is valid there. A certificate becomes a placeholder with the same expiry, to the second.
-    #[must_use]
     pub fn fields(body: &Body) -> Map<String, Value> {
         details::write(body)
     }
 
     /// The record body of an object, from the top-level fields of its JSON. Fields that cannot be read are
     /// [unread](kubegc_core::record::Field::Unread).
-    #[must_use]
     pub fn body(&self, resource: Resource, fields: &Map<String, Value>) -> Arc<Body> {
         let mut item = Item::default();
         let seed = ItemSeed {

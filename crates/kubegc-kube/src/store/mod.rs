@@ -65,7 +65,6 @@ impl std::fmt::Debug for KubeStore {
 impl KubeStore {
     /// A store over a client. The version determines how built-in kinds are deleted, which discovery does not
     /// contain.
-    #[must_use]
     pub fn new(client: Client, version: KubernetesVersion) -> Self {
         Self {
             client,
@@ -73,7 +72,6 @@ impl KubeStore {
         }
     }
 
-    #[must_use]
     pub const fn client(&self) -> &Client {
         &self.client
     }

@@ -103,7 +103,6 @@ impl EvictUnits {
         self
     }
 
-    #[must_use]
     pub const fn limits(&self) -> &Limits {
         &self.limits
     }

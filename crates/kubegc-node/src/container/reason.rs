@@ -26,14 +26,12 @@ pub enum Action {
 }
 
 impl Action {
-    #[must_use]
     pub const fn container(&self) -> &Arc<Container> {
         match self {
             Self::Remove { container, .. } => container,
         }
     }
 
-    #[must_use]
     pub const fn reason(&self) -> RemovalReason {
         match self {
             Self::Remove { reason, .. } => *reason,
@@ -125,7 +123,6 @@ pub struct Summary {
 }
 
 impl Summary {
-    #[must_use]
     pub const fn removed(&self) -> u32 {
         self.pod_ended + self.unit_limit + self.even_share + self.node_limit
     }

@@ -167,7 +167,6 @@ impl Node<'_> {
     }
 
     /// The start of image collection, if known.
-    #[must_use]
     pub const fn image_gc_began_at(&self) -> Option<Timestamp> {
         self.image_gc_began_at
     }
@@ -175,7 +174,6 @@ impl Node<'_> {
 
 /// Returns whether a reference of [`Settings::keep_images`](super::Settings::keep_images) is one to this
 /// image: its id with or without `sha256:`, one of its tags, or one of its digests.
-#[must_use]
 pub fn is_reference_to(reference: &str, image: &Image) -> bool {
     let without_prefix = |id| str::strip_prefix(id, ID_PREFIX).unwrap_or(id);
     without_prefix(reference) == without_prefix(&image.id)

@@ -104,13 +104,11 @@ pub struct Node<'a> {
 impl<'a> Node<'a> {
     /// Creates a driver without image records, like a kubelet that has just started
     /// ([N3.3](crate::rules#n3-3)).
-    #[must_use]
     pub fn new(environment: Environment<'a>, settings: Settings) -> Self {
         Self::with_records(environment, settings, Records::default())
     }
 
     /// Creates a driver with image records.
-    #[must_use]
     pub const fn with_records(environment: Environment<'a>, settings: Settings, records: Records) -> Self {
         Self {
             environment,
@@ -145,12 +143,10 @@ impl<'a> Node<'a> {
         (!is_approved.is_none_or(|is_approved| is_approved(action))).then_some(Outcome::NotApproved)
     }
 
-    #[must_use]
     pub const fn records(&self) -> &Records {
         &self.records
     }
 
-    #[must_use]
     pub const fn settings(&self) -> &Settings {
         &self.settings
     }

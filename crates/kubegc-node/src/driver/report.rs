@@ -17,7 +17,6 @@ pub enum NodeAction {
 
 impl NodeAction {
     /// Returns whether both actions are on the same object with the same facts, whatever their reasons are.
-    #[must_use]
     pub fn has_same_object(&self, other: &Self) -> bool {
         self.object() == other.object()
     }
@@ -73,7 +72,6 @@ pub struct ContainersReport {
 
 impl ContainersReport {
     /// Upstream's error of the run, if any.
-    #[must_use]
     pub fn error(&self) -> Option<String> {
         aggregate(&self.errors)
     }
@@ -91,7 +89,6 @@ pub struct ImagesReport {
 
 impl ImagesReport {
     /// Upstream's error of the run, if any.
-    #[must_use]
     pub fn error(&self) -> Option<String> {
         self.plan.summary.error.as_ref().map(ToString::to_string)
     }

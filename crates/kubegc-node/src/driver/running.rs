@@ -29,7 +29,6 @@ pub struct WithRunning<S> {
 
 impl<S: PodSource> WithRunning<S> {
     /// Creates a source of the pods of `source` and of those that are running in this runtime.
-    #[must_use]
     pub fn new(source: S, runtime: Arc<dyn Runtime>) -> Self {
         Self { source, runtime }
     }

@@ -13,14 +13,12 @@ pub struct Percent(u32);
 
 impl Percent {
     /// The percentage as a fraction: 0.1 for 10 %.
-    #[must_use]
     pub const fn as_fraction(self) -> f32 {
         f32::from_bits(self.0)
     }
 
     /// The percentage of this capacity, truncated to an integer. As upstream, the result can be one less than
     /// the exact value, because a 32-bit float can be slightly below the percentage.
-    #[must_use]
     pub fn of(self, capacity: u64) -> u64 {
         let capacity = capacity.min(i64::MAX.unsigned_abs());
         (capacity as f64 * f64::from(self.as_fraction())) as u64
@@ -64,7 +62,6 @@ pub enum Amount {
 }
 
 impl Amount {
-    #[must_use]
     pub fn of(self, capacity: u64) -> Quantity {
         match self {
             Self::Absolute(quantity) => quantity,

@@ -18,7 +18,6 @@ pub struct FileSystems {
 impl FileSystems {
     /// Derives the facts from devices and mount points. The mount points are those of the first entry of each
     /// list in the CRI response `ImageFsInfo`.
-    #[must_use]
     pub fn from_mount_points(
         root_device: Option<&str>,
         image_device: Option<&str>,
@@ -117,7 +116,6 @@ impl Layout {
 /// assert_eq!(functions(Signal::NodeFsAvailable), Some(&[][..]), "an entry without functions");
 /// assert_eq!(functions(Signal::MemoryAvailable), None);
 /// ```
-#[must_use]
 pub const fn reclaim_functions(
     signal: Signal,
     layout: Layout,

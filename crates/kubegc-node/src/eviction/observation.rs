@@ -34,7 +34,6 @@ pub struct Observations {
 
 impl Observations {
     /// The measurement of one signal; `None` if it was not measured.
-    #[must_use]
     pub fn get(&self, signal: Signal) -> Option<&Observation> {
         self.by_signal.get(&signal)
     }
@@ -107,7 +106,6 @@ impl Threshold {
     /// `thresholdsMet` in
     /// [`eviction/helpers.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/kubelet/eviction/helpers.go),
     /// which also compares measurements with a capacity of zero, so absolute thresholds are met.
-    #[must_use]
     pub fn is_met(&self, observations: &Observations, reclaim: MinimumReclaim) -> Option<bool> {
         let observation = observations.measured(self.signal)?;
         let mut threshold = self.value.of(observation.capacity);

@@ -57,7 +57,6 @@ pub struct Trigger {
 
 impl Trigger {
     /// The event that the kubelet records before the reclaim.
-    #[must_use]
     pub fn event(&self) -> Event {
         Event::warning(
             reason::EVICTION_THRESHOLD_MET,

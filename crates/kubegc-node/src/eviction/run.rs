@@ -132,7 +132,6 @@ pub struct Run {
 
 impl Run {
     /// Creates a run for the signal of the [`Trigger`](super::Trigger) of a sync.
-    #[must_use]
     pub fn new(thresholds: &Thresholds, layout: Layout, signal: Signal) -> Self {
         let semantics = thresholds.semantics();
         let functions = functions(signal, layout, semantics);
@@ -219,14 +218,12 @@ impl Run {
     }
 
     /// The functions that failed, in the order in which they ran.
-    #[must_use]
     pub fn failed(&self) -> &[FunctionFailed] {
         &self.failed
     }
 
     /// Findings about the new measurement, such as a signal that was not measured and is treated as
     /// recovered.
-    #[must_use]
     pub fn findings(&self) -> &[Kept<Subject, Reason>] {
         &self.findings
     }
@@ -240,7 +237,6 @@ impl Run {
 /// # Upstream
 /// The end of `synchronize` in
 /// [`eviction/eviction_manager.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/kubelet/eviction/eviction_manager.go).
-#[must_use]
 pub fn pod_grace_seconds(
     threshold: &Threshold,
     soft_max: i64,

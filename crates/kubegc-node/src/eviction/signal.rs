@@ -48,19 +48,16 @@ names! {
 
 impl Signal {
     /// Returns whether it is a signal of `containerfs`.
-    #[must_use]
     pub const fn is_container_fs(self) -> bool {
         matches!(self, Self::ContainerFsAvailable | Self::ContainerFsInodesFree)
     }
 
     /// Returns whether this version supports the signal.
-    #[must_use]
     pub const fn is_known(self, semantics: Semantics) -> bool {
         !self.is_container_fs() || semantics.version.has(behavior::CONTAINER_FS_SIGNALS)
     }
 
     /// Its resource; `None` if the version has no entry for it.
-    #[must_use]
     pub const fn resource(self, semantics: Semantics) -> Option<Resource> {
         match self {
             Self::MemoryAvailable | Self::AllocatableMemoryAvailable => Some(Resource::Memory),
@@ -74,7 +71,6 @@ impl Signal {
     }
 
     /// The condition of the node while a threshold on it is met; `None` if the version has no entry for it.
-    #[must_use]
     pub const fn condition(self, semantics: Semantics) -> Option<NodeCondition> {
         match self.resource(semantics) {
             None => None,

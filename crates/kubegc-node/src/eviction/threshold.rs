@@ -34,7 +34,6 @@ pub struct Threshold {
 
 impl Threshold {
     /// Returns whether it is a hard threshold: it has no grace period.
-    #[must_use]
     pub fn is_hard(&self) -> bool {
         self.grace == GoDuration::ZERO
     }
@@ -95,19 +94,16 @@ impl Thresholds {
         }
     }
 
-    #[must_use]
     pub fn configured(&self) -> &[Threshold] {
         &self.configured
     }
 
     /// Paths of the fields whose value disables the threshold, such as `evictionHard[nodefs.available]`.
-    #[must_use]
     pub fn disabled(&self) -> &[String] {
         &self.disabled
     }
 
     /// The version and its feature gates.
-    #[must_use]
     pub const fn semantics(&self) -> Semantics {
         self.semantics
     }
@@ -116,7 +112,6 @@ impl Thresholds {
     ///
     /// From 1.31, thresholds of `containerfs` are replaced by copies of those of the file system that
     /// contains the writable layers ([N4.19](crate::rules#n4-19), [N4.20](crate::rules#n4-20)).
-    #[must_use]
     pub fn effective(&self, layout: Layout) -> Vec<Threshold> {
         let mut effective = self.configured.clone();
         if !self.semantics.version.has(behavior::CONTAINER_FS_SIGNALS) {

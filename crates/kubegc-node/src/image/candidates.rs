@@ -19,14 +19,12 @@ pub struct Candidate {
 
 impl Candidate {
     /// The time since its last use; the longest duration if it was never used.
-    #[must_use]
     pub fn idle(&self, now: Timestamp) -> GoDuration {
         self.last_used
             .map_or(GoDuration::MAX, |used| GoDuration::between(used, now))
     }
 
     /// The time since its first detection; the longest duration if it is infinitely old.
-    #[must_use]
     pub fn age(&self, now: Timestamp) -> GoDuration {
         self.first_detected
             .map_or(GoDuration::MAX, |detected| GoDuration::between(detected, now))

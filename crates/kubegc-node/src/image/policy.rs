@@ -162,12 +162,10 @@ impl FreeSpace {
     }
 
     /// The version and its feature gates.
-    #[must_use]
     pub const fn semantics(&self) -> &Semantics {
         &self.semantics
     }
 
-    #[must_use]
     pub const fn thresholds(&self) -> &Thresholds {
         &self.thresholds
     }

@@ -116,7 +116,6 @@ pub struct Summary {
 
 impl Summary {
     /// The bytes to free that were not freed; zero if none.
-    #[must_use]
     pub fn shortfall_bytes(&self) -> i64 {
         match (self.to_free_bytes, self.freed_bytes) {
             (Some(wanted), Some(freed)) => wanted.saturating_sub(freed).max(0),
@@ -139,7 +138,6 @@ pub struct Hook {
 
 impl RemovalReason {
     /// The reason's name: a value of upstream's metric `kubelet_image_garbage_collected_total`.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Age { .. } => "age",

@@ -25,7 +25,6 @@ pub struct Record {
 
 impl Record {
     /// The id of the image: the key up to its first comma.
-    #[must_use]
     pub fn id(&self) -> &str {
         self.key.split_once(',').map_or(&*self.key, |(id, _)| id)
     }
@@ -46,7 +45,6 @@ pub struct Records {
 
 impl Records {
     /// Creates records from a vector in any order. Of duplicates the last one is used.
-    #[must_use]
     pub fn new(mut records: Vec<Record>) -> Self {
         // Reversed, then sorted stably: the last of equal keys comes first, and `dedup_by` keeps the first.
         records.reverse();
@@ -64,7 +62,6 @@ impl Records {
     }
 
     /// The record of one key. *O*(log n).
-    #[must_use]
     pub fn get(&self, key: &str) -> Option<&Record> {
         let at = self
             .sorted
@@ -73,20 +70,17 @@ impl Records {
         self.sorted.get(at)
     }
 
-    #[must_use]
     pub fn len(&self) -> usize {
         self.sorted.len()
     }
 
     /// Returns whether there are no records.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.sorted.is_empty()
     }
 
     /// Returns whether a run of the detection loop has succeeded since the start. Up to 1.28, new images of
     /// the first successful run get no time of first detection.
-    #[must_use]
     pub const fn detected(&self) -> bool {
         self.detected
     }

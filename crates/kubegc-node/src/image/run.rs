@@ -59,7 +59,6 @@ enum State {
 
 impl Run {
     /// Creates a run. `image_gc_began_at`: the start of image collection on this node.
-    #[must_use]
     pub fn new(
         policy: FreeSpace,
         task: Task,
@@ -116,19 +115,16 @@ impl Run {
     }
 
     /// The candidates in the order of removal; empty before images are listed.
-    #[must_use]
     pub fn candidates(&self) -> &[Candidate] {
         &self.candidates
     }
 
     /// The current records. They are updated when images are listed. Records of removed images are dropped
     /// when the run is finished.
-    #[must_use]
     pub const fn records(&self) -> &Records {
         &self.records
     }
 
-    #[must_use]
     pub const fn has_listed(&self) -> bool {
         self.has_listed
     }

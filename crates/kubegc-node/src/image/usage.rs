@@ -56,7 +56,6 @@ pub(super) fn usage(policy: &FreeSpace, file_system: &FileSystem) -> Result<Usag
 impl FreeSpace {
     /// The usage of a file system in percent, as a run computes it; `None` if its capacity is zero or
     /// unknown, or if the computation overflows.
-    #[must_use]
     pub fn usage_percent(&self, file_system: &FileSystem) -> Option<i64> {
         let usage = usage(self, file_system).ok()?;
         (!usage.overflow).then_some(usage.percent)
@@ -74,7 +73,6 @@ impl FreeSpace {
     /// // At 159 available bytes the usage of 84.1 percent is computed as 85.
     /// assert_eq!(FreeSpace::default().collects_below_bytes(1000), Some(159));
     /// ```
-    #[must_use]
     pub fn collects_below_bytes(&self, capacity_bytes: u64) -> Option<u64> {
         // Percentages are between 0 and 100, so the product has at most 71 bits.
         let free = 101 - u128::from(self.thresholds.high_percent.unsigned_abs());

@@ -90,42 +90,35 @@ impl Policy {
     }
 
     /// The policy of dead containers.
-    #[must_use]
     pub const fn container(&self) -> &container::EvictUnits {
         &self.container
     }
 
     /// The policy of images.
-    #[must_use]
     pub const fn image(&self) -> &image::FreeSpace {
         &self.image
     }
 
-    #[must_use]
     pub const fn eviction(&self) -> &eviction::Thresholds {
         &self.eviction
     }
 
     /// The behavior of the version with its gates.
-    #[must_use]
     pub const fn semantics(&self) -> Semantics {
         self.semantics
     }
 
-    #[must_use]
     pub fn pod_logs_directory(&self) -> &str {
         &self.pod_logs_directory
     }
 
     /// The loops, each with whether it is enabled and the reason.
-    #[must_use]
     pub const fn switches(&self) -> Switches {
         Switches::new(self.image.thresholds(), self.semantics)
     }
 
     /// Valid settings that are probably not intended. Absolute eviction thresholds are compared with the
     /// image threshold only if the capacity of the image file system is known.
-    #[must_use]
     pub fn findings(&self, image_file_system: Option<&FileSystem>) -> Vec<Finding> {
         let mut findings = finding::eviction_first(self, image_file_system);
         findings.extend(self.findings.iter().cloned());

@@ -58,7 +58,6 @@ pub struct Switches {
 
 impl Switches {
     /// Determines the enabled loops for these thresholds.
-    #[must_use]
     pub const fn new(thresholds: &image::Thresholds, semantics: Semantics) -> Self {
         Self {
             containers: Switch::ALWAYS,
@@ -70,7 +69,6 @@ impl Switches {
 
     /// The enabled garbage collection loops, for a [`Schedule`](crate::schedule::Schedule).
     /// [`Loop::Eviction`] and [`Loop::ImageList`] are not included.
-    #[must_use]
     pub fn loops(&self) -> Vec<Loop> {
         [
             (self.containers, Loop::Containers),

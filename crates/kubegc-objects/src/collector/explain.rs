@@ -44,7 +44,6 @@ impl Collector {
     ///
     /// # Complexity
     /// O(n log n) in the owners and dependents.
-    #[must_use]
     pub fn explain(&self, uid: &Uid) -> Explanation {
         let Some(node) = self.graph.node(uid) else {
             return Explanation::default();

@@ -46,7 +46,6 @@ impl Collector {
     ///
     /// # Complexity
     /// O(n log n) in the objects known.
-    #[must_use]
     pub fn fingerprint(&self) -> u128 {
         self.fingerprint_with(FingerprintOptions {
             seen: &|_, meta, mut hasher| meta.hash(&mut hasher),
@@ -56,7 +55,6 @@ impl Collector {
     }
 
     /// The fingerprint without the differences that the options ignore.
-    #[must_use]
     pub fn fingerprint_with(&self, options: FingerprintOptions<'_>) -> u128 {
         let half = |seed: u64| {
             let mut hasher = FixedState::with_seed(seed).build_hasher();

@@ -43,7 +43,6 @@ pub enum WatchEvent {
 
 impl WatchEvent {
     /// The events of a whole list.
-    #[must_use]
     pub fn list(objects: impl IntoIterator<Item = Arc<ObjectMeta>>) -> [Self; 3] {
         let objects = objects.into_iter().collect();
         [Self::Init, Self::InitApply(objects), Self::InitDone]
@@ -78,18 +77,15 @@ pub enum Input {
 
 impl Input {
     /// A discovery without failures.
-    #[must_use]
     pub const fn catalog(catalog: Arc<Catalog>) -> Self {
         let failed = Vec::new();
         Self::Catalog { catalog, failed }
     }
 
-    #[must_use]
     pub const fn watch(monitor: MonitorId, event: WatchEvent) -> Self {
         Self::Watch { monitor, event }
     }
 
-    #[must_use]
     pub const fn response(call: CallId, response: Response) -> Self {
         Self::Response { call, response }
     }

@@ -155,7 +155,6 @@ pub struct Collector {
 
 impl Collector {
     /// Creates an empty collector. Its first output is [`Output::Discover`].
-    #[must_use]
     pub fn new(settings: Settings) -> Self {
         let by_uid = !settings.semantics.verify_owners;
         Self {
@@ -251,7 +250,6 @@ impl Collector {
         }
     }
 
-    #[must_use]
     pub fn monitor(&self, monitor: MonitorId) -> Option<&ApiResource> {
         self.monitors.resource(monitor)
     }
@@ -263,7 +261,6 @@ impl Collector {
 
     /// Why nothing is collected; `None` while the workers run. [`monitors`](Self::monitors) lists the missing
     /// resources.
-    #[must_use]
     pub fn not_running(&self) -> Option<NotRunning> {
         (!self.running).then_some(NotRunning {
             paused: self.pausing,
@@ -282,24 +279,20 @@ impl Collector {
 
     /// The catalog of the calls' [`KindId`](kubegc_core::KindId)s. Positions stay valid as kinds are added
     /// and removed.
-    #[must_use]
     pub const fn catalog(&self) -> &Arc<Catalog> {
         &self.catalog
     }
 
-    #[must_use]
     pub const fn graph(&self) -> &Graph {
         &self.graph
     }
 
     /// Number of calls without a response.
-    #[must_use]
     pub fn calls_in_flight(&self) -> usize {
         self.calls.len()
     }
 
     /// The object of the attempt that a call belongs to, and whether its dependents are being orphaned.
-    #[must_use]
     pub fn item_of(&self, call: CallId) -> Option<(ObjectRef, bool)> {
         let (work, _) = self.calls.get(&call)?;
         let (node, orphan) = match self.attempts.get(*work)?.as_ref()? {
@@ -310,13 +303,11 @@ impl Collector {
     }
 
     /// Number of calls since the start.
-    #[must_use]
     pub const fn calls_made(&self) -> u64 {
         self.calls_made
     }
 
     /// The conclusions of attempts since the last call, if the settings record them.
-    #[must_use]
     pub fn take_conclusions(&mut self) -> Vec<(ObjectRef, Conclusion)> {
         std::mem::take(&mut self.conclusions)
     }

@@ -83,7 +83,6 @@ type Next = Result<Step, AttemptError>;
 
 impl Attempt {
     /// Starts with a node of the graph. The caller must retain the node until the attempt is done.
-    #[must_use]
     pub const fn new(node: NodeId) -> Self {
         Self {
             node,
@@ -91,7 +90,6 @@ impl Attempt {
         }
     }
 
-    #[must_use]
     pub const fn node(&self) -> NodeId {
         self.node
     }
@@ -130,7 +128,6 @@ impl Attempt {
 
     /// Processes the response to the last request. The first call, and the call after a sleep, have none.
     /// After [`Step::Done`] the attempt stays done.
-    #[must_use]
     pub fn next(&mut self, context: &mut Context<'_>, response: Option<Response>) -> Step {
         let state = std::mem::replace(&mut self.state, State::Over);
         self.resume(state, context, response).unwrap_or_else(|error| {

@@ -109,7 +109,6 @@ pub struct Observed<'a> {
 
 impl<'a> Observed<'a> {
     /// The state in the metadata.
-    #[must_use]
     #[inline]
     pub fn of(kind: GraphKind, meta: &'a ObjectMeta) -> Self {
         Self {
@@ -135,7 +134,6 @@ pub struct DeletionState {
 
 impl DeletionState {
     /// The state in the metadata.
-    #[must_use]
     #[inline]
     pub fn of(meta: &ObjectMeta) -> Self {
         Self {
@@ -169,7 +167,6 @@ pub enum Event<'a> {
 
 impl Graph {
     /// An empty graph.
-    #[must_use]
     pub fn new(semantics: Semantics) -> Self {
         Self {
             semantics,
@@ -188,19 +185,16 @@ impl Graph {
     }
 
     /// Number of objects with a node, virtual ones included.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
     /// Returns whether the graph has no node.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
     /// The node of a uid ([E-2](crate::rules#e-2)).
-    #[must_use]
     pub fn node(&self, uid: &Uid) -> Option<NodeId> {
         self.records.node_of_uid(uid).map(NodeId)
     }
@@ -212,52 +206,43 @@ impl Graph {
 
     /// The node's identity: coordinates of the monitor that observed it, or of the reference that named it
     /// ([G-6](crate::rules#g-6)).
-    #[must_use]
     pub fn identity(&self, node: NodeId) -> ObjectRef {
         self.object_ref(Coordinates(node.0), self.records[node.0].namespace)
     }
 
-    #[must_use]
     pub fn uid(&self, node: NodeId) -> Uid {
         self.records.uid(Coordinates(node.0))
     }
 
     /// The node's namespace; empty for cluster-scoped objects.
-    #[must_use]
     pub fn namespace(&self, node: NodeId) -> &Arc<str> {
         self.namespaces.name(self.records[node.0].namespace)
     }
 
     /// The node's apiVersion and kind.
-    #[must_use]
     pub fn kind_of(&self, node: NodeId) -> GraphKind {
         self.records.kind(Coordinates(node.0))
     }
 
     /// Returns whether the node is known only from references.
-    #[must_use]
     pub fn is_virtual(&self, node: NodeId) -> bool {
         self.records[node.0].has(VIRTUAL)
     }
 
     /// Returns whether the object was observed with a deletionTimestamp.
-    #[must_use]
     pub fn is_being_deleted(&self, node: NodeId) -> bool {
         self.records[node.0].has(BEING_DELETED)
     }
 
-    #[must_use]
     pub fn is_deleting_dependents(&self, node: NodeId) -> bool {
         self.records[node.0].has(DELETING_DEPENDENTS)
     }
 
-    #[must_use]
     pub fn is_current(&self, node: NodeId) -> bool {
         self.records[node.0].has(CURRENT)
     }
 
     /// The nodes whose references name this node's uid.
-    #[must_use]
     pub fn dependents(&self, node: NodeId) -> &[NodeId] {
         self.dependents_of(node.0)
     }
@@ -290,7 +275,6 @@ impl Graph {
     }
 
     /// Number of dependents that leave `blockOwnerDeletion` unset in every reference with the node's uid.
-    #[must_use]
     pub fn dependents_without_block_owner_deletion(&self, node: NodeId) -> usize {
         let owner = Coordinates(node.0);
         let leaves_unset = |dependent: &&NodeId| {

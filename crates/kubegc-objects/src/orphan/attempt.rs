@@ -64,7 +64,6 @@ enum Pause {
 
 impl Attempt {
     /// Starts with a node of the graph. The caller must retain the node until the attempt is done.
-    #[must_use]
     pub const fn new(node: NodeId) -> Self {
         Self {
             node,
@@ -81,7 +80,6 @@ impl Attempt {
         }
     }
 
-    #[must_use]
     pub const fn node(&self) -> NodeId {
         self.node
     }
@@ -102,7 +100,6 @@ impl Attempt {
     }
 
     /// Returns the next step. Dependents are started one by one, so a busy driver can stop calling.
-    #[must_use]
     pub fn next(&mut self, context: &mut Context<'_>) -> Step {
         if let Some(outcome) = &self.outcome {
             return Step::Done(outcome.clone());

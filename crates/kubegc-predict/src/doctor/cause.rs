@@ -165,7 +165,6 @@ pub enum Cause {
 
 impl Cause {
     /// One word for it.
-    #[must_use]
     pub const fn word(&self) -> &'static str {
         match self {
             Self::Extension(BrokenExtension { extension, .. }) => match extension {
@@ -193,7 +192,6 @@ impl Cause {
     }
 
     /// The objects to repair or to delete. Empty if they are those that it blocks.
-    #[must_use]
     pub fn objects(&self) -> Vec<&ObjectRef> {
         match self {
             Self::Extension(broken) => vec![&broken.object],

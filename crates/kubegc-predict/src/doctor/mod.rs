@@ -124,7 +124,6 @@ impl Cluster {
     /// # Complexity
     /// O(n + r) for n objects and r references, the number of objects that each cause blocks, and
     /// [`pending`](Self::pending) the first time.
-    #[must_use]
     pub fn doctor(&self) -> Diagnosis {
         let mut diagnosis = Diagnosis {
             now: self.pending().began,
@@ -292,7 +291,6 @@ impl Diagnosis {
     /// Whether nothing keeps objects in deletion, no extension is broken, the API server refuses no request
     /// of a controller, and no reference is wrong for certain. Objects whose deletion began a moment ago are
     /// no problem.
-    #[must_use]
     pub fn is_healthy(&self) -> bool {
         let mut wrong = self.references.iter();
         self.causes.iter().all(|cause| cause.is_recent) && !wrong.any(|wrong| wrong.problem.is_certain())

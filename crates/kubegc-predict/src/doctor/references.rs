@@ -89,7 +89,6 @@ pub enum ReferenceProblem {
 
 impl ReferenceProblem {
     /// One word for it.
-    #[must_use]
     pub const fn word(&self) -> &'static str {
         match self {
             Self::ApiVersionInvalid => "ApiVersionInvalid",
@@ -108,7 +107,6 @@ impl ReferenceProblem {
     }
 
     /// Whether it is an error, and not only something that the dump does not show.
-    #[must_use]
     pub const fn is_certain(&self) -> bool {
         !matches!(self, Self::KindUnknown | Self::OwnerUnknown { .. })
     }

@@ -232,7 +232,6 @@ pub enum Extension {
 
 impl Extension {
     /// Namespace and name of its Service, if known.
-    #[must_use]
     pub const fn service(&self) -> Option<&(Arc<str>, Arc<str>)> {
         match self {
             Self::Webhook { service, .. } | Self::Conversion { service } | Self::Api { service, .. } => {

@@ -69,7 +69,6 @@ pub enum Assumption {
 
 impl Assumption {
     /// The assumption's name.
-    #[must_use]
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::RecordsUnknown { .. } => "RecordsUnknown",

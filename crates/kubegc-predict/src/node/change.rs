@@ -34,7 +34,6 @@ pub struct Change {
 
 impl Change {
     /// The settings with this one changed.
-    #[must_use]
     pub fn apply(&self, spec: &PolicySpec) -> PolicySpec {
         let mut spec = spec.clone();
         self.set.apply(&mut spec, true);

@@ -43,7 +43,6 @@ pub struct Disk {
 impl Disk {
     /// Predicts the usage of a file system with constant growth, of which the next garbage collection frees
     /// `freed_bytes`; `None` if its capacity or its free bytes are unknown.
-    #[must_use]
     pub fn forecast(
         policy: &Policy,
         file_system: FileSystem,

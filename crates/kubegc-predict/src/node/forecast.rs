@@ -33,7 +33,6 @@ pub struct NodeFrame {
 
 impl NodeFrame {
     /// A forecast from now on, with an unknown growth rate.
-    #[must_use]
     pub const fn at(now: Timestamp) -> Self {
         Self {
             now,
@@ -320,7 +319,6 @@ fn disk(inventory: &Inventory, policy: &Policy, frame: NodeFrame, freed_bytes: u
 
 impl NodeForecast {
     /// The bytes that image removals of the next pass add up to, by the sizes of the listing.
-    #[must_use]
     pub fn image_bytes(&self) -> u64 {
         self.images.iter().map(plan_bytes).fold(0, u64::saturating_add)
     }

@@ -20,7 +20,6 @@ pub(crate) const COMPARISON_SCHEMA: &str = "kubegc-node-comparison/1";
 impl NodeForecast {
     /// The forecast as a JSON value: `containers`, `sandboxes`, `images`, `pressure`, `disk`, `settings`,
     /// `assumptions` and more.
-    #[must_use]
     pub fn to_json(&self) -> Value {
         let sandboxes = self.sandboxes.actions.iter().map(|action| {
             let sandbox::Action::Remove { sandbox, reason } = action;
@@ -77,7 +76,6 @@ impl NodeForecast {
 
 impl WhatIf {
     /// The comparison as a JSON value: both forecasts, and the objects that only one of them removes.
-    #[must_use]
     pub fn to_json(&self) -> Value {
         let ids = |containers: &[Arc<Container>]| -> Value {
             containers.iter().map(|container| json!(container.id)).collect()

@@ -35,7 +35,6 @@ struct AnswerDocument {
 impl Forecast {
     /// The result in a word: [`Refused`](AnswerStatus::Refused) before [`Problem`](AnswerStatus::Problem)
     /// before [`Undetermined`](AnswerStatus::Undetermined).
-    #[must_use]
     pub fn status(&self) -> AnswerStatus {
         let caused = || self.fates.iter().filter(|fate| !fate.is_anyway);
         let has = |is_meant: fn(&Fate) -> bool| caused().any(|fate| is_meant(&fate.fate));
@@ -54,7 +53,6 @@ impl Forecast {
 
 impl Diagnosis {
     /// The result in a word.
-    #[must_use]
     pub fn status(&self) -> AnswerStatus {
         let terminating = self.terminating.iter().map(|one| &one.fate);
         let mut fates = terminating.chain(self.references.iter().map(|wrong| &wrong.fate));
@@ -115,7 +113,6 @@ impl From<Failure> for Answer {
 /// assert_eq!(answer["forecast"]["summary"]["deleted"], 2);
 /// # Ok::<(), serde_json::Error>(())
 /// ```
-#[must_use]
 pub fn answer(question: &[u8], paths: &[&Path]) -> Answer {
     // A host in another language cannot unwind.
     let answered = panic::catch_unwind(AssertUnwindSafe(|| {
@@ -144,7 +141,6 @@ pub fn answer(question: &[u8], paths: &[&Path]) -> Answer {
 /// let answer = r#"{"schema":"kubegc-answer/1","status":"invalid","error":"give no names","#;
 /// assert!(document::error(&error).text.starts_with(answer));
 /// ```
-#[must_use]
 pub fn error(error: &(dyn Error + 'static)) -> Answer {
     Failure::of(error).into()
 }

@@ -63,7 +63,6 @@ impl Forecast {
     ///
     /// # Complexity
     /// O(n log n) for n fates in both.
-    #[must_use]
     pub fn compare<'a>(&'a self, other: &'a Self) -> Comparison<'a> {
         let mut fates: BTreeMap<Name<'_>, Difference<'_>> = BTreeMap::new();
         for fate in &self.fates {
@@ -94,7 +93,6 @@ impl Forecast {
 
 impl Difference<'_> {
     /// The fates in one word each.
-    #[must_use]
     pub fn words(&self) -> [&'static str; 2] {
         [self.left, self.right].map(|fate| fate.map_or("kept", Fate::word))
     }
@@ -103,7 +101,6 @@ impl Difference<'_> {
 impl Comparison<'_> {
     /// Writes the objects that differ, by their two fates and by kind, `objects_max` names of each, for
     /// forecasts with these names.
-    #[must_use]
     pub fn to_text(&self, left: &str, right: &str, objects_max: usize) -> String {
         written(|out| self.write(out, [left, right], objects_max))
     }

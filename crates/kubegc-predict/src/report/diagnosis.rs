@@ -21,7 +21,6 @@ impl Diagnosis {
     /// and wrong owner references by problem, at most `objects_max` of each.
     ///
     /// Control characters in names are written as escapes.
-    #[must_use]
     pub fn to_text(&self, objects_max: usize) -> String {
         let diagnosis = self;
         written(|out| {

@@ -59,7 +59,6 @@ impl Forecast {
     ///
     /// # Complexity
     /// O(n log n) for n steps and fates.
-    #[must_use]
     pub fn to_json(&self) -> Value {
         let mut removals: BTreeMap<String, usize> = BTreeMap::new();
         for removal in self.removals() {
@@ -107,7 +106,6 @@ impl Forecast {
 
 impl Comparison<'_> {
     /// The comparison as a JSON value, for programs.
-    #[must_use]
     pub fn to_json(&self) -> Value {
         document(COMPARISON_SCHEMA, self)
     }
@@ -115,7 +113,6 @@ impl Comparison<'_> {
 
 impl Diagnosis {
     /// The diagnosis as a JSON value, for programs.
-    #[must_use]
     pub fn to_json(&self) -> Value {
         document(DIAGNOSIS_SCHEMA, self)
     }

@@ -12,7 +12,6 @@ impl Forecast {
     ///
     /// # Complexity
     /// O(o log o + r) for o objects with r references.
-    #[must_use]
     pub fn to_dot(&self) -> String {
         let mut out = String::from("digraph forecast {\n  rankdir=BT;\n  node [shape=box, style=filled];\n");
         let numbers: BTreeMap<&Uid, usize> = self

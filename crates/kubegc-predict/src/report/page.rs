@@ -55,7 +55,6 @@ impl Forecast {
     ///
     /// # Complexity
     /// O(n log n) for n fates.
-    #[must_use]
     pub fn to_html(&self) -> String {
         written(|out| self.write_page(out))
     }

@@ -13,7 +13,6 @@ impl Diagnosis {
     /// notes. Objects are logical locations, because a dump is not a source file.
     ///
     /// See the [specification](https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html).
-    #[must_use]
     pub fn to_sarif(&self) -> Value {
         let causes = self.causes.iter().filter(|cause| !cause.is_recent);
         let causes = causes.filter_map(|one| {

@@ -42,7 +42,6 @@ pub enum AnswerStatus {
 
 impl AnswerStatus {
     /// The exit code of a command line tool.
-    #[must_use]
     pub const fn exit_code(self) -> u8 {
         match self {
             Self::Ok => 0,
@@ -58,7 +57,6 @@ impl AnswerStatus {
     }
 
     /// The status of an error; [`Unreadable`](Self::Unreadable) for those of other crates.
-    #[must_use]
     pub fn of(error: &(dyn Error + 'static)) -> Self {
         if let Some(error) = error.downcast_ref::<SnapshotError>() {
             return match error {

@@ -62,7 +62,6 @@ impl Default for Detail {
 
 impl Detail {
     /// Names every object and writes every event.
-    #[must_use]
     pub fn everything() -> Self {
         Self {
             objects_max: usize::MAX,
@@ -82,7 +81,6 @@ impl Forecast {
     ///
     /// # Complexity
     /// O(n log n) for n steps and fates.
-    #[must_use]
     pub fn to_text(&self, detail: Detail) -> String {
         let forecast = self;
         written(|out| {

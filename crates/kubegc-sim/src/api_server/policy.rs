@@ -97,7 +97,6 @@ impl ApiServer {
     /// Expressions that are not literals are evaluated with the feature `cel`. An expression that needs other
     /// data refuses no request: see [`undecided_requests`](Self::undecided_requests). Releases before 1.30 do
     /// not evaluate policies.
-    #[must_use]
     pub fn with_policies(
         mut self,
         policies: BTreeMap<Arc<str>, Policy>,
@@ -113,7 +112,6 @@ impl ApiServer {
     }
 
     /// The requests for existing objects that were performed although a policy may refuse them.
-    #[must_use]
     pub fn undecided_requests(&self) -> BTreeSet<UndecidedRequest> {
         let policies = self.policies.as_ref();
         policies

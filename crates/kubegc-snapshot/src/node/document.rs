@@ -34,7 +34,6 @@ pub enum NodeDocument {
 
 impl NodeDocument {
     /// The name of the document in messages.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Containers => "crictl ps",

@@ -77,7 +77,6 @@ pub struct PodManifests {
 impl PodManifests {
     /// The pods of this directory on the node of this name, as the kubelet has it, and what runs in this
     /// runtime.
-    #[must_use]
     pub fn new(path: impl Into<PathBuf>, node_name: impl Into<String>, runtime: Arc<dyn Runtime>) -> Self {
         Self {
             path: path.into(),

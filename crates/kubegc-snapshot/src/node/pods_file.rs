@@ -51,7 +51,6 @@ pub struct PodsFile {
 
 impl PodsFile {
     /// The pods of this file, and what runs in this runtime.
-    #[must_use]
     pub fn new(path: impl Into<PathBuf>, runtime: Arc<dyn Runtime>) -> Self {
         Self {
             path: path.into(),

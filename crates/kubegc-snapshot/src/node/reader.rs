@@ -105,7 +105,6 @@ impl Default for NodeReader {
 
 impl NodeReader {
     /// A reader that has read nothing.
-    #[must_use]
     pub fn new() -> Self {
         Self {
             lenient: false,

@@ -50,7 +50,6 @@ struct RecordForm<'r> {
 /// assert_eq!(reader.finish()?.inventory.image_gc_began_at, Timestamp::EPOCH);
 /// # Ok::<(), kubegc_snapshot::SnapshotError>(())
 /// ```
-#[must_use]
 pub fn write_records(records: &Records, watched_since: Option<Timestamp>) -> String {
     let date = |date: Timestamp| date.to_string();
     let form = FileForm {

@@ -31,7 +31,6 @@ pub struct Access<'a> {
 
 impl Cluster {
     /// The access rules of clients. Everything is allowed until a rule denies it.
-    #[must_use]
     pub const fn access(&self) -> Access<'_> {
         Access { cluster: self }
     }

@@ -233,7 +233,6 @@ impl Cluster {
     }
 
     /// Whether a collector runs.
-    #[must_use]
     pub fn has_collector(&self) -> bool {
         self.inner.state.lock().plane.collects
     }

@@ -143,7 +143,6 @@ impl Cluster {
     ///
     /// # Panics
     /// Never: the objects that it begins with are always accepted.
-    #[must_use]
     pub fn new() -> Self {
         Self::builder()
             .build()
@@ -193,7 +192,6 @@ impl Cluster {
     /// # Panics
     /// Outside of a tokio runtime, as every `kube::Client`.
     #[cfg(feature = "kube")]
-    #[must_use]
     pub fn client(&self) -> Client {
         self.client_in("default")
     }
@@ -203,7 +201,6 @@ impl Cluster {
     /// # Panics
     /// Outside of a tokio runtime, as every `kube::Client`.
     #[cfg(feature = "kube")]
-    #[must_use]
     pub fn client_in(&self, namespace: &str) -> Client {
         Client::new(ClusterService::new(self, None), namespace)
     }
@@ -213,7 +210,6 @@ impl Cluster {
     /// # Panics
     /// Outside of a tokio runtime, as every `kube::Client`.
     #[cfg(feature = "kube")]
-    #[must_use]
     pub fn client_as(&self, name: &str) -> Client {
         Client::new(self.service(name), "default")
     }
@@ -229,14 +225,12 @@ impl Cluster {
     /// let client = kube::Client::new(cluster.service("my-operator"), "default");
     /// # let _ = client; }
     /// ```
-    #[must_use]
     pub fn service(&self, name: &str) -> ClusterService {
         ClusterService::new(self, Some(name.into()))
     }
 
     /// A stored object as JSON, read without a request. The namespace is empty for cluster-scoped kinds.
     /// `None` if it does not exist, or the kind is not served.
-    #[must_use]
     pub fn get(
         &self,
         api_version: &str,
@@ -252,18 +246,15 @@ impl Cluster {
     }
 
     /// The release that the cluster behaves as.
-    #[must_use]
     pub fn version(&self) -> KubernetesVersion {
         self.inner.shared.with(|server| server.version())
     }
 
-    #[must_use]
     pub fn now(&self) -> Timestamp {
         self.inner.clock.now()
     }
 
     /// The cluster's clock, for tasks that are to wait by it.
-    #[must_use]
     pub fn clock(&self) -> ClusterClock {
         self.inner.clock.clone()
     }
@@ -288,7 +279,6 @@ impl Cluster {
 
     /// The server itself, as an `ObjectStore`, and for reading and writing without requests. Such reads and
     /// writes are in no audit and meet no fault.
-    #[must_use]
     pub fn server(&self) -> SharedApiServer {
         self.inner.shared.clone()
     }
@@ -309,7 +299,6 @@ impl Cluster {
     /// assert_eq!(settings.map(|settings| settings.data["colour"].clone()).as_deref(), Some("blue"));
     /// # Ok::<(), kubegc_testkit::BuildError>(())
     /// ```
-    #[must_use]
     pub fn get_as<T: DeserializeOwned>(&self, object: impl Into<Name>) -> Option<T> {
         let object = object.into();
         let found = self.get(&object.api_version, &object.kind, &object.namespace, &object.name)?;
@@ -319,7 +308,6 @@ impl Cluster {
     /// A stored object, read without a request. The namespace is empty for cluster-scoped kinds. `None` if it
     /// does not exist, or if the stored object does not match the type.
     #[cfg(feature = "kube")]
-    #[must_use]
     pub fn find<K>(&self, namespace: &str, name: &str) -> Option<K>
     where
         K: Resource<DynamicType = ()> + DeserializeOwned,
@@ -330,7 +318,6 @@ impl Cluster {
     /// All objects of a kind, ordered by namespace and name, read without a request. What does not fit the
     /// type is left out.
     #[cfg(feature = "kube")]
-    #[must_use]
     pub fn find_all<K>(&self) -> Vec<K>
     where
         K: Resource<DynamicType = ()> + DeserializeOwned,
@@ -354,13 +341,11 @@ impl Cluster {
     ///
     /// Without a uid, the name means the object that has it at the time of an assertion.
     #[cfg(feature = "kube")]
-    #[must_use]
     pub fn object<K: Resource<DynamicType = ()>>(&self, namespace: &str, name: &str) -> Name {
         self.named(Name::of::<K>(namespace, name))
     }
 
     /// The same name with the uid that the object has now.
-    #[must_use]
     pub fn named(&self, mut name: Name) -> Name {
         name.uid = self.inner.shared.with(|server| {
             let kind = server.catalog().mapping(&name.api_version, &name.kind)?;
@@ -371,7 +356,6 @@ impl Cluster {
     }
 
     /// The requests so far: those of clients and those of the control plane.
-    #[must_use]
     pub fn audit(&self) -> Audit {
         Audit::new(self.inner.state.lock().audit.clone())
     }
@@ -421,7 +405,6 @@ impl Cluster {
     }
 
     /// The faults that affect clients' requests.
-    #[must_use]
     pub fn faults(&self) -> Faults<'_> {
         Faults { cluster: self }
     }
@@ -476,13 +459,11 @@ impl Faults<'_> {
     }
 
     /// Number of requests that met a fault so far.
-    #[must_use]
     pub fn injected(&self) -> u64 {
         self.with(|faults| faults.script.injected())
     }
 
     /// The same, by the fault's [word](Fault::word).
-    #[must_use]
     pub fn counts(&self) -> BTreeMap<&'static str, u64> {
         self.with(|faults| faults.counts.clone())
     }

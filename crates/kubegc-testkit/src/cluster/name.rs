@@ -45,7 +45,6 @@ impl Name {
     /// use kubegc_testkit::Name;
     /// assert_eq!(Name::new("apps/v1", "Deployment", "shop", "web").to_string(), "deployment/web -n shop");
     /// ```
-    #[must_use]
     pub fn new(api_version: &str, kind: &str, namespace: &str, name: &str) -> Self {
         Self {
             api_version: api_version.into(),
@@ -67,7 +66,6 @@ impl Name {
     /// });
     /// assert_eq!(Name::of_object(&object), Name::new("apps/v1", "Deployment", "shop", "web"));
     /// ```
-    #[must_use]
     pub fn of_object(object: &impl Serialize) -> Self {
         let object = serde_json::to_value(object).unwrap_or_default();
         let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
@@ -85,7 +83,6 @@ impl Name {
 #[cfg(feature = "kube")]
 impl Name {
     /// The object of a kind with this namespace (empty for cluster-scoped kinds) and name.
-    #[must_use]
     pub fn of<K: Resource<DynamicType = ()>>(namespace: &str, name: &str) -> Self {
         Self::new(&K::api_version(&()), &K::kind(&()), namespace, name)
     }

@@ -30,7 +30,6 @@ impl Cluster {
 
     /// Creates a Job from the template of a CronJob, as `kubectl create job NAME --from=cronjob/...` does.
     /// `None` if the CronJob does not exist, or the API server refuses the Job.
-    #[must_use]
     pub fn create_job_from(&self, namespace: &str, cron_job: &str, name: &str) -> Option<Name> {
         let response = self.inner.shared.with(|server| {
             let catalog = server.catalog();

@@ -42,7 +42,6 @@ pub enum Verb {
 
 impl Verb {
     /// The verb as upstream writes it; empty if it has no word.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Get => "get",
@@ -58,7 +57,6 @@ impl Verb {
     }
 
     /// Whether the request may change something.
-    #[must_use]
     pub const fn is_write(self) -> bool {
         matches!(
             self,
@@ -100,7 +98,6 @@ pub struct Call {
 
 impl Call {
     /// The resource, with its subresource after a slash: how RBAC rules name it.
-    #[must_use]
     pub fn qualified_resource(&self) -> String {
         if self.subresource.is_empty() {
             self.resource.clone()
@@ -140,7 +137,6 @@ impl fmt::Display for Call {
 ///
 /// # Complexity
 /// Linear in the length of the path, the query, and the body of a DELETE.
-#[must_use]
 pub fn read_call(server: &ApiServer, request: &http::Request<Bytes>) -> Call {
     let text_of = |name| {
         let value = request.headers().get(name);

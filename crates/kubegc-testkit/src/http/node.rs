@@ -56,13 +56,11 @@ pub struct NodeCall {
 }
 
 impl NodeCall {
-    #[must_use]
     pub const fn request(&self) -> &LogRequest {
         &self.request
     }
 
     /// The response of an API server that cannot reach the node.
-    #[must_use]
     pub fn unreachable(self) -> http::Response<Bytes> {
         self.unreachable.into_http()
     }

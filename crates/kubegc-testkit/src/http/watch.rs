@@ -162,7 +162,6 @@ impl Watch {
     }
 
     /// The revision up to which every change has been sent.
-    #[must_use]
     pub const fn revision(&self) -> u64 {
         self.cursor
     }

@@ -39,13 +39,11 @@ impl fmt::Debug for Log {
 
 impl Log {
     /// The log of a container that wrote nothing.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
     /// The lines of a text. They count as written at the time of each request.
-    #[must_use]
     pub fn text(text: &str) -> Self {
         Self {
             lines: text.lines().map(|line| (None, line.to_owned())).collect(),
@@ -68,12 +66,10 @@ impl Log {
         self
     }
 
-    #[must_use]
     pub const fn len(&self) -> usize {
         self.lines.len()
     }
 
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.lines.is_empty()
     }

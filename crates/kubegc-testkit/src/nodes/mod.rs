@@ -22,7 +22,6 @@ pub struct NodeError {
 }
 
 impl NodeError {
-    #[must_use]
     pub fn new(code: u16, message: &str) -> Self {
         Self {
             code: if matches!(code, 400..=599) { code } else { 500 },
@@ -93,7 +92,6 @@ impl Handlers {
 
 impl Cluster {
     /// The nodes, for registering closures that serve logs.
-    #[must_use]
     pub fn nodes(&self) -> Nodes<'_> {
         Nodes {
             cluster: self,

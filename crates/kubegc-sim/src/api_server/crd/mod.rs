@@ -282,7 +282,6 @@ fn resources_of(object: &StoredObject) -> Vec<ApiResource> {
 ///
 /// # Upstream
 /// `CompareKubeAwareVersionStrings` in `apimachinery/pkg/version/helpers.go`.
-#[must_use]
 pub fn version_priority(version: &str) -> impl Ord + use<'_> {
     let rank = || {
         let rest = version.strip_prefix('v')?;

@@ -87,7 +87,6 @@ impl CrdRegistration {
     ///
     /// A running API server has corrected all APIServices, so a disagreement means that the loaded state is
     /// incomplete.
-    #[must_use]
     pub fn resumed(server: &ApiServer) -> Self {
         let due = api_services(server).map(|kind| corrections(server, kind));
         Self {
