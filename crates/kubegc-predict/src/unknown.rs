@@ -24,6 +24,10 @@ pub(crate) fn of_intents(cluster: &Facts, simulated: &Simulated) -> Sources {
     let (scope, simulation) = (&simulated.scope, &simulated.primary);
     let mut sources: Sources = contents(cluster, scope, simulation).collect();
     sources.extend(policies(cluster, simulated));
+    let undetermined = undetermined(cluster, scope, simulation);
+    if undetermined.is_empty() {
+        return sources;
+    }
     let mut changed = BTreeSet::new();
     for change in simulation.plane.steps().iter().flat_map(|step| &step.changes) {
         changed.extend(cluster.positions_of(&change.object.uid));
@@ -34,7 +38,7 @@ pub(crate) fn of_intents(cluster: &Facts, simulated: &Simulated) -> Sources {
         let followers = related.filter(|related| related.relation == Relation::Follows);
         concerned.extend(followers.map(|related| related.position));
     }
-    for undetermined in undetermined(cluster, scope, simulation) {
+    for undetermined in undetermined {
         undetermined.add_to(&mut sources, |position| concerned.contains(position));
     }
     sources

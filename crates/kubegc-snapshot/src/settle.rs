@@ -20,7 +20,7 @@ use crate::{
     kinds,
     listings::Listings,
     manifest,
-    snapshot::place,
+    snapshot::{kind_ranges, place},
     store::{Record, Store, Version},
 };
 
@@ -74,6 +74,7 @@ pub(crate) fn settle(
         finding_counts: BTreeMap::new(),
         version,
         detected_version: detected,
+        kinds: kind_ranges(&store),
         store,
         kind_ids,
     };

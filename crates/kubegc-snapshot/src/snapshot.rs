@@ -103,6 +103,8 @@ pub struct Snapshot {
     pub(crate) detected_version: Option<DetectedVersion>,
     pub(crate) store: Store,
     pub(crate) kind_ids: Vec<Option<KindId>>,
+    /// The positions of the objects of each kind, in order.
+    pub(crate) kinds: Vec<Range<usize>>,
 }
 
 /// Maximum number of reasons in an error.
@@ -175,6 +177,7 @@ impl Snapshot {
         for (number, record) in self.store.records.iter_mut().enumerate() {
             record.uid = format!("restored-{number}").as_str().into();
         }
+        self.kinds = kind_ranges(&self.store);
         self
     }
 
@@ -202,28 +205,24 @@ impl Snapshot {
     /// O(log n) for n objects.
     pub fn position(&self, group: &str, kind: &str, namespace: &str, name: &str) -> Option<usize> {
         let store = &self.store;
-        let found = store.records.binary_search_by(|record| {
-            kind_of(store, record)
-                .cmp(&(group, kind))
-                .then_with(|| (**store.texts.text(record.namespace)).cmp(namespace))
-                .then_with(|| (*record.name).cmp(name))
+        let of_kind = self.positions_of_kind(group, kind);
+        let found = store.records[of_kind.clone()].binary_search_by(|record| {
+            let namespace_of = store.texts.text(record.namespace);
+            (&**namespace_of, &*record.name).cmp(&(namespace, name))
         });
-        found.ok()
+        Some(of_kind.start + found.ok()?)
     }
 
     /// The positions of all objects of a kind.
     ///
     /// # Complexity
-    /// O(log n) for n objects.
+    /// O(log k) for k kinds.
     pub fn positions_of_kind(&self, group: &str, kind: &str) -> Range<usize> {
-        let (store, of) = (&self.store, (group, kind));
-        let start = store
-            .records
-            .partition_point(|record| kind_of(store, record) < of);
-        let end = store
-            .records
-            .partition_point(|record| kind_of(store, record) <= of);
-        start..end
+        let (store, of) = (&self.store, &(group, kind));
+        let found = self
+            .kinds
+            .binary_search_by(|range| kind_of(store, &store.records[range.start]).cmp(of));
+        found.map(|at| self.kinds[at].clone()).unwrap_or_default()
     }
 
     /// The object at this position, as a view instead of a copy.
@@ -356,6 +355,18 @@ impl<'a> ObjectView<'a> {
             .iter()
             .map(|owner| store.owner_reference(owner))
     }
+}
+
+/// The positions of the records of each kind.
+pub(crate) fn kind_ranges(store: &Store) -> Vec<Range<usize>> {
+    let mut end = 0;
+    let is_same = |a: &Record, b: &Record| a.type_id == b.type_id || kind_of(store, a) == kind_of(store, b);
+    let of_kinds = store.records.chunk_by(is_same);
+    let ranges = of_kinds.map(|records| {
+        end += records.len();
+        end - records.len()..end
+    });
+    ranges.collect()
 }
 
 /// Group and kind of a record.

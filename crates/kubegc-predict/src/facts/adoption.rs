@@ -20,7 +20,7 @@ impl Facts {
     /// The owners that may adopt an object that has lost the controller of the dump in a simulation.
     ///
     /// # Complexity
-    /// O(n) for n owners of one resource.
+    /// O(n) for n owners of one resource in the namespace.
     pub(crate) fn adopters(&self, position: u32, simulation: &Simulation) -> Vec<u32> {
         let resource = self.resource_at(position);
         let Some((_, owners)) = ADOPTED.iter().find(|(of, _)| Some(*of) == resource) else {
@@ -34,14 +34,12 @@ impl Facts {
             return Vec::new();
         }
         let may_adopt = |owner: &u32| {
-            let view = self.view(*owner);
-            *view.namespace() == object.namespace && {
-                let record = view.record();
-                let selector = selector_of(&record).and_then(Field::known);
-                selector.is_none_or(|selector| selector.matches(&object))
-            }
+            let record = self.record(*owner);
+            let selector = selector_of(&record).and_then(Field::known);
+            selector.is_none_or(|selector| selector.matches(&object))
         };
-        self.all(*owners).filter(may_adopt).collect()
+        let owners = self.content_of(*owners, &object.namespace);
+        owners.filter(may_adopt).collect()
     }
 
     /// The orphans of a resource in the namespace of an owner, in the dump or at the end of a simulation,

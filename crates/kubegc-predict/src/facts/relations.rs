@@ -207,6 +207,15 @@ impl Facts {
         by_namespace.get(namespace).map(Vec::as_slice).unwrap_or_default()
     }
 
+    /// The objects of a resource in a namespace.
+    pub(super) fn content_of(&self, resource: Resource, namespace: &str) -> impl Iterator<Item = u32> {
+        let of_kind = self.snapshot.positions_of_kind(resource.group(), resource.kind());
+        let content = self.content(namespace);
+        let first = content.partition_point(|position| (*position as usize) < of_kind.start);
+        let content = content[first..].iter().copied();
+        content.take_while(move |position| (*position as usize) < of_kind.end)
+    }
+
     /// The objects that name an object in a field.
     fn referrers(&self, resource: Resource, namespace: &str, name: &str) -> &[u32] {
         let referrers = self.indexes.referrers.get_or_init(|| {
@@ -232,15 +241,7 @@ impl Facts {
             return Vec::new();
         }
         let mut found = Vec::new();
-        let claims = Resource::PersistentVolumeClaims;
-        let claims = self.snapshot.positions_of_kind(claims.group(), claims.kind());
-        let content = self.content(set.namespace());
-        let first = content.partition_point(|position| (*position as usize) < claims.start);
-        let claims = content
-            .iter()
-            .skip(first)
-            .take_while(|position| (**position as usize) < claims.end);
-        for &position in claims {
+        for position in self.content_of(Resource::PersistentVolumeClaims, set.namespace()) {
             let Some((template_and_set, ordinal)) = self.view(position).name().rsplit_once('-') else {
                 continue;
             };
