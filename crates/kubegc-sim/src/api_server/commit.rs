@@ -63,7 +63,10 @@ impl ApiServer {
     /// Starts a revision; returns the position of its table.
     fn next_revision(&mut self, kind: KindId) -> usize {
         self.revision += 1;
-        self.shape.kinds[kind.index()].table as usize
+        let table = self.shape.kinds[kind.index()].table as usize;
+        self.tables_by_change.retain(|other| *other != table);
+        self.tables_by_change.push(table);
+        table
     }
 
     /// Draws a uid that no object of this server has had.

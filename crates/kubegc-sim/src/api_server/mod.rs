@@ -149,6 +149,8 @@ pub struct ApiServer {
     shape: Arc<Shape>,
     /// By table; `None` until a resource has its first object.
     tables: Vec<Option<Arc<Table>>>,
+    /// The tables that have changed, the last one at the end: most reads of changes concern one.
+    tables_by_change: Vec<usize>,
     revision: u64,
     now: Timestamp,
     uids_generated: u64,
@@ -184,6 +186,7 @@ impl ApiServer {
             settings: Settings::default(),
             shape: Arc::new(shape),
             tables,
+            tables_by_change: Vec::new(),
             // The revision of an empty store. Clients take 0 to mean "any".
             revision: 1,
             now: Timestamp::EPOCH,
