@@ -225,7 +225,7 @@ impl<'de> serde::Deserialize<'de> for Uid {
 /// assert_eq!(pod.to_string(), "pod/web-0 -n shop");
 /// assert_eq!(pod.group(), "");
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[cfg_attr(
     feature = "serde",
     derive(serde::Serialize, serde::Deserialize),
@@ -240,6 +240,13 @@ pub struct ObjectRef {
     pub namespace: Arc<str>,
     pub name: Arc<str>,
     pub uid: Uid,
+}
+
+/// Name and uid distinguish objects. Hashing the other texts costs time alone.
+impl hash::Hash for ObjectRef {
+    fn hash<H: hash::Hasher>(&self, state: &mut H) {
+        (&self.name, &self.uid).hash(state);
+    }
 }
 
 impl ObjectRef {
