@@ -206,6 +206,6 @@ impl Cluster {
         let run = Run::of_intents(&self.facts, intents)?;
         // The scope of all objects that one schedule affects.
         let Simulated { scope, .. } = run.simulate(run.deletes.iter().filter_map(|delete| delete.position));
-        Ok(explore::explore(&run, scope, bounds))
+        Ok(explore::explore(&run, &scope, bounds))
     }
 }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use kubegc_control_plane::{Refusal, RefusedBy, finalizers};
 use kubegc_core::{ObjectRef, Timestamp};
-use serde::{Serialize, Serializer, ser::SerializeMap};
+use serde::{Serialize, Serializer};
+use serde_json::json;
 
 use crate::{BrokenExtension, Extension, words::some_of};
 
@@ -262,10 +263,7 @@ impl RootCause {
 
 impl Serialize for Cause {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut document = serializer.serialize_map(Some(3))?;
-        document.serialize_entry("cause", self.word())?;
-        document.serialize_entry("message", &self.to_string())?;
-        document.serialize_entry("objects", &self.objects())?;
-        document.end()
+        let (word, message, objects) = (self.word(), self.to_string(), self.objects());
+        json!({ "cause": word, "message": message, "objects": objects }).serialize(serializer)
     }
 }

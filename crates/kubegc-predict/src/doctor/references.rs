@@ -2,7 +2,7 @@
 
 use kubegc_core::{ApiResource, ObjectRef, OwnerReference, identity::split_api_version};
 use kubegc_snapshot::ObjectView;
-use serde::{Serialize, Serializer, ser::SerializeMap};
+use serde::{Serialize, Serializer};
 use serde_json::json;
 
 use super::cause::Fix;
@@ -114,11 +114,8 @@ impl ReferenceProblem {
 
 impl Serialize for ReferenceProblem {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut document = serializer.serialize_map(Some(3))?;
-        document.serialize_entry("problem", self.word())?;
-        document.serialize_entry("message", &self.to_string())?;
-        document.serialize_entry("isCertain", &self.is_certain())?;
-        document.end()
+        let (word, message, is_certain) = (self.word(), self.to_string(), self.is_certain());
+        json!({ "problem": word, "message": message, "isCertain": is_certain }).serialize(serializer)
     }
 }
 
