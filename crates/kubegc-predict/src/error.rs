@@ -18,10 +18,8 @@ pub enum PredictError {
     /// The arguments of a [`Selection`](crate::Selection) contradict each other, or select nothing.
     #[error("{problem}")]
     Selection {
-        /// The change that corrects the input.
         problem: String,
     },
-    /// No kind of the cluster has this name.
     #[error(
         "no resource type {name:?}: it is neither built in nor defined in the dump{}",
         question(similar)
@@ -46,7 +44,6 @@ pub enum PredictError {
         /// Names that are not.
         candidates: Vec<String>,
     },
-    /// The dump has no such object.
     #[error(
         "{resource} {name:?} not found in {}{}{}",
         namespace.as_deref().map_or_else(|| "the dump".to_owned(), |namespace| format!("namespace {namespace}")),
@@ -54,7 +51,6 @@ pub enum PredictError {
         question(similar)
     )]
     UnknownObject {
-        /// `resource.group`.
         resource: String,
         /// The namespace that was searched; `None` for all.
         namespace: Option<String>,

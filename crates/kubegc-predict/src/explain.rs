@@ -23,16 +23,13 @@ use crate::{
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Statement {
-    /// Its depth below the question.
     pub depth: usize,
     pub fact: Fact,
 }
 
-/// A fact of an explanation.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Fact {
-    /// The object has this fate.
     Fate { object: ObjectRef, fate: Fate },
     /// A write happened: the step at this position of the timeline.
     Step {
@@ -45,13 +42,10 @@ pub enum Fact {
     },
     /// The result of the lookup of an owner.
     Owner { owner: Resolved },
-    /// The object is not affected.
     NotReached { object: ObjectRef },
     /// The step is explained further up.
     RepeatedStep {
-        /// Position of the step.
         index: usize,
-        /// The object it was about.
         object: ObjectRef,
     },
 }
@@ -73,7 +67,6 @@ pub enum Fact {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Explanation {
-    /// The statements, each below the one that it explains.
     pub statements: Vec<Statement>,
 }
 

@@ -33,9 +33,7 @@ use crate::{
 /// The assumption about owners that are missing from the dump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unlisted {
-    /// It exists, and no request deletes it.
     Present,
-    /// It does not exist.
     Absent,
     /// It is terminating and waits for dependents, some of which are not in the dump either.
     Waiting,
@@ -49,9 +47,7 @@ pub(crate) struct ClientDelete<'q> {
     /// The kind of the request, if it is a custom one; else that of the object.
     pub(crate) kind: Option<KindId>,
     pub(crate) options: &'q DeleteOptions,
-    /// When, since the beginning.
     pub(crate) at: Duration,
-    /// The position of the intent in the question.
     pub(crate) intent: usize,
 }
 
@@ -85,12 +81,10 @@ pub(crate) struct Simulated {
     pub(crate) primary: Simulation,
     /// The simulations in which they do not.
     pub(crate) alternatives: Vec<Simulation>,
-    /// Deletes that the API server refused.
     pub(crate) refused: Vec<Finding>,
 }
 
 impl<'q> Run<'q> {
-    /// Some deletes, until nothing changes.
     pub(crate) fn of(cluster: &'q Facts, deletes: Vec<ClientDelete<'q>>) -> Self {
         Self {
             cluster,
@@ -102,7 +96,6 @@ impl<'q> Run<'q> {
         }
     }
 
-    /// The deletes of some intents.
     pub(crate) fn of_intents(cluster: &'q Facts, intents: &'q [Intent]) -> Result<Self, PredictError> {
         Ok(Self::of(cluster, deletes(cluster, intents)?))
     }
@@ -207,7 +200,6 @@ impl<'q> Run<'q> {
         simulation
     }
 
-    /// The simulation at its beginning.
     pub(crate) fn begin(&self, scope: &Scope, unlisted: Unlisted) -> Simulation {
         let cluster = self.cluster;
         let mut server = cluster.empty_server.clone();
@@ -244,7 +236,6 @@ impl<'q> Run<'q> {
     }
 }
 
-/// The requests of some intents, in order.
 fn deletes<'q>(cluster: &Facts, intents: &'q [Intent]) -> Result<Vec<ClientDelete<'q>>, PredictError> {
     let mut deletes = Vec::new();
     for (number, intent) in intents.iter().enumerate() {
@@ -509,7 +500,6 @@ fn unlisted_kind(cluster: &Facts, server: &mut ApiServer, reference: &OwnerRefer
     server.register(resource).ok()
 }
 
-/// The body of a CustomResourceDefinition.
 fn body_of(definition: &CrdDetails) -> kubegc_sim::Body {
     let version = |version: &kubegc_snapshot::CrdVersion| serde_json::json!({ "name": version.name, "served": version.served, "storage": version.storage });
     let scope = match definition.scope {
@@ -530,7 +520,6 @@ fn body_of(definition: &CrdDetails) -> kubegc_sim::Body {
     serde_json::Map::from_iter([("spec".to_owned(), spec), ("status".to_owned(), status)]).into()
 }
 
-/// The fields of a record as JSON.
 fn fields_of(body: &Body) -> serde_json::Map<String, serde_json::Value> {
     let mut fields = JsonDocuments::fields(body);
     if let Body::Pod(pod) = body

@@ -58,11 +58,8 @@ pub struct Selection {
     /// The arguments that are not flags.
     pub arguments: Vec<String>,
     pub namespace: Option<Arc<str>>,
-    /// `--all-namespaces`.
     pub all_namespaces: bool,
-    /// `--selector`.
     pub selector: Option<Selector>,
-    /// `--all`.
     pub all: bool,
     /// The manifests of `--filename`. Their objects are matched by kind, namespace and name.
     pub manifests: Vec<Snapshot>,
@@ -231,7 +228,6 @@ impl Selection {
         })
     }
 
-    /// The objects of the manifests.
     fn of_manifests(&self, cluster: &Facts) -> Result<Vec<Target>, PredictError> {
         let mut targets = Vec::new();
         for manifest in self.manifests.iter().flat_map(Snapshot::views) {

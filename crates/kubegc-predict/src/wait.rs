@@ -45,12 +45,10 @@ pub enum Wait {
     #[display("{}", content(remaining, *pods_are_first))]
     Content {
         finalizer: Arc<str>,
-        /// The objects that remain, by resource.
         remaining: Vec<Remaining>,
         /// Whether pods are among them, before which nothing else is deleted.
         pods_are_first: bool,
     },
-    /// For the removal of a finalizer.
     #[display("finalizer {name}, which {}{}", remover(*known), after_colon(reason.as_ref()))]
     Finalizer {
         name: Arc<str>,
@@ -59,7 +57,6 @@ pub enum Wait {
         /// The reason why that component has not removed it, if known.
         reason: Option<NotRemoved>,
     },
-    /// For the end of its grace period.
     #[display(
         "{}",
         ends_at.map_or("a condition that the dump does not show".to_owned(), |at| format!(
@@ -74,7 +71,6 @@ pub enum Wait {
     /// sender tries again.
     #[display("the API server, which refuses the {actor}'s {}: {refusal}", request(*act, object))]
     Refused {
-        /// The finalizer that the object has until then.
         finalizer: Option<Arc<str>>,
         actor: Actor,
         act: Act,
@@ -158,16 +154,12 @@ pub enum BlockedBy {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, derive_more::Display)]
 pub enum NotRemoved {
-    /// Its controller keeps the object for this reason.
     #[display("{_0}")]
     Kept(Reason),
-    /// Its controller cannot decide, because this fact is missing from the dump.
     #[display("{_0}")]
     Unknown(Missing),
-    /// Its controller is not among those of the question.
     #[display("it does not run")]
     NotRunning,
-    /// It is assumed not to act.
     #[display("it is assumed not to act")]
     Assumed,
     /// It normally acts sooner, so it does not act.
@@ -175,7 +167,6 @@ pub enum NotRemoved {
     Overdue {
         /// How long the object has been terminating.
         lasted: Duration,
-        /// The time within which it normally acts.
         within: Duration,
     },
     /// Other objects have waited for it so long that it does not act.
@@ -218,7 +209,6 @@ pub struct Remaining {
     /// The resource, as kubectl accepts it: `deployments.apps`.
     pub resource: String,
     pub count: usize,
-    /// Number of them by finalizer.
     pub finalizers: BTreeMap<Arc<str>, usize>,
 }
 
@@ -235,7 +225,6 @@ impl Wait {
     }
 }
 
-/// Maximum number of dependents that a sentence names.
 const NAMED_MAX: usize = 5;
 
 fn dependents(blocking: &[Blocking]) -> String {

@@ -23,12 +23,9 @@ pub(super) struct Race<'a> {
     pub(super) done: usize,
 }
 
-/// A possible next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Choice {
-    /// The client sends its next delete.
     Client,
-    /// A request is performed and gets its response.
     Call(usize),
     /// A watch of the collector delivers the next change of a kind.
     Deliver(KindId),

@@ -178,7 +178,6 @@ pub(super) fn aggregated_apis(
     apis
 }
 
-/// Whether one of these names means an API.
 fn is_named(names: &[Arc<str>], api_service: &str, api_version: &str) -> bool {
     names
         .iter()
@@ -195,9 +194,7 @@ pub struct BrokenExtension {
     /// The configuration of the webhook, the CustomResourceDefinition, or the APIService.
     pub object: ObjectRef,
     pub extension: Extension,
-    /// Why it cannot be reached.
     pub failure: Arc<str>,
-    /// Since when, if the dump says so.
     pub since: Option<Timestamp>,
 }
 
@@ -221,9 +218,7 @@ pub enum Extension {
         /// Namespace and name of its Service; `None` if it has a URL.
         service: Option<(Arc<str>, Arc<str>)>,
     },
-    /// An API of another server.
     Api {
-        /// Its group and version.
         api_version: String,
         /// Namespace and name of its Service, if the dump shows it.
         service: Option<(Arc<str>, Arc<str>)>,
@@ -231,7 +226,6 @@ pub enum Extension {
 }
 
 impl Extension {
-    /// Namespace and name of its Service, if known.
     pub const fn service(&self) -> Option<&(Arc<str>, Arc<str>)> {
         match self {
             Self::Webhook { service, .. } | Self::Conversion { service } | Self::Api { service, .. } => {
@@ -241,7 +235,6 @@ impl Extension {
     }
 }
 
-/// The extensions that cannot be reached.
 pub(super) fn broken(
     snapshot: &Snapshot,
     webhooks: &[AdmissionWebhook],
@@ -309,7 +302,6 @@ impl Facts {
         blamed.collect()
     }
 
-    /// Checks that the names in assumptions exist.
     pub(crate) fn check_names(&self) -> Result<(), PredictError> {
         let (snapshot, assumptions) = (&*self.snapshot, &*self.assumptions);
         let webhooks = webhooks(snapshot, &Assumptions::default());

@@ -34,7 +34,6 @@ impl Facts {
         )))
     }
 
-    /// The positions of the objects of a target.
     pub(crate) fn resolve(&self, target: &Target) -> Result<Vec<u32>, PredictError> {
         match target {
             Target::Object(name) => Ok(vec![self.position(name)?]),
@@ -91,7 +90,6 @@ impl Facts {
     }
 }
 
-/// Maximum number of similar names in an error.
 const SIMILAR_MAX: usize = 3;
 /// From which similarity on a name is offered, up to 1 for equal names.
 const SIMILARITY_MIN: f64 = 0.8;

@@ -22,11 +22,8 @@ use crate::{Diagnosis, Fate, Finding, Forecast};
 struct AnswerDocument {
     schema: &'static str,
     status: AnswerStatus,
-    /// The reason why there is no report.
     error: Option<String>,
-    /// The release of the cluster.
     kubernetes: Option<String>,
-    /// Findings about the dump.
     notes: Vec<String>,
     forecast: Option<Value>,
     diagnosis: Option<Value>,
@@ -52,7 +49,6 @@ impl Forecast {
 }
 
 impl Diagnosis {
-    /// The result in a word.
     pub fn status(&self) -> AnswerStatus {
         let terminating = self.terminating.iter().map(|one| &one.fate);
         let mut fates = terminating.chain(self.references.iter().map(|wrong| &wrong.fate));
@@ -70,7 +66,6 @@ impl Diagnosis {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// The result in a word, as in the text.
     pub status: AnswerStatus,
     /// The document `kubegc-answer/1`.
     pub text: String,
@@ -145,7 +140,6 @@ pub fn error(error: &(dyn Error + 'static)) -> Answer {
     Failure::of(error).into()
 }
 
-/// The answer to a question that can be answered.
 fn report(question: &[u8], paths: &[&Path]) -> Result<Answer, Failure> {
     let document = QuestionDocument::read(question)?;
     let cluster = document.cluster(paths)?;
