@@ -17,9 +17,7 @@
 pub enum PredictError {
     /// The arguments of a [`Selection`](crate::Selection) contradict each other, or select nothing.
     #[error("{problem}")]
-    Selection {
-        problem: String,
-    },
+    Selection { problem: String },
     #[error(
         "no resource type {name:?}: it is neither built in nor defined in the dump{}",
         question(similar)
@@ -71,14 +69,10 @@ pub(crate) fn question(similar: &[String]) -> String {
 }
 
 fn content_note(objects: usize) -> String {
-    match objects {
-        0 => String::new(),
-        _ => {
-            let are = match objects {
-                1 => "one object is".to_owned(),
-                _ => format!("{objects} objects are"),
-            };
-            format!(", although {are} in it: add the output of `kubectl get namespaces -o yaml`")
-        }
-    }
+    let are = match objects {
+        0 => return String::new(),
+        1 => "one object is".to_owned(),
+        _ => format!("{objects} objects are"),
+    };
+    format!(", although {are} in it: add the output of `kubectl get namespaces -o yaml`")
 }

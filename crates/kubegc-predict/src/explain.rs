@@ -30,7 +30,10 @@ pub struct Statement {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Fact {
-    Fate { object: ObjectRef, fate: Fate },
+    Fate {
+        object: ObjectRef,
+        fate: Fate,
+    },
     /// A write happened: the step at this position of the timeline.
     Step {
         /// Position in [`Forecast::timeline`].
@@ -41,8 +44,12 @@ pub enum Fact {
         deleted_with: Option<ObjectRef>,
     },
     /// The result of the lookup of an owner.
-    Owner { owner: Resolved },
-    NotReached { object: ObjectRef },
+    Owner {
+        owner: Resolved,
+    },
+    NotReached {
+        object: ObjectRef,
+    },
     /// The step is explained further up.
     RepeatedStep {
         index: usize,

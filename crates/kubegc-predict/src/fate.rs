@@ -126,10 +126,7 @@ pub enum Missing {
     Flawed { object: ObjectRef },
     /// A fact that a controller needs to decide about the object, or about one that it depends on.
     #[display("whether {} is cleaned up: {reason}", object.short())]
-    Controller {
-        object: ObjectRef,
-        reason: String,
-    },
+    Controller { object: ObjectRef, reason: String },
     /// The content of a namespace, or the custom resources of a CustomResourceDefinition: any object with a
     /// finalizer keeps it terminating.
     #[display(
@@ -144,10 +141,7 @@ pub enum Missing {
     },
     /// The data that determines when a deleted pod ends, and whether a kubelet ends it.
     #[display("when {} ends: {reason}", pod.short())]
-    Ending {
-        pod: ObjectRef,
-        reason: String,
-    },
+    Ending { pod: ObjectRef, reason: String },
     /// Whether a ValidatingAdmissionPolicy allows a request for the object, or for one that it depends on.
     #[display(
         "whether ValidatingAdmissionPolicy {policy} allows the requests (`{expression}`): check with \

@@ -97,9 +97,7 @@ pub enum Cause {
         object: Option<ObjectRef>,
     },
     #[display("the kubelet of node {node}, which runs, has not ended pods after their grace period")]
-    PodNotEnded {
-        node: Arc<str>,
-    },
+    PodNotEnded { node: Arc<str> },
     #[display(
         "a cycle of {} in foreground deletion, each of which waits for another one: {}",
         members.len(),
@@ -124,10 +122,7 @@ pub enum Cause {
         "{} names an owner of {kind}, which is not served: the garbage collector never decides about it",
         object.short()
     )]
-    OwnerNotServed {
-        object: ObjectRef,
-        kind: String,
-    },
+    OwnerNotServed { object: ObjectRef, kind: String },
     #[display("{} may have content that is not in the dump", object.short())]
     UnseenContent {
         object: ObjectRef,

@@ -24,9 +24,7 @@ pub enum Assumption {
         "the last use of images is unknown: the order of {images} unused ones is undetermined, and a kubelet \
          that has just started may keep all of them"
     )]
-    RecordsUnknown {
-        images: usize,
-    },
+    RecordsUnknown { images: usize },
     /// Sizes of images count shared layers once for each image, so less may become free than is counted, and
     /// the next garbage collection removes more.
     #[display(
@@ -53,9 +51,7 @@ pub enum Assumption {
     #[display("every removal succeeds, and nothing is pulled or started meanwhile")]
     NothingElseHappens,
     #[display("the disk fills by {} an hour", Bytes::from(*bytes_per_hour))]
-    SteadyGrowth {
-        bytes_per_hour: u64,
-    },
+    SteadyGrowth { bytes_per_hour: u64 },
     /// The release is newer than those that kubegc knows: a kubelet may behave otherwise.
     #[display("{}", version.warning().unwrap_or_default())]
     NewerVersion { version: KubernetesVersion },

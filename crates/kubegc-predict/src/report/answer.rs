@@ -17,8 +17,7 @@ use super::{
 use crate::{Diagnosis, Fate, Finding, Forecast};
 
 /// An answer: a report, or the error that prevents one.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Default, Serialize)]
 struct AnswerDocument {
     schema: &'static str,
     status: AnswerStatus,
@@ -74,8 +73,9 @@ pub struct Answer {
 impl From<Failure> for Answer {
     fn from(failure: Failure) -> Self {
         AnswerDocument {
+            status: failure.status,
             error: Some(failure.message),
-            ..AnswerDocument::of(failure.status)
+            ..AnswerDocument::default()
         }
         .into()
     }
@@ -143,14 +143,12 @@ pub fn error(error: &(dyn Error + 'static)) -> Answer {
 fn report(question: &[u8], paths: &[&Path]) -> Result<Answer, Failure> {
     let document = QuestionDocument::read(question)?;
     let cluster = document.cluster(paths)?;
-    let mut answer = AnswerDocument::of(AnswerStatus::Ok);
-    answer.kubernetes = Some(cluster.version().to_string());
-    answer.notes = cluster
-        .snapshot()
-        .findings
-        .iter()
-        .map(ToString::to_string)
-        .collect();
+    let notes = cluster.snapshot().findings.iter();
+    let mut answer = AnswerDocument {
+        kubernetes: Some(cluster.version().to_string()),
+        notes: notes.map(ToString::to_string).collect(),
+        ..AnswerDocument::default()
+    };
     match document.ask {
         Ask::Forecast => {
             let forecast = cluster.forecast(&document.question(&cluster)?)?;
@@ -166,22 +164,9 @@ fn report(question: &[u8], paths: &[&Path]) -> Result<Answer, Failure> {
     Ok(answer.into())
 }
 
-impl AnswerDocument {
-    const fn of(status: AnswerStatus) -> Self {
-        Self {
-            schema: ANSWER_SCHEMA,
-            status,
-            error: None,
-            kubernetes: None,
-            notes: Vec::new(),
-            forecast: None,
-            diagnosis: None,
-        }
-    }
-}
-
 impl From<AnswerDocument> for Answer {
-    fn from(document: AnswerDocument) -> Self {
+    fn from(mut document: AnswerDocument) -> Self {
+        document.schema = ANSWER_SCHEMA;
         Self {
             status: document.status,
             // Documents have only texts as keys, so this does not fail.

@@ -19,10 +19,11 @@ use crate::PredictError;
 /// assert_eq!(AnswerStatus::of(&error).exit_code(), 2);
 /// ```
 #[non_exhaustive]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum AnswerStatus {
     /// The report is complete, and nothing is wrong.
+    #[default]
     Ok,
     /// The dump cannot be read, or has no object.
     Unreadable,
