@@ -73,12 +73,10 @@ impl Cluster {
         cluster
     }
 
-    /// The version of the cluster.
     pub const fn version(&self) -> KubernetesVersion {
         self.facts.version
     }
 
-    /// The data of the dump.
     pub fn snapshot(&self) -> &Snapshot {
         &self.facts.snapshot
     }
@@ -206,6 +204,6 @@ impl Cluster {
         let run = Run::of_intents(&self.facts, intents)?;
         // The scope of all objects that one schedule affects.
         let Simulated { scope, .. } = run.simulate(run.deletes.iter().filter_map(|delete| delete.position));
-        Ok(explore::explore(&run, scope, bounds))
+        Ok(explore::explore(&run, &scope, bounds))
     }
 }

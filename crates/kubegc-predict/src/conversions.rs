@@ -81,7 +81,6 @@ impl Conversions {
         }
     }
 
-    /// Whether the content of a kind cannot be listed.
     pub(crate) fn has(&self, kind: &ApiResource) -> bool {
         let mut kinds = self.kinds.iter();
         kinds.any(|(group, resource)| *group == kind.group && *resource == kind.resource)

@@ -17,11 +17,7 @@
 pub enum PredictError {
     /// The arguments of a [`Selection`](crate::Selection) contradict each other, or select nothing.
     #[error("{problem}")]
-    Selection {
-        /// The change that corrects the input.
-        problem: String,
-    },
-    /// No kind of the cluster has this name.
+    Selection { problem: String },
     #[error(
         "no resource type {name:?}: it is neither built in nor defined in the dump{}",
         question(similar)
@@ -46,7 +42,6 @@ pub enum PredictError {
         /// Names that are not.
         candidates: Vec<String>,
     },
-    /// The dump has no such object.
     #[error(
         "{resource} {name:?} not found in {}{}{}",
         namespace.as_deref().map_or_else(|| "the dump".to_owned(), |namespace| format!("namespace {namespace}")),
@@ -54,7 +49,6 @@ pub enum PredictError {
         question(similar)
     )]
     UnknownObject {
-        /// `resource.group`.
         resource: String,
         /// The namespace that was searched; `None` for all.
         namespace: Option<String>,
@@ -75,14 +69,10 @@ pub(crate) fn question(similar: &[String]) -> String {
 }
 
 fn content_note(objects: usize) -> String {
-    match objects {
-        0 => String::new(),
-        _ => {
-            let are = match objects {
-                1 => "one object is".to_owned(),
-                _ => format!("{objects} objects are"),
-            };
-            format!(", although {are} in it: add the output of `kubectl get namespaces -o yaml`")
-        }
-    }
+    let are = match objects {
+        0 => return String::new(),
+        1 => "one object is".to_owned(),
+        _ => format!("{objects} objects are"),
+    };
+    format!(", although {are} in it: add the output of `kubectl get namespaces -o yaml`")
 }

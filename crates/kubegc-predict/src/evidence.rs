@@ -184,7 +184,6 @@ fn waited(cluster: &Facts, step: &Step) -> Option<(ObjectRef, Timestamp, Duratio
     Some((object, deletion_requested_at(&record.meta)?, limit))
 }
 
-/// The time at which a finished Job is to be deleted.
 fn expiry(job: &Record) -> Option<Timestamp> {
     let job = job.job()?;
     let ttl = (*job.ttl_seconds_after_finished.known()?)?;

@@ -32,7 +32,6 @@ use crate::{
     trace::Actor,
 };
 
-/// Bounds of the exploration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
     /// Number of schedules that are chosen at random, from the seeds 0, 1, 2 and so on.
@@ -41,7 +40,6 @@ pub struct Bounds {
     /// exhaustive. A state is a point at which more than one step is possible. The default suffices for two
     /// deletes of an owner with two dependents.
     pub states_max: usize,
-    /// Maximum number of choices in one schedule.
     pub choices_max: usize,
     /// Number of threads. The result does not depend on it.
     pub threads: NonZeroUsize,
@@ -78,7 +76,6 @@ impl Default for Bounds {
 pub struct Exploration {
     /// Every object that could be affected, with each fate that was found and a schedule that leads to it.
     pub fates: Vec<PossibleFates>,
-    /// Number of schedules that ended.
     pub schedules: u64,
     /// Number of distinct states over all orders.
     pub states: usize,
@@ -87,7 +84,6 @@ pub struct Exploration {
     pub bounds: Bounds,
 }
 
-/// The fates that one object can have.
 #[non_exhaustive]
 #[derive(Clone, Debug)]
 pub struct PossibleFates {
@@ -101,7 +97,6 @@ pub struct PossibleFates {
 pub struct Schedule {
     /// The seed of a random schedule; `None` if it was found by trying every order.
     pub seed: Option<u64>,
-    /// Its writes.
     pub timeline: Vec<Step>,
 }
 
@@ -115,33 +110,25 @@ impl Exploration {
     }
 }
 
-pub(crate) fn explore(run: &Run<'_>, scope: Scope, bounds: Bounds) -> Exploration {
-    let simulation = run.begin(&scope, Unlisted::Present);
-    let prepared = Prepared {
-        cluster: run.cluster,
-        scope,
-    };
+pub(crate) fn explore(run: &Run<'_>, scope: &Scope, bounds: Bounds) -> Exploration {
     let start = Race {
-        simulation,
+        simulation: run.begin(scope, Unlisted::Present),
         in_flight: Vec::new(),
         client: &run.deletes,
         done: 0,
     };
     let mut found = Found::default();
-    let mut seeds = 0..bounds.seeds;
-    loop {
-        let batch: Vec<u64> = seeds.by_ref().take(BATCH).collect();
-        if batch.is_empty() {
-            break;
-        }
+    let cluster = run.cluster;
+    for first in (0..bounds.seeds).step_by(BATCH) {
+        let batch = (first..bounds.seeds).take(BATCH).collect();
         let endings = map_on_threads(bounds.threads, batch, |seed| {
             let mut race = start.clone();
             race.run(&mut Rng::new(seed), bounds.choices_max);
-            Ending::of(&prepared, race, Some(seed))
+            ending(cluster, scope, race, Some(seed))
         });
         endings.into_iter().for_each(|ending| found.note(ending));
     }
-    let (states, exhaustive) = exhaust(&prepared, start, bounds, &mut found);
+    let (states, exhaustive) = exhaust(cluster, scope, start, bounds, &mut found);
     Exploration {
         fates: found.fates.into_values().collect(),
         schedules: found.schedules,
@@ -170,14 +157,8 @@ pub(crate) fn order_decides(run: &Run<'_>, scope: &Scope) -> Vec<Finding> {
         return Vec::new();
     }
     let owners = |position: &u32| -> Vec<usize> {
-        let owners = run
-            .cluster
-            .edges
-            .owners(*position)
-            .filter_map(|owner| match owner {
-                Owner::At(owner) => objects.iter().position(|at| *at == owner),
-                _ => None,
-            });
+        let owners = run.cluster.edges.owners(*position);
+        let owners = owners.filter_map(|owner| objects.iter().position(|at| Owner::At(*at) == owner));
         owners.collect()
     };
     let owners: Vec<Vec<usize>> = objects.iter().map(owners).collect();
@@ -189,7 +170,7 @@ pub(crate) fn order_decides(run: &Run<'_>, scope: &Scope) -> Vec<Finding> {
     if !cycles(&owners).iter().any(is_race) {
         return Vec::new();
     }
-    let exploration = explore(run, scope.clone(), IN_FORECAST);
+    let exploration = explore(run, scope, IN_FORECAST);
     let mut found: BTreeMap<Outcomes, Vec<ObjectRef>> = BTreeMap::new();
     for PossibleFates { object, fates } in exploration.fates {
         let outcomes = fates.iter().map(|(fate, _)| Outcomes::from(fate));
@@ -211,12 +192,6 @@ pub(crate) fn order_decides(run: &Run<'_>, scope: &Scope) -> Vec<Finding> {
 
 fn deletes_in_foreground(delete: &ClientDelete<'_>) -> bool {
     delete.options.propagation == Some(Propagation::Policy(PropagationPolicy::Foreground))
-}
-
-/// The objects that can be affected.
-struct Prepared<'c> {
-    cluster: &'c Facts,
-    scope: Scope,
 }
 
 /// Number of simulations that run at the same time. It does not depend on the number of threads, so that the
@@ -249,36 +224,30 @@ fn map_on_threads<T: Send, R: Send>(
 }
 
 /// The state after one more step, with the steps that must be tried next.
-struct Reached<'a> {
-    fingerprint: u128,
-    race: Race<'a>,
-    choices: Vec<Choice>,
-}
-
-impl<'a> Reached<'a> {
-    fn by(parent: &Race<'a>, step: Option<Choice>, bounds: Bounds) -> Self {
-        let mut race = parent.clone();
-        if let Some(step) = step {
-            race.perform(step);
-        }
-        let mut choices = race.choices();
-        // A step without alternative leads to no state of its own.
-        for _ in 0..bounds.choices_max {
-            let [choice] = *choices else { break };
-            race.perform(choice);
-            choices = race.choices();
-        }
-        Self {
-            fingerprint: race.fingerprint(),
-            race,
-            choices,
-        }
+fn reached<'a>(parent: &Race<'a>, step: Option<Choice>, bounds: Bounds) -> (Race<'a>, Vec<Choice>) {
+    let mut race = parent.clone();
+    if let Some(step) = step {
+        race.perform(step);
     }
+    let mut choices = race.choices();
+    // A step without alternative leads to no state of its own.
+    for _ in 0..bounds.choices_max {
+        let [choice] = *choices else { break };
+        race.perform(choice);
+        choices = race.choices();
+    }
+    (race, choices)
 }
 
 /// Tries every order up to the limit, the latest states first, in batches. Returns the number of states and
 /// whether every order was tried.
-fn exhaust(prepared: &Prepared<'_>, start: Race<'_>, bounds: Bounds, found: &mut Found) -> (usize, bool) {
+fn exhaust(
+    cluster: &Facts,
+    scope: &Scope,
+    start: Race<'_>,
+    bounds: Bounds,
+    found: &mut Found,
+) -> (usize, bool) {
     if bounds.states_max == 0 {
         return (0, false);
     }
@@ -288,28 +257,28 @@ fn exhaust(prepared: &Prepared<'_>, start: Race<'_>, bounds: Bounds, found: &mut
         let batch: Vec<(Arc<Race<'_>>, Option<Choice>)> =
             open.drain(open.len().saturating_sub(BATCH)..).rev().collect();
         // A state that was reached before is dropped by the thread that built it.
-        let reached = map_on_threads(bounds.threads, batch, |(parent, step)| {
-            let reached = Reached::by(&parent, step, bounds);
-            (!met.contains(&reached.fingerprint)).then_some(reached)
+        let states = map_on_threads(bounds.threads, batch, |(parent, step)| {
+            let (race, choices) = reached(&parent, step, bounds);
+            let fingerprint = race.fingerprint();
+            (!met.contains(&fingerprint)).then_some((fingerprint, race, choices))
         });
         let mut next = Vec::new();
-        for reached in reached.into_iter().flatten() {
+        for (fingerprint, race, choices) in states.into_iter().flatten() {
             if met.len() >= bounds.states_max {
                 return (met.len(), false);
             }
-            if !met.insert(reached.fingerprint) {
+            if !met.insert(fingerprint) {
                 continue;
             }
-            if reached.choices.is_empty() {
-                found.note(Ending::of(prepared, reached.race, None));
+            if choices.is_empty() {
+                found.note(ending(cluster, scope, race, None));
                 continue;
             }
-            let parent = Arc::new(reached.race);
+            let parent = Arc::new(race);
             next.extend(
-                reached
-                    .choices
-                    .iter()
-                    .map(|choice| (Arc::clone(&parent), Some(*choice))),
+                choices
+                    .into_iter()
+                    .map(|choice| (Arc::clone(&parent), Some(choice))),
             );
         }
         // The first of them is tried first.
@@ -318,22 +287,14 @@ fn exhaust(prepared: &Prepared<'_>, start: Race<'_>, bounds: Bounds, found: &mut
     (met.len(), true)
 }
 
-/// The end of a schedule.
-struct Ending<'a> {
-    race: Race<'a>,
-    seed: Option<u64>,
-    fates: Vec<(u32, ObjectRef, Fate)>,
-}
+/// The fates at the end of a schedule.
+type Ending = (Vec<(u32, ObjectRef, Fate)>, Schedule);
 
-impl<'a> Ending<'a> {
-    fn of(prepared: &Prepared<'_>, race: Race<'a>, seed: Option<u64>) -> Self {
-        let fates = judge::fates(prepared.cluster, &prepared.scope, &race.simulation);
-        Self {
-            fates: fates.into_iter().collect(),
-            race,
-            seed,
-        }
-    }
+fn ending(cluster: &Facts, scope: &Scope, race: Race<'_>, seed: Option<u64>) -> Ending {
+    let fates = judge::fates(cluster, scope, &race.simulation).collect();
+    let (trace, _) = race.simulation.plane.into_trace();
+    let timeline = trace.into_steps();
+    (fates, Schedule { seed, timeline })
 }
 
 #[derive(Default)]
@@ -343,9 +304,9 @@ struct Found {
 }
 
 impl Found {
-    fn note(&mut self, ending: Ending<'_>) {
+    fn note(&mut self, (fates, schedule): Ending) {
         self.schedules += 1;
-        for (position, object, fate) in ending.fates {
+        for (position, object, fate) in fates {
             let fate = match fate {
                 // The actor that deleted it depends on timing and does not distinguish fates.
                 Fate::Deleted { .. } => Fate::Deleted {
@@ -358,13 +319,7 @@ impl Found {
                 fates: Vec::new(),
             });
             if !possible.fates.iter().any(|(known, _)| *known == fate) {
-                possible.fates.push((
-                    fate,
-                    Schedule {
-                        seed: ending.seed,
-                        timeline: ending.race.simulation.plane.steps().to_vec(),
-                    },
-                ));
+                possible.fates.push((fate, schedule.clone()));
             }
         }
     }
@@ -381,34 +336,26 @@ impl fmt::Display for Exploration {
             };
             writeln!(f, "{}: {certainty}", possible.object.short())?;
             for (fate, schedule) in &possible.fates {
-                let seed = schedule.seed.map_or_else(
-                    || "found by trying every order".to_owned(),
-                    |seed| format!("seed {seed}"),
-                );
-                write!(f, "  {}", crate::explain::FateText(fate))?;
-                if certain {
-                    writeln!(f)?;
-                } else {
-                    writeln!(f, " ({seed})")?;
-                }
+                let found = match schedule.seed {
+                    _ if certain => String::new(),
+                    Some(seed) => format!(" (seed {seed})"),
+                    None => " (found by trying every order)".to_owned(),
+                };
+                writeln!(f, "  {}{found}", crate::explain::FateText(fate))?;
             }
         }
         let Bounds {
             seeds, states_max, ..
         } = self.bounds;
-        write!(
-            f,
-            "{} schedules came to rest; {seeds} drawn from seeds, {} of at most {states_max} states met",
-            self.schedules, self.states
-        )?;
+        let (schedules, states) = (self.schedules, self.states);
+        let others = match self.exhaustive {
+            true => "every order was tried",
+            false => "other fates may exist",
+        };
         writeln!(
             f,
-            "{}",
-            if self.exhaustive {
-                ": every order was tried"
-            } else {
-                ": other fates may exist"
-            }
+            "{schedules} schedules came to rest; {seeds} drawn from seeds, {states} of at most {states_max} \
+             states met: {others}"
         )
     }
 }

@@ -18,7 +18,6 @@ use kubegc_sim::Selector;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Intent {
-    /// The object.
     pub target: Target,
     /// The options of the request: propagation policy, preconditions, grace period, dry run.
     pub options: DeleteOptions,
@@ -50,11 +49,9 @@ pub enum Target {
     Object(ObjectName),
     /// All objects of a kind with these labels, in one namespace or in all.
     Labelled {
-        /// As in [`ObjectName`].
         kind: Arc<str>,
         /// The namespace; `None` for all.
         namespace: Option<Arc<str>>,
-        /// The labels.
         selector: Selector,
     },
 }

@@ -302,14 +302,12 @@ fn chosen_by_count<'a>(
     undetermined.map(|object| object.uid()).collect()
 }
 
-/// The fate of an object that a write removed.
 fn deleted(removal: Option<(&Step, &Arc<ObjectRef>)>) -> Fate {
     Fate::Deleted {
         by: removal.map_or(Actor::GarbageCollector, |(step, _)| step.actor),
     }
 }
 
-/// The fate of an object that exists at the end of a simulation.
 fn fate_of_kept(
     cluster: &Facts,
     simulation: &Simulation,
@@ -331,7 +329,6 @@ fn fate_of_kept(
     }
 }
 
-/// The owner references that an object no longer has.
 fn lost_owners(view: ObjectView<'_>, end: &ObjectMeta) -> impl Iterator<Item = OwnerReference> {
     let is_kept = |reference: &OwnerReference| {
         let mut kept = end.owner_references.iter();
@@ -341,7 +338,6 @@ fn lost_owners(view: ObjectView<'_>, end: &ObjectMeta) -> impl Iterator<Item = O
         .filter(move |reference| !is_kept(reference))
 }
 
-/// The outcome of a run for an object.
 fn outcome(view: ObjectView<'_>, end: Option<&ObjectMeta>) -> Outcomes {
     match end {
         None => Outcomes::DELETED,

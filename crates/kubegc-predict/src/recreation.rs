@@ -75,7 +75,6 @@ pub(crate) fn findings(cluster: &Facts, fates: &[ObjectFate]) -> Vec<Finding> {
 
 struct Recreations<'a> {
     cluster: &'a Facts,
-    /// The fates, by position.
     fates: &'a [ObjectFate],
 }
 
@@ -134,7 +133,6 @@ impl<'a> Recreations<'a> {
             .collect()
     }
 
-    /// The reaction of a controller other than a ReplicaSet to the deletion of a dependent.
     fn of_dependent(&self, owner: &Record, position: u32, fate: &ObjectFate) -> Recreation {
         match (&*owner.body, self.cluster.resource_at(position)) {
             (Body::StatefulSet(set), Some(Resource::Pods)) => pod_of_stateful_set(&owner.meta, set, fate),

@@ -33,9 +33,7 @@ use crate::{
 /// The assumption about owners that are missing from the dump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unlisted {
-    /// It exists, and no request deletes it.
     Present,
-    /// It does not exist.
     Absent,
     /// It is terminating and waits for dependents, some of which are not in the dump either.
     Waiting,
@@ -49,9 +47,7 @@ pub(crate) struct ClientDelete<'q> {
     /// The kind of the request, if it is a custom one; else that of the object.
     pub(crate) kind: Option<KindId>,
     pub(crate) options: &'q DeleteOptions,
-    /// When, since the beginning.
     pub(crate) at: Duration,
-    /// The position of the intent in the question.
     pub(crate) intent: usize,
 }
 
@@ -85,12 +81,10 @@ pub(crate) struct Simulated {
     pub(crate) primary: Simulation,
     /// The simulations in which they do not.
     pub(crate) alternatives: Vec<Simulation>,
-    /// Deletes that the API server refused.
     pub(crate) refused: Vec<Finding>,
 }
 
 impl<'q> Run<'q> {
-    /// Some deletes, until nothing changes.
     pub(crate) fn of(cluster: &'q Facts, deletes: Vec<ClientDelete<'q>>) -> Self {
         Self {
             cluster,
@@ -102,7 +96,6 @@ impl<'q> Run<'q> {
         }
     }
 
-    /// The deletes of some intents.
     pub(crate) fn of_intents(cluster: &'q Facts, intents: &'q [Intent]) -> Result<Self, PredictError> {
         Ok(Self::of(cluster, deletes(cluster, intents)?))
     }
@@ -207,11 +200,10 @@ impl<'q> Run<'q> {
         simulation
     }
 
-    /// The simulation at its beginning.
     pub(crate) fn begin(&self, scope: &Scope, unlisted: Unlisted) -> Simulation {
         let cluster = self.cluster;
         let mut server = cluster.empty_server.clone();
-        let loaded = load(cluster, scope, &mut server, self.manager.is_none());
+        let records = load(cluster, scope, &mut server, self.manager.is_none());
         add_unlisted(cluster, scope, &mut server, unlisted);
         let began = self.began.unwrap_or_else(|| cluster.newest_time());
         server.set_now(began);
@@ -220,7 +212,7 @@ impl<'q> Run<'q> {
             None => {
                 let manager = Manager::new(self.controllers.clone(), Wire::AsUpstream, began);
                 let mut manager = manager.into_simulation();
-                list_scope(cluster, &mut manager, began, loaded);
+                list_scope(cluster, &mut manager, began, scope, records);
                 manager
             }
         };
@@ -244,7 +236,6 @@ impl<'q> Run<'q> {
     }
 }
 
-/// The requests of some intents, in order.
 fn deletes<'q>(cluster: &Facts, intents: &'q [Intent]) -> Result<Vec<ClientDelete<'q>>, PredictError> {
     let mut deletes = Vec::new();
     for (number, intent) in intents.iter().enumerate() {
@@ -294,13 +285,11 @@ pub(crate) fn with_storage(cluster: &Facts, controllers: &[Arc<dyn Controller>])
         controllers.push(Arc::new(groups));
     }
     controllers.retain(|controller| cluster.assumptions.runs(controller.info().name));
-    let mut is_binder = controllers.iter();
-    let binder =
-        is_binder.position(|controller| controller.info().name == "persistentvolume-binder-controller");
-    let Some(at) = binder else {
+    let mut binder = PersistentVolumeBinder::new(cluster.version);
+    let mut names = controllers.iter().map(|controller| controller.info().name);
+    let Some(at) = names.position(|name| name == binder.info().name) else {
         return controllers;
     };
-    let mut binder = PersistentVolumeBinder::new(cluster.version);
     binder.storage = cluster.assumptions.storage.clone();
     if cluster.assumptions.storage_is_deleted {
         binder.storage.release.get_or_insert(cluster.version);
@@ -325,12 +314,10 @@ fn external_provisioners(cluster: &Facts, storage: &Storage) -> BTreeSet<Arc<str
     let mut names = BTreeSet::new();
     let volumes = cluster.all(Resource::PersistentVolumes);
     for record in volumes.map(|position| cluster.record(position)) {
-        let Some(annotations) = record
+        let annotations = record
             .persistent_volume()
-            .and_then(|volume| volume.annotations.known())
-        else {
-            continue;
-        };
+            .and_then(|volume| volume.annotations.known());
+        let Some(annotations) = annotations else { continue };
         names.extend(annotations.migrated_to.clone());
         match annotations.provisioned_by.as_ref() {
             Some(name) if kubegc_controllers::is_in_tree(name) => {
@@ -347,82 +334,82 @@ fn external_provisioners(cluster: &Facts, storage: &Storage) -> BTreeSet<Arc<str
 
 /// Feeds the list of a scope's objects to controllers. A resource is complete if the dump has all objects in
 /// the namespaces of the scope.
-fn list_scope(cluster: &Facts, manager: &mut Manager, now: Timestamp, loaded: Loaded) {
-    let Loaded {
-        mut records,
-        mut namespaces,
-        ..
-    } = loaded;
-    namespaces.remove("");
-    for resource in manager.resources() {
-        let completeness = &cluster.snapshot.completeness;
+fn list_scope(
+    cluster: &Facts,
+    manager: &mut Manager,
+    now: Timestamp,
+    scope: &Scope,
+    mut records: BTreeMap<Resource, Vec<Record>>,
+) {
+    let namespaces = scope.members.keys().map(|at| cluster.view(*at).namespace());
+    let namespaces: BTreeSet<_> = namespaces.filter(|namespace| !namespace.is_empty()).collect();
+    list(cluster, manager, now, |resource| {
         let (group, kind) = (resource.group(), resource.kind());
-        let is_listed =
-            |namespace: &Arc<str>| completeness.in_namespace(group, kind, namespace).is_complete();
-        let is_namespaced = cluster
-            .catalog()
-            .iter()
-            .any(|(_, known)| *known.kind == *kind && *known.group == *group && known.is_namespaced());
-        let is_complete = completeness.of(group, kind).is_complete()
-            || is_namespaced && !namespaces.is_empty() && namespaces.iter().all(is_listed);
-        let records = records.remove(&resource).unwrap_or_default();
-        manager.set_listed_in(resource, completeness.namespaces(group, kind));
+        let is_listed = |namespace: &&Arc<str>| {
+            let completeness = &cluster.snapshot.completeness;
+            completeness.in_namespace(group, kind, namespace).is_complete()
+        };
+        let is_namespaced = || {
+            let mut kinds = cluster.catalog().iter().map(|(_, known)| known);
+            kinds.any(|known| *known.kind == *kind && *known.group == *group && known.is_namespaced())
+        };
+        let is_complete = cluster.is_complete(resource)
+            || !namespaces.is_empty() && namespaces.iter().all(is_listed) && is_namespaced();
+        (records.remove(&resource).unwrap_or_default(), is_complete)
+    });
+}
+
+/// Feeds the list of the whole dump to controllers.
+pub(crate) fn list_all(cluster: &Facts, manager: &mut Manager, now: Timestamp) {
+    list(cluster, manager, now, |resource| {
+        let records = cluster.all(resource).map(|position| cluster.record(position));
+        (records.collect(), cluster.is_complete(resource))
+    });
+}
+
+/// Feeds the records of each resource, and whether they are all, to controllers.
+fn list(
+    cluster: &Facts,
+    manager: &mut Manager,
+    now: Timestamp,
+    mut records_of: impl FnMut(Resource) -> (Vec<Record>, bool),
+) {
+    let completeness = &cluster.snapshot.completeness;
+    for resource in manager.resources() {
+        let (records, is_complete) = records_of(resource);
+        manager.set_listed_in(
+            resource,
+            completeness.namespaces(resource.group(), resource.kind()),
+        );
         list_resource(manager, now, resource, records, is_complete);
     }
     add_cloud_responses(manager, now, &cluster.assumptions);
 }
 
-/// Feeds the list of the whole dump to controllers.
-pub(crate) fn list_all(cluster: &Facts, manager: &mut Manager, now: Timestamp) {
-    let snapshot = &cluster.snapshot;
-    for resource in manager.resources() {
-        let positions = cluster.all(resource);
-        let records = positions.map(|position| cluster.record(position)).collect();
-        let listed_in = snapshot
-            .completeness
-            .namespaces(resource.group(), resource.kind());
-        manager.set_listed_in(resource, listed_in);
-        list_resource(manager, now, resource, records, cluster.is_complete(resource));
-    }
-    add_cloud_responses(manager, now, &cluster.assumptions);
-}
-
-/// The objects of a scope that the server does not have.
-struct Loaded {
-    /// The records that controllers list.
-    records: BTreeMap<Resource, Vec<Record>>,
-    namespaces: BTreeSet<Arc<str>>,
-}
-
-/// Adds the objects of a scope to its server.
-fn load(cluster: &Facts, scope: &Scope, server: &mut ApiServer, with_records: bool) -> Loaded {
-    let mut loaded = Loaded {
-        records: BTreeMap::new(),
-        namespaces: BTreeSet::new(),
-    };
+/// Adds the objects of a scope to its server, and returns the records that controllers list.
+fn load(
+    cluster: &Facts,
+    scope: &Scope,
+    server: &mut ApiServer,
+    with_records: bool,
+) -> BTreeMap<Resource, Vec<Record>> {
+    let mut records = BTreeMap::<Resource, Vec<Record>>::new();
     let mut shared = None;
     for (&position, member) in &scope.members {
         let object = cluster.object(position);
-        let record = object.record();
-        if let Some(kind) = object.kind_id {
-            let mut stored = stored(object, &mut shared);
-            if *member == Member::Context {
-                keep_owners_in_scope(cluster, scope, position, &mut stored);
-            }
-            // The kind is the server's, and the name was read.
-            let stored = server.insert(kind, stored);
-            debug_assert!(stored.is_ok(), "{stored:?}");
+        if let Some(resource) = cluster.resource_at(position).filter(|_| with_records) {
+            records.entry(resource).or_default().push(object.record());
         }
-        if with_records {
-            if !loaded.namespaces.contains(&record.meta.namespace) {
-                loaded.namespaces.insert(Arc::clone(&record.meta.namespace));
-            }
-            if let Some(resource) = cluster.resource_at(position) {
-                loaded.records.entry(resource).or_default().push(record);
-            }
+        let Some(kind) = object.kind_id else { continue };
+        let mut stored = stored(object, &mut shared);
+        if *member == Member::Context {
+            keep_owners_in_scope(cluster, scope, position, &mut stored);
         }
+        // The kind is the server's, and the name was read.
+        let stored = server.insert(kind, stored);
+        debug_assert!(stored.is_ok(), "{stored:?}");
     }
-    loaded
+    records
 }
 
 /// The stored form of an object. Objects with the same fields as the last one share them with it.
@@ -433,7 +420,11 @@ pub(crate) fn stored(
     let body = match object.details.as_deref() {
         Some(Details::Body(fields)) => {
             let known = last.take().filter(|(known, _)| Arc::ptr_eq(known, fields));
-            let (_, body) = last.insert(known.unwrap_or_else(|| lazy_body(fields)));
+            let (_, body) = last.insert(known.unwrap_or_else(|| {
+                let record = Arc::clone(fields);
+                let body = kubegc_sim::Body::lazy(move || fields_of(&record));
+                (Arc::clone(fields), body)
+            }));
             Some(body.clone())
         }
         Some(Details::CustomResourceDefinition(definition)) => Some(body_of(definition)),
@@ -509,25 +500,15 @@ fn unlisted_kind(cluster: &Facts, server: &mut ApiServer, reference: &OwnerRefer
     server.register(resource).ok()
 }
 
-/// The fields of a record, and the same as the body of a stored object.
-fn lazy_body(body: &Arc<Body>) -> (Arc<Body>, kubegc_sim::Body) {
-    let fields = Arc::clone(body);
-    let stored = kubegc_sim::Body::lazy(move || fields_of(&fields));
-    (Arc::clone(body), stored)
-}
-
-/// The body of a CustomResourceDefinition.
 fn body_of(definition: &CrdDetails) -> kubegc_sim::Body {
     let version = |version: &kubegc_snapshot::CrdVersion| serde_json::json!({ "name": version.name, "served": version.served, "storage": version.storage });
-    let scope = if definition.scope == KindScope::Cluster {
-        "Cluster"
-    } else {
-        "Namespaced"
+    let scope = match definition.scope {
+        KindScope::Cluster => "Cluster",
+        KindScope::Namespaced => "Namespaced",
     };
-    let established = if definition.established == Some(false) {
-        "False"
-    } else {
-        "True"
+    let established = match definition.established {
+        Some(false) => "False",
+        _ => "True",
     };
     let spec = serde_json::json!({
         "group": definition.group,
@@ -539,7 +520,6 @@ fn body_of(definition: &CrdDetails) -> kubegc_sim::Body {
     serde_json::Map::from_iter([("spec".to_owned(), spec), ("status".to_owned(), status)]).into()
 }
 
-/// The fields of a record as JSON.
 fn fields_of(body: &Body) -> serde_json::Map<String, serde_json::Value> {
     let mut fields = JsonDocuments::fields(body);
     if let Body::Pod(pod) = body

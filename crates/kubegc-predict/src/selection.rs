@@ -58,11 +58,8 @@ pub struct Selection {
     /// The arguments that are not flags.
     pub arguments: Vec<String>,
     pub namespace: Option<Arc<str>>,
-    /// `--all-namespaces`.
     pub all_namespaces: bool,
-    /// `--selector`.
     pub selector: Option<Selector>,
-    /// `--all`.
     pub all: bool,
     /// The manifests of `--filename`. Their objects are matched by kind, namespace and name.
     pub manifests: Vec<Snapshot>,
@@ -80,65 +77,46 @@ impl Selection {
     pub fn targets(&self, cluster: &Cluster) -> Result<Vec<Target>, PredictError> {
         let cluster = &cluster.facts;
         let selects_many = self.selector.is_some() || self.all;
-        if !self.manifests.is_empty() {
-            if !self.arguments.is_empty() || selects_many {
-                return Err(usage(
-                    "manifests select objects alone: give no names, --selector or --all",
-                ));
+        let (first, names) = match &*self.arguments {
+            [] if !self.manifests.is_empty() && !selects_many => return self.of_manifests(cluster),
+            _ if !self.manifests.is_empty() => {
+                return usage("manifests select objects alone: give no names, --selector or --all");
             }
-            return self.of_manifests(cluster);
-        }
-        let Some(first) = self.arguments.first() else {
-            return Err(usage(
-                "name the objects, such as deployment/web, deploy web, or pods -l app=web",
-            ));
+            [] => return usage("name the objects, such as deployment/web, deploy web, or pods -l app=web"),
+            [first, names @ ..] => (first, names),
         };
-        if first.contains('/') {
-            if selects_many {
-                return Err(usage(
-                    "objects are selected by name or by --selector or --all, not by both",
-                ));
-            }
-            let objects = self
-                .arguments
-                .iter()
-                .map(|argument| self.slash_name(cluster, argument));
+        let by_slash = first.contains('/');
+        if let Some(name) = names.iter().find(|name| !by_slash && name.contains('/')) {
+            return usage(format!(
+                "{name}: either all arguments are TYPE/NAME, or the first is a type and the others are names"
+            ));
+        }
+        if selects_many && (by_slash || !names.is_empty()) {
+            return usage("objects are selected by name or by --selector or --all, not by both");
+        }
+        if by_slash {
+            let objects = self.arguments.iter().map(|name| self.slash_name(cluster, name));
             return objects.map(|object| Ok(Target::Object(object?))).collect();
         }
-        let names = &self.arguments[1..];
-        if let Some(name) = names.iter().find(|name| name.contains('/')) {
-            return Err(usage(&format!(
-                "{name}: either all arguments are TYPE/NAME, or the first is a type and the others are names"
-            )));
+        if !names.is_empty() {
+            let pairs = first
+                .split(',')
+                .flat_map(|kind| names.iter().map(move |name| (kind, name)));
+            let objects = pairs.map(|(kind, name)| self.object(cluster, kind, name));
+            return objects.map(|object| Ok(Target::Object(object?))).collect();
         }
-        match (names.is_empty(), selects_many) {
-            (true, true) => {
-                let targets = kinds(cluster, first)?.into_iter().map(|kind| Target::Labelled {
-                    kind: exact(&cluster.catalog()[kind]),
-                    namespace: self.namespace.clone().filter(|_| !self.all_namespaces),
-                    selector: self.selector.clone().unwrap_or_default(),
-                });
-                Ok(targets.collect())
-            }
-            (true, false) => {
-                kinds(cluster, first)?;
-                Err(usage(&format!(
-                    "{first} is a type: name objects of it, or select them with --selector or --all"
-                )))
-            }
-            (false, true) => Err(usage(
-                "objects are selected by name or by --selector or --all, not by both",
-            )),
-            (false, false) => {
-                let mut targets = Vec::new();
-                for kind in first.split(',') {
-                    for name in names {
-                        targets.push(Target::Object(self.object(cluster, kind, name)?));
-                    }
-                }
-                Ok(targets)
-            }
+        let kinds = kinds(cluster, first)?.into_iter();
+        if !selects_many {
+            return usage(format!(
+                "{first} is a type: name objects of it, or select them with --selector or --all"
+            ));
         }
+        let targets = kinds.map(|kind| Target::Labelled {
+            kind: exact(&cluster.catalog()[kind]),
+            namespace: self.namespace.clone().filter(|_| !self.all_namespaces),
+            selector: self.selector.clone().unwrap_or_default(),
+        });
+        Ok(targets.collect())
     }
 
     /// Reads `TYPE/NAME` or `NAMESPACE/TYPE/NAME`.
@@ -147,14 +125,10 @@ impl Selection {
         let (namespace, kind, name) = match parts.as_slice() {
             [kind, name] => (None, *kind, *name),
             [namespace, kind, name] => (Some(*namespace), *kind, *name),
-            _ => {
-                return Err(usage(&format!(
-                    "{argument}: expected TYPE/NAME or NAMESPACE/TYPE/NAME"
-                )));
-            }
+            _ => return usage(format!("{argument}: expected TYPE/NAME or NAMESPACE/TYPE/NAME")),
         };
         if kind.is_empty() || name.is_empty() {
-            return Err(usage(&format!("{argument}: type and name must not be empty")));
+            return usage(format!("{argument}: type and name must not be empty"));
         }
         let of_namespace = Self {
             namespace: namespace.map(Into::into).or_else(|| self.namespace.clone()),
@@ -167,9 +141,7 @@ impl Selection {
     /// The object of this name, of the kind that the dump has it of.
     fn object(&self, cluster: &Facts, kind: &str, name: &str) -> Result<ObjectName, PredictError> {
         if self.all_namespaces {
-            return Err(usage(
-                "an object is not selected by name in all namespaces: use --namespace",
-            ));
+            return usage("an object is not selected by name in all namespaces: use --namespace");
         }
         let catalog = cluster.catalog();
         let kinds = catalog.named(kind);
@@ -186,23 +158,21 @@ impl Selection {
             found = vec![found.swap_remove(core)];
         }
         match found.as_slice() {
-            [] => Err(unknown_object(
-                cluster,
-                self.namespace.as_deref(),
-                &catalog[first],
-                name,
-            )),
+            [] => {
+                let namespace = self.namespace.as_deref();
+                Err(unknown_object(cluster, namespace, &catalog[first], name))
+            }
             [(kind, namespaces)] => match namespaces.as_slice() {
                 [namespace] => Ok(ObjectName {
                     namespace: Arc::clone(namespace),
                     kind: exact(&catalog[*kind]),
                     name: name.into(),
                 }),
-                several => Err(usage(&format!(
+                several => usage(format!(
                     "{} {name:?} is in the namespaces {}: choose one with --namespace",
                     catalog[*kind].qualified_resource(),
                     several.join(", ")
-                ))),
+                )),
             },
             several => {
                 let kinds: Vec<KindId> = several.iter().map(|(kind, _)| *kind).collect();
@@ -231,7 +201,6 @@ impl Selection {
         })
     }
 
-    /// The objects of the manifests.
     fn of_manifests(&self, cluster: &Facts) -> Result<Vec<Target>, PredictError> {
         let mut targets = Vec::new();
         for manifest in self.manifests.iter().flat_map(Snapshot::views) {
@@ -253,10 +222,9 @@ impl Selection {
     }
 }
 
-fn usage(problem: &str) -> PredictError {
-    PredictError::Selection {
-        problem: problem.to_owned(),
-    }
+fn usage<T>(problem: impl Into<String>) -> Result<T, PredictError> {
+    let problem = problem.into();
+    Err(PredictError::Selection { problem })
 }
 
 /// A name that means exactly this resource: a bare kind means that of the core group, if there is one.

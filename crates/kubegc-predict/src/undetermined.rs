@@ -33,9 +33,7 @@ pub(crate) struct Reaction {
     pub(crate) waits: bool,
     /// Whether an intent deletes it, independently of its owners.
     pub(crate) is_target: bool,
-    /// Whether it is removed in every run.
     pub(crate) is_removed: bool,
-    /// Whether it is terminating at the end of every run.
     pub(crate) is_terminating: bool,
     /// Whether it waits for dependents at the end of every run.
     pub(crate) waits_for_dependents: bool,
@@ -45,7 +43,6 @@ pub(crate) struct Reaction {
     pub(crate) held: Held,
     /// Whether it has such a finalizer.
     pub(crate) is_immortal: bool,
-    /// The outcomes of the runs.
     pub(crate) outcomes: Outcomes,
     /// The outcomes if a policy refuses requests for it that the runs perform.
     pub(crate) if_refused: Option<Outcomes>,

@@ -132,7 +132,6 @@ pub(crate) fn of_everything(cluster: &Facts, simulated: &Simulated) -> (Sources,
 struct Undetermined {
     position: u32,
     missing: Missing,
-    /// The objects that the controller may change.
     affected: Vec<u32>,
 }
 
@@ -222,7 +221,6 @@ fn undetermined(cluster: &Facts, scope: &Scope, simulation: &Simulation) -> Vec<
     found
 }
 
-/// The dependents of an object of one resource.
 fn dependents(cluster: &Facts, owner: u32, resource: Resource) -> Vec<u32> {
     let dependents = cluster.edges.dependents(owner).iter().copied();
     let of_resource = dependents.filter(|&at| cluster.resource_at(at) == Some(resource));

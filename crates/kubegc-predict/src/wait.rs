@@ -5,7 +5,8 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use kubegc_control_plane::{Act, Actor, Refusal, finalizers::Finalizer};
 use kubegc_controllers::{Missing, Reason};
 use kubegc_core::{ObjectRef, Timestamp, metadata};
-use serde::{Serialize, Serializer, ser::SerializeMap};
+use serde::{Serialize, Serializer};
+use serde_json::json;
 
 use crate::words::{number, some_of, span};
 
@@ -43,14 +44,11 @@ pub enum Wait {
     /// For the content of a namespace, or the custom resources of a CustomResourceDefinition.
     #[display("{}", content(remaining, *pods_are_first))]
     Content {
-        /// The finalizer, such as `kubernetes`.
         finalizer: Arc<str>,
-        /// The objects that remain, by resource.
         remaining: Vec<Remaining>,
         /// Whether pods are among them, before which nothing else is deleted.
         pods_are_first: bool,
     },
-    /// For the removal of a finalizer.
     #[display("finalizer {name}, which {}{}", remover(*known), after_colon(reason.as_ref()))]
     Finalizer {
         name: Arc<str>,
@@ -59,7 +57,6 @@ pub enum Wait {
         /// The reason why that component has not removed it, if known.
         reason: Option<NotRemoved>,
     },
-    /// For the end of its grace period.
     #[display(
         "{}",
         ends_at.map_or("a condition that the dump does not show".to_owned(), |at| format!(
@@ -74,11 +71,8 @@ pub enum Wait {
     /// sender tries again.
     #[display("the API server, which refuses the {actor}'s {}: {refusal}", request(*act, object))]
     Refused {
-        /// The finalizer that the object has until then.
         finalizer: Option<Arc<str>>,
-        /// The sender.
         actor: Actor,
-        /// The verb.
         act: Act,
         /// The object of the request; the namespace itself for a delete of its content.
         object: ObjectRef,
@@ -91,13 +85,9 @@ pub enum Wait {
         since.map_or(String::new(), |since| format!(" since {since}"))
     )]
     Discovery {
-        /// The finalizer, `kubernetes`.
         finalizer: Arc<str>,
-        /// Its group and version.
         api_version: String,
-        /// The name of its APIService.
         api_service: Arc<str>,
-        /// Why it is not available.
         failure: Arc<str>,
         /// Since when, if the dump says so.
         since: Option<Timestamp>,
@@ -116,7 +106,6 @@ pub enum Wait {
         resource: String,
         /// The name of its CustomResourceDefinition, whose conversion webhook cannot be reached.
         definition: Arc<str>,
-        /// Why it cannot be reached.
         failure: Arc<str>,
     },
     /// For a kubelet.
@@ -137,7 +126,6 @@ pub enum Wait {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Blocking {
-    /// The dependent.
     pub object: ObjectRef,
     /// Why it is not deleted; `None` if it is terminating itself.
     pub because: Option<BlockedBy>,
@@ -166,16 +154,12 @@ pub enum BlockedBy {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, derive_more::Display)]
 pub enum NotRemoved {
-    /// Its controller keeps the object for this reason.
     #[display("{_0}")]
     Kept(Reason),
-    /// Its controller cannot decide, because this fact is missing from the dump.
     #[display("{_0}")]
     Unknown(Missing),
-    /// Its controller is not among those of the question.
     #[display("it does not run")]
     NotRunning,
-    /// It is assumed not to act.
     #[display("it is assumed not to act")]
     Assumed,
     /// It normally acts sooner, so it does not act.
@@ -183,7 +167,6 @@ pub enum NotRemoved {
     Overdue {
         /// How long the object has been terminating.
         lasted: Duration,
-        /// The time within which it normally acts.
         within: Duration,
     },
     /// Other objects have waited for it so long that it does not act.
@@ -225,9 +208,7 @@ pub enum NotRemoved {
 pub struct Remaining {
     /// The resource, as kubectl accepts it: `deployments.apps`.
     pub resource: String,
-    /// Number of objects.
     pub count: usize,
-    /// Number of them by finalizer.
     pub finalizers: BTreeMap<Arc<str>, usize>,
 }
 
@@ -244,7 +225,6 @@ impl Wait {
     }
 }
 
-/// Maximum number of dependents that a sentence names.
 const NAMED_MAX: usize = 5;
 
 fn dependents(blocking: &[Blocking]) -> String {
@@ -331,61 +311,53 @@ fn kubelet(node: Option<&str>, overdue_since: Option<Timestamp>) -> String {
 /// The finalizer, the sentence, and the fields of each kind of wait.
 impl Serialize for Wait {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut document = serializer.serialize_map(None)?;
-        document.serialize_entry("finalizer", &self.finalizer())?;
-        document.serialize_entry("text", &self.to_string())?;
-        match self {
+        let mut document = match self {
             Self::Dependents { blocking } => {
-                let dependents: Vec<&ObjectRef> = blocking.iter().map(|blocking| &blocking.object).collect();
-                document.serialize_entry("dependents", &dependents)?;
+                json!({ "dependents": blocking.iter().map(|one| &one.object).collect::<Vec<_>>() })
             }
-            Self::Content { remaining, .. } => document.serialize_entry("remaining", remaining)?,
-            Self::Finalizer { known, reason, .. } => {
-                let removed_by = known.map(|known| known.owner.to_string());
-                document.serialize_entry("removedBy", &removed_by)?;
-                document.serialize_entry("removedWhen", &known.map(|known| known.removed))?;
-                document.serialize_entry("reason", &reason.as_ref().map(ToString::to_string))?;
-            }
-            Self::Grace { ends_at } => document.serialize_entry("gracePeriodEndsAt", ends_at)?,
+            Self::Content { remaining, .. } => json!({ "remaining": remaining }),
+            Self::Finalizer { known, reason, .. } => json!({
+                "removedBy": known.map(|known| known.owner.to_string()),
+                "removedWhen": known.map(|known| known.removed),
+                "reason": reason.as_ref().map(ToString::to_string),
+            }),
+            Self::Grace { ends_at } => json!({ "gracePeriodEndsAt": ends_at }),
             Self::Refused {
                 actor,
                 act,
                 object,
                 refusal,
                 ..
-            } => {
-                document.serialize_entry("refusedTo", &actor.to_string())?;
-                document.serialize_entry("verb", &act.to_string())?;
-                document.serialize_entry("requestFor", object)?;
-                document.serialize_entry("message", &refusal.message)?;
-            }
+            } => json!({
+                "refusedTo": actor.to_string(),
+                "verb": act.to_string(),
+                "requestFor": object,
+                "message": refusal.message,
+            }),
             Self::Discovery {
                 api_version,
                 api_service,
                 failure,
                 since,
                 ..
-            } => {
-                document.serialize_entry("apiVersion", api_version)?;
-                document.serialize_entry("apiService", api_service)?;
-                document.serialize_entry("failure", failure)?;
-                document.serialize_entry("since", since)?;
-            }
+            } => json!({
+                "apiVersion": api_version,
+                "apiService": api_service,
+                "failure": failure,
+                "since": since,
+            }),
             Self::Conversion {
                 resource,
                 definition,
                 failure,
                 ..
-            } => {
-                document.serialize_entry("resource", resource)?;
-                document.serialize_entry("definition", definition)?;
-                document.serialize_entry("failure", failure)?;
-            }
+            } => json!({ "resource": resource, "definition": definition, "failure": failure }),
             Self::Kubelet { node, overdue_since } => {
-                document.serialize_entry("node", node)?;
-                document.serialize_entry("overdueSince", overdue_since)?;
+                json!({ "node": node, "overdueSince": overdue_since })
             }
-        }
-        document.end()
+        };
+        document["finalizer"] = json!(self.finalizer());
+        document["text"] = self.to_string().into();
+        document.serialize(serializer)
     }
 }

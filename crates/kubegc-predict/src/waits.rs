@@ -232,7 +232,6 @@ fn removal(cluster: &Facts, simulation: &Simulation, object: &SnapshotObject, na
     }
 }
 
-/// Why the owner of a finalizer is assumed not to act.
 fn idle(
     cluster: &Facts,
     simulation: &Simulation,
@@ -308,7 +307,6 @@ fn remaining(
     found.into_values().collect()
 }
 
-/// The node of a pod.
 fn node_of(object: &SnapshotObject) -> Option<Arc<str>> {
     let record = object.record();
     let node = record.pod()?.node_name.known().filter(|name| !name.is_empty())?;

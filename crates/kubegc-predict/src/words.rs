@@ -205,12 +205,10 @@ pub(crate) fn quoted(word: &str) -> String {
     }
 }
 
-/// Serializes the text of a value.
 pub(crate) fn shown<S: Serializer>(value: &impl fmt::Display, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(value)
 }
 
-/// Serializes the texts of values.
 pub(crate) fn each_shown<S: Serializer>(
     values: &[impl fmt::Display],
     serializer: S,

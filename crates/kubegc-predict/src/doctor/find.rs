@@ -36,7 +36,6 @@ pub(super) struct Finder<'c> {
     pub(super) fates: BTreeMap<u32, &'c ObjectFate>,
     /// The objects that stay because the API server refuses their deletion.
     pub(super) refused: BTreeMap<u32, &'c Step>,
-    /// The causes.
     found: IndexMap<Cause, Found, FixedState>,
     /// The requests that the API server refuses although their objects are not deleted.
     pub(super) requests: BTreeMap<u32, String>,
@@ -46,7 +45,6 @@ pub(super) struct Finder<'c> {
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) proof: Proof,
-    /// The objects that wait for it directly.
     pub(super) roots: BTreeSet<u32>,
     /// Evidence that does not come from the blocked objects.
     pub(super) evidence: Vec<String>,
@@ -159,7 +157,6 @@ impl<'c> Finder<'c> {
         }
     }
 
-    /// Adds what refuses a request.
     fn add_refused(&mut self, refusal: &Refusal, proof: Proof, position: u32) -> &mut Found {
         let cluster = self.cluster;
         let mut broken = cluster.broken_extensions.iter();
@@ -455,7 +452,6 @@ impl<'c> Finder<'c> {
         }
     }
 
-    /// The objects that the causes block.
     fn reached(&self) -> BTreeSet<u32> {
         let blocked = self
             .found

@@ -310,14 +310,12 @@ fn fix(command: String, risk: impl Into<String>) -> Fix {
     }
 }
 
-/// The deletion of the first of these objects.
 fn deletes(cluster: &Facts, objects: &[ObjectRef], arguments: &str, risk: &str) -> Vec<Fix> {
     let objects = objects.iter().take(NAMED_MAX);
     let fixes = objects.map(|object| fix(cluster.command("delete", object, arguments), risk));
     fixes.collect()
 }
 
-/// The removal of the first of these pods without their kubelet.
 fn ended(cluster: &Facts, pods: &[ObjectRef]) -> Vec<Fix> {
     deletes(cluster, pods, " --grace-period=0 --force", TWO_PODS)
 }

@@ -44,7 +44,6 @@ pub(super) fn counted<'m>(message: &'m str, separator: &'m str) -> impl Iterator
 
 /// A message of the API server that the dump quotes.
 pub(super) struct Reported {
-    /// The object of which it says so.
     pub(super) position: u32,
     pub(super) message: Arc<str>,
     pub(super) evidence: String,
@@ -139,7 +138,6 @@ pub(super) fn refused_by(cluster: &Facts, message: &str) -> Option<RefusedBy> {
     })
 }
 
-/// A condition as evidence.
 pub(super) fn quote(condition: &Condition, of: &ObjectRef) -> String {
     let since = condition.last_transition_time;
     let since = since.map_or_else(String::new, |since| format!(" since {since}"));

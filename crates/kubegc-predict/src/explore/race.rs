@@ -23,12 +23,9 @@ pub(super) struct Race<'a> {
     pub(super) done: usize,
 }
 
-/// A possible next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Choice {
-    /// The client sends its next delete.
     Client,
-    /// A request is performed and gets its response.
     Call(usize),
     /// A watch of the collector delivers the next change of a kind.
     Deliver(KindId),
@@ -46,13 +43,8 @@ impl Race<'_> {
                 choices.push(Choice::Client);
             }
             choices.extend((0..self.in_flight.len()).map(Choice::Call));
-            choices.extend(
-                self.simulation
-                    .plane
-                    .pending_kinds()
-                    .into_iter()
-                    .map(Choice::Deliver),
-            );
+            let pending = self.simulation.plane.pending_kinds().into_iter();
+            choices.extend(pending.map(Choice::Deliver));
             if !choices.is_empty() {
                 return choices;
             }
@@ -159,17 +151,11 @@ impl Race<'_> {
         let mut hasher = FixedState::default().build_hasher();
         let request = &call.request;
         request.target.hash(&mut hasher);
+        let (server, target) = (&self.simulation.server, &request.target);
         let resource = &self.simulation.plane.collector().catalog()[request.kind];
-        let kind = self.simulation.server.catalog().by_resource(
-            &resource.group,
-            &resource.version,
-            &resource.resource,
-        );
-        let current = kind.and_then(|kind| {
-            self.simulation
-                .server
-                .object(kind, &request.target.namespace, &request.target.name)
-        });
+        let catalog = server.catalog();
+        let kind = catalog.by_resource(&resource.group, &resource.version, &resource.resource);
+        let current = kind.and_then(|kind| server.object(kind, &target.namespace, &target.name));
         let expected = request.expect.resource_version.as_ref();
         current
             .is_some_and(|current| Some(&current.meta.resource_version) == expected)
@@ -178,12 +164,8 @@ impl Race<'_> {
             Operation::Get => 0u8.hash(&mut hasher),
             Operation::Delete { propagation, .. } => (1u8, propagation).hash(&mut hasher),
             Operation::Patch { format, body, .. } => {
-                (
-                    2u8,
-                    format,
-                    without_version(body, expected.map(|version| version.as_str())),
-                )
-                    .hash(&mut hasher);
+                let body = without_version(body, expected.map(|version| version.as_str()));
+                (2u8, format, body).hash(&mut hasher);
             }
             Operation::Put { finalizers, .. } => (3u8, finalizers).hash(&mut hasher),
         }
@@ -202,21 +184,6 @@ fn without_version(body: &[u8], version: Option<&str>) -> String {
 
 /// An object without its version and dates.
 fn digest(meta: &ObjectMeta, hasher: &mut impl Hasher) {
-    let ObjectMeta {
-        namespace,
-        name,
-        uid,
-        finalizers,
-        owner_references,
-        ..
-    } = meta;
-    (
-        namespace,
-        name,
-        uid,
-        finalizers,
-        owner_references,
-        meta.is_deleting(),
-    )
-        .hash(hasher);
+    (&meta.namespace, &meta.name, &meta.uid, &meta.finalizers).hash(hasher);
+    (&meta.owner_references, meta.is_deleting()).hash(hasher);
 }

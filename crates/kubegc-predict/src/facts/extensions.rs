@@ -29,14 +29,14 @@ use super::{
 use crate::PredictError;
 
 const ADMISSION: &str = "admissionregistration.k8s.io";
+const WEBHOOKS: [&str; 2] = ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"];
 const EXTENSIONS: &str = "apiextensions.k8s.io";
 const REGISTRATION: &str = "apiregistration.k8s.io";
 
 /// The webhooks, mutating ones first, as the API server calls them.
 pub(super) fn webhooks(snapshot: &Snapshot, assumptions: &Assumptions) -> Vec<AdmissionWebhook> {
-    let kinds = ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"];
-    let configurations = kinds
-        .into_iter()
+    let configurations = WEBHOOKS
+        .iter()
         .flat_map(|kind| objects(snapshot, ADMISSION, kind));
     let mut webhooks = Vec::new();
     for configuration in configurations {
@@ -81,14 +81,13 @@ pub(super) fn policies(
     snapshot: &Snapshot,
 ) -> (BTreeMap<Arc<str>, Policy>, BTreeMap<Arc<str>, PolicyBinding>) {
     let (mut policies, mut bindings) = (BTreeMap::new(), BTreeMap::new());
-    for object in objects(snapshot, ADMISSION, "ValidatingAdmissionPolicy") {
-        if let Some(Details::AdmissionPolicy(policy)) = object.details.as_deref() {
-            policies.insert(Arc::clone(&object.meta.name), Policy::clone(policy));
-        }
-    }
-    for object in objects(snapshot, ADMISSION, "ValidatingAdmissionPolicyBinding") {
-        if let Some(Details::AdmissionBinding(binding)) = object.details.as_deref() {
-            bindings.insert(Arc::clone(&object.meta.name), PolicyBinding::clone(binding));
+    let kinds = ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"];
+    for object in kinds.iter().flat_map(|kind| objects(snapshot, ADMISSION, kind)) {
+        let name = Arc::clone(&object.meta.name);
+        match object.details.as_deref() {
+            Some(Details::AdmissionPolicy(policy)) => drop(policies.insert(name, Policy::clone(policy))),
+            Some(Details::AdmissionBinding(one)) => drop(bindings.insert(name, PolicyBinding::clone(one))),
+            _ => {}
         }
     }
     (policies, bindings)
@@ -109,10 +108,8 @@ fn failure(
             services::Failure::NotReady(why) => not_ready(service, &why),
         });
     }
-    let mut unreachable = assumptions.unreachable_webhooks.iter();
-    unreachable
-        .any(|unreachable| unreachable == name)
-        .then(|| "it is assumed to be unreachable".into())
+    let is_assumed = assumptions.unreachable_webhooks.contains(name);
+    is_assumed.then(|| "it is assumed to be unreachable".into())
 }
 
 /// The failure of a Service without a ready endpoint.
@@ -131,9 +128,7 @@ pub(super) fn aggregated_apis(
         let Some(Details::ApiService(details)) = object.details.as_deref() else {
             continue;
         };
-        let Some(service) = &details.service else {
-            continue;
-        };
+        let Some(service) = &details.service else { continue };
         // The API server has checked the endpoints of an API that is available.
         let failure = match (&details.available, services::failure(snapshot, service)) {
             (Some(available), _) if *available.status != *"True" => Some(because(available)),
@@ -147,7 +142,7 @@ pub(super) fn aggregated_apis(
             since: details
                 .available
                 .as_ref()
-                .and_then(|available| available.last_transition_time),
+                .and_then(|one| one.last_transition_time),
             failure,
         };
         apis.insert(Arc::clone(&object.meta.name), api);
@@ -178,7 +173,6 @@ pub(super) fn aggregated_apis(
     apis
 }
 
-/// Whether one of these names means an API.
 fn is_named(names: &[Arc<str>], api_service: &str, api_version: &str) -> bool {
     names
         .iter()
@@ -195,9 +189,7 @@ pub struct BrokenExtension {
     /// The configuration of the webhook, the CustomResourceDefinition, or the APIService.
     pub object: ObjectRef,
     pub extension: Extension,
-    /// Why it cannot be reached.
     pub failure: Arc<str>,
-    /// Since when, if the dump says so.
     pub since: Option<Timestamp>,
 }
 
@@ -221,9 +213,7 @@ pub enum Extension {
         /// Namespace and name of its Service; `None` if it has a URL.
         service: Option<(Arc<str>, Arc<str>)>,
     },
-    /// An API of another server.
     Api {
-        /// Its group and version.
         api_version: String,
         /// Namespace and name of its Service, if the dump shows it.
         service: Option<(Arc<str>, Arc<str>)>,
@@ -231,7 +221,6 @@ pub enum Extension {
 }
 
 impl Extension {
-    /// Namespace and name of its Service, if known.
     pub const fn service(&self) -> Option<&(Arc<str>, Arc<str>)> {
         match self {
             Self::Webhook { service, .. } | Self::Conversion { service } | Self::Api { service, .. } => {
@@ -241,7 +230,6 @@ impl Extension {
     }
 }
 
-/// The extensions that cannot be reached.
 pub(super) fn broken(
     snapshot: &Snapshot,
     webhooks: &[AdmissionWebhook],
@@ -309,75 +297,52 @@ impl Facts {
         blamed.collect()
     }
 
-    /// Checks that the names in assumptions exist.
     pub(crate) fn check_names(&self) -> Result<(), PredictError> {
         let (snapshot, assumptions) = (&*self.snapshot, &*self.assumptions);
+        let is_dumped = |group: &str, kind: &str| !snapshot.positions_of_kind(group, kind).is_empty();
+        let is_known = |kind: &&str| {
+            is_dumped(ADMISSION, kind) || snapshot.completeness.of(ADMISSION, kind).is_complete()
+        };
+        let are_known = WEBHOOKS.iter().any(is_known);
         let webhooks = webhooks(snapshot, &Assumptions::default());
-        let webhooks = webhooks
-            .iter()
-            .map(|one| &*one.webhook.name)
-            .collect::<BTreeSet<_>>();
-        let kinds = ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"];
-        let is_dumped = kinds.iter().any(|kind| {
-            !snapshot.positions_of_kind(ADMISSION, kind).is_empty()
-                || snapshot.completeness.of(ADMISSION, kind).is_complete()
-        });
-        if is_dumped {
-            for name in &assumptions.unreachable_webhooks {
-                known("admission webhook", name, webhooks.iter().copied())?;
-            }
-        }
+        let names = webhooks.iter().map(|one| &*one.webhook.name).collect();
+        let assumed = assumptions.unreachable_webhooks.iter();
+        check("admission webhook", assumed.filter(|_| are_known), names)?;
         let apis = aggregated_apis(snapshot, &Assumptions::default());
-        if !snapshot.positions_of_kind(REGISTRATION, "APIService").is_empty() {
-            let names = apis
-                .iter()
-                .flat_map(|(name, api)| [&**name, api.api_version.as_str()]);
-            let names: Vec<&str> = names.collect();
-            for name in &assumptions.unavailable_apis {
-                known("aggregated API", name, names.iter().copied())?;
-            }
-        }
+        let names = apis.iter().flat_map(|(name, api)| [&**name, &*api.api_version]);
+        let are_known = is_dumped(REGISTRATION, "APIService");
+        let assumed = assumptions.unavailable_apis.iter().filter(|_| are_known);
+        check("aggregated API", assumed, names.collect())?;
         let controllers = default_controllers(snapshot.version());
-        let mut names: BTreeSet<&str> = controllers
-            .iter()
-            .map(|controller| controller.info().name)
-            .collect();
+        let mut names: BTreeSet<&str> = controllers.iter().map(|one| one.info().name).collect();
         names.insert(CONTROLLER_MANAGER);
         for finalizer in FINALIZERS.iter() {
             names.insert(finalizer.name);
             // The API server always runs.
             names.extend((finalizer.owner != Owner::ApiServer).then(|| finalizer.owner.name()));
         }
-        let views = || snapshot.views();
-        for name in assumptions.acting.keys() {
-            let is_in_dump = || views().any(|view| view.finalizers().any(|finalizer| **finalizer == **name));
-            if finalizers::find(name).is_none() && !names.contains(&**name) && !is_in_dump() {
-                let in_dump = views().flat_map(|view| {
-                    let finalizers = view.finalizers().map(ToString::to_string);
-                    finalizers.collect::<Vec<_>>()
-                });
-                let all: BTreeSet<String> = in_dump.chain(names.iter().map(ToString::to_string)).collect();
-                known("finalizer or component", name, all.iter().map(String::as_str))?;
-            }
+        let mut assumed: Vec<&Arc<str>> = assumptions.acting.keys().collect();
+        assumed.retain(|name| finalizers::find(name).is_none() && !names.contains(&***name));
+        for view in snapshot.views().filter(|_| !assumed.is_empty()) {
+            names.extend(view.finalizers().map(|name| &**name));
         }
-        Ok(())
+        check("finalizer or component", assumed.into_iter(), names)
     }
 }
 
-/// An error unless a name is one of these.
-fn known<'n>(
+/// An error unless all names that are assumed are known.
+fn check<'n>(
     what: &'static str,
-    name: &str,
-    names: impl Iterator<Item = &'n str>,
+    mut assumed: impl Iterator<Item = &'n Arc<str>>,
+    known: BTreeSet<&str>,
 ) -> Result<(), PredictError> {
-    let names: Vec<&str> = names.collect();
-    if names.contains(&name) {
+    let Some(name) = assumed.find(|name| !known.contains(&***name)) else {
         return Ok(());
-    }
+    };
     Err(PredictError::UnknownName {
         what,
-        name: name.to_owned(),
-        similar: similar(name, names.into_iter().map(|name| (name.into(), name.to_owned()))),
+        name: name.to_string(),
+        similar: similar(name, known.into_iter().map(|name| (name.into(), name.to_owned()))),
     })
 }
 
@@ -397,19 +362,16 @@ fn failed_discoveries(snapshot: &Snapshot) -> BTreeMap<String, (Arc<str>, Option
     const BEGIN: &str = "unable to retrieve the complete list of server APIs: ";
     let mut failed = BTreeMap::new();
     for position in snapshot.positions_of_kind("", Resource::Namespaces.kind()) {
-        let Some(record) = snapshot
-            .record_at(position)
-            .filter(|record| record.meta.is_deleting())
-        else {
+        let record = snapshot.record_at(position);
+        let Some(record) = record.filter(|record| record.meta.is_deleting()) else {
             continue;
         };
         let is_failure = |condition: &&Condition| {
             *condition.condition_type == *"NamespaceDeletionDiscoveryFailure" && condition.is_true()
         };
-        let Some(condition) = conditions(&record).iter().find(is_failure) else {
-            continue;
-        };
-        let Some((_, list)) = condition.message.split_once(BEGIN) else {
+        let condition = conditions(&record).iter().find(is_failure);
+        let list = condition.and_then(|condition| condition.message.split_once(BEGIN));
+        let (Some(condition), Some((_, list))) = (condition, list) else {
             continue;
         };
         // Entries are "group/version: error", and an error can have commas.
@@ -419,10 +381,8 @@ fn failed_discoveries(snapshot: &Snapshot) -> BTreeMap<String, (Arc<str>, Option
                 && !api_version.contains(' ')
             {
                 let error = format!("the condition of namespace {} says: {error}", record.meta.name);
-                failed.insert(
-                    api_version.to_owned(),
-                    (error.into(), condition.last_transition_time),
-                );
+                let since = condition.last_transition_time;
+                failed.insert(api_version.to_owned(), (error.into(), since));
             }
         }
     }

@@ -47,11 +47,8 @@ pub(crate) struct Silent {
     pub(crate) component: &'static str,
     /// The component, or its finalizer where each finalizer has a component of its own.
     pub(crate) name: Arc<str>,
-    /// The object that has waited longest.
     pub(crate) object: ObjectRef,
-    /// The time that it has waited.
     pub(crate) lasted: Duration,
-    /// The time within which the component normally acts.
     pub(crate) within: Duration,
 }
 
@@ -74,7 +71,6 @@ pub(crate) struct Facts {
     /// The APIs that other servers serve, by name of their APIService.
     pub(crate) aggregated_apis: BTreeMap<Arc<str>, AggregatedApi>,
     pub(crate) broken_extensions: Vec<BrokenExtension>,
-    /// The components that the dump shows not to act.
     pub(crate) silent: Vec<Silent>,
 }
 
@@ -114,7 +110,6 @@ impl Facts {
         }
     }
 
-    /// Assumes that some components do not act.
     pub(crate) fn add_silent(&mut self, silent: Vec<Silent>) {
         let names = silent.iter().map(|silent| (Arc::clone(&silent.name), false));
         Arc::make_mut(&mut self.assumptions).acting.extend(names);
@@ -167,12 +162,10 @@ impl Facts {
         self.with(PENDING_CHANGES)
     }
 
-    /// The objects with one of these flags.
     pub(crate) fn with(&self, flags: u8) -> impl Iterator<Item = u32> + '_ {
         (0..self.edges.flags.len() as u32).filter(move |at| self.has(*at, flags))
     }
 
-    /// Whether an object has one of these flags.
     pub(crate) fn has(&self, position: u32, flags: u8) -> bool {
         self.edges.flags[position as usize] & flags != 0
     }
@@ -192,23 +185,19 @@ impl Facts {
         self.view(position).record()
     }
 
-    /// All objects of a resource.
     pub(crate) fn all(&self, resource: Resource) -> impl Iterator<Item = u32> + use<> {
         self.named(resource.group(), resource.kind())
     }
 
-    /// All objects of a kind of the catalog.
     pub(crate) fn of_kind(&self, kind: &ApiResource) -> impl Iterator<Item = u32> + use<> {
         self.named(&kind.group, &kind.kind)
     }
 
-    /// All objects of the kind of this name.
     pub(crate) fn named(&self, group: &str, kind: &str) -> impl Iterator<Item = u32> + use<> {
         let positions = self.snapshot.positions_of_kind(group, kind);
         positions.map(|position| position as u32)
     }
 
-    /// Whether the dump has all objects of a resource.
     pub(crate) fn is_complete(&self, resource: Resource) -> bool {
         let completeness = &self.snapshot.completeness;
         completeness.of(resource.group(), resource.kind()).is_complete()

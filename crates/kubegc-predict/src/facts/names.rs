@@ -17,24 +17,20 @@ impl Facts {
     pub(crate) fn absent(&self, name: &ObjectName) -> Result<Option<ObjectRef>, PredictError> {
         let (_, resource) = self.kind(&name.kind)?;
         let (group, kind) = (&resource.group, &resource.kind);
-        let is_known = self
-            .snapshot
-            .position(group, kind, &name.namespace, &name.name)
-            .is_some();
-        if is_known || self.is_unlisted(resource, &name.namespace) {
+        let found = self.snapshot.position(group, kind, &name.namespace, &name.name);
+        if found.is_some() || self.is_unlisted(resource, &name.namespace) {
             return Ok(None);
         }
-        let api_version = resource.api_version();
+        let (api_version, namespace) = (resource.api_version(), &name.namespace);
         Ok(Some(ObjectRef::new(
             &api_version,
             kind,
-            &name.namespace,
+            namespace,
             &name.name,
             "",
         )))
     }
 
-    /// The positions of the objects of a target.
     pub(crate) fn resolve(&self, target: &Target) -> Result<Vec<u32>, PredictError> {
         match target {
             Target::Object(name) => Ok(vec![self.position(name)?]),
@@ -91,7 +87,6 @@ impl Facts {
     }
 }
 
-/// Maximum number of similar names in an error.
 const SIMILAR_MAX: usize = 3;
 /// From which similarity on a name is offered, up to 1 for equal names.
 const SIMILARITY_MIN: f64 = 0.8;
@@ -143,13 +138,10 @@ pub(crate) fn unknown_object(
     });
     let similar = similar(name, names);
     let is_namespace = kind.group.is_empty() && *kind.kind == *"Namespace";
-    let content = match is_namespace {
-        true => cluster
-            .snapshot
-            .views()
-            .filter(|view| **view.namespace() == *name)
-            .count(),
-        false => 0,
+    let content = if is_namespace {
+        cluster.content(name).len()
+    } else {
+        0
     };
     PredictError::UnknownObject {
         resource: kind.qualified_resource(),
@@ -202,13 +194,9 @@ pub(crate) fn nothing_selected(cluster: &Facts, intents: &[Intent]) -> Finding {
             labels.extend(found);
         }
     }
-    let mut namespaces = namespaces.into_iter();
-    let namespace = match (namespaces.next(), namespaces.next()) {
-        (Some(namespace), None) => namespace.clone(),
-        _ => None,
-    };
+    let namespace = namespaces.first().filter(|_| namespaces.len() == 1);
     Finding::NothingSelected {
-        namespace,
+        namespace: namespace.and_then(|namespace| namespace.as_ref().cloned()),
         similar: elsewhere.into_iter().chain(labels).take(SIMILAR_MAX).collect(),
     }
 }

@@ -48,7 +48,6 @@ pub(crate) enum Relation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Related {
     pub(crate) position: u32,
-    /// Its relation to the other object.
     pub(crate) relation: Relation,
 }
 
@@ -189,7 +188,6 @@ impl Facts {
         }
     }
 
-    /// The objects in a namespace.
     pub(super) fn content(&self, namespace: &str) -> &[u32] {
         let by_namespace = self.indexes.by_namespace.get_or_init(|| {
             let mut by_namespace = HashMap::<Arc<str>, Vec<u32>, FixedState>::default();
@@ -216,7 +214,6 @@ impl Facts {
         content.take_while(move |position| (*position as usize) < of_kind.end)
     }
 
-    /// The objects that name an object in a field.
     fn referrers(&self, resource: Resource, namespace: &str, name: &str) -> &[u32] {
         let referrers = self.indexes.referrers.get_or_init(|| {
             let mut referrers = HashMap::<ObjectKey, Vec<u32>, FixedState>::default();
@@ -280,7 +277,6 @@ impl Facts {
         found
     }
 
-    /// The position of an object of this name.
     pub(crate) fn by_name(&self, resource: Resource, namespace: &str, name: &str) -> Option<u32> {
         let found = self
             .snapshot

@@ -16,12 +16,9 @@ use super::{
     relations::Relation,
 };
 
-/// The role of an object in a scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Member {
-    /// It may change.
     Affected,
-    /// It is only read.
     Context,
 }
 

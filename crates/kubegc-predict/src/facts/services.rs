@@ -18,9 +18,7 @@ const SERVICE_NAME: &str = "kubernetes.io/service-name";
 /// Why no request reaches a Service.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Failure {
-    /// It does not exist.
     NotFound,
-    /// None of its endpoints is ready, as this fact shows.
     NotReady(String),
 }
 

@@ -49,14 +49,12 @@ impl FromStr for Change {
             .split_once('=')
             .ok_or_else(|| FieldError::invalid("change", text, "not of the form setting=value"))?;
         let whole = || {
-            value
-                .parse::<i32>()
-                .map_err(|_| FieldError::invalid(key, value, "not a whole number"))
+            let whole = value.parse::<i32>();
+            whole.map_err(|_| FieldError::invalid(key, value, "not a whole number"))
         };
         let duration = || {
-            value
-                .parse::<GoDuration>()
-                .map_err(|_| FieldError::invalid(key, value, "not a duration such as 2m0s or 168h"))
+            let duration = value.parse::<GoDuration>();
+            duration.map_err(|_| FieldError::invalid(key, value, "not a duration such as 2m0s or 168h"))
         };
         let mut set = PolicyChanges::default();
         // A key of a map follows the map's name: `evictionHard.imagefs.available`.

@@ -2,18 +2,15 @@
 
 use std::time::Duration;
 
-use kubegc_core::{Timestamp, node_facts::FileSystem};
+use kubegc_core::{Quantity, Timestamp, node_facts::FileSystem};
 use kubegc_node::{
     Policy,
-    eviction::{FileSystemRole, Layout, MinimumReclaim, Observations, Signal},
+    eviction::{Layout, Signal, Threshold},
 };
 
-/// The time at which an event is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Due {
-    /// It is due already.
     Now,
-    /// It is due at this time.
     At(Timestamp),
     Never,
     /// It depends on a growth rate that was not given.
@@ -24,11 +21,9 @@ pub enum Due {
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Disk {
-    /// Its current usage.
     pub file_system: FileSystem,
     /// Disk usage, in percent as upstream computes it.
     pub usage_percent: i64,
-    /// The usage above which images are removed.
     pub high_percent: i32,
     /// The time at which that usage is reached.
     pub collection: Due,
@@ -61,60 +56,41 @@ impl Disk {
         };
         let due = |at: Option<u64>| due_with(available, at);
         let freed = available.saturating_add(freed_bytes).min(capacity);
-        let switches = policy.switches();
-        let collects = policy
-            .image()
-            .collects_below_bytes(capacity)
-            .filter(|_| switches.images.enabled);
+        let collects = policy.image().collects_below_bytes(capacity);
+        let collects = collects.filter(|_| policy.switches().images.enabled);
+        let is_meant = |one: &Threshold| one.signal == Signal::ImageFsAvailable && one.is_hard();
+        let thresholds = policy.eviction().effective(Layout::DedicatedImages).into_iter();
+        let evicts = thresholds
+            .filter(is_meant)
+            .map(|one| one.value.of(capacity))
+            .max();
         Some(Self {
             file_system,
             usage_percent,
             high_percent: policy.image().thresholds().high_percent,
             collection: due(collects),
             again: (freed_bytes > 0).then(|| due_with(freed, collects)),
-            eviction: has_eviction(policy).then(|| due(evicts_below_bytes(policy, capacity))),
+            eviction: evicts.map(|amount| due(most_below(amount, capacity))),
         })
     }
 }
 
-fn has_eviction(policy: &Policy) -> bool {
-    let thresholds = policy.eviction().effective(Layout::DedicatedImages);
-    thresholds
-        .iter()
-        .any(|threshold| threshold.signal == Signal::ImageFsAvailable && threshold.is_hard())
-}
-
-/// The most bytes that may be available for a hard threshold of the image file system to be met; `None` if
-/// none is met even by a full one.
-fn evicts_below_bytes(policy: &Policy, capacity: u64) -> Option<u64> {
-    let thresholds = policy.eviction().effective(Layout::DedicatedImages);
-    let is_met = |available: u64| {
-        let measured = FileSystem {
-            capacity_bytes: Some(capacity),
-            available_bytes: Some(available),
-            ..FileSystem::default()
-        };
-        let mut observations = Observations::default();
-        observations.insert_file_system(FileSystemRole::Images, &measured, None);
-        thresholds
-            .iter()
-            .filter(|threshold| threshold.signal == Signal::ImageFsAvailable && threshold.is_hard())
-            .any(|threshold| threshold.is_met(&observations, MinimumReclaim::Ignored) == Some(true))
-    };
-    if !is_met(0) {
+/// The most bytes of a capacity that are less than an amount; `None` if none are, or without a capacity.
+fn most_below(amount: Quantity, capacity: u64) -> Option<u64> {
+    let is_below = |bytes: u64| Quantity::binary_si(bytes) < amount;
+    if capacity == 0 || !is_below(0) {
         return None;
     }
-    // A threshold that is met stays met with less available: halve between the two. At most 64 rounds.
-    let (mut met, mut unmet) = (0, capacity.saturating_add(1));
-    while unmet - met > 1 {
-        let middle = met + (unmet - met) / 2;
-        if is_met(middle) {
-            met = middle;
-        } else {
-            unmet = middle;
+    // Halve between the two. At most 64 rounds.
+    let (mut below, mut above) = (0, capacity.saturating_add(1));
+    while above - below > 1 {
+        let middle = below + (above - below) / 2;
+        match is_below(middle) {
+            true => below = middle,
+            false => above = middle,
         }
     }
-    Some(met)
+    Some(below)
 }
 
 /// Time to write a number of bytes, rounded up to a second. The rate is not zero.

@@ -22,10 +22,8 @@ use kubegc_node::{
 
 use super::{Assumption, Disk, RecordsKnown};
 
-/// The settings of a node forecast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct NodeFrame {
-    /// The present.
     pub now: Timestamp,
     /// By how much the image file system fills in an hour; zero if nothing is known of it.
     pub growth_bytes_per_hour: u64,
@@ -46,9 +44,7 @@ impl NodeFrame {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeForecast {
-    /// The settings of the forecast.
     pub frame: NodeFrame,
-    /// The settings.
     pub policy: Policy,
     /// Valid settings that are likely not intended.
     pub settings: Vec<Doubt>,
@@ -81,9 +77,7 @@ pub struct NodeForecast {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PressureForecast {
-    /// Dead containers.
     pub containers: PlanOf<container::EvictUnits>,
-    /// All unused images.
     pub images: PlanOf<image::FreeSpace>,
 }
 
@@ -229,7 +223,6 @@ pub fn node_forecast(inventory: &Inventory, policy: &Policy, frame: NodeFrame) -
     }
 }
 
-/// Removes the containers of a plan.
 fn remove_containers(inventory: &mut Inventory, plan: &PlanOf<container::EvictUnits>) {
     let removed: BTreeSet<&Arc<str>> = plan.actions.iter().map(|action| &action.container().id).collect();
     if let Ok(containers) = &mut inventory.containers {
@@ -303,7 +296,6 @@ fn last_used(inventory: &Inventory) -> BTreeMap<Arc<str>, Timestamp> {
     last_used
 }
 
-/// Usage of the image file system, and its forecast.
 fn disk(inventory: &Inventory, policy: &Policy, frame: NodeFrame, freed_bytes: u64) -> Option<Disk> {
     let file_system = *inventory.image_file_system.as_ref().ok()?;
     let usage_percent = policy.image().usage_percent(&file_system)?;

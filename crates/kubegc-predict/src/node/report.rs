@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use kubegc_core::{Kept, PlanOf};
+use kubegc_core::{Kept, PlanOf, node_facts::Container};
 use kubegc_node::{
     Bytes, Unlisted, container,
-    eviction::{Layout, Signal},
+    eviction::{Layout, NodeCondition, Threshold},
     image, sandbox,
 };
 
@@ -53,33 +53,24 @@ impl NodeForecast {
         }
         let heading = of_all("Containers", plan.actions.len(), plan.kept.len());
         writeln!(f, "\n{heading} by the next garbage collection, within a minute")?;
-        let mut because = None;
-        for (at, action) in plan.actions.iter().enumerate() {
-            if because.replace(action.reason()) != Some(action.reason()) {
-                writeln!(f, "  {}:", action.reason())?;
-            }
+        let rows = plan.actions.iter().map(|action| {
             let container::Action::Remove {
                 container,
                 stop_first,
-                ..
+                reason,
             } = action;
-            writeln!(
-                f,
-                "  {:>3}. {:<41} {:<20} attempt {:<5} {:<12} created {}",
-                at + 1,
-                fit(&format!("{}/{}", container.pod.namespace, container.pod.name), 41),
-                fit(container.name.as_deref().unwrap_or("?"), 20),
-                container.attempt,
-                short(&container.id),
-                Ago(Some(container.created_at), self.frame.now),
-            )?;
+            let (pod, name) = container_names(container);
+            let (attempt, id) = (container.attempt, short(&container.id));
+            let created = Ago(Some(container.created_at), self.frame.now);
+            let name = fit(name, 20);
+            let mut row = format!("{pod:<41} {name:<20} attempt {attempt:<5} {id:<12} created {created}");
             if let Some(seconds) = stop_first {
-                writeln!(
-                    f,
-                    "       is stopped first, within {seconds} s: its state is unknown"
-                )?;
+                let stopped = format!("is stopped first, within {seconds} s: its state is unknown");
+                row.push_str(&format!("\n       {stopped}"));
             }
-        }
+            (reason, row)
+        });
+        write_rows(f, rows)?;
         write_kept(f, &plan.kept, container_stays)?;
         for finding in &plan.findings {
             let about = match &finding.object {
@@ -103,21 +94,16 @@ impl NodeForecast {
         }
         let heading = of_all("Sandboxes", plan.actions.len(), plan.kept.len());
         writeln!(f, "\n{heading} by the same garbage collection")?;
-        let mut because = None;
-        for (at, action) in plan.actions.iter().enumerate() {
+        let rows = plan.actions.iter().map(|action| {
             let sandbox::Action::Remove { sandbox, reason } = action;
-            if because.replace(reason) != Some(reason) {
-                writeln!(f, "  {reason}:")?;
-            }
-            writeln!(
-                f,
-                "  {:>3}. {:<76} {:<12} created {}",
-                at + 1,
-                fit(&format!("{}/{}", sandbox.pod.namespace, sandbox.pod.name), 76),
-                short(&sandbox.id),
-                Ago(Some(sandbox.created_at), self.frame.now)
-            )?;
-        }
+            let pod = fit(&format!("{}/{}", sandbox.pod.namespace, sandbox.pod.name), 76);
+            let created = Ago(Some(sandbox.created_at), self.frame.now);
+            (
+                reason,
+                format!("{pod:<76} {:<12} created {created}", short(&sandbox.id)),
+            )
+        });
+        write_rows(f, rows)?;
         write_kept(f, &plan.kept, sandbox_stays)?;
         for finding in &plan.findings {
             line(f, "  ! ", &finding.reason)?;
@@ -217,23 +203,15 @@ impl NodeForecast {
         }
         if let Some(again) = disk.again {
             let freed = Bytes::from(self.image_bytes());
-            row(
-                f,
-                &format!("and again, if these free {freed}"),
-                &self.due_text(again),
-            )?;
+            let again_if = format!("and again, if these free {freed}");
+            row(f, &again_if, &self.due_text(again))?;
         }
         match disk.eviction {
-            Some(eviction) => row(
-                f,
-                "pods are evicted, if no room was made",
-                &self.due_text(eviction),
-            ),
-            None => row(
-                f,
-                "pods are evicted",
-                "never: no hard threshold of imagefs.available is configured",
-            ),
+            Some(due) => row(f, "pods are evicted, if no room was made", &self.due_text(due)),
+            None => {
+                let never = "never: no hard threshold of imagefs.available is configured";
+                row(f, "pods are evicted", never)
+            }
         }
     }
 
@@ -260,18 +238,9 @@ impl NodeForecast {
     fn write_pressure(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let pressure = &self.pressure;
         let thresholds = self.policy.eviction().effective(Layout::DedicatedImages);
-        let is_of_disk = |signal: Signal| {
-            matches!(
-                signal,
-                Signal::NodeFsAvailable
-                    | Signal::NodeFsInodesFree
-                    | Signal::ImageFsAvailable
-                    | Signal::ImageFsInodesFree
-                    | Signal::ContainerFsAvailable
-                    | Signal::ContainerFsInodesFree
-            )
-        };
-        if !thresholds.iter().any(|threshold| is_of_disk(threshold.signal)) {
+        let (disk, semantics) = (Some(NodeCondition::DiskPressure), self.policy.semantics());
+        let is_of_disk = |threshold: &Threshold| threshold.signal.condition(semantics) == disk;
+        if !thresholds.iter().any(is_of_disk) {
             return writeln!(
                 f,
                 "\nNo pod is evicted for disk pressure: no eviction threshold of a disk is configured."
@@ -293,7 +262,6 @@ impl NodeForecast {
         )
     }
 
-    /// Last use of the image, if it is known.
     fn last_used_text(&self, id: &str) -> String {
         match self.records {
             RecordsKnown::AssumedOld => "unknown".to_owned(),
@@ -361,10 +329,9 @@ impl fmt::Display for WhatIf {
                 writeln!(f, "\n{which} these containers are removed:")?;
             }
             for container in containers {
-                let pod = format!("{}/{}", container.pod.namespace, container.pod.name);
-                let name = container.name.as_deref().unwrap_or("?");
+                let (pod, name) = container_names(container);
                 let name = format!("{name}, attempt {}", container.attempt);
-                let (pod, name, id) = (fit(&pod, 41), fit(&name, 22), short(&container.id));
+                let (name, id) = (fit(&name, 22), short(&container.id));
                 writeln!(f, "  {pod:<44} {name:<22} {id}")?;
             }
         }
@@ -416,12 +383,33 @@ fn unknown_images(plan: &PlanOf<image::FreeSpace>) -> Option<String> {
     Some(format!("{why}; give the output of {command}"))
 }
 
+/// The pod of a container, shortened, and the name of the container.
+fn container_names(container: &Container) -> (String, &str) {
+    let pod = format!("{}/{}", container.pod.namespace, container.pod.name);
+    (fit(&pod, 41), container.name.as_deref().unwrap_or("?"))
+}
+
+/// Writes the objects to remove, below their reasons.
+fn write_rows<R: fmt::Display + PartialEq>(
+    f: &mut fmt::Formatter<'_>,
+    rows: impl Iterator<Item = (R, String)>,
+) -> fmt::Result {
+    let mut because = None;
+    for (at, (reason, row)) in rows.enumerate() {
+        if because.as_ref() != Some(&reason) {
+            writeln!(f, "  {reason}:")?;
+        }
+        because = Some(reason);
+        writeln!(f, "  {:>3}. {row}", at + 1)?;
+    }
+    Ok(())
+}
+
 /// Writes a text after a mark, in several lines if it is long.
 fn line(f: &mut fmt::Formatter<'_>, mark: &str, text: &impl fmt::Display) -> fmt::Result {
     writeln!(f, "{}", wrapped(mark, &text.to_string()))
 }
 
-/// Number of deleted objects and of all.
 fn of_all(what: &str, go: usize, stay: usize) -> String {
     format!("{what}: {go} of {} removed", go + stay)
 }

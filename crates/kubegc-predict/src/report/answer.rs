@@ -17,16 +17,12 @@ use super::{
 use crate::{Diagnosis, Fate, Finding, Forecast};
 
 /// An answer: a report, or the error that prevents one.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Default, Serialize)]
 struct AnswerDocument {
     schema: &'static str,
     status: AnswerStatus,
-    /// The reason why there is no report.
     error: Option<String>,
-    /// The release of the cluster.
     kubernetes: Option<String>,
-    /// Findings about the dump.
     notes: Vec<String>,
     forecast: Option<Value>,
     diagnosis: Option<Value>,
@@ -52,7 +48,6 @@ impl Forecast {
 }
 
 impl Diagnosis {
-    /// The result in a word.
     pub fn status(&self) -> AnswerStatus {
         let terminating = self.terminating.iter().map(|one| &one.fate);
         let mut fates = terminating.chain(self.references.iter().map(|wrong| &wrong.fate));
@@ -70,7 +65,6 @@ impl Diagnosis {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// The result in a word, as in the text.
     pub status: AnswerStatus,
     /// The document `kubegc-answer/1`.
     pub text: String,
@@ -79,8 +73,9 @@ pub struct Answer {
 impl From<Failure> for Answer {
     fn from(failure: Failure) -> Self {
         AnswerDocument {
+            status: failure.status,
             error: Some(failure.message),
-            ..AnswerDocument::of(failure.status)
+            ..AnswerDocument::default()
         }
         .into()
     }
@@ -145,18 +140,15 @@ pub fn error(error: &(dyn Error + 'static)) -> Answer {
     Failure::of(error).into()
 }
 
-/// The answer to a question that can be answered.
 fn report(question: &[u8], paths: &[&Path]) -> Result<Answer, Failure> {
     let document = QuestionDocument::read(question)?;
     let cluster = document.cluster(paths)?;
-    let mut answer = AnswerDocument::of(AnswerStatus::Ok);
-    answer.kubernetes = Some(cluster.version().to_string());
-    answer.notes = cluster
-        .snapshot()
-        .findings
-        .iter()
-        .map(ToString::to_string)
-        .collect();
+    let notes = cluster.snapshot().findings.iter();
+    let mut answer = AnswerDocument {
+        kubernetes: Some(cluster.version().to_string()),
+        notes: notes.map(ToString::to_string).collect(),
+        ..AnswerDocument::default()
+    };
     match document.ask {
         Ask::Forecast => {
             let forecast = cluster.forecast(&document.question(&cluster)?)?;
@@ -172,22 +164,9 @@ fn report(question: &[u8], paths: &[&Path]) -> Result<Answer, Failure> {
     Ok(answer.into())
 }
 
-impl AnswerDocument {
-    const fn of(status: AnswerStatus) -> Self {
-        Self {
-            schema: ANSWER_SCHEMA,
-            status,
-            error: None,
-            kubernetes: None,
-            notes: Vec::new(),
-            forecast: None,
-            diagnosis: None,
-        }
-    }
-}
-
 impl From<AnswerDocument> for Answer {
-    fn from(document: AnswerDocument) -> Self {
+    fn from(mut document: AnswerDocument) -> Self {
+        document.schema = ANSWER_SCHEMA;
         Self {
             status: document.status,
             // Documents have only texts as keys, so this does not fail.

@@ -8,41 +8,28 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Assumptions, Instance};
 
-/// Assumptions about everything outside of the control plane.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+/// Assumptions about everything outside of the control plane. `schemas/question.json` describes each field.
+#[derive(Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
-#[non_exhaustive]
-pub struct AssumptionsDocument {
-    /// Pods end after their grace period.
-    pub pods_end: bool,
-    /// Finalizers that are removed from terminating objects: as `acting` with `true`.
-    pub finalizers_released: Vec<Arc<str>>,
-    /// Whether finalizers are removed, or components act, by name.
-    pub acting: BTreeMap<Arc<str>, bool>,
-    /// Admission webhooks that cannot be reached.
-    pub unreachable_webhooks: Vec<Arc<str>>,
-    /// APIs of extension API servers that are not available.
-    pub unavailable_apis: Vec<Arc<str>>,
-    /// Storage plugins delete volumes.
-    pub storage_is_deleted: bool,
-    /// Cloud and CSI controllers remove their finalizers.
-    pub external_controllers_run: bool,
-    /// A node that is missing from the dump is ready.
-    pub other_nodes_are_ready: bool,
-    /// The cloud provider's responses for nodes.
-    pub cloud: Vec<InstanceDocument>,
+pub(super) struct AssumptionsDocument {
+    pods_end: bool,
+    finalizers_released: Vec<Arc<str>>,
+    acting: BTreeMap<Arc<str>, bool>,
+    unreachable_webhooks: Vec<Arc<str>>,
+    unavailable_apis: Vec<Arc<str>>,
+    storage_is_deleted: bool,
+    external_controllers_run: bool,
+    other_nodes_are_ready: bool,
+    cloud: Vec<InstanceDocument>,
 }
 
-/// The cloud provider's response for a node.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+/// The cloud provider's responses for a node. There may be none.
+#[derive(Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[non_exhaustive]
-pub struct InstanceDocument {
-    pub node: Arc<str>,
-    /// Whether its machine exists; null if there is no response.
-    pub exists: Option<bool>,
-    /// Whether it is shut down; null if there is no response.
-    pub is_shutdown: Option<bool>,
+struct InstanceDocument {
+    node: Arc<str>,
+    exists: Option<bool>,
+    is_shutdown: Option<bool>,
 }
 
 impl Default for AssumptionsDocument {
@@ -53,7 +40,6 @@ impl Default for AssumptionsDocument {
 
 impl From<&Assumptions> for AssumptionsDocument {
     fn from(assumptions: &Assumptions) -> Self {
-        // There may be no response.
         let response = |response: &Cloud| match response {
             Cloud::Yes => Some(true),
             Cloud::No => Some(false),

@@ -15,10 +15,10 @@ use serde_json::{Value, json};
 
 pub use super::{
     answer::{Answer, answer, error},
-    assumptions::{AssumptionsDocument, InstanceDocument},
     status::AnswerStatus,
 };
 use super::{
+    assumptions::AssumptionsDocument,
     events::{Event, events},
     reasons::because,
 };

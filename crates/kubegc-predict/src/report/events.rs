@@ -17,11 +17,8 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum End {
-    /// It no longer exists.
     Removed,
-    /// It is terminating.
     Terminating,
-    /// It is kept.
     Changed,
 }
 
@@ -30,28 +27,22 @@ pub(super) enum End {
 #[serde(rename_all = "camelCase")]
 pub(super) struct Subject<'a> {
     pub(super) object: &'a ObjectRef,
-    /// The end of the event for it.
     pub(super) end: End,
-    /// The time at which it is removed.
     pub(super) removed_at: Option<Timestamp>,
 }
 
 /// A deletion or change that no other deletion caused.
 #[derive(Clone, Debug)]
 pub(super) struct Event<'a> {
-    /// The time at which it begins.
     pub(super) at: Timestamp,
-    /// The write that begins it.
     pub(super) step: &'a Step,
     pub(super) subject: Subject<'a>,
     /// Whether the fates of all of these objects are determined; of none of them otherwise.
     pub(super) is_certain: bool,
-    /// The objects whose deletion it caused.
     pub(super) followers: Vec<Subject<'a>>,
 }
 
 impl<'a> Event<'a> {
-    /// Its objects.
     pub(super) fn subjects(&self) -> impl Iterator<Item = Subject<'a>> + '_ {
         std::iter::once(self.subject).chain(self.followers.iter().copied())
     }
@@ -98,11 +89,9 @@ pub(super) fn events(forecast: &Forecast) -> Vec<Event<'_>> {
 /// The steps that affected one object, by position.
 struct History<'a> {
     object: &'a ObjectRef,
-    /// Its fate is determined.
     is_certain: bool,
     /// The request that began its deletion.
     deleted: Option<usize>,
-    /// It was removed.
     removed: Option<usize>,
     /// It was changed for a reason other than a deletion.
     changed: Option<usize>,

@@ -1,6 +1,7 @@
-//! The JSON form of a question: a dump, deletes, a period and assumptions.
+//! The JSON form of a question: a dump, deletes, a period and assumptions. `schemas/question.json` describes
+//! each field.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{fmt::Display, path::Path, str::FromStr, sync::Arc, time::Duration};
 
 use kubegc_core::{
     DeleteOptions, KubernetesVersion, PropagationPolicy, Timestamp, Uid, deletion::DeleteOptionsSpec,
@@ -13,48 +14,25 @@ use super::{assumptions::AssumptionsDocument, document::QUESTION_SCHEMA, status:
 use crate::{Cluster, Intent, ObjectName, Question, Selection, Target};
 
 /// A question.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub(super) struct QuestionDocument<'a> {
-    /// Name and version of this form: `kubegc-question/1`.
     #[serde(rename = "schema")]
     _schema: String,
-    /// The report that is wanted. Default: a forecast.
-    #[serde(default)]
     pub(super) ask: Ask,
-    /// The release of the cluster, such as `1.33`. Default: that of the dump, if it is known, else the latest
-    /// that is supported.
     kubernetes: Option<String>,
-    /// The dump: API objects, lists of them as kubectl prints them, and texts of YAML or JSON documents. One
-    /// of these, or an array of them.
     #[serde(borrow)]
     dump: Option<&'a RawValue>,
-    /// Kinds that the dump holds completely, such as `pods`, `deployments.apps`, `pods@shop` or `all`.
-    /// Missing objects of other kinds are unknown, not absent.
-    #[serde(default)]
     complete: Vec<String>,
-    /// Output of `kubectl api-resources`, for kinds that the dump does not define.
     api_resources: Option<String>,
-    /// Whether documents that cannot be read are skipped. Their kinds count as incomplete then.
-    #[serde(default)]
     lenient: bool,
-    /// The deletes, in order of time. Without any, the forecast is about what happens anyway.
-    #[serde(default, borrow)]
+    #[serde(borrow)]
     delete: Vec<DeleteDocument<'a>>,
-    /// The time of the dump. Default: the newest time in it.
     now: Option<Timestamp>,
-    /// The length of the period. Default: until nothing changes any more.
     horizon_seconds: Option<u64>,
-    /// Whether the forecast includes the changes that happen without the deletes.
-    #[serde(default)]
     everything: bool,
-    /// The controllers that run, by name. Default: those that kube-controller-manager runs by default.
     only: Option<Vec<String>>,
-    /// Controllers that do not run.
-    #[serde(default)]
     without: Vec<String>,
-    /// Assumptions about everything outside of the control plane.
-    #[serde(default)]
     assumptions: AssumptionsDocument,
 }
 
@@ -62,36 +40,24 @@ pub(super) struct QuestionDocument<'a> {
 #[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum Ask {
-    /// The effects of the deletes.
     #[default]
     Forecast,
-    /// Terminating objects and wrong owner references.
     Diagnosis,
 }
 
 /// One or several deletes, by the arguments of `kubectl delete` or by the identity of an object.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
-#[derive(Default)]
 struct DeleteDocument<'a> {
-    /// The arguments of `kubectl delete` that are not flags, such as `["deployment/web"]`.
     arguments: Vec<String>,
     namespace: Option<Arc<str>>,
-    /// `--all-namespaces`.
     all_namespaces: bool,
-    /// `--selector`.
     selector: Option<String>,
-    /// `--all`.
     all: bool,
-    /// The manifests of `--filename`, in the form of `dump`.
     #[serde(borrow)]
     filename: Option<&'a RawValue>,
-    /// The object, instead of arguments.
     object: Option<ObjectDocument>,
-    /// The body of the request, as the API server takes it. Default: with arguments that of kubectl, whose
-    /// `propagationPolicy` is `Background`; for an object none, so that the default of its kind applies.
     options: Option<DeleteOptionsSpec>,
-    /// The time of the request, since the beginning of the period.
     after_seconds: u64,
 }
 
@@ -99,16 +65,11 @@ struct DeleteDocument<'a> {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct ObjectDocument {
-    /// Group and version.
     api_version: String,
-    /// Kind.
     kind: String,
-    /// Namespace; empty for cluster-scoped objects.
     #[serde(default)]
     namespace: Arc<str>,
-    /// Name.
     name: Arc<str>,
-    /// Uid. If it is not empty, it is a precondition of the request.
     #[serde(default)]
     uid: Uid,
 }
@@ -134,13 +95,11 @@ impl<'a> QuestionDocument<'a> {
 
     /// Reads the dump of the question, and these files.
     pub(super) fn cluster(&self, paths: &[&Path]) -> Result<Cluster, Failure> {
-        let version: Option<KubernetesVersion> = match &self.kubernetes {
-            Some(text) => {
-                let version = text.parse();
-                Some(version.map_err(|error| Failure::invalid(format!("kubernetes: {error}")))?)
-            }
-            None => None,
-        };
+        let version = self
+            .kubernetes
+            .as_deref()
+            .map(|text| parsed("kubernetes", text))
+            .transpose()?;
         let mut reader = Reader::new(version.unwrap_or(KubernetesVersion::LATEST))
             .detect_version(version.is_none())
             .default_namespace("default")
@@ -246,13 +205,11 @@ impl DeleteDocument<'_> {
         selection.arguments.clone_from(&self.arguments);
         selection.namespace.clone_from(&self.namespace);
         selection.all_namespaces = self.all_namespaces;
-        selection.selector = match &self.selector {
-            Some(text) => {
-                let selector = text.parse();
-                Some(selector.map_err(|error| Failure::invalid(format!("selector: {error}")))?)
-            }
-            None => None,
-        };
+        selection.selector = self
+            .selector
+            .as_deref()
+            .map(|text| parsed("selector", text))
+            .transpose()?;
         selection.all = self.all;
         if let Some(filename) = self.filename {
             let mut reader = Reader::new(cluster.version());
@@ -261,6 +218,12 @@ impl DeleteDocument<'_> {
         }
         Ok(selection)
     }
+}
+
+/// Reads the text of a field.
+fn parsed<T: FromStr<Err: Display>>(field: &str, text: &str) -> Result<T, Failure> {
+    let parsed = text.parse();
+    parsed.map_err(|error| Failure::invalid(format!("{field}: {error}")))
 }
 
 /// Reads a dump in a question: a text, an object or list, or an array of these.

@@ -19,10 +19,11 @@ use crate::PredictError;
 /// assert_eq!(AnswerStatus::of(&error).exit_code(), 2);
 /// ```
 #[non_exhaustive]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum AnswerStatus {
     /// The report is complete, and nothing is wrong.
+    #[default]
     Ok,
     /// The dump cannot be read, or has no object.
     Unreadable,
@@ -41,7 +42,6 @@ pub enum AnswerStatus {
 }
 
 impl AnswerStatus {
-    /// The exit code of a command line tool.
     pub const fn exit_code(self) -> u8 {
         match self {
             Self::Ok => 0,

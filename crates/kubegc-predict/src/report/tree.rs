@@ -14,16 +14,12 @@ pub(super) const DEPTH_MAX: usize = 24;
 /// One row: objects of one kind with the same owner row and the same fate.
 #[derive(Debug)]
 pub(super) struct Row<'f> {
-    /// The objects, in the order of the dump.
     pub(super) objects: Vec<&'f ObjectFate>,
-    /// Number of owners above it.
     pub(super) depth: usize,
-    /// The position of the row above.
     pub(super) parent: Option<Parent>,
 }
 
 impl<'f> Row<'f> {
-    /// The names of its objects.
     pub(super) fn names(&self) -> Vec<Name<'f>> {
         self.objects
             .iter()
@@ -44,9 +40,7 @@ pub(super) struct Parent {
 pub(super) enum Relation {
     /// An owner reference with `blockOwnerDeletion`.
     BlockingReference,
-    /// Another owner reference.
     Reference,
-    /// The object is in the namespace.
     Namespace,
 }
 
