@@ -163,6 +163,27 @@ pub struct Step {
 }
 
 impl Step {
+    /// A write at the beginning, whose changes and causes are not known yet.
+    pub(crate) fn new(
+        actor: Actor,
+        act: Act,
+        object: impl Into<Arc<ObjectRef>>,
+        (code, failure): Code,
+        why: Why,
+    ) -> Self {
+        Self {
+            at: Duration::ZERO,
+            actor,
+            act,
+            object: object.into(),
+            code,
+            failure,
+            changes: Vec::new(),
+            why,
+            causes: Vec::new(),
+        }
+    }
+
     /// Whether it starts the deletion of its objects. The kubelet only completes one.
     pub fn is_delete(&self) -> bool {
         matches!(self.act, Act::Delete { .. } | Act::DeleteCollection) && self.actor != Actor::Kubelet
@@ -224,38 +245,6 @@ impl fmt::Display for Step {
                 };
                 write!(f, "the {} {verb} {object}: {reason}", self.actor)
             }
-        }
-    }
-}
-
-/// A write whose changes and causes are not yet known.
-pub(crate) struct Recorded {
-    pub(crate) actor: Actor,
-    pub(crate) act: Act,
-    pub(crate) object: Arc<ObjectRef>,
-    pub(crate) code: Code,
-    pub(crate) why: Why,
-}
-
-impl Recorded {
-    pub(crate) fn into_step(self, at: Duration) -> Step {
-        let Self {
-            actor,
-            act,
-            object,
-            code: (code, failure),
-            why,
-        } = self;
-        Step {
-            at,
-            actor,
-            act,
-            object,
-            code,
-            failure,
-            changes: Vec::new(),
-            why,
-            causes: Vec::new(),
         }
     }
 }
@@ -423,14 +412,7 @@ mod tests {
     }
 
     fn step(actor: Actor, act: Act, uid: &str, why: Why) -> Step {
-        let recorded = Recorded {
-            actor,
-            act,
-            object: object(uid),
-            code: (200, None),
-            why,
-        };
-        recorded.into_step(Duration::from_secs(7))
+        Step::new(actor, act, object(uid), (200, None), why)
     }
 
     #[test]
@@ -520,7 +502,7 @@ mod tests {
                 .map(|(step, of)| (&*step.object.name, &*of.name))
         });
         assert_eq!(removals, [Some(("a", "a")), None, Some(("c", "c")), None]);
-        assert_eq!((trace.steps().len(), trace.steps()[0].at.as_secs()), (10, 7));
+        assert_eq!(trace.steps().len(), 10);
         assert_eq!(trace.into_steps().len(), 10);
     }
 
