@@ -10,73 +10,58 @@ use kubegc_objects::Reason;
 use kubegc_sim::{RefusedBy, Response};
 
 /// The actor of a write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, derive_more::Display)]
 pub enum Actor {
     /// The client with the intent.
+    #[display("you")]
     Client,
+    #[display("garbage collector")]
     GarbageCollector,
     /// A controller inside the API server, such as the one that deletes the objects of a
     /// CustomResourceDefinition.
+    #[display("API server")]
     ApiServer,
     /// The kubelet of the pod's node.
+    #[display("kubelet")]
     Kubelet,
     /// The owner of a finalizer, outside of kube-controller-manager.
+    #[display("finalizer owner")]
     FinalizerOwner,
     /// The controller of this name.
     Controller(&'static str),
 }
 
-impl fmt::Display for Actor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Client => "you",
-            Self::GarbageCollector => "garbage collector",
-            Self::ApiServer => "API server",
-            Self::Kubelet => "kubelet",
-            Self::FinalizerOwner => "finalizer owner",
-            Self::Controller(name) => name,
-        })
-    }
-}
-
 /// The verb of a write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, derive_more::Display)]
 pub enum Act {
     /// A DELETE, with its policy if it had one.
-    Delete {
-        /// The policy.
-        propagation: Option<PropagationPolicy>,
-    },
+    #[display("delete{}", in_brackets(*propagation))]
+    Delete { propagation: Option<PropagationPolicy> },
     /// A DELETE of all objects of a resource in a namespace.
+    #[display("delete all")]
     DeleteCollection,
     /// A PATCH of metadata.
+    #[display("patch")]
     Patch {
         /// Whether it is a JSON merge patch.
         merge: bool,
     },
     /// A POST.
+    #[display("create")]
     Create,
     /// A write of another field, such as a namespace's phase or a finalizer.
+    #[display("update")]
     Update,
     /// An operation of a volume plugin, outside of the API server.
+    #[display("{}", match _0 {
+        Operation::DeleteVolume => "delete the storage of",
+        Operation::RecycleVolume => "empty",
+    })]
     Storage(Operation),
 }
 
-impl fmt::Display for Act {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Delete {
-                propagation: Some(policy),
-            } => write!(f, "delete ({policy})"),
-            Self::Delete { propagation: None } => f.write_str("delete"),
-            Self::DeleteCollection => f.write_str("delete all"),
-            Self::Patch { .. } => f.write_str("patch"),
-            Self::Create => f.write_str("create"),
-            Self::Update => f.write_str("update"),
-            Self::Storage(Operation::DeleteVolume) => f.write_str("delete the storage of"),
-            Self::Storage(Operation::RecycleVolume) => f.write_str("empty"),
-        }
-    }
+fn in_brackets(policy: Option<PropagationPolicy>) -> String {
+    policy.map_or_else(String::new, |policy| format!(" ({policy})"))
 }
 
 /// The effect of a write on one object.
@@ -119,18 +104,13 @@ pub enum Why {
 }
 
 /// The refusal of a request.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, derive_more::Display)]
+#[display("{message}")]
 pub struct Refusal {
     /// The API server's message.
     pub message: Arc<str>,
     /// The extension that refused it, if it was not the API server itself.
     pub by: Option<RefusedBy>,
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
 }
 
 /// One write.
@@ -202,19 +182,12 @@ impl fmt::Display for Step {
         let object = self.object.short();
         match (&self.why, self.act) {
             (Why::Intent(_), Act::Delete { propagation }) => {
-                write!(f, "you delete {object}")?;
-                match propagation {
-                    Some(policy) => write!(f, " ({policy})"),
-                    None => Ok(()),
-                }
+                write!(f, "you delete {object}{}", in_brackets(propagation))
             }
             (Why::Intent(_), act) => write!(f, "{}: {act} {object}", self.actor),
             (Why::Collector(reason), Act::Delete { propagation }) => {
-                write!(f, "the garbage collector deletes {object}")?;
-                if let Some(policy) = propagation {
-                    write!(f, " ({policy})")?;
-                }
-                write!(f, ": {reason}")
+                let policy = in_brackets(propagation);
+                write!(f, "the garbage collector deletes {object}{policy}: {reason}")
             }
             (Why::Collector(reason), _) => write!(f, "the garbage collector patches {object}: {reason}"),
             (Why::DefinitionTerminating, _) => {

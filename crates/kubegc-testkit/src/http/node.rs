@@ -50,20 +50,9 @@ pub struct LogRequest {
 /// A request that the server would pass on to a node.
 #[derive(Clone, Debug)]
 pub struct NodeCall {
-    pub(crate) request: LogRequest,
-    /// The response if the node cannot be reached.
-    unreachable: Reply,
-}
-
-impl NodeCall {
-    pub const fn request(&self) -> &LogRequest {
-        &self.request
-    }
-
+    pub request: LogRequest,
     /// The response of an API server that cannot reach the node.
-    pub fn unreachable(self) -> http::Response<Bytes> {
-        self.unreachable.into_http()
-    }
+    pub unreachable: http::Response<Bytes>,
 }
 
 /// Whether nodes serve the requests for a subresource of pods.
@@ -103,7 +92,7 @@ pub(super) fn respond(server: &ApiServer, call: &Call, query: &Query) -> Result<
     };
     Ok(match (log, target.node.is_empty()) {
         (Some(options), false) => {
-            let unreachable = unreachable(server, call, &target);
+            let unreachable = unreachable(server, call, &target).into_http();
             let request = LogRequest { target, ..options };
             Outcome::Node(Box::new(NodeCall { request, unreachable }))
         }
