@@ -353,33 +353,6 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn actors_and_verbs_have_texts() {
-        for (actor, text) in [
-            (Actor::Client, "you"),
-            (Actor::GarbageCollector, "garbage collector"),
-            (Actor::ApiServer, "API server"),
-            (Actor::Kubelet, "kubelet"),
-            (Actor::FinalizerOwner, "finalizer owner"),
-            (Actor::Controller("job-controller"), "job-controller"),
-        ] {
-            assert_eq!(actor.to_string(), text);
-        }
-        let orphan = Some(PropagationPolicy::Orphan);
-        for (act, text) in [
-            (Act::Delete { propagation: orphan }, "delete (Orphan)"),
-            (Act::Delete { propagation: None }, "delete"),
-            (Act::DeleteCollection, "delete all"),
-            (Act::Patch { merge: true }, "patch"),
-            (Act::Create, "create"),
-            (Act::Update, "update"),
-            (Act::Storage(Operation::DeleteVolume), "delete the storage of"),
-            (Act::Storage(Operation::RecycleVolume), "empty"),
-        ] {
-            assert_eq!(act.to_string(), text);
-        }
-    }
-
     fn object(uid: &str) -> Arc<ObjectRef> {
         Arc::new(ObjectRef::new("v1", "Secret", "shop", uid, uid))
     }
@@ -417,16 +390,6 @@ mod tests {
             controller: None,
             block_owner_deletion: None,
         };
-        let mut add = |uid: &str, why: Why, outcome: Outcome, before: &[&str], after: &[&str]| {
-            let [before, after] =
-                [before, after].map(|uids| uids.iter().map(|uid| owner(uid)).collect::<Vec<_>>());
-            trace.record(step(Actor::Client, Act::Update, uid, why), Some(90));
-            let object = object(uid);
-            trace.add_changes([(Change { object, outcome }, &before[..], &after[..])].into_iter());
-            let step = trace.steps.last().unwrap();
-            assert_eq!(step.changes[0].outcome, outcome);
-            step.causes.to_vec()
-        };
         let (terminating, changed, removed) = (Outcome::Terminating, Outcome::Changed, Outcome::Removed);
         let expired = || Why::GracePeriodExpired;
         let blocked = || {
@@ -435,38 +398,38 @@ mod tests {
                 unset: 0,
             })
         };
-        let controller = || Why::Controller(Box::new(kubegc_controllers::Reason::new("A", "b")));
-        let none: &[usize] = &[];
-        assert_eq!(add("a", Why::Intent(0), terminating, &[], &[]), none); // step 0
-        assert_eq!(add("b", expired(), changed, &["a"], &["a"]), none);
-        assert_eq!(
-            add("a", blocked(), changed, &[], &[]),
-            [0],
-            "its reference to its owner is kept"
-        );
-        assert_eq!(add("b", expired(), changed, &["a"], &[]), none);
-        assert_eq!(
-            add("a", blocked(), terminating, &[], &[]),
-            [0, 3],
-            "a dependent was released"
-        );
-        assert_eq!(add("c", expired(), removed, &["a"], &["a"]), none);
-        assert_eq!(
-            add("a", blocked(), terminating, &[], &[]),
-            [0, 5],
-            "a dependent was removed"
-        );
-        assert_eq!(
-            add("a", expired(), removed, &[], &[]),
-            [0],
-            "it became terminating once"
-        );
-        assert_eq!(
-            add("a", expired(), changed, &[], &[]),
-            [7],
-            "the removal comes after that"
-        );
-        assert_eq!(add("a", controller(), changed, &[], &[]), [90]);
+        let controller = Why::Controller(Box::new(kubegc_controllers::Reason::new("A", "b")));
+        let owned: &[&str] = &["a"];
+        // The object, the reason, the outcome, the owners before and after, and the causes.
+        for (uid, why, outcome, before, after, causes) in [
+            ("a", Why::Intent(0), terminating, &[][..], &[][..], &[][..]),
+            ("b", expired(), changed, owned, owned, &[]),
+            // Its reference to its owner is kept.
+            ("a", blocked(), changed, &[], &[], &[0]),
+            ("b", expired(), changed, owned, &[], &[]),
+            // A dependent was released.
+            ("a", blocked(), terminating, &[], &[], &[0, 3]),
+            ("c", expired(), removed, owned, owned, &[]),
+            // A dependent was removed.
+            ("a", blocked(), terminating, &[], &[], &[0, 5]),
+            // It became terminating once.
+            ("a", expired(), removed, &[], &[], &[0]),
+            // The removal comes after that.
+            ("a", expired(), changed, &[], &[], &[7]),
+            ("a", controller, changed, &[], &[], &[90]),
+        ] {
+            let [before, after] =
+                [before, after].map(|uids| uids.iter().map(|uid| owner(uid)).collect::<Vec<_>>());
+            trace.record(step(Actor::Client, Act::Update, uid, why), Some(90));
+            let object = object(uid);
+            trace.add_changes([(Change { object, outcome }, &before[..], &after[..])].into_iter());
+            let step = trace.steps.last().unwrap();
+            assert_eq!(
+                (step.changes[0].outcome, &*step.causes),
+                (outcome, causes),
+                "{uid}"
+            );
+        }
         let was_terminating = ["a", "b", "none"].map(|uid| trace.was_terminating(&Uid::from(uid)));
         assert_eq!(was_terminating, [true, false, false]);
         let removals = ["a", "b", "c", "none"].map(|uid| {

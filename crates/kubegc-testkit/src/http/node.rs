@@ -219,5 +219,17 @@ fn unreachable(server: &ApiServer, call: &Call, target: &PodTarget) -> Reply {
 /// # Upstream
 /// `GenericHttpResponseChecker.Check` in `apiserver/pkg/registry/generic/rest/response_checker.go`, 1.20.2.
 pub(crate) fn refused_by_node(code: u16, text: &str) -> http::Response<Bytes> {
-    Reply::from(problem::of_node(code, text)).into_http()
+    let refusal = match code {
+        400 => problem::bad_request(text),
+        403 => problem::refusal(403, "Forbidden", text, None),
+        404 => problem::refusal(404, "NotFound", text, None),
+        500 => problem::refusal(
+            500,
+            "InternalError",
+            format!("Internal error occurred: {text}"),
+            None,
+        ),
+        _ => problem::refusal(code, "", text, None),
+    };
+    Reply::from(refusal).into_http()
 }
