@@ -203,7 +203,7 @@ fuzz_target!(|data: &[u8]| {
                 inspect(&response);
             }
             ApiResponse::Node(node) => {
-                inspect(&node.unreachable());
+                inspect(&node.unreachable);
             }
             ApiResponse::Stream { head, watch } => {
                 assert_eq!(head.status(), 200);

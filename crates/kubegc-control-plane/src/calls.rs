@@ -9,10 +9,7 @@ use kubegc_core::{
 use kubegc_objects::{self as objects, Operation, Request};
 use kubegc_sim::{ApiServer, Response, StoredObject};
 
-use crate::{
-    Act, Actor, ControlPlane, Why,
-    trace::{Recorded, code_of},
-};
+use crate::{Act, Actor, ControlPlane, Step, Why, trace::code_of};
 
 impl ControlPlane {
     /// Performs a request of the garbage collector and records it.
@@ -48,14 +45,12 @@ impl ControlPlane {
             } => Act::Patch { merge: false },
             _ => Act::Patch { merge: true },
         };
-        let write = Recorded {
-            actor: Actor::GarbageCollector,
-            act,
-            object: Arc::clone(&request.target),
-            code: code_of(&response),
-            why: Why::Collector(request.reason.clone()),
-        };
-        self.record_step(server, write, None);
+        let (object, why) = (
+            Arc::clone(&request.target),
+            Why::Collector(request.reason.clone()),
+        );
+        let step = Step::new(Actor::GarbageCollector, act, object, code_of(&response), why);
+        self.record_step(server, step, None);
         received(&response)
     }
 
@@ -73,14 +68,9 @@ impl ControlPlane {
             Some(kubegc_core::deletion::Propagation::Policy(policy)) => Some(policy),
             _ => None,
         };
-        let write = Recorded {
-            actor: Actor::Client,
-            act: Act::Delete { propagation },
-            object: Arc::new(object),
-            code: code_of(&response),
-            why: Why::Intent(intent),
-        };
-        self.record_step(server, write, None);
+        let (act, why) = (Act::Delete { propagation }, Why::Intent(intent));
+        let step = Step::new(Actor::Client, act, object, code_of(&response), why);
+        self.record_step(server, step, None);
         self.observe(server);
         response
     }

@@ -20,11 +20,7 @@ use kubegc_sim::{
 };
 use serde_json::Value;
 
-use crate::{
-    Act, Actor, Assumptions, Why,
-    calls::object_ref,
-    trace::{Code, Recorded, Trace, code_of},
-};
+use crate::{Act, Actor, Assumptions, Step, Why, calls::object_ref, trace::code_of};
 
 /// The kubelet reports a final phase of a pod before it deletes it.
 const REPORTS_END: Behavior = Behavior::since(27, 0, "kubernetes #115331");
@@ -197,11 +193,8 @@ impl Outside {
         if is("", "Namespace") {
             self.terminating_namespaces.insert(Arc::clone(&name));
         }
-        if meta
-            .finalizers
-            .iter()
-            .any(|finalizer| self.is_released(finalizer))
-        {
+        let mut finalizers = meta.finalizers.iter();
+        if finalizers.any(|finalizer| self.assumptions.releases(finalizer)) {
             self.releasing
                 .insert((kind, Arc::clone(&namespace), Arc::clone(&name)));
         }
@@ -210,33 +203,12 @@ impl Outside {
         }
     }
 
-    /// Whether the owner of a finalizer removes it from terminating objects.
-    fn is_released(&self, finalizer: &Arc<str>) -> bool {
-        self.assumptions.releases(finalizer)
-    }
-
-    /// Performs one action. Returns whether there was anything to do; a write is added to the trace.
-    pub(crate) fn act(
-        &mut self,
-        server: &mut ApiServer,
-        now: Timestamp,
-        trace: &mut Trace,
-        began: Timestamp,
-    ) -> bool {
-        let mut record = |actor, act, object, code, why| {
-            let write = Recorded {
-                actor,
-                act,
-                object: Arc::new(object),
-                code,
-                why,
-            };
-            trace.record(write.into_step(now.since(began)), None);
-        };
-        self.release(server, &mut record)
-            || self.end_pod(server, now, &mut record)
-            || self.clean_definition(server, now, &mut record)
-            || self.register(server, &mut record)
+    /// Performs one action, and returns its write. `None` if there was nothing to do.
+    pub(crate) fn act(&mut self, server: &mut ApiServer, now: Timestamp) -> Option<Option<Step>> {
+        self.release(server)
+            .or_else(|| self.end_pod(server, now))
+            .or_else(|| self.clean_definition(server, now))
+            .or_else(|| self.register(server).map(Some))
     }
 
     /// The time when the next pod ends.
@@ -261,52 +233,38 @@ impl Outside {
         self.shrunk.remove(namespace);
     }
 
-    fn release(
-        &mut self,
-        server: &mut ApiServer,
-        record: &mut impl FnMut(Actor, Act, ObjectRef, Code, Why),
-    ) -> bool {
-        let Some((kind, namespace, name)) = self.releasing.pop_first() else {
-            return false;
-        };
+    fn release(&mut self, server: &mut ApiServer) -> Option<Option<Step>> {
+        let (kind, namespace, name) = self.releasing.pop_first()?;
         let Some(object) = server.object(kind, &namespace, &name).map(Arc::clone) else {
-            return true;
+            return Some(None);
         };
         let finalizers = object.meta.finalizers.iter().cloned();
-        let (released, kept): (Vec<_>, Vec<_>) = finalizers.partition(|name| self.is_released(name));
+        let (released, kept): (Vec<_>, Vec<_>) = finalizers.partition(|name| self.assumptions.releases(name));
         let Some(first) = released.into_iter().next() else {
-            return true;
+            return Some(None);
         };
         let mut changed = StoredObject::clone(&object);
         changed.meta.finalizers = kept;
         let sent_as = server.convertible_kind(kind);
-        let response = server.update(sent_as, &namespace, &name, changed);
-        let target = object_ref(server, kind, &object.meta);
-        let why = Why::FinalizerReleased(first);
-        record(
+        let code = code_of(&server.update(sent_as, &namespace, &name, changed));
+        let (target, why) = (
+            object_ref(server, kind, &object.meta),
+            Why::FinalizerReleased(first),
+        );
+        Some(Some(Step::new(
             Actor::FinalizerOwner,
             Act::Update,
             target,
-            code_of(&response),
+            code,
             why,
-        );
-        true
+        )))
     }
 
-    fn end_pod(
-        &mut self,
-        server: &mut ApiServer,
-        now: Timestamp,
-        record: &mut impl FnMut(Actor, Act, ObjectRef, Code, Why),
-    ) -> bool {
-        if self.ending.first().is_none_or(|(at, ..)| *at > now) {
-            return false;
-        }
-        let Some((at, kind, namespace, name)) = self.ending.pop_first() else {
-            return false;
-        };
+    fn end_pod(&mut self, server: &mut ApiServer, now: Timestamp) -> Option<Option<Step>> {
+        self.ending.first().filter(|(at, ..)| *at <= now)?;
+        let (at, kind, namespace, name) = self.ending.pop_first()?;
         let Some(pod) = server.object(kind, &namespace, &name).map(Arc::clone) else {
-            return true;
+            return Some(None);
         };
         // Another deadline, or another pod of that name, has another entry. If the grace period is 0, only
         // finalizers keep the pod, and the kubelet has nothing to do.
@@ -317,9 +275,18 @@ impl Outside {
             kubelets.is_none_or(|kubelets| kubelets.ends(server, &pod))
         };
         if !is_due || !is_in_grace || !ends() {
-            return true;
+            return Some(None);
         }
         let object = object_ref(server, kind, &pod.meta);
+        let step = |act, code| {
+            Some(Some(Step::new(
+                Actor::Kubelet,
+                act,
+                object,
+                code,
+                Why::GracePeriodExpired,
+            )))
+        };
         // Only a pod with finalizers exists long enough to be observed with this phase.
         if server.version().has(REPORTS_END)
             && !pod.meta.finalizers.is_empty()
@@ -329,9 +296,7 @@ impl Outside {
             if response.is_success() {
                 self.ending.insert((at, kind, namespace, name));
             }
-            let code = code_of(&response);
-            record(Actor::Kubelet, Act::Update, object, code, Why::GracePeriodExpired);
-            return true;
+            return step(Act::Update, code_of(&response));
         }
         let options = DeleteOptionsSpec {
             grace_period_seconds: Some(0),
@@ -339,88 +304,72 @@ impl Outside {
             ..DeleteOptionsSpec::default()
         };
         let response = server.delete(kind, &namespace, &name, &options);
-        let act = Act::Delete { propagation: None };
-        record(
-            Actor::Kubelet,
-            act,
-            object,
-            code_of(&response),
-            Why::GracePeriodExpired,
-        );
-        true
+        step(Act::Delete { propagation: None }, code_of(&response))
     }
 
-    fn clean_definition(
-        &mut self,
-        server: &mut ApiServer,
-        now: Timestamp,
-        record: &mut impl FnMut(Actor, Act, ObjectRef, Code, Why),
-    ) -> bool {
+    fn clean_definition(&mut self, server: &mut ApiServer, now: Timestamp) -> Option<Option<Step>> {
         if self.terminating_definitions.is_empty() {
             self.definitions_at = None;
         }
-        if self.definitions_at.is_none_or(|at| at > now) {
-            return false;
+        if self.definitions_at? > now {
+            return None;
         }
         let before = server.revision();
         let name = match self.definitions.step(server) {
             CrdStep::Idle => {
                 self.definitions_at = None;
-                return false;
+                return None;
             }
             CrdStep::Waiting { until } => {
                 self.definitions_at = Some(until);
-                return false;
+                return None;
             }
             CrdStep::Worked { name } => name,
         };
-        if server.revision() != before {
-            let kind = "CustomResourceDefinition";
-            let definitions = server.catalog().iter();
-            let mut definitions = definitions.filter(|(_, resource)| *resource.kind == *kind);
-            let found = definitions.find_map(|(id, _)| {
-                let object = server.object(id, "", &name)?;
-                Some(object_ref(server, id, &object.meta))
-            });
-            let object =
-                found.unwrap_or_else(|| ObjectRef::new("apiextensions.k8s.io/v1", kind, "", &name, ""));
-            record(
-                Actor::ApiServer,
-                Act::DeleteCollection,
-                object,
-                (200, None),
-                Why::DefinitionTerminating,
-            );
+        if server.revision() == before {
+            return Some(None);
         }
-        true
+        let kind = "CustomResourceDefinition";
+        let mut definitions = server
+            .catalog()
+            .iter()
+            .filter(|(_, resource)| *resource.kind == *kind);
+        let found = definitions.find_map(|(id, _)| {
+            let object = server.object(id, "", &name)?;
+            Some(object_ref(server, id, &object.meta))
+        });
+        let object = found.unwrap_or_else(|| ObjectRef::new("apiextensions.k8s.io/v1", kind, "", &name, ""));
+        let why = Why::DefinitionTerminating;
+        Some(Some(Step::new(
+            Actor::ApiServer,
+            Act::DeleteCollection,
+            object,
+            (200, None),
+            why,
+        )))
     }
 
     /// Creates or deletes one APIService for the existing CustomResourceDefinitions, as the API server does.
-    fn register(
-        &mut self,
-        server: &mut ApiServer,
-        record: &mut impl FnMut(Actor, Act, ObjectRef, Code, Why),
-    ) -> bool {
+    fn register(&mut self, server: &mut ApiServer) -> Option<Step> {
         if !self.registration_is_due {
-            return false;
+            return None;
         }
         let (act, name, code) = match self.registration.step(server) {
             RegistrationStep::Idle => {
                 self.registration_is_due = false;
-                return false;
+                return None;
             }
             RegistrationStep::Deleted { name } => (Act::Delete { propagation: None }, name, 200),
             RegistrationStep::Created { name } => (Act::Create, name, 201),
             RegistrationStep::Updated { name } => (Act::Update, name, 200),
         };
         let object = ObjectRef::new("apiregistration.k8s.io/v1", "APIService", "", &name, "");
-        record(
+        Some(Step::new(
             Actor::ApiServer,
             act,
             object,
             (code, None),
             Why::DefinitionsChanged,
-        );
-        true
+        ))
     }
 }

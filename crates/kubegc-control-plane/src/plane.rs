@@ -22,7 +22,7 @@ use crate::{
     calls::{is_identity, object_ref},
     outside::{Kubelets, Outside},
     perform::Requests,
-    trace::{Recorded, Trace},
+    trace::Trace,
     workloads::{self, Player, Workloads},
 };
 
@@ -369,11 +369,12 @@ impl ControlPlane {
     /// Performs one action of an actor other than the garbage collector. Returns whether there was anything
     /// to do.
     pub fn act(&mut self, server: &mut ApiServer) -> bool {
-        let acted = self.outside.act(server, self.now, &mut self.trace, self.began);
-        if !acted {
+        let Some(step) = self.outside.act(server, self.now) else {
             return self.reconcile(server) || self.play(server);
+        };
+        if let Some(step) = step {
+            self.record_step(server, step, None);
         }
-        self.add_changes(server);
         self.observe(server);
         true
     }
@@ -386,58 +387,34 @@ impl ControlPlane {
     }
 
     /// Records a write with its changes.
-    pub(crate) fn record_step(&mut self, server: &ApiServer, write: Recorded, trigger: Option<usize>) {
-        let at = self.now.since(self.began);
-        self.trace.record(write.into_step(at), trigger);
-        self.add_changes(server);
-    }
-
-    /// Adds the changes that were not observed yet to the last step.
-    fn add_changes(&mut self, server: &ApiServer) {
-        if self.trace.steps.len() == self.observed_steps {
-            return;
-        }
-        if let Some(step) = self.trace.steps.last_mut()
-            && let Some(change) = server.changes_since(self.observed).next()
-            && is_identity(server, change.kind, &change.event.object.meta, &step.object)
-            && let Some(object) = Arc::get_mut(&mut step.object)
-        {
-            // The garbage collector may have observed the object under another name.
-            object.name = Arc::clone(&change.event.object.meta.name);
-        }
-        let requested = self.trace.steps.last().map(|step| Arc::clone(&step.object));
-        self.trace
-            .add_changes(server.changes_since(self.observed).map(|change| {
-                let event = &change.event;
-                let meta = &event.object.meta;
-                let outcome = match event.event_type {
-                    EventType::Deleted => Outcome::Removed,
-                    EventType::Added => Outcome::Created,
-                    EventType::Modified if meta.is_deleting() => Outcome::Terminating,
-                    EventType::Modified => Outcome::Changed,
-                };
-                let before = event.previous.as_ref().unwrap_or(&event.object);
-                let object = match &requested {
-                    Some(object) if is_identity(server, change.kind, meta, object) => Arc::clone(object),
-                    _ => Arc::new(object_ref(server, change.kind, meta)),
-                };
-                let change = Change { object, outcome };
-                (change, &*before.meta.owner_references, &*meta.owner_references)
-            }));
+    pub(crate) fn record_step(&mut self, server: &ApiServer, mut step: Step, trigger: Option<usize>) {
+        step.at = self.now.since(self.began);
+        let requested = Arc::clone(&step.object);
+        self.trace.record(step, trigger);
+        let changes = server.changes_since(self.observed).map(|change| {
+            let event = &change.event;
+            let meta = &event.object.meta;
+            let outcome = match event.event_type {
+                EventType::Deleted => Outcome::Removed,
+                EventType::Added => Outcome::Created,
+                EventType::Modified if meta.is_deleting() => Outcome::Terminating,
+                EventType::Modified => Outcome::Changed,
+            };
+            let before = event.previous.as_ref().unwrap_or(&event.object);
+            let object = match is_identity(server, change.kind, meta, &requested) {
+                true => Arc::clone(&requested),
+                false => Arc::new(object_ref(server, change.kind, meta)),
+            };
+            let change = Change { object, outcome };
+            (change, &*before.meta.owner_references, &*meta.owner_references)
+        });
+        self.trace.add_changes(changes);
     }
 
     /// Lists the resources that the garbage collector watches. It sends no request before that.
     fn list_all(&mut self, server: &ApiServer) {
-        loop {
-            match self.collector.poll_output() {
-                Output::Watch(monitor) => self.list(server, monitor),
-                Output::Event(warning) => self.warnings.push(*warning),
-                Output::Discover | Output::Unwatch(_) => {}
-                Output::Call(_) | Output::Wait(_) => return,
-            }
-            if self.collector.monitors().all(|(_, _, synced)| synced) {
-                return;
-            }
+        while self.poll_collector(server).is_none() && self.collector.monitors().any(|(_, _, synced)| !synced)
+        {
         }
     }
 
@@ -465,21 +442,13 @@ impl ControlPlane {
     /// handled.
     pub fn poll_collector(&mut self, server: &ApiServer) -> Option<Output> {
         match self.collector.poll_output() {
-            Output::Discover => None,
-            Output::Watch(monitor) => {
-                self.list(server, monitor);
-                None
-            }
-            Output::Unwatch(monitor) => {
-                self.monitors.retain(|_, known| *known != monitor);
-                None
-            }
-            Output::Event(warning) => {
-                self.warnings.push(*warning);
-                None
-            }
-            output @ (Output::Call(_) | Output::Wait(_)) => Some(output),
+            Output::Discover => {}
+            Output::Watch(monitor) => self.list(server, monitor),
+            Output::Unwatch(monitor) => self.monitors.retain(|_, known| *known != monitor),
+            Output::Event(warning) => self.warnings.push(*warning),
+            output @ (Output::Call(_) | Output::Wait(_)) => return Some(output),
         }
+        None
     }
 
     fn list(&mut self, server: &ApiServer, monitor: MonitorId) {

@@ -12,9 +12,7 @@ use kubegc_core::{
 };
 use kubegc_sim::{ApiServer, Event, EventType};
 
-use crate::{
-    Act, Actor, Assumptions, ControlPlane, Why, assumptions::Instance, calls::identity, trace::Recorded,
-};
+use crate::{Act, Actor, Assumptions, ControlPlane, Step, Why, assumptions::Instance, calls::identity};
 
 impl ControlPlane {
     /// Lists the objects of the server for the controllers.
@@ -124,14 +122,9 @@ impl ControlPlane {
             {
                 let reason = reason.unwrap_or_else(|| Reason::new("Reconciled", info.summary));
                 if let Some(object) = self.object_ref(server, target) {
-                    let write = Recorded {
-                        actor: Actor::Controller(info.name),
-                        act,
-                        object: Arc::new(object),
-                        code,
-                        why: Why::Controller(Box::new(reason)),
-                    };
-                    self.record_step(server, write, trigger);
+                    let why = Why::Controller(Box::new(reason));
+                    let step = Step::new(Actor::Controller(info.name), act, object, code, why);
+                    self.record_step(server, step, trigger);
                 }
             }
             self.observe(server);
@@ -157,13 +150,10 @@ impl ControlPlane {
         let resource = self.requests.resources.find(object.resource).ok()?;
         let kind = server.resolve(&resource.group, &resource.version, &resource.resource);
         let kind = kind.ok()?;
-        Some(identity(
-            server,
-            kind,
-            &object.namespace,
-            &object.name,
-            &object.uid,
-        ))
+        let ObjectId {
+            namespace, name, uid, ..
+        } = object;
+        Some(identity(server, kind, namespace, name, uid))
     }
 }
 

@@ -129,32 +129,20 @@ fn key(step: &Step) -> Key<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use kubegc_core::{ObjectMeta, record::Resource};
 
     use super::*;
-    use crate::{
-        RefusedBy,
-        trace::{Recorded, Refusal},
-    };
+    use crate::{Refusal, RefusedBy};
 
     fn step(act: Act, name: &str, by: Option<RefusedBy>, why: Why) -> Step {
+        let code = if by.is_some() { 409 } else { 200 };
         let message = "no".into();
-        let recorded = Recorded {
-            actor: Actor::Controller("replicaset-controller"),
-            act,
-            object: Arc::new(ObjectRef::new("v1", "Pod", "shop", name, "")),
-            code: (
-                if by.is_some() { 409 } else { 200 },
-                by.map(|by| Refusal {
-                    message,
-                    by: Some(by),
-                }),
-            ),
-            why,
-        };
-        recorded.into_step(std::time::Duration::ZERO)
+        let failure = by.is_some().then_some(Refusal { message, by });
+        let (actor, object) = (
+            Actor::Controller("replicaset-controller"),
+            ObjectRef::new("v1", "Pod", "shop", name, ""),
+        );
+        Step::new(actor, act, object, (code, failure), why)
     }
 
     #[test]

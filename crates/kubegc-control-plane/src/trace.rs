@@ -10,73 +10,58 @@ use kubegc_objects::Reason;
 use kubegc_sim::{RefusedBy, Response};
 
 /// The actor of a write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, derive_more::Display)]
 pub enum Actor {
     /// The client with the intent.
+    #[display("you")]
     Client,
+    #[display("garbage collector")]
     GarbageCollector,
     /// A controller inside the API server, such as the one that deletes the objects of a
     /// CustomResourceDefinition.
+    #[display("API server")]
     ApiServer,
     /// The kubelet of the pod's node.
+    #[display("kubelet")]
     Kubelet,
     /// The owner of a finalizer, outside of kube-controller-manager.
+    #[display("finalizer owner")]
     FinalizerOwner,
     /// The controller of this name.
     Controller(&'static str),
 }
 
-impl fmt::Display for Actor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Client => "you",
-            Self::GarbageCollector => "garbage collector",
-            Self::ApiServer => "API server",
-            Self::Kubelet => "kubelet",
-            Self::FinalizerOwner => "finalizer owner",
-            Self::Controller(name) => name,
-        })
-    }
-}
-
 /// The verb of a write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, derive_more::Display)]
 pub enum Act {
     /// A DELETE, with its policy if it had one.
-    Delete {
-        /// The policy.
-        propagation: Option<PropagationPolicy>,
-    },
+    #[display("delete{}", in_brackets(*propagation))]
+    Delete { propagation: Option<PropagationPolicy> },
     /// A DELETE of all objects of a resource in a namespace.
+    #[display("delete all")]
     DeleteCollection,
     /// A PATCH of metadata.
+    #[display("patch")]
     Patch {
         /// Whether it is a JSON merge patch.
         merge: bool,
     },
     /// A POST.
+    #[display("create")]
     Create,
     /// A write of another field, such as a namespace's phase or a finalizer.
+    #[display("update")]
     Update,
     /// An operation of a volume plugin, outside of the API server.
+    #[display("{}", match _0 {
+        Operation::DeleteVolume => "delete the storage of",
+        Operation::RecycleVolume => "empty",
+    })]
     Storage(Operation),
 }
 
-impl fmt::Display for Act {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Delete {
-                propagation: Some(policy),
-            } => write!(f, "delete ({policy})"),
-            Self::Delete { propagation: None } => f.write_str("delete"),
-            Self::DeleteCollection => f.write_str("delete all"),
-            Self::Patch { .. } => f.write_str("patch"),
-            Self::Create => f.write_str("create"),
-            Self::Update => f.write_str("update"),
-            Self::Storage(Operation::DeleteVolume) => f.write_str("delete the storage of"),
-            Self::Storage(Operation::RecycleVolume) => f.write_str("empty"),
-        }
-    }
+fn in_brackets(policy: Option<PropagationPolicy>) -> String {
+    policy.map_or_else(String::new, |policy| format!(" ({policy})"))
 }
 
 /// The effect of a write on one object.
@@ -119,18 +104,13 @@ pub enum Why {
 }
 
 /// The refusal of a request.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, derive_more::Display)]
+#[display("{message}")]
 pub struct Refusal {
     /// The API server's message.
     pub message: Arc<str>,
     /// The extension that refused it, if it was not the API server itself.
     pub by: Option<RefusedBy>,
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
 }
 
 /// One write.
@@ -163,6 +143,27 @@ pub struct Step {
 }
 
 impl Step {
+    /// A write at the beginning, whose changes and causes are not known yet.
+    pub(crate) fn new(
+        actor: Actor,
+        act: Act,
+        object: impl Into<Arc<ObjectRef>>,
+        (code, failure): Code,
+        why: Why,
+    ) -> Self {
+        Self {
+            at: Duration::ZERO,
+            actor,
+            act,
+            object: object.into(),
+            code,
+            failure,
+            changes: Vec::new(),
+            why,
+            causes: Vec::new(),
+        }
+    }
+
     /// Whether it starts the deletion of its objects. The kubelet only completes one.
     pub fn is_delete(&self) -> bool {
         matches!(self.act, Act::Delete { .. } | Act::DeleteCollection) && self.actor != Actor::Kubelet
@@ -181,19 +182,12 @@ impl fmt::Display for Step {
         let object = self.object.short();
         match (&self.why, self.act) {
             (Why::Intent(_), Act::Delete { propagation }) => {
-                write!(f, "you delete {object}")?;
-                match propagation {
-                    Some(policy) => write!(f, " ({policy})"),
-                    None => Ok(()),
-                }
+                write!(f, "you delete {object}{}", in_brackets(propagation))
             }
             (Why::Intent(_), act) => write!(f, "{}: {act} {object}", self.actor),
             (Why::Collector(reason), Act::Delete { propagation }) => {
-                write!(f, "the garbage collector deletes {object}")?;
-                if let Some(policy) = propagation {
-                    write!(f, " ({policy})")?;
-                }
-                write!(f, ": {reason}")
+                let policy = in_brackets(propagation);
+                write!(f, "the garbage collector deletes {object}{policy}: {reason}")
             }
             (Why::Collector(reason), _) => write!(f, "the garbage collector patches {object}: {reason}"),
             (Why::DefinitionTerminating, _) => {
@@ -224,38 +218,6 @@ impl fmt::Display for Step {
                 };
                 write!(f, "the {} {verb} {object}: {reason}", self.actor)
             }
-        }
-    }
-}
-
-/// A write whose changes and causes are not yet known.
-pub(crate) struct Recorded {
-    pub(crate) actor: Actor,
-    pub(crate) act: Act,
-    pub(crate) object: Arc<ObjectRef>,
-    pub(crate) code: Code,
-    pub(crate) why: Why,
-}
-
-impl Recorded {
-    pub(crate) fn into_step(self, at: Duration) -> Step {
-        let Self {
-            actor,
-            act,
-            object,
-            code: (code, failure),
-            why,
-        } = self;
-        Step {
-            at,
-            actor,
-            act,
-            object,
-            code,
-            failure,
-            changes: Vec::new(),
-            why,
-            causes: Vec::new(),
         }
     }
 }
@@ -391,46 +353,12 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn actors_and_verbs_have_texts() {
-        for (actor, text) in [
-            (Actor::Client, "you"),
-            (Actor::GarbageCollector, "garbage collector"),
-            (Actor::ApiServer, "API server"),
-            (Actor::Kubelet, "kubelet"),
-            (Actor::FinalizerOwner, "finalizer owner"),
-            (Actor::Controller("job-controller"), "job-controller"),
-        ] {
-            assert_eq!(actor.to_string(), text);
-        }
-        let orphan = Some(PropagationPolicy::Orphan);
-        for (act, text) in [
-            (Act::Delete { propagation: orphan }, "delete (Orphan)"),
-            (Act::Delete { propagation: None }, "delete"),
-            (Act::DeleteCollection, "delete all"),
-            (Act::Patch { merge: true }, "patch"),
-            (Act::Create, "create"),
-            (Act::Update, "update"),
-            (Act::Storage(Operation::DeleteVolume), "delete the storage of"),
-            (Act::Storage(Operation::RecycleVolume), "empty"),
-        ] {
-            assert_eq!(act.to_string(), text);
-        }
-    }
-
     fn object(uid: &str) -> Arc<ObjectRef> {
         Arc::new(ObjectRef::new("v1", "Secret", "shop", uid, uid))
     }
 
     fn step(actor: Actor, act: Act, uid: &str, why: Why) -> Step {
-        let recorded = Recorded {
-            actor,
-            act,
-            object: object(uid),
-            code: (200, None),
-            why,
-        };
-        recorded.into_step(Duration::from_secs(7))
+        Step::new(actor, act, object(uid), (200, None), why)
     }
 
     #[test]
@@ -462,16 +390,6 @@ mod tests {
             controller: None,
             block_owner_deletion: None,
         };
-        let mut add = |uid: &str, why: Why, outcome: Outcome, before: &[&str], after: &[&str]| {
-            let [before, after] =
-                [before, after].map(|uids| uids.iter().map(|uid| owner(uid)).collect::<Vec<_>>());
-            trace.record(step(Actor::Client, Act::Update, uid, why), Some(90));
-            let object = object(uid);
-            trace.add_changes([(Change { object, outcome }, &before[..], &after[..])].into_iter());
-            let step = trace.steps.last().unwrap();
-            assert_eq!(step.changes[0].outcome, outcome);
-            step.causes.to_vec()
-        };
         let (terminating, changed, removed) = (Outcome::Terminating, Outcome::Changed, Outcome::Removed);
         let expired = || Why::GracePeriodExpired;
         let blocked = || {
@@ -480,38 +398,38 @@ mod tests {
                 unset: 0,
             })
         };
-        let controller = || Why::Controller(Box::new(kubegc_controllers::Reason::new("A", "b")));
-        let none: &[usize] = &[];
-        assert_eq!(add("a", Why::Intent(0), terminating, &[], &[]), none); // step 0
-        assert_eq!(add("b", expired(), changed, &["a"], &["a"]), none);
-        assert_eq!(
-            add("a", blocked(), changed, &[], &[]),
-            [0],
-            "its reference to its owner is kept"
-        );
-        assert_eq!(add("b", expired(), changed, &["a"], &[]), none);
-        assert_eq!(
-            add("a", blocked(), terminating, &[], &[]),
-            [0, 3],
-            "a dependent was released"
-        );
-        assert_eq!(add("c", expired(), removed, &["a"], &["a"]), none);
-        assert_eq!(
-            add("a", blocked(), terminating, &[], &[]),
-            [0, 5],
-            "a dependent was removed"
-        );
-        assert_eq!(
-            add("a", expired(), removed, &[], &[]),
-            [0],
-            "it became terminating once"
-        );
-        assert_eq!(
-            add("a", expired(), changed, &[], &[]),
-            [7],
-            "the removal comes after that"
-        );
-        assert_eq!(add("a", controller(), changed, &[], &[]), [90]);
+        let controller = Why::Controller(Box::new(kubegc_controllers::Reason::new("A", "b")));
+        let owned: &[&str] = &["a"];
+        // The object, the reason, the outcome, the owners before and after, and the causes.
+        for (uid, why, outcome, before, after, causes) in [
+            ("a", Why::Intent(0), terminating, &[][..], &[][..], &[][..]),
+            ("b", expired(), changed, owned, owned, &[]),
+            // Its reference to its owner is kept.
+            ("a", blocked(), changed, &[], &[], &[0]),
+            ("b", expired(), changed, owned, &[], &[]),
+            // A dependent was released.
+            ("a", blocked(), terminating, &[], &[], &[0, 3]),
+            ("c", expired(), removed, owned, owned, &[]),
+            // A dependent was removed.
+            ("a", blocked(), terminating, &[], &[], &[0, 5]),
+            // It became terminating once.
+            ("a", expired(), removed, &[], &[], &[0]),
+            // The removal comes after that.
+            ("a", expired(), changed, &[], &[], &[7]),
+            ("a", controller, changed, &[], &[], &[90]),
+        ] {
+            let [before, after] =
+                [before, after].map(|uids| uids.iter().map(|uid| owner(uid)).collect::<Vec<_>>());
+            trace.record(step(Actor::Client, Act::Update, uid, why), Some(90));
+            let object = object(uid);
+            trace.add_changes([(Change { object, outcome }, &before[..], &after[..])].into_iter());
+            let step = trace.steps.last().unwrap();
+            assert_eq!(
+                (step.changes[0].outcome, &*step.causes),
+                (outcome, causes),
+                "{uid}"
+            );
+        }
         let was_terminating = ["a", "b", "none"].map(|uid| trace.was_terminating(&Uid::from(uid)));
         assert_eq!(was_terminating, [true, false, false]);
         let removals = ["a", "b", "c", "none"].map(|uid| {
@@ -520,7 +438,7 @@ mod tests {
                 .map(|(step, of)| (&*step.object.name, &*of.name))
         });
         assert_eq!(removals, [Some(("a", "a")), None, Some(("c", "c")), None]);
-        assert_eq!((trace.steps().len(), trace.steps()[0].at.as_secs()), (10, 7));
+        assert_eq!(trace.steps().len(), 10);
         assert_eq!(trace.into_steps().len(), 10);
     }
 

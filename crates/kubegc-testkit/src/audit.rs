@@ -245,64 +245,45 @@ fn identity(response: &Value) -> &Value {
     }
 }
 
-/// The parts of an entry that exist before the response.
-#[derive(Clone, Copy)]
-pub(crate) struct Exchange<'a> {
-    pub(crate) client: &'a str,
-    pub(crate) call: &'a Call,
-    pub(crate) body: &'a [u8],
-    pub(crate) at: Timestamp,
-    pub(crate) since_start: Duration,
-    pub(crate) fault: Option<&'static str>,
-}
-
-impl Exchange<'_> {
-    /// The entry with the status code and, for writes, the response body.
-    pub(crate) fn entry(self, code: Option<u16>, body: &[u8]) -> Entry {
-        let call = self.call;
-        let response = match call.verb.is_write() && call.verb != Verb::DeleteCollection {
-            true => read(body),
-            false => Value::Null,
-        };
-        let identity = identity(&response);
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        // The details of a status have the name of the resource as well.
-        let given = match response["kind"] == "Status" {
-            true => String::new(),
-            false => text(&identity["name"]),
-        };
-        let name = match call.verb {
-            Verb::Create if call.name.is_empty() && given.is_empty() => {
-                text(&read(self.body)["metadata"]["name"])
-            }
-            Verb::Create if call.name.is_empty() => given,
-            _ => call.name.clone(),
-        };
-        let resource = match call.verb {
-            Verb::NonResource => &*call.path,
-            _ => &call.resource,
-        };
-        // Upstream's requests on a namespace count as requests in it.
-        let is_namespace = call.group.is_empty() && call.resource == "namespaces";
-        let namespace = if is_namespace { "" } else { &*call.namespace };
-        Entry {
-            at: self.at,
-            since_start: self.since_start,
-            client: self.client.into(),
-            verb: call.verb,
-            group: (&*call.group).into(),
-            resource: resource.into(),
-            namespace: namespace.into(),
-            name: name.into(),
-            subresource: (&*call.subresource).into(),
-            dry_run: call.dry_run,
-            code,
-            body_bytes: self.body.len(),
-            resource_version: text(&identity["resourceVersion"]),
-            uid: Uid::new(identity["uid"].as_str().unwrap_or_default()),
-            fault: self.fault,
-            ..Entry::default()
-        }
+/// The entry of a client's request, with the status code and, for writes, the body of the response.
+pub(crate) fn of_client(client: &str, call: &Call, sent: &[u8], code: Option<u16>, received: &[u8]) -> Entry {
+    let response = match call.verb.is_write() && call.verb != Verb::DeleteCollection {
+        true => read(received),
+        false => Value::Null,
+    };
+    let identity = identity(&response);
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    // The details of a status have the name of the resource as well.
+    let given = match response["kind"] == "Status" {
+        true => String::new(),
+        false => text(&identity["name"]),
+    };
+    let name = match call.verb {
+        Verb::Create if call.name.is_empty() && given.is_empty() => text(&read(sent)["metadata"]["name"]),
+        Verb::Create if call.name.is_empty() => given,
+        _ => call.name.clone(),
+    };
+    let resource = match call.verb {
+        Verb::NonResource => &*call.path,
+        _ => &call.resource,
+    };
+    // Upstream's requests on a namespace count as requests in it.
+    let is_namespace = call.group.is_empty() && call.resource == "namespaces";
+    let namespace = if is_namespace { "" } else { &*call.namespace };
+    Entry {
+        client: client.into(),
+        verb: call.verb,
+        group: (&*call.group).into(),
+        resource: resource.into(),
+        namespace: namespace.into(),
+        name: name.into(),
+        subresource: (&*call.subresource).into(),
+        dry_run: call.dry_run,
+        code,
+        body_bytes: sent.len(),
+        resource_version: text(&identity["resourceVersion"]),
+        uid: Uid::new(identity["uid"].as_str().unwrap_or_default()),
+        ..Entry::default()
     }
 }
 

@@ -55,26 +55,40 @@ pub struct Fate {
 }
 
 #[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, derive_more::Display)]
 pub enum ObjectState {
     /// No such object ever existed.
+    #[display("never existed{}", match others.as_slice() {
+        [] => ", nor any other object of its kind".to_owned(),
+        others => format!("; its kind has {}", others.join(", ")),
+    })]
     NeverExisted {
         /// The first ten objects of its kind with other names in its namespace, to help find a misspelled
         /// name.
         others: Vec<Arc<str>>,
     },
     /// The cluster serves no kind of its name, and never did.
+    #[display("of a kind that the cluster does not serve; {}", match similar {
+        Some(similar) => format!("did you mean {similar}?"),
+        None => "give its CustomResourceDefinition to the cluster".to_owned(),
+    })]
     KindNotServed {
         /// The most similar served kind, such as `apps/v1 Deployment`.
         similar: Option<String>,
     },
     /// It existed and no longer exists.
+    #[display("deleted{}", if *replaced { ", and another object has its name" } else { "" })]
     Deleted {
         /// Whether another object has its name now.
         replaced: bool,
     },
     /// It exists and is not being deleted.
+    #[display("not being deleted")]
     Exists,
+    #[display("terminating, {}", match in_grace_until {
+        Some(_) => "in its grace period".to_owned(),
+        None => format!("waiting for {}", finalizers.join(", ")),
+    })]
     Terminating {
         /// The finalizers that it waits for; for a namespace including those of its spec.
         finalizers: Vec<Arc<str>>,
@@ -97,44 +111,36 @@ pub struct Owner {
 
 /// The state of an owner, as its reference names it. The text of each state explains it.
 #[non_exhaustive]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, derive_more::Display)]
 pub enum OwnerState {
+    #[display("exists")]
     Exists,
+    #[display("is being deleted")]
     Terminating,
+    #[display("is being deleted and waits for its dependents")]
     WaitsForDependents,
+    #[display("no longer exists")]
     Deleted,
+    #[display("no longer exists, and another object has its name")]
     Replaced,
     /// No object of this name and uid ever existed where the reference points.
+    #[display("never existed{}", if *namespaced { " in this namespace" } else { "" })]
     NeverExisted {
         /// Whether that is in the namespace of the dependent.
         namespaced: bool,
     },
+    #[display("never existed with this uid: its name belongs to another object")]
     OtherUid,
+    #[display(
+        "exists only in another namespace: owner references name objects of the namespace of their dependent"
+    )]
     InOtherNamespace,
+    #[display("is of a kind that is not served: the collector never decides about its dependents")]
     KindNotServed,
+    #[display(
+        "is namespaced, and its dependent is cluster-scoped: the collector never decides about the dependent"
+    )]
     OutOfReach,
-}
-
-impl fmt::Display for OwnerState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Exists => "exists",
-            Self::Terminating => "is being deleted",
-            Self::WaitsForDependents => "is being deleted and waits for its dependents",
-            Self::Deleted => "no longer exists",
-            Self::Replaced => "no longer exists, and another object has its name",
-            Self::NeverExisted { namespaced: true } => "never existed in this namespace",
-            Self::NeverExisted { namespaced: false } => "never existed",
-            Self::OtherUid => "never existed with this uid: its name belongs to another object",
-            Self::InOtherNamespace => {
-                "exists only in another namespace: owner references name objects of the namespace of their dependent"
-            }
-            Self::KindNotServed => "is of a kind that is not served: the collector never decides about its dependents",
-            Self::OutOfReach => {
-                "is namespaced, and its dependent is cluster-scoped: the collector never decides about the dependent"
-            }
-        })
-    }
 }
 
 /// Maximum number of objects and of requests that are shown.
@@ -576,34 +582,6 @@ impl Fate {
                 ..
             }
         )
-    }
-}
-
-impl fmt::Display for ObjectState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NeverExisted { others } if others.is_empty() => {
-                f.write_str("never existed, nor any other object of its kind")
-            }
-            Self::NeverExisted { others } => write!(f, "never existed; its kind has {}", others.join(", ")),
-            Self::KindNotServed { similar } => {
-                f.write_str("of a kind that the cluster does not serve; ")?;
-                match similar {
-                    Some(similar) => write!(f, "did you mean {similar}?"),
-                    None => f.write_str("give its CustomResourceDefinition to the cluster"),
-                }
-            }
-            Self::Deleted { replaced: false } => f.write_str("deleted"),
-            Self::Deleted { replaced: true } => f.write_str("deleted, and another object has its name"),
-            Self::Exists => f.write_str("not being deleted"),
-            Self::Terminating {
-                in_grace_until: Some(_),
-                ..
-            } => f.write_str("terminating, in its grace period"),
-            Self::Terminating { finalizers, .. } => {
-                write!(f, "terminating, waiting for {}", finalizers.join(", "))
-            }
-        }
     }
 }
 

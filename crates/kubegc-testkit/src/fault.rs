@@ -10,7 +10,7 @@ use kubegc_sim::{
     fault::script::{Script, Turn},
 };
 
-use crate::http::{Call, Verb, qualified};
+use crate::http::{Call, Verb, attributes, qualified};
 
 /// A fault of a request.
 #[non_exhaustive]
@@ -218,14 +218,9 @@ impl Faults {
     /// request.
     pub(crate) fn take(&mut self, client: &str, call: &Call) -> Option<Fault> {
         let request = RequestAttributes {
-            user: client,
             verb: word(call.verb),
-            group: &call.group,
-            resource: &call.resource,
-            subresource: &call.subresource,
-            namespace: &call.namespace,
-            name: &call.name,
-            ..RequestAttributes::default()
+            path: None,
+            ..attributes(client, call, "")
         };
         let affects = |fault: &Fault| fault.events_before_end().is_none() || call.verb == Verb::Watch;
         let matches =

@@ -17,7 +17,7 @@ use kubegc_sim::ApiServer;
 
 use crate::{
     Cluster,
-    audit::{Entry, Exchange},
+    audit::{Entry, of_client},
     body::{self, ResponseBody},
     cluster::Inner,
     fault::{self, Fault},
@@ -199,7 +199,7 @@ fn serve_log(
         Err(NodeError { code, message }) => refused_by_node(code, &message).map(body::whole),
     };
     entry.code = Some(response.status().as_u16());
-    inner.note(&mut inner.state.lock(), entry);
+    inner.note(&mut inner.state.lock(), entry.at, entry);
     response
 }
 
@@ -227,20 +227,17 @@ impl Inner {
         request: &Request<Bytes>,
         fault: Option<Fault>,
     ) -> Result<Performed, io::Error> {
-        let at = server.now();
-        let exchange = Exchange {
-            client,
-            call,
-            body: request.body(),
+        let (at, word) = (server.now(), fault.as_ref().map(Fault::word));
+        let entry = |code, body: &[u8]| Entry {
             at,
-            since_start: at.since(self.began),
-            fault: fault.as_ref().map(Fault::word),
+            fault: word,
+            ..of_client(client, call, request.body(), code, body)
         };
         let note = |code, body: &[u8]| {
-            let entry = exchange.entry(code, body);
+            let entry = entry(code, body);
             let mut state = self.state.lock();
             state.is_settled &= !entry.is_write();
-            self.note(&mut state, entry);
+            self.note(&mut state, at, entry);
         };
         let response = match &fault {
             Some(Fault::Disconnect) => {
@@ -259,13 +256,11 @@ impl Inner {
             }
         };
         if fault == Some(Fault::LoseResponse) {
-            note(
-                None,
-                match &response {
-                    ApiResponse::Whole(response) => response.body(),
-                    ApiResponse::Node(_) | ApiResponse::Stream { .. } => &[],
-                },
-            );
+            let body = match &response {
+                ApiResponse::Whole(response) => response.body(),
+                ApiResponse::Node(_) | ApiResponse::Stream { .. } => &[][..],
+            };
+            note(None, body);
             return Err(broken());
         }
         Ok(Performed::Response(match response {
@@ -274,28 +269,24 @@ impl Inner {
                 response.map(body::whole)
             }
             ApiResponse::Node(call) => {
-                let handler = self.state.lock().nodes.find(&call.request().target);
+                let handler = self.state.lock().nodes.find(&call.request.target);
                 if let Some(handler) = handler {
-                    let request = (call.request().clone(), exchange.entry(None, &[]));
-                    return Ok(Performed::Log(handler, Box::new(request)));
+                    return Ok(Performed::Log(
+                        handler,
+                        Box::new((call.request, entry(None, &[]))),
+                    ));
                 }
-                let response = call.unreachable();
-                note(Some(response.status().as_u16()), &[]);
-                response.map(body::whole)
+                note(Some(call.unreachable.status().as_u16()), &[]);
+                call.unreachable.map(body::whole)
             }
             ApiResponse::Stream { head, watch } => {
                 note(Some(head.status().as_u16()), &[]);
-                let what = watch_target(call);
+                let what = match &*call.namespace {
+                    "" => call.resource.clone(),
+                    namespace => format!("{} in {namespace}", call.resource),
+                };
                 head.map(|()| body::watched(self, client, &what, watch, fault))
             }
         }))
-    }
-}
-
-fn watch_target(call: &Call) -> String {
-    if call.namespace.is_empty() {
-        call.resource.clone()
-    } else {
-        format!("{} in {}", call.resource, call.namespace)
     }
 }

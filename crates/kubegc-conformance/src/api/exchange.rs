@@ -63,7 +63,7 @@ pub(super) fn run(
             body: read(response.body()),
         },
         ApiResponse::Node(node) => {
-            let response = node.unreachable();
+            let response = node.unreachable;
             Response {
                 code: response.status().as_u16(),
                 body: read(response.body()),

@@ -13,36 +13,25 @@ use kubegc_sim::{ApiServer, StoredObject};
 use serde_json::{Value, json};
 
 use super::{Workloads, backoff::Failures, owners, pods};
-use crate::{
-    Act, Actor, ControlPlane, Why, object_ref,
-    trace::{Recorded, code_of},
-};
+use crate::{Act, Actor, ControlPlane, Step, Why, object_ref, trace::code_of};
 
 /// The simulated kinds in the order of syncs: pods before their owners, so that a status is written once for
 /// many pods. Each with its API version and the actor of its syncs.
-const KINDS: [(&str, &str, Actor); 8] = [
-    ("Node", "v1", Actor::Kubelet),
-    ("PersistentVolumeClaim", "v1", Actor::Controller(BINDER)),
-    ("Pod", "v1", Actor::Kubelet),
+const KINDS: [(&str, &str, &str); 8] = [
+    ("Node", "v1", KUBELET),
     (
-        "ReplicaSet",
-        "apps/v1",
-        Actor::Controller("replicaset-controller"),
+        "PersistentVolumeClaim",
+        "v1",
+        "persistentvolume-binder-controller",
     ),
-    (
-        "StatefulSet",
-        "apps/v1",
-        Actor::Controller("statefulset-controller"),
-    ),
-    ("DaemonSet", "apps/v1", Actor::Controller("daemonset-controller")),
-    ("Job", "batch/v1", Actor::Controller("job-controller")),
-    (
-        "Deployment",
-        "apps/v1",
-        Actor::Controller("deployment-controller"),
-    ),
+    ("Pod", "v1", KUBELET),
+    ("ReplicaSet", "apps/v1", "replicaset-controller"),
+    ("StatefulSet", "apps/v1", "statefulset-controller"),
+    ("DaemonSet", "apps/v1", "daemonset-controller"),
+    ("Job", "batch/v1", "job-controller"),
+    ("Deployment", "apps/v1", "deployment-controller"),
 ];
-const BINDER: &str = "persistentvolume-binder-controller";
+const KUBELET: &str = "kubelet";
 
 /// The player of workloads. In a step it syncs all objects of one kind.
 #[derive(Clone, Debug)]
@@ -108,7 +97,12 @@ impl ControlPlane {
     }
 
     /// Returns whether the sync has written.
-    fn sync(&mut self, server: &mut ApiServer, actor: Actor, sync: impl FnOnce(&mut Sync<'_>)) -> bool {
+    fn sync(
+        &mut self,
+        server: &mut ApiServer,
+        actor: &'static str,
+        sync: impl FnOnce(&mut Sync<'_>),
+    ) -> bool {
         let Some(player) = &self.player else {
             return false;
         };
@@ -136,7 +130,7 @@ impl ControlPlane {
     /// changes.
     pub fn set_node_runs(&mut self, server: &mut ApiServer, name: &str, runs: bool) -> bool {
         let node = find(server, "Node", "", name);
-        self.sync(server, Actor::Kubelet, |cx| {
+        self.sync(server, KUBELET, |cx| {
             node.iter().for_each(|node| pods::set_runs(cx, node, runs));
         })
     }
@@ -147,7 +141,8 @@ pub(super) struct Sync<'a> {
     plane: &'a mut ControlPlane,
     pub(super) server: &'a mut ApiServer,
     pub(super) rules: Arc<Workloads>,
-    pub(super) actor: Actor,
+    /// The actor, by its name.
+    pub(super) actor: &'static str,
     pub(super) now: Timestamp,
     /// Whether it has written, or tried to.
     pub(super) has_written: bool,
@@ -199,10 +194,11 @@ impl Sync<'_> {
         let server = &mut *self.server;
         let (namespace, name) = (&*meta.namespace, &*meta.name);
         let (before, manager) = (server.revision(), server.field_manager().to_owned());
-        server.set_field_manager(match self.actor {
-            Actor::Kubelet => "kubelet",
-            _ => "kube-controller-manager",
-        });
+        let (actor, field_manager) = match self.actor {
+            KUBELET => (Actor::Kubelet, KUBELET),
+            name => (Actor::Controller(name), "kube-controller-manager"),
+        };
+        server.set_field_manager(field_manager);
         let (reason, message) = match act {
             Act::Create => ("SuccessfulCreate", "it is missing"),
             Act::Delete { .. } => ("SuccessfulDelete", "its owner does not want it"),
@@ -222,24 +218,16 @@ impl Sync<'_> {
             return;
         }
         let created = response.object().filter(|_| act == Act::Create);
-        let why = Reason::new(reason, message);
-        let recorded = Recorded {
-            actor: self.actor,
-            act,
-            object: Arc::new(object_ref(
-                server,
-                id,
-                created.map_or(meta, |created| &created.meta),
-            )),
-            code: code_of(&response),
-            why: Why::Controller(Box::new(match creator.filter(|_| act == Act::Create) {
-                Some(creator) => why.about(creator),
-                None => why,
-            })),
-        };
+        let object = object_ref(server, id, created.map_or(meta, |created| &created.meta));
+        let mut why = Reason::new(reason, message);
+        if let Some(creator) = creator.filter(|_| act == Act::Create) {
+            why = why.about(creator);
+        }
+        let why = Why::Controller(Box::new(why));
+        let step = Step::new(actor, act, object, code_of(&response), why);
         self.has_written = true;
         let cause = self.plane.player.as_ref().and_then(|player| player.cause);
-        self.plane.record_step(server, recorded, cause);
+        self.plane.record_step(server, step, cause);
         self.plane.observe(server);
     }
 

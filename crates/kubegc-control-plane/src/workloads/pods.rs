@@ -11,7 +11,6 @@ use super::{
     owners::fnv,
     player::{Sync, condition, find, list, list_at, spec},
 };
-use crate::Actor;
 
 /// The driver and provisioner of provisioned volumes.
 pub(crate) const DRIVER: &str = "csi.example.com";
@@ -106,7 +105,7 @@ fn schedule(cx: &mut Sync<'_>, pod: &StoredObject) {
     };
     if let Some(node) = nodes.iter().min_by_key(|node| count(node)) {
         let target = json!({"apiVersion": "v1", "kind": "Node", "name": &*node.meta.name});
-        cx.actor = Actor::Controller("default-scheduler");
+        cx.actor = "default-scheduler";
         cx.update("Pod", pod, json!({"target": target}));
     }
 }

@@ -202,13 +202,8 @@ impl Inner {
         state: &mut State,
         entries: Vec<Entry>,
     ) -> Option<Arc<Entry>> {
-        let now = server.now();
-        let noted = entries.into_iter().map(|mut entry| {
-            entry.at = now;
-            entry.since_start = now.since(self.began);
-            self.note(state, entry)
-        });
-        noted.last()
+        let entries = entries.into_iter();
+        entries.map(|entry| self.note(state, server.now(), entry)).last()
     }
 
     fn replace(&self, collects: bool) {

@@ -105,9 +105,14 @@ pub(crate) struct OpenWatch {
 }
 
 impl Inner {
-    pub(crate) fn note(&self, state: &mut State, mut entry: Entry) -> Arc<Entry> {
-        entry.number = state.audit.len() as u64 + 1;
-        let entry = Arc::new(entry);
+    /// Records a request that the server performed at this time.
+    pub(crate) fn note(&self, state: &mut State, at: Timestamp, entry: Entry) -> Arc<Entry> {
+        let entry = Arc::new(Entry {
+            number: state.audit.len() as u64 + 1,
+            at,
+            since_start: at.since(self.began),
+            ..entry
+        });
         state.audit.push(Arc::clone(&entry));
         self.pulse.beat();
         entry

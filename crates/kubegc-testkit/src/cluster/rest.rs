@@ -1,6 +1,6 @@
 //! The pending work of an idle cluster.
 
-use std::{collections::BTreeSet, fmt};
+use std::collections::BTreeSet;
 
 use kubegc_core::{ObjectRef, Timestamp, Uid};
 use kubegc_sim::ApiServer;
@@ -10,17 +10,20 @@ use crate::fate::names;
 
 /// The pending work of an idle cluster.
 #[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, derive_more::Display)]
 pub enum Rest {
     /// Nothing is pending: the state stays the same until the next write.
+    #[display("quiet")]
     Quiet,
     /// Something certainly happens when time passes.
+    #[display("waiting until {until} for {}", who.join(", "))]
     Waiting {
         until: Timestamp,
         /// The events, or the actors.
         who: Vec<String>,
     },
     /// The control plane only retries failed work.
+    #[display("trying again at {at}{}{}", if objects.is_empty() { "" } else { ": " }, names(objects))]
     Retrying {
         at: Timestamp,
         /// The objects that the collector retries.
@@ -97,15 +100,4 @@ fn retried(server: &ApiServer, state: &State) -> Vec<ObjectRef> {
         }
     }
     objects.into_iter().collect()
-}
-
-impl fmt::Display for Rest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Quiet => f.write_str("quiet"),
-            Self::Waiting { until, who } => write!(f, "waiting until {until} for {}", who.join(", ")),
-            Self::Retrying { at, objects } if objects.is_empty() => write!(f, "trying again at {at}"),
-            Self::Retrying { at, objects } => write!(f, "trying again at {at}: {}", names(objects)),
-        }
-    }
 }

@@ -43,7 +43,7 @@ pub(crate) struct Requester<'a> {
 }
 
 /// The attributes of a request. `method` is its method in lower case.
-pub(super) fn attributes<'a>(user: &'a str, call: &'a Call, method: &'a str) -> RequestAttributes<'a> {
+pub(crate) fn attributes<'a>(user: &'a str, call: &'a Call, method: &'a str) -> RequestAttributes<'a> {
     let verb = match call.verb {
         Verb::NonResource | Verb::Unknown => method,
         verb => verb.as_str(),

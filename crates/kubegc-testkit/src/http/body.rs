@@ -1,6 +1,6 @@
 //! Request bodies: JSON, YAML or protobuf, within size limits.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
@@ -30,7 +30,8 @@ pub(super) const YAML: &str = "application/yaml";
 
 pub(super) fn within_bounds(request: &http::Request<Bytes>) -> Result<(), Refusal> {
     if request.body().len() > BYTES_MAX {
-        return Err(problem::too_large(BYTES_MAX));
+        let message = format!("Request entity too large: limit is {BYTES_MAX}");
+        return Err(problem::refusal(413, "RequestEntityTooLarge", message, None));
     }
     Ok(())
 }
@@ -87,7 +88,13 @@ pub(super) fn document(
             .map_err(|error| json_syntax_error(body).unwrap_or_else(|| error.to_string())),
         YAML => yaml(body),
         PROTOBUF => return Ok(protobuf::decode(body, default)),
-        _ => return Err(problem::unsupported_media_type(&MEDIA_TYPES)),
+        _ => {
+            let message = format!(
+                "the body of the request was in an unknown format - accepted media types include: {}",
+                MEDIA_TYPES.join(", ")
+            );
+            return Err(problem::refusal(415, "UnsupportedMediaType", message, None));
+        }
     };
     let unreadable = |why: String| Undecodable {
         kind: None,
@@ -114,11 +121,7 @@ fn excerpt(body: &[u8]) -> String {
     let mut text = if body.first() == Some(&b'{') {
         String::from_utf8_lossy(shown).into_owned()
     } else {
-        shown.iter().fold(String::new(), |mut text, byte| {
-            // Writing to a String does not fail.
-            let _infallible = write!(text, "{byte:02x}");
-            text
-        })
+        shown.iter().map(|byte| format!("{byte:02x}")).collect()
     };
     if body.len() > BYTES_MAX {
         text.push_str(" ...");

@@ -74,6 +74,7 @@ pub(crate) use problem::qualified;
 pub use watch::{Watch, WatchStep};
 
 use access::Requester;
+pub(crate) use access::attributes;
 pub(crate) use protobuf::{decode, is_object};
 pub(crate) use reply::refused;
 
@@ -167,7 +168,7 @@ fn route(
     requester: Requester<'_>,
 ) -> Result<Outcome, Refusal> {
     let method = request.method().as_str().to_ascii_lowercase();
-    let attributes = access::attributes(requester.user, call, &method);
+    let attributes = attributes(requester.user, call, &method);
     if !requester.rules.allows(&attributes) {
         let why = access::forbidden(&attributes);
         return Err(problem::forbidden(&call.group, &call.resource, &call.name, &why));

@@ -50,20 +50,9 @@ pub struct LogRequest {
 /// A request that the server would pass on to a node.
 #[derive(Clone, Debug)]
 pub struct NodeCall {
-    pub(crate) request: LogRequest,
-    /// The response if the node cannot be reached.
-    unreachable: Reply,
-}
-
-impl NodeCall {
-    pub const fn request(&self) -> &LogRequest {
-        &self.request
-    }
-
+    pub request: LogRequest,
     /// The response of an API server that cannot reach the node.
-    pub fn unreachable(self) -> http::Response<Bytes> {
-        self.unreachable.into_http()
-    }
+    pub unreachable: http::Response<Bytes>,
 }
 
 /// Whether nodes serve the requests for a subresource of pods.
@@ -103,7 +92,7 @@ pub(super) fn respond(server: &ApiServer, call: &Call, query: &Query) -> Result<
     };
     Ok(match (log, target.node.is_empty()) {
         (Some(options), false) => {
-            let unreachable = unreachable(server, call, &target);
+            let unreachable = unreachable(server, call, &target).into_http();
             let request = LogRequest { target, ..options };
             Outcome::Node(Box::new(NodeCall { request, unreachable }))
         }
@@ -230,5 +219,17 @@ fn unreachable(server: &ApiServer, call: &Call, target: &PodTarget) -> Reply {
 /// # Upstream
 /// `GenericHttpResponseChecker.Check` in `apiserver/pkg/registry/generic/rest/response_checker.go`, 1.20.2.
 pub(crate) fn refused_by_node(code: u16, text: &str) -> http::Response<Bytes> {
-    Reply::from(problem::of_node(code, text)).into_http()
+    let refusal = match code {
+        400 => problem::bad_request(text),
+        403 => problem::refusal(403, "Forbidden", text, None),
+        404 => problem::refusal(404, "NotFound", text, None),
+        500 => problem::refusal(
+            500,
+            "InternalError",
+            format!("Internal error occurred: {text}"),
+            None,
+        ),
+        _ => problem::refusal(code, "", text, None),
+    };
+    Reply::from(refusal).into_http()
 }

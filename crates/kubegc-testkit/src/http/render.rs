@@ -51,7 +51,7 @@ impl View {
         Ok(match self.form {
             Form::Object => object.to_json(&self.resource),
             Form::Partial(version) => partial(object, &self.resource, version),
-            Form::PartialList(_) => return Err(self.is_no_list()),
+            Form::PartialList(_) => return Err(self.does_not_fit(false)),
             Form::Table(version) => {
                 let meta = json!({"resourceVersion": object.meta.resource_version.as_str()});
                 table::of(self, version, meta, std::slice::from_ref(object), now)
@@ -95,12 +95,7 @@ impl View {
                     "items": items.collect::<Vec<_>>(),
                 })
             }
-            Form::Partial(_) => {
-                return Err(problem::form_does_not_fit(format!(
-                    "you requested PartialObjectMetadata, but the requested object is a list ({})",
-                    go_type(&self.resource, &self.list_kind)
-                )));
-            }
+            Form::Partial(_) => return Err(self.does_not_fit(true)),
             Form::Table(version) => table::of(self, version, metadata, items, now),
         })
     }
@@ -117,16 +112,20 @@ impl View {
     /// 406 if they cannot.
     pub(super) fn fits_watch(&self) -> Result<(), Refusal> {
         if let Form::PartialList(_) = self.form {
-            return Err(self.is_no_list());
+            return Err(self.does_not_fit(false));
         }
         Ok(())
     }
 
-    fn is_no_list(&self) -> Refusal {
-        problem::form_does_not_fit(format!(
-            "you requested PartialObjectMetadataList, but the requested object is not a list ({})",
-            go_type(&self.resource, &self.resource.kind)
-        ))
+    /// The requested metadata is of one object and the result a list, or the other way round.
+    fn does_not_fit(&self, is_list: bool) -> Refusal {
+        let (form, result, kind) = match is_list {
+            true => ("PartialObjectMetadata", "a list", &*self.list_kind),
+            false => ("PartialObjectMetadataList", "not a list", &*self.resource.kind),
+        };
+        let go_type = go_type(&self.resource, kind);
+        let message = format!("you requested {form}, but the requested object is {result} ({go_type})");
+        problem::refusal(406, "NotAcceptable", message, None)
     }
 
     /// A bookmark: an object with only a version, and whether a list ends here.

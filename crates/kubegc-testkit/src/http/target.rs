@@ -6,7 +6,7 @@
 
 use http::Method;
 use kubegc_core::{ApiResource, KindId};
-use kubegc_sim::ApiServer;
+use kubegc_sim::{ApiServer, Details};
 
 use super::{
     Call, Verb,
@@ -80,9 +80,11 @@ const fn fits(call: &Call, collection: bool) -> bool {
 }
 
 fn unsupported(call: &Call, resource: &ApiResource) -> Refusal {
-    if resource.custom {
-        problem::verb_not_supported(call.verb.as_str(), &resource.group, &resource.resource)
-    } else {
-        problem::method_not_allowed()
+    if !resource.custom {
+        return problem::method_not_allowed();
     }
+    let (verb, ApiResource { group, resource, .. }) = (call.verb, resource);
+    let message = format!("{verb} is not supported on resources of kind \"{resource}.{group}\"");
+    let details = Details::new("", group, resource);
+    problem::refusal(405, "MethodNotAllowed", message, details)
 }

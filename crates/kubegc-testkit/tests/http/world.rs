@@ -98,7 +98,7 @@ impl World {
     pub(crate) fn perform(&mut self, request: &http::Request<Bytes>) -> Reply {
         let response = match self.respond(request) {
             ApiResponse::Whole(response) => response,
-            ApiResponse::Node(node) => node.unreachable(),
+            ApiResponse::Node(node) => node.unreachable,
             ApiResponse::Stream { .. } => panic!("a watch: {request:?}"),
         };
         let header = |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();

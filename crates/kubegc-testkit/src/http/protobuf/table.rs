@@ -10,12 +10,12 @@ use std::{
 const TABLE: &str = include_str!("messages.txt");
 
 /// The table, split into messages whose fields are parsed on first use.
-static MESSAGES: LazyLock<Messages> = LazyLock::new(Messages::index);
+pub(super) static MESSAGES: LazyLock<Messages> = LazyLock::new(Messages::index);
 
-struct Messages {
+pub(super) struct Messages {
     /// By group and version.
     packages: BTreeMap<&'static str, &'static str>,
-    messages: Vec<Message>,
+    pub(super) messages: Vec<Message>,
     /// Positions by package and name.
     by_name: BTreeMap<(&'static str, &'static str), usize>,
 }
