@@ -52,14 +52,7 @@ pub(super) fn problems(schema: &At<'_>, has_status: bool, c: &mut Check) {
         is_root: true,
         ..Place::default()
     };
-    standard(schema, root, c);
-    let is_convertible = !any(schema, &|schema| {
-        schema.get("$schema").is_set()
-            || UNSUPPORTED.split(' ').any(|key| schema.get(key).is_set())
-            || schema.get("items").value.is_array()
-            || *schema.get(PRESERVES).value == false
-    });
-    if !is_convertible {
+    if !standard(schema, root, c) {
         // Reported above.
         if c.causes.len() == before {
             schema.invalid_as(c, "\"\"", "OpenAPIV3Schema '$schema' is not supported");
@@ -111,9 +104,9 @@ struct Place {
     no_defaults: Option<&'static str>,
 }
 
-/// Validates the rules for every schema. Depth is bounded by the parser that read it, here and in all
-/// following functions.
-fn standard(schema: &At<'_>, place: Place, c: &mut Check) {
+/// Validates the rules for every schema; whether it can be structural. Depth is bounded by the parser that
+/// read it, here and in all following functions.
+fn standard(schema: &At<'_>, place: Place, c: &mut Check) -> bool {
     section("SchemaType", schema, c);
     let default = schema.get("default");
     if let Some(reason) = place.no_defaults.filter(|_| default.is_set()) {
@@ -121,6 +114,10 @@ fn standard(schema: &At<'_>, place: Place, c: &mut Check) {
     }
     section("SchemaKeywords", schema, c);
     let items = schema.get("items");
+    let mut is_convertible = !schema.get("$schema").is_set()
+        && UNSUPPORTED.split(' ').all(|key| !schema.get(key).is_set())
+        && !items.value.is_array()
+        && *schema.get(PRESERVES).value != false;
     let problem = "items must be a schema object and not an array";
     forbid(&items, items.value.is_array(), problem, c);
     let is_nested = place.in_meta && is_embedded(schema.value);
@@ -137,7 +134,7 @@ fn standard(schema: &At<'_>, place: Place, c: &mut Check) {
         if place.in_meta {
             below.no_defaults = Some("inside additionalProperties applying to object metadata");
         }
-        standard(&additional, below, c);
+        is_convertible &= standard(&additional, below, c);
     }
     for (key, property) in properties.entries() {
         let reason = match key {
@@ -151,15 +148,16 @@ fn standard(schema: &At<'_>, place: Place, c: &mut Check) {
             below.in_meta = true;
             below.no_defaults = reason.filter(|_| place.is_root).or(below.no_defaults);
         }
-        standard(&property, below, c);
+        is_convertible &= standard(&property, below, c);
     }
     for (_, nested) in nested(schema) {
-        standard(&nested, below, c);
+        is_convertible &= standard(&nested, below, c);
     }
     if items.value.is_object() {
-        standard(&items, below, c);
+        is_convertible &= standard(&items, below, c);
     }
     section("SchemaExtensions", schema, c);
+    is_convertible
 }
 
 /// The schemas of `not`, `allOf`, `oneOf` and `anyOf`, with the name of the list.
@@ -446,20 +444,4 @@ fn defaults(schema: &At<'_>, is_root: bool, in_meta: bool, c: &mut Check) {
         let in_meta = in_meta || (embedded && matches!(key, "apiVersion" | "kind" | "metadata"));
         defaults(&property, false, in_meta, c);
     }
-}
-
-/// Whether a predicate holds for a schema or for one below it.
-fn any(schema: &At<'_>, is_such: &dyn Fn(&At<'_>) -> bool) -> bool {
-    let mut pending = vec![schema.clone()];
-    // Terminates: each schema is processed once.
-    while let Some(schema) = pending.pop() {
-        if is_such(&schema) {
-            return true;
-        }
-        let single = [schema.get("items"), schema.get("additionalProperties")];
-        pending.extend(single.into_iter().filter(|below| below.value.is_object()));
-        pending.extend(schema.get("properties").entries().map(|(_, property)| property));
-        pending.extend(nested(&schema).into_iter().map(|(_, nested)| nested));
-    }
-    false
 }

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use super::{beta, structural};
 use crate::{
-    StoredObject, formats,
+    StoredObject,
     status::{Cause, quoted},
     types::{
         field::{At, Check},
@@ -22,8 +22,6 @@ use crate::{
 
 /// A stored version that is no longer served is explained.
 const MISSING_VERSIONS_ARE_EXPLAINED: Behavior = Behavior::since(33, 0, "kubernetes #128746");
-/// Missing schemas are required without a word.
-const DETAILS_ARE_LEFT_OUT: Behavior = Behavior::since(34, 0, "kubernetes #132472");
 
 const APPROVAL: &str = "api-approved.kubernetes.io";
 /// The Go type of a version.
@@ -91,16 +89,6 @@ pub(crate) fn name(spec: &At<'_>, c: &mut Check) {
     }
 }
 
-/// Every version has a schema.
-pub(crate) fn has_schema(version: &At<'_>, c: &mut Check) {
-    let shared = c.root().get("spec").get("validation").get("openAPIV3Schema");
-    let schema = version.get("schema").get("openAPIV3Schema");
-    if !schema.is_set() && !shared.is_set() {
-        let is_explained = !c.version.has(DETAILS_ARE_LEFT_OUT);
-        schema.required(c, if is_explained { "schemas are required" } else { "" });
-    }
-}
-
 /// Whether a version has a status of its own.
 fn has_status(version: &At<'_>, c: &Check) -> bool {
     let shared = c.root().get("spec").get("subresources");
@@ -157,68 +145,6 @@ pub(crate) fn warning(warning: &At<'_>, c: &mut Check) {
             "must only contain printable UTF-8 characters; non-printable character found at index {index}"
         );
         warning.invalid(c, &problem);
-    }
-}
-
-/// The names of a kind and of its list differ.
-pub(crate) fn kinds(names: &At<'_>, c: &mut Check) {
-    let (kind, list) = (names.get("kind"), names.get("listKind"));
-    if !kind.text().is_empty() && kind.text() == list.text() {
-        list.invalid(c, "kind and listKind may not be the same");
-    }
-}
-
-/// The path is below one of these fields.
-fn below(path: &At<'_>, parents: &[&str], problem: &str, c: &mut Check) {
-    if !parents.iter().any(|parent| path.text().starts_with(parent)) {
-        path.invalid(c, problem);
-    }
-}
-
-pub(crate) fn below_spec(path: &At<'_>, c: &mut Check) {
-    below(path, &[".spec."], "should be a json path under .spec", c);
-}
-
-pub(crate) fn below_status(path: &At<'_>, c: &mut Check) {
-    below(path, &[".status."], "should be a json path under .status", c);
-}
-
-pub(crate) fn below_either(path: &At<'_>, c: &mut Check) {
-    let problem = "should be a json path under either .spec or .status";
-    below(path, &[".spec.", ".status."], problem, c);
-}
-
-/// The versions of conversion reviews.
-pub(crate) fn reviews(reviews: &At<'_>, c: &mut Check) {
-    let mut seen = BTreeSet::new();
-    for review in reviews.items() {
-        match seen.insert(review.text()) {
-            true => review.problems(c, formats::dns_1035_label(review.text())),
-            false => review.invalid(c, "duplicate version"),
-        }
-    }
-    if !seen.contains("v1") && !seen.contains("v1beta1") {
-        reviews.invalid_typed(c, "[]string", "must include at least one of v1, v1beta1");
-    }
-}
-
-/// Fields that an update does not change.
-pub(crate) fn immutable(spec: &At<'_>, c: &mut Check) {
-    let mut conditions = c.old().get("status").get("conditions").items();
-    let is_established =
-        |one: At<'_>| one.get("type").text() == "Established" && one.get("status").text() == "True";
-    let established = conditions.any(is_established);
-    let names = spec.get("names");
-    for (field, only_established) in [
-        (spec.get("scope"), true),
-        (names.get("kind"), true),
-        (spec.get("group"), false),
-        (names.get("plural"), false),
-    ] {
-        let is_changed = field.text() != field.old(c).as_str().unwrap_or_default();
-        if is_changed && (established || !only_established) {
-            field.invalid(c, "field is immutable");
-        }
     }
 }
 

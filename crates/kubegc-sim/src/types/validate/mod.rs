@@ -68,8 +68,7 @@ fn code(name: &str) -> Option<rules::Code> {
             quota reporting_controller resources scopes_updated taints;
         config: config_map docker_config secret;
         container: sleep;
-        definitions: approval below_either below_spec below_status has_schema immutable kinds name reviews
-            schema shared_schema stored_versions versions warning;
+        definitions: approval name schema shared_schema stored_versions versions warning;
         selectable: fields;
         structural: atomic_items keys_of_map map_list;
         devices: attributes claim_status constraint contents_of_slice count counters extended_resource

@@ -23,33 +23,23 @@ pub(super) struct Url {
 }
 value!(Url, "kubernetes.URL");
 
-/// The part of a URL that a text belongs to: parts have characters of their own.
+/// The part of a URL that a text belongs to: hosts have characters and escapes of their own.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
-    Path,
     Host,
     Zone,
-    User,
-    Query,
-    Fragment,
+    Other,
 }
 
-impl Part {
-    /// Whether a byte stands for itself in this part.
-    fn keeps(self, byte: u8) -> bool {
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~') {
-            return true;
-        }
-        let others: &[u8] = match self {
-            Self::Host | Self::Zone => b"!$&'()*+,;=:[]<>\"",
-            Self::Path => b"$&+,/:;=@",
-            Self::User => b"$&+,;=",
-            Self::Query => b"",
-            Self::Fragment => b"$&+,/:;=?@!()*",
-        };
-        others.contains(&byte)
-    }
+/// Whether a byte stands for itself in a part of a URL with these other characters.
+fn keeps(others: &[u8], byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) || others.contains(&byte)
+}
 
+const OF_HOST: &[u8] = b"!$&'()*+,;=:[]<>\"";
+const OF_PATH: &[u8] = b"$&+,/:;=@";
+
+impl Part {
     /// The text without escapes.
     ///
     /// # Errors
@@ -58,50 +48,27 @@ impl Part {
         let (bytes, mut out, mut at) = (text.as_bytes(), Vec::new(), 0);
         while let Some(&byte) = bytes.get(at) {
             if byte == b'%' {
-                let shown = &bytes[at..bytes.len().min(at + 3)];
-                let wrong = || Err(format!("invalid URL escape {}", quoted(&lossy(shown))));
-                let digit = |place: usize| shown.get(place).and_then(|byte| char::from(*byte).to_digit(16));
-                let (Some(high), Some(low)) = (digit(1), digit(2)) else {
-                    return wrong();
-                };
-                let decoded = u8::try_from(high * 16 + low).unwrap_or_default();
-                let is_percent = shown == b"%25";
-                let is_refused = match self {
-                    Self::Host => high < 8 && !is_percent,
-                    Self::Zone => !is_percent && decoded != b' ' && !Self::Host.keeps(decoded),
-                    _ => false,
-                };
-                if is_refused {
-                    return wrong();
-                }
-                out.push(decoded);
+                let escape = &bytes[at..bytes.len().min(at + 3)];
+                let digit = |place: usize| char::from(*escape.get(place)?).to_digit(16);
+                let decoded = digit(1).zip(digit(2)).map(|(high, low)| (high * 16 + low) as u8);
+                let decoded = decoded.filter(|decoded| match self {
+                    Self::Host => *decoded >= 0x80 || escape == b"%25",
+                    Self::Zone => escape == b"%25" || *decoded == b' ' || keeps(OF_HOST, *decoded),
+                    Self::Other => true,
+                });
+                let wrong = || format!("invalid URL escape {}", quoted(&lossy(escape)));
+                out.push(decoded.ok_or_else(wrong)?);
                 at += 3;
                 continue;
             }
-            let is_host = matches!(self, Self::Host | Self::Zone);
-            if is_host && byte.is_ascii() && !self.keeps(byte) {
+            if self != Self::Other && byte.is_ascii() && !keeps(OF_HOST, byte) {
                 let shown = quoted(&char::from(byte).to_string());
                 return Err(format!("invalid character {shown} in host name"));
             }
-            out.push(if self == Self::Query && byte == b'+' {
-                b' '
-            } else {
-                byte
-            });
+            out.push(byte);
             at += 1;
         }
         Ok(lossy(&out).into_owned())
-    }
-
-    fn escaped(self, text: &str) -> String {
-        let mut out = String::new();
-        for byte in text.bytes() {
-            match self.keeps(byte) {
-                true => out.push(char::from(byte)),
-                false => out.push_str(&format!("%{byte:02X}")),
-            }
-        }
-        out
     }
 }
 
@@ -126,7 +93,7 @@ impl Url {
         let failed = |text: &str, problem: &str| format!("parse {}: {problem}", quoted(text));
         let (address, fragment) = text.split_once('#').unwrap_or((text, ""));
         let mut url = Self::read(address, false).map_err(|problem| failed(address, &problem))?;
-        url.fragment = Part::Fragment
+        url.fragment = Part::Other
             .unescaped(fragment)
             .map_err(|problem| failed(text, &problem))?;
         Ok(url)
@@ -190,7 +157,7 @@ impl Url {
             path = after;
             url.set_authority(authority)?;
         }
-        Part::Path.unescaped(path)?;
+        Part::Other.unescaped(path)?;
         path.clone_into(&mut url.path);
         Ok(url)
     }
@@ -209,7 +176,7 @@ impl Url {
             return Err("net/url: invalid userinfo".to_owned());
         }
         for part in user.splitn(2, ':') {
-            Part::User.unescaped(part)?;
+            Part::Other.unescaped(part)?;
         }
         user.clone_into(&mut self.user);
         Ok(())
@@ -227,23 +194,26 @@ impl Url {
     }
 
     pub(super) fn escaped_path(&self) -> String {
-        let is_valid = |byte: u8| Part::Path.keeps(byte) || b"!'()*[]%".contains(&byte);
+        let is_valid = |byte: u8| keeps(OF_PATH, byte) || b"!'()*[]%".contains(&byte);
         if self.path.bytes().all(is_valid) {
             return self.path.clone();
         }
-        Part::Path.escaped(&Part::Path.unescaped(&self.path).unwrap_or_default())
+        let path = Part::Other.unescaped(&self.path).unwrap_or_default();
+        let escaped = path.bytes().map(|byte| match keeps(OF_PATH, byte) {
+            true => char::from(byte).to_string(),
+            false => format!("%{byte:02X}"),
+        });
+        escaped.collect()
     }
 
     /// The values of each key of the query. What cannot be read is left out.
     pub(super) fn values(&self) -> BTreeMap<String, Vec<String>> {
         let mut values: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        for pair in self
-            .query
-            .split('&')
-            .filter(|pair| !pair.is_empty() && !pair.contains(';'))
-        {
+        let query = self.query.replace('+', " ");
+        let pairs = query.split('&');
+        for pair in pairs.filter(|pair| !pair.is_empty() && !pair.contains(';')) {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-            let (key, value) = (Part::Query.unescaped(key), Part::Query.unescaped(value));
+            let [key, value] = [key, value].map(|text| Part::Other.unescaped(text));
             if let (Ok(key), Ok(value)) = (key, value) {
                 values.entry(key).or_default().push(value);
             }
@@ -257,16 +227,16 @@ impl Url {
 /// # Errors
 /// The text begins with a colon.
 fn scheme(text: &str) -> Result<(&str, &str), String> {
-    for (at, byte) in text.bytes().enumerate() {
-        match byte {
-            b':' if at == 0 => return Err("missing protocol scheme".to_owned()),
-            b':' => return Ok((&text[..at], &text[at + 1..])),
-            b'0'..=b'9' | b'+' | b'-' | b'.' if at > 0 => {}
-            byte if byte.is_ascii_alphabetic() => {}
-            _ => break,
+    let is_known = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
+    match text.split_once(':') {
+        Some(("", _)) => Err("missing protocol scheme".to_owned()),
+        Some((scheme, rest))
+            if scheme.starts_with(|c: char| c.is_ascii_alphabetic()) && scheme.chars().all(is_known) =>
+        {
+            Ok((scheme, rest))
         }
+        _ => Ok(("", text)),
     }
-    Ok(("", text))
 }
 
 /// The host of an authority, without escapes.
