@@ -23,7 +23,7 @@ use kubegc_core::{
 
 use crate::{
     Context, Controller, Decision, Index, Info, Key, Missing, Reason,
-    controller::read,
+    controller::Reads as _,
     protection::{Protection, Text},
 };
 
@@ -108,9 +108,9 @@ fn in_use(cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Option<Tex
     let mut unread = None;
     for pod in cx.cache.indexed_records(&ACTIVE_PODS, &Key::from(&record.meta)) {
         let pod_id = pod.id(Resource::Pods);
-        let phase = cx
-            .body(&pod_id, pod, Record::pod)
-            .and_then(|pod| read(&pod.phase, &pod_id, "status.phase"));
+        let phase = pod_id
+            .body(pod, Record::pod)
+            .and_then(|pod| pod_id.read(&pod.phase, "status.phase"));
         match phase {
             Ok(_) => return Ok(Some(("Used", "a pod that has not finished uses it"))),
             Err(missing) => unread = Some(missing),

@@ -267,6 +267,16 @@ impl Steps {
         }
     }
 
+    /// Steps that share work between their clones.
+    pub(crate) fn of<W, F>(object: &ObjectId, work: W, begin: fn(Arc<W>, Port) -> F) -> Self
+    where
+        W: Send + Sync + 'static,
+        F: Future<Output = End> + Send + 'static,
+    {
+        let work = Arc::new(work);
+        Self::new(object.clone(), move |port| begin(Arc::clone(&work), port))
+    }
+
     /// Sets whether reads that only verify the cache are made. They are unnecessary if nothing can have
     /// changed, as in a simulation.
     #[must_use]

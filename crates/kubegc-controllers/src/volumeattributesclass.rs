@@ -103,6 +103,6 @@ pub static RULE: Rule = Rule {
         ..Info::BASE
     },
     gate: Some((ENABLED, "VolumeAttributesClass")),
-    decide: |_, cx, id, record| PROTECTION.decide(cx, id, record),
+    decide: |cx, id, record| PROTECTION.decide(cx, id, record),
     ..Rule::BASE
 };

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     End, FieldChange, Key, Missing, Port, Reason, Sent, Wire, Write,
-    controller::{body, read, whole},
+    controller::{Reads as _, whole},
 };
 
 /// The estimate for objects with finalizers.
@@ -42,11 +42,11 @@ struct Live {
 impl Live {
     fn new(record: Record) -> Result<Self, Missing> {
         let id = whole(Resource::Namespaces, &record)?;
-        let namespace = body(&id, &record, Record::namespace)?;
+        let namespace = id.body(&record, Record::namespace)?;
         Ok(Self {
-            is_terminating: **read(&namespace.phase, &id, "status.phase")? == *"Terminating",
-            finalizers: read(&namespace.finalizers, &id, "spec.finalizers")?.clone(),
-            conditions: read(&namespace.conditions, &id, "status.conditions")?.clone(),
+            is_terminating: **id.read(&namespace.phase, "status.phase")? == *"Terminating",
+            finalizers: id.read(&namespace.finalizers, "spec.finalizers")?.clone(),
+            conditions: id.read(&namespace.conditions, "status.conditions")?.clone(),
             meta: record.meta,
             id,
         })
@@ -267,11 +267,11 @@ impl Deleter {
         let mut longest = 0;
         for pod in &pods {
             let id = pod.id(Resource::Pods);
-            let body = body(&id, pod, Record::pod)?;
-            let phase = read(&body.phase, &id, "status.phase")?;
+            let body = id.body(pod, Record::pod)?;
+            let phase = id.read(&body.phase, "status.phase")?;
             if !matches!(&**phase, "Succeeded" | "Failed") {
                 let path = "spec.terminationGracePeriodSeconds";
-                let grace = read(&body.termination_grace_period_seconds, &id, path)?;
+                let grace = id.read(&body.termination_grace_period_seconds, path)?;
                 longest = longest.max(grace.unwrap_or(0));
             }
         }
