@@ -49,37 +49,28 @@ const OWN_NAMESPACE: Behavior = Behavior::since(23, 0, "kubernetes #101250");
 
 const HASH_LABEL: &str = "controller-revision-hash";
 
-static REVISIONS_BY_STATEFUL_SET: Index = Index::new(
-    "controller revisions by stateful set",
-    Resource::ControllerRevisions,
-    |record, keys| push_controller(record, "StatefulSet", keys),
-);
-static REVISIONS_BY_DAEMON_SET: Index = Index::new(
-    "controller revisions by daemon set",
-    Resource::ControllerRevisions,
-    |record, keys| push_controller(record, "DaemonSet", keys),
-);
-static PODS_BY_STATEFUL_SET: Index = Index::new("pods by stateful set", Resource::Pods, |record, keys| {
+static REVISIONS_BY_STATEFUL_SET: Index = Index::new(Resource::ControllerRevisions, |record, keys| {
+    push_controller(record, "StatefulSet", keys)
+});
+static REVISIONS_BY_DAEMON_SET: Index = Index::new(Resource::ControllerRevisions, |record, keys| {
+    push_controller(record, "DaemonSet", keys)
+});
+static PODS_BY_STATEFUL_SET: Index = Index::new(Resource::Pods, |record, keys| {
     push_controller(record, "StatefulSet", keys);
 });
-static PODS_BY_DAEMON_SET: Index = Index::new("pods by daemon set", Resource::Pods, |record, keys| {
+static PODS_BY_DAEMON_SET: Index = Index::new(Resource::Pods, |record, keys| {
     push_controller(record, "DaemonSet", keys);
 });
 
 /// The key with an empty namespace holds the revisions of all namespaces.
-static ORPHANED_REVISIONS: Index = Index::new(
-    "orphaned controller revisions by label",
-    Resource::ControllerRevisions,
-    |record, keys| {
-        let own = keys.len();
-        push_orphan(record, keys);
-        if keys.len() > own {
-            push_labels(&Arc::default(), &record.meta, keys);
-        }
-    },
-);
-static DAEMON_SETS_BY_SELECTOR: Index =
-    Index::new("daemon sets by selector", Resource::DaemonSets, push_selector);
+static ORPHANED_REVISIONS: Index = Index::new(Resource::ControllerRevisions, |record, keys| {
+    let own = keys.len();
+    push_orphan(record, keys);
+    if keys.len() > own {
+        push_labels(&Arc::default(), &record.meta, keys);
+    }
+});
+static DAEMON_SETS_BY_SELECTOR: Index = Index::new(Resource::DaemonSets, push_selector);
 
 /// The writes that adopt and release revisions.
 fn claim(cx: &RuleContext<'_>, id: &ObjectId, record: &Record) -> Result<Vec<Action>, Missing> {

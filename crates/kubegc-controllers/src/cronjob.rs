@@ -381,7 +381,7 @@ async fn prune(pruning: Arc<Pruning>, port: Port) -> End {
     }
 }
 
-static JOBS_BY_NAME: Index = Index::new("jobs by controller name", Resource::Jobs, |record, keys| {
+static JOBS_BY_NAME: Index = Index::new(Resource::Jobs, |record, keys| {
     let namespace = Arc::clone(&record.meta.namespace);
     if !record.has_whole_meta {
         keys.push(Key::new(namespace, ""));
@@ -390,7 +390,7 @@ static JOBS_BY_NAME: Index = Index::new("jobs by controller name", Resource::Job
     }
 });
 
-static JOBS_BY_UID: Index = Index::new("jobs by cronjob uid", Resource::Jobs, |record, keys| {
+static JOBS_BY_UID: Index = Index::new(Resource::Jobs, |record, keys| {
     let controller = record.meta.controller();
     if !record.has_whole_meta {
         keys.push(Key::cluster(""));
@@ -399,7 +399,7 @@ static JOBS_BY_UID: Index = Index::new("jobs by cronjob uid", Resource::Jobs, |r
     }
 });
 
-static CRON_JOBS_BY_UID: Index = Index::new("cronjobs by uid", Resource::CronJobs, |record, keys| {
+static CRON_JOBS_BY_UID: Index = Index::new(Resource::CronJobs, |record, keys| {
     keys.push(Key::cluster(record.meta.uid.text().as_str()));
 });
 

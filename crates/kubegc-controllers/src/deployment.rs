@@ -58,20 +58,12 @@ const BY_REVISION: Behavior = Behavior::since(21, 0, "kubernetes #97407");
 const REVISION: &str = "the annotation deployment.kubernetes.io/revision";
 
 /// ReplicaSets by the Deployment that controls them.
-static BY_DEPLOYMENT: Index = Index::new(
-    "replica sets by deployment",
-    Resource::ReplicaSets,
-    |record, keys| {
-        push_controller(record, "Deployment", keys);
-    },
-);
+static BY_DEPLOYMENT: Index = Index::new(Resource::ReplicaSets, |record, keys| {
+    push_controller(record, "Deployment", keys);
+});
 
-static ORPHANED_REPLICA_SETS: Index = Index::new(
-    "orphaned replica sets by label",
-    Resource::ReplicaSets,
-    push_orphan,
-);
-static BY_SELECTOR: Index = Index::new("deployments by selector", Resource::Deployments, push_selector);
+static ORPHANED_REPLICA_SETS: Index = Index::new(Resource::ReplicaSets, push_orphan);
+static BY_SELECTOR: Index = Index::new(Resource::Deployments, push_selector);
 
 /// The oldest ReplicaSet with the pod template of a Deployment.
 fn new_replica_set<'a>(

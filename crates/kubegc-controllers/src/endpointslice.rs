@@ -35,7 +35,7 @@ const MANAGER: &str = "endpointslice-controller.k8s.io";
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
 
 /// Slices by the name of their Service.
-static SLICES: Index = Index::new("slices by service", Resource::EndpointSlices, |record, keys| {
+static SLICES: Index = Index::new(Resource::EndpointSlices, |record, keys| {
     keys.extend(service_of(record, MANAGER));
 });
 

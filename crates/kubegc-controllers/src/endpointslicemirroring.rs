@@ -40,11 +40,9 @@ const MANAGER: &str = "endpointslicemirroring-controller.k8s.io";
 const SKIP_MIRROR: &str = "endpointslice.kubernetes.io/skip-mirror";
 
 /// Mirrored slices by the name of their Service.
-static MIRRORED: Index = Index::new(
-    "mirrored slices by service",
-    Resource::EndpointSlices,
-    |record, keys| keys.extend(service_of(record, MANAGER)),
-);
+static MIRRORED: Index = Index::new(Resource::EndpointSlices, |record, keys| {
+    keys.extend(service_of(record, MANAGER))
+});
 
 /// The reason why the slices of this name are deleted or kept.
 fn judge(cx: &RuleContext<'_>, key: &Key) -> Result<(bool, Reason), Missing> {

@@ -196,30 +196,25 @@ fn is_token(secret: &Record) -> bool {
     }
 }
 
-static TOKENS_BY_ACCOUNT: Index =
-    Index::new("tokens by service account", Resource::Secrets, |record, keys| {
-        let name = record
-            .secret()
-            .and_then(|secret| secret.service_account_name.known());
-        if let Some(name) = name.filter(|name| is_token(record) && !name.is_empty()) {
-            keys.push(Key::new(Arc::clone(&record.meta.namespace), Arc::clone(name)));
-        }
-    });
+static TOKENS_BY_ACCOUNT: Index = Index::new(Resource::Secrets, |record, keys| {
+    let name = record
+        .secret()
+        .and_then(|secret| secret.service_account_name.known());
+    if let Some(name) = name.filter(|name| is_token(record) && !name.is_empty()) {
+        keys.push(Key::new(Arc::clone(&record.meta.namespace), Arc::clone(name)));
+    }
+});
 
-static ACCOUNTS_BY_SECRET: Index = Index::new(
-    "service accounts by secret",
-    Resource::ServiceAccounts,
-    |record, keys| {
-        let secrets = record
-            .service_account()
-            .and_then(|account| account.secrets.known());
-        let key = |secret: &Arc<str>| Key::new(Arc::clone(&record.meta.namespace), Arc::clone(secret));
-        keys.extend(secrets.into_iter().flatten().map(key));
-    },
-);
+static ACCOUNTS_BY_SECRET: Index = Index::new(Resource::ServiceAccounts, |record, keys| {
+    let secrets = record
+        .service_account()
+        .and_then(|account| account.secrets.known());
+    let key = |secret: &Arc<str>| Key::new(Arc::clone(&record.meta.namespace), Arc::clone(secret));
+    keys.extend(secrets.into_iter().flatten().map(key));
+});
 
 /// Pods that may reference any Secret are found under the empty name.
-static PODS_BY_SECRET: Index = Index::new("pods by secret", Resource::Pods, |record, keys| {
+static PODS_BY_SECRET: Index = Index::new(Resource::Pods, |record, keys| {
     let key = |secret: Arc<str>| Key::new(Arc::clone(&record.meta.namespace), secret);
     match record.pod().and_then(|pod| pod.secrets.known()) {
         Some(secrets) => {

@@ -43,7 +43,7 @@ const LABEL_EXCLUDED: &str = "node.kubernetes.io/exclude-disruption";
 const PERIOD: Duration = Duration::from_secs(5);
 
 /// Ready nodes that count, and nodes whose readiness is unknown.
-static READY: Index = Index::new("ready nodes", Resource::Nodes, |record, keys| {
+static READY: Index = Index::new(Resource::Nodes, |record, keys| {
     if !record.meta.labels.contains_key(LABEL_EXCLUDED)
         && record.node().is_none_or(|node| node.is_ready() != Some(false))
     {
@@ -51,7 +51,7 @@ static READY: Index = Index::new("ready nodes", Resource::Nodes, |record, keys| 
     }
 });
 /// Nodes that are not ready.
-static NOT_READY_NODES: Index = Index::new("nodes that are not ready", Resource::Nodes, |record, keys| {
+static NOT_READY_NODES: Index = Index::new(Resource::Nodes, |record, keys| {
     if record.node().is_some_and(|node| node.is_ready() == Some(false)) {
         keys.push(Key::cluster(""));
     }

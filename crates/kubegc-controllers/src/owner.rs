@@ -40,12 +40,11 @@ pub(crate) fn controlled<'a>(
 }
 
 /// Pods whose owners may not be known, by namespace.
-pub(crate) static UNREAD_PODS: Index =
-    Index::new("pods with unread metadata", Resource::Pods, |record, keys| {
-        if !record.has_whole_meta {
-            keys.push(Key::new(Arc::clone(&record.meta.namespace), ""));
-        }
-    });
+pub(crate) static UNREAD_PODS: Index = Index::new(Resource::Pods, |record, keys| {
+    if !record.has_whole_meta {
+        keys.push(Key::new(Arc::clone(&record.meta.namespace), ""));
+    }
+});
 
 /// Returns whether the controllers of all pods of a namespace are known.
 ///

@@ -45,7 +45,7 @@ const CONTROLLER: Behavior = Behavior::since(36, 0, "kubernetes #137641");
 
 /// Pods that have not finished, by their PodGroup. Those whose group was not read are found under an empty
 /// name.
-static ACTIVE_PODS: Index = Index::new("active pods by pod group", Resource::Pods, |record, keys| {
+static ACTIVE_PODS: Index = Index::new(Resource::Pods, |record, keys| {
     let namespace = &record.meta.namespace;
     if record.pod().and_then(Pod::has_final_phase) == Some(true) {
         return;

@@ -39,23 +39,18 @@ static PROTECTION: Protection = Protection {
 const EPHEMERAL_VOLUMES: Behavior = Behavior::since(21, 0, "feature gate GenericEphemeralVolume is beta");
 
 /// Pods that may be scheduled and whose volumes were not read, by namespace.
-static PODS_WITH_UNREAD_VOLUMES: Index =
-    Index::new("pods with unread volumes", Resource::Pods, |record, keys| {
-        if has_unread_volumes(record) {
-            keys.push(namespace_key(&record.meta.namespace));
-        }
-    });
+static PODS_WITH_UNREAD_VOLUMES: Index = Index::new(Resource::Pods, |record, keys| {
+    if has_unread_volumes(record) {
+        keys.push(namespace_key(&record.meta.namespace));
+    }
+});
 
 /// Claims that are being deleted and have the finalizer, by namespace.
-static TERMINATING_CLAIMS: Index = Index::new(
-    "terminating protected claims",
-    Resource::PersistentVolumeClaims,
-    |record, keys| {
-        if PROTECTION.is_candidate(&record.meta) {
-            keys.push(namespace_key(&record.meta.namespace));
-        }
-    },
-);
+static TERMINATING_CLAIMS: Index = Index::new(Resource::PersistentVolumeClaims, |record, keys| {
+    if PROTECTION.is_candidate(&record.meta) {
+        keys.push(namespace_key(&record.meta.namespace));
+    }
+});
 
 /// The persistent volume claim protection controller.
 #[derive(Clone, Copy, Debug)]

@@ -49,24 +49,20 @@ const DELETION_COST_ANNOTATION: &str = "the annotation controller.kubernetes.io/
 /// The feature gate `LogarithmicScaleDown`: alpha in 1.21, beta and on from 1.22.
 const LOGARITHMIC: Behavior = Behavior::since(22, 0, "feature gate LogarithmicScaleDown is beta");
 
-static PODS_BY_REPLICA_SET: Index = Index::new("pods by replica set", Resource::Pods, |record, keys| {
+static PODS_BY_REPLICA_SET: Index = Index::new(Resource::Pods, |record, keys| {
     push_controller(record, "ReplicaSet", keys);
 });
-static ORPHANED_PODS: Index = Index::new("orphaned pods by label", Resource::Pods, push_orphan);
-static BY_SELECTOR: Index = Index::new("replica sets by selector", Resource::ReplicaSets, push_selector);
+static ORPHANED_PODS: Index = Index::new(Resource::Pods, push_orphan);
+static BY_SELECTOR: Index = Index::new(Resource::ReplicaSets, push_selector);
 /// ReplicaSets by the namespace and uid of their controller.
-static BY_CONTROLLER: Index = Index::new(
-    "replica sets by controller",
-    Resource::ReplicaSets,
-    |record, keys| {
-        if let Some(owner) = record.meta.controller() {
-            keys.push(Key::new(
-                Arc::clone(&record.meta.namespace),
-                owner.uid.to_string(),
-            ));
-        }
-    },
-);
+static BY_CONTROLLER: Index = Index::new(Resource::ReplicaSets, |record, keys| {
+    if let Some(owner) = record.meta.controller() {
+        keys.push(Key::new(
+            Arc::clone(&record.meta.namespace),
+            owner.uid.to_string(),
+        ));
+    }
+});
 
 /// The pods in the order in which they are deleted.
 fn in_order<'a>(

@@ -51,21 +51,17 @@ const OWN_FINALIZER: Behavior = Behavior::since(30, 0, "structured parameters");
 const FINISHED_PODS: Behavior = Behavior::since(28, 0, "controller.go of 1.28");
 
 /// Claims by the pods that they are reserved for or that control them.
-static CLAIMS_BY_POD: Index = Index::new(
-    "resource claims by pod",
-    Resource::ResourceClaims,
-    |record, keys| {
-        let namespace = &record.meta.namespace;
-        let reserved = record
-            .resource_claim()
-            .and_then(|claim| claim.reserved_for.known());
-        for consumer in reserved.into_iter().flatten().filter(|consumer| is_pod(consumer)) {
-            keys.push(Key::new(Arc::clone(namespace), Arc::clone(&consumer.name)));
-        }
-        let owner = record.meta.controller().filter(|owner| &*owner.kind == "Pod");
-        keys.extend(owner.map(|owner| Key::new(Arc::clone(namespace), Arc::clone(&owner.name))));
-    },
-);
+static CLAIMS_BY_POD: Index = Index::new(Resource::ResourceClaims, |record, keys| {
+    let namespace = &record.meta.namespace;
+    let reserved = record
+        .resource_claim()
+        .and_then(|claim| claim.reserved_for.known());
+    for consumer in reserved.into_iter().flatten().filter(|consumer| is_pod(consumer)) {
+        keys.push(Key::new(Arc::clone(namespace), Arc::clone(&consumer.name)));
+    }
+    let owner = record.meta.controller().filter(|owner| &*owner.kind == "Pod");
+    keys.extend(owner.map(|owner| Key::new(Arc::clone(namespace), Arc::clone(&owner.name))));
+});
 
 fn is_pod(consumer: &Consumer) -> bool {
     consumer.api_group.is_empty() && &*consumer.resource == "pods"

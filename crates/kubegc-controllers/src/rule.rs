@@ -1,7 +1,5 @@
 //! Controllers whose behavior follows from the release alone, as data.
 
-use std::{fmt, ops::Deref};
-
 use kubegc_core::{
     Behavior, KubernetesVersion,
     record::{ObjectId, Record},
@@ -18,6 +16,7 @@ use crate::{Cache, Change, Context, Controller, Decision, Info, Key, Missing, co
 /// let controller = endpoints::RULE.at(KubernetesVersion::LATEST);
 /// assert_eq!(controller.info().name, "endpoints-controller");
 /// ```
+#[derive(Debug)]
 pub struct Rule {
     pub info: Info,
     /// The release in which the feature gate is on by default, and its name. While it is off, every object is
@@ -48,31 +47,17 @@ impl Rule {
     }
 }
 
-impl fmt::Debug for Rule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Rule")
-            .field("info", &self.info)
-            .finish_non_exhaustive()
-    }
-}
-
 /// The context of a decision, with the release that it follows.
+#[derive(derive_more::Deref)]
 pub(crate) struct RuleContext<'a> {
-    pub(crate) context: Context<'a>,
+    #[deref]
+    context: Context<'a>,
     pub(crate) version: KubernetesVersion,
 }
 
 impl RuleContext<'_> {
     pub(crate) const fn has(&self, behavior: Behavior) -> bool {
         self.version.has(behavior)
-    }
-}
-
-impl<'a> Deref for RuleContext<'a> {
-    type Target = Context<'a>;
-
-    fn deref(&self) -> &Context<'a> {
-        &self.context
     }
 }
 

@@ -5,7 +5,6 @@
 //! a simulation, or from a recording.
 
 use std::{
-    fmt,
     future::{Future, poll_fn},
     pin::Pin,
     sync::Arc,
@@ -245,10 +244,11 @@ pub(crate) fn done(response: Response) -> Result<(), StoreError> {
 }
 
 /// Steps that are not started. Clones start independently.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
 pub struct Steps {
     object: ObjectId,
     verifies: bool,
+    #[debug(skip)]
     begin: Arc<dyn Fn(Port) -> Work + Send + Sync>,
 }
 
@@ -304,14 +304,6 @@ impl Steps {
     }
 }
 
-impl fmt::Debug for Steps {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Steps")
-            .field("object", &self.object)
-            .finish_non_exhaustive()
-    }
-}
-
 /// Steps in progress.
 ///
 /// # Examples
@@ -332,19 +324,12 @@ impl fmt::Debug for Steps {
 /// let node = Record::metadata_only(ObjectMeta::new("", "a", "u-2"));
 /// assert!(matches!(sequence.next(Some(Response::Object(Box::new(node)))), Step::End(End::Done)));
 /// ```
+#[derive(derive_more::Debug)]
 pub struct Sequence {
+    #[debug(skip)]
     work: Option<Work>,
     port: Port,
     end: Option<End>,
-}
-
-impl fmt::Debug for Sequence {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sequence")
-            .field("port", &self.port)
-            .field("end", &self.end)
-            .finish_non_exhaustive()
-    }
 }
 
 /// The next step of a [`Sequence`].
@@ -389,23 +374,25 @@ impl Sequence {
 }
 
 /// The end of a task.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, derive_more::Display)]
 pub enum End {
     /// Success, or a state in which only a change makes upstream retry.
+    #[display("done")]
     Done,
     /// The object is kept, for a reason that live reads showed.
+    #[display("kept: {_0}")]
     Kept(Reason),
     /// A fact is missing, so the object is kept.
+    #[display("cannot decide: {_0}")]
     Unknown(Missing),
     /// The state that the decision depends on has changed. The cache is updated, and the key is reconciled
     /// again.
+    #[display("something has changed, so it is reconciled again")]
     Stale(Vec<Found>),
     /// The key is reconciled again after this time.
-    RequeueAfter {
-        /// The delay.
-        after: Duration,
-        reason: Reason,
-    },
+    #[display("requeued after {}s: {reason}", after.as_secs_f64())]
+    RequeueAfter { after: Duration, reason: Reason },
+    #[display("failed: {message}")]
     Failed {
         /// The error of the request.
         error: StoreError,
@@ -415,21 +402,6 @@ pub enum End {
         /// again.
         is_retried: bool,
     },
-}
-
-impl fmt::Display for End {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Done => f.write_str("done"),
-            Self::Kept(reason) => write!(f, "kept: {reason}"),
-            Self::Unknown(missing) => write!(f, "cannot decide: {missing}"),
-            Self::Stale(_) => f.write_str("something has changed, so it is reconciled again"),
-            Self::RequeueAfter { after, reason } => {
-                write!(f, "requeued after {}s: {reason}", after.as_secs_f64())
-            }
-            Self::Failed { message, .. } => write!(f, "failed: {message}"),
-        }
-    }
 }
 
 impl From<Missing> for End {

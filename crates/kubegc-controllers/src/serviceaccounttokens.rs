@@ -36,13 +36,9 @@ const NAME_ANNOTATION: &str = "the annotation kubernetes.io/service-account.name
 const UID_ANNOTATION: &str = "the annotation kubernetes.io/service-account.uid";
 
 /// Token Secrets by their ServiceAccount.
-static TOKENS: Index = Index::new(
-    "token secrets by service account",
-    Resource::Secrets,
-    |record, keys| {
-        keys.extend(account_of(record));
-    },
-);
+static TOKENS: Index = Index::new(Resource::Secrets, |record, keys| {
+    keys.extend(account_of(record));
+});
 
 /// The ServiceAccount that a token Secret names.
 fn account_of(record: &Record) -> Option<Key> {

@@ -45,7 +45,7 @@ use crate::{
 /// The key under which the time of the deletion is stored.
 const DEADLINE: &str = "eviction";
 
-static PODS_BY_NODE: Index = Index::new("pods by node", Resource::Pods, |record, keys| {
+static PODS_BY_NODE: Index = Index::new(Resource::Pods, |record, keys| {
     let node = record
         .pod()
         .and_then(|pod| pod.node_name.known())

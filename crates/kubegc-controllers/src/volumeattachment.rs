@@ -42,52 +42,39 @@ const UNMOUNT_WAIT: Duration = Duration::from_secs(360);
 /// The key under which the time of a forced detach is stored.
 const DEADLINE: &str = "detach";
 
-static BY_VOLUME: Index = Index::new(
-    "attachments by volume",
-    Resource::VolumeAttachments,
-    |record, keys| {
-        let attachment = record.volume_attachment();
-        keys.extend(
-            attachment
-                .and_then(|body| body.volume_name.known())
-                .map(|name| Key::cluster(Arc::clone(name))),
-        );
-    },
-);
-static BY_NODE: Index = Index::new(
-    "attachments by node",
-    Resource::VolumeAttachments,
-    |record, keys| {
-        let attachment = record.volume_attachment();
-        keys.extend(
-            attachment
-                .and_then(|body| body.node_name.known())
-                .map(|name| Key::cluster(Arc::clone(name))),
-        );
-    },
-);
+static BY_VOLUME: Index = Index::new(Resource::VolumeAttachments, |record, keys| {
+    let attachment = record.volume_attachment();
+    keys.extend(
+        attachment
+            .and_then(|body| body.volume_name.known())
+            .map(|name| Key::cluster(Arc::clone(name))),
+    );
+});
+static BY_NODE: Index = Index::new(Resource::VolumeAttachments, |record, keys| {
+    let attachment = record.volume_attachment();
+    keys.extend(
+        attachment
+            .and_then(|body| body.node_name.known())
+            .map(|name| Key::cluster(Arc::clone(name))),
+    );
+});
 /// Volumes by the claim that they are bound to.
-static VOLUMES_BY_CLAIM: Index =
-    Index::new("claimed volumes", Resource::PersistentVolumes, |record, keys| {
-        let claim = record
-            .persistent_volume()
-            .and_then(|volume| volume.claim_ref.known())
-            .and_then(Option::as_ref);
-        keys.extend(claim.map(claim_key));
-    });
+static VOLUMES_BY_CLAIM: Index = Index::new(Resource::PersistentVolumes, |record, keys| {
+    let claim = record
+        .persistent_volume()
+        .and_then(|volume| volume.claim_ref.known())
+        .and_then(Option::as_ref);
+    keys.extend(claim.map(claim_key));
+});
 /// Pods that may use a volume on a node, because that was not read, by namespace.
-static UNREAD: Index = Index::new(
-    "pods with unread node or volumes",
-    Resource::Pods,
-    |record, keys| {
-        let pod = record
-            .pod()
-            .filter(|pod| !pod.node_name.is_unread() && !pod.volumes.is_unread());
-        if pod.is_none() {
-            keys.push(Key::new(Arc::clone(&record.meta.namespace), ""));
-        }
-    },
-);
+static UNREAD: Index = Index::new(Resource::Pods, |record, keys| {
+    let pod = record
+        .pod()
+        .filter(|pod| !pod.node_name.is_unread() && !pod.volumes.is_unread());
+    if pod.is_none() {
+        keys.push(Key::new(Arc::clone(&record.meta.namespace), ""));
+    }
+});
 
 /// The part of the attach/detach controller that deletes VolumeAttachments.
 #[derive(Clone, Copy, Debug)]

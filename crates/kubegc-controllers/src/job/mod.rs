@@ -110,7 +110,7 @@ const INTERIM_CONDITIONS: Behavior = Behavior::since(31, 0, "kubernetes #125510"
 const MANAGED_BY: Behavior = Behavior::since(32, 0, "feature gate JobManagedBy is beta");
 
 /// Pods by the Job that controls them.
-static PODS_BY_JOB: Index = Index::new("pods by job", Resource::Pods, |record, keys| {
+static PODS_BY_JOB: Index = Index::new(Resource::Pods, |record, keys| {
     push_controller(record, "Job", keys);
 });
 

@@ -54,28 +54,23 @@ const FINALIZERS_IN_ERROR: Behavior = Behavior::since(23, 0, "kubernetes #105773
 const LEAVES_EXTERNAL_UNREAD: Behavior = Behavior::since(36, 0, "kubernetes #134290");
 
 /// Volumes by the claim that they are bound to or reserved for.
-static VOLUMES_BY_CLAIM: Index =
-    Index::new("volumes by claim", Resource::PersistentVolumes, |record, keys| {
-        let volume = record.persistent_volume();
-        // A volume has no namespace. One with a namespace is invalid.
-        if record.meta.namespace.is_empty()
-            && let Some(Some(claim)) = volume.and_then(|volume| volume.claim_ref.known())
-        {
-            keys.push(claim_key(claim));
-        }
-    });
+static VOLUMES_BY_CLAIM: Index = Index::new(Resource::PersistentVolumes, |record, keys| {
+    let volume = record.persistent_volume();
+    // A volume has no namespace. One with a namespace is invalid.
+    if record.meta.namespace.is_empty()
+        && let Some(Some(claim)) = volume.and_then(|volume| volume.claim_ref.known())
+    {
+        keys.push(claim_key(claim));
+    }
+});
 
 /// Pods that may run and whose volumes were not read, by namespace.
-static RUNNING_PODS_WITH_UNREAD_VOLUMES: Index = Index::new(
-    "running pods with unread volumes",
-    Resource::Pods,
-    |record, keys| {
-        let is_unread = record.pod().is_none_or(|pod| pod.volumes.is_unread());
-        if is_unread && is_running(record) != Ok(false) {
-            keys.push(namespace_key(&record.meta.namespace));
-        }
-    },
-);
+static RUNNING_PODS_WITH_UNREAD_VOLUMES: Index = Index::new(Resource::Pods, |record, keys| {
+    let is_unread = record.pod().is_none_or(|pod| pod.volumes.is_unread());
+    if is_unread && is_running(record) != Ok(false) {
+        keys.push(namespace_key(&record.meta.namespace));
+    }
+});
 
 /// The part of the persistent volume controller that reclaims volumes.
 #[derive(Clone, Debug)]
