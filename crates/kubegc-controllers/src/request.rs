@@ -414,7 +414,7 @@ pub enum Operation {
 }
 
 /// The response to one [`Request`].
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, derive_more::TryInto)]
 pub enum Response {
     /// The object as it is now.
     Object(Box<Record>),

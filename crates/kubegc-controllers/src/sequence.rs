@@ -12,10 +12,10 @@ use std::{
     time::Duration,
 };
 
+use derive_more::TryIntoError;
 use kubegc_core::{
-    ApiResource, DeleteOptions, ObjectMeta, SharedMeta, StoreError,
+    DeleteOptions, ObjectMeta, SharedMeta, StoreError,
     record::{ObjectId, Record, Resource},
-    store::Discovered,
 };
 use parking_lot::Mutex;
 
@@ -63,21 +63,25 @@ impl Port {
         .await
     }
 
+    /// The content of the response to a request that has one.
+    pub(crate) async fn ask<T>(&self, request: Request) -> Result<T, StoreError>
+    where
+        T: TryFrom<Response, Error = TryIntoError<Response>>,
+    {
+        let content = self.send(request).await.try_into();
+        content.map_err(|error: TryIntoError<Response>| failure(error.input))
+    }
+
     /// Reads one object.
     ///
     /// # Errors
     /// [`StoreError::NotFound`] if it does not exist, and other errors of the API server.
     pub async fn get(&self, resource: Resource, key: Key) -> Result<Record, StoreError> {
-        match self.send(Request::Get { resource, key }).await {
-            Response::Object(record) => Ok(*record),
-            other => Err(failure(other)),
-        }
+        let record: Box<Record> = self.ask(Request::Get { resource, key }).await?;
+        Ok(*record)
     }
 
     /// Reads the object of this name.
-    ///
-    /// # Errors
-    /// As [`get`](Self::get).
     pub(crate) async fn reread(&self, object: &ObjectId) -> Result<Record, StoreError> {
         self.get(object.resource, Key::from(object)).await
     }
@@ -87,30 +91,8 @@ impl Port {
     /// # Errors
     /// The error of the API server.
     pub async fn list(&self, resource: Resource, namespace: &Arc<str>) -> Result<Vec<Record>, StoreError> {
-        let request = Request::List {
-            resource,
-            namespace: Arc::clone(namespace),
-        };
-        match self.send(request).await {
-            Response::Objects(records) => Ok(records),
-            other => Err(failure(other)),
-        }
-    }
-
-    /// Lists the metadata of all objects of a resource in a namespace.
-    pub(crate) async fn list_content(
-        &self,
-        resource: &Arc<ApiResource>,
-        namespace: &Arc<str>,
-    ) -> Result<Vec<SharedMeta>, StoreError> {
-        let request = Request::ListContent {
-            resource: Arc::clone(resource),
-            namespace: Arc::clone(namespace),
-        };
-        match self.send(request).await {
-            Response::Metadata(items) => Ok(items),
-            other => Err(failure(other)),
-        }
+        let namespace = Arc::clone(namespace);
+        self.ask(Request::List { resource, namespace }).await
     }
 
     /// Deletes an object.
@@ -119,36 +101,6 @@ impl Port {
     /// The error of the API server.
     pub async fn delete(&self, object: ObjectId, options: DeleteOptions) -> Result<(), StoreError> {
         done(self.send(Request::Delete { object, options }).await)
-    }
-
-    /// Deletes all objects of a resource in a namespace.
-    pub(crate) async fn delete_collection(
-        &self,
-        resource: &Arc<ApiResource>,
-        namespace: &Arc<str>,
-        options: DeleteOptions,
-    ) -> Result<(), StoreError> {
-        let request = Request::DeleteCollection {
-            resource: Arc::clone(resource),
-            namespace: Arc::clone(namespace),
-            options,
-        };
-        done(self.send(request).await)
-    }
-
-    /// Deletes one object of any resource.
-    pub(crate) async fn delete_content(
-        &self,
-        resource: &Arc<ApiResource>,
-        key: Key,
-        options: DeleteOptions,
-    ) -> Result<(), StoreError> {
-        let request = Request::DeleteContent {
-            resource: Arc::clone(resource),
-            key,
-            options,
-        };
-        done(self.send(request).await)
     }
 
     /// Changes an object. Returns its metadata after the write, if the response contains it.
@@ -186,28 +138,15 @@ impl Port {
         self.send(Request::Event(event)).await;
     }
 
-    /// Reads which resources are served.
-    pub(crate) async fn discover(&self) -> Result<Arc<Discovered>, StoreError> {
-        match self.send(Request::Discover).await {
-            Response::Discovered(discovered) => Ok(discovered),
-            other => Err(failure(other)),
-        }
-    }
-
     /// Finds the plugin of a volume.
     pub async fn find_plugin(&self, volume: ObjectId, operation: Operation) -> Plugin {
-        match self.send(Request::FindPlugin { volume, operation }).await {
-            Response::Plugin(plugin) => plugin,
-            _ => Plugin::Unknown,
-        }
+        let found = self.ask(Request::FindPlugin { volume, operation }).await;
+        found.unwrap_or_default()
     }
 
     /// Queries an external provisioner's check of a volume.
     pub async fn query_guard(&self, volume: ObjectId) -> Guard {
-        match self.send(Request::QueryGuard { volume }).await {
-            Response::Guard(guard) => guard,
-            _ => Guard::Unknown,
-        }
+        self.ask(Request::QueryGuard { volume }).await.unwrap_or_default()
     }
 
     /// Deletes or recycles the storage behind a volume.

@@ -113,11 +113,10 @@ pub enum Migration {
 
 impl Storage {
     /// The defaults of the kube-controller-manager of a release: its volume plugins and migrations.
-    pub const fn of_release(release: KubernetesVersion) -> Self {
+    pub fn of_release(release: KubernetesVersion) -> Self {
         Self {
-            migrations: BTreeMap::new(),
-            plugins: BTreeMap::new(),
             release: Some(release),
+            ..Self::default()
         }
     }
 
@@ -137,14 +136,10 @@ impl Storage {
 
 impl PersistentVolumeBinder {
     /// Upstream's defaults in a release, without facts about the storage.
-    pub const fn new(version: KubernetesVersion) -> Self {
+    pub fn new(version: KubernetesVersion) -> Self {
         Self {
             deletion_finalizers: version.has(HONORS_RECLAIM_POLICY),
-            storage: Storage {
-                migrations: BTreeMap::new(),
-                plugins: BTreeMap::new(),
-                release: None,
-            },
+            storage: Storage::default(),
             version,
         }
     }
