@@ -26,7 +26,8 @@ use kubegc_core::{
 };
 
 use crate::{
-    Context, Decision, Info, Key, Missing, OnError, Read, Reason, Rule, Sent, Timing, controller::read,
+    Decision, Info, Key, Missing, OnError, Read, Reason, Rule, Sent, Timing, controller::Reads as _,
+    rule::RuleContext,
 };
 
 /// The feature gate `APIServerIdentity`: alpha from 1.20, beta and on from 1.26.
@@ -46,10 +47,10 @@ fn concerns(version: KubernetesVersion, meta: &ObjectMeta) -> bool {
 }
 
 /// When a Lease expires; `None` if it has no time and expires at once.
-fn expiry(id: &ObjectId, record: &Record, cx: &Context<'_>) -> Result<Option<Timestamp>, Missing> {
-    let lease = cx.body(id, record, Record::lease)?;
-    let renewed = *read(&lease.renew_time, id, "spec.renewTime")?;
-    let seconds = *read(&lease.lease_duration_seconds, id, "spec.leaseDurationSeconds")?;
+fn expiry(id: &ObjectId, record: &Record) -> Result<Option<Timestamp>, Missing> {
+    let lease = id.body(record, Record::lease)?;
+    let renewed = *id.read(&lease.renew_time, "spec.renewTime")?;
+    let seconds = *id.read(&lease.lease_duration_seconds, "spec.leaseDurationSeconds")?;
     Ok(renewed.zip(seconds).map(|(renewed, seconds)| {
         let duration = Duration::from_secs(u64::from(seconds.unsigned_abs()));
         if seconds < 0 {
@@ -86,27 +87,18 @@ pub static RULE: Rule = Rule {
     ..Rule::BASE
 };
 
-fn decide(
-    version: KubernetesVersion,
-    cx: &Context<'_>,
-    id: &ObjectId,
-    record: &Record,
-) -> Result<Decision, Missing> {
-    if !concerns(version, &record.meta) {
+fn decide(cx: &RuleContext<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
+    if !concerns(cx.version, &record.meta) {
         return Ok(Decision::default());
     }
-    let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
     if record.meta.is_deleting() {
-        return keep("Terminating", "it is being deleted");
+        return id.keep("Terminating", "it is being deleted");
     }
-    let reason = match expiry(id, record, cx)? {
-        Some(expiry) if expiry >= cx.now => return keep("Renewed", "its API server has renewed it"),
+    let reason = match expiry(id, record)? {
+        Some(expiry) if expiry >= cx.now => return id.keep("Renewed", "its API server has renewed it"),
         Some(_) => Reason::new("Expired", "its API server has not renewed it in time"),
         None => Reason::new("Invalid", "its renewal time or duration is not set"),
     };
-    let sent = Sent::Nothing;
-    let action = cx.delete(id.resource, record, reason, sent, OnError::ReportUnlessNotFound);
-    Ok(Decision::act(
-        action.after_reading(Read::unchanged(id.resource, record)),
-    ))
+    let action = cx.delete(id, record, reason, Sent::Nothing, OnError::ReportUnlessNotFound);
+    Ok(action.after_reading(Read::unchanged(id.resource, record)).into())
 }

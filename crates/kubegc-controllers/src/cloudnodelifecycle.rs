@@ -19,7 +19,7 @@ use kubegc_core::{
 
 use crate::{
     Action, Cloud, CloudQuery, Context, Controller, Decision, End, FailureEvent, FieldChange, Info, Missing,
-    OnError, Reason, Sent, Steps, Timing, Wire, Write, controller::read, sequence::Port,
+    OnError, Reason, Sent, Steps, Timing, Wire, Write, controller::Reads as _, sequence::Port,
 };
 
 /// The reason of the Event is `DeletingNode`, and the sentence its message. Before, the sentence is the
@@ -168,11 +168,11 @@ impl Controller for CloudNodeLifecycle {
 
     fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
         let keep = |code, message: &'static str| Decision::keep(id.clone(), Reason::new(code, message));
-        let node = cx.body(id, record, Record::node)?;
-        read(&node.conditions, id, "status.conditions")?;
+        let node = id.body(record, Record::node)?;
+        id.read(&node.conditions, "status.conditions")?;
         let has_taint = |key| {
             let taint = no_schedule(key);
-            let taints = read(&node.taints, id, "spec.taints")?;
+            let taints = id.read(&node.taints, "spec.taints")?;
             Ok(taints.iter().any(|known| known.matches(&taint)))
         };
         if node.is_ready() == Some(true) {
@@ -183,7 +183,7 @@ impl Controller for CloudNodeLifecycle {
             return Ok(self.write_taint(cx.wire, id, FieldChange::RemoveTaint, reason));
         }
         if !self.uninitialized_grace.is_zero() {
-            let has_provider_id = !read(&node.provider_id, id, "spec.providerID")?.is_empty();
+            let has_provider_id = !id.read(&node.provider_id, "spec.providerID")?.is_empty();
             if !has_provider_id && has_taint(UNINITIALIZED_TAINT)? {
                 let created = record.meta.creation_timestamp;
                 let created = created.ok_or_else(|| Missing::field(id, "metadata.creationTimestamp"))?;
@@ -198,7 +198,7 @@ impl Controller for CloudNodeLifecycle {
             }
         }
         let Some(response) = cx.cloud.filter(|response| response.node_uid == id.uid) else {
-            let provider_id = Arc::clone(read(&node.provider_id, id, "spec.providerID")?);
+            let provider_id = Arc::clone(id.read(&node.provider_id, "spec.providerID")?);
             let query = CloudQuery {
                 node: id.clone(),
                 provider_id,

@@ -1,6 +1,6 @@
 //! The interface of a controller.
 
-use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
+use std::{borrow::Cow, collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use kubegc_core::{
     Behavior, DeleteOptions, Kept, ObjectMeta, SharedMeta, Timestamp,
@@ -326,37 +326,50 @@ impl<'a> Context<'a> {
     /// The deletion of an object with upstream's preconditions and default options.
     pub(crate) fn delete(
         &self,
-        resource: Resource,
+        id: &ObjectId,
         record: &Record,
         reason: Reason,
         sent: Sent,
         on_error: OnError,
     ) -> Action {
-        Action::new(resource, &record.meta, reason)
+        Action::new(id.resource, &record.meta, reason)
             .delete(self.wire, sent, DeleteOptions::default())
             .on_error(on_error)
     }
+}
 
-    /// The fields of an object, by an accessor such as [`Record::job`].
-    ///
-    /// # Errors
-    /// Only the metadata of the object was read.
-    pub fn body<'r, B>(
+/// Reads of an object that decisions depend on.
+pub(crate) trait Reads {
+    /// The fields of the object, by an accessor such as [`Record::job`]. Fails if only its metadata was read.
+    fn body<'r, B>(
         &self,
-        id: &ObjectId,
+        record: &'r Record,
+        accessor: impl Fn(&'r Record) -> Option<&'r B>,
+    ) -> Result<&'r B, Missing>;
+
+    /// The value of a field. Fails if it was not read. `path` names it, such as `spec.nodeName`.
+    fn read<'f, T>(&self, field: &'f Field<T>, path: &'static str) -> Result<&'f T, Missing>;
+
+    /// The decision to keep the object.
+    fn keep(&self, code: &'static str, message: impl Into<Cow<'static, str>>) -> Result<Decision, Missing>;
+}
+
+impl Reads for ObjectId {
+    fn body<'r, B>(
+        &self,
         record: &'r Record,
         accessor: impl Fn(&'r Record) -> Option<&'r B>,
     ) -> Result<&'r B, Missing> {
-        body(id, record, accessor)
+        accessor(record).ok_or_else(|| Missing::Object { object: self.clone() })
     }
-}
 
-pub(crate) fn body<'r, B>(
-    id: &ObjectId,
-    record: &'r Record,
-    accessor: impl Fn(&'r Record) -> Option<&'r B>,
-) -> Result<&'r B, Missing> {
-    accessor(record).ok_or_else(|| Missing::Object { object: id.clone() })
+    fn read<'f, T>(&self, field: &'f Field<T>, path: &'static str) -> Result<&'f T, Missing> {
+        field.known().ok_or_else(|| Missing::field(self, path))
+    }
+
+    fn keep(&self, code: &'static str, message: impl Into<Cow<'static, str>>) -> Result<Decision, Missing> {
+        Ok(Decision::keep(self.clone(), Reason::new(code, message)))
+    }
 }
 
 /// The identity of an object whose metadata was read.
@@ -384,18 +397,6 @@ pub(crate) fn require_version(id: &ObjectId, meta: &ObjectMeta) -> Result<(), Mi
         return Err(Missing::field(id, "metadata.resourceVersion"));
     }
     Ok(())
-}
-
-/// The value of a field.
-///
-/// # Errors
-/// It was not read. `path` names the field, such as `spec.nodeName`.
-pub(crate) fn read<'f, T>(
-    field: &'f Field<T>,
-    object: &ObjectId,
-    path: &'static str,
-) -> Result<&'f T, Missing> {
-    field.known().ok_or_else(|| Missing::field(object, path))
 }
 
 #[derive(Clone, Debug, Default)]
@@ -486,6 +487,18 @@ impl Decision {
             object,
             reason: missing,
         });
+    }
+}
+
+impl From<Steps> for Decision {
+    fn from(steps: Steps) -> Self {
+        Self::steps(steps)
+    }
+}
+
+impl From<Action> for Decision {
+    fn from(action: Action) -> Self {
+        Self::act(action)
     }
 }
 

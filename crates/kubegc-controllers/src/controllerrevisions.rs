@@ -30,17 +30,18 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use kubegc_core::{
-    Behavior, KubernetesVersion,
-    record::{Field, ObjectId, Record, Resource},
+    Behavior,
+    record::{ObjectId, Record, Resource},
 };
 
 use crate::{
     Action, Context, Decision, Index, Info, Key, MayChange, Missing, OnError, Reason, Rule, Sent,
-    controller::read,
+    controller::Reads as _,
     owner::{
         Claimer, UNREAD_PODS, controlled, push_adopters, push_controller, push_labels, push_orphan,
         push_selector, require_pod_owners,
     },
+    rule::RuleContext,
 };
 
 /// Revisions of other namespaces are no longer adopted.
@@ -48,49 +49,34 @@ const OWN_NAMESPACE: Behavior = Behavior::since(23, 0, "kubernetes #101250");
 
 const HASH_LABEL: &str = "controller-revision-hash";
 
-static REVISIONS_BY_STATEFUL_SET: Index = Index::new(
-    "controller revisions by stateful set",
-    Resource::ControllerRevisions,
-    |record, keys| push_controller(record, "StatefulSet", keys),
-);
-static REVISIONS_BY_DAEMON_SET: Index = Index::new(
-    "controller revisions by daemon set",
-    Resource::ControllerRevisions,
-    |record, keys| push_controller(record, "DaemonSet", keys),
-);
-static PODS_BY_STATEFUL_SET: Index = Index::new("pods by stateful set", Resource::Pods, |record, keys| {
+static REVISIONS_BY_STATEFUL_SET: Index = Index::new(Resource::ControllerRevisions, |record, keys| {
+    push_controller(record, "StatefulSet", keys)
+});
+static REVISIONS_BY_DAEMON_SET: Index = Index::new(Resource::ControllerRevisions, |record, keys| {
+    push_controller(record, "DaemonSet", keys)
+});
+static PODS_BY_STATEFUL_SET: Index = Index::new(Resource::Pods, |record, keys| {
     push_controller(record, "StatefulSet", keys);
 });
-static PODS_BY_DAEMON_SET: Index = Index::new("pods by daemon set", Resource::Pods, |record, keys| {
+static PODS_BY_DAEMON_SET: Index = Index::new(Resource::Pods, |record, keys| {
     push_controller(record, "DaemonSet", keys);
 });
 
 /// The key with an empty namespace holds the revisions of all namespaces.
-static ORPHANED_REVISIONS: Index = Index::new(
-    "orphaned controller revisions by label",
-    Resource::ControllerRevisions,
-    |record, keys| {
-        let own = keys.len();
-        push_orphan(record, keys);
-        if keys.len() > own {
-            push_labels(&Arc::default(), &record.meta, keys);
-        }
-    },
-);
-static DAEMON_SETS_BY_SELECTOR: Index =
-    Index::new("daemon sets by selector", Resource::DaemonSets, push_selector);
+static ORPHANED_REVISIONS: Index = Index::new(Resource::ControllerRevisions, |record, keys| {
+    let own = keys.len();
+    push_orphan(record, keys);
+    if keys.len() > own {
+        push_labels(&Arc::default(), &record.meta, keys);
+    }
+});
+static DAEMON_SETS_BY_SELECTOR: Index = Index::new(Resource::DaemonSets, push_selector);
 
 /// The writes that adopt and release revisions.
-fn claim(
-    version: KubernetesVersion,
-    cx: &Context<'_>,
-    key: &Key,
-    id: &ObjectId,
-    record: &Record,
-) -> Result<Vec<Action>, Missing> {
-    let owned: Vec<&Record> = controlled(cx, &REVISIONS_BY_DAEMON_SET, key, &record.meta).collect();
-    let namespace = match version.has(OWN_NAMESPACE) {
-        true => Arc::clone(&key.namespace),
+fn claim(cx: &RuleContext<'_>, id: &ObjectId, record: &Record) -> Result<Vec<Action>, Missing> {
+    let owned: Vec<&Record> = controlled(cx, &REVISIONS_BY_DAEMON_SET, id).collect();
+    let namespace = match cx.has(OWN_NAMESPACE) {
+        true => Arc::clone(&id.namespace),
         false => Arc::default(),
     };
     let any = Key::new(Arc::clone(&namespace), "");
@@ -101,147 +87,99 @@ fn claim(
     Claimer { id, record, orphans }.claim(cx, &namespace, &owned, |_| Ok(true))
 }
 
-struct Owner<'a> {
-    id: &'a ObjectId,
-    record: &'a Record,
-    limit: usize,
-    observed_generation: i64,
-}
-
-impl<'a> Owner<'a> {
-    fn new(
-        id: &'a ObjectId,
-        record: &'a Record,
-        limit: &Field<Option<i32>>,
-        observed_generation: &Field<i64>,
-    ) -> Result<Self, Missing> {
-        let limit = *read(limit, id, "spec.revisionHistoryLimit")?;
-        Ok(Self {
-            id,
-            record,
-            limit: usize::try_from(limit.unwrap_or(10)).unwrap_or(usize::MAX),
-            observed_generation: *read(observed_generation, id, "status.observedGeneration")?,
-        })
+/// Deletes the revisions of a StatefulSet or DaemonSet beyond its limit, out of indexes by owner.
+fn truncate(
+    cx: &Context<'_>,
+    id: &ObjectId,
+    owner: &Record,
+    [revisions, pods]: [&'static Index; 2],
+) -> Result<Decision, Missing> {
+    let all: Vec<&Record> = controlled(cx, revisions, id).collect();
+    let listed = cx.cache.require_in(Resource::ControllerRevisions, &id.namespace);
+    if all.is_empty() && listed.is_ok() {
+        return id.keep("NothingToDelete", "it has no ControllerRevisions");
     }
-}
-
-/// The revisions of an owner in order; none if there are no more than the limit.
-fn revisions<'a>(
-    cx: &Context<'a>,
-    key: &Key,
-    owner: &Owner<'_>,
-    index: &'static Index,
-) -> Result<Vec<&'a Record>, Missing> {
-    let all: Vec<&Record> = controlled(cx, index, key, &owner.record.meta).collect();
-    cx.cache
-        .require_in(Resource::ControllerRevisions, &key.namespace)?;
-    if all.len() <= owner.limit {
-        return Ok(Vec::new());
-    }
-    let mut ordered = Vec::with_capacity(all.len());
-    for record in all {
-        let id = record.id(Resource::ControllerRevisions);
-        let body = cx.body(&id, record, Record::controller_revision)?;
-        ordered.push((*read(&body.revision, &id, "revision")?, record));
-    }
-    let place = |record: &&Record| (record.meta.creation_timestamp, Arc::clone(&record.meta.name));
-    ordered.sort_by(|(a, left), (b, right)| a.cmp(b).then_with(|| place(left).cmp(&place(right))));
-    require_pod_owners(cx, &key.namespace)?;
-    if owner.observed_generation < owner.record.meta.generation {
-        let id = owner.id;
-        return Err(Missing::outside(format!(
-            "which ControllerRevision {id} uses, as its spec was not observed"
-        )));
-    }
-    Ok(ordered.into_iter().map(|(_, record)| record).collect())
-}
-
-/// The hashes of the pods of an owner.
-fn hashes(cx: &Context<'_>, key: &Key, owner: &Owner<'_>, index: &'static Index) -> BTreeSet<Arc<str>> {
-    let pods = controlled(cx, index, key, &owner.record.meta);
-    let hash = |pod: &Record| {
-        pod.meta
-            .labels
-            .get(HASH_LABEL)
-            .filter(|hash| !hash.is_empty())
-            .cloned()
-    };
-    pods.filter_map(hash).collect()
-}
-
-/// Deletes the first `above` of the old revisions that are not live.
-fn truncate(cx: &Context<'_>, owner: &Owner<'_>, old: Vec<(&Record, bool)>, mut above: usize) -> Decision {
-    let mut decision = Decision::default();
-    for (record, is_live) in old {
-        let id = record.id(Resource::ControllerRevisions);
-        if is_live {
-            decision.add_kept(
-                id,
-                Reason::new("InUse", "a pod or the status of its owner names it"),
-            );
-        } else if above == 0 {
-            decision.add_kept(id, Reason::new("WithinLimit", "it is within the history limit"));
-        } else {
-            above -= 1;
-            if record.meta.is_deleting() {
-                decision.add_kept(id, Reason::new("Terminating", "it is being deleted"));
-                continue;
-            }
-            let reason = Reason::new("AboveLimit", "it is above the history limit of its owner");
-            let action = cx.delete(id.resource, record, reason, Sent::Nothing, OnError::Retry);
-            decision.actions.push(action);
+    let stateful_set = owner.stateful_set();
+    let fields = stateful_set.map(|set| (&set.revision_history_limit, &set.observed_generation));
+    let daemon_set = owner.daemon_set();
+    let fields = fields.or(daemon_set.map(|set| (&set.revision_history_limit, &set.observed_generation)));
+    let (limit, observed) = fields.ok_or_else(|| Missing::Object { object: id.clone() })?;
+    let limit = id.read(limit, "spec.revisionHistoryLimit")?.unwrap_or(10);
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let observed = *id.read(observed, "status.observedGeneration")?;
+    listed?;
+    let mut old = Vec::new();
+    if all.len() > limit {
+        for record in all {
+            let id = record.id(Resource::ControllerRevisions);
+            let body = id.body(record, Record::controller_revision)?;
+            old.push((*id.read(&body.revision, "revision")?, record));
+        }
+        let place =
+            |(_, record): &(_, &Record)| (record.meta.creation_timestamp, Arc::clone(&record.meta.name));
+        old.sort_by(|a, b| a.0.cmp(&b.0).then_with(|| place(a).cmp(&place(b))));
+        require_pod_owners(cx, &id.namespace)?;
+        if observed < owner.meta.generation {
+            return Err(Missing::outside(format!(
+                "which ControllerRevision {id} uses, as its spec was not observed"
+            )));
         }
     }
-    if decision.actions.is_empty() {
-        let reason = Reason::new(
-            "NothingToDelete",
-            "no old ControllerRevision is above its history limit",
-        );
-        decision.add_kept(owner.id.clone(), reason);
-    }
-    decision
-}
-
-/// Keeps an owner that has no revisions, whatever its limit is.
-fn without_revisions(
-    cx: &Context<'_>,
-    key: &Key,
-    id: &ObjectId,
-    record: &Record,
-    index: &'static Index,
-) -> Option<Decision> {
-    let has_any = controlled(cx, index, key, &record.meta).next().is_some();
-    let is_listed = cx
-        .cache
-        .require_in(Resource::ControllerRevisions, &key.namespace)
-        .is_ok();
-    let reason = Reason::new("NothingToDelete", "it has no ControllerRevisions");
-    (!has_any && is_listed).then(|| Decision::keep(id.clone(), reason))
-}
-
-fn daemon_set(cx: &Context<'_>, key: &Key, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
-    if let Some(kept) = without_revisions(cx, key, id, record, &REVISIONS_BY_DAEMON_SET) {
-        return Ok(kept);
-    }
-    let set = cx.body(id, record, Record::daemon_set)?;
-    let owner = Owner::new(id, record, &set.revision_history_limit, &set.observed_generation)?;
-    let mut old = revisions(cx, key, &owner, &REVISIONS_BY_DAEMON_SET)?;
-    old.pop();
-    let live = hashes(cx, key, &owner, &PODS_BY_DAEMON_SET);
-    let is_live = |record: &Record| {
-        record
-            .meta
-            .labels
-            .get(HASH_LABEL)
-            .is_some_and(|hash| live.contains(hash))
+    let hash = |record: &Record| {
+        let hash = record.meta.labels.get(HASH_LABEL);
+        hash.filter(|hash| !hash.is_empty()).cloned()
     };
-    let above = old.len().saturating_sub(owner.limit);
-    Ok(truncate(
-        cx,
-        &owner,
-        old.into_iter().map(|record| (record, is_live(record))).collect(),
-        above,
-    ))
+    let mut live: BTreeSet<Arc<str>> = controlled(cx, pods, id).filter_map(hash).collect();
+    let mut above = if let Some(set) = stateful_set {
+        live.insert(Arc::clone(
+            id.read(&set.current_revision, "status.currentRevision")?,
+        ));
+        live.insert(Arc::clone(
+            id.read(&set.update_revision, "status.updateRevision")?,
+        ));
+        old.iter()
+            .filter(|(_, record)| !live.contains(&record.meta.name))
+            .count()
+    } else {
+        // The last one is that of the present template.
+        old.pop();
+        old.len()
+    };
+    above = above.saturating_sub(limit);
+    let mut decision = Decision::default();
+    for (_, record) in old {
+        let revision = record.id(Resource::ControllerRevisions);
+        let is_live = match stateful_set {
+            Some(_) => live.contains(&record.meta.name),
+            None => hash(record).is_some_and(|hash| live.contains(&hash)),
+        };
+        if is_live {
+            let reason = Reason::new("InUse", "a pod or the status of its owner names it");
+            decision.add_kept(revision, reason);
+            continue;
+        }
+        if above == 0 {
+            decision.add_kept(
+                revision,
+                Reason::new("WithinLimit", "it is within the history limit"),
+            );
+            continue;
+        }
+        above -= 1;
+        if record.meta.is_deleting() {
+            decision.add_kept(revision, Reason::new("Terminating", "it is being deleted"));
+            continue;
+        }
+        let reason = Reason::new("AboveLimit", "it is above the history limit of its owner");
+        decision
+            .actions
+            .push(cx.delete(&revision, record, reason, Sent::Nothing, OnError::Retry));
+    }
+    if decision.actions.is_empty() {
+        let message = "no old ControllerRevision is above its history limit";
+        decision.add_kept(id.clone(), Reason::new("NothingToDelete", message));
+    }
+    Ok(decision)
 }
 
 /// The part of the StatefulSet controller that deletes ControllerRevisions.
@@ -262,7 +200,14 @@ pub static STATEFUL_SETS: Rule = Rule {
         upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/statefulset/stateful_set_control.go",
         ..Info::BASE
     },
-    decide: |_, cx, id, record| stateful_set(cx, id, record),
+    decide: |cx, id, record| {
+        truncate(
+            cx,
+            id,
+            record,
+            [&REVISIONS_BY_STATEFUL_SET, &PODS_BY_STATEFUL_SET],
+        )
+    },
     ..Rule::BASE
 };
 
@@ -294,44 +239,12 @@ pub static DAEMON_SETS: Rule = Rule {
         let indexes = [&ORPHANED_REVISIONS, &DAEMON_SETS_BY_SELECTOR];
         push_adopters(cache, indexes, change, keys);
     }),
-    decide: |version, cx, id, record| {
-        let key = &Key::from(&record.meta);
-        if record.meta.is_deleting() {
-            let reason = Reason::new("Terminating", "it is being deleted");
-            return Ok(Decision::keep(id.clone(), reason));
+    keeps_terminating: true,
+    decide: |cx, id, record| match claim(cx, id, record)? {
+        actions if actions.is_empty() => {
+            truncate(cx, id, record, [&REVISIONS_BY_DAEMON_SET, &PODS_BY_DAEMON_SET])
         }
-        let actions = claim(version, cx, key, id, record)?;
-        if actions.is_empty() {
-            return daemon_set(cx, key, id, record);
-        }
-        Ok(Decision::acts(actions))
+        actions => Ok(Decision::acts(actions)),
     },
     ..Rule::BASE
 };
-
-fn stateful_set(cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
-    let key = &Key::from(&record.meta);
-    if let Some(kept) = without_revisions(cx, key, id, record, &REVISIONS_BY_STATEFUL_SET) {
-        return Ok(kept);
-    }
-    let set = cx.body(id, record, Record::stateful_set)?;
-    let owner = Owner::new(id, record, &set.revision_history_limit, &set.observed_generation)?;
-    let all = revisions(cx, key, &owner, &REVISIONS_BY_STATEFUL_SET)?;
-    let mut live = hashes(cx, key, &owner, &PODS_BY_STATEFUL_SET);
-    live.insert(Arc::clone(read(
-        &set.current_revision,
-        id,
-        "status.currentRevision",
-    )?));
-    live.insert(Arc::clone(read(
-        &set.update_revision,
-        id,
-        "status.updateRevision",
-    )?));
-    let judged: Vec<_> = all
-        .into_iter()
-        .map(|record| (record, live.contains(&record.meta.name)))
-        .collect();
-    let old = judged.iter().filter(|(_, is_live)| !is_live).count();
-    Ok(truncate(cx, &owner, judged, old.saturating_sub(owner.limit)))
-}

@@ -28,7 +28,7 @@ use crate::{
     Cache, Change, Context, Controller, Decision, End, EventRequest, FieldChange, Index, Info, Key, Missing,
     Read, Reason, Sent, Steps, Timing, Wire, Write,
     action::require_unchanged,
-    controller::{read, require_version, whole},
+    controller::{Reads as _, require_version, whole},
     request::{preconditions, server_message_about},
     sequence::Port,
 };
@@ -104,10 +104,10 @@ impl CronJobHistory {
             }
         }
         self.unreadable(cx.cache, &id.namespace)?;
-        let cron_job = cx.body(id, record, Record::cron_job)?;
+        let cron_job = id.body(record, Record::cron_job)?;
         require_version(id, &record.meta)?;
         let mut decision = Decision::default();
-        let [successful, failed] = self.classify(cx, id, cron_job, jobs, &mut decision)?;
+        let [successful, failed] = self.classify(id, cron_job, jobs, &mut decision)?;
         let limits = [
             &cron_job.successful_jobs_history_limit,
             &cron_job.failed_jobs_history_limit,
@@ -146,7 +146,6 @@ impl CronJobHistory {
     /// The finished Jobs, successful ones first. The others are kept, or unknown.
     fn classify<'a>(
         &self,
-        cx: &Context<'_>,
         id: &ObjectId,
         cron_job: &CronJob,
         jobs: &[&'a Record],
@@ -154,7 +153,7 @@ impl CronJobHistory {
     ) -> Result<[Class<'a>; 2], Missing> {
         let no_labels = BTreeMap::new();
         let labels = if !self.groups_by_uid && !self.version.has(ANY_LABELS) {
-            read(&cron_job.template_labels, id, "spec.jobTemplate.metadata.labels")?
+            id.read(&cron_job.template_labels, "spec.jobTemplate.metadata.labels")?
         } else {
             &no_labels
         };
@@ -170,7 +169,7 @@ impl CronJobHistory {
                 decision.add_kept(job_id, Reason::new("LabelsDiffer", message));
                 continue;
             }
-            let job = match cx.body(&job_id, record, Record::job) {
+            let job = match job_id.body(record, Record::job) {
                 Ok(job) if !job.conditions.is_unread() => job,
                 other => {
                     let unread = || Missing::field(&job_id, "status.conditions");
@@ -256,7 +255,7 @@ impl Class<'_> {
         decision: &mut Decision,
     ) {
         let count = self.finished.len();
-        let limit = match read(limit, cron_job, self.path) {
+        let limit = match cron_job.read(limit, self.path) {
             Ok(Some(limit)) => *limit,
             Ok(None) => {
                 return self.keep_all(
@@ -382,7 +381,7 @@ async fn prune(pruning: Arc<Pruning>, port: Port) -> End {
     }
 }
 
-static JOBS_BY_NAME: Index = Index::new("jobs by controller name", Resource::Jobs, |record, keys| {
+static JOBS_BY_NAME: Index = Index::new(Resource::Jobs, |record, keys| {
     let namespace = Arc::clone(&record.meta.namespace);
     if !record.has_whole_meta {
         keys.push(Key::new(namespace, ""));
@@ -391,7 +390,7 @@ static JOBS_BY_NAME: Index = Index::new("jobs by controller name", Resource::Job
     }
 });
 
-static JOBS_BY_UID: Index = Index::new("jobs by cronjob uid", Resource::Jobs, |record, keys| {
+static JOBS_BY_UID: Index = Index::new(Resource::Jobs, |record, keys| {
     let controller = record.meta.controller();
     if !record.has_whole_meta {
         keys.push(Key::cluster(""));
@@ -400,7 +399,7 @@ static JOBS_BY_UID: Index = Index::new("jobs by cronjob uid", Resource::Jobs, |r
     }
 });
 
-static CRON_JOBS_BY_UID: Index = Index::new("cronjobs by uid", Resource::CronJobs, |record, keys| {
+static CRON_JOBS_BY_UID: Index = Index::new(Resource::CronJobs, |record, keys| {
     keys.push(Key::cluster(record.meta.uid.text().as_str()));
 });
 

@@ -15,7 +15,9 @@ use kubegc_core::{
     record::{Certificate, CertificateSigningRequest, Condition, ObjectId, Record, Resource},
 };
 
-use crate::{Context, Controller, Decision, Info, Missing, OnError, Reason, Sent, Timing, controller::read};
+use crate::{
+    Context, Controller, Decision, Info, Missing, OnError, Reason, Sent, Timing, controller::Reads as _,
+};
 
 /// The condition `Failed` has a deadline, and an empty certificate is none.
 const CERTIFICATES_V1: Behavior = Behavior::since(19, 0, "certificates.k8s.io/v1");
@@ -145,8 +147,8 @@ impl Controller for CsrCleaner {
         if record.meta.is_deleting() {
             return Ok(keep("Terminating", "it is being deleted".to_owned()));
         }
-        let csr = cx.body(id, record, Record::certificate_signing_request)?;
-        let certificate = read(&csr.certificate, id, "status.certificate");
+        let csr = id.body(record, Record::certificate_signing_request)?;
+        let certificate = id.read(&csr.certificate, "status.certificate");
         if self.skips_malformed {
             match certificate.clone()? {
                 Certificate::Malformed(error) => return Ok(keep("MalformedCertificate", error.to_string())),
@@ -156,7 +158,7 @@ impl Controller for CsrCleaner {
                 _ => {}
             }
         }
-        let conditions = read(&csr.conditions, id, "status.conditions")?;
+        let conditions = id.read(&csr.conditions, "status.conditions")?;
         let first = self
             .deadlines(record, csr, conditions)
             .into_iter()
@@ -176,9 +178,9 @@ impl Controller for CsrCleaner {
         }
         match first {
             Some((at, reason)) if at <= cx.now => {
-                let action = cx.delete(id.resource, record, reason, Sent::Nothing, OnError::Report);
+                let action = cx.delete(id, record, reason, Sent::Nothing, OnError::Report);
                 let prefix = format!("unable to delete CSR \"{}\": ", id.name);
-                Ok(Decision::act(action.error_prefix(prefix)))
+                Ok(action.error_prefix(prefix).into())
             }
             Some((at, reason)) => {
                 let message = format!("{reason}; it is deleted after {at}");

@@ -42,96 +42,41 @@
 use std::cmp::Ordering;
 
 use kubegc_core::{
-    Behavior, KubernetesVersion,
+    Behavior,
     record::{Deployment, DeploymentStrategy, ObjectId, Record, ReplicaSet, Resource},
 };
 
 use crate::{
-    Action, Context, Decision, FieldChange, Form, Index, Info, Key, MayChange, Missing, OnError, Reason,
-    Rule, Sent,
-    controller::read,
+    Action, Context, Decision, FieldChange, Form, Index, Info, MayChange, Missing, OnError, Reason, Rule,
+    Sent,
+    controller::Reads as _,
     owner::{Claimer, controlled, push_adopters, push_controller, push_orphan, push_selector},
+    rule::RuleContext,
 };
 
 const BY_REVISION: Behavior = Behavior::since(21, 0, "kubernetes #97407");
+const REVISION: &str = "the annotation deployment.kubernetes.io/revision";
 
 /// ReplicaSets by the Deployment that controls them.
-static BY_DEPLOYMENT: Index = Index::new(
-    "replica sets by deployment",
-    Resource::ReplicaSets,
-    |record, keys| {
-        push_controller(record, "Deployment", keys);
-    },
-);
+static BY_DEPLOYMENT: Index = Index::new(Resource::ReplicaSets, |record, keys| {
+    push_controller(record, "Deployment", keys);
+});
 
-static ORPHANED_REPLICA_SETS: Index = Index::new(
-    "orphaned replica sets by label",
-    Resource::ReplicaSets,
-    push_orphan,
-);
-static BY_SELECTOR: Index = Index::new("deployments by selector", Resource::Deployments, push_selector);
-
-struct Old<'a> {
-    id: ObjectId,
-    record: &'a Record,
-    replica_set: &'a ReplicaSet,
-    /// The annotation as Go reads it: 0 if there is none, `None` if it is not a number.
-    revision: Option<i64>,
-}
-
-/// The ReplicaSets without the new one and those that are being deleted.
-fn old_replica_sets<'a>(
-    cx: &Context<'_>,
-    deployment: &Deployment,
-    id: &ObjectId,
-    all: &[&'a Record],
-) -> Result<Vec<Old<'a>>, Missing> {
-    let new = new_replica_set(cx, deployment, id, all)?;
-    let new = new.map(|new| new.meta.uid.clone());
-    let mut old = Vec::with_capacity(all.len());
-    for record in all {
-        let id = record.id(Resource::ReplicaSets);
-        let replica_set = cx.body(&id, record, Record::replica_set)?;
-        let revision = match &**read(
-            &replica_set.revision,
-            &id,
-            "the annotation deployment.kubernetes.io/revision",
-        )? {
-            "" => Some(0),
-            text => text.parse().ok(),
-        };
-        old.push(Old {
-            id,
-            record,
-            replica_set,
-            revision,
-        });
-    }
-    old.retain(|old| Some(&old.record.meta.uid) != new.as_ref() && !old.record.meta.is_deleting());
-    Ok(old)
-}
-
-fn compare(version: KubernetesVersion, a: &Old<'_>, b: &Old<'_>) -> Ordering {
-    let by_revision = match (a.revision, b.revision) {
-        (Some(left), Some(right)) if version.has(BY_REVISION) => left.cmp(&right),
-        _ => Ordering::Equal,
-    };
-    by_revision.then_with(|| by_creation(a.record, b.record))
-}
+static ORPHANED_REPLICA_SETS: Index = Index::new(Resource::ReplicaSets, push_orphan);
+static BY_SELECTOR: Index = Index::new(Resource::Deployments, push_selector);
 
 /// The oldest ReplicaSet with the pod template of a Deployment.
 fn new_replica_set<'a>(
-    cx: &Context<'_>,
     deployment: &Deployment,
     id: &ObjectId,
     all: &[&'a Record],
 ) -> Result<Option<&'a Record>, Missing> {
-    let template = *read(&deployment.template_digest, id, "spec.template")?;
+    let template = *id.read(&deployment.template_digest, "spec.template")?;
     let mut new: Option<&Record> = None;
     for record in all {
         let id = record.id(Resource::ReplicaSets);
-        let replica_set = cx.body(&id, record, Record::replica_set)?;
-        if *read(&replica_set.template_digest, &id, "spec.template")? == template
+        let replica_set = id.body(record, Record::replica_set)?;
+        if *id.read(&replica_set.template_digest, "spec.template")? == template
             && new.is_none_or(|new| by_creation(record, new) == Ordering::Less)
         {
             new = Some(record);
@@ -152,11 +97,9 @@ struct Scaled<'a> {
 impl Scaled<'_> {
     /// The number of available replicas. The status can be older than the spec.
     fn available(&self) -> Result<i32, Missing> {
-        let available = read(
-            &self.fields.available_replicas,
-            &self.id,
-            "status.availableReplicas",
-        )?;
+        let available = self
+            .id
+            .read(&self.fields.available_replicas, "status.availableReplicas")?;
         Ok(*available.min(&self.replicas))
     }
 }
@@ -171,8 +114,8 @@ fn scale_down(
     let mut sets = Vec::with_capacity(all.len());
     for record in all {
         let id = record.id(Resource::ReplicaSets);
-        let fields = cx.body(&id, record, Record::replica_set)?;
-        let replicas = *read(&fields.replicas, &id, "spec.replicas")?;
+        let fields = id.body(record, Record::replica_set)?;
+        let replicas = *id.read(&fields.replicas, "spec.replicas")?;
         if replicas > 0 {
             sets.push(Scaled {
                 id,
@@ -183,18 +126,18 @@ fn scale_down(
             });
         }
     }
-    let wanted = *read(&deployment.replicas, id, "spec.replicas")?;
-    if sets.is_empty() || *read(&deployment.is_paused, id, "spec.paused")? {
+    let wanted = *id.read(&deployment.replicas, "spec.replicas")?;
+    if sets.is_empty() || *id.read(&deployment.is_paused, "spec.paused")? {
         return Ok(Vec::new());
     }
-    let strategy = *read(&deployment.strategy, id, "spec.strategy")?;
+    let strategy = *id.read(&deployment.strategy, "spec.strategy")?;
     // The only ReplicaSet is the new one, or has to wait for it.
     let is_only = all.len() == 1 && !matches!(strategy, DeploymentStrategy::Recreate);
     if is_only && sets[0].replicas <= wanted {
         return Ok(Vec::new());
     }
     cx.cache.require_in(Resource::ReplicaSets, &id.namespace)?;
-    let new = new_replica_set(cx, deployment, id, all)?;
+    let new = new_replica_set(deployment, id, all)?;
     let is_new = |set: &mut Scaled<'_>| new.is_some_and(|new| new.meta.uid == set.record.meta.uid);
     let new_set = sets.extract_if(.., is_new).next();
     sets.sort_by(|a, b| by_creation(a.record, b.record));
@@ -279,18 +222,10 @@ fn by_creation(a: &Record, b: &Record) -> Ordering {
 }
 
 fn is_complete(deployment: &Deployment, id: &ObjectId, record: &Record) -> Result<bool, Missing> {
-    let replicas = *read(&deployment.replicas, id, "spec.replicas")?;
-    let status = read(&deployment.status_replicas, id, "status.replicas")?;
-    let observed = *read(&deployment.observed_generation, id, "status.observedGeneration")?;
+    let replicas = *id.read(&deployment.replicas, "spec.replicas")?;
+    let status = id.read(&deployment.status_replicas, "status.replicas")?;
+    let observed = *id.read(&deployment.observed_generation, "status.observedGeneration")?;
     Ok(status.iter().all(|count| *count == replicas) && observed >= record.meta.generation)
-}
-
-/// Returns whether a ReplicaSet has no replicas, and its status is that of its spec.
-fn is_idle(replica_set: &ReplicaSet, id: &ObjectId, record: &Record) -> Result<bool, Missing> {
-    let wanted = *read(&replica_set.replicas, id, "spec.replicas")?;
-    let has = *read(&replica_set.status_replicas, id, "status.replicas")?;
-    let observed = *read(&replica_set.observed_generation, id, "status.observedGeneration")?;
-    Ok(wanted == 0 && has == 0 && observed >= record.meta.generation)
 }
 
 /// The part of the Deployment controller that adopts, releases, scales down and deletes ReplicaSets.
@@ -313,64 +248,77 @@ pub static RULE: Rule = Rule {
         RULE.info.push_affected(cache, change, keys);
         push_adopters(cache, [&ORPHANED_REPLICA_SETS, &BY_SELECTOR], change, keys);
     }),
+    keeps_terminating: true,
     decide,
     ..Rule::BASE
 };
 
-fn decide(
-    version: KubernetesVersion,
-    cx: &Context<'_>,
-    id: &ObjectId,
-    record: &Record,
-) -> Result<Decision, Missing> {
-    let key = &Key::from(&record.meta);
-    let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
-    if record.meta.is_deleting() {
-        return keep("Terminating", "it is being deleted");
-    }
-    let deployment = cx.body(id, record, Record::deployment)?;
-    let all: Vec<&Record> = controlled(cx, &BY_DEPLOYMENT, key, &record.meta).collect();
+fn decide(cx: &RuleContext<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
+    let deployment = id.body(record, Record::deployment)?;
+    let all: Vec<&Record> = controlled(cx, &BY_DEPLOYMENT, id).collect();
     let orphans = &ORPHANED_REPLICA_SETS;
     let claimer = Claimer { id, record, orphans };
-    let mut actions = claimer.claim(cx, &key.namespace, &all, |_| Ok(true))?;
+    let mut actions = claimer.claim(cx, &id.namespace, &all, |_| Ok(true))?;
+    let is_listed = || cx.cache.require_in(Resource::ReplicaSets, &id.namespace);
     if !actions.is_empty() {
         // The new one, and those that are scaled down, depend on all of them.
-        cx.cache.require_in(Resource::ReplicaSets, &id.namespace)?;
+        is_listed()?;
     } else {
         actions = scale_down(cx, deployment, id, &all)?;
     }
     if !actions.is_empty() {
         return Ok(Decision::acts(actions));
     }
-    let limit = match *read(
-        &deployment.revision_history_limit,
-        id,
-        "spec.revisionHistoryLimit",
-    )? {
-        None | Some(i32::MAX) => return keep("NoHistoryLimit", "spec.revisionHistoryLimit is not set"),
+    let limit = match *id.read(&deployment.revision_history_limit, "spec.revisionHistoryLimit")? {
+        None | Some(i32::MAX) => return id.keep("NoHistoryLimit", "spec.revisionHistoryLimit is not set"),
         Some(limit) => usize::try_from(limit).unwrap_or(0),
     };
     let alive = all.iter().filter(|record| !record.meta.is_deleting()).count();
     if alive <= limit {
-        cx.cache.require_in(Resource::ReplicaSets, &id.namespace)?;
-        return keep("WithinLimit", "it has no more ReplicaSets than its history limit");
+        is_listed()?;
+        return id.keep("WithinLimit", "it has no more ReplicaSets than its history limit");
     }
-    let is_paused = *read(&deployment.is_paused, id, "spec.paused")?;
+    let is_paused = *id.read(&deployment.is_paused, "spec.paused")?;
     if !is_paused && !is_complete(deployment, id, record)? {
-        return keep("RollingOut", "its rollout is not complete");
+        return id.keep("RollingOut", "its rollout is not complete");
     }
-    cx.cache.require_in(Resource::ReplicaSets, &id.namespace)?;
-    let mut old = old_replica_sets(cx, deployment, id, &all)?;
+    is_listed()?;
+    let new = new_replica_set(deployment, id, &all)?.map(|new| &new.meta.uid);
+    let mut old = Vec::with_capacity(all.len());
+    for record in all {
+        let id = record.id(Resource::ReplicaSets);
+        let set = id.body(record, Record::replica_set)?;
+        // As Go reads it: 0 if there is none, `None` if it is not a number.
+        let revision: Option<i64> = match &**id.read(&set.revision, REVISION)? {
+            "" => Some(0),
+            text => text.parse().ok(),
+        };
+        if Some(&record.meta.uid) != new && !record.meta.is_deleting() {
+            old.push((revision, id, record, set));
+        }
+    }
     let above = old.len().saturating_sub(limit);
-    old.sort_by(|a, b| compare(version, a, b));
+    old.sort_by(|(a, _, left, _), (b, _, right, _)| {
+        let revisions = a.zip(*b).filter(|_| cx.has(BY_REVISION));
+        let by_revision = revisions.map_or(Ordering::Equal, |(a, b)| a.cmp(&b));
+        by_revision.then_with(|| by_creation(left, right))
+    });
     let mut decision = Decision::default();
-    for (at, old) in old.into_iter().enumerate() {
-        let Old { id, record, .. } = old;
+    for (at, (_, id, record, set)) in old.into_iter().enumerate() {
         if at >= above {
             decision.add_kept(id, Reason::new("WithinLimit", "it is within the history limit"));
             continue;
         }
-        match is_idle(old.replica_set, &id, record) {
+        // Whether it has no replicas, and its status is that of its spec.
+        let is_idle = || -> Result<bool, Missing> {
+            let replicas = [
+                *id.read(&set.replicas, "spec.replicas")?,
+                *id.read(&set.status_replicas, "status.replicas")?,
+            ];
+            let observed = *id.read(&set.observed_generation, "status.observedGeneration")?;
+            Ok(replicas == [0, 0] && observed >= record.meta.generation)
+        };
+        match is_idle() {
             Err(missing) => decision.add_unknown(id, missing),
             Ok(false) => {
                 let reason = Reason::new("HasReplicas", "it has replicas, or its spec was not observed");
@@ -379,17 +327,15 @@ fn decide(
             Ok(true) => {
                 let reason = Reason::new("AboveLimit", "it is above the history limit of its Deployment");
                 let on_error = OnError::RetryUnlessNotFound;
-                let action = cx.delete(id.resource, record, reason, Sent::Nothing, on_error);
-                decision.actions.push(action);
+                decision
+                    .actions
+                    .push(cx.delete(&id, record, reason, Sent::Nothing, on_error));
             }
         }
     }
     if decision.actions.is_empty() && decision.unknown.is_empty() {
-        let reason = Reason::new(
-            "NothingToDelete",
-            "no old ReplicaSet is above its history limit and idle",
-        );
-        decision.add_kept(id.clone(), reason);
+        let message = "no old ReplicaSet is above its history limit and idle";
+        decision.add_kept(id.clone(), Reason::new("NothingToDelete", message));
     }
     Ok(decision)
 }

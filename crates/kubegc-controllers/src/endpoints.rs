@@ -20,7 +20,12 @@
 
 use kubegc_core::record::{ObjectId, Record, Resource};
 
-use crate::{Context, Decision, Info, Key, Missing, OnError, Reason, Rule, Sent, controller::read};
+use crate::{
+    Decision, Info, Key, Missing, OnError, Reason, Rule, Sent, controller::Reads as _, rule::RuleContext,
+};
+
+/// The annotation of a leader election record.
+pub(crate) const LEADER: &str = "the annotation control-plane.alpha.kubernetes.io/leader";
 
 /// The part of the endpoints controller that deletes Endpoints.
 pub static RULE: Rule = Rule {
@@ -37,32 +42,24 @@ pub static RULE: Rule = Rule {
             keys.push(change.key.clone());
         }
     }),
-    decide: |_, cx, id, record| decide(cx, id, record),
+    decide,
     ..Rule::BASE
 };
 
-fn decide(cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
+fn decide(cx: &RuleContext<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
     let key = &Key::from(&record.meta);
-    let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
     if record.meta.is_deleting() {
-        return keep("Terminating", "they are being deleted");
+        return id.keep("Terminating", "they are being deleted");
     }
     if cx.cache.get(Resource::Services, key).is_some() {
-        return keep("ServiceExists", "their Service exists");
+        return id.keep("ServiceExists", "their Service exists");
     }
-    let endpoints = cx.body(id, record, Record::endpoints)?;
-    let annotation = "the annotation control-plane.alpha.kubernetes.io/leader";
-    if *read(&endpoints.has_leader_annotation, id, annotation)? {
-        return keep("LeaderElection", "they hold a leader election record");
+    let endpoints = id.body(record, Record::endpoints)?;
+    if *id.read(&endpoints.has_leader_annotation, LEADER)? {
+        return id.keep("LeaderElection", "they hold a leader election record");
     }
     cx.cache.require_in(Resource::Services, &key.namespace)?;
     let reason = Reason::new("ServiceDeleted", "their Service does not exist");
-    let action = cx.delete(
-        id.resource,
-        record,
-        reason,
-        Sent::Nothing,
-        OnError::RetryUnlessNotFound,
-    );
-    Ok(Decision::act(action))
+    let action = cx.delete(id, record, reason, Sent::Nothing, OnError::RetryUnlessNotFound);
+    Ok(action.into())
 }

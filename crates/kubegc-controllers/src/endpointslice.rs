@@ -18,13 +18,14 @@
 use std::sync::Arc;
 
 use kubegc_core::{
-    Behavior, KubernetesVersion,
+    Behavior,
     record::{Record, Resource},
 };
 
 use crate::{
     Cache, Change, Context, Decision, Index, Info, Key, Missing, OnError, Reason, Rule, Sent,
-    controller::{read, whole},
+    controller::{Reads as _, whole},
+    rule::RuleContext,
 };
 
 /// The feature gate `EndpointSlice`: alpha from 1.16, beta and off from 1.17, on from 1.18.
@@ -34,7 +35,7 @@ const MANAGER: &str = "endpointslice-controller.k8s.io";
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
 
 /// Slices by the name of their Service.
-static SLICES: Index = Index::new("slices by service", Resource::EndpointSlices, |record, keys| {
+static SLICES: Index = Index::new(Resource::EndpointSlices, |record, keys| {
     keys.extend(service_of(record, MANAGER));
 });
 
@@ -78,7 +79,7 @@ pub(crate) fn judge_slices(
             Ok((false, reason)) => decision.add_kept(id, reason),
             Ok((true, _)) if slice.meta.is_deleting() => decision.add_kept(id, terminating()),
             Ok((true, reason)) => {
-                let action = cx.delete(id.resource, slice, reason, Sent::Nothing, OnError::Retry);
+                let action = cx.delete(&id, slice, reason, Sent::Nothing, OnError::Retry);
                 decision.actions.push(action);
             }
         }
@@ -91,10 +92,10 @@ fn terminating() -> Reason {
 }
 
 /// Returns whether the Service has a selector: the controller ignores others.
-fn is_managed(cx: &Context<'_>, service: &Record) -> Result<bool, Missing> {
+fn is_managed(service: &Record) -> Result<bool, Missing> {
     let id = whole(Resource::Services, service)?;
-    let fields = cx.body(&id, service, Record::service)?;
-    Ok(read(&fields.selector, &id, "spec.selector")?.is_some())
+    let fields = id.body(service, Record::service)?;
+    Ok(id.read(&fields.selector, "spec.selector")?.is_some())
 }
 
 /// The part of the EndpointSlice controller that deletes slices that its Service does not own.
@@ -116,12 +117,12 @@ pub static RULE: Rule = Rule {
     ..Rule::BASE
 };
 
-fn reconcile(version: KubernetesVersion, cx: &Context<'_>, key: &Key) -> Decision {
+fn reconcile(cx: &RuleContext<'_>, key: &Key) -> Decision {
     let service = cx.cache.get(Resource::Services, key);
-    let Some(service) = service.filter(|_| version.has(CONTROLLER)) else {
+    let Some(service) = service.filter(|_| cx.has(CONTROLLER)) else {
         return Decision::default();
     };
-    let managed = is_managed(cx, service);
+    let managed = is_managed(service);
     judge_slices(cx, &SLICES, key, |slice| {
         let mut owners = slice.meta.owner_references.iter();
         if slice.meta.is_deleting() {

@@ -23,14 +23,16 @@
 //! in `endpointslicemirroring_controller.go`.
 
 use kubegc_core::{
-    Behavior, KubernetesVersion,
+    Behavior,
     record::{Record, Resource},
 };
 
 use crate::{
-    Context, Decision, Index, Info, Key, Missing, Reason, Rule,
-    controller::read,
+    Decision, Index, Info, Key, Missing, Reason, Rule,
+    controller::Reads as _,
+    endpoints::LEADER,
     endpointslice::{affected_services, all_services, judge_slices, service_of},
+    rule::RuleContext,
 };
 
 const MIRRORING: Behavior = Behavior::since(19, 0, "kubernetes #91637");
@@ -38,20 +40,16 @@ const MANAGER: &str = "endpointslicemirroring-controller.k8s.io";
 const SKIP_MIRROR: &str = "endpointslice.kubernetes.io/skip-mirror";
 
 /// Mirrored slices by the name of their Service.
-static MIRRORED: Index = Index::new(
-    "mirrored slices by service",
-    Resource::EndpointSlices,
-    |record, keys| keys.extend(service_of(record, MANAGER)),
-);
+static MIRRORED: Index = Index::new(Resource::EndpointSlices, |record, keys| {
+    keys.extend(service_of(record, MANAGER))
+});
 
 /// The reason why the slices of this name are deleted or kept.
-fn judge(version: KubernetesVersion, cx: &Context<'_>, key: &Key) -> Result<(bool, Reason), Missing> {
+fn judge(cx: &RuleContext<'_>, key: &Key) -> Result<(bool, Reason), Missing> {
     let delete = |code, message: &'static str| Ok((true, Reason::new(code, message)));
-    if !version.has(MIRRORING) {
-        return Ok((
-            false,
-            Reason::new("NoMirroring", "this release has no mirroring controller"),
-        ));
+    if !cx.has(MIRRORING) {
+        let reason = Reason::new("NoMirroring", "this release has no mirroring controller");
+        return Ok((false, reason));
     }
     let Some(record) = cx.cache.find(Resource::Endpoints, key)? else {
         return delete("EndpointsDeleted", "there are no Endpoints to mirror");
@@ -71,14 +69,13 @@ fn judge(version: KubernetesVersion, cx: &Context<'_>, key: &Key) -> Result<(boo
     {
         return delete("MirroringSkipped", "the Endpoints are not to be mirrored");
     }
-    let endpoints = cx.body(&id, record, Record::endpoints)?;
-    let annotation = "the annotation control-plane.alpha.kubernetes.io/leader";
-    if *read(&endpoints.has_leader_annotation, &id, annotation)? {
+    let endpoints = id.body(record, Record::endpoints)?;
+    if *id.read(&endpoints.has_leader_annotation, LEADER)? {
         return delete("LeaderElection", "the Endpoints hold a leader election record");
     }
-    let service_id = service.id(Resource::Services);
-    let service = cx.body(&service_id, service, Record::service)?;
-    if read(&service.selector, &service_id, "spec.selector")?.is_some() {
+    let id = service.id(Resource::Services);
+    let service = id.body(service, Record::service)?;
+    if id.read(&service.selector, "spec.selector")?.is_some() {
         return delete("ServiceHasSelector", "their Service has a selector");
     }
     Ok((false, Reason::new("Mirrored", "it mirrors Endpoints that exist")))
@@ -99,11 +96,11 @@ pub static RULE: Rule = Rule {
     // A key is the name of a Service.
     affected: Some(|_, _, change, keys| affected_services(&MIRRORED, change, keys)),
     keys: Some(|_, cache, keys| all_services(&MIRRORED, cache, keys)),
-    reconcile: Some(|version, cx, key| {
+    reconcile: Some(|cx, key| {
         if cx.cache.first_indexed(&MIRRORED, key).is_none() {
             return Decision::default();
         }
-        let judged = judge(version, cx, key);
+        let judged = judge(cx, key);
         judge_slices(cx, &MIRRORED, key, |_| judged.clone())
     }),
     ..Rule::BASE

@@ -27,7 +27,7 @@ use kubegc_core::{
 use crate::{
     Context, Controller, Decision, End, EventRequest, FieldChange, Guard, Info, Missing, Operated, Operation,
     Port, Reason, Sent, Steps, Timing, Wire, Write,
-    controller::{read, require_version},
+    controller::{Reads as _, require_version},
     storage::FINALIZER_EXTERNAL,
 };
 
@@ -143,28 +143,27 @@ impl Controller for ExternalProvisioner {
     }
 
     fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
-        let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
-        let volume = cx.body(id, record, Record::persistent_volume)?;
-        let annotations = read(&volume.annotations, id, "metadata.annotations")?;
+        let volume = id.body(record, Record::persistent_volume)?;
+        let annotations = id.read(&volume.annotations, "metadata.annotations")?;
         let is_ours = |name: Option<&Arc<str>>| name == Some(&self.name);
         if annotations.provisioned_by.is_none()
             || !(is_ours(annotations.provisioned_by.as_ref()) || is_ours(annotations.migrated_to.as_ref()))
         {
-            return keep("OtherProvisioner", "another provisioner made it, or none");
+            return id.keep("OtherProvisioner", "another provisioner made it, or none");
         }
         let has_finalizer = self.has_finalizer && record.meta.has_finalizer(FINALIZER_EXTERNAL);
         if record.meta.is_deleting() && !has_finalizer {
-            return keep(
+            return id.keep(
                 "Terminating",
                 "it is being deleted and has no finalizer of its provisioner",
             );
         }
-        if **read(&volume.phase, id, "status.phase")? != *"Released" {
-            return keep("NotReleased", "its phase is not Released");
+        if **id.read(&volume.phase, "status.phase")? != *"Released" {
+            return id.keep("NotReleased", "its phase is not Released");
         }
-        let policy = read(&volume.reclaim_policy, id, "spec.persistentVolumeReclaimPolicy")?;
+        let policy = id.read(&volume.reclaim_policy, "spec.persistentVolumeReclaimPolicy")?;
         if **policy != *"Delete" {
-            return keep("NotDelete", "its reclaim policy is not Delete");
+            return id.keep("NotDelete", "its reclaim policy is not Delete");
         }
         require_version(id, &record.meta)?;
         let deletion = Arc::new(Deletion {

@@ -27,7 +27,8 @@ use kubegc_core::{
 };
 
 use crate::{
-    Action, Context, Decision, Info, Key, Missing, OnError, Reason, Rule, Sent, Timing, controller::read,
+    Action, Decision, Info, Key, Missing, OnError, Reason, Rule, Sent, Timing, controller::Reads as _,
+    rule::RuleContext,
 };
 
 /// The label of IPAddresses that the API server has created, and its value.
@@ -54,12 +55,11 @@ pub static RULE: Rule = Rule {
         ..Info::BASE
     },
     gate: Some((ADDRESSES_ARE_OBJECTS, "MultiCIDRServiceAllocator")),
-    decide: |_, cx, id, record| decide(cx, id, record),
+    decide,
     ..Rule::BASE
 };
 
-fn decide(cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
-    let keep = |code, message: &'static str| Decision::keep(id.clone(), Reason::new(code, message));
+fn decide(cx: &RuleContext<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
     let [label, manager] = MANAGED_BY;
     if record
         .meta
@@ -67,10 +67,10 @@ fn decide(cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, 
         .get(label)
         .is_none_or(|value| **value != *manager)
     {
-        return Ok(keep("NotManaged", "the API server has not created it"));
+        return id.keep("NotManaged", "the API server has not created it");
     }
     if record.meta.is_deleting() {
-        return Ok(keep("Terminating", "it is being deleted"));
+        return id.keep("Terminating", "it is being deleted");
     }
     let name = &id.name;
     let delete = |code: &'static str, event: &'static str, message: String, text: String| {
@@ -78,10 +78,10 @@ fn decide(cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, 
             .event(true, event, text)
             .delete(cx.wire, Sent::Nothing, DeleteOptions::default())
             .on_error(OnError::RetryUnlessNotFound);
-        Ok(Decision::act(action))
+        Ok(action.into())
     };
-    let address = cx.body(id, record, Record::ip_address)?;
-    let parent = read(&address.parent, id, "spec.parentRef")?;
+    let address = id.body(record, Record::ip_address)?;
+    let parent = id.read(&address.parent, "spec.parentRef")?;
     if !parent.is_service() {
         let text =
             format!("IPAddress {name} appears to have been modified, not referencing a Service: cleaning up");
@@ -96,16 +96,19 @@ fn decide(cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, 
             && at > cx.now
         {
             let reason = "its Service does not exist, and it was created less than 60s ago";
-            return Ok(keep("ServicePending", reason).requeue_at(at));
+            return Ok(id.keep("ServicePending", reason)?.requeue_at(at));
         }
         let text = format!("IPAddress: {name} for Service {service} appears to have leaked: cleaning up");
         let message = format!("its Service {service} does not exist");
         return delete("ServiceDeleted", "IPAddressNotAllocated", message, text);
     };
     let service_id = found.id(Resource::Services);
-    let body = cx.body(&service_id, found, Record::service)?;
-    if read(&body.cluster_ips, &service_id, "spec.clusterIPs")?.contains(name) {
-        return Ok(keep("Allocated", "it is a cluster IP of its Service"));
+    let body = service_id.body(found, Record::service)?;
+    if service_id
+        .read(&body.cluster_ips, "spec.clusterIPs")?
+        .contains(name)
+    {
+        return id.keep("Allocated", "it is a cluster IP of its Service");
     }
     let text = format!("IPAddress: {name} for Service {service} has a wrong reference; cleaning up");
     let message = format!("its Service {service} does not have this cluster IP");

@@ -22,7 +22,7 @@ use kubegc_core::{
 use crate::{
     Action, Cache, Change, Context, Controller, Decision, FieldChange, Form, Index, Info, Key, Missing,
     OnError, Read, Reason, Sent, Timing,
-    controller::{body, read, require_version},
+    controller::{Reads as _, require_version},
 };
 
 /// The feature gate `LegacyServiceAccountTokenCleanUp`: alpha and off in 1.28, beta and on from 1.29.
@@ -110,8 +110,8 @@ fn tracking(cache: &Cache) -> Result<Result<(&Record, Date), Reason>, Missing> {
         return Ok(Err(Reason::new("NotTracked", message)));
     };
     let id = record.id(Resource::ConfigMaps);
-    let config_map = body(&id, record, Record::config_map)?;
-    Ok(match read(&config_map.since, &id, "data.since")? {
+    let config_map = id.body(record, Record::config_map)?;
+    Ok(match id.read(&config_map.since, "data.since")? {
         None => Err(Reason::new(
             "NotTracked",
             "the tracking ConfigMap has no data.since",
@@ -136,7 +136,7 @@ fn not_created_automatically(
 ) -> Result<Option<Reason>, Missing> {
     let keep = |message: &'static str| Ok(Some(Reason::new("NotCreatedAutomatically", message)));
     let path = "annotation kubernetes.io/service-account.name";
-    let name = read(&secret.service_account_name, id, path)?;
+    let name = id.read(&secret.service_account_name, path)?;
     if name.is_empty() {
         return keep("it names no ServiceAccount");
     }
@@ -146,7 +146,7 @@ fn not_created_automatically(
     };
     let account_id = account.id(Resource::ServiceAccounts);
     let path = "annotation kubernetes.io/service-account.uid";
-    let uid = read(&secret.service_account_uid, id, path)?;
+    let uid = id.read(&secret.service_account_uid, path)?;
     if !uid.is_empty() {
         if account.meta.uid.is_empty() {
             return Err(Missing::metadata(Resource::ServiceAccounts, account));
@@ -155,8 +155,8 @@ fn not_created_automatically(
             return keep("its ServiceAccount was replaced by another with the same name");
         }
     }
-    let body = body(&account_id, account, Record::service_account)?;
-    read(&body.secrets, &account_id, "secrets")?;
+    let body = account_id.body(account, Record::service_account)?;
+    account_id.read(&body.secrets, "secrets")?;
     let listing = cache.indexed(&ACCOUNTS_BY_SECRET, &Key::from(id));
     if listing.iter().all(|account| account.name != *name) {
         return keep("its ServiceAccount does not list it, so it was created by hand");
@@ -196,30 +196,25 @@ fn is_token(secret: &Record) -> bool {
     }
 }
 
-static TOKENS_BY_ACCOUNT: Index =
-    Index::new("tokens by service account", Resource::Secrets, |record, keys| {
-        let name = record
-            .secret()
-            .and_then(|secret| secret.service_account_name.known());
-        if let Some(name) = name.filter(|name| is_token(record) && !name.is_empty()) {
-            keys.push(Key::new(Arc::clone(&record.meta.namespace), Arc::clone(name)));
-        }
-    });
+static TOKENS_BY_ACCOUNT: Index = Index::new(Resource::Secrets, |record, keys| {
+    let name = record
+        .secret()
+        .and_then(|secret| secret.service_account_name.known());
+    if let Some(name) = name.filter(|name| is_token(record) && !name.is_empty()) {
+        keys.push(Key::new(Arc::clone(&record.meta.namespace), Arc::clone(name)));
+    }
+});
 
-static ACCOUNTS_BY_SECRET: Index = Index::new(
-    "service accounts by secret",
-    Resource::ServiceAccounts,
-    |record, keys| {
-        let secrets = record
-            .service_account()
-            .and_then(|account| account.secrets.known());
-        let key = |secret: &Arc<str>| Key::new(Arc::clone(&record.meta.namespace), Arc::clone(secret));
-        keys.extend(secrets.into_iter().flatten().map(key));
-    },
-);
+static ACCOUNTS_BY_SECRET: Index = Index::new(Resource::ServiceAccounts, |record, keys| {
+    let secrets = record
+        .service_account()
+        .and_then(|account| account.secrets.known());
+    let key = |secret: &Arc<str>| Key::new(Arc::clone(&record.meta.namespace), Arc::clone(secret));
+    keys.extend(secrets.into_iter().flatten().map(key));
+});
 
 /// Pods that may reference any Secret are found under the empty name.
-static PODS_BY_SECRET: Index = Index::new("pods by secret", Resource::Pods, |record, keys| {
+static PODS_BY_SECRET: Index = Index::new(Resource::Pods, |record, keys| {
     let key = |secret: Arc<str>| Key::new(Arc::clone(&record.meta.namespace), secret);
     match record.pod().and_then(|pod| pod.secrets.known()) {
         Some(secrets) => {
@@ -291,13 +286,12 @@ impl Controller for LegacyTokenCleaner {
     /// # Complexity
     /// O(log n).
     fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
-        let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
         let secret_type = record.secret().and_then(|secret| secret.secret_type.known());
         if secret_type.is_some_and(|text| **text != *SECRET_TYPE) {
-            return keep("NotServiceAccountToken", "it is not a token of a ServiceAccount");
+            return id.keep("NotServiceAccountToken", "it is not a token of a ServiceAccount");
         }
         if !self.is_enabled {
-            return keep(
+            return id.keep(
                 "Disabled",
                 "the feature gate LegacyServiceAccountTokenCleanUp is off",
             );
@@ -306,41 +300,36 @@ impl Controller for LegacyTokenCleaner {
             Ok(tracking) => tracking,
             Err(reason) => return Ok(Decision::keep(id.clone(), reason)),
         };
-        // The decision to keep the token until a time; `None` once that has passed.
-        let protected = |end: Option<Timestamp>, code, message: &dyn Fn() -> String| {
-            let kept = || Decision::keep(id.clone(), Reason::new(code, message()));
-            match end {
-                Some(end) if end <= cx.now => None,
-                Some(end) => Some(kept().requeue_at(end)),
-                None => Some(kept()),
-            }
+        // Whether the token is kept until a time, or forever.
+        let is_ahead = |end: &Option<Timestamp>| end.is_none_or(|end| end > cx.now);
+        let keep_until = |end: Option<Timestamp>, code, message: String| {
+            let kept = Decision::keep(id.clone(), Reason::new(code, message));
+            Ok(end.into_iter().fold(kept, Decision::requeue_at))
         };
-        let message = || format!("its uses are tracked only since {tracked_since}");
-        if let Some(kept) = protected(self.after_day(tracked_since), "TrackedTooShortly", &message) {
-            return Ok(kept);
+        if let Some(end) = Some(self.after_day(tracked_since)).filter(is_ahead) {
+            let message = format!("its uses are tracked only since {tracked_since}");
+            return keep_until(end, "TrackedTooShortly", message);
         }
-        let secret = cx.body(id, record, Record::secret)?;
-        read(&secret.secret_type, id, "type")?;
+        let secret = id.body(record, Record::secret)?;
+        id.read(&secret.secret_type, "type")?;
         // An object without a time is older than any other, as upstream's zero time is.
         if let Some(created) = record.meta.creation_timestamp {
             let end = self.after(i128::from(created.as_nanos()) + 1);
-            if let Some(kept) = protected(end, "Young", &|| {
-                format!("it was created at {created}, less than a clean-up period ago")
-            }) {
-                return Ok(kept);
+            if is_ahead(&end) {
+                let message = format!("it was created at {created}, less than a clean-up period ago");
+                return keep_until(end, "Young", message);
             }
         }
         if record.meta.is_deleting() {
-            return keep("Terminating", "it is being deleted");
+            return id.keep("Terminating", "it is being deleted");
         }
         let label = |key| record.meta.labels.get(key);
         if let Some(text) = label(LAST_USED) {
             let Some(last_used) = Date::parse(text) else {
-                return keep("InvalidLastUse", "its label of the last use is not a date");
+                return id.keep("InvalidLastUse", "its label of the last use is not a date");
             };
-            let message = || format!("it was used on {last_used}");
-            if let Some(kept) = protected(self.after_day(last_used), "Used", &message) {
-                return Ok(kept);
+            if let Some(end) = Some(self.after_day(last_used)).filter(is_ahead) {
+                return keep_until(end, "Used", format!("it was used on {last_used}"));
             }
         }
         if let Some(reason) = not_created_automatically(cx.cache, id, secret)? {
@@ -360,31 +349,25 @@ impl Controller for LegacyTokenCleaner {
                 value: today.to_string(),
             };
             let form = Form::Patch(PatchType::Merge);
-            let action = Action::new(
-                Resource::Secrets,
-                &record.meta,
-                Reason::new("TokenUnused", message),
-            )
-            .after_reading(Read::unchanged(Resource::ConfigMaps, tracking))
-            .write(cx.wire, Sent::Uid, form, "", vec![change])
-            .on_error(OnError::Report);
-            let decision = Decision::act(action);
+            let reason = Reason::new("TokenUnused", message);
+            let action = Action::new(Resource::Secrets, &record.meta, reason)
+                .after_reading(Read::unchanged(Resource::ConfigMaps, tracking))
+                .write(cx.wire, Sent::Uid, form, "", vec![change])
+                .on_error(OnError::Report);
             // The label has the current day, so the decision changes at midnight.
-            return Ok(match today.tomorrow().and_then(Timestamp::start_of) {
-                Some(midnight) => decision.requeue_at(midnight),
-                None => decision,
-            });
+            let midnight = today.tomorrow().and_then(Timestamp::start_of);
+            return Ok(midnight.into_iter().fold(action.into(), Decision::requeue_at));
         };
-        let message = || format!("it is invalid since {invalid_since}");
-        if let Some(kept) = protected(self.after_day(invalid_since), "LabelledInvalid", &message) {
-            return Ok(kept);
+        let message = format!("it is invalid since {invalid_since}");
+        if let Some(end) = Some(self.after_day(invalid_since)).filter(is_ahead) {
+            return keep_until(end, "LabelledInvalid", message);
         }
         require_version(id, &record.meta)?;
-        let reason = Reason::new("Invalid", message());
+        let reason = Reason::new("Invalid", message);
         let on_error = OnError::ReportUnlessNotFoundOrConflict;
-        let action = cx.delete(id.resource, record, reason, Sent::ResourceVersion, on_error);
-        Ok(Decision::act(
-            action.after_reading(Read::unchanged(Resource::ConfigMaps, tracking)),
-        ))
+        let action = cx.delete(id, record, reason, Sent::ResourceVersion, on_error);
+        Ok(action
+            .after_reading(Read::unchanged(Resource::ConfigMaps, tracking))
+            .into())
     }
 }

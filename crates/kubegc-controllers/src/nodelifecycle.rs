@@ -31,7 +31,7 @@ use kubegc_core::{
 
 use crate::{
     Action, Cache, Change, Context, Controller, Decision, FieldChange, Form, Index, Info, Key, MayChange,
-    Missing, OnError, Reason, Sent, controller::read,
+    Missing, OnError, Reason, Sent, controller::Reads as _,
 };
 
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
@@ -43,7 +43,7 @@ const LABEL_EXCLUDED: &str = "node.kubernetes.io/exclude-disruption";
 const PERIOD: Duration = Duration::from_secs(5);
 
 /// Ready nodes that count, and nodes whose readiness is unknown.
-static READY: Index = Index::new("ready nodes", Resource::Nodes, |record, keys| {
+static READY: Index = Index::new(Resource::Nodes, |record, keys| {
     if !record.meta.labels.contains_key(LABEL_EXCLUDED)
         && record.node().is_none_or(|node| node.is_ready() != Some(false))
     {
@@ -51,7 +51,7 @@ static READY: Index = Index::new("ready nodes", Resource::Nodes, |record, keys| 
     }
 });
 /// Nodes that are not ready.
-static NOT_READY_NODES: Index = Index::new("nodes that are not ready", Resource::Nodes, |record, keys| {
+static NOT_READY_NODES: Index = Index::new(Resource::Nodes, |record, keys| {
     if record.node().is_some_and(|node| node.is_ready() == Some(false)) {
         keys.push(Key::cluster(""));
     }
@@ -88,7 +88,7 @@ fn some_node_is_ready(cx: &Context<'_>) -> Result<bool, Missing> {
     }
     if let Some(node) = nodes.first() {
         let id = node.id(Resource::Nodes);
-        read(&Field::<Condition>::Unread, &id, "status.conditions")?;
+        id.read(&Field::<Condition>::Unread, "status.conditions")?;
     }
     cx.cache.require(Resource::Nodes)?;
     Ok(false)
@@ -123,23 +123,22 @@ impl Controller for NodeLifecycle {
     }
 
     fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
-        let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
-        let node = cx.body(id, record, Record::node)?;
-        let conditions = read(&node.conditions, id, "status.conditions")?;
+        let node = id.body(record, Record::node)?;
+        let conditions = id.read(&node.conditions, "status.conditions")?;
         let ready = conditions
             .iter()
             .find(|condition| &*condition.condition_type == "Ready");
         let Some(ready) = ready else {
-            return keep("NotReported", "its kubelet has not reported yet");
+            return id.keep("NotReported", "its kubelet has not reported yet");
         };
-        let taints = read(&node.taints, id, "spec.taints")?;
+        let taints = id.read(&node.taints, "spec.taints")?;
         let tainted = |key: &str| taints.iter().find(|taint| is_taint(taint, key));
         let (wanted, other) = match &*ready.status {
             "True" => (None, [NOT_READY, UNREACHABLE]),
             "False" => (Some(NOT_READY), [UNREACHABLE; 2]),
             "Unknown" => (Some(UNREACHABLE), [NOT_READY; 2]),
             _ => {
-                return keep(
+                return id.keep(
                     "UnknownStatus",
                     "its condition Ready has no status that Kubernetes has",
                 );
@@ -149,14 +148,14 @@ impl Controller for NodeLifecycle {
         removed.dedup();
         let added = wanted.filter(|key| tainted(key).is_none());
         if added.is_none() && removed.is_empty() {
-            return keep(
+            return id.keep(
                 "TaintedAlready",
                 "its NoExecute taints are those of its condition Ready",
             );
         }
         if added.is_some() && removed.is_empty() {
             if self.stops_without_ready_nodes && !some_node_is_ready(cx)? {
-                return keep("FullDisruption", "no node of the cluster is ready");
+                return id.keep("FullDisruption", "no node of the cluster is ready");
             }
             let due = ready.last_transition_time.map(|at| at.saturating_add(PERIOD));
             if let Some(due) = due.filter(|due| *due > cx.now) {
@@ -176,6 +175,6 @@ impl Controller for NodeLifecycle {
         let action = Action::new(Resource::Nodes, &record.meta, reason)
             .write(cx.wire, Sent::Nothing, form, "", changes)
             .on_error(OnError::Report);
-        Ok(Decision::act(action))
+        Ok(action.into())
     }
 }

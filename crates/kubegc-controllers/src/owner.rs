@@ -15,7 +15,7 @@ use kubegc_core::{
 
 use crate::{
     Action, Cache, Change, Context, FieldChange, Form, Index, Key, Missing, OnError, Read, Reason, Sent,
-    controller::{body, read},
+    controller::Reads as _,
 };
 
 /// Adds the key of the object of this kind that controls a record.
@@ -32,21 +32,19 @@ pub(crate) fn push_controller(record: &Record, kind: &str, keys: &mut Vec<Key>) 
 pub(crate) fn controlled<'a>(
     cx: &Context<'a>,
     index: &'static Index,
-    key: &Key,
-    owner: &ObjectMeta,
+    owner: &ObjectId,
 ) -> impl Iterator<Item = &'a Record> + use<'a> {
     let uid = owner.uid.clone();
-    let records = cx.cache.indexed_records(index, key).into_iter();
+    let records = cx.cache.indexed_records(index, &Key::from(owner)).into_iter();
     records.filter(move |record| record.meta.controller().is_some_and(|owner| owner.uid == uid))
 }
 
 /// Pods whose owners may not be known, by namespace.
-pub(crate) static UNREAD_PODS: Index =
-    Index::new("pods with unread metadata", Resource::Pods, |record, keys| {
-        if !record.has_whole_meta {
-            keys.push(Key::new(Arc::clone(&record.meta.namespace), ""));
-        }
-    });
+pub(crate) static UNREAD_PODS: Index = Index::new(Resource::Pods, |record, keys| {
+    if !record.has_whole_meta {
+        keys.push(Key::new(Arc::clone(&record.meta.namespace), ""));
+    }
+});
 
 /// Returns whether the controllers of all pods of a namespace are known.
 ///
@@ -160,7 +158,7 @@ impl Claimer<'_> {
         owned: &[&Record],
         is_claimed: impl Fn(&Record) -> Result<bool, Missing>,
     ) -> Result<Vec<Action>, Missing> {
-        let field = body(self.id, self.record, selector_of)?;
+        let field = self.id.body(self.record, selector_of)?;
         let key = selector_key(namespace, field.known());
         let orphans = key.map(|key| cx.cache.indexed_records(self.orphans, &key));
         let mut orphans = orphans.unwrap_or_default();
@@ -168,7 +166,7 @@ impl Claimer<'_> {
         let selector = match field.known() {
             Some(selector) => selector,
             None if orphans.is_empty() => return Ok(Vec::new()),
-            None => read(field, self.id, "spec.selector")?,
+            None => self.id.read(field, "spec.selector")?,
         };
         let mut actions = Vec::new();
         for orphan in orphans {

@@ -1,6 +1,6 @@
 //! The batch planner: the actions of a controller on all cached objects now, if every request succeeds.
 
-use std::{collections::BTreeMap, fmt};
+use std::collections::BTreeMap;
 
 use kubegc_core::{
     Kept, Plan, Planner, ResourceVersion, StoreError, Timestamp,
@@ -105,20 +105,11 @@ impl<C: Controller> BatchPlanner<C> {
 }
 
 /// The reason why an object is kept.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, derive_more::Display)]
 pub enum Judgement {
     Kept(Reason),
+    #[display("cannot decide: {_0}")]
     Unknown(Missing),
-}
-
-impl fmt::Display for Judgement {
-    /// The reason, or `cannot decide: ` and the missing fact.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Kept(reason) => reason.fmt(f),
-            Self::Unknown(missing) => write!(f, "cannot decide: {missing}"),
-        }
-    }
 }
 
 /// A predicate for [`Planner::protect`]: whether an object has a label with the value `true`. An object whose

@@ -20,7 +20,9 @@ use kubegc_core::{
     record::{ObjectId, Record, Resource},
 };
 
-use crate::{Context, Controller, Decision, Info, Missing, OnError, Reason, Sent, Timing};
+use crate::{
+    Context, Controller, Decision, Info, Missing, OnError, Reason, Sent, Timing, controller::Reads as _,
+};
 
 /// The feature gate `PodCertificateRequest` brings the API and the controller: alpha from 1.34, beta from
 /// 1.35, off by default. Without it there are no requests either.
@@ -69,17 +71,16 @@ impl Controller for PodCertificateRequestCleaner {
     }
 
     fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
-        let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
         if !self.version.has(POD_CERTIFICATE_REQUEST) {
-            return keep("Disabled", "the feature gate PodCertificateRequest is off");
+            return id.keep("Disabled", "the feature gate PodCertificateRequest is off");
         }
         if record.meta.is_deleting() {
-            return keep("Terminating", "it is being deleted");
+            return id.keep("Terminating", "it is being deleted");
         }
         // A request without a creation time is as old as Go's zero time.
         if let Some(created) = record.meta.creation_timestamp {
             let Some(due) = created.checked_add(self.threshold) else {
-                return keep("NeverExpires", "it expires after the year 2262");
+                return id.keep("NeverExpires", "it expires after the year 2262");
             };
             if due > cx.now {
                 let reason = Reason::new(
@@ -100,13 +101,7 @@ impl Controller for PodCertificateRequestCleaner {
             let prefix = format!("unable to delete PCR \"{}\": ", id.name);
             (Sent::Nothing, OnError::Report, prefix)
         };
-        let action = cx.delete(
-            id.resource,
-            record,
-            Reason::new("Expired", message),
-            sent,
-            on_error,
-        );
-        Ok(Decision::act(action.error_prefix(prefix)))
+        let action = cx.delete(id, record, Reason::new("Expired", message), sent, on_error);
+        Ok(action.error_prefix(prefix).into())
     }
 }

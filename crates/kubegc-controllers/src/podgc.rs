@@ -30,7 +30,7 @@ use kubegc_core::{
 use crate::{
     Action, Cache, Change, Context, Controller, Deadlines, Decision, End, FieldChange, Form, Info, Key,
     Missing, OnError, Reason, Sent, Steps, Timing,
-    controller::{body, is_whole, read},
+    controller::{Reads as _, is_whole},
     release::{DISRUPTION_CONDITIONS, OBSERVED_GENERATION, OUT_OF_SERVICE},
     sequence::Port,
 };
@@ -85,10 +85,10 @@ impl PodGc {
     fn place<'a>(&self, record: &'a Record) -> Result<Place<'a>, Missing> {
         let pod = pod_of(record)?;
         let object = record.id(Resource::Pods);
-        let is_failed = **read(&pod.phase, &object, "status.phase")? == *"Failed";
+        let is_failed = **object.read(&pod.phase, "status.phase")? == *"Failed";
         let is_evicted = self.version.has(EVICTED_FIRST)
             && is_failed
-            && **read(&pod.reason, &object, "status.reason")? == *"Evicted";
+            && **object.read(&pod.reason, "status.reason")? == *"Evicted";
         Ok(Place {
             is_late: !is_evicted,
             created: record
@@ -181,11 +181,11 @@ impl PodGc {
         let mut action = Action::new(Resource::Pods, &record.meta, reason).on_error(OnError::Report);
         if self.marks_failed() {
             let id = record.id(Resource::Pods);
-            read(&pod.phase, &id, "status.phase")?;
+            id.read(&pod.phase, "status.phase")?;
             if pod.has_final_phase() == Some(false) {
                 let mut changes = vec![FieldChange::Phase("Failed".into())];
                 if orphaned && self.adds_condition {
-                    let conditions = read(&pod.conditions, &id, "status.conditions")?;
+                    let conditions = id.read(&pod.conditions, "status.conditions")?;
                     let texts = ["DeletionByPodGC", "PodGC: node no longer exists"];
                     let mut condition = disruption_target(cx.now, conditions, texts);
                     if self.observes_generation {
@@ -257,7 +257,7 @@ fn is_read(record: &Record) -> bool {
 /// Returns whether terminating pods on the node are deleted.
 fn is_out_of_service(record: &Record) -> Result<bool, Missing> {
     let object = record.id(Resource::Nodes);
-    let node = body(&object, record, Record::node)?;
+    let node = object.body(record, Record::node)?;
     let missing = |field| Err(Missing::field(&object, field));
     match (node.is_ready(), node.has_taint(OUT_OF_SERVICE_TAINT)) {
         (Some(true), _) | (_, Some(false)) => Ok(false),

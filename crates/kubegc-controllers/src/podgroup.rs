@@ -23,7 +23,7 @@ use kubegc_core::{
 
 use crate::{
     Context, Controller, Decision, Index, Info, Key, Missing, Reason,
-    controller::read,
+    controller::Reads as _,
     protection::{Protection, Text},
 };
 
@@ -45,7 +45,7 @@ const CONTROLLER: Behavior = Behavior::since(36, 0, "kubernetes #137641");
 
 /// Pods that have not finished, by their PodGroup. Those whose group was not read are found under an empty
 /// name.
-static ACTIVE_PODS: Index = Index::new("active pods by pod group", Resource::Pods, |record, keys| {
+static ACTIVE_PODS: Index = Index::new(Resource::Pods, |record, keys| {
     let namespace = &record.meta.namespace;
     if record.pod().and_then(Pod::has_final_phase) == Some(true) {
         return;
@@ -108,9 +108,9 @@ fn in_use(cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Option<Tex
     let mut unread = None;
     for pod in cx.cache.indexed_records(&ACTIVE_PODS, &Key::from(&record.meta)) {
         let pod_id = pod.id(Resource::Pods);
-        let phase = cx
-            .body(&pod_id, pod, Record::pod)
-            .and_then(|pod| read(&pod.phase, &pod_id, "status.phase"));
+        let phase = pod_id
+            .body(pod, Record::pod)
+            .and_then(|pod| pod_id.read(&pod.phase, "status.phase"));
         match phase {
             Ok(_) => return Ok(Some(("Used", "a pod that has not finished uses it"))),
             Err(missing) => unread = Some(missing),

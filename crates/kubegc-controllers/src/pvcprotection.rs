@@ -23,7 +23,7 @@ use kubegc_core::{
 
 use crate::{
     Action, Change, Context, Controller, Decision, End, Index, Info, Key, Missing, Port, Reason, Steps,
-    controller::{read, whole},
+    controller::{Reads as _, whole},
     protection::Protection,
     request::server_message_about,
     storage::{PODS_BY_CLAIM, namespace_key},
@@ -39,23 +39,18 @@ static PROTECTION: Protection = Protection {
 const EPHEMERAL_VOLUMES: Behavior = Behavior::since(21, 0, "feature gate GenericEphemeralVolume is beta");
 
 /// Pods that may be scheduled and whose volumes were not read, by namespace.
-static PODS_WITH_UNREAD_VOLUMES: Index =
-    Index::new("pods with unread volumes", Resource::Pods, |record, keys| {
-        if has_unread_volumes(record) {
-            keys.push(namespace_key(&record.meta.namespace));
-        }
-    });
+static PODS_WITH_UNREAD_VOLUMES: Index = Index::new(Resource::Pods, |record, keys| {
+    if has_unread_volumes(record) {
+        keys.push(namespace_key(&record.meta.namespace));
+    }
+});
 
 /// Claims that are being deleted and have the finalizer, by namespace.
-static TERMINATING_CLAIMS: Index = Index::new(
-    "terminating protected claims",
-    Resource::PersistentVolumeClaims,
-    |record, keys| {
-        if PROTECTION.is_candidate(&record.meta) {
-            keys.push(namespace_key(&record.meta.namespace));
-        }
-    },
-);
+static TERMINATING_CLAIMS: Index = Index::new(Resource::PersistentVolumeClaims, |record, keys| {
+    if PROTECTION.is_candidate(&record.meta) {
+        keys.push(namespace_key(&record.meta.namespace));
+    }
+});
 
 /// The persistent volume claim protection controller.
 #[derive(Clone, Copy, Debug)]
@@ -120,12 +115,12 @@ impl PvcProtection {
     /// Returns whether a pod of the namespace of a claim uses it.
     fn uses(self, pod: &Record, claim: &ObjectMeta) -> Result<bool, Missing> {
         let meta = &pod.meta;
-        let id = || pod.id(Resource::Pods);
-        let body = pod.pod().ok_or_else(|| Missing::Object { object: id() })?;
+        let id = pod.id(Resource::Pods);
+        let body = id.body(pod, Record::pod)?;
         if body.node_name.known().is_some_and(|node| node.is_empty()) {
             return Ok(false);
         }
-        let volumes = read(&body.volumes, &id(), "spec.volumes")?;
+        let volumes = id.read(&body.volumes, "spec.volumes")?;
         let mut is_used = false;
         for volume in volumes {
             if volume
@@ -140,7 +135,7 @@ impl PvcProtection {
             };
         }
         if is_used {
-            read(&body.node_name, &id(), "spec.nodeName")?;
+            id.read(&body.node_name, "spec.nodeName")?;
         }
         Ok(is_used)
     }

@@ -14,12 +14,12 @@
 
 use kubegc_core::record::{Record, Resource};
 
-use crate::{Info, Rule, controller::read, protection::Protection};
+use crate::{Info, Rule, controller::Reads as _, protection::Protection};
 
 static PROTECTION: Protection = Protection {
-    in_use: |cx, id, record| {
-        let volume = cx.body(id, record, Record::persistent_volume)?;
-        let is_bound = **read(&volume.phase, id, "status.phase")? == *"Bound";
+    in_use: |_, id, record| {
+        let volume = id.body(record, Record::persistent_volume)?;
+        let is_bound = **id.read(&volume.phase, "status.phase")? == *"Bound";
         Ok(is_bound.then_some(("Bound", "it is bound")))
     },
     unused: ("NotBound", "it is being deleted and not bound"),
@@ -36,6 +36,6 @@ pub static RULE: Rule = Rule {
         upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/volume/pvprotection/pv_protection_controller.go",
         ..Info::BASE
     },
-    decide: |_, cx, id, record| PROTECTION.decide(cx, id, record),
+    decide: |cx, id, record| PROTECTION.decide(cx, id, record),
     ..Rule::BASE
 };

@@ -1,11 +1,6 @@
 //! Reasons for actions, for keeping objects, and for undetermined ones.
 
-use std::{
-    borrow::Cow,
-    fmt::{self, Write as _},
-    sync::Arc,
-    time::Duration,
-};
+use std::{borrow::Cow, fmt::Write as _, sync::Arc, time::Duration};
 
 use kubegc_core::{
     StoreError,
@@ -20,7 +15,8 @@ use kubegc_core::{
 /// let reason = Reason::new("TtlExpired", "finished 100s ago, and ttlSecondsAfterFinished is 60");
 /// assert_eq!(reason.code(), "TtlExpired");
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, derive_more::Display)]
+#[display("{message}")]
 pub struct Reason {
     code: &'static str,
     message: Cow<'static, str>,
@@ -54,36 +50,35 @@ impl Reason {
         self.code
     }
 
-    /// The sentence, as [`Display`](fmt::Display) prints it.
+    /// The sentence, as `Display` prints it.
     pub fn message(&self) -> &str {
         &self.message
-    }
-}
-
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
     }
 }
 
 /// A fact that a decision needs and that is not known. No controller acts on an object while a fact that
 /// decides it is missing.
 #[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, derive_more::Display)]
 pub enum Missing {
     /// Not all objects of a resource are known.
+    #[display("the list of {} is not complete: {message}", resource.plural())]
     List { resource: Resource, message: Arc<str> },
     /// A field of an object was not read.
+    #[display("{object}: {field} could not be read")]
     Field {
         object: ObjectId,
         /// Path of the field, such as `spec.nodeName`.
         field: &'static str,
     },
     /// The metadata of an object was not read in full, or has no uid.
+    #[display("{object}: its metadata could not be read in full")]
     Metadata { object: ObjectId },
     /// Only the metadata of an object was read.
+    #[display("{object}: only its metadata was read")]
     Object { object: ObjectId },
     /// A system outside the API server was not queried, or could not respond.
+    #[display("it is not known {question}{}{message}", if message.is_empty() { "" } else { ": " })]
     Outside {
         /// The question, such as `whether the cloud provider has node/a`.
         question: Arc<str>,
@@ -166,23 +161,6 @@ impl Missing {
         match self {
             Self::Field { object, .. } | Self::Metadata { object } | Self::Object { object } => Some(object),
             Self::List { .. } | Self::Outside { .. } => None,
-        }
-    }
-}
-
-impl fmt::Display for Missing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::List { resource, message } => {
-                write!(f, "the list of {} is not complete: {message}", resource.plural())
-            }
-            Self::Field { object, field } => write!(f, "{object}: {field} could not be read"),
-            Self::Metadata { object } => write!(f, "{object}: its metadata could not be read in full"),
-            Self::Object { object } => write!(f, "{object}: only its metadata was read"),
-            Self::Outside { question, message } if message.is_empty() => {
-                write!(f, "it is not known {question}")
-            }
-            Self::Outside { question, message } => write!(f, "it is not known {question}: {message}"),
         }
     }
 }

@@ -35,68 +35,62 @@ use kubegc_core::{
 
 use crate::{
     Cache, Change, Context, Decision, Index, Info, Key, MayChange, Missing, OnError, Reason, Rule, Sent,
-    controller::read,
+    controller::Reads as _,
     owner::{
         Claimer, UNREAD_PODS, controlled, push_adopters, push_controller, push_orphan, push_selector,
         require_pod_owners,
     },
+    rule::RuleContext,
 };
 
 /// The feature gate `PodDeletionCost`: alpha in 1.21, beta and on from 1.22.
 const DELETION_COST: Behavior = Behavior::since(22, 0, "feature gate PodDeletionCost is beta");
+const DELETION_COST_ANNOTATION: &str = "the annotation controller.kubernetes.io/pod-deletion-cost";
 /// The feature gate `LogarithmicScaleDown`: alpha in 1.21, beta and on from 1.22.
 const LOGARITHMIC: Behavior = Behavior::since(22, 0, "feature gate LogarithmicScaleDown is beta");
 
-static PODS_BY_REPLICA_SET: Index = Index::new("pods by replica set", Resource::Pods, |record, keys| {
+static PODS_BY_REPLICA_SET: Index = Index::new(Resource::Pods, |record, keys| {
     push_controller(record, "ReplicaSet", keys);
 });
-static ORPHANED_PODS: Index = Index::new("orphaned pods by label", Resource::Pods, push_orphan);
-static BY_SELECTOR: Index = Index::new("replica sets by selector", Resource::ReplicaSets, push_selector);
+static ORPHANED_PODS: Index = Index::new(Resource::Pods, push_orphan);
+static BY_SELECTOR: Index = Index::new(Resource::ReplicaSets, push_selector);
 /// ReplicaSets by the namespace and uid of their controller.
-static BY_CONTROLLER: Index = Index::new(
-    "replica sets by controller",
-    Resource::ReplicaSets,
-    |record, keys| {
-        if let Some(owner) = record.meta.controller() {
-            keys.push(Key::new(
-                Arc::clone(&record.meta.namespace),
-                owner.uid.to_string(),
-            ));
-        }
-    },
-);
+static BY_CONTROLLER: Index = Index::new(Resource::ReplicaSets, |record, keys| {
+    if let Some(owner) = record.meta.controller() {
+        keys.push(Key::new(
+            Arc::clone(&record.meta.namespace),
+            owner.uid.to_string(),
+        ));
+    }
+});
 
 /// The pods in the order in which they are deleted.
 fn in_order<'a>(
-    version: KubernetesVersion,
-    cx: &Context<'a>,
+    cx: &RuleContext<'a>,
     set: &Record,
     pods: Vec<&'a Record>,
 ) -> Result<Vec<&'a Record>, Missing> {
     let related = related_pods_by_node(cx, set)?;
     let mut ordered: Vec<Rank<'_>> = Vec::with_capacity(pods.len());
     for record in pods {
-        let rank = Rank::of(cx, record, &related)?;
+        let rank = Rank::of(record, &related)?;
         // Upstream's order is not always transitive, which sort functions may refuse.
-        let at = ordered.partition_point(|other| compare(version, cx.now, other, &rank) != Ordering::Greater);
+        let at = ordered.partition_point(|other| compare(cx, other, &rank) != Ordering::Greater);
         ordered.insert(at, rank);
     }
     Ok(ordered.into_iter().map(|rank| rank.record).collect())
 }
 
-fn compare(version: KubernetesVersion, now: Timestamp, a: &Rank<'_>, b: &Rank<'_>) -> Ordering {
-    let by_cost = || match version.has(DELETION_COST) {
+fn compare(cx: &RuleContext<'_>, a: &Rank<'_>, b: &Rank<'_>) -> Ordering {
+    let by_cost = || match cx.has(DELETION_COST) {
         true => a.cost.cmp(&b.cost),
         false => Ordering::Equal,
     };
     let by_readiness = || match (a.ready_at, b.ready_at) {
-        (Some(left), Some(right)) => youngest(version, now, (a, left), (b, right)),
+        (Some(left), Some(right)) => youngest(cx, (a, left), (b, right)),
         _ => Ordering::Equal,
     };
-    let by_creation = || {
-        let created = |rank: &Rank<'_>| rank.record.meta.creation_timestamp.unwrap_or(Timestamp::EPOCH);
-        youngest(version, now, (a, created(a)), (b, created(b)))
-    };
+    let created = |rank: &Rank<'_>| rank.record.meta.creation_timestamp.unwrap_or(Timestamp::EPOCH);
     let has_node = |rank: &Rank<'_>| !rank.node.is_empty();
     has_node(a)
         .cmp(&has_node(b))
@@ -106,24 +100,22 @@ fn compare(version: KubernetesVersion, now: Timestamp, a: &Rank<'_>, b: &Rank<'_
         .then_with(|| b.related.cmp(&a.related))
         .then_with(by_readiness)
         .then_with(|| b.restarts.cmp(&a.restarts))
-        .then_with(by_creation)
+        .then_with(|| youngest(cx, (a, created(a)), (b, created(b))))
 }
 
 /// The younger one first; one without a time counts as the youngest.
 fn youngest(
-    version: KubernetesVersion,
-    now: Timestamp,
-    a: (&Rank<'_>, Timestamp),
-    b: (&Rank<'_>, Timestamp),
+    cx: &RuleContext<'_>,
+    (a, left): (&Rank<'_>, Timestamp),
+    (b, right): (&Rank<'_>, Timestamp),
 ) -> Ordering {
-    let ((a, left), (b, right)) = (a, b);
     if left == right {
         return Ordering::Equal;
     }
-    if version.has(LOGARITHMIC) {
+    if cx.has(LOGARITHMIC) {
         let uid = |rank: &Rank<'_>| rank.record.meta.uid.to_string();
-        return magnitude(now, left)
-            .cmp(&magnitude(now, right))
+        return magnitude(cx.now, left)
+            .cmp(&magnitude(cx.now, right))
             .then_with(|| uid(a).cmp(&uid(b)));
     }
     let is_unset = |at: Timestamp| at == Timestamp::EPOCH;
@@ -151,36 +143,28 @@ struct Rank<'a> {
 }
 
 impl<'a> Rank<'a> {
-    fn of(
-        cx: &Context<'a>,
-        record: &'a Record,
-        related: &BTreeMap<Arc<str>, usize>,
-    ) -> Result<Self, Missing> {
-        let (id, pod) = pod_of(cx, record)?;
-        let node = Arc::clone(read(&pod.node_name, &id, "spec.nodeName")?);
+    fn of(record: &'a Record, related: &BTreeMap<Arc<str>, usize>) -> Result<Self, Missing> {
+        let (id, pod) = pod_of(record)?;
+        let node = Arc::clone(id.read(&pod.node_name, "spec.nodeName")?);
         Ok(Self {
             record,
             related: related.get(&node).copied().unwrap_or(0),
             node,
-            phase: match &**read(&pod.phase, &id, "status.phase")? {
+            phase: match &**id.read(&pod.phase, "status.phase")? {
                 "Unknown" => 1,
                 "Running" => 2,
                 _ => 0,
             },
-            ready_at: *read(&pod.ready_at, &id, "status.conditions")?,
-            cost: *read(
-                &pod.deletion_cost,
-                &id,
-                "the annotation controller.kubernetes.io/pod-deletion-cost",
-            )?,
-            restarts: *read(&pod.restart_count_max, &id, "status.containerStatuses")?,
+            ready_at: *id.read(&pod.ready_at, "status.conditions")?,
+            cost: *id.read(&pod.deletion_cost, DELETION_COST_ANNOTATION)?,
+            restarts: *id.read(&pod.restart_count_max, "status.containerStatuses")?,
         })
     }
 }
 
-fn pod_of<'a>(cx: &Context<'a>, record: &'a Record) -> Result<(ObjectId, &'a Pod), Missing> {
+fn pod_of(record: &Record) -> Result<(ObjectId, &Pod), Missing> {
     let id = record.id(Resource::Pods);
-    let pod = cx.body(&id, record, Record::pod)?;
+    let pod = id.body(record, Record::pod)?;
     Ok((id, pod))
 }
 
@@ -190,12 +174,13 @@ fn may_be_active(record: &Record) -> bool {
     !record.meta.is_deleting() && has_final_phase != Some(true)
 }
 
-fn is_active(cx: &Context<'_>, record: &Record) -> Result<bool, Missing> {
+fn is_active(record: &Record) -> Result<bool, Missing> {
     if record.meta.is_deleting() {
         return Ok(false);
     }
-    let (id, pod) = pod_of(cx, record)?;
-    read(&pod.phase, &id, "status.phase").map(|phase| !matches!(&**phase, "Succeeded" | "Failed"))
+    let (id, pod) = pod_of(record)?;
+    id.read(&pod.phase, "status.phase")
+        .map(|phase| !matches!(&**phase, "Succeeded" | "Failed"))
 }
 
 /// Active pods on each node that match a ReplicaSet with the same controller. Without a controller there are
@@ -211,14 +196,14 @@ fn related_pods_by_node(cx: &Context<'_>, set: &Record) -> Result<BTreeMap<Arc<s
     let mut selectors: Vec<&LabelSelector> = Vec::new();
     for related in cx.cache.indexed_records(&BY_CONTROLLER, &key) {
         let id = related.id(Resource::ReplicaSets);
-        let ReplicaSet { selector, .. } = cx.body(&id, related, Record::replica_set)?;
-        selectors.push(read(selector, &id, "spec.selector")?);
+        let ReplicaSet { selector, .. } = id.body(related, Record::replica_set)?;
+        selectors.push(id.read(selector, "spec.selector")?);
     }
     for pod in cx.cache.in_namespace(Resource::Pods, namespace) {
         let mut all = selectors.iter().filter(|selector| !selector.is_empty());
-        if all.any(|selector| selector.matches(&pod.meta)) && is_active(cx, pod)? {
-            let (id, fields) = pod_of(cx, pod)?;
-            let node = read(&fields.node_name, &id, "spec.nodeName")?;
+        if all.any(|selector| selector.matches(&pod.meta)) && is_active(pod)? {
+            let (id, fields) = pod_of(pod)?;
+            let node = id.read(&fields.node_name, "spec.nodeName")?;
             *by_node.entry(Arc::clone(node)).or_insert(0) += 1;
         }
     }
@@ -243,12 +228,13 @@ pub static RULE: Rule = Rule {
         upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/replicaset/replica_set.go",
         ..Info::BASE
     },
-    affected: Some(|_, cache, change, keys| affected(cache, change, keys)),
+    affected: Some(affected),
+    keeps_terminating: true,
     decide,
     ..Rule::BASE
 };
 
-fn affected(cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
+fn affected(_: KubernetesVersion, cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
     match change.resource {
         Resource::ReplicaSets => keys.push(change.key.clone()),
         Resource::Pods => {
@@ -271,58 +257,45 @@ fn affected(cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
     }
 }
 
-fn decide(
-    version: KubernetesVersion,
-    cx: &Context<'_>,
-    id: &ObjectId,
-    record: &Record,
-) -> Result<Decision, Missing> {
-    let key = &Key::from(&record.meta);
-    let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
-    if record.meta.is_deleting() {
-        return keep("Terminating", "it is being deleted");
-    }
-    let owned: Vec<&Record> = controlled(cx, &PODS_BY_REPLICA_SET, key, &record.meta)
+fn decide(cx: &RuleContext<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
+    let owned: Vec<&Record> = controlled(cx, &PODS_BY_REPLICA_SET, id)
         .filter(|pod| may_be_active(pod))
         .collect();
-    let bare = Key::new(Arc::clone(&key.namespace), "");
+    let bare = Key::new(Arc::clone(&id.namespace), "");
     if owned.is_empty() && cx.cache.first_indexed(&ORPHANED_PODS, &bare).is_none() {
-        return keep("NoPods", "it has no active pods");
+        return id.keep("NoPods", "it has no active pods");
     }
-    let set = cx.body(id, record, Record::replica_set)?;
+    let set = id.body(record, Record::replica_set)?;
     let orphans = &ORPHANED_PODS;
     let claimer = Claimer { id, record, orphans };
-    let mut actions = claimer.claim(cx, &key.namespace, &owned, |pod| is_active(cx, pod))?;
+    let actions = claimer.claim(cx, &id.namespace, &owned, is_active)?;
     if !actions.is_empty() {
         // The surplus after an adoption depends on all of them.
-        require_pod_owners(cx, &key.namespace)?;
+        require_pod_owners(cx, &id.namespace)?;
         return Ok(Decision::acts(actions));
     }
-    let wanted = usize::try_from(*read(&set.replicas, id, "spec.replicas")?).unwrap_or(0);
-    if owned.len() <= wanted {
-        return keep("NoSurplus", "it has no more pods than spec.replicas");
-    }
+    let wanted = usize::try_from(*id.read(&set.replicas, "spec.replicas")?).unwrap_or(0);
     let mut active = Vec::with_capacity(owned.len());
-    for pod in owned {
-        if is_active(cx, pod)? {
-            active.push(pod);
+    if owned.len() > wanted {
+        for pod in owned {
+            if is_active(pod)? {
+                active.push(pod);
+            }
         }
     }
     let surplus = active.len().saturating_sub(wanted);
-    if surplus > 0 {
-        require_pod_owners(cx, &key.namespace)?;
+    if surplus == 0 {
+        return id.keep("NoSurplus", "it has no more pods than spec.replicas");
     }
-    if 0 < surplus && surplus < active.len() {
-        active = in_order(version, cx, record, active)?;
+    require_pod_owners(cx, &id.namespace)?;
+    if surplus < active.len() {
+        active = in_order(cx, record, active)?;
     }
     active.truncate(surplus);
-    for pod in active {
+    let delete = |pod: &Record| {
         let reason = Reason::new("Surplus", format!("{id} has more pods than spec.replicas"));
-        let on_error = OnError::RetryUnlessNotFound;
-        actions.push(cx.delete(Resource::Pods, pod, reason, Sent::Nothing, on_error));
-    }
-    if actions.is_empty() {
-        return keep("NoSurplus", "it has no more pods than spec.replicas");
-    }
-    Ok(Decision::acts(actions))
+        let (pod_id, on_error) = (pod.id(Resource::Pods), OnError::RetryUnlessNotFound);
+        cx.delete(&pod_id, pod, reason, Sent::Nothing, on_error)
+    };
+    Ok(Decision::acts(active.into_iter().map(delete).collect()))
 }

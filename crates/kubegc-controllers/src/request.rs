@@ -207,21 +207,14 @@ impl Write {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, derive_more::Display)]
 pub enum Form {
     /// By a patch with the changes.
+    #[display("patch")]
     Patch(PatchType),
     /// The whole object, as it was read, with the changes.
+    #[display("update")]
     Update,
-}
-
-impl fmt::Display for Form {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Patch(_) => "patch",
-            Self::Update => "update",
-        })
-    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -411,25 +404,17 @@ impl EventRequest {
 }
 
 /// Work on the storage behind a volume.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, derive_more::Display)]
 pub enum Operation {
-    /// Delete the storage.
+    #[display("delete the storage of")]
     DeleteVolume,
-    /// Erase the content of the storage.
+    /// Erases the content of the storage.
+    #[display("recycle the storage of")]
     RecycleVolume,
 }
 
-impl fmt::Display for Operation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::DeleteVolume => "delete the storage of",
-            Self::RecycleVolume => "recycle the storage of",
-        })
-    }
-}
-
 /// The response to one [`Request`].
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, derive_more::TryInto)]
 pub enum Response {
     /// The object as it is now.
     Object(Box<Record>),

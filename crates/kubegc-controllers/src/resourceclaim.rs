@@ -31,13 +31,13 @@
 use std::sync::Arc;
 
 use kubegc_core::{
-    Behavior, DeleteOptions, KubernetesVersion, SharedMeta, StoreError,
+    Behavior, DeleteOptions, OwnerReference, SharedMeta, StoreError,
     record::{Consumer, ObjectId, Pod, Record, Resource},
 };
 
 use crate::{
-    Context, Decision, End, FieldChange, Index, Info, Key, Missing, Port, Reason, Rule, Sent, Steps, Wire,
-    controller::read,
+    Decision, End, FieldChange, Index, Info, Key, Missing, Port, Reason, Rule, Sent, Steps, Wire,
+    controller::Reads as _, rule::RuleContext,
 };
 
 /// The finalizer of allocated claims.
@@ -51,21 +51,17 @@ const OWN_FINALIZER: Behavior = Behavior::since(30, 0, "structured parameters");
 const FINISHED_PODS: Behavior = Behavior::since(28, 0, "controller.go of 1.28");
 
 /// Claims by the pods that they are reserved for or that control them.
-static CLAIMS_BY_POD: Index = Index::new(
-    "resource claims by pod",
-    Resource::ResourceClaims,
-    |record, keys| {
-        let namespace = &record.meta.namespace;
-        let reserved = record
-            .resource_claim()
-            .and_then(|claim| claim.reserved_for.known());
-        for consumer in reserved.into_iter().flatten().filter(|consumer| is_pod(consumer)) {
-            keys.push(Key::new(Arc::clone(namespace), Arc::clone(&consumer.name)));
-        }
-        let owner = record.meta.controller().filter(|owner| &*owner.kind == "Pod");
-        keys.extend(owner.map(|owner| Key::new(Arc::clone(namespace), Arc::clone(&owner.name))));
-    },
-);
+static CLAIMS_BY_POD: Index = Index::new(Resource::ResourceClaims, |record, keys| {
+    let namespace = &record.meta.namespace;
+    let reserved = record
+        .resource_claim()
+        .and_then(|claim| claim.reserved_for.known());
+    for consumer in reserved.into_iter().flatten().filter(|consumer| is_pod(consumer)) {
+        keys.push(Key::new(Arc::clone(namespace), Arc::clone(&consumer.name)));
+    }
+    let owner = record.meta.controller().filter(|owner| &*owner.kind == "Pod");
+    keys.extend(owner.map(|owner| Key::new(Arc::clone(namespace), Arc::clone(&owner.name))));
+});
 
 fn is_pod(consumer: &Consumer) -> bool {
     consumer.api_group.is_empty() && &*consumer.resource == "pods"
@@ -93,104 +89,97 @@ struct Work {
 
 /// The reason why a claim without reservations is deleted: the pod that it was generated for will not use
 /// it.
-fn unused(
-    version: KubernetesVersion,
-    cx: &Context<'_>,
-    id: &ObjectId,
-    record: &Record,
-) -> Result<Option<Reason>, Missing> {
-    let owner = record
-        .meta
-        .controller()
-        .filter(|owner| &*owner.kind == "Pod" && &*owner.api_version == "v1");
-    let Some(owner) = owner.filter(|_| version.has(FINISHED_PODS)) else {
+fn unused(cx: &RuleContext<'_>, id: &ObjectId, record: &Record) -> Result<Option<Reason>, Missing> {
+    let owner = record.meta.controller().filter(|_| cx.has(FINISHED_PODS));
+    let is_pod = |owner: &&OwnerReference| &*owner.kind == "Pod" && &*owner.api_version == "v1";
+    let Some(owner) = owner.filter(is_pod) else {
         return Ok(None);
     };
     let key = Key::new(Arc::clone(&id.namespace), Arc::clone(&owner.name));
-    Ok(match cx.cache.get(Resource::Pods, &key) {
-        None => None,
-        Some(pod) if pod.meta.uid.is_empty() => {
-            return Err(Missing::metadata(Resource::Pods, pod));
-        }
-        Some(pod) if pod.meta.uid != owner.uid => Some(Reason::new(
-            "PodReplaced",
-            "the pod that it was generated for was replaced",
-        )),
-        Some(pod) if is_done(cx, pod)? => Some(Reason::new(
+    let Some(pod) = cx.cache.get(Resource::Pods, &key) else {
+        return Ok(None);
+    };
+    if pod.meta.uid.is_empty() {
+        return Err(Missing::metadata(Resource::Pods, pod));
+    }
+    let (code, message) = if pod.meta.uid != owner.uid {
+        ("PodReplaced", "the pod that it was generated for was replaced")
+    } else if is_done(pod)? {
+        (
             "PodDone",
             "the pod that it was generated for will not run any more",
-        )),
-        Some(_) => None,
-    })
+        )
+    } else {
+        return Ok(None);
+    };
+    Ok(Some(Reason::new(code, message)))
 }
 
 /// Returns whether no container of the pod runs or will run.
-fn is_done(cx: &Context<'_>, record: &Record) -> Result<bool, Missing> {
+fn is_done(record: &Record) -> Result<bool, Missing> {
     let id = record.id(Resource::Pods);
-    let pod: &Pod = cx.body(&id, record, Record::pod)?;
-    read(&pod.phase, &id, "status.phase")?;
+    let pod: &Pod = id.body(record, Record::pod)?;
+    id.read(&pod.phase, "status.phase")?;
     if pod.has_final_phase() == Some(true) {
         return Ok(true);
     }
     if !record.has_whole_meta {
         return Err(Missing::Metadata { object: id });
     }
-    Ok(record.meta.is_deleting() && read(&pod.node_name, &id, "spec.nodeName")?.is_empty())
+    Ok(record.meta.is_deleting() && id.read(&pod.node_name, "spec.nodeName")?.is_empty())
 }
 
 async fn perform(work: Arc<Work>, port: Port) -> End {
-    let mut valid = work.valid.clone();
-    for consumer in &work.doubtful {
-        let key = Key::new(Arc::clone(&work.id.namespace), Arc::clone(&consumer.name));
-        match port.get(Resource::Pods, key).await {
-            Ok(pod) if pod.meta.uid == consumer.uid => valid.push(consumer.clone()),
-            Ok(_) | Err(StoreError::NotFound) => {}
-            Err(error) => return End::failed(error),
+    work.try_perform(&port)
+        .await
+        .map_or_else(End::failed, |()| End::Done)
+}
+
+impl Work {
+    async fn try_perform(&self, port: &Port) -> Result<(), StoreError> {
+        let mut valid = self.valid.clone();
+        for consumer in &self.doubtful {
+            let key = Key::new(Arc::clone(&self.id.namespace), Arc::clone(&consumer.name));
+            match port.get(Resource::Pods, key).await {
+                Ok(pod) if pod.meta.uid == consumer.uid => valid.push(consumer.clone()),
+                Ok(_) | Err(StoreError::NotFound) => {}
+                Err(error) => return Err(error),
+            }
         }
-    }
-    let (mut meta, mut is_allocated) = (work.meta.clone(), work.is_allocated);
-    let is_free = valid.is_empty();
-    let mut removes_finalizer = false;
-    let mut changes = Vec::new();
-    if valid.len() < work.had {
-        port.set_reason(Reason::new(
-            "ReservationsRemoved",
-            "pods that it is reserved for will not run any more",
-        ));
-        changes.push(FieldChange::ReservedFor(valid));
-        if is_free && work.deallocates && is_allocated {
-            changes.push(FieldChange::RemoveAllocation);
-            is_allocated = false;
-        } else if is_free && work.asks_driver {
-            changes.push(FieldChange::RequestDeallocation);
+        let (mut meta, mut is_allocated) = (self.meta.clone(), self.is_allocated);
+        let is_free = valid.is_empty();
+        let mut removes_finalizer = false;
+        let mut changes = Vec::new();
+        if valid.len() < self.had {
+            let message = "pods that it is reserved for will not run any more";
+            port.set_reason(Reason::new("ReservationsRemoved", message));
+            changes.push(FieldChange::ReservedFor(valid));
+            if is_free && self.deallocates && is_allocated {
+                changes.push(FieldChange::RemoveAllocation);
+                is_allocated = false;
+            } else if is_free && self.asks_driver {
+                changes.push(FieldChange::RequestDeallocation);
+            }
+            removes_finalizer = self.removes_finalizer && !is_allocated;
+        } else if self.removes_finalizer && meta.is_deleting() && is_free {
+            port.set_reason(Reason::new("Unused", "it is being deleted, and no pod uses it"));
+            changes.extend(is_allocated.then_some(FieldChange::RemoveAllocation));
+            removes_finalizer = true;
         }
-        removes_finalizer = work.removes_finalizer && !is_allocated;
-    } else if work.removes_finalizer && meta.is_deleting() && is_free {
-        port.set_reason(Reason::new("Unused", "it is being deleted, and no pod uses it"));
-        changes.extend(is_allocated.then_some(FieldChange::RemoveAllocation));
-        removes_finalizer = true;
-    }
-    if !changes.is_empty()
-        && let Err(error) = port
-            .update(&work.id, &mut meta, work.wire, "status", changes)
-            .await
-    {
-        return End::failed(error);
-    }
-    if removes_finalizer {
-        let changes = vec![FieldChange::RemoveFinalizer(FINALIZER)];
-        if let Err(error) = port.update(&work.id, &mut meta, work.wire, "", changes).await {
-            return End::failed(error);
+        let (id, wire) = (&self.id, self.wire);
+        if !changes.is_empty() {
+            port.update(id, &mut meta, wire, "status", changes).await?;
         }
-    }
-    let Some(reason) = work.delete.as_ref().filter(|_| is_free) else {
-        return End::Done;
-    };
-    port.set_reason(reason.clone());
-    let options = work.wire.options(DeleteOptions::default(), &meta, Sent::Nothing);
-    match port.delete(work.id.clone(), options).await {
-        Ok(()) => End::Done,
-        Err(error) => End::failed(error),
+        if removes_finalizer {
+            let changes = vec![FieldChange::RemoveFinalizer(FINALIZER)];
+            port.update(id, &mut meta, wire, "", changes).await?;
+        }
+        if let Some(reason) = self.delete.as_ref().filter(|_| is_free) {
+            port.set_reason(reason.clone());
+            let options = wire.options(DeleteOptions::default(), &meta, Sent::Nothing);
+            port.delete(id.clone(), options).await?;
+        }
+        Ok(())
     }
 }
 
@@ -215,21 +204,15 @@ pub static RULE: Rule = Rule {
     ..Rule::BASE
 };
 
-fn decide(
-    version: KubernetesVersion,
-    cx: &Context<'_>,
-    id: &ObjectId,
-    record: &Record,
-) -> Result<Decision, Missing> {
-    let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
-    let claim = cx.body(id, record, Record::resource_claim)?;
-    let reserved = read(&claim.reserved_for, id, "status.reservedFor")?;
+fn decide(cx: &RuleContext<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
+    let claim = id.body(record, Record::resource_claim)?;
+    let reserved = id.read(&claim.reserved_for, "status.reservedFor")?;
     let mut valid = Vec::new();
     let mut doubtful = Vec::new();
     for consumer in reserved {
         if !is_pod(consumer) {
-            if !version.has(OTHER_CONSUMERS) {
-                return keep(
+            if !cx.has(OTHER_CONSUMERS) {
+                return id.keep(
                     "UnsupportedConsumer",
                     "it is reserved for something else than a pod",
                 );
@@ -244,26 +227,26 @@ fn decide(
                 return Err(Missing::metadata(Resource::Pods, pod));
             }
             Some(pod) if pod.meta.uid != consumer.uid => {}
-            Some(pod) if version.has(FINISHED_PODS) && is_done(cx, pod)? => {}
+            Some(pod) if cx.has(FINISHED_PODS) && is_done(pod)? => {}
             Some(_) => valid.push(consumer.clone()),
         }
     }
     let is_deleting = record.meta.is_deleting();
-    let is_waiting = version.has(NO_ALLOCATION_MODE)
-        || &**read(&claim.allocation_mode, id, "spec.allocationMode")? == "WaitForFirstConsumer";
-    let has_finalizer = version.has(OWN_FINALIZER) && record.meta.has_finalizer(FINALIZER);
+    let is_waiting = cx.has(NO_ALLOCATION_MODE)
+        || &**id.read(&claim.allocation_mode, "spec.allocationMode")? == "WaitForFirstConsumer";
+    let has_finalizer = cx.has(OWN_FINALIZER) && record.meta.has_finalizer(FINALIZER);
     let may_be_free = valid.is_empty();
     let work = Work {
         id: id.clone(),
         meta: record.meta.clone(),
         wire: cx.wire,
         had: reserved.len(),
-        is_allocated: *read(&claim.is_allocated, id, "status.allocation")?,
+        is_allocated: *id.read(&claim.is_allocated, "status.allocation")?,
         removes_finalizer: has_finalizer,
         deallocates: has_finalizer && (is_waiting || is_deleting),
-        asks_driver: !has_finalizer && is_waiting && !version.has(NO_ALLOCATION_MODE),
+        asks_driver: !has_finalizer && is_waiting && !cx.has(NO_ALLOCATION_MODE),
         delete: if may_be_free && !is_deleting {
-            unused(version, cx, id, record)?
+            unused(cx, id, record)?
         } else {
             None
         },
@@ -274,11 +257,9 @@ fn decide(
     let ends = may_be_free && (work.delete.is_some() || (has_finalizer && is_deleting));
     if !loses_reservations && !ends {
         return match work.had {
-            0 => keep("NothingReserved", "it has no reservation to remove"),
-            _ => keep("Reserved", "its pods may run"),
+            0 => id.keep("NothingReserved", "it has no reservation to remove"),
+            _ => id.keep("Reserved", "its pods may run"),
         };
     }
-    let work = Arc::new(work);
-    let steps = Steps::new(id.clone(), move |port| perform(Arc::clone(&work), port));
-    Ok(Decision::steps(steps))
+    Ok(Steps::of(id, work, perform).into())
 }

@@ -1,18 +1,11 @@
 //! Controllers whose behavior follows from the release alone, as data.
 
-use std::fmt;
-
 use kubegc_core::{
     Behavior, KubernetesVersion,
     record::{ObjectId, Record},
 };
 
-use crate::{Cache, Change, Context, Controller, Decision, Info, Key, Missing, Reason};
-
-/// Adds the keys that a change affects in a release.
-type Affected = fn(KubernetesVersion, &Cache, &Change<'_>, &mut Vec<Key>);
-/// Decides about the object of a key in a release.
-type Decide = fn(KubernetesVersion, &Context<'_>, &ObjectId, &Record) -> Result<Decision, Missing>;
+use crate::{Cache, Change, Context, Controller, Decision, Info, Key, Missing, controller::Reads as _};
 
 /// The functions of a controller without settings. Those that are `None` are the defaults of [`Controller`].
 ///
@@ -23,24 +16,28 @@ type Decide = fn(KubernetesVersion, &Context<'_>, &ObjectId, &Record) -> Result<
 /// let controller = endpoints::RULE.at(KubernetesVersion::LATEST);
 /// assert_eq!(controller.info().name, "endpoints-controller");
 /// ```
+#[derive(Debug)]
 pub struct Rule {
     pub info: Info,
     /// The release in which the feature gate is on by default, and its name. While it is off, every object is
     /// kept.
     pub(crate) gate: Option<(Behavior, &'static str)>,
-    pub(crate) affected: Option<Affected>,
+    /// Whether an object that is being deleted is kept, whatever else is known of it.
+    pub(crate) keeps_terminating: bool,
+    pub(crate) affected: Option<fn(KubernetesVersion, &Cache, &Change<'_>, &mut Vec<Key>)>,
     pub(crate) keys: Option<fn(KubernetesVersion, &Cache, &mut Vec<Key>)>,
-    pub(crate) decide: Decide,
-    pub(crate) reconcile: Option<fn(KubernetesVersion, &Context<'_>, &Key) -> Decision>,
+    pub(crate) decide: fn(&RuleContext<'_>, &ObjectId, &Record) -> Result<Decision, Missing>,
+    pub(crate) reconcile: Option<fn(&RuleContext<'_>, &Key) -> Decision>,
 }
 
 impl Rule {
     pub(crate) const BASE: Self = Self {
         info: Info::BASE,
         gate: None,
+        keeps_terminating: false,
         affected: None,
         keys: None,
-        decide: |_, _, _, _| Ok(Decision::default()),
+        decide: |_, _, _| Ok(Decision::default()),
         reconcile: None,
     };
 
@@ -50,11 +47,17 @@ impl Rule {
     }
 }
 
-impl fmt::Debug for Rule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Rule")
-            .field("info", &self.info)
-            .finish_non_exhaustive()
+/// The context of a decision, with the release that it follows.
+#[derive(derive_more::Deref)]
+pub(crate) struct RuleContext<'a> {
+    #[deref]
+    context: Context<'a>,
+    pub(crate) version: KubernetesVersion,
+}
+
+impl RuleContext<'_> {
+    pub(crate) const fn has(&self, behavior: Behavior) -> bool {
+        self.version.has(behavior)
     }
 }
 
@@ -63,6 +66,15 @@ impl fmt::Debug for Rule {
 pub struct ByRelease {
     rule: &'static Rule,
     version: KubernetesVersion,
+}
+
+impl ByRelease {
+    const fn context<'a>(&self, context: &Context<'a>) -> RuleContext<'a> {
+        RuleContext {
+            context: *context,
+            version: self.version,
+        }
+    }
 }
 
 impl Controller for ByRelease {
@@ -85,16 +97,20 @@ impl Controller for ByRelease {
     }
 
     fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
-        if let Some((_, gate)) = self.rule.gate.filter(|(on, _)| !self.version.has(*on)) {
-            let reason = Reason::new("Disabled", format!("the feature gate {gate} is off"));
-            return Ok(Decision::keep(id.clone(), reason));
+        match self.rule.gate {
+            Some((on, gate)) if !self.version.has(on) => {
+                id.keep("Disabled", format!("the feature gate {gate} is off"))
+            }
+            _ if self.rule.keeps_terminating && record.meta.is_deleting() => {
+                id.keep("Terminating", "it is being deleted")
+            }
+            _ => (self.rule.decide)(&self.context(cx), id, record),
         }
-        (self.rule.decide)(self.version, cx, id, record)
     }
 
     fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
         match self.rule.reconcile {
-            Some(reconcile) => reconcile(self.version, cx, key),
+            Some(reconcile) => reconcile(&self.context(cx), key),
             None => self.rule.info.reconcile(self, cx, key),
         }
     }

@@ -5,7 +5,6 @@
 //! a simulation, or from a recording.
 
 use std::{
-    fmt,
     future::{Future, poll_fn},
     pin::Pin,
     sync::Arc,
@@ -13,10 +12,10 @@ use std::{
     time::Duration,
 };
 
+use derive_more::TryIntoError;
 use kubegc_core::{
-    ApiResource, DeleteOptions, ObjectMeta, SharedMeta, StoreError,
+    DeleteOptions, ObjectMeta, SharedMeta, StoreError,
     record::{ObjectId, Record, Resource},
-    store::Discovered,
 };
 use parking_lot::Mutex;
 
@@ -64,21 +63,25 @@ impl Port {
         .await
     }
 
+    /// The content of the response to a request that has one.
+    pub(crate) async fn ask<T>(&self, request: Request) -> Result<T, StoreError>
+    where
+        T: TryFrom<Response, Error = TryIntoError<Response>>,
+    {
+        let content = self.send(request).await.try_into();
+        content.map_err(|error: TryIntoError<Response>| failure(error.input))
+    }
+
     /// Reads one object.
     ///
     /// # Errors
     /// [`StoreError::NotFound`] if it does not exist, and other errors of the API server.
     pub async fn get(&self, resource: Resource, key: Key) -> Result<Record, StoreError> {
-        match self.send(Request::Get { resource, key }).await {
-            Response::Object(record) => Ok(*record),
-            other => Err(failure(other)),
-        }
+        let record: Box<Record> = self.ask(Request::Get { resource, key }).await?;
+        Ok(*record)
     }
 
     /// Reads the object of this name.
-    ///
-    /// # Errors
-    /// As [`get`](Self::get).
     pub(crate) async fn reread(&self, object: &ObjectId) -> Result<Record, StoreError> {
         self.get(object.resource, Key::from(object)).await
     }
@@ -88,30 +91,8 @@ impl Port {
     /// # Errors
     /// The error of the API server.
     pub async fn list(&self, resource: Resource, namespace: &Arc<str>) -> Result<Vec<Record>, StoreError> {
-        let request = Request::List {
-            resource,
-            namespace: Arc::clone(namespace),
-        };
-        match self.send(request).await {
-            Response::Objects(records) => Ok(records),
-            other => Err(failure(other)),
-        }
-    }
-
-    /// Lists the metadata of all objects of a resource in a namespace.
-    pub(crate) async fn list_content(
-        &self,
-        resource: &Arc<ApiResource>,
-        namespace: &Arc<str>,
-    ) -> Result<Vec<SharedMeta>, StoreError> {
-        let request = Request::ListContent {
-            resource: Arc::clone(resource),
-            namespace: Arc::clone(namespace),
-        };
-        match self.send(request).await {
-            Response::Metadata(items) => Ok(items),
-            other => Err(failure(other)),
-        }
+        let namespace = Arc::clone(namespace);
+        self.ask(Request::List { resource, namespace }).await
     }
 
     /// Deletes an object.
@@ -120,36 +101,6 @@ impl Port {
     /// The error of the API server.
     pub async fn delete(&self, object: ObjectId, options: DeleteOptions) -> Result<(), StoreError> {
         done(self.send(Request::Delete { object, options }).await)
-    }
-
-    /// Deletes all objects of a resource in a namespace.
-    pub(crate) async fn delete_collection(
-        &self,
-        resource: &Arc<ApiResource>,
-        namespace: &Arc<str>,
-        options: DeleteOptions,
-    ) -> Result<(), StoreError> {
-        let request = Request::DeleteCollection {
-            resource: Arc::clone(resource),
-            namespace: Arc::clone(namespace),
-            options,
-        };
-        done(self.send(request).await)
-    }
-
-    /// Deletes one object of any resource.
-    pub(crate) async fn delete_content(
-        &self,
-        resource: &Arc<ApiResource>,
-        key: Key,
-        options: DeleteOptions,
-    ) -> Result<(), StoreError> {
-        let request = Request::DeleteContent {
-            resource: Arc::clone(resource),
-            key,
-            options,
-        };
-        done(self.send(request).await)
     }
 
     /// Changes an object. Returns its metadata after the write, if the response contains it.
@@ -187,28 +138,15 @@ impl Port {
         self.send(Request::Event(event)).await;
     }
 
-    /// Reads which resources are served.
-    pub(crate) async fn discover(&self) -> Result<Arc<Discovered>, StoreError> {
-        match self.send(Request::Discover).await {
-            Response::Discovered(discovered) => Ok(discovered),
-            other => Err(failure(other)),
-        }
-    }
-
     /// Finds the plugin of a volume.
     pub async fn find_plugin(&self, volume: ObjectId, operation: Operation) -> Plugin {
-        match self.send(Request::FindPlugin { volume, operation }).await {
-            Response::Plugin(plugin) => plugin,
-            _ => Plugin::Unknown,
-        }
+        let found = self.ask(Request::FindPlugin { volume, operation }).await;
+        found.unwrap_or_default()
     }
 
     /// Queries an external provisioner's check of a volume.
     pub async fn query_guard(&self, volume: ObjectId) -> Guard {
-        match self.send(Request::QueryGuard { volume }).await {
-            Response::Guard(guard) => guard,
-            _ => Guard::Unknown,
-        }
+        self.ask(Request::QueryGuard { volume }).await.unwrap_or_default()
     }
 
     /// Deletes or recycles the storage behind a volume.
@@ -245,10 +183,11 @@ pub(crate) fn done(response: Response) -> Result<(), StoreError> {
 }
 
 /// Steps that are not started. Clones start independently.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
 pub struct Steps {
     object: ObjectId,
     verifies: bool,
+    #[debug(skip)]
     begin: Arc<dyn Fn(Port) -> Work + Send + Sync>,
 }
 
@@ -265,6 +204,16 @@ impl Steps {
             verifies: true,
             begin: Arc::new(move |port| Box::pin(begin(port))),
         }
+    }
+
+    /// Steps that share work between their clones.
+    pub(crate) fn of<W, F>(object: &ObjectId, work: W, begin: fn(Arc<W>, Port) -> F) -> Self
+    where
+        W: Send + Sync + 'static,
+        F: Future<Output = End> + Send + 'static,
+    {
+        let work = Arc::new(work);
+        Self::new(object.clone(), move |port| begin(Arc::clone(&work), port))
     }
 
     /// Sets whether reads that only verify the cache are made. They are unnecessary if nothing can have
@@ -294,14 +243,6 @@ impl Steps {
     }
 }
 
-impl fmt::Debug for Steps {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Steps")
-            .field("object", &self.object)
-            .finish_non_exhaustive()
-    }
-}
-
 /// Steps in progress.
 ///
 /// # Examples
@@ -322,19 +263,12 @@ impl fmt::Debug for Steps {
 /// let node = Record::metadata_only(ObjectMeta::new("", "a", "u-2"));
 /// assert!(matches!(sequence.next(Some(Response::Object(Box::new(node)))), Step::End(End::Done)));
 /// ```
+#[derive(derive_more::Debug)]
 pub struct Sequence {
+    #[debug(skip)]
     work: Option<Work>,
     port: Port,
     end: Option<End>,
-}
-
-impl fmt::Debug for Sequence {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sequence")
-            .field("port", &self.port)
-            .field("end", &self.end)
-            .finish_non_exhaustive()
-    }
 }
 
 /// The next step of a [`Sequence`].
@@ -379,23 +313,25 @@ impl Sequence {
 }
 
 /// The end of a task.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, derive_more::Display)]
 pub enum End {
     /// Success, or a state in which only a change makes upstream retry.
+    #[display("done")]
     Done,
     /// The object is kept, for a reason that live reads showed.
+    #[display("kept: {_0}")]
     Kept(Reason),
     /// A fact is missing, so the object is kept.
+    #[display("cannot decide: {_0}")]
     Unknown(Missing),
     /// The state that the decision depends on has changed. The cache is updated, and the key is reconciled
     /// again.
+    #[display("something has changed, so it is reconciled again")]
     Stale(Vec<Found>),
     /// The key is reconciled again after this time.
-    RequeueAfter {
-        /// The delay.
-        after: Duration,
-        reason: Reason,
-    },
+    #[display("requeued after {}s: {reason}", after.as_secs_f64())]
+    RequeueAfter { after: Duration, reason: Reason },
+    #[display("failed: {message}")]
     Failed {
         /// The error of the request.
         error: StoreError,
@@ -405,21 +341,6 @@ pub enum End {
         /// again.
         is_retried: bool,
     },
-}
-
-impl fmt::Display for End {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Done => f.write_str("done"),
-            Self::Kept(reason) => write!(f, "kept: {reason}"),
-            Self::Unknown(missing) => write!(f, "cannot decide: {missing}"),
-            Self::Stale(_) => f.write_str("something has changed, so it is reconciled again"),
-            Self::RequeueAfter { after, reason } => {
-                write!(f, "requeued after {}s: {reason}", after.as_secs_f64())
-            }
-            Self::Failed { message, .. } => write!(f, "failed: {message}"),
-        }
-    }
 }
 
 impl From<Missing> for End {

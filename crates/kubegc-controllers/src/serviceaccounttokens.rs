@@ -28,7 +28,7 @@ use kubegc_core::{
 
 use crate::{
     Context, Decision, End, FieldChange, Index, Info, Key, Missing, Port, Reason, Rule, Sent, Steps, Wire,
-    Write, controller::read,
+    Write, controller::Reads as _, rule::RuleContext,
 };
 
 const TOKEN_TYPE: &str = "kubernetes.io/service-account-token";
@@ -36,13 +36,9 @@ const NAME_ANNOTATION: &str = "the annotation kubernetes.io/service-account.name
 const UID_ANNOTATION: &str = "the annotation kubernetes.io/service-account.uid";
 
 /// Token Secrets by their ServiceAccount.
-static TOKENS: Index = Index::new(
-    "token secrets by service account",
-    Resource::Secrets,
-    |record, keys| {
-        keys.extend(account_of(record));
-    },
-);
+static TOKENS: Index = Index::new(Resource::Secrets, |record, keys| {
+    keys.extend(account_of(record));
+});
 
 /// The ServiceAccount that a token Secret names.
 fn account_of(record: &Record) -> Option<Key> {
@@ -127,27 +123,26 @@ pub static RULE: Rule = Rule {
         }
         _ => {}
     }),
-    reconcile: Some(|_, cx, key| match key.name.split_once('/') {
+    reconcile: Some(|cx, key| match key.name.split_once('/') {
         Some((account, secret)) => unlink(cx, &key.namespace, account, secret),
         None => cx.about(Resource::Secrets, key, |id, record| decide(cx, id, record)),
     }),
     ..Rule::BASE
 };
 
-fn decide(cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
-    let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
-    let secret = cx.body(id, record, Record::secret)?;
-    if **read(&secret.secret_type, id, "type")? != *TOKEN_TYPE {
+fn decide(cx: &RuleContext<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
+    let secret = id.body(record, Record::secret)?;
+    if **id.read(&secret.secret_type, "type")? != *TOKEN_TYPE {
         return Ok(Decision::default());
     }
     if record.meta.is_deleting() {
-        return keep("Terminating", "it is being deleted");
+        return id.keep("Terminating", "it is being deleted");
     }
-    let name = read(&secret.service_account_name, id, NAME_ANNOTATION)?;
+    let name = id.read(&secret.service_account_name, NAME_ANNOTATION)?;
     if name.is_empty() {
-        return keep("NoAccount", "it names no ServiceAccount");
+        return id.keep("NoAccount", "it names no ServiceAccount");
     }
-    let uid = read(&secret.service_account_uid, id, UID_ANNOTATION)?;
+    let uid = id.read(&secret.service_account_uid, UID_ANNOTATION)?;
     let is_same = move |account: &Record, uid: &str| uid.is_empty() || account.meta.uid == *uid;
     let key = Key::new(Arc::clone(&id.namespace), Arc::clone(name));
     match cx.cache.find(Resource::ServiceAccounts, &key)? {
@@ -155,7 +150,7 @@ fn decide(cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, 
             return Err(Missing::metadata(Resource::ServiceAccounts, account));
         }
         Some(account) if is_same(account, uid) => {
-            return keep("AccountExists", "its ServiceAccount exists");
+            return id.keep("AccountExists", "its ServiceAccount exists");
         }
         _ => {}
     }

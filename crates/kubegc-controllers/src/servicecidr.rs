@@ -30,7 +30,7 @@ use kubegc_core::{
 
 use crate::{
     Context, Form, Info, Key, Missing, OnError, Rule,
-    controller::read,
+    controller::Reads as _,
     ipallocator::MANAGED_BY,
     protection::{Protection, Text},
 };
@@ -76,19 +76,19 @@ impl Range {
     }
 }
 
-fn ranges(cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Vec<Range>, Missing> {
-    let cidr = cx.body(id, record, Record::service_cidr)?;
-    let texts = read(&cidr.cidrs, id, "spec.cidrs")?;
+fn ranges(id: &ObjectId, record: &Record) -> Result<Vec<Range>, Missing> {
+    let cidr = id.body(record, Record::service_cidr)?;
+    let texts = id.read(&cidr.cidrs, "spec.cidrs")?;
     Ok(texts.iter().filter_map(|text| Range::parse(text)).collect())
 }
 
 fn in_use(cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Option<Text>, Missing> {
-    let own = ranges(cx, id, record)?;
+    let own = ranges(id, record)?;
     let mut others = Vec::new();
     let mut unread = cx.cache.require(Resource::ServiceCidrs).err();
     let all = cx.cache.records(Resource::ServiceCidrs);
     for other in all.filter(|other| other.meta.name != record.meta.name) {
-        match ranges(cx, &other.id(Resource::ServiceCidrs), other) {
+        match ranges(&other.id(Resource::ServiceCidrs), other) {
             Ok(ranges) => others.extend(ranges),
             Err(missing) => unread = Some(missing),
         }
@@ -142,6 +142,6 @@ pub static RULE: Rule = Rule {
         let terminating = cidrs.filter(|cidr| cidr.meta.is_deleting());
         keys.extend(terminating.map(|cidr| Key::from(&cidr.meta)));
     }),
-    decide: |_, cx, id, record| PROTECTION.decide(cx, id, record),
+    decide: |cx, id, record| PROTECTION.decide(cx, id, record),
     ..Rule::BASE
 };

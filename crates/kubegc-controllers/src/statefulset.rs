@@ -29,7 +29,7 @@ use crate::{
     Cache, Change, Context, Controller, Decision, End, EventRequest, FieldChange, Info, Key, MayChange,
     Missing, Read, Reason, Steps, Wire, Write,
     action::require_unchanged,
-    controller::{body, read, require_version, whole},
+    controller::{Reads as _, require_version, whole},
     request::{preconditions, server_message_about},
     sequence::Port,
 };
@@ -261,9 +261,9 @@ struct Spec<'a> {
 impl<'a> Spec<'a> {
     fn new(set: &'a Record) -> Result<Self, Missing> {
         let id = set.id(Resource::StatefulSets);
-        let spec = body(&id, set, Record::stateful_set)?;
+        let spec = id.body(set, Record::stateful_set)?;
         let path = "spec.persistentVolumeClaimRetentionPolicy";
-        let policy = read(&spec.retention_policy, &id, path)?.as_ref();
+        let policy = id.read(&spec.retention_policy, path)?.as_ref();
         Ok(Self {
             when_scaled: policy.map_or("Retain", |policy| &policy.when_scaled),
             when_deleted: policy.map_or("Retain", |policy| &policy.when_deleted),
@@ -273,7 +273,9 @@ impl<'a> Spec<'a> {
     }
 
     fn templates(&self) -> Result<&'a [Arc<str>], Missing> {
-        let templates = read(&self.spec.claim_templates, &self.id, "spec.volumeClaimTemplates")?;
+        let templates = self
+            .id
+            .read(&self.spec.claim_templates, "spec.volumeClaimTemplates")?;
         Ok(templates)
     }
 
@@ -295,8 +297,8 @@ impl<'a> Spec<'a> {
 
     /// [L7.1](crate::rules#l7-1).
     fn is_scaled_down(&self, ordinal: i32) -> Result<bool, Missing> {
-        let first = i64::from(*read(&self.spec.first_ordinal, &self.id, "spec.ordinals.start")?);
-        let replicas = i64::from(*read(&self.spec.replicas, &self.id, "spec.replicas")?);
+        let first = i64::from(*self.id.read(&self.spec.first_ordinal, "spec.ordinals.start")?);
+        let replicas = i64::from(*self.id.read(&self.spec.replicas, "spec.replicas")?);
         Ok(!(first..first.saturating_add(replicas)).contains(&i64::from(ordinal)))
     }
 }
@@ -615,12 +617,11 @@ impl Controller for StatefulSetClaims {
     /// # Complexity
     /// O(k log n) for `k` claims of the StatefulSet and of those whose names start like them.
     fn decide(&self, cx: &Context<'_>, id: &ObjectId, set: &Record) -> Result<Decision, Missing> {
-        let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
         if !self.version.has(AUTO_DELETE_CLAIMS) {
-            return keep("Disabled", "the feature gate StatefulSetAutoDeletePVC is off");
+            return id.keep("Disabled", "the feature gate StatefulSetAutoDeletePVC is off");
         }
         if set.meta.is_deleting() {
-            return keep(
+            return id.keep(
                 "Terminating",
                 "it is being deleted, and its claims keep their owners",
             );

@@ -22,7 +22,7 @@ pub fn is_in_tree(provisioner: &str) -> bool {
 }
 
 /// Pods by the claims of their volumes, claims of ephemeral volumes included.
-pub(crate) static PODS_BY_CLAIM: Index = Index::new("pods by claim", Resource::Pods, |record, keys| {
+pub(crate) static PODS_BY_CLAIM: Index = Index::new(Resource::Pods, |record, keys| {
     let volumes = record.pod().and_then(|pod| pod.volumes.known());
     for volume in volumes.into_iter().flatten() {
         if let Some(claim) = volume.claim_name(&record.meta.name) {

@@ -29,22 +29,23 @@
 use std::{sync::Arc, time::Duration};
 
 use kubegc_core::{
-    DeleteOptions, KubernetesVersion, PatchType, Timestamp,
-    record::{Condition, ObjectId, Pod, Record, Resource, Taint, Toleration},
+    DeleteOptions, KubernetesVersion, PatchType,
+    record::{ObjectId, Pod, Record, Resource, Taint, Toleration},
 };
 
 use crate::{
-    Action, Cache, Change, Context, Deadlines, Decision, FieldChange, Form, Index, Info, Key, Missing,
-    OnError, Read, Reason, Rule, Sent,
-    controller::read,
+    Action, Cache, Change, Deadlines, Decision, FieldChange, Form, Index, Info, Key, Missing, OnError, Read,
+    Reason, Rule, Sent,
+    controller::Reads as _,
     podgc::disruption_target,
     release::{DISRUPTION_CONDITIONS, OBSERVED_GENERATION},
+    rule::RuleContext,
 };
 
 /// The key under which the time of the deletion is stored.
 const DEADLINE: &str = "eviction";
 
-static PODS_BY_NODE: Index = Index::new("pods by node", Resource::Pods, |record, keys| {
+static PODS_BY_NODE: Index = Index::new(Resource::Pods, |record, keys| {
     let node = record
         .pod()
         .and_then(|pod| pod.node_name.known())
@@ -53,8 +54,7 @@ static PODS_BY_NODE: Index = Index::new("pods by node", Resource::Pods, |record,
 });
 
 fn evict(
-    version: KubernetesVersion,
-    cx: &Context<'_>,
+    cx: &RuleContext<'_>,
     id: &ObjectId,
     record: &Record,
     pod: &Pod,
@@ -69,45 +69,23 @@ fn evict(
         .after_reading(object)
         .event(false, "TaintManagerEviction", message)
         .on_error(OnError::Report);
-    if version.has(DISRUPTION_CONDITIONS)
-        && let Some(condition) = condition(
-            version,
-            cx.now,
-            record,
-            read(&pod.conditions, id, "status.conditions")?,
-        )
-    {
-        let patch = Form::Patch(PatchType::Strategic);
-        action = action.write(
-            cx.wire,
-            Sent::Uid,
-            patch,
-            "status",
-            vec![FieldChange::Condition(condition)],
-        );
+    if cx.has(DISRUPTION_CONDITIONS) {
+        let conditions = id.read(&pod.conditions, "status.conditions")?;
+        let message = "Taint manager: deleting due to NoExecute taint";
+        let mut condition = disruption_target(cx.now, conditions, ["DeletionByTaintManager", message]);
+        if cx.has(OBSERVED_GENERATION) {
+            condition.observed_generation = record.meta.generation;
+        }
+        let mut known = conditions.iter();
+        let known = known.find(|known| known.condition_type == condition.condition_type);
+        if known != Some(&condition) {
+            let patch = Form::Patch(PatchType::Strategic);
+            let changes = vec![FieldChange::Condition(condition)];
+            action = action.write(cx.wire, Sent::Uid, patch, "status", changes);
+        }
     }
-    Ok(Decision::act(action.delete(
-        cx.wire,
-        Sent::Nothing,
-        DeleteOptions::default(),
-    )))
-}
-
-/// The condition; `None` if the pod has it.
-fn condition(
-    version: KubernetesVersion,
-    now: Timestamp,
-    record: &Record,
-    conditions: &[Condition],
-) -> Option<Condition> {
-    let message = "Taint manager: deleting due to NoExecute taint";
-    let mut condition = disruption_target(now, conditions, ["DeletionByTaintManager", message]);
-    if version.has(OBSERVED_GENERATION) {
-        condition.observed_generation = record.meta.generation;
-    }
-    let mut known = conditions.iter();
-    let known = known.find(|known| known.condition_type == condition.condition_type);
-    (known != Some(&condition)).then_some(condition)
+    let options = DeleteOptions::default();
+    Ok(action.delete(cx.wire, Sent::Nothing, options).into())
 }
 
 fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
@@ -136,12 +114,12 @@ pub static RULE: Rule = Rule {
         upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/tainteviction/taint_eviction.go",
         ..Info::BASE
     },
-    affected: Some(|_, cache, change, keys| affected(cache, change, keys)),
+    affected: Some(affected),
     decide,
     ..Rule::BASE
 };
 
-fn affected(cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
+fn affected(_: KubernetesVersion, cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
     match change.resource {
         Resource::Pods => keys.push(change.key.clone()),
         Resource::Nodes => {
@@ -156,12 +134,7 @@ fn affected(cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
     }
 }
 
-fn decide(
-    version: KubernetesVersion,
-    cx: &Context<'_>,
-    id: &ObjectId,
-    record: &Record,
-) -> Result<Decision, Missing> {
+fn decide(cx: &RuleContext<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
     // A kept pod needs no deadline.
     let keep = |code, message: &'static str| {
         let mut decision = Decision::keep(id.clone(), Reason::new(code, message));
@@ -171,8 +144,8 @@ fn decide(
     if record.meta.is_deleting() {
         return keep("Terminating", "it is being deleted");
     }
-    let pod = cx.body(id, record, Record::pod)?;
-    let node_name = read(&pod.node_name, id, "spec.nodeName")?;
+    let pod = id.body(record, Record::pod)?;
+    let node_name = id.read(&pod.node_name, "spec.nodeName")?;
     if node_name.is_empty() {
         return keep("NotScheduled", "it is not scheduled");
     }
@@ -181,11 +154,7 @@ fn decide(
         return keep("NoNode", "its node does not exist");
     };
     let node_id = node.id(Resource::Nodes);
-    let taints = read(
-        &cx.body(&node_id, node, Record::node)?.taints,
-        &node_id,
-        "spec.taints",
-    )?;
+    let taints = node_id.read(&node_id.body(node, Record::node)?.taints, "spec.taints")?;
     let taints: Vec<&Taint> = taints
         .iter()
         .filter(|taint| &*taint.effect == "NoExecute")
@@ -193,19 +162,12 @@ fn decide(
     if taints.is_empty() {
         return keep("NoTaint", "its node has no NoExecute taint");
     }
-    let tolerations = read(&pod.tolerations, id, "spec.tolerations")?;
+    let tolerations = id.read(&pod.tolerations, "spec.tolerations")?;
     let mut least: Option<i64> = None;
     for taint in &taints {
         let Some(toleration) = tolerations.iter().find(|toleration| tolerates(toleration, taint)) else {
             let message = format!("it does not tolerate the taint {} of its node", taint.key);
-            return evict(
-                version,
-                cx,
-                id,
-                record,
-                pod,
-                Reason::new("TaintNotTolerated", message),
-            );
+            return evict(cx, id, record, pod, Reason::new("TaintNotTolerated", message));
         };
         least = least.into_iter().chain(toleration.toleration_seconds).min();
     }
@@ -230,14 +192,7 @@ fn decide(
     };
     if at <= cx.now {
         let message = format!("it tolerated the taints of its node for {seconds}s");
-        return evict(
-            version,
-            cx,
-            id,
-            record,
-            pod,
-            Reason::new("TolerationEnded", message),
-        );
+        return evict(cx, id, record, pod, Reason::new("TolerationEnded", message));
     }
     let reason = Reason::new("ToleratedYet", "it still tolerates the taints of its node");
     let mut decision = Decision::keep(id.clone(), reason).requeue_at(at);

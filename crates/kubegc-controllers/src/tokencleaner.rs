@@ -21,7 +21,8 @@ use kubegc_core::{
 };
 
 use crate::{
-    Cache, Change, Context, Controller, Decision, Info, Key, Missing, OnError, Reason, Sent, controller::read,
+    Cache, Change, Context, Controller, Decision, Info, Key, Missing, OnError, Reason, Sent,
+    controller::Reads as _,
 };
 
 const NAMESPACE: &str = "kube-system";
@@ -126,26 +127,25 @@ impl Controller for TokenCleaner {
     }
 
     fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
-        let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
         if &*id.namespace != NAMESPACE {
-            return keep("OtherNamespace", "it is not in kube-system");
+            return id.keep("OtherNamespace", "it is not in kube-system");
         }
         if !self.is_enabled {
-            return keep("Disabled", "the token cleaner does not run");
+            return id.keep("Disabled", "the token cleaner does not run");
         }
         if record.meta.is_deleting() {
-            return keep("Terminating", "it is being deleted");
+            return id.keep("Terminating", "it is being deleted");
         }
-        let secret = cx.body(id, record, Record::secret)?;
-        if **read(&secret.secret_type, id, "type")? != *SECRET_TYPE {
-            return keep("NotBootstrapToken", "it is not a bootstrap token");
+        let secret = id.body(record, Record::secret)?;
+        if **id.read(&secret.secret_type, "type")? != *SECRET_TYPE {
+            return id.keep("NotBootstrapToken", "it is not a bootstrap token");
         }
-        let text = read(&secret.expiration, id, "data.expiration")?;
+        let text = id.read(&secret.expiration, "data.expiration")?;
         if text.is_empty() {
-            return keep("NoExpiration", "it has no expiration");
+            return id.keep("NoExpiration", "it has no expiration");
         }
         let reason = match nanos_of(text).map(|nanos| (i64::try_from(nanos), nanos > 0)) {
-            Some((Err(_), true)) => return keep("NeverExpires", "it expires after the year 2262"),
+            Some((Err(_), true)) => return id.keep("NeverExpires", "it expires after the year 2262"),
             Some((Ok(nanos), _)) if Timestamp::from_nanos(nanos) > cx.now => {
                 let reason = Reason::new("NotExpired", format!("it expires at {text}"));
                 return Ok(Decision::keep(id.clone(), reason).requeue_at(Timestamp::from_nanos(nanos)));
@@ -158,8 +158,7 @@ impl Controller for TokenCleaner {
             }
         };
         let on_error = OnError::ReportUnlessNotFoundOrConflict;
-        let action = cx.delete(id.resource, record, reason, Sent::Uid, on_error);
-        Ok(Decision::act(action))
+        Ok(cx.delete(id, record, reason, Sent::Uid, on_error).into())
     }
 }
 

@@ -18,7 +18,10 @@ use kubegc_core::{
     record::{Field, ObjectId, Record, Resource},
 };
 
-use crate::{Action, Context, Controller, Decision, Info, Missing, OnError, Read, Reason, Sent, reason::age};
+use crate::{
+    Action, Context, Controller, Decision, Info, Missing, OnError, Read, Reason, Sent,
+    controller::Reads as _, reason::age,
+};
 
 /// The feature gate `TTLAfterFinished`: alpha and off from 1.12, beta and on from 1.21, locked from 1.23.
 const TTL_AFTER_FINISHED: Behavior = Behavior::since(21, 0, "feature gate TTLAfterFinished is beta");
@@ -65,18 +68,17 @@ impl Controller for TtlAfterFinished {
     }
 
     fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
-        let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
         if !self.is_enabled {
-            return keep("Disabled", "the feature gate TTLAfterFinished is off");
+            return id.keep("Disabled", "the feature gate TTLAfterFinished is off");
         }
         if record.meta.is_deleting() {
-            return keep("Terminating", "it is being deleted");
+            return id.keep("Terminating", "it is being deleted");
         }
-        let job = cx.body(id, record, Record::job)?;
+        let job = id.body(record, Record::job)?;
         let unread = |field| Err(Missing::field(id, field));
         let (ttl_seconds, finished) = match (&job.ttl_seconds_after_finished, job.finished()) {
-            (Field::Known(None), _) => return keep("NoTtl", "spec.ttlSecondsAfterFinished is not set"),
-            (_, Some(None)) => return keep("NotFinished", "it has not finished"),
+            (Field::Known(None), _) => return id.keep("NoTtl", "spec.ttlSecondsAfterFinished is not set"),
+            (_, Some(None)) => return id.keep("NotFinished", "it has not finished"),
             (Field::Unread, _) => return unread("spec.ttlSecondsAfterFinished"),
             (_, None) => return unread("status.conditions"),
             (Field::Known(Some(ttl_seconds)), Some(Some(finished))) => (*ttl_seconds, finished),
@@ -89,7 +91,7 @@ impl Controller for TtlAfterFinished {
             return Ok(Decision::keep(id.clone(), Reason::new("NoFinishTime", message)));
         };
         let Some(expires_at) = expiry(finished_at, ttl_seconds) else {
-            return keep("NeverExpires", "its time to live ends after the year 2262");
+            return id.keep("NeverExpires", "its time to live ends after the year 2262");
         };
         if expires_at > cx.now {
             let mut decision = Decision::default();
@@ -111,6 +113,6 @@ impl Controller for TtlAfterFinished {
                 DeleteOptions::policy(PropagationPolicy::Foreground),
             )
             .on_error(OnError::Retry);
-        Ok(Decision::act(action))
+        Ok(action.into())
     }
 }

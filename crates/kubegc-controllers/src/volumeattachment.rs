@@ -33,7 +33,7 @@ use kubegc_core::{
 
 use crate::{
     Cache, Change, Context, Controller, Deadlines, Decision, Index, Info, Key, Missing, OnError, Reason,
-    Sent, Timing, controller::read, persistentvolume::claim_key, podgc::OUT_OF_SERVICE_TAINT,
+    Sent, Timing, controller::Reads as _, persistentvolume::claim_key, podgc::OUT_OF_SERVICE_TAINT,
     release::OUT_OF_SERVICE, storage::PODS_BY_CLAIM,
 };
 
@@ -42,52 +42,39 @@ const UNMOUNT_WAIT: Duration = Duration::from_secs(360);
 /// The key under which the time of a forced detach is stored.
 const DEADLINE: &str = "detach";
 
-static BY_VOLUME: Index = Index::new(
-    "attachments by volume",
-    Resource::VolumeAttachments,
-    |record, keys| {
-        let attachment = record.volume_attachment();
-        keys.extend(
-            attachment
-                .and_then(|body| body.volume_name.known())
-                .map(|name| Key::cluster(Arc::clone(name))),
-        );
-    },
-);
-static BY_NODE: Index = Index::new(
-    "attachments by node",
-    Resource::VolumeAttachments,
-    |record, keys| {
-        let attachment = record.volume_attachment();
-        keys.extend(
-            attachment
-                .and_then(|body| body.node_name.known())
-                .map(|name| Key::cluster(Arc::clone(name))),
-        );
-    },
-);
+static BY_VOLUME: Index = Index::new(Resource::VolumeAttachments, |record, keys| {
+    let attachment = record.volume_attachment();
+    keys.extend(
+        attachment
+            .and_then(|body| body.volume_name.known())
+            .map(|name| Key::cluster(Arc::clone(name))),
+    );
+});
+static BY_NODE: Index = Index::new(Resource::VolumeAttachments, |record, keys| {
+    let attachment = record.volume_attachment();
+    keys.extend(
+        attachment
+            .and_then(|body| body.node_name.known())
+            .map(|name| Key::cluster(Arc::clone(name))),
+    );
+});
 /// Volumes by the claim that they are bound to.
-static VOLUMES_BY_CLAIM: Index =
-    Index::new("claimed volumes", Resource::PersistentVolumes, |record, keys| {
-        let claim = record
-            .persistent_volume()
-            .and_then(|volume| volume.claim_ref.known())
-            .and_then(Option::as_ref);
-        keys.extend(claim.map(claim_key));
-    });
+static VOLUMES_BY_CLAIM: Index = Index::new(Resource::PersistentVolumes, |record, keys| {
+    let claim = record
+        .persistent_volume()
+        .and_then(|volume| volume.claim_ref.known())
+        .and_then(Option::as_ref);
+    keys.extend(claim.map(claim_key));
+});
 /// Pods that may use a volume on a node, because that was not read, by namespace.
-static UNREAD: Index = Index::new(
-    "pods with unread node or volumes",
-    Resource::Pods,
-    |record, keys| {
-        let pod = record
-            .pod()
-            .filter(|pod| !pod.node_name.is_unread() && !pod.volumes.is_unread());
-        if pod.is_none() {
-            keys.push(Key::new(Arc::clone(&record.meta.namespace), ""));
-        }
-    },
-);
+static UNREAD: Index = Index::new(Resource::Pods, |record, keys| {
+    let pod = record
+        .pod()
+        .filter(|pod| !pod.node_name.is_unread() && !pod.volumes.is_unread());
+    if pod.is_none() {
+        keys.push(Key::new(Arc::clone(&record.meta.namespace), ""));
+    }
+});
 
 /// The part of the attach/detach controller that deletes VolumeAttachments.
 #[derive(Clone, Copy, Debug)]
@@ -115,20 +102,20 @@ fn is_used(
     volume: &PersistentVolume,
     node_name: &Arc<str>,
 ) -> Result<bool, Missing> {
-    let Some(claim) = read(&volume.claim_ref, volume_id, "spec.claimRef")? else {
+    let Some(claim) = volume_id.read(&volume.claim_ref, "spec.claimRef")? else {
         return Ok(false);
     };
     let key = claim_key(claim);
     let mut missing = None;
     for record in cx.cache.indexed_records(&PODS_BY_CLAIM, &key) {
         let id = record.id(Resource::Pods);
-        let pod: &Pod = cx.body(&id, record, Record::pod)?;
+        let pod: &Pod = id.body(record, Record::pod)?;
         if pod.node_name.known().is_some_and(|node| node != node_name) {
             continue;
         }
         match (
-            read(&pod.node_name, &id, "spec.nodeName"),
-            read(&pod.phase, &id, "status.phase"),
+            id.read(&pod.node_name, "spec.nodeName"),
+            id.read(&pod.phase, "status.phase"),
         ) {
             (Ok(_), Ok(_)) if pod.has_final_phase() == Some(true) => {}
             (Ok(_), Ok(_)) => return Ok(true),
@@ -201,15 +188,14 @@ impl Controller for VolumeAttachments {
         };
         let delete = |code, message: &'static str| {
             let (reason, on_error) = (Reason::new(code, message), OnError::RetryUnlessNotFound);
-            let action = cx.delete(id.resource, record, reason, Sent::Nothing, on_error);
-            Ok(Decision::act(action))
+            Ok(cx.delete(id, record, reason, Sent::Nothing, on_error).into())
         };
         if record.meta.is_deleting() {
             return keep("Terminating", "it is being deleted");
         }
-        let attachment = cx.body(id, record, Record::volume_attachment)?;
-        let volume_name = read(&attachment.volume_name, id, "spec.source.persistentVolumeName")?;
-        let node_name = read(&attachment.node_name, id, "spec.nodeName")?;
+        let attachment = id.body(record, Record::volume_attachment)?;
+        let volume_name = id.read(&attachment.volume_name, "spec.source.persistentVolumeName")?;
+        let node_name = id.read(&attachment.node_name, "spec.nodeName")?;
         if volume_name.is_empty() {
             return Err(Missing::outside(format!(
                 "which pod uses the inline volume of {id}"
@@ -222,7 +208,7 @@ impl Controller for VolumeAttachments {
             )));
         };
         let volume_id = volume.id(Resource::PersistentVolumes);
-        let volume = cx.body(&volume_id, volume, Record::persistent_volume)?;
+        let volume = volume_id.body(volume, Record::persistent_volume)?;
         if is_used(cx, &volume_id, volume, node_name)? {
             return keep("InUse", "a pod on its node uses the volume");
         }
@@ -252,13 +238,13 @@ impl Controller for VolumeAttachments {
             );
         };
         let node_id = node.id(Resource::Nodes);
-        let node: &Node = cx.body(&node_id, node, Record::node)?;
-        let in_use = read(&node.volumes_in_use, &node_id, "status.volumesInUse")?;
+        let node: &Node = node_id.body(node, Record::node)?;
+        let in_use = node_id.read(&node.volumes_in_use, "status.volumesInUse")?;
         let unused = || delete("Unused", "no pod on its node uses the volume");
         if in_use.is_empty() {
             return unused();
         }
-        let Some(csi_name) = read(&volume.source, &volume_id, "spec")?.csi_name() else {
+        let Some(csi_name) = volume_id.read(&volume.source, "spec")?.csi_name() else {
             return Err(Missing::outside(format!(
                 "whether {node_id} has {volume_id} mounted, which is no CSI volume"
             )));
@@ -267,12 +253,12 @@ impl Controller for VolumeAttachments {
             return unused();
         }
         if self.version.has(OUT_OF_SERVICE) {
-            read(&node.taints, &node_id, "spec.taints")?;
+            node_id.read(&node.taints, "spec.taints")?;
             if node.has_taint(OUT_OF_SERVICE_TAINT) == Some(true) {
                 return delete("NodeOutOfService", "its node is out of service");
             }
         }
-        read(&node.conditions, &node_id, "status.conditions")?;
+        node_id.read(&node.conditions, "status.conditions")?;
         if node.is_ready() == Some(true) || !self.forces_detach {
             return keep("Mounted", "its node has the volume still mounted");
         }

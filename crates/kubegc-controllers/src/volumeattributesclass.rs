@@ -40,31 +40,27 @@ static PROTECTION: Protection = Protection {
 const ENABLED: Behavior = Behavior::since(34, 0, "feature gate VolumeAttributesClass is on");
 
 /// Volumes by class. Those whose class was not read are found under an empty name.
-static VOLUMES: Index = Index::new(
-    "volumes by attributes class",
-    Resource::PersistentVolumes,
-    |record, keys| match record
+static VOLUMES: Index = Index::new(Resource::PersistentVolumes, |record, keys| {
+    match record
         .persistent_volume()
         .map(|volume| volume.attributes_class.known())
     {
         Some(Some(class)) if class.is_empty() => {}
         Some(Some(class)) => keys.push(Key::cluster(Arc::clone(class))),
         _ => keys.push(Key::cluster("")),
-    },
-);
+    }
+});
 
 /// Claims by class. Those whose classes were not read are found under an empty name.
-static CLAIMS: Index = Index::new(
-    "claims by attributes class",
-    Resource::PersistentVolumeClaims,
-    |record, keys| match record
+static CLAIMS: Index = Index::new(Resource::PersistentVolumeClaims, |record, keys| {
+    match record
         .persistent_volume_claim()
         .map(|claim| claim.attributes_classes.known())
     {
         Some(Some(classes)) => keys.extend(classes.iter().map(|class| Key::cluster(Arc::clone(class)))),
         _ => keys.push(Key::cluster("")),
-    },
-);
+    }
+});
 
 fn in_use(cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Option<Text>, Missing> {
     let key = Key::from(&record.meta);
@@ -103,6 +99,6 @@ pub static RULE: Rule = Rule {
         ..Info::BASE
     },
     gate: Some((ENABLED, "VolumeAttributesClass")),
-    decide: |_, cx, id, record| PROTECTION.decide(cx, id, record),
+    decide: |cx, id, record| PROTECTION.decide(cx, id, record),
     ..Rule::BASE
 };

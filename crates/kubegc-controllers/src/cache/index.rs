@@ -1,6 +1,6 @@
 //! Secondary indexes over cached objects.
 
-use std::{collections::BTreeSet, fmt, sync::OnceLock};
+use std::{collections::BTreeSet, sync::OnceLock};
 
 use kubegc_core::record::{Record, Resource};
 
@@ -10,30 +10,16 @@ use super::{Key, table::Records};
 ///
 /// Each controller declares its indexes as statics next to the code that uses them. A key has a namespace, so
 /// that objects are found by the namespace and name of another object.
+#[derive(Debug)]
 pub struct Index {
-    name: &'static str,
     resource: Resource,
     keys: fn(&Record, &mut Vec<Key>),
 }
 
-impl fmt::Debug for Index {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Index")
-            .field("name", &self.name)
-            .field("resource", &self.resource)
-            .finish_non_exhaustive()
-    }
-}
-
 impl Index {
-    /// An index with a unique name, such as `pods by claim`. `keys` adds the keys under which an object is
-    /// found; duplicates are allowed.
-    pub const fn new(name: &'static str, resource: Resource, keys: fn(&Record, &mut Vec<Key>)) -> Self {
-        Self { name, resource, keys }
-    }
-
-    pub const fn name(&self) -> &'static str {
-        self.name
+    /// `keys` adds the keys under which an object of the resource is found; duplicates are allowed.
+    pub const fn new(resource: Resource, keys: fn(&Record, &mut Vec<Key>)) -> Self {
+        Self { resource, keys }
     }
 
     /// The resource of the objects that are found.

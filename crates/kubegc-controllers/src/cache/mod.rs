@@ -68,7 +68,7 @@ pub struct Change<'a> {
 #[derive(Clone, Debug, Default)]
 pub struct Cache {
     tables: BTreeMap<Resource, Table>,
-    indexes: BTreeMap<&'static str, (&'static Index, Entries)>,
+    indexes: Vec<(&'static Index, Entries)>,
 }
 
 impl Cache {
@@ -77,13 +77,18 @@ impl Cache {
         resources: impl IntoIterator<Item = Resource>,
         indexes: impl IntoIterator<Item = &'static Index>,
     ) -> Self {
-        let entries = |index: &'static Index| (index.name(), (index, Entries::default()));
+        let mut all: Vec<(&'static Index, Entries)> = Vec::new();
+        for index in indexes {
+            if !all.iter().any(|(known, _)| std::ptr::eq(*known, index)) {
+                all.push((index, Entries::default()));
+            }
+        }
         Self {
             tables: resources
                 .into_iter()
                 .map(|resource| (resource, Table::default()))
                 .collect(),
-            indexes: indexes.into_iter().map(entries).collect(),
+            indexes: all,
         }
     }
 
@@ -226,7 +231,8 @@ impl Cache {
         found: impl Fn(&Key) -> Option<T>,
     ) -> Vec<T> {
         let unregistered = Entries::default();
-        let known = self.indexes.get(index.name());
+        let mut registered = self.indexes.iter();
+        let known = registered.find(|(known, _)| std::ptr::eq(*known, index));
         let entries = known.map_or(&unregistered, |(_, entries)| entries);
         let under = entries.under(index, || self.records(index.resource()), key);
         under.filter_map(found).take(at_most).collect()
@@ -252,7 +258,7 @@ impl Cache {
 
     /// Replaces all objects of a resource. A name that occurs twice with different contents becomes unknown.
     pub fn replace(&mut self, resource: Resource, records: Vec<Record>) {
-        for (index, entries) in self.indexes.values_mut() {
+        for (index, entries) in &mut self.indexes {
             if index.resource() == resource {
                 *entries = Entries::default();
             }
@@ -266,7 +272,7 @@ impl Cache {
     pub fn put(&mut self, resource: Resource, key: &Key, new: Option<Record>) -> Option<Record> {
         let table = self.tables.get_mut(&resource)?;
         let old = table.get(key).cloned();
-        for (index, entries) in self.indexes.values_mut() {
+        for (index, entries) in &mut self.indexes {
             if index.resource() == resource {
                 entries.apply(index, old.as_ref(), new.as_ref());
             }

@@ -4,18 +4,14 @@ use kubegc_core::ObjectMeta;
 
 use super::*;
 
-static BY_OWNER: Index = Index::new(
-    "config maps by owner name",
-    Resource::ConfigMaps,
-    |record, keys| {
-        for owner in &record.meta.owner_references {
-            keys.push(Key::new(
-                Arc::clone(&record.meta.namespace),
-                Arc::clone(&owner.name),
-            ));
-        }
-    },
-);
+static BY_OWNER: Index = Index::new(Resource::ConfigMaps, |record, keys| {
+    for owner in &record.meta.owner_references {
+        keys.push(Key::new(
+            Arc::clone(&record.meta.namespace),
+            Arc::clone(&owner.name),
+        ));
+    }
+});
 
 fn record(name: &str, owner: &str) -> Record {
     let mut meta = ObjectMeta::new("shop", name, name);
@@ -91,14 +87,10 @@ fn an_object_that_is_listed_twice_with_different_contents_is_unknown() {
 
 #[test]
 fn an_index_finds_objects_of_any_namespace() {
-    static BY_UID: Index = Index::new(
-        "config maps by owner uid",
-        Resource::ConfigMaps,
-        |record, keys| {
-            let owners = record.meta.owner_references.iter();
-            keys.extend(owners.map(|owner| Key::cluster(owner.uid.text().as_str())));
-        },
-    );
+    static BY_UID: Index = Index::new(Resource::ConfigMaps, |record, keys| {
+        let owners = record.meta.owner_references.iter();
+        keys.extend(owners.map(|owner| Key::cluster(owner.uid.text().as_str())));
+    });
     let mut other = record("a", "x");
     other.meta.namespace = "bakery".into();
     let mut cache = Cache::new([Resource::ConfigMaps], [&BY_UID]);

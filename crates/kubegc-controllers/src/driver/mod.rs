@@ -9,7 +9,7 @@ mod resources;
 mod run;
 mod watch;
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use kubegc_core::{Clock, ObjectStore, Timestamp};
 
@@ -82,16 +82,21 @@ const WORKERS: usize = 5;
 /// assert!(is_terminating("report") && !is_terminating("backup"));
 /// # Ok::<(), kubegc_core::FieldError>(())
 /// ```
+#[derive(derive_more::Debug)]
 pub struct Driver {
+    #[debug(skip)]
     tools: Arc<Tools>,
     settings: Settings,
 }
 
+#[derive(derive_more::Debug)]
 struct Settings {
     controllers: Vec<Arc<dyn Controller>>,
     wire: Wire,
     workers: usize,
+    #[debug(skip)]
     guard: Guard,
+    #[debug(skip)]
     observer: Observer,
 }
 
@@ -100,24 +105,6 @@ type Observer = Box<dyn FnMut(Report) + Send>;
 
 /// Decides whether a write may be sent.
 type Guard = Box<dyn FnMut(&Cache, &Request) -> Result<(), Reason> + Send>;
-
-impl fmt::Debug for Settings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Settings")
-            .field("controllers", &self.controllers)
-            .field("wire", &self.wire)
-            .field("workers", &self.workers)
-            .finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for Driver {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Driver")
-            .field("settings", &self.settings)
-            .finish_non_exhaustive()
-    }
-}
 
 impl Driver {
     /// Starts a driver without controllers.
@@ -171,18 +158,12 @@ impl Driver {
 }
 
 /// Builds a [`Driver`].
+#[derive(derive_more::Debug)]
 #[must_use]
 pub struct Builder {
+    #[debug(skip)]
     tools: Tools,
     settings: Settings,
-}
-
-impl fmt::Debug for Builder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Builder")
-            .field("settings", &self.settings)
-            .finish_non_exhaustive()
-    }
 }
 
 impl Builder {

@@ -1,6 +1,6 @@
 //! Performs single requests over an [`ObjectStore`].
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use kubegc_core::{
     ApiResource, ObjectStore, SharedMeta, StoreError,
@@ -15,23 +15,19 @@ use crate::{DocumentError, Documents, Form, Key, Request, Response, Write};
 ///
 /// A write is based on a read of the object right before. If that is another object, or not at the expected
 /// resourceVersion, nothing is sent and the response is a conflict.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, derive_more::Debug)]
 pub struct Performer<'a> {
+    #[debug(skip)]
     pub store: &'a dyn ObjectStore,
     /// Conversion between whole objects and records.
     pub documents: &'a dyn Documents,
     /// Plugins, provisioners, the event recorder.
+    #[debug(skip)]
     pub outside: &'a dyn Outside,
     /// How resources are addressed.
     pub resources: &'a Resources,
     /// The response to [`Request::Discover`]; `None` queries the API server.
     pub discovered: Option<&'a Arc<Discovered>>,
-}
-
-impl fmt::Debug for Performer<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Performer").finish_non_exhaustive()
-    }
 }
 
 impl Performer<'_> {

@@ -11,11 +11,12 @@ use crate::{End, Missing, Reason, Request, TaskId};
 
 /// An event in a running driver.
 #[non_exhaustive]
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, derive_more::Display)]
 pub enum Report {
     /// A request that changes something was performed.
     Performed(Box<Performed>),
     /// A task has ended.
+    #[display("{controller}: {object}: {end}")]
     Ended {
         task: TaskId,
         controller: &'static str,
@@ -24,10 +25,13 @@ pub enum Report {
         end: End,
     },
     /// Discovery failed and is retried.
+    #[display("discovery failed: {_0}")]
     DiscoveryFailed(StoreError),
     /// A list or watch failed and is retried.
+    #[display("list or watch of {} failed: {error}", resource.plural())]
     WatchFailed { resource: Resource, error: StoreError },
     /// Nothing is due before this time, unless something changes.
+    #[display("nothing to do until {}", until.map_or("something changes".to_owned(), |at| at.to_string()))]
     Waiting {
         /// The time; `None` if nothing is scheduled.
         until: Option<Timestamp>,
@@ -58,26 +62,6 @@ impl fmt::Display for Performed {
             .as_ref()
             .err()
             .map_or(Ok(()), |error| write!(f, ": {error}"))
-    }
-}
-
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Performed(performed) => performed.fmt(f),
-            Self::Ended {
-                controller,
-                object,
-                end,
-                ..
-            } => write!(f, "{controller}: {object}: {end}"),
-            Self::DiscoveryFailed(error) => write!(f, "discovery failed: {error}"),
-            Self::WatchFailed { resource, error } => {
-                write!(f, "list or watch of {} failed: {error}", resource.plural())
-            }
-            Self::Waiting { until: Some(until) } => write!(f, "nothing to do until {until}"),
-            Self::Waiting { until: None } => f.write_str("nothing to do until something changes"),
-        }
     }
 }
 

@@ -68,7 +68,7 @@ use self::indexes::Indexes;
 use crate::{
     Action, Cache, Change, Context, Controller, Decision, FieldChange, Form, Index, Info, Key, MayChange,
     Missing, OnError, Reason, Sent, Timing,
-    controller::read,
+    controller::Reads as _,
     owner::{UNREAD_PODS, push_controller},
 };
 
@@ -110,7 +110,7 @@ const INTERIM_CONDITIONS: Behavior = Behavior::since(31, 0, "kubernetes #125510"
 const MANAGED_BY: Behavior = Behavior::since(32, 0, "feature gate JobManagedBy is beta");
 
 /// Pods by the Job that controls them.
-static PODS_BY_JOB: Index = Index::new("pods by job", Resource::Pods, |record, keys| {
+static PODS_BY_JOB: Index = Index::new(Resource::Pods, |record, keys| {
     push_controller(record, "Job", keys);
 });
 
@@ -144,15 +144,14 @@ impl JobTracking {
         if !record.meta.has_finalizer(TRACKING_FINALIZER) {
             return Ok(Decision::default());
         }
-        let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
         if !self.version.has(ORPHANS) {
-            return keep("FinalizerUnknown", "this release does not know the finalizer");
+            return id.keep("FinalizerUnknown", "this release does not know the finalizer");
         }
         let reason = match record.meta.controller() {
             None => Reason::new("NoJob", "no Job controls it"),
             Some(owner) if &*owner.kind != "Job" || &*owner.api_version != "batch/v1" => {
                 if self.version.has(OTHER_CONTROLLERS) {
-                    return keep(
+                    return id.keep(
                         "ControlledByOther",
                         "an object that is not a batch/v1 Job controls it",
                     );
@@ -165,16 +164,16 @@ impl JobTracking {
                 match found.filter(|job| job.meta.uid == owner.uid) {
                     Some(job) => {
                         let job_id = job.id(Resource::Jobs);
-                        let body = cx.body(&job_id, job, Record::job)?;
+                        let body = job_id.body(job, Record::job)?;
                         if self.is_managed_by_other(body, &job_id)? {
-                            return keep("ManagedByOther", "another controller manages its Job");
+                            return id.keep("ManagedByOther", "another controller manages its Job");
                         }
-                        read(&body.conditions, &job_id, "status.conditions")?;
+                        job_id.read(&body.conditions, "status.conditions")?;
                         if body.finished().flatten().is_none() {
                             return Ok(Decision::default());
                         }
                         if !self.version.has_change(&FINISHED_ORPHANS) {
-                            return keep("JobFinished", "this release ignores the pods of finished Jobs");
+                            return id.keep("JobFinished", "this release ignores the pods of finished Jobs");
                         }
                         Reason::new("JobFinished", "its Job has finished")
                     }
@@ -200,14 +199,14 @@ impl JobTracking {
                 vec![FieldChange::RemoveFinalizer(TRACKING_FINALIZER)],
             )
             .on_error(OnError::RetryUnlessNotFound);
-        Ok(Decision::act(action))
+        Ok(action.into())
     }
 
     fn is_managed_by_other(&self, job: &Job, id: &ObjectId) -> Result<bool, Missing> {
         if !self.version.has(MANAGED_BY) {
             return Ok(false);
         }
-        let manager = read(&job.managed_by, id, "spec.managedBy")?;
+        let manager = id.read(&job.managed_by, "spec.managedBy")?;
         Ok(!matches!(&**manager, "" | "kubernetes.io/job-controller"))
     }
 }

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     Context, Decision, Key, Missing, Reason, Steps, Wire,
-    controller::read,
+    controller::Reads as _,
     owner::{controlled, require_pod_owners},
 };
 
@@ -34,7 +34,7 @@ pub(super) struct JobPod<'a> {
 impl JobPod<'_> {
     fn phase(&self) -> Result<&str, Missing> {
         let pod = self.pod.as_ref().map_err(Missing::clone)?;
-        Ok(&**read(&pod.phase, &self.id, "status.phase")?)
+        Ok(&**self.id.read(&pod.phase, "status.phase")?)
     }
 
     fn is_deleting(&self) -> bool {
@@ -52,18 +52,16 @@ impl JobPod<'_> {
     /// The completion index, if it is one of the Job.
     fn index(&self, completions: i32) -> Result<Option<i32>, Missing> {
         let pod = self.pod.as_ref().map_err(Missing::clone)?;
-        let index = read(&pod.completion_index, &self.id, "the completion index")?;
+        let index = self.id.read(&pod.completion_index, "the completion index")?;
         Ok(index.filter(|index| (0..completions).contains(index)))
     }
 
     /// The number of earlier failures of its index.
     fn index_failures(&self) -> Result<i32, Missing> {
         let pod = self.pod.as_ref().map_err(Missing::clone)?;
-        Ok(*read(
-            &pod.index_failure_count,
-            &self.id,
-            "the failure count of its index",
-        )?)
+        Ok(*self
+            .id
+            .read(&pod.index_failure_count, "the failure count of its index")?)
     }
 }
 
@@ -151,22 +149,21 @@ impl JobTracking {
         id: &ObjectId,
         record: &Record,
     ) -> Result<Decision, Missing> {
-        let keep = |code, message: &'static str| Ok(Decision::keep(id.clone(), Reason::new(code, message)));
-        let job = cx.body(id, record, Record::job)?;
+        let job = id.body(record, Record::job)?;
         if self.is_managed_by_other(job, id)? {
-            return keep("ManagedByOther", "another controller manages it");
+            return id.keep("ManagedByOther", "another controller manages it");
         }
-        read(&job.conditions, id, "status.conditions")?;
+        id.read(&job.conditions, "status.conditions")?;
         if job.finished().flatten().is_some() {
-            return keep("Finished", "it has finished");
+            return id.keep("Finished", "it has finished");
         }
-        let is_indexed = match &**read(&job.completion_mode, id, "spec.completionMode")? {
+        let is_indexed = match &**id.read(&job.completion_mode, "spec.completionMode")? {
             "" | "NonIndexed" => false,
             "Indexed" => true,
-            _ => return keep("UnknownCompletionMode", "its completion mode is unknown"),
+            _ => return id.keep("UnknownCompletionMode", "its completion mode is unknown"),
         };
         let indexed = if is_indexed {
-            *read(&job.completions, id, "spec.completions")?
+            *id.read(&job.completions, "spec.completions")?
         } else {
             None
         };
@@ -175,13 +172,13 @@ impl JobTracking {
         let is_tracked = match [true, false].map(|has_annotation| self.tracks(has_annotation)) {
             [false, _] => false,
             [true, true] => true,
-            [true, false] => *read(&job.has_tracking_annotation, id, annotation)?,
+            [true, false] => *id.read(&job.has_tracking_annotation, annotation)?,
         };
-        let pods = controlled(cx, &PODS_BY_JOB, key, &record.meta).map(|record| {
+        let pods = controlled(cx, &PODS_BY_JOB, id).map(|record| {
             let pod_id = record.id(Resource::Pods);
             JobPod {
                 record,
-                pod: cx.body(&pod_id, record, Record::pod),
+                pod: pod_id.body(record, Record::pod),
                 has_finalizer: record.meta.has_finalizer(TRACKING_FINALIZER),
                 id: pod_id,
             }
@@ -194,7 +191,7 @@ impl JobTracking {
             job,
             is_tracked,
             indexed,
-            counts: read(&job.counts, id, "the counts of finished pods")?,
+            counts: id.read(&job.counts, "the counts of finished pods")?,
             pods: pods.collect(),
         };
         sync.decide(cx.wire, record)
@@ -263,14 +260,15 @@ impl Sync<'_> {
     /// Returns whether a terminating pod counts only once it has finished.
     fn waits_for_failure(&self) -> Result<bool, Missing> {
         let by_policy = self.version.has(POLICY_WAITS)
-            && *read(&self.job.has_pod_failure_policy, self.id, "spec.podFailurePolicy")?;
+            && *self
+                .id
+                .read(&self.job.has_pod_failure_policy, "spec.podFailurePolicy")?;
         Ok(by_policy
             || (self.version.has(REPLACEMENT_POLICY)
-                && &**read(
-                    &self.job.pod_replacement_policy,
-                    self.id,
-                    "spec.podReplacementPolicy",
-                )? == "Failed"))
+                && &**self
+                    .id
+                    .read(&self.job.pod_replacement_policy, "spec.podReplacementPolicy")?
+                    == "Failed"))
     }
 
     fn is_failed(&self, pod: &JobPod<'_>) -> Result<bool, Missing> {
@@ -341,11 +339,9 @@ impl Sync<'_> {
         if self.indexed.is_none() || !self.version.has(LIMIT_PER_INDEX) {
             return Ok(None);
         }
-        Ok(*read(
-            &self.job.backoff_limit_per_index,
-            self.id,
-            "spec.backoffLimitPerIndex",
-        )?)
+        Ok(*self
+            .id
+            .read(&self.job.backoff_limit_per_index, "spec.backoffLimitPerIndex")?)
     }
 
     /// The indexes that failed more often than the limit per index; `None` if there is no such limit.
@@ -370,27 +366,25 @@ impl Sync<'_> {
 
     /// When the active deadline passes; `None` if there is none.
     fn deadline(&self) -> Result<Option<Timestamp>, Missing> {
-        let seconds = *read(
-            &self.job.active_deadline_seconds,
-            self.id,
-            "spec.activeDeadlineSeconds",
-        )?;
+        let seconds = *self
+            .id
+            .read(&self.job.active_deadline_seconds, "spec.activeDeadlineSeconds")?;
         let (Some(seconds), false) = (seconds, self.is_suspended()?) else {
             return Ok(None);
         };
-        let started = *read(&self.job.start_time, self.id, "status.startTime")?;
+        let started = *self.id.read(&self.job.start_time, "status.startTime")?;
         let allowed = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
         Ok(started.and_then(|started| started.checked_add(allowed)))
     }
 
     fn is_suspended(&self) -> Result<bool, Missing> {
-        Ok(self.version.has(SUSPEND) && *read(&self.job.is_suspended, self.id, "spec.suspend")?)
+        Ok(self.version.has(SUSPEND) && *self.id.read(&self.job.is_suspended, "spec.suspend")?)
     }
 
     /// Returns whether the Job ends now, and how.
     fn finish(&self, counted: &Counted) -> Result<Option<Finish>, Missing> {
         let (job, id) = (self.job, self.id);
-        let conditions = read(&job.conditions, id, "status.conditions")?;
+        let conditions = id.read(&job.conditions, "status.conditions")?;
         let find = |kind: &str| {
             conditions
                 .iter()
@@ -411,13 +405,13 @@ impl Sync<'_> {
             }
             Ok(false)
         };
-        if *read(&job.has_pod_failure_policy, id, "spec.podFailurePolicy")? && has_new_failure()? {
+        if *id.read(&job.has_pod_failure_policy, "spec.podFailurePolicy")? && has_new_failure()? {
             return Err(Missing::outside(format!(
                 "whether a rule of spec.podFailurePolicy fails {id}"
             )));
         }
-        let limit = read(&job.backoff_limit, id, "spec.backoffLimit")?.unwrap_or(6);
-        let parallelism = read(&job.parallelism, id, "spec.parallelism")?.unwrap_or(1);
+        let limit = id.read(&job.backoff_limit, "spec.backoffLimit")?.unwrap_or(6);
+        let parallelism = id.read(&job.parallelism, "spec.parallelism")?.unwrap_or(1);
         let is_new = counted.has_new_failure && usize::try_from(parallelism) != Ok(counted.active);
         let exceeds = counted.failed > limit && (self.version.has(BACKOFF_BY_COUNT) || is_new);
         if exceeds || self.exceeds_restarts(limit)? {
@@ -432,11 +426,11 @@ impl Sync<'_> {
             if let Some(end) = self.failed_by_indexes(counted)? {
                 return Ok(Some(end));
             }
-            if *read(&job.has_success_policy, id, "spec.successPolicy")? && counted.succeeded > 0 {
+            if *id.read(&job.has_success_policy, "spec.successPolicy")? && counted.succeeded > 0 {
                 return Err(Missing::outside(format!("whether {id} meets spec.successPolicy")));
             }
         }
-        let completions = *read(&job.completions, id, "spec.completions")?;
+        let completions = *id.read(&job.completions, "spec.completions")?;
         let is_complete = match completions {
             None => counted.succeeded > 0,
             Some(completions) => counted.succeeded >= completions,
@@ -455,7 +449,9 @@ impl Sync<'_> {
             return Ok(None);
         };
         let failed = indexes.total();
-        let limit = *read(&self.job.max_failed_indexes, self.id, "spec.maxFailedIndexes")?;
+        let limit = *self
+            .id
+            .read(&self.job.max_failed_indexes, "spec.maxFailedIndexes")?;
         Ok(if limit.is_some_and(|limit| failed > limit) {
             let message = "Job has exceeded the specified maximal number of failed indexes";
             Some(Finish::failed("MaxFailedIndexesExceeded", message))
@@ -469,11 +465,10 @@ impl Sync<'_> {
     /// Returns whether the containers of running and pending pods were restarted as often as failures are
     /// allowed.
     fn exceeds_restarts(&self, limit: i32) -> Result<bool, Missing> {
-        if &**read(
-            &self.job.restart_policy,
-            self.id,
-            "spec.template.spec.restartPolicy",
-        )? != "OnFailure"
+        if &**self
+            .id
+            .read(&self.job.restart_policy, "spec.template.spec.restartPolicy")?
+            != "OnFailure"
         {
             return Ok(false);
         }
@@ -481,7 +476,7 @@ impl Sync<'_> {
         for pod in &self.pods {
             if matches!(pod.phase()?, "Running" | "Pending") {
                 let body = pod.pod.as_ref().map_err(Missing::clone)?;
-                restarts = restarts.saturating_add(*read(&body.restart_count, &pod.id, "restart counts")?);
+                restarts = restarts.saturating_add(*pod.id.read(&body.restart_count, "restart counts")?);
             }
         }
         Ok(restarts >= i64::from(limit.max(1)))
@@ -517,8 +512,11 @@ impl Sync<'_> {
         if self.is_suspended()? {
             return Ok(0);
         }
-        let parallelism = read(&self.job.parallelism, self.id, "spec.parallelism")?.unwrap_or(1);
-        let wanted = match *read(&self.job.completions, self.id, "spec.completions")? {
+        let parallelism = self
+            .id
+            .read(&self.job.parallelism, "spec.parallelism")?
+            .unwrap_or(1);
+        let wanted = match *self.id.read(&self.job.completions, "spec.completions")? {
             None if counted.succeeded > 0 => return Ok(usize::MAX),
             None => parallelism,
             Some(completions) => completions.saturating_sub(counted.succeeded).min(parallelism),
@@ -646,7 +644,10 @@ impl Sync<'_> {
         if !self.is_failed(pod)? {
             return Ok(Removal::No);
         }
-        if *read(&self.job.has_pod_failure_policy, self.id, "spec.podFailurePolicy")? {
+        if *self
+            .id
+            .read(&self.job.has_pod_failure_policy, "spec.podFailurePolicy")?
+        {
             let question = format!("whether spec.podFailurePolicy of {} counts {}", self.id, pod.id);
             return Err(Missing::outside(question));
         }

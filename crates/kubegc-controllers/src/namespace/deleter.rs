@@ -5,6 +5,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use kubegc_core::{
     ApiResource, DeleteOptions, PropagationPolicy, SharedMeta, StoreError, Timestamp,
     record::{Condition, ObjectId, Record, Resource},
+    store::Discovered,
 };
 
 use super::{
@@ -13,8 +14,9 @@ use super::{
     not_deleted,
 };
 use crate::{
-    End, FieldChange, Key, Missing, Port, Reason, Sent, Wire, Write,
-    controller::{body, read, whole},
+    End, FieldChange, Key, Missing, Port, Reason, Request, Sent, Wire, Write,
+    controller::{Reads as _, whole},
+    sequence::done,
 };
 
 /// The estimate for objects with finalizers.
@@ -42,11 +44,11 @@ struct Live {
 impl Live {
     fn new(record: Record) -> Result<Self, Missing> {
         let id = whole(Resource::Namespaces, &record)?;
-        let namespace = body(&id, &record, Record::namespace)?;
+        let namespace = id.body(&record, Record::namespace)?;
         Ok(Self {
-            is_terminating: **read(&namespace.phase, &id, "status.phase")? == *"Terminating",
-            finalizers: read(&namespace.finalizers, &id, "spec.finalizers")?.clone(),
-            conditions: read(&namespace.conditions, &id, "status.conditions")?.clone(),
+            is_terminating: **id.read(&namespace.phase, "status.phase")? == *"Terminating",
+            finalizers: id.read(&namespace.finalizers, "spec.finalizers")?.clone(),
+            conditions: id.read(&namespace.conditions, "status.conditions")?.clone(),
             meta: record.meta,
             id,
         })
@@ -164,7 +166,7 @@ impl Deleter {
 
     async fn delete_all_content(&self, deleted_at: Timestamp) -> Result<Content, End> {
         let mut content = Content::default();
-        let mut resources = match self.port.discover().await {
+        let mut resources = match self.port.ask::<Arc<Discovered>>(Request::Discover).await {
             Ok(discovered) => content.discovered(&discovered),
             Err(StoreError::Unlisted) => {
                 return Err(Missing::outside("which resources are served").into());
@@ -267,11 +269,11 @@ impl Deleter {
         let mut longest = 0;
         for pod in &pods {
             let id = pod.id(Resource::Pods);
-            let body = body(&id, pod, Record::pod)?;
-            let phase = read(&body.phase, &id, "status.phase")?;
+            let body = id.body(pod, Record::pod)?;
+            let phase = id.read(&body.phase, "status.phase")?;
             if !matches!(&**phase, "Succeeded" | "Failed") {
                 let path = "spec.terminationGracePeriodSeconds";
-                let grace = read(&body.termination_grace_period_seconds, &id, path)?;
+                let grace = id.read(&body.termination_grace_period_seconds, path)?;
                 longest = longest.max(grace.unwrap_or(0));
             }
         }
@@ -285,8 +287,12 @@ impl Deleter {
         if !resource.verbs.delete_collection {
             return Ok(false);
         }
-        let options = DeleteOptions::policy(PropagationPolicy::Background);
-        match self.port.delete_collection(resource, &self.name, options).await {
+        let request = Request::DeleteCollection {
+            resource: Arc::clone(resource),
+            namespace: Arc::clone(&self.name),
+            options: DeleteOptions::policy(PropagationPolicy::Background),
+        };
+        match done(self.port.send(request).await) {
             Ok(()) => Ok(true),
             Err(StoreError::NotSupported { .. }) => Ok(false),
             Err(error) if is_unsupported(&error) => Ok(false),
@@ -299,8 +305,12 @@ impl Deleter {
         for item in self.list(resource).await?.unwrap_or_default() {
             let options = DeleteOptions::policy(PropagationPolicy::Background);
             let options = self.wire.options(options, &item, Sent::Nothing);
-            let key = Key::new(Arc::clone(&self.name), Arc::clone(&item.name));
-            match self.port.delete_content(resource, key, options).await {
+            let request = Request::DeleteContent {
+                resource: Arc::clone(resource),
+                key: Key::new(Arc::clone(&self.name), Arc::clone(&item.name)),
+                options,
+            };
+            match done(self.port.send(request).await) {
                 Err(error) if !is_unsupported(&error) => {
                     return Err(self.problem(&resource.qualified_resource(), error));
                 }
@@ -315,7 +325,11 @@ impl Deleter {
         if !resource.verbs.list {
             return Ok(None);
         }
-        match self.port.list_content(resource, &self.name).await {
+        let request = Request::ListContent {
+            resource: Arc::clone(resource),
+            namespace: Arc::clone(&self.name),
+        };
+        match self.port.ask(request).await {
             Ok(items) => Ok(Some(items)),
             Err(error) if is_unsupported(&error) => Ok(None),
             Err(error) => Err(self.problem(&resource.qualified_resource(), error)),

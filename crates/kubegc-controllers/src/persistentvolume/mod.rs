@@ -54,28 +54,23 @@ const FINALIZERS_IN_ERROR: Behavior = Behavior::since(23, 0, "kubernetes #105773
 const LEAVES_EXTERNAL_UNREAD: Behavior = Behavior::since(36, 0, "kubernetes #134290");
 
 /// Volumes by the claim that they are bound to or reserved for.
-static VOLUMES_BY_CLAIM: Index =
-    Index::new("volumes by claim", Resource::PersistentVolumes, |record, keys| {
-        let volume = record.persistent_volume();
-        // A volume has no namespace. One with a namespace is invalid.
-        if record.meta.namespace.is_empty()
-            && let Some(Some(claim)) = volume.and_then(|volume| volume.claim_ref.known())
-        {
-            keys.push(claim_key(claim));
-        }
-    });
+static VOLUMES_BY_CLAIM: Index = Index::new(Resource::PersistentVolumes, |record, keys| {
+    let volume = record.persistent_volume();
+    // A volume has no namespace. One with a namespace is invalid.
+    if record.meta.namespace.is_empty()
+        && let Some(Some(claim)) = volume.and_then(|volume| volume.claim_ref.known())
+    {
+        keys.push(claim_key(claim));
+    }
+});
 
 /// Pods that may run and whose volumes were not read, by namespace.
-static RUNNING_PODS_WITH_UNREAD_VOLUMES: Index = Index::new(
-    "running pods with unread volumes",
-    Resource::Pods,
-    |record, keys| {
-        let is_unread = record.pod().is_none_or(|pod| pod.volumes.is_unread());
-        if is_unread && is_running(record) != Ok(false) {
-            keys.push(namespace_key(&record.meta.namespace));
-        }
-    },
-);
+static RUNNING_PODS_WITH_UNREAD_VOLUMES: Index = Index::new(Resource::Pods, |record, keys| {
+    let is_unread = record.pod().is_none_or(|pod| pod.volumes.is_unread());
+    if is_unread && is_running(record) != Ok(false) {
+        keys.push(namespace_key(&record.meta.namespace));
+    }
+});
 
 /// The part of the persistent volume controller that reclaims volumes.
 #[derive(Clone, Debug)]
@@ -118,11 +113,10 @@ pub enum Migration {
 
 impl Storage {
     /// The defaults of the kube-controller-manager of a release: its volume plugins and migrations.
-    pub const fn of_release(release: KubernetesVersion) -> Self {
+    pub fn of_release(release: KubernetesVersion) -> Self {
         Self {
-            migrations: BTreeMap::new(),
-            plugins: BTreeMap::new(),
             release: Some(release),
+            ..Self::default()
         }
     }
 
@@ -142,14 +136,10 @@ impl Storage {
 
 impl PersistentVolumeBinder {
     /// Upstream's defaults in a release, without facts about the storage.
-    pub const fn new(version: KubernetesVersion) -> Self {
+    pub fn new(version: KubernetesVersion) -> Self {
         Self {
             deletion_finalizers: version.has(HONORS_RECLAIM_POLICY),
-            storage: Storage {
-                migrations: BTreeMap::new(),
-                plugins: BTreeMap::new(),
-                release: None,
-            },
+            storage: Storage::default(),
             version,
         }
     }

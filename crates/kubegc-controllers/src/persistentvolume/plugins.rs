@@ -33,108 +33,72 @@ struct InTree {
     name: &'static str,
     deletes: bool,
     recycles: bool,
-    /// The first release without it.
-    removed: Option<Behavior>,
-    /// The CSI driver that its volumes can be migrated to, and the first release that does so by default.
-    driver: Option<(&'static str, Option<Behavior>)>,
+    /// The minor version of the first release without it; 0 if all have it.
+    removed: u16,
+    /// The CSI driver that its volumes can be migrated to; empty if there is none.
+    driver: &'static str,
+    /// The minor version of the first release that migrates them by default; 0 if none does.
+    migrated: u16,
 }
 
-impl InTree {
-    const fn new(source: &'static str, name: &'static str) -> Self {
-        Self {
-            source,
-            name,
-            deletes: true,
-            recycles: false,
-            removed: None,
-            driver: None,
-        }
-    }
-
-    const fn removed_in(self, minor: u16) -> Self {
-        Self {
-            removed: Some(Behavior::since(minor, 0, "removal of the in-tree plugin")),
-            ..self
-        }
-    }
-
-    const fn migrated_since(self, driver: &'static str, minor: u16) -> Self {
-        let gate = Behavior::since(minor, 0, "feature gate CSIMigration of the plugin is on");
-        Self {
-            driver: Some((driver, Some(gate))),
-            ..self
-        }
-    }
-
-    fn is_in(&self, release: KubernetesVersion) -> bool {
-        !self.removed.is_some_and(|removed| release.has(removed))
-    }
+macro_rules! plugins {
+    ($($source:literal $name:literal $deletes:literal $recycles:literal
+       $removed:literal $driver:literal $migrated:literal,)+) => {
+        &[$(InTree {
+            source: $source,
+            name: concat!("kubernetes.io/", $name),
+            deletes: $deletes,
+            recycles: $recycles,
+            removed: $removed,
+            driver: $driver,
+            migrated: $migrated,
+        }),+]
+    };
 }
 
-/// The plugins of the binder. It has none for other volume sources, such as `iscsi`.
-static PLUGINS: [InTree; 17] = [
-    InTree {
-        recycles: true,
-        ..InTree::new("hostPath", "kubernetes.io/host-path")
-    },
-    InTree {
-        recycles: true,
-        deletes: false,
-        ..InTree::new("nfs", "kubernetes.io/nfs")
-    },
-    InTree {
-        deletes: false,
-        ..InTree::new("local", "kubernetes.io/local-volume")
-    },
-    InTree {
-        deletes: false,
-        ..InTree::new("csi", "kubernetes.io/csi")
-    },
-    InTree::new("awsElasticBlockStore", "kubernetes.io/aws-ebs")
-        .removed_in(27)
-        .migrated_since("ebs.csi.aws.com", 23),
-    InTree::new("azureDisk", "kubernetes.io/azure-disk")
-        .removed_in(27)
-        .migrated_since("disk.csi.azure.com", 23),
-    InTree::new("azureFile", "kubernetes.io/azure-file")
-        .removed_in(30)
-        .migrated_since("file.csi.azure.com", 24),
-    InTree::new("cinder", "kubernetes.io/cinder")
-        .removed_in(26)
-        .migrated_since("cinder.csi.openstack.org", 21),
-    InTree::new("gcePersistentDisk", "kubernetes.io/gce-pd")
-        .removed_in(28)
-        .migrated_since("pd.csi.storage.gke.io", 23),
-    InTree::new("vsphereVolume", "kubernetes.io/vsphere-volume")
-        .removed_in(30)
-        .migrated_since("csi.vsphere.vmware.com", 25),
-    InTree::new("portworxVolume", "kubernetes.io/portworx-volume")
-        .removed_in(36)
-        .migrated_since("pxd.portworx.com", 31),
-    InTree {
-        driver: Some(("rbd.csi.ceph.com", None)),
-        ..InTree::new("rbd", "kubernetes.io/rbd").removed_in(31)
-    },
-    InTree::new("glusterfs", "kubernetes.io/glusterfs").removed_in(26),
-    InTree::new("flocker", "kubernetes.io/flocker").removed_in(25),
-    InTree::new("quobyte", "kubernetes.io/quobyte").removed_in(25),
-    InTree::new("storageos", "kubernetes.io/storageos").removed_in(25),
-    InTree::new("scaleIO", "kubernetes.io/scaleio").removed_in(22),
-];
+/// The plugins of the binder, in the order of the fields of [`InTree`]. It has none for other volume sources,
+/// such as `iscsi`.
+static PLUGINS: &[InTree] = plugins! {
+    "hostPath"             "host-path"       true  true  0  "" 0,
+    "nfs"                  "nfs"             false true  0  "" 0,
+    "local"                "local-volume"    false false 0  "" 0,
+    "csi"                  "csi"             false false 0  "" 0,
+    "awsElasticBlockStore" "aws-ebs"         true  false 27 "ebs.csi.aws.com" 23,
+    "azureDisk"            "azure-disk"      true  false 27 "disk.csi.azure.com" 23,
+    "azureFile"            "azure-file"      true  false 30 "file.csi.azure.com" 24,
+    "cinder"               "cinder"          true  false 26 "cinder.csi.openstack.org" 21,
+    "gcePersistentDisk"    "gce-pd"          true  false 28 "pd.csi.storage.gke.io" 23,
+    "vsphereVolume"        "vsphere-volume"  true  false 30 "csi.vsphere.vmware.com" 25,
+    "portworxVolume"       "portworx-volume" true  false 36 "pxd.portworx.com" 31,
+    "rbd"                  "rbd"             true  false 31 "rbd.csi.ceph.com" 0,
+    "glusterfs"            "glusterfs"       true  false 26 "" 0,
+    "flocker"              "flocker"         true  false 25 "" 0,
+    "quobyte"              "quobyte"         true  false 25 "" 0,
+    "storageos"            "storageos"       true  false 25 "" 0,
+    "scaleIO"              "scaleio"         true  false 22 "" 0,
+};
+
+/// Returns whether a release is this minor version or a later one; never if it is 0.
+const fn reaches(release: KubernetesVersion, minor: u16) -> bool {
+    minor > 0
+        && release.has(Behavior::since(
+            minor,
+            0,
+            "the in-tree plugin is migrated or removed",
+        ))
+}
 
 /// Returns whether volumes of a provisioner within kube-controller-manager are migrated in a release with
 /// upstream's defaults; `None` if the release is not known and decides.
 pub(super) fn migration(release: Option<KubernetesVersion>, provisioner: &str) -> Option<Migration> {
     let plugin = PLUGINS.iter().find(|plugin| plugin.name == provisioner);
-    let Some((driver, since)) = plugin.and_then(|plugin| plugin.driver) else {
+    let Some(plugin) = plugin.filter(|plugin| !plugin.driver.is_empty()) else {
         return Some(Migration::Off);
     };
-    let release = release?;
-    Some(match since.filter(|since| release.has(*since)) {
-        Some(_) => Migration::On {
-            driver: driver.into(),
-        },
-        None => Migration::Off,
+    let driver = plugin.driver.into();
+    Some(match reaches(release?, plugin.migrated) {
+        true => Migration::On { driver },
+        false => Migration::Off,
     })
 }
 
@@ -149,7 +113,7 @@ pub(super) fn find(release: KubernetesVersion, volume: &Volume<'_>, operation: O
         return None;
     }
     let find = |is_it: &dyn Fn(&InTree) -> bool| {
-        let mut plugins = PLUGINS.iter().filter(|plugin| plugin.is_in(release));
+        let mut plugins = PLUGINS.iter().filter(|plugin| !reaches(release, plugin.removed));
         plugins.find(|plugin| is_it(plugin))
     };
     let of_source = || {

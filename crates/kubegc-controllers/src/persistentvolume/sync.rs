@@ -15,7 +15,7 @@ use kubegc_core::{
 use super::{Migration, bound, claim_key, volume::Volume};
 use crate::{
     End, EventRequest, FieldChange, Missing, Operated, Operation, Plugin, Port, Reason, Sent, Wire, Write,
-    controller::{body, read},
+    controller::Reads as _,
     request::{preconditions, server_message, server_message_about},
     storage::{BOUND_BY_CONTROLLER, FINALIZER_IN_TREE},
 };
@@ -61,8 +61,8 @@ impl Sync {
             return self.release(port, &mut volume, reason.about(claim)).await;
         };
         let claim_id = claim.id(Resource::PersistentVolumeClaims);
-        let claim = body(&claim_id, &claim, Record::persistent_volume_claim)?;
-        let bound_to = read(&claim.volume_name, &claim_id, "spec.volumeName")?;
+        let claim = claim_id.body(&claim, Record::persistent_volume_claim)?;
+        let bound_to = claim_id.read(&claim.volume_name, "spec.volumeName")?;
         if bound_to.is_empty() {
             return self.wait_for_claim(port, &volume, &claim_id, claim).await;
         }
@@ -342,8 +342,8 @@ impl Sync {
             .filter(|claim| claim.meta.uid == claim_ref.uid);
         if let Some(claim) = claim {
             let id = claim.id(Resource::PersistentVolumeClaims);
-            let claim = body(&id, claim, Record::persistent_volume_claim)?;
-            let bound_to = read(&claim.volume_name, &id, "spec.volumeName")?;
+            let claim = id.body(claim, Record::persistent_volume_claim)?;
+            let bound_to = id.read(&claim.volume_name, "spec.volumeName")?;
             if bound_to.is_empty() || *bound_to == self.id.name {
                 return Err(not_released());
             }

@@ -14,7 +14,7 @@ use kubegc_core::{
 use super::Migration;
 use crate::{
     FieldChange, Missing,
-    controller::{body, read},
+    controller::Reads as _,
     storage::{FINALIZER_EXTERNAL, FINALIZER_IN_TREE, MIGRATED_TO, is_in_tree},
 };
 
@@ -30,14 +30,14 @@ pub(super) struct Volume<'a> {
 
 impl<'a> Volume<'a> {
     pub(super) fn of(id: &'a ObjectId, record: &'a Record) -> Result<Self, Missing> {
-        let body = body(id, record, Record::persistent_volume)?;
+        let body = id.body(record, Record::persistent_volume)?;
         Ok(Self {
             id,
             meta: &record.meta,
             body,
-            phase: read(&body.phase, id, "status.phase")?,
-            claim_ref: read(&body.claim_ref, id, "spec.claimRef")?.as_ref(),
-            annotations: read(&body.annotations, id, "metadata.annotations")?,
+            phase: id.read(&body.phase, "status.phase")?,
+            claim_ref: id.read(&body.claim_ref, "spec.claimRef")?.as_ref(),
+            annotations: id.read(&body.annotations, "metadata.annotations")?,
         })
     }
 
@@ -84,11 +84,8 @@ impl<'a> Volume<'a> {
     /// # Errors
     /// It was not read.
     pub(super) fn policy(&self) -> Result<&'a Arc<str>, Missing> {
-        read(
-            &self.body.reclaim_policy,
-            self.id,
-            "spec.persistentVolumeReclaimPolicy",
-        )
+        self.id
+            .read(&self.body.reclaim_policy, "spec.persistentVolumeReclaimPolicy")
     }
 
     /// Checks that it is known whether the volume is migrated.
