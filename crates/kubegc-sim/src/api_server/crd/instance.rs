@@ -5,7 +5,7 @@
 //! `apiextensions-apiserver/pkg/apiserver/schema/{pruning,defaulting,objectmeta,listtype}`, and
 //! `unstructuredSchemaCoercer` in `pkg/apiserver/customresource_handler.go`, 1.20.2.
 
-use kubegc_core::{KubernetesVersion, version::behavior};
+use kubegc_core::{Behavior, KubernetesVersion, version::behavior};
 use serde_json::{Map, Value};
 
 pub(super) use crate::types::node::is_embedded;
@@ -17,6 +17,10 @@ use crate::{
         node::{self, META, Node},
     },
 };
+
+/// Values that an update leaves unchanged may stay, although their schema refuses them.
+pub(super) const UNCHANGED_VALUES_MAY_STAY: Behavior =
+    Behavior::since(30, 0, "CRDValidationRatcheting, beta");
 
 /// Removes fields that the schema does not name, and nulls that are neither nullable nor have a default.
 /// `object` has no metadata of its own.
@@ -141,17 +145,19 @@ pub(super) struct Place<'v> {
     pub(super) old: Option<&'v Value>,
     /// Whether the nearest value that has an old value equals it.
     pub(super) is_unchanged: bool,
+    /// Whether the entries of atomic maps have no old values.
+    pub(super) are_maps_atomic: bool,
 }
 
 impl<'v> Place<'v> {
     pub(super) fn of(value: &'v Value, old: Option<&'v Value>, schema: &'v Value) -> Self {
-        let old = old.filter(|old| !old.is_null());
         Self {
             path: String::new(),
             value,
             schema,
-            old,
+            old: old.filter(|old| !old.is_null()),
             is_unchanged: old == Some(value),
+            are_maps_atomic: false,
         }
     }
 
@@ -159,7 +165,8 @@ impl<'v> Place<'v> {
         let below = Self::of(value, old, schema);
         Self {
             path,
-            is_unchanged: below.old.map_or(self.is_unchanged, |_| below.is_unchanged),
+            is_unchanged: below.is_unchanged || below.old.is_none() && self.is_unchanged,
+            are_maps_atomic: self.are_maps_atomic,
             ..below
         }
     }
@@ -170,7 +177,7 @@ impl<'v> Place<'v> {
         let schema = self.schema;
         match self.value {
             Value::Object(fields) => {
-                let is_atomic = schema.get("x-kubernetes-map-type") == Some(&"atomic".into());
+                let is_atomic = self.are_maps_atomic && schema["x-kubernetes-map-type"] == "atomic";
                 let old = self.old.filter(|_| !is_atomic);
                 for (key, value) in fields {
                     let is_property = schema.get("properties").is_some_and(|all| all.get(key).is_some());
@@ -204,6 +211,30 @@ pub(super) fn correlated<'v>(item: &Value, old: &'v [Value], schema: &Value) -> 
     schema.get("x-kubernetes-list-map-keys")?.as_array()?;
     let keys = keys_of(item, schema);
     old.iter().find(|other| keys_of(other, schema) == keys)
+}
+
+/// Removes the problems of values that an update leaves unchanged, or that such a value contains.
+///
+/// # Upstream
+/// `ratchetingValueValidator` in
+/// [`ratcheting.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/validation/ratcheting.go).
+pub(super) fn retain_changed(causes: &mut Vec<Cause>, value: &Value, old: &Value, schema: &Value) {
+    // Some problems name the entries of maps as fields.
+    let plain = |path: &str| path.replace('[', ".").replace(']', "");
+    let mut places = Vec::new();
+    Place::of(value, Some(old), schema)
+        .visit(&mut |place| places.push((plain(&place.path), place.is_unchanged)));
+    causes.retain(|cause| {
+        let field = plain(&cause.field);
+        let contains = |path: &str| {
+            let rest = field.strip_prefix(path);
+            path.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        let around = places.iter().filter(|(path, _)| contains(path));
+        // Keys of maps may contain dots: the longest path counts.
+        let nearest = around.max_by_key(|(path, _)| path.len());
+        nearest.is_some_and(|(_, is_unchanged)| !is_unchanged)
+    });
 }
 
 /// The problems of embedded objects: their `apiVersion`, `kind` and metadata.

@@ -7,7 +7,6 @@ mod cleaner;
 pub(super) mod convert;
 mod instance;
 mod openapi;
-mod ratchet;
 mod registration;
 pub(super) mod resource;
 pub(crate) mod selectable;
@@ -129,7 +128,8 @@ pub(super) fn follow(server: &mut ApiServer, object: &StoredObject) {
     let resources = resources_of(object);
     // Only metadata of a definition without a spec is known: the catalog defines its kinds.
     if !resources.is_empty() && is_established(object) {
-        follow_versions(server, object, resources);
+        withdraw(server, object);
+        serve_all(server, object, resources);
     }
     let terminating = condition(object, "Terminating") == Some("True");
     for kind in kinds_of(server, object) {
@@ -137,22 +137,6 @@ pub(super) fn follow(server: &mut ApiServer, object: &StoredObject) {
             Arc::make_mut(&mut server.shape).kinds[kind.index()].terminating = terminating;
         }
     }
-}
-
-/// Serves the versions of a definition, and stops serving removed versions.
-fn follow_versions(server: &mut ApiServer, object: &StoredObject, resources: Vec<ApiResource>) {
-    let removed: Vec<KindId> = kinds_of(server, object)
-        .into_iter()
-        .filter(|&kind| {
-            let version = &server.resource(kind).version;
-            !resources.iter().any(|resource| resource.version == *version)
-        })
-        .collect();
-    let shape = Arc::make_mut(&mut server.shape);
-    for kind in removed {
-        shape.kinds[kind.index()].served = false;
-    }
-    serve_all(server, object, resources);
 }
 
 fn serve_all(server: &mut ApiServer, object: &StoredObject, resources: Vec<ApiResource>) {
@@ -315,12 +299,16 @@ impl ApiServer {
     }
 }
 
+/// The versions of a definition.
+fn versions(object: &StoredObject) -> impl Iterator<Item = &Value> {
+    let versions = object.at(&["spec", "versions"]).and_then(Value::as_array);
+    versions.into_iter().flatten()
+}
+
 /// The value of a key in one version of a definition, or, in v1beta1, in the definition itself.
 fn of_version<'a>(object: &'a StoredObject, version: &str, key: &str, for_all: &[&str]) -> Option<&'a Value> {
-    let versions = object.at(&["spec", "versions"]).and_then(Value::as_array);
-    let entry = versions.into_iter().flatten();
-    let mut entry = entry.filter(|entry| entry.get("name") == Some(&version.into()));
-    let own = entry.next().and_then(|entry| entry.get(key));
+    let entry = versions(object).find(|entry| entry["name"] == version);
+    let own = entry.and_then(|entry| entry.get(key));
     own.or_else(|| object.at(for_all))
 }
 
@@ -338,9 +326,7 @@ pub(super) fn scale<'a>(object: &'a StoredObject, version: &str) -> Option<&'a V
 }
 
 pub(super) fn storage_version(object: &StoredObject) -> &str {
-    let versions = object.at(&["spec", "versions"]).and_then(Value::as_array);
-    let mut versions = versions.into_iter().flatten();
-    let stored = versions.find(|version| version.get("storage") == Some(&Value::Bool(true)));
+    let stored = versions(object).find(|version| version["storage"] == true);
     let name = stored.and_then(|version| version.get("name")?.as_str());
     name.unwrap_or_else(|| object.text_at(&["spec", "version"]))
 }
@@ -383,10 +369,9 @@ pub(super) fn is_selectable(object: &StoredObject, version: &str, label: &str) -
 
 /// The status of a condition, if the object has it.
 fn condition<'a>(object: &'a StoredObject, condition: &str) -> Option<&'a str> {
-    let conditions = object.at(&["status", "conditions"])?.as_array()?;
-    let mut entries = conditions.iter();
-    let entry = entries.find(|entry| entry.get("type") == Some(&condition.into()))?;
-    entry.get("status")?.as_str()
+    let mut conditions = object.at(&["status", "conditions"])?.as_array()?.iter();
+    let entry = conditions.find(|entry| entry["type"] == condition)?;
+    entry["status"].as_str()
 }
 
 /// Sets a condition; its transition time changes with its status only.
@@ -394,9 +379,12 @@ fn condition<'a>(object: &'a StoredObject, condition: &str) -> Option<&'a str> {
 /// # Upstream
 /// [`SetCRDCondition`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/helpers.go).
 fn set_condition(object: &mut StoredObject, condition: &str, holds: bool, reason: &str, now: Timestamp) {
-    let status = object.body_mut().entry("status").or_insert_with(|| json!({}));
+    let status = object.body_mut().entry("status").or_insert(Value::Null);
     if !status.is_object() {
         *status = json!({});
+    }
+    if !status["conditions"].is_array() {
+        status["conditions"] = json!([]);
     }
     let holds = if holds { "True" } else { "False" };
     let now = now.truncate_to_secs().to_string();
@@ -404,24 +392,19 @@ fn set_condition(object: &mut StoredObject, condition: &str, holds: bool, reason
         "type": condition, "status": holds, "lastTransitionTime": now,
         "reason": reason, "message": message(reason),
     });
-    match status.get_mut("conditions") {
-        Some(Value::Array(conditions)) => {
-            match conditions
-                .iter_mut()
-                .find(|entry| entry.get("type") == Some(&condition.into()))
+    let Value::Array(conditions) = &mut status["conditions"] else {
+        return;
+    };
+    match conditions.iter_mut().find(|stored| stored["type"] == condition) {
+        Some(stored) => {
+            if let Some(since) = stored.get("lastTransitionTime")
+                && stored["status"] == entry["status"]
             {
-                Some(stored) => {
-                    if let Some(since) = stored.get("lastTransitionTime")
-                        && stored.get("status") == entry.get("status")
-                    {
-                        entry["lastTransitionTime"] = since.clone();
-                    }
-                    *stored = entry;
-                }
-                None => conditions.push(entry),
+                entry["lastTransitionTime"] = since.clone();
             }
+            *stored = entry;
         }
-        _ => status["conditions"] = json!([entry]),
+        None => conditions.push(entry),
     }
 }
 

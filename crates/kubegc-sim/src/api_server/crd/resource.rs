@@ -12,7 +12,7 @@ use serde_json::Value;
 
 #[cfg(feature = "cel")]
 use super::cel;
-use super::{beta, instance, openapi, ratchet, scale, schema, set_condition, storage_version, validation};
+use super::{beta, instance, openapi, scale, schema, set_condition, storage_version, validation};
 use crate::{
     Manifest, StoredObject,
     api_server::{ApiServer, EventType, update::Part},
@@ -125,10 +125,9 @@ impl ApiServer {
         }
         if let (Some(old), Some(schema)) = (old, schema)
             && !causes.is_empty()
-            && self.version.has(ratchet::UNCHANGED_VALUES_MAY_STAY)
+            && self.version.has(instance::UNCHANGED_VALUES_MAY_STAY)
         {
-            let old = old_whole(old);
-            causes.retain(|cause| !ratchet::is_unchanged(&cause.field, &whole, &old, schema));
+            instance::retain_changed(&mut causes, &whole, &old_whole(old), schema);
         }
         if let Some(scale) = scale {
             if matches!(part, Part::Whole | Part::Scale) || old.is_none() {

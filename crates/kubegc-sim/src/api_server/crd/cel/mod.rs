@@ -38,10 +38,7 @@ use kubegc_core::{Behavior, KubernetesVersion, version::behavior};
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use super::{
-    instance::{Place, child, is_embedded},
-    ratchet::UNCHANGED_VALUES_MAY_STAY,
-};
+use super::instance::{Place, UNCHANGED_VALUES_MAY_STAY, child, is_embedded};
 use crate::{
     StoredObject,
     status::{Cause, quoted},
@@ -312,7 +309,10 @@ impl Engine<'_> {
             causes.push(Cause::invalid("<nil>", shown, problem));
             return;
         }
-        let place = Place::of(value, old, schema);
+        let place = Place {
+            are_maps_atomic: true,
+            ..Place::of(value, old, schema)
+        };
         place.visit(&mut |place| {
             if !place.value.is_null() && place.schema.get(RULES).is_some() {
                 self.run(place, causes);
