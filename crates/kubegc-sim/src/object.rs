@@ -325,23 +325,9 @@ impl StoredObject {
         }
     }
 
-    /// Whether all stored fields of two objects are equal, except resourceVersions.
+    /// Whether all stored fields of two objects are equal.
     pub(crate) fn equals(&self, other: &Self) -> bool {
-        self.body == other.body
-            && {
-                let (a, b) = (&self.meta, &other.meta);
-                a.finalizers == b.finalizers
-                    && a.owner_references == b.owner_references
-                    && a.deletion_timestamp == b.deletion_timestamp
-                    && a.deletion_grace_period_seconds == b.deletion_grace_period_seconds
-                    && a.labels == b.labels
-                    && a.generation == b.generation
-                    && a.uid == b.uid
-                    && a.creation_timestamp == b.creation_timestamp
-                    && a.name == b.name
-                    && a.namespace == b.namespace
-            }
-            && self.managers == other.managers
+        self.body == other.body && self.meta == other.meta && self.managers == other.managers
     }
 }
 

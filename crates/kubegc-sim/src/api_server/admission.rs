@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use kubegc_core::{KindId, LabelSelector, ObjectMeta, RequestAttributes, RequestMatcher, admission::Webhook};
 
-use super::{ApiServer, hooks, kinds::Special};
+use super::{ApiServer, hooks::Request, kinds::Special};
 use crate::{
     StoredObject,
     status::{self, Refusal, RefusedBy},
@@ -59,42 +59,34 @@ impl ApiServer {
         self
     }
 
-    /// Refuses a request if a required webhook cannot be reached. `objects` are the object before and after
-    /// the request, if they exist.
+    /// Refuses a request if a required webhook cannot be reached. `new`: the object after the request, if it
+    /// exists.
     ///
     /// # Upstream
     /// `ShouldCallHook` in
     /// [`generic/webhook.go`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/staging/src/k8s.io/apiserver/pkg/admission/plugin/webhook/generic/webhook.go),
     /// `MatchNamespaceSelector` in `namespace/matcher.go`, `MatchObjectSelector` in `object/matcher.go`.
-    pub(super) fn admit(
-        &self,
-        operation: &str,
-        kind: KindId,
-        subresource: &str,
-        objects: &[&ObjectMeta],
-    ) -> Result<(), Refusal> {
+    pub(super) fn admit(&self, request: Request<'_>, new: Option<&StoredObject>) -> Result<(), Refusal> {
         let unreachable = self.webhooks.iter();
         let mut unreachable = unreachable.filter_map(|one| Some((&one.webhook, one.failure.as_ref()?)));
-        let refuses =
-            |(webhook, _): &(&Webhook, _)| self.is_called(webhook, operation, kind, subresource, objects);
-        let Some((webhook, failure)) = unreachable.find(refuses) else {
-            return Ok(());
-        };
-        Err(failed(webhook, failure))
+        match unreachable.find(|(webhook, _)| self.is_called(webhook, request, new)) {
+            Some((webhook, failure)) => Err(failed(webhook, failure)),
+            None => Ok(()),
+        }
     }
 
     /// Admits the deletion of an object. Returns warnings.
     pub(super) fn admit_deletion(
-        &self,
+        &mut self,
         kind: KindId,
         existing: &StoredObject,
         dry_run: bool,
     ) -> Result<Vec<String>, Refusal> {
-        self.admit("DELETE", kind, "", &[&existing.meta])?;
-        let request = hooks::Request {
+        let request = Request {
             dry_run,
-            ..hooks::Request::new("DELETE", kind, "", Some(existing))
+            ..Request::new("DELETE", kind, "", Some(existing))
         };
+        self.admit(request, None)?;
         self.mutate(request, None, |_| Ok(()))?;
         self.call_validating(request, None)
     }
@@ -102,16 +94,14 @@ impl ApiServer {
     pub(super) fn is_called(
         &self,
         webhook: &Webhook,
-        operation: &str,
-        kind: KindId,
-        subresource: &str,
-        objects: &[&ObjectMeta],
+        request: Request<'_>,
+        new: Option<&StoredObject>,
     ) -> bool {
-        let equivalent = webhook.matches_equivalent;
-        *self.resource(kind).group != *GROUP
-            && self.matches_rules(&webhook.rules, equivalent, operation, kind, subresource, objects)
-            && self.is_in_namespace(&webhook.namespace_selector, kind, objects)
-            && objects.iter().any(|meta| webhook.object_selector.matches(meta))
+        let metas = request.metas(new);
+        *self.resource(request.kind).group != *GROUP
+            && self.matches_rules(&webhook.rules, webhook.matches_equivalent, request, &metas)
+            && self.is_in_namespace(&webhook.namespace_selector, request.kind, &metas)
+            && metas.iter().any(|meta| webhook.object_selector.matches(meta))
     }
 
     /// Whether one of these rules matches a request, or with `matches_equivalent` the same request in another
@@ -120,18 +110,17 @@ impl ApiServer {
         &self,
         rules: &[RequestMatcher],
         matches_equivalent: bool,
-        operation: &str,
-        kind: KindId,
-        subresource: &str,
+        request: Request<'_>,
         objects: &[&ObjectMeta],
     ) -> bool {
+        let kind = request.kind;
         let matches = |resource: &kubegc_core::ApiResource| {
             let request = RequestAttributes {
-                verb: operation,
+                verb: request.operation,
                 group: &resource.group,
                 version: &resource.version,
                 resource: &resource.resource,
-                subresource,
+                subresource: request.subresource,
                 scope: Some(resource.scope),
                 name: objects.last().map_or("", |object| &*object.name),
                 ..RequestAttributes::default()

@@ -104,8 +104,8 @@ impl ApiServer {
                 &mut grace,
             ) {
                 Err(refusal) if refusal.code != 404 => return Err(refusal),
-                Ok(outcome) => {
-                    let mut new = outcome.warnings;
+                Ok((response, _)) => {
+                    let mut new = response.warnings;
                     new.retain(|warning| !warnings.contains(warning));
                     warnings.append(&mut new);
                 }

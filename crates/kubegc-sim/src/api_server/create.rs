@@ -278,7 +278,7 @@ impl ApiServer {
             causes = validate::created_generic(self.version, resource, &object);
         }
         self.refuse_invalid(kind, &object.meta.name, causes)?;
-        self.admit("CREATE", kind, "", &[&object.meta])?;
+        self.admit(request, Some(&object))?;
         warnings.extend(self.warnings_of(kind, &object, None));
         warnings.extend(self.call_validating(request, Some(&object))?);
         self.charge_quotas(kind, "", &object, None)?;

@@ -9,7 +9,7 @@ use kubegc_core::{
     version::behavior,
 };
 
-use super::{ApiServer, EventType, Response, ResponseBody, Special, crd, namespace, service};
+use super::{ApiServer, EventType, Response, Special, crd, namespace, service};
 use crate::{
     StoredObject,
     status::{self, Refusal, RefusedBy},
@@ -29,25 +29,8 @@ const JOBS_WARN: Behavior = Behavior::since(23, 0, "kubernetes #104080");
 const JOB_WARNING: &str = "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background \
                            to remove them or set propagationPolicy=Orphan to suppress this warning";
 
-/// The result of a deletion.
-pub(super) struct Outcome {
-    pub(super) body: ResponseBody,
-    /// Whether the object is removed.
-    pub(super) is_removed: bool,
-    /// The warnings of admission.
-    pub(super) warnings: Vec<String>,
-}
-
-impl Outcome {
-    /// The object still exists.
-    pub(super) const fn kept(object: Arc<StoredObject>, warnings: Vec<String>) -> Self {
-        Self {
-            body: ResponseBody::Object(object),
-            is_removed: false,
-            warnings,
-        }
-    }
-}
+/// The response to a deletion, and whether the object is removed, which not every response shows.
+pub(super) type Outcome = (Response, bool);
 
 /// Whether the deletion is graceful, and its grace period.
 ///
@@ -119,36 +102,33 @@ impl ApiServer {
         warns.then(|| JOB_WARNING.to_owned()).into_iter().collect()
     }
 
-    /// Deletes an object. Returns the response, and whether the object is removed, which not every response
-    /// shows.
+    /// Deletes an object.
     pub(crate) fn try_delete(
         &mut self,
         kind: KindId,
         namespace: &str,
         name: &str,
         options: &DeleteOptions,
-    ) -> Result<(Response, bool), Refusal> {
+    ) -> Result<Outcome, Refusal> {
         let special = self.kind(kind)?.special;
         if !self.resource(kind).verbs.delete {
             return Err(status::method_not_allowed(self.resource(kind), None));
         }
         let mut grace = options.grace_period_seconds;
-        let outcome = match special {
+        let (mut response, is_removed) = match special {
             Special::Namespace => namespace::delete(self, kind, name, options)?,
             Special::CustomResourceDefinition => crd::delete(self, kind, name, options)?,
             Special::Service => service::delete(self, kind, namespace, name, options)?,
             Special::Pod | Special::None => self.delete_object(kind, namespace, name, options, &mut grace)?,
         };
         // Only the legacy field gets status 202: clients that use policies do not expect it.
-        let accepted = !outcome.is_removed
-            && matches!(outcome.body, ResponseBody::Object(_))
-            && options.propagation == Some(Propagation::OrphanDependents(false));
-        let response = Response {
-            code: if accepted { 202 } else { 200 },
-            body: outcome.body,
-            warnings: outcome.warnings,
-        };
-        Ok((response, outcome.is_removed))
+        if !is_removed
+            && response.object().is_some()
+            && options.propagation == Some(Propagation::OrphanDependents(false))
+        {
+            response.code = 202;
+        }
+        Ok((response, is_removed))
     }
 
     /// Deletes one object of any kind. `grace` becomes the resulting grace period: a collection uses it for
@@ -165,7 +145,7 @@ impl ApiServer {
         let mut expected_version = self.expectations(kind, &existing.meta, options)?;
         let graceful = self.gracefulness(kind, &existing, grace);
         if graceful == Graceful::Pending {
-            return Ok(self.outcome(kind, existing, false));
+            return Ok((self.deleted(kind, existing), false));
         }
         let warnings = self.admit_deletion(kind, &existing, options.dry_run)?;
         let finalizers = self.finalizers_after(kind, &existing.meta, options);
@@ -197,7 +177,7 @@ impl ApiServer {
                 }
             };
             if stays {
-                return Ok(Outcome::kept(last, warnings));
+                return Ok((Response::ok(last).with(warnings), false));
             }
             if let Some(version) = &mut expected_version
                 && self.version.has(PRECONDITION_FOLLOWS_UPDATE)
@@ -209,10 +189,7 @@ impl ApiServer {
                 };
             }
             if options.dry_run {
-                return Ok(Outcome {
-                    is_removed: true,
-                    ..Outcome::kept(last, warnings)
-                });
+                return Ok((Response::ok(last).with(warnings), true));
             }
         }
         if let Some(version) = expected_version
@@ -232,10 +209,7 @@ impl ApiServer {
                 last = removed;
             }
         }
-        Ok(Outcome {
-            warnings,
-            ..self.outcome(kind, last, true)
-        })
+        Ok((self.deleted(kind, last).with(warnings), true))
     }
 
     /// Checks the preconditions and returns the expected version for the removal of the object.
@@ -356,22 +330,17 @@ impl ApiServer {
         self.commit(kind, object, EventType::Modified)
     }
 
-    pub(super) fn outcome(&self, kind: KindId, object: Arc<StoredObject>, is_removed: bool) -> Outcome {
+    /// The response to a deletion that is finished or in progress.
+    fn deleted(&self, kind: KindId, object: Arc<StoredObject>) -> Response {
         let resource = self.resource(kind);
-        let body = if resource.delete_returns_object {
-            ResponseBody::Object(object)
-        } else {
-            let mut status = status::deleted(resource, &object.meta.name, &object.meta.uid);
-            if self.version.has(STATUSES_SHOW_DELETION_REVISION) {
-                status.resource_version = Some(object.meta.resource_version.clone());
-            }
-            ResponseBody::Status(status)
-        };
-        Outcome {
-            body,
-            is_removed,
-            warnings: Vec::new(),
+        if resource.delete_returns_object {
+            return Response::ok(object);
         }
+        let mut status = status::deleted(resource, &object.meta.name, &object.meta.uid);
+        if self.version.has(STATUSES_SHOW_DELETION_REVISION) {
+            status.resource_version = Some(object.meta.resource_version.clone());
+        }
+        status.into()
     }
 }
 

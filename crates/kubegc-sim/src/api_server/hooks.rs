@@ -7,7 +7,9 @@
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
-use kubegc_core::{ApiResource, Behavior, KindId, LabelSelector, RequestMatcher, Scope, admission::Webhook};
+use kubegc_core::{
+    ApiResource, Behavior, KindId, LabelSelector, ObjectMeta, RequestMatcher, Scope, admission::Webhook,
+};
 use serde_json::{Value, json};
 
 use super::{ApiServer, admission, patch::Operations};
@@ -90,6 +92,12 @@ impl<'a> Request<'a> {
             old,
             dry_run: false,
         }
+    }
+
+    /// The metadata of the object before and after the request, as far as it exists.
+    pub(super) fn metas(self, new: Option<&'a StoredObject>) -> Vec<&'a ObjectMeta> {
+        let objects = [self.old, new].into_iter().flatten();
+        objects.map(|object| &*object.meta).collect()
     }
 }
 
@@ -226,7 +234,7 @@ impl ApiServer {
     /// # Errors
     /// The refusal of a policy or webhook, or 500 if a webhook cannot be called.
     pub(super) fn call_validating(
-        &self,
+        &mut self,
         request: Request<'_>,
         object: Option<&StoredObject>,
     ) -> Result<Vec<String>, Refusal> {
@@ -265,15 +273,7 @@ impl ApiServer {
         object: Option<&StoredObject>,
     ) -> Result<Option<Admission>, Refusal> {
         let webhook = &configured.webhook;
-        let metas = [request.old, object].into_iter().flatten();
-        let metas: Vec<_> = metas.map(|object| &*object.meta).collect();
-        let Request {
-            operation,
-            kind,
-            subresource,
-            ..
-        } = request;
-        if !self.is_called(webhook, operation, kind, subresource, &metas) {
+        if !self.is_called(webhook, request, object) {
             return Ok(None);
         }
         let review = self.review_request(request, object);

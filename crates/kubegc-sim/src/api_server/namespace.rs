@@ -13,7 +13,7 @@ use kubegc_core::{
 use serde_json::Value;
 
 use super::{
-    ApiServer, EventType,
+    ApiServer, EventType, Response,
     delete::{Outcome, check_before_marking},
 };
 use crate::{
@@ -64,10 +64,10 @@ pub(super) fn delete(
         } else {
             server.commit(kind, object, EventType::Modified)
         };
-        return Ok(Outcome::kept(object, warnings));
+        return Ok((Response::ok(object).with(warnings), false));
     }
     if !spec_finalizers(&existing).is_empty() {
-        return Ok(Outcome::kept(existing, Vec::new()));
+        return Ok((Response::ok(existing), false));
     }
     let mut grace = options.grace_period_seconds;
     server.delete_object(kind, "", name, options, &mut grace)

@@ -17,7 +17,6 @@ use kubegc_core::{
     Behavior, KindId, ObjectMeta, RequestMatcher, Uid,
     admission::{MatchResources, ParameterReference, Policy, PolicyBinding, Validation},
 };
-use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::{
@@ -61,17 +60,7 @@ struct Facts {
 pub(super) struct Policies {
     /// Those of [`ApiServer::with_policies`].
     given: Arc<Facts>,
-    undecided: Undecided,
-}
-
-/// The undecided requests. A clone has its own.
-#[derive(Debug, Default)]
-struct Undecided(Mutex<BTreeSet<UndecidedRequest>>);
-
-impl Clone for Undecided {
-    fn clone(&self) -> Self {
-        Self(Mutex::new(self.0.lock().clone()))
-    }
+    undecided: BTreeSet<UndecidedRequest>,
 }
 
 /// The result of a policy for one request and one parameter.
@@ -105,7 +94,7 @@ impl ApiServer {
         if self.version.has(EVALUATED) {
             self.policies = Some(Policies {
                 given: Arc::new(Facts { policies, bindings }),
-                undecided: Undecided::default(),
+                undecided: BTreeSet::new(),
             });
         }
         self
@@ -115,7 +104,7 @@ impl ApiServer {
     pub fn undecided_requests(&self) -> BTreeSet<UndecidedRequest> {
         let policies = self.policies.as_ref();
         policies
-            .map(|policies| policies.undecided.0.lock().clone())
+            .map(|policies| policies.undecided.clone())
             .unwrap_or_default()
     }
 
@@ -141,7 +130,7 @@ impl ApiServer {
     /// # Errors
     /// The refusal of a policy.
     pub(super) fn evaluate_policies(
-        &self,
+        &mut self,
         request: Request<'_>,
         object: Option<&StoredObject>,
     ) -> Result<Vec<String>, Refusal> {
@@ -226,7 +215,9 @@ impl ApiServer {
         if let Some(refusal) = refusal {
             return Err(refusal);
         }
-        policies.undecided.0.lock().extend(undecided);
+        if let Some(policies) = &mut self.policies {
+            policies.undecided.extend(undecided);
+        }
         Ok(warnings)
     }
 
@@ -286,28 +277,16 @@ struct Reviewed<'a> {
 
 impl Reviewed<'_> {
     fn metas(&self) -> Vec<&ObjectMeta> {
-        let objects = [self.request.old, self.object].into_iter().flatten();
-        objects.map(|object| &*object.meta).collect()
+        self.request.metas(self.object)
     }
 
     fn matches(&self, resources: &MatchResources) -> bool {
-        let metas = self.metas();
-        let Request {
-            operation,
-            kind,
-            subresource,
-            ..
-        } = self.request;
-        let matches = |rules: &[RequestMatcher]| {
-            let equivalent = resources.matches_equivalent;
-            self.server
-                .matches_rules(rules, equivalent, operation, kind, subresource, &metas)
-        };
+        let (server, request, metas) = (self.server, self.request, self.metas());
+        let equivalent = resources.matches_equivalent;
+        let matches = |rules: &[RequestMatcher]| server.matches_rules(rules, equivalent, request, &metas);
         (resources.rules.is_empty() || matches(&resources.rules))
             && !matches(&resources.excluded)
-            && self
-                .server
-                .is_in_namespace(&resources.namespace_selector, kind, &metas)
+            && server.is_in_namespace(&resources.namespace_selector, request.kind, &metas)
             && metas.iter().any(|meta| resources.object_selector.matches(meta))
     }
 

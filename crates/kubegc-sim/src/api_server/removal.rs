@@ -2,35 +2,12 @@
 
 use std::sync::Arc;
 
-use kubegc_core::{KindId, Uid};
+use kubegc_core::KindId;
 
-use super::{ApiServer, Response, crd, kinds::Special, service, update::Written};
+use super::{ApiServer, crd, kinds::Special, service};
 use crate::{StoredObject, types::facts::Facts};
 
 impl ApiServer {
-    /// Removes the object if a write removed its last finalizer, and returns the response to the write.
-    /// `uid`: the precondition of the removal.
-    ///
-    /// # Upstream
-    /// `Store.deleteWithoutFinalizers` in `apiserver/pkg/registry/generic/registry/store.go`, 1.20.2: it
-    /// expects no version, and after a PATCH no uid either, so it removes whichever object then has the name.
-    pub(super) fn finish(
-        &mut self,
-        kind: KindId,
-        written: Written,
-        uid: Option<Uid>,
-        warnings: Vec<String>,
-    ) -> Response {
-        let meta = &written.object.meta;
-        if written.removes
-            && let Some(object) = self.object(kind, &meta.namespace, &meta.name).cloned()
-            && uid.is_none_or(|uid| uid == object.meta.uid)
-        {
-            self.remove(kind, &object);
-        }
-        Response::ok(written.object).with([warnings, written.warnings].concat())
-    }
-
     /// Removes an object, and the objects that the server itself removes with it.
     pub(super) fn remove(&mut self, kind: KindId, object: &Arc<StoredObject>) -> Arc<StoredObject> {
         let last = self.commit_deletion(kind, object);

@@ -31,15 +31,15 @@ pub(super) fn delete(
 ) -> Result<Outcome, Refusal> {
     let service = server.existing(kind, namespace, name)?;
     let mut grace = options.grace_period_seconds;
-    let mut outcome = server.delete_object(kind, namespace, name, options, &mut grace)?;
+    let (mut response, is_removed) = server.delete_object(kind, namespace, name, options, &mut grace)?;
     if !server.version.has(ENDPOINTS_FOLLOW_REMOVAL) {
         if !options.dry_run {
             delete_endpoints(server, &service.meta);
         }
         let deleted = status::deleted(server.resource(kind), &service.meta.name, &service.meta.uid);
-        outcome.body = ResponseBody::Status(deleted);
+        response.body = ResponseBody::Status(deleted);
     }
-    Ok(outcome)
+    Ok((response, is_removed))
 }
 
 /// Refuses a new service whose name cannot be a part of a path: its address is allocated before it is

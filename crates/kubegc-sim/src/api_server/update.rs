@@ -72,17 +72,6 @@ impl Part {
     }
 }
 
-/// The result of a write.
-pub(super) struct Written {
-    /// The object in the response.
-    pub(super) object: Arc<StoredObject>,
-    /// Whether the write removed the last finalizer: nothing is stored, and [`ApiServer::finish`] removes the
-    /// object.
-    pub(super) removes: bool,
-    /// The warnings of admission.
-    pub(super) warnings: Vec<String>,
-}
-
 impl ApiServer {
     /// Replaces an object (PUT).
     ///
@@ -136,14 +125,14 @@ impl ApiServer {
         }
         let warnings = without_equal_references(self.version, &mut object.meta, "");
         let creates = || part == Part::Whole && Facts::of(self.resource(kind)).has("creates", self.version);
-        let expected_uid = (!object.meta.uid.is_empty()).then(|| object.meta.uid.clone());
+        let expects_uid = !object.meta.uid.is_empty();
         let other_uid = |stored: &str| {
             let why = self.other_uid(kind, &namespace, name, &object.meta.uid, stored);
             Err(status::conflict(self.resource(kind), name, &why))
         };
         let existing = match self.existing(kind, &namespace, name) {
             Err(refusal) if refusal.code != 404 => return Err(refusal),
-            Err(_) if expected_uid.is_some() && (creates() || !self.version.has(ABSENT_IS_NOT_FOUND)) => {
+            Err(_) if expects_uid && (creates() || !self.version.has(ABSENT_IS_NOT_FOUND)) => {
                 return other_uid("");
             }
             Err(_) if creates() => {
@@ -151,13 +140,10 @@ impl ApiServer {
             }
             existing => existing?,
         };
-        if expected_uid.as_ref().is_some_and(|uid| *uid != existing.meta.uid)
-            && !self.is_validated_first(kind, part)
-        {
+        if expects_uid && object.meta.uid != existing.meta.uid && !self.is_validated_first(kind, part) {
             return other_uid(&existing.meta.uid.text());
         }
-        let written = self.replace(kind, &existing, object, part, None)?;
-        Ok(self.finish(kind, written, expected_uid, warnings))
+        self.replace(kind, &existing, object, part, None, warnings)
     }
 
     /// Whether an object is validated before its uid and version are compared, as a service is.
@@ -187,10 +173,14 @@ impl ApiServer {
         )
     }
 
-    /// Replaces `existing` by `new`, if the rules allow it.
+    /// Replaces `existing` by `new`, if the rules allow it, and adds the warnings of admission to others.
     ///
-    /// If the write deletes the object, nothing is stored: the result contains the object as it was
-    /// submitted. `applied`: the managers of fields that an apply results in.
+    /// If the write removes the last finalizer, the object is removed instead: the response contains it as it
+    /// was submitted. `applied`: the managers of fields that an apply results in.
+    ///
+    /// # Upstream
+    /// `Store.deleteWithoutFinalizers` in `apiserver/pkg/registry/generic/registry/store.go`, 1.20.2: it
+    /// expects no version, and after a PATCH no uid either, so it removes whichever object then has the name.
     pub(super) fn replace(
         &mut self,
         kind: KindId,
@@ -198,7 +188,8 @@ impl ApiServer {
         mut new: StoredObject,
         part: Part,
         applied: Option<ManagedFields>,
-    ) -> Result<Written, Refusal> {
+        mut warnings: Vec<String>,
+    ) -> Result<Response, Refusal> {
         let before = existing;
         let existing = &self.shown(kind, before)?;
         let (special, resource) = (self.special(kind), self.resource(kind));
@@ -273,11 +264,10 @@ impl ApiServer {
         }
         self.refuse_invalid(kind, name, causes)?;
         self.check_version(kind, &new, existing)?;
-        self.admit(part.operation(), kind, part.subresource(), &[old, &new.meta])?;
-        let mut warnings = match part {
-            Part::Whole => self.warnings_of(kind, &new, Some(existing)),
-            _ => Vec::new(),
-        };
+        self.admit(request, Some(&new))?;
+        if part == Part::Whole {
+            warnings.extend(self.warnings_of(kind, &new, Some(existing)));
+        }
         if is_reviewed {
             warnings.extend(self.call_validating(request, Some(&new))?);
         }
@@ -296,23 +286,18 @@ impl ApiServer {
             && (special != Special::Namespace || namespace::spec_finalizers(&new).is_empty())
         {
             new.tidy();
-            return Ok(Written {
-                object: Arc::new(new),
-                removes: true,
-                warnings,
-            });
+            let stored = self.object(kind, &new.meta.namespace, &new.meta.name).cloned();
+            if let Some(stored) = stored {
+                self.remove(kind, &stored);
+            }
+            return Ok(Response::ok(new.into()).with(warnings));
         }
         if self.resource(kind).custom {
             self.to_stored_version(kind, &mut new)?;
         }
         new.tidy();
-        let stored = |object| Written {
-            object,
-            removes: false,
-            warnings,
-        };
         if new.equals(before) && !self.stores_unchanged(kind, &new, before) {
-            return Ok(stored(Arc::clone(before)));
+            return Ok(Response::ok(Arc::clone(before)).with(warnings));
         }
         let written = self.commit(kind, new, EventType::Modified);
         if special == Special::CustomResourceDefinition {
@@ -321,7 +306,7 @@ impl ApiServer {
                 self.accept_names(kind, &written);
             }
         }
-        Ok(stored(written))
+        Ok(Response::ok(written).with(warnings))
     }
 
     /// Whether the writer of a status owns no metadata.

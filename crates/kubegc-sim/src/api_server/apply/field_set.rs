@@ -5,7 +5,8 @@ use std::{
     fmt::Write,
 };
 
-use serde_json::{Map, Value};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json, map::Entry};
 
 use super::dialect::{OWNED_VALUES_STAY_WHOLE, Ownership, Place};
 use crate::status::quoted;
@@ -83,7 +84,8 @@ pub(super) fn shown(path: &[Element]) -> String {
 }
 
 /// A set of paths. Paths share their prefixes.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Value", into = "Value")]
 pub(super) struct FieldSet {
     members: BTreeSet<Element>,
     /// No child is empty.
@@ -230,36 +232,45 @@ impl FieldSet {
         });
         own.chain(below).collect()
     }
+}
+
+impl TryFrom<Value> for FieldSet {
+    type Error = &'static str;
 
     /// Reads the `FieldsV1` form. Steps that are not fields, keys or values are ignored.
-    pub(super) fn read(value: &Value) -> Option<Self> {
+    fn try_from(value: Value) -> Result<Self, Self::Error> {
+        let Value::Object(fields) = value else {
+            return Err("a field set is an object");
+        };
         let mut set = Self::default();
-        for (key, value) in value.as_object()? {
-            let Some(element) = Element::read(key) else {
+        for (key, value) in fields {
+            let Some(element) = Element::read(&key) else {
                 continue;
             };
-            let below = Self::read(value)?;
-            if below.is_empty() || value.get(SELF).is_some() {
+            let names_itself = value.get(SELF).is_some();
+            let below = Self::try_from(value)?;
+            if below.is_empty() || names_itself {
                 set.insert_member(element.clone());
             }
             set.insert_below(element, below);
         }
-        Some(set)
+        Ok(set)
     }
+}
 
-    pub(super) fn to_json(&self) -> Value {
+impl From<FieldSet> for Value {
+    fn from(set: FieldSet) -> Self {
         let mut fields = Map::new();
-        for element in &self.members {
-            fields.insert(element.written(), Value::Object(Map::new()));
+        for (element, below) in set.children {
+            fields.insert(element.written(), below.into());
         }
-        for (element, set) in &self.children {
-            let mut below = set.to_json();
-            if let (Value::Object(below), true) = (&mut below, self.members.contains(element)) {
-                below.insert(SELF.to_owned(), Value::Object(Map::new()));
+        for element in set.members {
+            match fields.entry(element.written()) {
+                Entry::Vacant(entry) => drop(entry.insert(Self::Object(Map::new()))),
+                Entry::Occupied(mut entry) => entry.get_mut()[SELF] = json!({}),
             }
-            fields.insert(element.written(), below);
         }
-        Value::Object(fields)
+        Self::Object(fields)
     }
 }
 
@@ -276,28 +287,13 @@ pub(super) fn scalar(value: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
-
-    #[test]
-    fn the_written_form_is_read_back() {
-        for fields in [
-            json!({}),
-            json!({"f:metadata": {"f:labels": {".": {}, "f:app": {}}}}),
-            json!({"f:spec": {"f:ports": {"k:{\"containerPort\":80,\"protocol\":\"TCP\"}": {".": {}, "f:name": {}}}}}),
-            json!({"f:metadata": {"f:finalizers": {"v:\"a.dev/b\"": {}}}, "f:data": {"f:a:b": {}}}),
-        ] {
-            let set = FieldSet::read(&fields).unwrap();
-            assert_eq!(set.to_json(), fields);
-        }
-    }
 
     #[test]
     fn paths_read_as_refusals_show_them() {
         let fields = json!({"f:spec": {"f:replicas": {}, "f:containers": {
             "k:{\"protocol\":\"TCP\",\"port\":80}": {".": {}, "f:image": {}}, "v:\"x\"": {}}}});
-        let set = FieldSet::read(&fields).unwrap();
+        let set = FieldSet::try_from(fields).unwrap();
         let shown: Vec<String> = set.paths().iter().map(|path| shown(path)).collect();
         let expected = [
             ".spec.replicas",

@@ -2,6 +2,7 @@
 
 use std::cell::OnceCell;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{
@@ -12,7 +13,7 @@ use super::{
 };
 
 /// The operation by which a manager got its fields.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) enum Operation {
     /// Server-side apply.
     Apply,
@@ -21,11 +22,15 @@ pub(super) enum Operation {
 }
 
 /// The manager of fields. The same name with another operation or another version is another manager.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct Manager {
+    #[serde(default, rename = "manager")]
     pub(super) name: String,
     pub(super) operation: Operation,
+    #[serde(default)]
     pub(super) api_version: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(super) subresource: String,
 }
 
@@ -40,11 +45,22 @@ impl Manager {
 }
 
 /// The fields of one manager.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Entry {
+    #[serde(flatten)]
     manager: Manager,
+    #[serde(skip_serializing_if = "Option::is_none")]
     time: Option<String>,
+    fields_type: FieldsType,
+    #[serde(default, rename = "fieldsV1")]
     fields: FieldSet,
+}
+
+/// The only form of field sets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum FieldsType {
+    FieldsV1,
 }
 
 /// The managers of an object, each with at least one field.
@@ -54,31 +70,8 @@ pub(super) struct Managers(Vec<Entry>);
 impl Managers {
     /// Reads the JSON form; `None` where it is not one.
     pub(super) fn read(value: &Value) -> Option<Self> {
-        let entries = value.as_array()?.iter().map(|entry| {
-            let text = |key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default();
-            let operation = match text("operation") {
-                "Apply" => Operation::Apply,
-                "Update" => Operation::Update,
-                _ => return None,
-            };
-            if text("fieldsType") != FIELDS_TYPE {
-                return None;
-            }
-            Some(Entry {
-                manager: Manager {
-                    name: text("manager").to_owned(),
-                    operation,
-                    api_version: text("apiVersion").to_owned(),
-                    subresource: text("subresource").to_owned(),
-                },
-                time: entry.get("time").and_then(Value::as_str).map(str::to_owned),
-                fields: entry
-                    .get("fieldsV1")
-                    .map_or(Some(FieldSet::default()), FieldSet::read)?,
-            })
-        });
         let mut managers = Self::default();
-        for entry in entries.collect::<Option<Vec<_>>>()? {
+        for entry in Vec::<Entry>::deserialize(value).ok()? {
             // Of several entries of one manager, the last one counts.
             managers.0.retain(|other| !other.manager.is(&entry.manager));
             managers.0.push(entry);
@@ -100,7 +93,7 @@ impl Managers {
                 &manager.subresource,
             )
         });
-        entries.into_iter().map(Entry::to_json).collect()
+        json!(entries)
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -127,6 +120,7 @@ impl Managers {
                 self.0.push(Entry {
                     manager: manager.clone(),
                     time: None,
+                    fields_type: FieldsType::FieldsV1,
                     fields,
                 });
                 FieldSet::default()
@@ -186,6 +180,7 @@ impl Managers {
                 passed.push(Entry {
                     manager: entry.manager.clone(),
                     time: None,
+                    fields_type: FieldsType::FieldsV1,
                     fields: path.clone(),
                 });
             }
@@ -241,28 +236,6 @@ impl Managers {
     }
 }
 
-impl Entry {
-    fn to_json(&self) -> Value {
-        let mut shown = json!({
-            "manager": self.manager.name,
-            "operation": match self.manager.operation {
-                Operation::Apply => "Apply",
-                Operation::Update => "Update",
-            },
-            "apiVersion": self.manager.api_version,
-            "fieldsType": FIELDS_TYPE,
-            "fieldsV1": self.fields.to_json(),
-        });
-        if let Some(time) = &self.time {
-            shown["time"] = time.as_str().into();
-        }
-        if !self.manager.subresource.is_empty() {
-            shown["subresource"] = self.manager.subresource.as_str().into();
-        }
-        shown
-    }
-}
-
 /// Removes the fields that no manager can own, such as those that the server sets.
 ///
 /// # Upstream
@@ -290,5 +263,3 @@ pub(super) fn strip(fields: &mut FieldSet) {
 pub(super) fn is_reset(managed_fields: &Value) -> bool {
     *managed_fields == json!([{}])
 }
-
-const FIELDS_TYPE: &str = "FieldsV1";

@@ -134,7 +134,9 @@ impl ApiServer {
     ) -> Result<Response, Refusal> {
         self.kind(kind)?;
         if !self.version.has(APPLY_IS_SERVED) {
-            return Err(unserved(self, kind));
+            // No resource accepts an empty content type.
+            let accepted = accepted(self.version, self.resource(kind), "");
+            return Err(accepted.err().unwrap_or_else(status::unserved));
         }
         validate(options, self.version)?;
         let applied = self.configuration(kind, applied, part)?;
@@ -181,8 +183,7 @@ impl ApiServer {
         check_names(self.version, &object.meta, &namespace, name)?;
         let warnings = without_equal_references(self.version, &mut object.meta, AFTER_ADMISSION);
         let managers = ManagedFields::of(managers.to_json());
-        let written = self.replace(kind, &existing, object, part, Some(managers))?;
-        Ok(self.finish(kind, written, None, warnings))
+        self.replace(kind, &existing, object, part, Some(managers), warnings)
     }
 
     fn create_applied(
@@ -371,12 +372,4 @@ fn before_first_apply(live: &Value, place: Place<'_>, request: &Request) -> Mana
     };
     managers.give(&manager, &fields, &request.time.to_string());
     managers
-}
-
-fn unserved(server: &ApiServer, kind: KindId) -> Refusal {
-    match accepted(server.version, server.resource(kind), "") {
-        Err(refusal) => refusal,
-        // No resource accepts an empty content type.
-        Ok(_) => status::unserved(),
-    }
 }

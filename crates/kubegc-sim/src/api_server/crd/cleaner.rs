@@ -196,7 +196,7 @@ fn write(
         finalizers.retain(|finalizer| **finalizer != *FINALIZER_CRD_CLEANUP);
     }
     // The object was read in this step: only an admission webhook refuses the write.
-    let written = server.replace(kind, existing, object, Part::Status, None);
-    let response = written.map(|written| server.finish(kind, written, None, Vec::new()));
-    response.is_ok()
+    server
+        .replace(kind, existing, object, Part::Status, None, Vec::new())
+        .is_ok()
 }

@@ -27,7 +27,7 @@ pub use convert::Converter;
 pub use registration::{CrdRegistration, RegistrationStep};
 
 use super::{
-    ApiServer, EventType, ResponseBody,
+    ApiServer, EventType, Response,
     delete::{Outcome, check_before_marking},
 };
 use crate::{
@@ -75,11 +75,7 @@ pub(super) fn delete(
         follow(server, &object);
         object
     };
-    Ok(Outcome {
-        body: ResponseBody::Object(object),
-        is_removed: false,
-        warnings,
-    })
+    Ok((Response::ok(object).with(warnings), false))
 }
 
 /// Serves the versions of a new definition and sets the conditions of its status.

@@ -1,10 +1,10 @@
 //! JSON patches (RFC 6902): operations one after the other, all or none, and within bounds.
 //!
-//! The crate `json-patch` does not have the semantics of `evanphx/json-patch`: there, a missing value passes
-//! a test for null, and old releases replace a field that does not exist. It bounds neither depth nor copied
-//! bytes.
+//! The crate `json-patch` performs the operations, except where `evanphx/json-patch` differs: there, a missing
+//! value passes a test for null, and old releases replace a field that does not exist. Bounds of depth and of
+//! copied bytes are checked here.
 
-use serde::Deserialize;
+use json_patch::{AddOperation, Patch, PatchOperation, jsonptr::Pointer};
 use serde_json::Value;
 
 use crate::{
@@ -29,34 +29,7 @@ const DEPTH_MAX: usize = 128;
 
 /// The operations of one patch.
 #[derive(Debug)]
-pub(in crate::api_server) struct Operations(Vec<Operation>);
-
-#[derive(Debug, Deserialize)]
-#[serde(tag = "op", rename_all = "lowercase")]
-enum Operation {
-    Add { path: Pointer, value: Value },
-    Remove { path: Pointer },
-    Replace { path: Pointer, value: Value },
-    Move { path: Pointer, from: Pointer },
-    Copy { path: Pointer, from: Pointer },
-    Test { path: Pointer, value: Value },
-}
-
-/// A JSON pointer (RFC 6901).
-#[derive(Debug, Deserialize)]
-#[serde(try_from = "String")]
-struct Pointer(String);
-
-impl TryFrom<String> for Pointer {
-    type Error = String;
-
-    fn try_from(pointer: String) -> Result<Self, String> {
-        match pointer.is_empty() || pointer.starts_with('/') {
-            true => Ok(Self(pointer)),
-            false => Err(format!("{pointer} is not a JSON pointer")),
-        }
-    }
-}
+pub(in crate::api_server) struct Operations(Patch);
 
 impl Operations {
     /// # Errors
@@ -84,66 +57,52 @@ impl Operations {
             );
             return Err(status::refusal(413, "RequestEntityTooLarge", message, None));
         }
-        items
-            .into_iter()
-            .map(Operation::deserialize)
-            .collect::<Result<_, _>>()
+        serde_json::from_value(items.into())
             .map(Self)
             .map_err(|_| status::rejected_patch())
     }
 
     pub(in crate::api_server) fn apply(self, mut document: Value) -> Result<Value, String> {
+        let missing = |path: &Pointer| format!("{path} does not exist");
         let mut copied_bytes = 0;
-        for operation in self.0 {
-            match operation {
-                Operation::Add { path, value } => add(&mut document, &path.0, value)?,
-                Operation::Remove { path } => drop(remove(&mut document, &path.0)?),
-                Operation::Replace { path, value } => {
-                    check_depth(&path.0, &value)?;
-                    match document.pointer_mut(&path.0) {
-                        Some(found) => *found = value,
-                        None => set(&mut document, &path.0, value)?,
-                    }
-                }
-                Operation::Move { path, from } => {
-                    let value = remove(&mut document, &from.0)?;
-                    add(&mut document, &path.0, value)?;
-                }
-                Operation::Copy { path, from } => {
-                    let original = document.pointer(&from.0).ok_or_else(|| missing(&from.0))?;
+        for operation in self.0.0 {
+            let at = |path: &Pointer| document.pointer(path.as_str());
+            let written = match &operation {
+                PatchOperation::Add(add) => Some(&add.value),
+                PatchOperation::Replace(replace) => Some(&replace.value),
+                PatchOperation::Move(from) => Some(at(&from.from).ok_or_else(|| missing(&from.from))?),
+                PatchOperation::Copy(from) => {
+                    let original = at(&from.from).ok_or_else(|| missing(&from.from))?;
                     copied_bytes += size_bytes(original, COPIED_BYTES_MAX - copied_bytes)
                         .ok_or_else(|| format!("copies of more than {COPIED_BYTES_MAX} bytes"))?;
-                    let value = original.clone();
-                    add(&mut document, &path.0, value)?;
+                    Some(original)
                 }
-                Operation::Test { path, value } => {
-                    if *document.pointer(&path.0).unwrap_or(&Value::Null) != value {
-                        return Err(format!("testing value {} failed", path.0));
+                PatchOperation::Test(test) => {
+                    if *at(&test.path).unwrap_or(&Value::Null) != test.value {
+                        return Err(format!("testing value {} failed", test.path));
                     }
+                    continue;
                 }
+                PatchOperation::Remove(_) => None,
+            };
+            if let Some(value) = written {
+                check_depth(operation.path().as_str(), value)?;
             }
+            let operation = match operation {
+                PatchOperation::Replace(replace)
+                    if at(&replace.path).is_none()
+                        && replace.path.parent().and_then(at).is_some_and(Value::is_object) =>
+                {
+                    let (path, value) = (replace.path, replace.value);
+                    PatchOperation::Add(AddOperation { path, value })
+                }
+                operation => operation,
+            };
+            json_patch::patch_unsafe(&mut document, std::slice::from_ref(&operation))
+                .map_err(|_| missing(operation.path()))?;
         }
         Ok(document)
     }
-}
-
-fn missing(path: &str) -> String {
-    format!("{path} does not exist")
-}
-
-/// The parent of a position and its own step; `None` for the document itself.
-fn split<'a>(document: &'a mut Value, path: &str) -> Option<(Option<&'a mut Value>, String)> {
-    let (parents, last) = path.rsplit_once('/')?;
-    let last = last.replace("~1", "/").replace("~0", "~");
-    Some((document.pointer_mut(parents), last))
-}
-
-/// A position in a list: digits without a leading zero.
-fn index(part: &str) -> Option<usize> {
-    if part.starts_with('+') || (part.len() > 1 && part.starts_with('0')) {
-        return None;
-    }
-    part.parse().ok()
 }
 
 /// Refuses a value that would be nested too deep at this place.
@@ -188,60 +147,6 @@ fn size_bytes(value: &Value, max: usize) -> Option<usize> {
     Some(bytes)
 }
 
-fn add(document: &mut Value, path: &str, value: Value) -> Result<(), String> {
-    check_depth(path, &value)?;
-    let Some((parent, last)) = split(document, path) else {
-        *document = value;
-        return Ok(());
-    };
-    match parent {
-        Some(Value::Object(fields)) => {
-            fields.insert(last, value);
-            Ok(())
-        }
-        Some(Value::Array(items)) => {
-            let at = if last == "-" {
-                Some(items.len())
-            } else {
-                index(&last)
-            };
-            match at {
-                Some(at) if at <= items.len() => {
-                    items.insert(at, value);
-                    Ok(())
-                }
-                _ => Err(missing(path)),
-            }
-        }
-        _ => Err(missing(path)),
-    }
-}
-
-/// Sets a field that an object does not have.
-fn set(document: &mut Value, path: &str, value: Value) -> Result<(), String> {
-    match split(document, path) {
-        Some((Some(Value::Object(fields)), last)) => {
-            fields.insert(last, value);
-            Ok(())
-        }
-        _ => Err(missing(path)),
-    }
-}
-
-fn remove(document: &mut Value, path: &str) -> Result<Value, String> {
-    let Some((parent, last)) = split(document, path) else {
-        return Ok(std::mem::take(document));
-    };
-    let removed = match parent {
-        Some(Value::Object(fields)) => fields.remove(&last),
-        Some(Value::Array(items)) => index(&last)
-            .filter(|&at| at < items.len())
-            .map(|at| items.remove(at)),
-        _ => None,
-    };
-    removed.ok_or_else(|| missing(path))
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -250,21 +155,18 @@ mod tests {
 
     #[test]
     fn operations_follow_rfc_6902() {
-        let add = |index: usize| json!([{"op": "add", "path": format!("/a/{index}"), "value": 2}]);
-        let list = || json!({"a": [1, 3]});
-        let removed_before = json!([
-            {"op": "remove", "path": "/a"},
-            {"op": "test", "path": "/a", "value": [1, 3]},
-        ]);
-        let replace = json!([{"op": "replace", "path": "/b", "value": 2}]);
+        let at =
+            |operation: &str, path: &str, value| json!([{"op": operation, "path": path, "value": value}]);
         for (patch, expected) in [
-            (add(1), Some(json!({"a": [1, 2, 3]}))),
-            (add(3), None),
-            (removed_before, None),
-            (replace, Some(json!({"a": [1, 3], "b": 2}))),
+            (at("add", "/a/1", json!(2)), Some(json!({"a": [1, 2, 3]}))),
+            (at("add", "/a/3", json!(2)), None),
+            (at("test", "/b", json!(null)), Some(json!({"a": [1, 3]}))),
+            (at("test", "/b", json!(2)), None),
+            (at("replace", "/b", json!(2)), Some(json!({"a": [1, 3], "b": 2}))),
+            (at("replace", "/a/2", json!(2)), None),
         ] {
             let operations = Operations::read(patch.clone()).unwrap();
-            assert_eq!(operations.apply(list()).ok(), expected, "{patch}");
+            assert_eq!(operations.apply(json!({"a": [1, 3]})).ok(), expected, "{patch}");
         }
         for (bad, code) in [
             (json!({}), 400),

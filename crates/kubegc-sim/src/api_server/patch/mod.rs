@@ -89,8 +89,7 @@ impl ApiServer {
             object.meta.namespace.clone_from(&existing.meta.namespace);
         }
         let warnings = without_equal_references(self.version, &mut object.meta, AFTER_ADMISSION);
-        let written = self.replace(kind, &existing, object, part, None)?;
-        Ok(self.finish(kind, written, None, warnings))
+        self.replace(kind, &existing, object, part, None, warnings)
     }
 
     /// An object as a patch would leave it, before it is decoded, and the value that errors of its fields

@@ -195,7 +195,7 @@ impl ApiServer {
 
     /// Calls the webhooks for a subresource whose body has a kind of its own.
     fn review_part(
-        &self,
+        &mut self,
         kind: KindId,
         operation: &'static str,
         subresource: &'static str,

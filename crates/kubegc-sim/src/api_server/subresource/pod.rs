@@ -12,6 +12,7 @@ use crate::{
     api_server::{
         EventType, Response,
         create::other_namespace,
+        hooks,
         update::{Part, check_names},
     },
     label_selector,
@@ -71,7 +72,7 @@ impl ApiServer {
             .validate()
             .map_err(|errors| status::invalid_delete_options(self.version, &errors))?;
         let pod = self.existing(kind, namespace, name)?;
-        self.admit("CREATE", kind, "eviction", &[&pod.meta])?;
+        self.admit(hooks::Request::new("CREATE", kind, "eviction", Some(&pod)), None)?;
         self.review_part(kind, "CREATE", "eviction", None, eviction)?;
         let needs_no_budget = pod.meta.is_deleting()
             || matches!(
@@ -251,8 +252,7 @@ impl ApiServer {
             }
         }
         set_scheduled(&mut pod, &self.now.truncate_to_secs().to_string());
-        let written = self.replace(kind, &existing, pod, Part::Binding, None)?;
-        let _response = self.finish(kind, written, None, Vec::new());
+        self.replace(kind, &existing, pod, Part::Binding, None, Vec::new())?;
         Ok(created())
     }
 }

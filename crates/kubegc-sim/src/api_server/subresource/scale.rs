@@ -205,8 +205,7 @@ impl ApiServer {
             let (old, new) = (paths.before(existing), paths.show(&object)?);
             self.review_part(kind, "UPDATE", "scale", Some(&old), &new)?;
         }
-        let written = self.replace(kind, existing, object, Part::Scale, None)?;
-        let response = self.finish(kind, written, None, Vec::new());
+        let response = self.replace(kind, existing, object, Part::Scale, None, Vec::new())?;
         paths.response(response.with(Vec::new()))
     }
 }
