@@ -30,7 +30,6 @@ use crate::{
 
 /// Keywords of JSON schemas that definitions may not use.
 const UNSUPPORTED: &str = "id additionalItems patternProperties definitions dependencies $ref";
-const LIST_TYPE: &str = "x-kubernetes-list-type";
 const KEYS: &str = "x-kubernetes-list-map-keys";
 const PRESERVES: &str = "x-kubernetes-preserve-unknown-fields";
 const EMBEDDED: &str = "x-kubernetes-embedded-resource";
@@ -168,18 +167,6 @@ fn nested<'a>(schema: &At<'a>) -> Vec<(&'static str, At<'a>)> {
         found.extend(schema.get(key).items().map(|nested| (key, nested)));
     }
     found
-}
-
-/// The items of a set are atomic.
-pub(crate) fn atomic_items(items: &At<'_>, c: &mut Check) {
-    let problem = "must be atomic as item of a list with x-kubernetes-list-type=set";
-    let (of_list, of_map) = (items.get(LIST_TYPE), items.get("x-kubernetes-map-type"));
-    let shown = of_list.shown();
-    match items.get("type").text() {
-        "array" if of_list.is_set() && of_list.text() != "atomic" => of_list.invalid_as(c, &shown, problem),
-        "object" if of_map.text() != "atomic" => of_map.invalid_as(c, &shown, problem),
-        _ => {}
-    }
 }
 
 /// The schema of a list with keys.

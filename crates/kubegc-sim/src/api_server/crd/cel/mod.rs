@@ -57,12 +57,6 @@ const TWO_VARIABLES: Behavior = Behavior::since(33, 0, "comprehensions with two 
 
 /// The longest message of an expression, in bytes.
 const MESSAGE_BYTES_MAX: usize = 5 * 1024;
-const REASONS: [&str; 4] = [
-    "FieldValueDuplicate",
-    "FieldValueForbidden",
-    "FieldValueInvalid",
-    "FieldValueRequired",
-];
 
 /// The environment of expressions.
 static ENVIRONMENT: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(environment(true)));
