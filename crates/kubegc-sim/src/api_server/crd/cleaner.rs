@@ -55,45 +55,38 @@ const PATIENCE: Duration = Duration::from_secs(60);
 impl CrdCleaner {
     /// Performs the next step for the first definition, by name, that is due.
     pub fn step(&mut self, server: &mut ApiServer) -> CrdStep {
+        let Some(kind) = definition_kind(server) else {
+            return CrdStep::Idle;
+        };
         let mut until: Option<Timestamp> = None;
-        for kind in definition_kinds(server) {
-            for object in server.objects(kind, None) {
-                if !object.meta.is_deleting() || !object.meta.has_finalizer(FINALIZER_CRD_CLEANUP) {
-                    continue;
-                }
-                let attempt = self.attempts.entry(object.meta.uid.clone()).or_default();
-                if let Some(next_at) = attempt.next_at
-                    && next_at > server.now
-                {
-                    until = Some(until.map_or(next_at, |until| until.min(next_at)));
-                    continue;
-                }
-                let name = Arc::clone(&object.meta.name);
-                if attempt.advance(server, kind, &object) {
-                    self.attempts.remove(&object.meta.uid);
-                }
-                return CrdStep::Worked { name };
+        for object in server.objects(kind, None) {
+            if !object.meta.is_deleting() || !object.meta.has_finalizer(FINALIZER_CRD_CLEANUP) {
+                continue;
             }
+            let attempt = self.attempts.entry(object.meta.uid.clone()).or_default();
+            if let Some(next_at) = attempt.next_at
+                && next_at > server.now
+            {
+                until = Some(until.map_or(next_at, |until| until.min(next_at)));
+                continue;
+            }
+            let name = Arc::clone(&object.meta.name);
+            if attempt.advance(server, kind, &object) {
+                self.attempts.remove(&object.meta.uid);
+            }
+            return CrdStep::Worked { name };
         }
         until.map_or(CrdStep::Idle, |until| CrdStep::Waiting { until })
     }
 }
 
-/// One kind for each table of definitions.
-pub(super) fn definition_kinds(server: &ApiServer) -> Vec<KindId> {
-    let mut kinds: Vec<KindId> = Vec::new();
-    for (kind, _) in server.shape.catalog.iter() {
+/// The kind of definitions, in the first version that the server has.
+pub(super) fn definition_kind(server: &ApiServer) -> Option<KindId> {
+    let mut kinds = server.shape.catalog.iter().map(|(kind, _)| kind);
+    kinds.find(|kind| {
         let known = &server.shape.kinds[kind.index()];
-        let new_table = || {
-            kinds
-                .iter()
-                .all(|other| server.shape.kinds[other.index()].table != known.table)
-        };
-        if known.special == Special::CustomResourceDefinition && known.served && new_table() {
-            kinds.push(kind);
-        }
-    }
-    kinds
+        known.special == Special::CustomResourceDefinition && known.served
+    })
 }
 
 impl Attempt {

@@ -46,8 +46,7 @@ pub(super) fn fill(object: &mut Value, schema: &Value) {
             *value = default.clone();
         }
         if let Value::Object(fields) = value {
-            let properties = schema.get("properties").and_then(Value::as_object);
-            for (key, property) in properties.into_iter().flatten() {
+            for (key, property) in schema["properties"].as_object().into_iter().flatten() {
                 if let Some(default) = property.get("default")
                     && !fields.contains_key(key)
                 {
@@ -180,8 +179,7 @@ impl<'v> Place<'v> {
                 let is_atomic = self.are_maps_atomic && schema["x-kubernetes-map-type"] == "atomic";
                 let old = self.old.filter(|_| !is_atomic);
                 for (key, value) in fields {
-                    let is_property = schema.get("properties").is_some_and(|all| all.get(key).is_some());
-                    let path = match is_property {
+                    let path = match schema["properties"].get(key).is_some() {
                         true => child(&self.path, key),
                         false => format!("{}[{key}]", self.path),
                     };
@@ -330,18 +328,12 @@ fn keys_of(item: &Value, schema: &Value) -> Map<String, Value> {
 
 /// The schema of a field, if there is one.
 pub(super) fn of_field<'a>(schema: &'a Value, key: &str) -> Option<&'a Value> {
-    let property = schema
-        .get("properties")
-        .and_then(|properties| properties.get(key));
-    property.or_else(|| {
-        schema
-            .get("additionalProperties")
-            .filter(|schema| schema.is_object())
-    })
+    let entries = || Some(&schema["additionalProperties"]).filter(|schema| schema.is_object());
+    schema["properties"].get(key).or_else(entries)
 }
 
 fn is_nullable(schema: &Value) -> bool {
-    schema.get("nullable") == Some(&Value::Bool(true))
+    schema["nullable"] == true
 }
 
 /// The path of a field.

@@ -59,7 +59,7 @@ pub(super) fn problems(
 }
 
 /// The schemas of a definition with their paths; a schema that all versions share is returned once.
-pub(super) fn schemas(object: &StoredObject) -> Vec<(String, Value)> {
+pub(in crate::api_server) fn schemas(object: &StoredObject) -> Vec<(String, Value)> {
     let body = Value::Object(object.body.as_deref().map(internal).unwrap_or_default());
     let spec = At::of_object(&body).get("spec");
     let of_versions = spec.get("versions").items().map(|version| version.get("schema"));

@@ -440,9 +440,7 @@ fn field_path(given: &str, schema: &Value) -> Result<String, String> {
             let token = rest.split(['.', '[', ']']).next().unwrap_or_default();
             return Err(format!("expected [ or . but got: {token}"));
         }
-        let property = schema
-            .get("properties")
-            .and_then(|properties| properties.get(name));
+        let property = schema["properties"].get(name);
         let entry = Declared::of(schema).entries();
         let entry = entry.filter(|_| schema.get("properties").is_none());
         (schema, path) = match (property, entry) {
