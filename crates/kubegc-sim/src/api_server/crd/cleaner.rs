@@ -112,8 +112,7 @@ impl Attempt {
         let Some(since) = self.waiting_since else {
             if delete_instances(server, instances) {
                 self.waiting_since = Some(server.now);
-            } else {
-                write(server, kind, object, "InstanceDeletionFailed", false);
+            } else if self.write(server, kind, object, "InstanceDeletionFailed", false) {
                 self.retry_later(server.now);
             }
             return false;
@@ -121,29 +120,38 @@ impl Attempt {
         if server.len(instances) == 0 {
             return self.write(server, kind, object, "InstanceDeletionCompleted", true);
         }
-        if server.now.since(since) >= PATIENCE {
-            write(server, kind, object, "InstanceDeletionCheck", false);
-            self.retry_later(server.now);
-        } else {
+        if server.now.since(since) < PATIENCE {
             self.next_at = Some(server.now.saturating_add(POLL));
+        } else if self.write(server, kind, object, "InstanceDeletionCheck", false) {
+            self.retry_later(server.now);
         }
         false
     }
 
-    /// Writes the condition; if the server refuses the write, retries later.
+    /// Writes the condition through the status endpoint, which for definitions also writes finalizers; if the
+    /// server refuses the write, retries later. `is_last`: whether the definition is released. Returns whether
+    /// it was written.
     fn write(
         &mut self,
         server: &mut ApiServer,
         kind: KindId,
-        object: &Arc<StoredObject>,
+        existing: &Arc<StoredObject>,
         reason: &str,
         is_last: bool,
     ) -> bool {
-        let is_written = write(server, kind, object, reason, is_last);
-        if !is_written {
+        let mut object = StoredObject::clone(existing);
+        set_condition(&mut object, "Terminating", !is_last, reason, server.now);
+        if is_last {
+            let finalizers = &mut object.meta.finalizers;
+            finalizers.retain(|finalizer| **finalizer != *FINALIZER_CRD_CLEANUP);
+        }
+        // The object was read in this step: only an admission webhook refuses the write.
+        let written = server.replace(kind, existing, object, Part::Status, None);
+        let response = written.map(|written| server.finish(kind, written, None, Vec::new()));
+        if response.is_err() {
             self.retry_later(server.now);
         }
-        is_written
+        response.is_ok()
     }
 
     /// Retries with exponential backoff.
@@ -171,25 +179,4 @@ fn delete_instances(server: &mut ApiServer, kind: KindId) -> bool {
         };
         server.without_webhooks(delete).is_success()
     })
-}
-
-/// Writes the condition through the status endpoint, which for definitions also writes finalizers. `is_last`:
-/// whether the definition is released. Returns whether it was written.
-fn write(
-    server: &mut ApiServer,
-    kind: KindId,
-    existing: &Arc<StoredObject>,
-    reason: &str,
-    is_last: bool,
-) -> bool {
-    let mut object = StoredObject::clone(existing);
-    set_condition(&mut object, "Terminating", !is_last, reason, server.now);
-    if is_last {
-        let finalizers = &mut object.meta.finalizers;
-        finalizers.retain(|finalizer| **finalizer != *FINALIZER_CRD_CLEANUP);
-    }
-    // The object was read in this step: only an admission webhook refuses the write.
-    let written = server.replace(kind, existing, object, Part::Status, None);
-    let response = written.map(|written| server.finish(kind, written, None, Vec::new()));
-    response.is_ok()
 }
