@@ -68,7 +68,7 @@ fn code(name: &str) -> Option<rules::Code> {
             quota reporting_controller resources scopes_updated taints;
         config: config_map docker_config secret;
         container: sleep;
-        definitions: approval name schema shared_schema stored_versions versions warning;
+        definitions: approval name schema stored_versions versions warning;
         selectable: fields;
         structural: keys_of_map map_list;
         devices: attributes claim_status constraint contents_of_slice count counters extended_resource

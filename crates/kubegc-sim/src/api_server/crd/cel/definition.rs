@@ -57,38 +57,27 @@ struct Found {
     fields: Vec<Cause>,
     /// Problems of expressions.
     expressions: Vec<Cause>,
-    cost: u64,
-    /// The costs and paths of the most expensive expressions.
-    expensive: Vec<(u64, String)>,
+    /// The costs and paths of expressions.
+    costs: Vec<(u64, String)>,
 }
 
 impl Found {
-    fn observe(&mut self, path: String, cost: u64) {
-        self.cost = self.cost.saturating_add(cost);
-        if cost >= SCHEMA_COST_MAX / 100 {
-            self.expensive.push((cost, path));
-            self.expensive.sort_by_key(|(cost, _)| std::cmp::Reverse(*cost));
-            self.expensive.truncate(NAMED_MAX);
-        }
-    }
-
-    fn causes(self, path: String) -> impl Iterator<Item = Cause> {
-        let mut total = Vec::new();
-        if self.cost > SCHEMA_COST_MAX {
+    fn causes(mut self, path: String) -> impl Iterator<Item = Cause> {
+        let costs = self.costs.iter().map(|(cost, _)| *cost);
+        let total = costs.fold(0, u64::saturating_add);
+        if total > SCHEMA_COST_MAX {
             let problem =
                 "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema";
-            total.extend(
-                self.expensive
-                    .into_iter()
-                    .map(|(_, path)| Cause::forbidden(path, problem)),
-            );
+            self.costs.retain(|(cost, _)| *cost >= SCHEMA_COST_MAX / 100);
+            self.costs.sort_by_key(|(cost, _)| std::cmp::Reverse(*cost));
+            let named = self.costs.into_iter().take(NAMED_MAX);
+            self.expressions
+                .extend(named.map(|(_, path)| Cause::forbidden(path, problem)));
             let what = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema";
-            total.push(Cause::forbidden(
-                path,
-                &too_expensive(what, self.cost, SCHEMA_COST_MAX),
-            ));
+            let problem = too_expensive(what, total, SCHEMA_COST_MAX);
+            self.expressions.push(Cause::forbidden(path, &problem));
         }
-        self.fields.into_iter().chain(self.expressions).chain(total)
+        self.fields.into_iter().chain(self.expressions)
     }
 }
 
@@ -233,7 +222,7 @@ impl Engine<'_> {
                     let problem = too_expensive(&format!("estimated {key} cost"), cost, RULE_COST_MAX);
                     found.expressions.push(Cause::forbidden(at(key), &problem));
                 }
-                found.observe(at(key), cost);
+                found.costs.push((cost, at(key)));
                 Some(program)
             }
         };
