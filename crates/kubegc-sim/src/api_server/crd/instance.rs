@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 pub(super) use crate::types::node::is_embedded;
 use crate::{
     formats, go,
-    status::{Cause, quoted},
+    status::Cause,
     types::{
         self,
         node::{self, META, Node},
@@ -253,24 +253,21 @@ pub(super) fn embedded_problems(value: &Value, schema: &Value, path: &str, cause
 fn embedded(fields: &Map<String, Value>, path: &str, causes: &mut Vec<Cause>) {
     for key in ["apiVersion", "kind"] {
         let field = child(path, key);
-        match fields.get(key) {
-            None => causes.push(Cause::required(field, "must not be empty")),
-            Some(Value::String(text)) if text.is_empty() => {
-                causes.push(Cause::invalid(field, "\"\"", "must not be empty"));
+        let Some(value) = fields.get(key) else {
+            causes.push(Cause::required(field, "must not be empty"));
+            continue;
+        };
+        let problems = match (value, key) {
+            (Value::String(text), _) if text.is_empty() => vec!["must not be empty".to_owned()],
+            (Value::String(text), "kind") => formats::kind_name(text),
+            (Value::String(text), _) if text.matches('/').count() > 1 => {
+                vec![format!("unexpected GroupVersion string: {text}")]
             }
-            Some(Value::String(text)) if key == "apiVersion" => {
-                if text.matches('/').count() > 1 {
-                    let problem = format!("unexpected GroupVersion string: {text}");
-                    causes.push(Cause::invalid(field, &quoted(text), &problem));
-                }
-            }
-            Some(Value::String(text)) => {
-                let problems = formats::kind_name(text).into_iter();
-                causes
-                    .extend(problems.map(|problem| Cause::invalid(field.as_str(), &quoted(text), &problem)));
-            }
-            Some(other) => causes.push(Cause::invalid(field, &go::shown(other), "must be a string")),
-        }
+            (Value::String(_), _) => Vec::new(),
+            _ => vec!["must be a string".to_owned()],
+        };
+        let invalid = |problem: String| Cause::invalid(field.as_str(), &go::shown(value), &problem);
+        causes.extend(problems.into_iter().map(invalid));
     }
 }
 
