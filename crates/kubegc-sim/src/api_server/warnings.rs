@@ -88,7 +88,7 @@ fn of_definition(
     }
     let of = |definition: &StoredObject| {
         let mut found = Vec::new();
-        for schema in crd::schemas(definition) {
+        for (_, schema) in crd::validation::schemas(definition) {
             unrecognized_formats(version, &schema, &mut found);
         }
         found

@@ -8,10 +8,11 @@ use kubegc_core::ApiResource;
 use serde_json::{Map, Value, json};
 
 /// The fields of a version that `v1beta1` may also have for all versions: there, and in a version.
-const OF_VERSIONS: [(&str, &str); 3] = [
+const OF_VERSIONS: [(&str, &str); 4] = [
     ("validation", "schema"),
     ("subresources", "subresources"),
     ("additionalPrinterColumns", "additionalPrinterColumns"),
+    ("selectableFields", "selectableFields"),
 ];
 
 /// Whether this is the beta version of definitions.
@@ -42,7 +43,9 @@ pub(crate) fn to_v1(body: &mut Map<String, Value>) {
             version.entry(key).or_insert_with(|| value.clone());
         }
     }
-    for_each_column(&mut versions, "JSONPath", "jsonPath");
+    for version in versions.iter_mut().filter_map(Value::as_object_mut) {
+        rename_columns(version, "JSONPath", "jsonPath");
+    }
     spec.insert("versions".to_owned(), versions.into());
     if let Some(Value::Object(conversion)) = spec.get_mut("conversion") {
         let client = conversion.remove("webhookClientConfig");
@@ -60,11 +63,10 @@ pub(crate) fn from_v1(body: &mut Map<String, Value>) {
     let Some(Value::Object(spec)) = body.get_mut("spec") else {
         return;
     };
-    if let Some(Value::Array(versions)) = spec.get_mut("versions") {
-        for_each_column(versions, "jsonPath", "JSONPath");
-    }
-    if let Some(columns) = spec.get_mut("additionalPrinterColumns") {
-        rename_columns(columns, "jsonPath", "JSONPath");
+    rename_columns(spec, "jsonPath", "JSONPath");
+    let versions = spec.get_mut("versions").and_then(Value::as_array_mut);
+    for version in versions.into_iter().flatten().filter_map(Value::as_object_mut) {
+        rename_columns(version, "jsonPath", "JSONPath");
     }
 }
 
@@ -108,17 +110,10 @@ pub(super) fn to_internal(body: &mut Map<String, Value>) {
     }
 }
 
-fn for_each_column(versions: &mut [Value], from: &str, to: &str) {
-    for version in versions {
-        if let Some(columns) = version.get_mut("additionalPrinterColumns") {
-            rename_columns(columns, from, to);
-        }
-    }
-}
-
-/// Renames the path of each column; values other than lists of columns have none.
-fn rename_columns(columns: &mut Value, from: &str, to: &str) {
-    let columns = columns.as_array_mut().into_iter().flatten();
+/// Renames the path of each column of a version, or of all versions.
+fn rename_columns(of: &mut Map<String, Value>, from: &str, to: &str) {
+    let columns = of.get_mut("additionalPrinterColumns");
+    let columns = columns.and_then(Value::as_array_mut).into_iter().flatten();
     for column in columns.filter_map(Value::as_object_mut) {
         if let Some(path) = column.remove(from) {
             column.insert(to.to_owned(), path);

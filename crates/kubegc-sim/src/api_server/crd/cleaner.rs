@@ -55,45 +55,38 @@ const PATIENCE: Duration = Duration::from_secs(60);
 impl CrdCleaner {
     /// Performs the next step for the first definition, by name, that is due.
     pub fn step(&mut self, server: &mut ApiServer) -> CrdStep {
+        let Some(kind) = definition_kind(server) else {
+            return CrdStep::Idle;
+        };
         let mut until: Option<Timestamp> = None;
-        for kind in definition_kinds(server) {
-            for object in server.objects(kind, None) {
-                if !object.meta.is_deleting() || !object.meta.has_finalizer(FINALIZER_CRD_CLEANUP) {
-                    continue;
-                }
-                let attempt = self.attempts.entry(object.meta.uid.clone()).or_default();
-                if let Some(next_at) = attempt.next_at
-                    && next_at > server.now
-                {
-                    until = Some(until.map_or(next_at, |until| until.min(next_at)));
-                    continue;
-                }
-                let name = Arc::clone(&object.meta.name);
-                if attempt.advance(server, kind, &object) {
-                    self.attempts.remove(&object.meta.uid);
-                }
-                return CrdStep::Worked { name };
+        for object in server.objects(kind, None) {
+            if !object.meta.is_deleting() || !object.meta.has_finalizer(FINALIZER_CRD_CLEANUP) {
+                continue;
             }
+            let attempt = self.attempts.entry(object.meta.uid.clone()).or_default();
+            if let Some(next_at) = attempt.next_at
+                && next_at > server.now
+            {
+                until = Some(until.map_or(next_at, |until| until.min(next_at)));
+                continue;
+            }
+            let name = Arc::clone(&object.meta.name);
+            if attempt.advance(server, kind, &object) {
+                self.attempts.remove(&object.meta.uid);
+            }
+            return CrdStep::Worked { name };
         }
         until.map_or(CrdStep::Idle, |until| CrdStep::Waiting { until })
     }
 }
 
-/// One kind for each table of definitions.
-pub(super) fn definition_kinds(server: &ApiServer) -> Vec<KindId> {
-    let mut kinds: Vec<KindId> = Vec::new();
-    for (kind, _) in server.shape.catalog.iter() {
+/// The kind of definitions, in the first version that the server has.
+pub(super) fn definition_kind(server: &ApiServer) -> Option<KindId> {
+    let mut kinds = server.shape.catalog.iter().map(|(kind, _)| kind);
+    kinds.find(|kind| {
         let known = &server.shape.kinds[kind.index()];
-        let new_table = || {
-            kinds
-                .iter()
-                .all(|other| server.shape.kinds[other.index()].table != known.table)
-        };
-        if known.special == Special::CustomResourceDefinition && known.served && new_table() {
-            kinds.push(kind);
-        }
-    }
-    kinds
+        known.special == Special::CustomResourceDefinition && known.served
+    })
 }
 
 impl Attempt {
@@ -119,8 +112,7 @@ impl Attempt {
         let Some(since) = self.waiting_since else {
             if delete_instances(server, instances) {
                 self.waiting_since = Some(server.now);
-            } else {
-                write(server, kind, object, "InstanceDeletionFailed", false);
+            } else if self.write(server, kind, object, "InstanceDeletionFailed", false) {
                 self.retry_later(server.now);
             }
             return false;
@@ -128,29 +120,37 @@ impl Attempt {
         if server.len(instances) == 0 {
             return self.write(server, kind, object, "InstanceDeletionCompleted", true);
         }
-        if server.now.since(since) >= PATIENCE {
-            write(server, kind, object, "InstanceDeletionCheck", false);
-            self.retry_later(server.now);
-        } else {
+        if server.now.since(since) < PATIENCE {
             self.next_at = Some(server.now.saturating_add(POLL));
+        } else if self.write(server, kind, object, "InstanceDeletionCheck", false) {
+            self.retry_later(server.now);
         }
         false
     }
 
-    /// Writes the condition; if the server refuses the write, retries later.
+    /// Writes the condition through the status endpoint, which for definitions also writes finalizers; if the
+    /// server refuses the write, retries later. `is_last`: whether the definition is released. Returns whether
+    /// it was written.
     fn write(
         &mut self,
         server: &mut ApiServer,
         kind: KindId,
-        object: &Arc<StoredObject>,
+        existing: &Arc<StoredObject>,
         reason: &str,
         is_last: bool,
     ) -> bool {
-        let is_written = write(server, kind, object, reason, is_last);
-        if !is_written {
+        let mut object = StoredObject::clone(existing);
+        set_condition(&mut object, "Terminating", !is_last, reason, server.now);
+        if is_last {
+            let finalizers = &mut object.meta.finalizers;
+            finalizers.retain(|finalizer| **finalizer != *FINALIZER_CRD_CLEANUP);
+        }
+        // The object was read in this step: only an admission webhook refuses the write.
+        let response = server.replace(kind, existing, object, Part::Status, None, Vec::new());
+        if response.is_err() {
             self.retry_later(server.now);
         }
-        is_written
+        response.is_ok()
     }
 
     /// Retries with exponential backoff.
@@ -178,25 +178,4 @@ fn delete_instances(server: &mut ApiServer, kind: KindId) -> bool {
         };
         server.without_webhooks(delete).is_success()
     })
-}
-
-/// Writes the condition through the status endpoint, which for definitions also writes finalizers. `is_last`:
-/// whether the definition is released. Returns whether it was written.
-fn write(
-    server: &mut ApiServer,
-    kind: KindId,
-    existing: &Arc<StoredObject>,
-    reason: &str,
-    is_last: bool,
-) -> bool {
-    let mut object = StoredObject::clone(existing);
-    set_condition(&mut object, "Terminating", !is_last, reason, server.now);
-    if is_last {
-        let finalizers = &mut object.meta.finalizers;
-        finalizers.retain(|finalizer| **finalizer != *FINALIZER_CRD_CLEANUP);
-    }
-    // The object was read in this step: only an admission webhook refuses the write.
-    server
-        .replace(kind, existing, object, Part::Status, None, Vec::new())
-        .is_ok()
 }

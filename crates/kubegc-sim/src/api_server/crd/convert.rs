@@ -7,9 +7,8 @@
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
-use kubegc_core::identity::join_api_version;
-use kubegc_core::{ApiResource, KindId};
-use serde_json::{Map, Value};
+use kubegc_core::{KindId, identity::join_api_version};
+use serde_json::Value;
 
 use crate::{
     Manifest, StoredObject,
@@ -77,7 +76,8 @@ impl ApiServer {
         let Some(converter) = self.converters.get(&*definition.meta.name) else {
             return Err(failed(&unreachable(definition)));
         };
-        let sent = as_version(object, resource, &version(from));
+        let mut sent = object.to_json(resource);
+        sent["apiVersion"] = version(from).into();
         let converted = (converter.0)(sent.clone(), &version(to)).map_err(|why| failed(&why))?;
         check(&sent, &converted, &version(to)).map_err(|why| {
             status::internal(format!(
@@ -104,28 +104,15 @@ impl ApiServer {
     }
 }
 
-/// The object in the form of a version.
-fn as_version(object: &StoredObject, resource: &ApiResource, api_version: &str) -> Value {
-    let mut json = object.to_json(resource);
-    json["apiVersion"] = api_version.into();
-    json
-}
-
 /// The error message for a webhook that the server cannot reach.
 fn unreachable(definition: &StoredObject) -> String {
     let config = ["spec", "conversion", "webhook", "clientConfig"];
     let at = |more: &[&str]| definition.text_at(&[&config[..], more].concat()).to_owned();
-    let url = match at(&["url"]) {
-        url if !url.is_empty() => url,
-        _ => {
-            let (name, namespace, path) = (
-                at(&["service", "name"]),
-                at(&["service", "namespace"]),
-                at(&["service", "path"]),
-            );
-            format!("https://{name}.{namespace}.svc:443{path}")
-        }
-    };
+    let mut url = at(&["url"]);
+    if url.is_empty() {
+        let [name, namespace, path] = ["name", "namespace", "path"].map(|key| at(&["service", key]));
+        url = format!("https://{name}.{namespace}.svc:443{path}");
+    }
     format!("Post \"{url}?timeout=30s\": no converter of the test plays this webhook")
 }
 
@@ -155,16 +142,12 @@ fn check(sent: &Value, converted: &Value, wanted: &str) -> Result<(), String> {
 
 /// The metadata as it was sent, with the labels and annotations of the converted object.
 fn restored(sent: &Value, converted: Option<Value>) -> Value {
-    let mut metadata = sent
-        .get("metadata")
-        .and_then(Value::as_object)
-        .cloned()
-        .unwrap_or_else(Map::new);
+    let mut metadata = sent["metadata"].as_object().cloned().unwrap_or_default();
     for key in ["labels", "annotations"] {
         match converted.as_ref().and_then(|metadata| metadata.get(key)) {
             Some(changed) => metadata.insert(key.to_owned(), changed.clone()),
             None => metadata.remove(key),
         };
     }
-    Value::Object(metadata)
+    metadata.into()
 }

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 pub(super) use crate::types::node::is_embedded;
 use crate::{
     formats, go,
-    status::{Cause, quoted},
+    status::Cause,
     types::{
         self,
         node::{self, META, Node},
@@ -46,8 +46,7 @@ pub(super) fn fill(object: &mut Value, schema: &Value) {
             *value = default.clone();
         }
         if let Value::Object(fields) = value {
-            let properties = schema.get("properties").and_then(Value::as_object);
-            for (key, property) in properties.into_iter().flatten() {
+            for (key, property) in schema["properties"].as_object().into_iter().flatten() {
                 if let Some(default) = property.get("default")
                     && !fields.contains_key(key)
                 {
@@ -180,8 +179,7 @@ impl<'v> Place<'v> {
                 let is_atomic = self.are_maps_atomic && schema["x-kubernetes-map-type"] == "atomic";
                 let old = self.old.filter(|_| !is_atomic);
                 for (key, value) in fields {
-                    let is_property = schema.get("properties").is_some_and(|all| all.get(key).is_some());
-                    let path = match is_property {
+                    let path = match schema["properties"].get(key).is_some() {
                         true => child(&self.path, key),
                         false => format!("{}[{key}]", self.path),
                     };
@@ -255,24 +253,21 @@ pub(super) fn embedded_problems(value: &Value, schema: &Value, path: &str, cause
 fn embedded(fields: &Map<String, Value>, path: &str, causes: &mut Vec<Cause>) {
     for key in ["apiVersion", "kind"] {
         let field = child(path, key);
-        match fields.get(key) {
-            None => causes.push(Cause::required(field, "must not be empty")),
-            Some(Value::String(text)) if text.is_empty() => {
-                causes.push(Cause::invalid(field, "\"\"", "must not be empty"));
+        let Some(value) = fields.get(key) else {
+            causes.push(Cause::required(field, "must not be empty"));
+            continue;
+        };
+        let problems = match (value, key) {
+            (Value::String(text), _) if text.is_empty() => vec!["must not be empty".to_owned()],
+            (Value::String(text), "kind") => formats::kind_name(text),
+            (Value::String(text), _) if text.matches('/').count() > 1 => {
+                vec![format!("unexpected GroupVersion string: {text}")]
             }
-            Some(Value::String(text)) if key == "apiVersion" => {
-                if text.matches('/').count() > 1 {
-                    let problem = format!("unexpected GroupVersion string: {text}");
-                    causes.push(Cause::invalid(field, &quoted(text), &problem));
-                }
-            }
-            Some(Value::String(text)) => {
-                let problems = formats::kind_name(text).into_iter();
-                causes
-                    .extend(problems.map(|problem| Cause::invalid(field.as_str(), &quoted(text), &problem)));
-            }
-            Some(other) => causes.push(Cause::invalid(field, &go::shown(other), "must be a string")),
-        }
+            (Value::String(_), _) => Vec::new(),
+            _ => vec!["must be a string".to_owned()],
+        };
+        let invalid = |problem: String| Cause::invalid(field.as_str(), &go::shown(value), &problem);
+        causes.extend(problems.into_iter().map(invalid));
     }
 }
 
@@ -330,18 +325,12 @@ fn keys_of(item: &Value, schema: &Value) -> Map<String, Value> {
 
 /// The schema of a field, if there is one.
 pub(super) fn of_field<'a>(schema: &'a Value, key: &str) -> Option<&'a Value> {
-    let property = schema
-        .get("properties")
-        .and_then(|properties| properties.get(key));
-    property.or_else(|| {
-        schema
-            .get("additionalProperties")
-            .filter(|schema| schema.is_object())
-    })
+    let entries = || Some(&schema["additionalProperties"]).filter(|schema| schema.is_object());
+    schema["properties"].get(key).or_else(entries)
 }
 
 fn is_nullable(schema: &Value) -> bool {
-    schema.get("nullable") == Some(&Value::Bool(true))
+    schema["nullable"] == true
 }
 
 /// The path of a field.

@@ -332,12 +332,6 @@ pub(super) fn schema<'a>(object: &'a StoredObject, version: &str) -> Option<&'a 
     of_version(object, version, "schema", &["spec", "validation"])?.get("openAPIV3Schema")
 }
 
-/// The different schemas of a definition.
-pub(super) fn schemas(definition: &StoredObject) -> impl Iterator<Item = Value> {
-    let schemas = validation::schemas(definition).into_iter();
-    schemas.map(|(_, schema)| schema)
-}
-
 /// Formats for names of Kubernetes objects.
 const NAMES_ARE_FORMATS: Behavior = Behavior::since(35, 0, "k8s-short-name, k8s-long-name");
 

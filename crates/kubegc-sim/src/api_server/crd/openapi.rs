@@ -276,10 +276,7 @@ impl Validator<'_> {
             return self.too_large(path, &words, &max.to_string(), limit, out);
         }
         for (key, value) in fields {
-            let property = schema
-                .get("properties")
-                .and_then(|properties| properties.get(key));
-            match (property, schema.get("additionalProperties")) {
+            match (schema["properties"].get(key), schema.get("additionalProperties")) {
                 (Some(schema), _) => self.value(&child(path, key), value, schema, out),
                 (None, Some(Value::Bool(false))) => {
                     let text = format!("{path}.{key} in body is a forbidden property");
@@ -292,8 +289,8 @@ impl Validator<'_> {
                 (None, _) => {}
             }
         }
-        let required = schema.get("required").and_then(Value::as_array);
-        let required = required.into_iter().flatten().filter_map(Value::as_str);
+        let required = schema["required"].as_array().into_iter().flatten();
+        let required = required.filter_map(Value::as_str);
         for key in required.filter(|key| !fields.contains_key(*key)) {
             let name = format!("{path}.{key}");
             let cause = Cause::required(self.field(&name), "");
@@ -418,7 +415,7 @@ fn format_of(schema: &Value) -> &str {
 }
 
 fn flag(schema: &Value, key: &str) -> bool {
-    schema.get(key) == Some(&Value::Bool(true))
+    schema[key] == true
 }
 
 fn whole(schema: &Value, key: &str) -> Option<i64> {

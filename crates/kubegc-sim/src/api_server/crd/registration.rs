@@ -10,7 +10,7 @@ use std::{
 use kubegc_core::{DeleteOptions, KindId, Preconditions};
 use serde_json::{Value, json};
 
-use super::{cleaner::definition_kinds, kinds_of, resources_of};
+use super::{cleaner::definition_kind, kinds_of, resources_of};
 use crate::{ApiServer, StoredObject};
 
 /// Marks the APIServices that the API server manages; the value `true` those that it always manages.
@@ -168,23 +168,17 @@ fn corrections(server: &ApiServer, kind: KindId) -> BTreeMap<Arc<str>, Correctio
 
 /// The names of the APIServices of all definitions: one for each group and served version.
 fn wanted(server: &ApiServer) -> BTreeSet<Arc<str>> {
-    let name = |group: &str, version: &str| Arc::from(format!("{version}.{group}"));
     let mut wanted = BTreeSet::new();
-    for kind in definition_kinds(server) {
-        for definition in server.objects(kind, None) {
-            let resources = resources_of(&definition);
-            wanted.extend(
-                resources
-                    .iter()
-                    .map(|resource| name(&resource.group, &resource.version)),
-            );
-            if resources.is_empty() {
-                // Only metadata is known: the catalog defines its versions.
-                let kinds = kinds_of(server, &definition);
-                let resources = kinds.into_iter().map(|kind| &server.catalog()[kind]);
-                wanted.extend(resources.map(|resource| name(&resource.group, &resource.version)));
-            }
+    let definitions = definition_kind(server).map(|kind| server.objects(kind, None));
+    for definition in definitions.into_iter().flatten() {
+        let mut resources = resources_of(&definition);
+        if resources.is_empty() {
+            // Only metadata is known: the catalog defines its versions.
+            let kinds = kinds_of(server, &definition).into_iter();
+            resources.extend(kinds.map(|kind| server.catalog()[kind].clone()));
         }
+        let names = resources.iter().map(|of| format!("{}.{}", of.version, of.group));
+        wanted.extend(names.map(Arc::from));
     }
     wanted
 }

@@ -130,11 +130,15 @@ impl ApiServer {
             instance::retain_changed(&mut causes, &whole, &old_whole(old), schema);
         }
         if let Some(scale) = scale {
-            if matches!(part, Part::Whole | Part::Scale) || old.is_none() {
-                replicas(&whole, scale, "specReplicasPath", &mut causes);
+            let sets_replicas = matches!(part, Part::Whole | Part::Scale) || old.is_none();
+            let paths = ["specReplicasPath", "statusReplicasPath", "labelSelectorPath"];
+            for key in paths.into_iter().skip(usize::from(!sets_replicas)) {
+                let Some(path) = scale[key].as_str() else {
+                    continue;
+                };
+                let problem = scale_problem(&whole, path, key == "labelSelectorPath");
+                causes.extend(problem.map(|(shown, problem)| Cause::invalid(path, &shown, &problem)));
             }
-            replicas(&whole, scale, "statusReplicasPath", &mut causes);
-            selector(&whole, scale, &mut causes);
         }
         if let Some(schema) = schema.filter(|_| part != Part::Status) {
             instance::embedded_problems(&whole, schema, "", &mut causes);
@@ -403,35 +407,21 @@ fn mistyped(path: &str, value: &Value, expected: &str) -> String {
     format!("{path} accessor error: {printed} is of the type {found}, expected {expected}")
 }
 
-fn replicas(object: &Value, scale: &Value, key: &str, causes: &mut Vec<Cause>) {
-    let Some(path) = scale.get(key).and_then(Value::as_str) else {
-        return;
-    };
-    let found = at(object, path).and_then(|value| match value {
-        None => Ok(0),
-        Some(value) => value.as_i64().ok_or_else(|| mistyped(path, value, "int64")),
-    });
-    let (shown, problem) = match found {
-        Err(problem) => ("0".to_owned(), problem),
-        Ok(count) if count < 0 => (count.to_string(), "should be a non-negative integer".to_owned()),
-        Ok(count) if count > REPLICAS_MAX => {
-            let problem = format!("should be less than or equal to {REPLICAS_MAX}");
-            (count.to_string(), problem)
-        }
-        Ok(_) => return,
-    };
-    causes.push(Cause::invalid(path, &shown, &problem));
-}
-
-fn selector(object: &Value, scale: &Value, causes: &mut Vec<Cause>) {
-    let Some(path) = scale.get("labelSelectorPath").and_then(Value::as_str) else {
-        return;
-    };
-    let found = at(object, path).and_then(|value| match value {
-        Some(value) if !value.is_string() => Err(mistyped(path, value, "string")),
-        _ => Ok(()),
-    });
-    if let Err(problem) = found {
-        causes.push(Cause::invalid(path, "\"\"", &problem));
+/// The problem of the number or the text at a path of a scale, and the value with it.
+fn scale_problem(object: &Value, path: &str, is_text: bool) -> Option<(String, String)> {
+    let shown = if is_text { "\"\"" } else { "0" }.to_owned();
+    match at(object, path) {
+        Err(problem) => Some((shown, problem)),
+        Ok(None) => None,
+        Ok(Some(Value::String(_))) if is_text => None,
+        Ok(Some(value)) if is_text => Some((shown, mistyped(path, value, "string"))),
+        Ok(Some(value)) => match value.as_i64() {
+            None => Some((shown, mistyped(path, value, "int64"))),
+            Some(..0) => Some((value.to_string(), "should be a non-negative integer".to_owned())),
+            Some(count) => (count > REPLICAS_MAX).then(|| {
+                let problem = format!("should be less than or equal to {REPLICAS_MAX}");
+                (count.to_string(), problem)
+            }),
+        },
     }
 }

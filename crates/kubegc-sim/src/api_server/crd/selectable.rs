@@ -6,54 +6,45 @@ use serde_json::Value;
 
 use crate::types::field::{At, Check};
 
-/// The fields by which objects can be selected.
+/// The fields by which objects of a version, or of all versions, can be selected.
 ///
 /// # Upstream
 /// `ValidateCustomResourceSelectableFields` in
 /// [`validation.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go).
-pub(crate) fn fields(spec: &At<'_>, c: &mut Check) {
+pub(crate) fn fields(of: &At<'_>, c: &mut Check) {
     const FIELDS_MAX: usize = 8;
-    let versions: Vec<At<'_>> = spec.get("versions").items().collect();
-    let lists: Vec<At<'_>> = versions
-        .iter()
-        .map(|version| version.get("selectableFields"))
-        .collect();
-    // Fields that all versions share are validated once.
-    let is_shared = lists.iter().all(|list| list.value == lists[0].value);
-    for (own, version) in lists.iter().zip(&versions) {
-        let list = match is_shared {
-            true => own.under(spec, "selectableFields"),
-            false => own.clone(),
-        };
-        let own = Some(version.get("schema")).filter(At::is_set);
-        let schema = own.unwrap_or_else(|| spec.get("validation"));
-        let schema = schema.get("openAPIV3Schema").value;
-        let mut seen = BTreeSet::new();
-        for field in list.items() {
-            let path = field.get("jsonPath");
-            if path.text().is_empty() {
-                path.required(c, "");
-                continue;
-            }
-            match selected(path.text(), schema) {
-                Err(problem) => path.invalid(c, &format!("is an invalid path: {problem}")),
-                Ok("string" | "boolean" | "integer") => {}
-                Ok(_) => path.invalid(
-                    c,
-                    "must point to a field of type string, boolean or integer. Enum string fields and strings \
-                     with formats are allowed.",
-                ),
-            }
-            if !seen.insert(path.text()) {
-                path.duplicate(c);
-            }
+    let spec = c.root().get("spec");
+    let first = spec.get("versions").items().next();
+    let schemas = [
+        Some(of.get("schema")),
+        Some(spec.get("validation")),
+        first.map(|version| version.get("schema")),
+    ];
+    let schema = schemas.into_iter().flatten().find(At::is_set);
+    let schema = schema.map_or(&Value::Null, |schema| schema.get("openAPIV3Schema").value);
+    let list = of.get("selectableFields");
+    let mut seen = BTreeSet::new();
+    for field in list.items() {
+        let path = field.get("jsonPath");
+        if path.text().is_empty() {
+            path.required(c, "");
+            continue;
         }
-        if seen.len() > FIELDS_MAX {
-            list.too_many(c, seen.len(), FIELDS_MAX);
+        match selected(path.text(), schema) {
+            Err(problem) => path.invalid(c, &format!("is an invalid path: {problem}")),
+            Ok("string" | "boolean" | "integer") => {}
+            Ok(_) => path.invalid(
+                c,
+                "must point to a field of type string, boolean or integer. Enum string fields and strings \
+                 with formats are allowed.",
+            ),
         }
-        if is_shared {
-            break;
+        if !seen.insert(path.text()) {
+            path.duplicate(c);
         }
+    }
+    if seen.len() > FIELDS_MAX {
+        list.too_many(c, seen.len(), FIELDS_MAX);
     }
 }
 
@@ -73,8 +64,7 @@ fn selected<'s>(path: &str, schema: &'s Value) -> Result<&'s str, String> {
     }
     let mut at = schema;
     for step in steps {
-        let properties = at.get("properties").and_then(|properties| properties.get(step));
-        at = properties.ok_or_else(unknown)?;
+        at = at["properties"].get(step).ok_or_else(unknown)?;
     }
     Ok(at.get("type").and_then(Value::as_str).unwrap_or_default())
 }

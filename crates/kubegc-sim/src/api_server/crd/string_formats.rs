@@ -68,12 +68,10 @@ fn is_cidr(text: &str) -> bool {
     let Some((address, length)) = text.split_once('/') else {
         return false;
     };
-    let max = match address.parse::<IpAddr>() {
-        Ok(IpAddr::V4(_)) => 32,
-        Ok(IpAddr::V6(_)) => 128,
-        Err(_) => return false,
-    };
-    length.parse::<u8>().is_ok_and(|length| length <= max)
+    address.parse().is_ok_and(|address: IpAddr| {
+        let max = if address.is_ipv4() { 32 } else { 128 };
+        length.parse::<u8>().is_ok_and(|length| length <= max)
+    })
 }
 
 fn digits(text: &str) -> Vec<u32> {

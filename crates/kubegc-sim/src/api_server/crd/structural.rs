@@ -30,7 +30,6 @@ use crate::{
 
 /// Keywords of JSON schemas that definitions may not use.
 const UNSUPPORTED: &str = "id additionalItems patternProperties definitions dependencies $ref";
-const LIST_TYPE: &str = "x-kubernetes-list-type";
 const KEYS: &str = "x-kubernetes-list-map-keys";
 const PRESERVES: &str = "x-kubernetes-preserve-unknown-fields";
 const EMBEDDED: &str = "x-kubernetes-embedded-resource";
@@ -170,18 +169,6 @@ fn nested<'a>(schema: &At<'a>) -> Vec<(&'static str, At<'a>)> {
     found
 }
 
-/// The items of a set are atomic.
-pub(crate) fn atomic_items(items: &At<'_>, c: &mut Check) {
-    let problem = "must be atomic as item of a list with x-kubernetes-list-type=set";
-    let (of_list, of_map) = (items.get(LIST_TYPE), items.get("x-kubernetes-map-type"));
-    let shown = of_list.shown();
-    match items.get("type").text() {
-        "array" if of_list.is_set() && of_list.text() != "atomic" => of_list.invalid_as(c, &shown, problem),
-        "object" if of_map.text() != "atomic" => of_map.invalid_as(c, &shown, problem),
-        _ => {}
-    }
-}
-
 /// The schema of a list with keys.
 pub(crate) fn map_list(list: &At<'_>, c: &mut Check) {
     let (items, keys) = (list.get("items"), list.get(KEYS));
@@ -268,8 +255,9 @@ fn invariants(schema: &At<'_>, level: &str, c: &mut Check) {
     let int_or_string = schema.get("x-kubernetes-int-or-string").flag();
     let (embedded, open) = (is_embedded(schema.value), preserves(schema.value));
     section("SchemaIntOrString", schema, c);
-    let skips_any = is_int_or_string(schema.value.get("anyOf"));
-    let skips_all = is_int_or_string(schema.value.pointer("/allOf/0/anyOf"));
+    let both_types = json!([{"type": "integer"}, {"type": "string"}]);
+    let skips_any = schema.value["anyOf"] == both_types;
+    let skips_all = schema.value["allOf"][0]["anyOf"] == both_types;
     value_validation(schema, skips_any, skips_all, c);
     section("SchemaEmbedded", schema, c);
     if !embedded && kind.text().is_empty() && !int_or_string && !open {
@@ -303,15 +291,6 @@ fn says_more_than_names(metadata: &Map<String, Value>) -> bool {
             .any(|key| !matches!(key.as_str(), "name" | "generateName")),
         _ => true,
     })
-}
-
-/// Whether these are exactly the two types integer and string.
-fn is_int_or_string(any_of: Option<&Value>) -> bool {
-    let types = |value: &Value, kind: &str| *value == json!({"type": kind});
-    matches!(
-        any_of.and_then(Value::as_array).map(Vec::as_slice),
-        Some([first, second]) if types(first, "integer") && types(second, "string")
-    )
 }
 
 /// `validateValueValidation`.

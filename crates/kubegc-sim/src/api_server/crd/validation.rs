@@ -59,7 +59,7 @@ pub(super) fn problems(
 }
 
 /// The schemas of a definition with their paths; a schema that all versions share is returned once.
-pub(super) fn schemas(object: &StoredObject) -> Vec<(String, Value)> {
+pub(in crate::api_server) fn schemas(object: &StoredObject) -> Vec<(String, Value)> {
     let body = Value::Object(object.body.as_deref().map(internal).unwrap_or_default());
     let spec = At::of_object(&body).get("spec");
     let of_versions = spec.get("versions").items().map(|version| version.get("schema"));
@@ -89,30 +89,17 @@ pub(crate) fn name(spec: &At<'_>, c: &mut Check) {
     }
 }
 
-/// Whether a version has a status of its own.
-fn has_status(version: &At<'_>, c: &Check) -> bool {
-    let shared = c.root().get("spec").get("subresources");
-    let has_status = |subresources: At<'_>| subresources.get("status").is_set();
-    has_status(shared) || has_status(version.get("subresources"))
-}
-
-/// The schema of a version.
-pub(crate) fn schema(version: &At<'_>, c: &mut Check) {
-    let schema = version.get("schema").get("openAPIV3Schema");
-    if schema.is_set() {
-        structural::problems(&schema, has_status(version, c), c);
-    }
-}
-
-/// The schema that all versions share.
-pub(crate) fn shared_schema(spec: &At<'_>, c: &mut Check) {
-    let schema = spec.get("validation").get("openAPIV3Schema");
-    if schema.is_set() {
-        let has_status = spec
-            .get("versions")
-            .items()
-            .any(|version| has_status(&version, c));
-        structural::problems(&schema, has_status, c);
+/// The schema of a version, or the one that all versions share.
+pub(crate) fn schema(of: &At<'_>, c: &mut Check) {
+    let has_status = |of: &At<'_>| of.get("subresources").get("status").is_set();
+    let is_separate = has_status(&c.root().get("spec"))
+        || has_status(of)
+        || of.get("versions").items().any(|version| has_status(&version));
+    for key in ["schema", "validation"] {
+        let schema = of.get(key).get("openAPIV3Schema");
+        if schema.is_set() {
+            structural::problems(&schema, is_separate, c);
+        }
     }
 }
 

@@ -68,9 +68,9 @@ fn code(name: &str) -> Option<rules::Code> {
             quota reporting_controller resources scopes_updated taints;
         config: config_map docker_config secret;
         container: sleep;
-        definitions: approval name schema shared_schema stored_versions versions warning;
+        definitions: approval name schema stored_versions versions warning;
         selectable: fields;
-        structural: atomic_items keys_of_map map_list;
+        structural: keys_of_map map_list;
         devices: attributes claim_status constraint contents_of_slice count counters extended_resource
             nodes_of_device nodes_of_slice parameters pool_name requests_of_config;
         flow_control: exempt hand_size known_verbs namespace precedence_of_exempt;

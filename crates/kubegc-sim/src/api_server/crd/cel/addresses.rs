@@ -81,18 +81,14 @@ const fn is_mapped(address: IpAddr) -> bool {
 
 impl Network {
     pub(super) fn parse(text: &str) -> Result<Self, String> {
-        match parse_prefix(text) {
-            Ok((address, _)) if is_mapped(address) => Err(format!(
-                "IPv4-mapped IPv6 address {} is not allowed",
-                quoted(text)
-            )),
-            Ok((address, length)) => Ok(Self {
-                address: Address(address),
-                length,
-            }),
-            Err(problem) => Err(format!(
-                "network address parse error during conversion from string: {problem}"
-            )),
+        let shown = quoted(text);
+        let network = parse_prefix(text).map_err(|problem| {
+            let of = "network address parse error during conversion from string";
+            format!("{of}: netip.ParsePrefix({shown}): {problem}")
+        })?;
+        match is_mapped(network.address.0) {
+            true => Err(format!("IPv4-mapped IPv6 address {shown} is not allowed")),
+            false => Ok(network),
         }
     }
 
@@ -156,27 +152,26 @@ fn parse(text: &str) -> Result<(IpAddr, &str), String> {
     })
 }
 
-/// An address and the length of its network.
+/// A network.
 ///
 /// # Errors
-/// Go's error.
-fn parse_prefix(text: &str) -> Result<(IpAddr, u8), String> {
-    let failed = |problem: &str| format!("netip.ParsePrefix({}): {problem}", quoted(text));
-    let (address, length) = text.rsplit_once('/').ok_or_else(|| failed("no '/'"))?;
-    let (address, zone) = parse(address).map_err(|problem| failed(&problem))?;
+/// Go's error, without the text.
+fn parse_prefix(text: &str) -> Result<Network, String> {
+    let (address, length) = text.rsplit_once('/').ok_or("no '/'")?;
+    let (address, zone) = parse(address)?;
     if !zone.is_empty() {
-        return Err(failed("IPv6 zones cannot be present in a prefix"));
+        return Err("IPv6 zones cannot be present in a prefix".to_owned());
     }
-    let bad = || failed(&format!("bad bits after slash: {}", quoted(length)));
     let is_number = length.bytes().all(|byte| byte.is_ascii_digit());
-    if !is_number || length.len() > 1 && length.starts_with('0') {
-        return Err(bad());
-    }
-    let bits: u64 = length.parse().map_err(|_| bad())?;
+    let is_canonical = is_number && (length.len() == 1 || !length.starts_with('0'));
+    let bits: Option<u64> = length.parse().ok().filter(|_| is_canonical);
+    let bits = bits.ok_or_else(|| format!("bad bits after slash: {}", quoted(length)))?;
     let max = if address.is_ipv4() { 32 } else { 128 };
-    let bits = u8::try_from(bits).ok().filter(|bits| *bits <= max);
-    bits.map(|bits| (address, bits))
-        .ok_or_else(|| failed("prefix length out of range"))
+    let length = u8::try_from(bits).ok().filter(|bits| *bits <= max);
+    Ok(Network {
+        address: Address(address),
+        length: length.ok_or("prefix length out of range")?,
+    })
 }
 
 /// The problem of a text that is no IPv4 address.

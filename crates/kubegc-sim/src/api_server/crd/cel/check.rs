@@ -300,7 +300,9 @@ impl<'a> Checker<'a> {
                 self.unordered.insert(id);
             }
             operators::ADD if operands.iter().any(|operand| matches!(operand, Ty::Keyed(_))) => {
-                return self.error(id, not_covered("the sum of lists of the types set and map"));
+                let message = "the sum of lists of the types set and map is not covered by this simulated API \
+                               server, so the rule cannot be evaluated: see kubegc_sim::ApiServer";
+                return self.error(id, message.to_owned());
             }
             _ => {}
         }
@@ -435,12 +437,4 @@ fn mismatch(expected: &Ty<'_>, found: &Ty<'_>) -> String {
 
 fn undeclared(name: &str) -> String {
     format!("undeclared reference to '{name}' (in container '')")
-}
-
-/// The message for a feature that upstream evaluates and this crate does not.
-fn not_covered(what: &str) -> String {
-    format!(
-        "{what} is not covered by this simulated API server, so the rule cannot be evaluated: \
-         see kubegc_sim::ApiServer"
-    )
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::{
     super::validation,
-    Engine, MESSAGES_ARE_EXPRESSIONS, REASONS, RULES, RULES_ARE_RUN, RULES_HAVE_REASONS, Rule,
+    Engine, MESSAGES_ARE_EXPRESSIONS, RULES, RULES_ARE_RUN, RULES_HAVE_REASONS, Rule,
     UNCHANGED_VALUES_MAY_STAY, cost,
     declared::{Declared, text},
     field_path,
@@ -19,6 +19,10 @@ use super::{
 use crate::{
     StoredObject,
     status::{Cause, quoted},
+    types::{
+        field::{At, Check},
+        validate::section,
+    },
 };
 
 /// The most that a rule may cost.
@@ -53,38 +57,27 @@ struct Found {
     fields: Vec<Cause>,
     /// Problems of expressions.
     expressions: Vec<Cause>,
-    cost: u64,
-    /// The costs and paths of the most expensive expressions.
-    expensive: Vec<(u64, String)>,
+    /// The costs and paths of expressions.
+    costs: Vec<(u64, String)>,
 }
 
 impl Found {
-    fn observe(&mut self, path: String, cost: u64) {
-        self.cost = self.cost.saturating_add(cost);
-        if cost >= SCHEMA_COST_MAX / 100 {
-            self.expensive.push((cost, path));
-            self.expensive.sort_by_key(|(cost, _)| std::cmp::Reverse(*cost));
-            self.expensive.truncate(NAMED_MAX);
-        }
-    }
-
-    fn causes(self, path: String) -> impl Iterator<Item = Cause> {
-        let mut total = Vec::new();
-        if self.cost > SCHEMA_COST_MAX {
+    fn causes(mut self, path: String) -> impl Iterator<Item = Cause> {
+        let costs = self.costs.iter().map(|(cost, _)| *cost);
+        let total = costs.fold(0, u64::saturating_add);
+        if total > SCHEMA_COST_MAX {
             let problem =
                 "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema";
-            total.extend(
-                self.expensive
-                    .into_iter()
-                    .map(|(_, path)| Cause::forbidden(path, problem)),
-            );
+            self.costs.retain(|(cost, _)| *cost >= SCHEMA_COST_MAX / 100);
+            self.costs.sort_by_key(|(cost, _)| std::cmp::Reverse(*cost));
+            let named = self.costs.into_iter().take(NAMED_MAX);
+            self.expressions
+                .extend(named.map(|(_, path)| Cause::forbidden(path, problem)));
             let what = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema";
-            total.push(Cause::forbidden(
-                path,
-                &too_expensive(what, self.cost, SCHEMA_COST_MAX),
-            ));
+            let problem = too_expensive(what, total, SCHEMA_COST_MAX);
+            self.expressions.push(Cause::forbidden(path, &problem));
         }
-        self.fields.into_iter().chain(self.expressions).chain(total)
+        self.fields.into_iter().chain(self.expressions)
     }
 }
 
@@ -192,50 +185,16 @@ impl Engine<'_> {
 
     /// The problems of the fields of a rule.
     fn fields(&self, schema: &Value, rule: &Rule<'_>, path: &str, causes: &mut Vec<Cause>) {
-        let at = |key: &str| format!("{path}.{key}");
-        let (source, message) = (rule.text("rule").trim(), rule.text("message").trim());
-        let breaks = |text: &str| text.contains(['\n', '\r']);
-        let invalid = |key: &str, problem: &str| {
-            let problem = match self.version.has(FIELDS_ARE_NOT_NAMED) {
-                true => problem.to_owned(),
-                false => format!("{key} {problem}"),
-            };
-            Cause::invalid(at(key), &quoted(rule.text(key)), &problem)
-        };
-        if source.is_empty() {
-            causes.push(Cause::required(at("rule"), "rule is not specified"));
-        } else if !rule.text("message").is_empty() && message.is_empty() {
-            causes.push(invalid("message", "must be non-empty if specified"));
-        } else if breaks(message) {
-            causes.push(invalid("message", "must not contain line breaks"));
-        } else if breaks(source) && message.is_empty() {
-            let problem = "message must be specified if rule contains line breaks";
-            causes.push(Cause::required(at("message"), problem));
+        let mut c = Check::new(self.version, None);
+        let rule = At::of_value(Some(rule.0), path);
+        section("SchemaRule", &rule, &mut c);
+        let field = rule.get("fieldPath");
+        if self.version.has(RULES_HAVE_REASONS) && field_path(field.text(), schema).is_err() {
+            let is_named = !self.version.has(FIELDS_ARE_NOT_NAMED);
+            let name = if is_named { "fieldPath " } else { "" };
+            field.invalid(&mut c, &format!("{name}must be a valid path"));
         }
-        let expression = rule.text("messageExpression");
-        if self.version.has(MESSAGES_ARE_EXPRESSIONS)
-            && !expression.is_empty()
-            && expression.trim().is_empty()
-        {
-            let problem = "messageExpression must be non-empty if specified";
-            causes.push(Cause::required(at("messageExpression"), problem));
-        }
-        if self.version.has(RULES_HAVE_REASONS) {
-            let reason = rule.text("reason");
-            if rule.0.get("reason").is_some() && !REASONS.contains(&reason) {
-                causes.push(Cause::not_supported(at("reason"), &quoted(reason), &REASONS));
-            }
-            let field = rule.text("fieldPath");
-            if !field.is_empty() && field.trim().is_empty() {
-                causes.push(invalid("fieldPath", "must be non-empty if specified"));
-            }
-            if breaks(field) {
-                causes.push(invalid("fieldPath", "must not contain line breaks"));
-            }
-            if !field.is_empty() && field_path(field, schema).is_err() {
-                causes.push(invalid("fieldPath", "must be a valid path"));
-            }
-        }
+        causes.append(&mut c.causes);
     }
 
     /// The problems of the expressions of a rule.
@@ -263,7 +222,7 @@ impl Engine<'_> {
                     let problem = too_expensive(&format!("estimated {key} cost"), cost, RULE_COST_MAX);
                     found.expressions.push(Cause::forbidden(at(key), &problem));
                 }
-                found.observe(at(key), cost);
+                found.costs.push((cost, at(key)));
                 Some(program)
             }
         };

@@ -76,7 +76,11 @@ fn implementation(signature: &str) -> Option<Function> {
         "cel.@mapInsert (map,A,B)" | "cel.@mapInsert (map,map)" => |a| insert(&a),
         "find string.(string)" => |a| find(&a),
         "findAll string.(string)" | "findAll string.(string,int)" => |a| find_all(&a),
-        "url (string)" => |a| own(Url::of_rule(text(&a, 0)?).map_err(failed("url"))?),
+        "url (string)" => |a| {
+            let parsed = Url::parse(text(&a, 0)?);
+            let problem = |problem| format!("URL parse error during conversion from string: {problem}");
+            own(parsed.map_err(problem).map_err(failed("url"))?)
+        },
         "isURL (string)" => |a| truth(Url::parse_request(text(&a, 0)?).is_ok()),
         "getScheme url.()" => |a| string(&url(&a)?.scheme),
         "getHost url.()" => |a| string(&url(&a)?.host),

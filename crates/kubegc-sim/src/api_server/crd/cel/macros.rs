@@ -143,7 +143,8 @@ fn expand(
     Ok(helper.next_expr(Expr::Comprehension(Box::new(comprehension))))
 }
 
-fn call(function: &str, args: Vec<IdedExpr>) -> Expr {
+/// A call of a function without a target.
+pub(super) fn call(function: &str, args: Vec<IdedExpr>) -> Expr {
     Expr::Call(CallExpr {
         func_name: function.to_owned(),
         target: None,

@@ -57,12 +57,6 @@ const TWO_VARIABLES: Behavior = Behavior::since(33, 0, "comprehensions with two 
 
 /// The longest message of an expression, in bytes.
 const MESSAGE_BYTES_MAX: usize = 5 * 1024;
-const REASONS: [&str; 4] = [
-    "FieldValueDuplicate",
-    "FieldValueForbidden",
-    "FieldValueInvalid",
-    "FieldValueRequired",
-];
 
 /// The environment of expressions.
 static ENVIRONMENT: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(environment(true)));
@@ -184,24 +178,21 @@ impl<'a> Rule<'a> {
 
     /// The rule as messages print it.
     fn shown(&self) -> &'a str {
-        let message = self.text("message");
-        if message.is_empty() {
-            self.text("rule").trim()
-        } else {
-            message.trim()
-        }
+        let key = if self.has_message() { "message" } else { "rule" };
+        self.text(key).trim()
     }
 
     fn message(&self) -> String {
-        if self.text("message").is_empty() {
-            format!("failed rule: {}", self.shown())
-        } else {
-            self.shown().to_owned()
-        }
+        let before = if self.has_message() { "" } else { "failed rule: " };
+        format!("{before}{}", self.shown())
+    }
+
+    fn has_message(&self) -> bool {
+        !self.text("message").is_empty()
     }
 
     fn takes_optional_old_self(&self, version: KubernetesVersion) -> bool {
-        self.0.get("optionalOldSelf") == Some(&Value::Bool(true)) && version.has(UNCHANGED_VALUES_MAY_STAY)
+        self.0["optionalOldSelf"] == true && version.has(UNCHANGED_VALUES_MAY_STAY)
     }
 
     /// The rule as errors of a release print it.
@@ -446,9 +437,7 @@ fn field_path(given: &str, schema: &Value) -> Result<String, String> {
             let token = rest.split(['.', '[', ']']).next().unwrap_or_default();
             return Err(format!("expected [ or . but got: {token}"));
         }
-        let property = schema
-            .get("properties")
-            .and_then(|properties| properties.get(name));
+        let property = schema["properties"].get(name);
         let entry = Declared::of(schema).entries();
         let entry = entry.filter(|_| schema.get("properties").is_none());
         (schema, path) = match (property, entry) {
@@ -488,14 +477,12 @@ fn shown(error: &ExecutionError) -> String {
 
 /// Whether a schema has rules, or one below it. Depth is bounded by the parser that read it.
 pub(super) fn has_rules(schema: &Value) -> bool {
-    let properties = schema.get("properties").and_then(Value::as_object);
+    let properties = schema["properties"].as_object().into_iter().flatten();
     let declared = Declared::of(schema);
     let others = [declared.entries(), declared.items()].into_iter().flatten();
-    let mut below = properties
-        .into_iter()
-        .flat_map(|properties| properties.values())
-        .chain(others.map(|other| other.schema));
-    schema.get(RULES).is_some() || below.any(has_rules)
+    schema.get(RULES).is_some()
+        || properties.into_iter().any(|(_, property)| has_rules(property))
+        || others.into_iter().any(|other| has_rules(other.schema))
 }
 
 /// Whether a problem concerns a type or a size.

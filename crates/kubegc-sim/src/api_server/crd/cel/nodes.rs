@@ -2,12 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use cel::common::ast::{
-    CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, ListExpr, LiteralValue, operators,
-};
+use cel::common::ast::{ComprehensionExpr, EntryExpr, Expr, IdedExpr, ListExpr, LiteralValue, operators};
 use regex::Regex;
 
-use super::convert;
+use super::{convert, macros::call};
 
 /// The expressions that are parts of an expression.
 pub(super) fn parts(expression: &mut IdedExpr) -> Vec<&mut IdedExpr> {
@@ -95,24 +93,23 @@ pub(super) fn use_one_variable(expression: &mut IdedExpr) {
             // Comprehensions inside of this one have entries of their own.
             let entry = format!("@entry{}", node.id);
             let range = std::mem::take(&mut comprehension.iter_range);
-            comprehension.iter_range = call(range.id, "@entries", vec![range]);
+            comprehension.iter_range = IdedExpr {
+                id: range.id,
+                expr: call("@entries", vec![range]),
+            };
             let first = std::mem::replace(&mut comprehension.iter_var, entry.clone());
             for (position, name) in [(0, first), (1, second)] {
                 let id = node.id;
                 let ided = |expr: Expr| IdedExpr { id, expr };
                 let position = ided(Expr::Literal(LiteralValue::Int(i64::into(position))));
-                let value = call(
-                    id,
-                    operators::INDEX,
-                    vec![ided(Expr::Ident(entry.clone())), position],
-                );
+                let value = call(operators::INDEX, vec![ided(Expr::Ident(entry.clone())), position]);
                 let step = std::mem::take(&mut comprehension.loop_step);
                 comprehension.loop_step = ided(Expr::Comprehension(Box::new(ComprehensionExpr {
                     iter_range: ided(Expr::List(ListExpr::new(Vec::new()))),
                     iter_var: "#unused".to_owned(),
                     iter_var2: None,
                     accu_var: name.clone(),
-                    accu_init: value,
+                    accu_init: ided(value),
                     loop_cond: ided(Expr::Literal(LiteralValue::Boolean(false.into()))),
                     loop_step: ided(Expr::Ident(name)),
                     result: step,
@@ -120,16 +117,4 @@ pub(super) fn use_one_variable(expression: &mut IdedExpr) {
             }
         }
     });
-}
-
-fn call(id: u64, function: &str, args: Vec<IdedExpr>) -> IdedExpr {
-    let call = CallExpr {
-        func_name: function.to_owned(),
-        target: None,
-        args,
-    };
-    IdedExpr {
-        id,
-        expr: Expr::Call(call),
-    }
 }

@@ -133,52 +133,17 @@ impl<'a> Ty<'a> {
         if let [letter @ b'A'..=b'Z'] = name.as_bytes() {
             return Self::Param(usize::from(letter - b'A'));
         }
-        if let Some(object) = STRUCTS
-            .iter()
-            .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))
-        {
+        if let Some(object) = ROWS.get(&("struct", name)) {
             let fields = object.split(' ').filter_map(|field| field.split_once(':'));
             return Self::Struct(name, fields.map(|(name, ty)| (name, Self::parse(ty))).collect());
         }
-        let name = match name {
-            "optional" => "optional_type",
-            "quantity" => "kubernetes.Quantity",
-            "semver" => "kubernetes.Semver",
-            "url" => "kubernetes.URL",
-            "format" => "kubernetes.NamedFormat",
-            "ip" => "net.IP",
-            "cidr" => "net.CIDR",
-            name => name,
-        };
+        let name = ROWS.get(&("short", name)).copied().unwrap_or(name);
         Self::Of(name, split(inner).into_iter().map(Self::parse).collect())
     }
 
     /// The type whose values a name denotes, which is a value too.
     pub(super) fn named(name: &str) -> Option<Self> {
-        const NAMES: [&str; 10] = [
-            "bool",
-            "bytes",
-            "double",
-            "int",
-            "list",
-            "map",
-            "optional_type",
-            "string",
-            "type",
-            "uint",
-        ];
-        let name = match name {
-            "google.protobuf.Duration" => "duration",
-            "google.protobuf.Timestamp" => "timestamp",
-            "null_type" => "null",
-            name => NAMES.into_iter().find(|known| *known == name)?,
-        };
-        let parameters = match name {
-            "list" | "optional_type" | "type" => 1,
-            "map" => 2,
-            _ => 0,
-        };
-        Some(Self::Of(name, vec![Self::DYN; parameters]))
+        ROWS.get(&("type", name)).map(|ty| Self::parse(ty))
     }
 
     /// The type with its parameters replaced.
@@ -438,12 +403,12 @@ fn split(operands: &'static str) -> Vec<&'static str> {
 
 const TABLE: &str = include_str!("functions.txt");
 
-/// The names of the structs, and their fields.
-static STRUCTS: LazyLock<Vec<&str>> = LazyLock::new(|| {
-    TABLE
-        .lines()
-        .filter_map(|line| line.strip_prefix("struct "))
-        .collect()
+/// The rows of the table that are not functions, by their first two words.
+static ROWS: LazyLock<BTreeMap<(&str, &str), &str>> = LazyLock::new(|| {
+    let rows = TABLE.lines().filter(|line| line.starts_with(char::is_alphabetic));
+    let rows = rows.filter_map(|line| line.split_once(' '));
+    let rows = rows.filter_map(|(kind, row)| Some((kind, row.split_once(' ')?)));
+    rows.map(|(kind, (name, row))| ((kind, name), row)).collect()
 });
 
 static FUNCTIONS: LazyLock<BTreeMap<&'static str, Vec<Overload>>> = LazyLock::new(|| {
@@ -472,7 +437,7 @@ mod tests {
 
     #[test]
     fn every_line_of_the_table_is_read() {
-        let is_row = |line: &&str| !line.is_empty() && !line.starts_with(['#', 's']);
+        let is_row = |line: &&str| line.starts_with(char::is_numeric);
         for line in TABLE.lines().filter(is_row) {
             assert!(Overload::parse(line).is_some(), "{line}");
         }

@@ -84,18 +84,21 @@ fn is_port(text: &str) -> bool {
             .is_some_and(|port| port.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
+/// The error of a text that is no URL.
+fn failed(text: &str) -> impl Fn(String) -> String {
+    move |problem| format!("parse {}: {problem}", quoted(text))
+}
+
 impl Url {
-    /// `Parse`.
+    /// `ParseRequestURI`, and then `Parse`: a request does not separate its fragment.
     ///
     /// # Errors
     /// Go's error.
-    fn parse(text: &str) -> Result<Self, String> {
-        let failed = |text: &str, problem: &str| format!("parse {}: {problem}", quoted(text));
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        Self::parse_request(text)?;
         let (address, fragment) = text.split_once('#').unwrap_or((text, ""));
-        let mut url = Self::read(address, false).map_err(|problem| failed(address, &problem))?;
-        url.fragment = Part::Other
-            .unescaped(fragment)
-            .map_err(|problem| failed(text, &problem))?;
+        let mut url = Self::read(address, false).map_err(failed(address))?;
+        url.fragment = Part::Other.unescaped(fragment).map_err(failed(text))?;
         Ok(url)
     }
 
@@ -104,17 +107,7 @@ impl Url {
     /// # Errors
     /// Go's error.
     pub(super) fn parse_request(text: &str) -> Result<Self, String> {
-        Self::read(text, true).map_err(|problem| format!("parse {}: {problem}", quoted(text)))
-    }
-
-    /// The URL of a rule.
-    ///
-    /// # Errors
-    /// Upstream's error.
-    pub(super) fn of_rule(text: &str) -> Result<Self, String> {
-        // A request does not separate its fragment.
-        let parsed = Self::parse_request(text).and_then(|_| Self::parse(text));
-        parsed.map_err(|problem| format!("URL parse error during conversion from string: {problem}"))
+        Self::read(text, true).map_err(failed(text))
     }
 
     fn read(text: &str, is_request: bool) -> Result<Self, String> {
