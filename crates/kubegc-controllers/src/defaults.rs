@@ -5,16 +5,16 @@ use std::sync::Arc;
 use kubegc_core::KubernetesVersion;
 
 use crate::{
-    CloudNodeLifecycle, Controller, CronJobHistory, CsrCleaner, JobTracking, LegacyTokenCleaner,
-    NamespaceController, NodeLifecycle, PersistentVolumeBinder, PodCertificateRequestCleaner, PodGc,
-    PvcProtection, Rule, StatefulSetClaims, TokenCleaner, TtlAfterFinished, VolumeAttachments,
-    apiserverleases, controllerrevisions, deployment, endpoints, endpointslice, endpointslicemirroring,
-    ipallocator, pvprotection, replicaset, resourceclaim, serviceaccounttokens, servicecidr, tainteviction,
+    CloudNodeLifecycle, Controller, CronJobHistory, CsrCleaner, LegacyTokenCleaner, NamespaceController,
+    NodeLifecycle, PersistentVolumeBinder, PodCertificateRequestCleaner, PodGc, PvcProtection, Rule,
+    StatefulSetClaims, TokenCleaner, TtlAfterFinished, VolumeAttachments, apiserverleases,
+    controllerrevisions, deployment, endpoints, endpointslice, endpointslicemirroring, ipallocator, job,
+    pvprotection, replicaset, resourceclaim, serviceaccounttokens, servicecidr, tainteviction,
     volumeattributesclass,
 };
 
 /// The controllers without settings.
-static RULES: [&Rule; 15] = [
+static RULES: [&Rule; 16] = [
     &apiserverleases::RULE,
     &controllerrevisions::DAEMON_SETS,
     &controllerrevisions::STATEFUL_SETS,
@@ -23,6 +23,7 @@ static RULES: [&Rule; 15] = [
     &endpointslice::RULE,
     &endpointslicemirroring::RULE,
     &ipallocator::RULE,
+    &job::RULE,
     &pvprotection::RULE,
     &replicaset::RULE,
     &resourceclaim::RULE,
@@ -49,7 +50,6 @@ pub fn default_controllers(version: KubernetesVersion) -> Vec<Arc<dyn Controller
         Arc::new(CloudNodeLifecycle::new(version)),
         Arc::new(CronJobHistory::new(version)),
         Arc::new(CsrCleaner::new(version)),
-        Arc::new(JobTracking::new(version)),
         Arc::new(LegacyTokenCleaner::new(version)),
         Arc::new(NamespaceController::new(version)),
         Arc::new(NodeLifecycle::new(version)),

@@ -82,7 +82,6 @@ pub use csrcleaner::CsrCleaner;
 pub use defaults::default_controllers;
 pub use documents::{DocumentError, Documents};
 pub use externalprovisioner::ExternalProvisioner;
-pub use job::JobTracking;
 pub use legacytokens::{InvalidCleanUpPeriod, LegacyTokenCleaner};
 pub use manager::{Cause, Input, Manager, Output, Task, TaskId, Work};
 pub use namespace::NamespaceController;
