@@ -7,14 +7,13 @@ use kubegc_core::KubernetesVersion;
 use crate::{
     CloudNodeLifecycle, Controller, CronJobHistory, CsrCleaner, LegacyTokenCleaner, NamespaceController,
     NodeLifecycle, PersistentVolumeBinder, PodCertificateRequestCleaner, PodGc, PvcProtection, Rule,
-    StatefulSetClaims, TokenCleaner, TtlAfterFinished, VolumeAttachments, apiserverleases,
-    controllerrevisions, deployment, endpoints, endpointslice, endpointslicemirroring, ipallocator, job,
-    pvprotection, replicaset, resourceclaim, serviceaccounttokens, servicecidr, tainteviction,
-    volumeattributesclass,
+    TokenCleaner, TtlAfterFinished, VolumeAttachments, apiserverleases, controllerrevisions, deployment,
+    endpoints, endpointslice, endpointslicemirroring, ipallocator, job, pvprotection, replicaset,
+    resourceclaim, serviceaccounttokens, servicecidr, statefulset, tainteviction, volumeattributesclass,
 };
 
 /// The controllers without settings.
-static RULES: [&Rule; 16] = [
+static RULES: [&Rule; 17] = [
     &apiserverleases::RULE,
     &controllerrevisions::DAEMON_SETS,
     &controllerrevisions::STATEFUL_SETS,
@@ -29,6 +28,7 @@ static RULES: [&Rule; 16] = [
     &resourceclaim::RULE,
     &serviceaccounttokens::RULE,
     &servicecidr::RULE,
+    &statefulset::RULE,
     &tainteviction::RULE,
     &volumeattributesclass::RULE,
 ];
@@ -57,7 +57,6 @@ pub fn default_controllers(version: KubernetesVersion) -> Vec<Arc<dyn Controller
         Arc::new(PodCertificateRequestCleaner::new(version)),
         Arc::new(PodGc::new(version)),
         Arc::new(PvcProtection::new(version)),
-        Arc::new(StatefulSetClaims::new(version)),
         Arc::new(TokenCleaner::new(version)),
         Arc::new(TtlAfterFinished::new(version)),
         Arc::new(VolumeAttachments::new(version)),

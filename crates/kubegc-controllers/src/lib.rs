@@ -100,7 +100,6 @@ pub use request::{
 pub use rule::{ByRelease, Rule};
 pub use select::{UnknownController, select_controllers};
 pub use sequence::{End, Found, Port, Sequence, Step, Steps};
-pub use statefulset::StatefulSetClaims;
 pub use storage::{FINALIZER_EXTERNAL, FINALIZER_IN_TREE, is_in_tree};
 pub use tokencleaner::TokenCleaner;
 pub use ttlafterfinished::TtlAfterFinished;

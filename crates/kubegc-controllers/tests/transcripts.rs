@@ -143,7 +143,7 @@ fn controller(name: &str, release: KubernetesVersion, settings: &[(&str, &str)])
         "serviceaccounttokens" => Arc::new(serviceaccounttokens::RULE.at(release)),
         "ipallocator" => Arc::new(ipallocator::RULE.at(release)),
         "servicecidr" => Arc::new(servicecidr::RULE.at(release)),
-        "statefulset" => built!(StatefulSetClaims),
+        "statefulset" => Arc::new(statefulset::RULE.at(release)),
         "statefulsethistory" => Arc::new(controllerrevisions::STATEFUL_SETS.at(release)),
         "tainteviction" => Arc::new(tainteviction::RULE.at(release)),
         "tokencleaner" => built!(TokenCleaner, "disabled" => |built, _value| built.is_enabled = false),
