@@ -153,7 +153,7 @@ fn planners(criterion: &mut Criterion) {
                 cache.replace(resource, records);
             }
             let name = controller.info().name;
-            let planner = BatchPlanner::new(controller);
+            let planner = BatchPlanner::from(controller);
             group.bench_function(BenchmarkId::new(name, pods), |bencher| {
                 bencher.iter_with_large_drop(|| planner.plan(&cache, NOW));
             });

@@ -98,32 +98,6 @@ pub trait Controller: fmt::Debug + Send + Sync {
     }
 }
 
-impl<C: Controller + ?Sized> Controller for Arc<C> {
-    fn info(&self) -> &'static Info {
-        (**self).info()
-    }
-
-    fn timing(&self) -> Timing {
-        (**self).timing()
-    }
-
-    fn affected(&self, cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
-        (**self).affected(cache, change, keys);
-    }
-
-    fn keys(&self, cache: &Cache, keys: &mut Vec<Key>) {
-        (**self).keys(cache, keys);
-    }
-
-    fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
-        (**self).decide(cx, id, record)
-    }
-
-    fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
-        (**self).reconcile(cx, key)
-    }
-}
-
 /// Static information about a controller.
 #[derive(Clone, Copy, Debug)]
 pub struct Info {

@@ -17,7 +17,7 @@
 //! [`groupJobsByParent`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/pkg/controller/cronjob/utils.go)
 //! in `utils.go`.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use kubegc_core::{
     Behavior, DeleteOptions, KubernetesVersion, PropagationPolicy, Timestamp, Uid,
@@ -31,6 +31,7 @@ use crate::{
     controller::{Reads as _, require_version, whole},
     request::{preconditions, server_message_about},
     sequence::Port,
+    storage::namespace_key,
 };
 
 /// The second controller, which matches by name.
@@ -77,18 +78,6 @@ impl CronJobHistory {
         cache.indexed_records(&JOBS_BY_NAME, key)
     }
 
-    /// A Job that may belong to any CronJob of the namespace, because its metadata could not be read.
-    fn unreadable(&self, cache: &Cache, namespace: &Arc<str>) -> Result<(), Missing> {
-        let unreadable = if self.groups_by_uid {
-            cache.indexed_records(&JOBS_BY_UID, &Key::cluster(""))
-        } else {
-            cache.indexed_records(&JOBS_BY_NAME, &Key::new(Arc::clone(namespace), ""))
-        };
-        unreadable
-            .first()
-            .map_or(Ok(()), |job| Err(Missing::metadata(Resource::Jobs, job)))
-    }
-
     /// Limits the history of one CronJob with these Jobs.
     fn limit(
         &self,
@@ -103,43 +92,43 @@ impl CronJobHistory {
                 false => cx.cache.require_in(resource, &id.namespace)?,
             }
         }
-        self.unreadable(cx.cache, &id.namespace)?;
+        // A Job may belong to any CronJob if its metadata could not be read.
+        let (index, key) = match self.groups_by_uid {
+            true => (&JOBS_BY_UID, Key::cluster("")),
+            false => (&JOBS_BY_NAME, namespace_key(&id.namespace)),
+        };
+        if let Some(job) = cx.cache.first_indexed(index, &key) {
+            return Err(Missing::metadata(Resource::Jobs, job));
+        }
         let cron_job = id.body(record, Record::cron_job)?;
         require_version(id, &record.meta)?;
         let mut decision = Decision::default();
-        let [successful, failed] = self.classify(id, cron_job, jobs, &mut decision)?;
+        let classes = self.classify(id, cron_job, jobs, &mut decision)?;
         let limits = [
             &cron_job.successful_jobs_history_limit,
             &cron_job.failed_jobs_history_limit,
         ];
         let mut deletions = Vec::new();
-        for (class, limit) in [successful, failed].into_iter().zip(limits) {
+        for (class, limit) in classes.into_iter().zip(limits) {
             class.prune(cx, id, limit, &mut deletions, &mut decision);
         }
-        let is_limited = limits.iter().any(|limit| {
-            limit
-                .known()
-                .is_some_and(|limit| limit.is_some_and(|limit| limit >= 0))
-        });
+        let is_limit = |limit: &Option<i32>| limit.is_some_and(|limit| limit >= 0);
+        let is_limited = limits.iter().any(|limit| limit.known().is_some_and(is_limit));
         let always_writes_status = !self.version.has(STATUS_AFTER_DELETION);
         if deletions.is_empty() && !(always_writes_status && is_limited) {
-            decision.add_kept(
-                id.clone(),
-                Reason::new("NothingToPrune", "no Job of it is deleted"),
-            );
+            let reason = Reason::new("NothingToPrune", "no Job of it is deleted");
+            decision.add_kept(id.clone(), reason);
             return Ok(decision);
         }
-        let pruning = Arc::new(Pruning {
+        let pruning = Pruning {
             cron_job: id.clone(),
             read: (cx.wire == Wire::Strict).then(|| Read::unchanged(Resource::CronJobs, record)),
             deletions,
             update: Write::update(id, "status", preconditions(&record.meta), Vec::new()),
             always_writes_status,
             is_retried: !self.groups_by_uid,
-        });
-        decision.steps = Some(Steps::new(id.clone(), move |port| {
-            prune(Arc::clone(&pruning), port)
-        }));
+        };
+        decision.steps = Some(Steps::of(id, pruning, prune));
         Ok(decision)
     }
 
@@ -151,52 +140,57 @@ impl CronJobHistory {
         jobs: &[&'a Record],
         decision: &mut Decision,
     ) -> Result<[Class<'a>; 2], Missing> {
-        let no_labels = BTreeMap::new();
-        let labels = if !self.groups_by_uid && !self.version.has(ANY_LABELS) {
-            id.read(&cron_job.template_labels, "spec.jobTemplate.metadata.labels")?
-        } else {
-            &no_labels
-        };
-        let [mut successful, mut failed] = [
-            Class::new("successful", "spec.successfulJobsHistoryLimit"),
-            Class::new("failed", "spec.failedJobsHistoryLimit"),
-        ];
+        let has_labels = !self.groups_by_uid && !self.version.has(ANY_LABELS);
+        let labels = has_labels.then(|| {
+            let labels = &cron_job.template_labels;
+            id.read(labels, "spec.jobTemplate.metadata.labels")
+        });
+        let labels = labels.transpose()?;
+        let mut classes = [
+            ("successful", "spec.successfulJobsHistoryLimit"),
+            ("failed", "spec.failedJobsHistoryLimit"),
+        ]
+        .map(|(adjective, path)| Class {
+            adjective,
+            path,
+            finished: Vec::new(),
+            unread: Vec::new(),
+        });
         for &record in jobs {
             let job_id = record.id(Resource::Jobs);
             let has_label = |(key, value)| record.meta.labels.get(key) == Some(value);
-            if !labels.iter().all(has_label) {
+            if !labels.into_iter().flatten().all(has_label) {
                 let message = "it does not have the labels of spec.jobTemplate of its CronJob";
                 decision.add_kept(job_id, Reason::new("LabelsDiffer", message));
                 continue;
             }
-            let job = match job_id.body(record, Record::job) {
-                Ok(job) if !job.conditions.is_unread() => job,
-                other => {
-                    let unread = || Missing::field(&job_id, "status.conditions");
-                    let missing = other.err().unwrap_or_else(unread);
-                    successful.add_unread(&missing);
-                    failed.add_unread(&missing);
-                    decision.add_unknown(job_id, missing);
+            let body = job_id.body(record, Record::job);
+            let job = body.and_then(|job| job_id.read(&job.conditions, "status.conditions").map(|_| job));
+            let missing = match job.map(|job| (job, job.finished().flatten())) {
+                Ok((_, None)) => {
+                    decision.add_kept(job_id, unfinished());
                     continue;
                 }
+                Ok((job, Some(finished))) => {
+                    let class = &mut classes[usize::from(&*finished.condition_type != "Complete")];
+                    if !record.meta.uid.is_empty() {
+                        class.finished.push((&job.start_time, record));
+                        continue;
+                    }
+                    let missing = Missing::metadata(Resource::Jobs, record);
+                    class.unread.push(missing.clone());
+                    missing
+                }
+                Err(missing) => {
+                    for class in &mut classes {
+                        class.unread.push(missing.clone());
+                    }
+                    missing
+                }
             };
-            let Some(finished) = job.finished().flatten() else {
-                decision.add_kept(job_id, unfinished());
-                continue;
-            };
-            let class = match &*finished.condition_type {
-                "Complete" => &mut successful,
-                _ => &mut failed,
-            };
-            if record.meta.uid.is_empty() {
-                let missing = Missing::metadata(Resource::Jobs, record);
-                class.add_unread(&missing);
-                decision.add_unknown(job_id, missing);
-            } else {
-                class.finished.push((&job.start_time, record));
-            }
+            decision.add_unknown(job_id, missing);
         }
-        Ok([successful, failed])
+        Ok(classes)
     }
 }
 
@@ -224,27 +218,11 @@ struct Class<'a> {
     /// Path of the limit.
     path: &'static str,
     finished: Vec<Finished<'a>>,
-    /// The number of further Jobs of any age, and the missing fact of the first of them.
-    unread: usize,
-    first_unread: Option<Missing>,
+    /// The missing facts of further Jobs, which may be of any age.
+    unread: Vec<Missing>,
 }
 
 impl Class<'_> {
-    const fn new(adjective: &'static str, path: &'static str) -> Self {
-        Self {
-            adjective,
-            path,
-            finished: Vec::new(),
-            unread: 0,
-            first_unread: None,
-        }
-    }
-
-    fn add_unread(&mut self, missing: &Missing) {
-        self.unread = self.unread.saturating_add(1);
-        self.first_unread.get_or_insert_with(|| missing.clone());
-    }
-
     /// Splits the Jobs into deleted, kept and undetermined ones.
     fn prune(
         mut self,
@@ -255,28 +233,37 @@ impl Class<'_> {
         decision: &mut Decision,
     ) {
         let count = self.finished.len();
-        let limit = match cron_job.read(limit, self.path) {
-            Ok(Some(limit)) => *limit,
-            Ok(None) => {
-                return self.keep_all(
-                    Reason::new("NoLimit", "its CronJob does not limit its history"),
-                    decision,
-                );
-            }
-            Err(missing) => return self.leave_all(&missing, decision),
-        };
-        let Ok(allowed) = usize::try_from(limit) else {
-            let reason = Reason::new("InvalidLimit", "the history limit of its CronJob is negative");
-            return self.keep_all(reason, decision);
+        let keep_all = |code, message: &'static str| Err(Ok(Reason::new(code, message)));
+        let allowed = match cron_job.read(limit, self.path) {
+            Ok(None) => keep_all("NoLimit", "its CronJob does not limit its history"),
+            Ok(Some(limit)) => match usize::try_from(*limit) {
+                Ok(allowed) => Ok((*limit, allowed)),
+                Err(_) => keep_all("InvalidLimit", "the history limit of its CronJob is negative"),
+            },
+            Err(missing) => Err(Err(missing)),
         };
         let is_unread = |(start_time, _): &&Finished<'_>| start_time.is_unread();
-        let deleted_max = count.saturating_add(self.unread).saturating_sub(allowed);
-        if deleted_max > 0
-            && let Some((_, job)) = self.finished.iter().find(is_unread)
-        {
-            let missing = Missing::field(&job.id(Resource::Jobs), "status.startTime");
-            return self.leave_all(&missing, decision);
-        }
+        let of_unread = |(_, job): &Finished<'_>| Missing::field(&job.id(Resource::Jobs), "status.startTime");
+        let deleted_max = |allowed: usize| (count + self.unread.len()).saturating_sub(allowed);
+        let allowed = allowed.and_then(|(limit, allowed)| {
+            let unread = self.finished.iter().find(is_unread);
+            match unread.filter(|_| deleted_max(allowed) > 0) {
+                Some(job) => Err(Err(of_unread(job))),
+                None => Ok((limit, allowed, deleted_max(allowed))),
+            }
+        });
+        let (limit, allowed, deleted_max) = match allowed {
+            Ok(allowed) => allowed,
+            Err(judged) => {
+                for (_, job) in self.finished {
+                    match &judged {
+                        Ok(reason) => decision.add_kept(job.id(Resource::Jobs), reason.clone()),
+                        Err(missing) => decision.add_unknown(job.id(Resource::Jobs), missing.clone()),
+                    }
+                }
+                return;
+            }
+        };
         self.finished.sort_by(|a, b| age_order(a).cmp(&age_order(b)));
         let deleted = count.saturating_sub(allowed);
         for (at, (_, job)) in self.finished.iter().enumerate() {
@@ -293,12 +280,9 @@ impl Class<'_> {
                     cron_job.name, self.adjective, self.path
                 );
                 let options = DeleteOptions::policy(PropagationPolicy::Background);
-                deletions.push(Deletion {
-                    object,
-                    options: cx.wire.options(options, &job.meta, Sent::Nothing),
-                    reason: Reason::new("OverHistoryLimit", message),
-                });
-            } else if let Some(missing) = self.first_unread.as_ref().filter(|_| at < deleted_max) {
+                let options = cx.wire.options(options, &job.meta, Sent::Nothing);
+                deletions.push((object, options, Reason::new("OverHistoryLimit", message)));
+            } else if let Some(missing) = self.unread.first().filter(|_| at < deleted_max) {
                 decision.add_unknown(object, missing.clone());
             } else {
                 let message = "the history limit of its CronJob is not exceeded, or older Jobs are deleted";
@@ -306,25 +290,10 @@ impl Class<'_> {
             }
         }
     }
-
-    fn keep_all(self, reason: Reason, decision: &mut Decision) {
-        for (_, job) in self.finished {
-            decision.add_kept(job.id(Resource::Jobs), reason.clone());
-        }
-    }
-
-    fn leave_all(self, missing: &Missing, decision: &mut Decision) {
-        for (_, job) in self.finished {
-            decision.add_unknown(job.id(Resource::Jobs), missing.clone());
-        }
-    }
 }
 
-struct Deletion {
-    object: ObjectId,
-    options: DeleteOptions,
-    reason: Reason,
-}
+/// A Job that is deleted, how, and why.
+type Deletion = (ObjectId, DeleteOptions, Reason);
 
 struct Pruning {
     cron_job: ObjectId,
@@ -344,12 +313,7 @@ async fn prune(pruning: Arc<Pruning>, port: Port) -> End {
     }
     let mut end = End::Done;
     let mut update = pruning.update.clone();
-    for Deletion {
-        object,
-        options,
-        reason,
-    } in &pruning.deletions
-    {
+    for (object, options, reason) in &pruning.deletions {
         port.set_reason(reason.clone());
         let event = match port.delete(object.clone(), options.clone()).await {
             Ok(()) => {

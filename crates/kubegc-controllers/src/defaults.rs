@@ -5,16 +5,15 @@ use std::sync::Arc;
 use kubegc_core::KubernetesVersion;
 
 use crate::{
-    CloudNodeLifecycle, Controller, CronJobHistory, CsrCleaner, JobTracking, LegacyTokenCleaner,
-    NamespaceController, NodeLifecycle, PersistentVolumeBinder, PodCertificateRequestCleaner, PodGc,
-    PvcProtection, Rule, StatefulSetClaims, TokenCleaner, TtlAfterFinished, VolumeAttachments,
-    apiserverleases, controllerrevisions, deployment, endpoints, endpointslice, endpointslicemirroring,
-    ipallocator, pvprotection, replicaset, resourceclaim, serviceaccounttokens, servicecidr, tainteviction,
-    volumeattributesclass,
+    CloudNodeLifecycle, Controller, CronJobHistory, CsrCleaner, LegacyTokenCleaner, NamespaceController,
+    NodeLifecycle, PersistentVolumeBinder, PodCertificateRequestCleaner, PodGc, PvcProtection, Rule,
+    TokenCleaner, TtlAfterFinished, VolumeAttachments, apiserverleases, controllerrevisions, deployment,
+    endpoints, endpointslice, endpointslicemirroring, ipallocator, job, pvprotection, replicaset,
+    resourceclaim, serviceaccounttokens, servicecidr, statefulset, tainteviction, volumeattributesclass,
 };
 
 /// The controllers without settings.
-static RULES: [&Rule; 15] = [
+static RULES: [&Rule; 17] = [
     &apiserverleases::RULE,
     &controllerrevisions::DAEMON_SETS,
     &controllerrevisions::STATEFUL_SETS,
@@ -23,11 +22,13 @@ static RULES: [&Rule; 15] = [
     &endpointslice::RULE,
     &endpointslicemirroring::RULE,
     &ipallocator::RULE,
+    &job::RULE,
     &pvprotection::RULE,
     &replicaset::RULE,
     &resourceclaim::RULE,
     &serviceaccounttokens::RULE,
     &servicecidr::RULE,
+    &statefulset::RULE,
     &tainteviction::RULE,
     &volumeattributesclass::RULE,
 ];
@@ -49,7 +50,6 @@ pub fn default_controllers(version: KubernetesVersion) -> Vec<Arc<dyn Controller
         Arc::new(CloudNodeLifecycle::new(version)),
         Arc::new(CronJobHistory::new(version)),
         Arc::new(CsrCleaner::new(version)),
-        Arc::new(JobTracking::new(version)),
         Arc::new(LegacyTokenCleaner::new(version)),
         Arc::new(NamespaceController::new(version)),
         Arc::new(NodeLifecycle::new(version)),
@@ -57,7 +57,6 @@ pub fn default_controllers(version: KubernetesVersion) -> Vec<Arc<dyn Controller
         Arc::new(PodCertificateRequestCleaner::new(version)),
         Arc::new(PodGc::new(version)),
         Arc::new(PvcProtection::new(version)),
-        Arc::new(StatefulSetClaims::new(version)),
         Arc::new(TokenCleaner::new(version)),
         Arc::new(TtlAfterFinished::new(version)),
         Arc::new(VolumeAttachments::new(version)),

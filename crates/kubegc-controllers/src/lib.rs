@@ -82,7 +82,6 @@ pub use csrcleaner::CsrCleaner;
 pub use defaults::default_controllers;
 pub use documents::{DocumentError, Documents};
 pub use externalprovisioner::ExternalProvisioner;
-pub use job::JobTracking;
 pub use legacytokens::{InvalidCleanUpPeriod, LegacyTokenCleaner};
 pub use manager::{Cause, Input, Manager, Output, Task, TaskId, Work};
 pub use namespace::NamespaceController;
@@ -101,7 +100,6 @@ pub use request::{
 pub use rule::{ByRelease, Rule};
 pub use select::{UnknownController, select_controllers};
 pub use sequence::{End, Found, Port, Sequence, Step, Steps};
-pub use statefulset::StatefulSetClaims;
 pub use storage::{FINALIZER_EXTERNAL, FINALIZER_IN_TREE, is_in_tree};
 pub use tokencleaner::TokenCleaner;
 pub use ttlafterfinished::TtlAfterFinished;

@@ -18,6 +18,19 @@ use crate::{
     controller::Reads as _,
 };
 
+/// The reference to an owner, which is a controller and blocks the deletion if the flag is set.
+pub(crate) fn owner_reference(resource: Resource, owner: &ObjectMeta, flag: Option<bool>) -> OwnerReference {
+    let api_version = format!("{}/v1", resource.group());
+    OwnerReference {
+        api_version: api_version.trim_start_matches('/').into(),
+        kind: resource.kind().into(),
+        name: Arc::clone(&owner.name),
+        uid: owner.uid.clone(),
+        controller: flag,
+        block_owner_deletion: flag,
+    }
+}
+
 /// Adds the key of the object of this kind that controls a record.
 pub(crate) fn push_controller(record: &Record, kind: &str, keys: &mut Vec<Key>) {
     if let Some(owner) = record.meta.controller().filter(|owner| &*owner.kind == kind) {
@@ -184,14 +197,7 @@ impl Claimer<'_> {
 
     fn adopt(&self, cx: &Context<'_>, orphan: &Record) -> Action {
         let message = format!("it has no controller, and the selector of {} matches it", self.id);
-        let owner = OwnerReference {
-            api_version: format!("{}/v1", self.id.resource.group()).into(),
-            kind: self.id.resource.kind().into(),
-            name: Arc::clone(&self.id.name),
-            uid: self.id.uid.clone(),
-            controller: Some(true),
-            block_owner_deletion: Some(true),
-        };
+        let owner = owner_reference(self.id.resource, &self.record.meta, Some(true));
         let owners = orphan.meta.owner_references.iter().cloned().chain([owner]);
         let reason = Reason::new("Adopted", message).about(self.id.clone());
         self.patch(cx, orphan, owners.collect(), reason)

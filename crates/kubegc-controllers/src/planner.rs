@@ -1,6 +1,6 @@
 //! The batch planner: the actions of a controller on all cached objects now, if every request succeeds.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use kubegc_core::{
     Kept, Plan, Planner, ResourceVersion, StoreError, Timestamp,
@@ -8,8 +8,8 @@ use kubegc_core::{
 };
 
 use crate::{
-    Action, Cache, CloudResponse, Context, Controller, Deadlines, End, Key, Missing, OnError, Read, Reason,
-    Request, Response, Sequence, Step, Wire, request::preconditions,
+    Action, Cache, CloudQuery, CloudResponse, Context, Controller, Deadlines, End, Key, Missing, OnError,
+    Read, Reason, Request, Response, Sequence, Step, Wire, request::preconditions,
 };
 
 /// A controller as a [`Planner`].
@@ -36,23 +36,28 @@ use crate::{
 /// assert_eq!(plan.actions[0].object.to_string(), "job.batch/report -n shop");
 /// ```
 #[derive(Clone, Debug)]
-pub struct BatchPlanner<C> {
-    controller: C,
+pub struct BatchPlanner {
+    controller: Arc<dyn Controller>,
     wire: Wire,
 }
 
-impl<C: Controller> BatchPlanner<C> {
+/// A planner whose actions carry all preconditions.
+impl From<Arc<dyn Controller>> for BatchPlanner {
+    fn from(controller: Arc<dyn Controller>) -> Self {
+        let wire = Wire::Strict;
+        Self { controller, wire }
+    }
+}
+
+impl BatchPlanner {
     /// A planner whose actions carry all preconditions.
-    pub const fn new(controller: C) -> Self {
-        Self {
-            controller,
-            wire: Wire::Strict,
-        }
+    pub fn new(controller: impl Controller + 'static) -> Self {
+        Self::from(Arc::new(controller) as Arc<dyn Controller>)
     }
 
     /// The same with other preconditions.
     #[must_use]
-    pub const fn wire(mut self, wire: Wire) -> Self {
+    pub fn wire(mut self, wire: Wire) -> Self {
         self.wire = wire;
         self
     }
@@ -63,7 +68,7 @@ impl<C: Controller> BatchPlanner<C> {
         cache: &Cache,
         now: Timestamp,
         known: impl Fn(&Key) -> (Option<&'a Deadlines>, Option<&'a CloudResponse>),
-    ) -> Plan<Action, ObjectId, Judgement, ()> {
+    ) -> BatchPlan {
         let mut keys = Vec::new();
         self.controller.keys(cache, &mut keys);
         keys.sort_unstable();
@@ -82,17 +87,16 @@ impl<C: Controller> BatchPlanner<C> {
             };
             let decision = self.controller.reconcile(&cx, key);
             plan.actions.extend(decision.actions);
-            let kept = decision.kept.into_iter();
-            plan.kept.extend(kept.map(|kept| judged(kept, Judgement::Kept)));
-            let unknown = decision.unknown.into_iter();
-            plan.kept
-                .extend(unknown.map(|unknown| judged(unknown, Judgement::Unknown)));
-            if let Some(query) = decision.cloud_query {
-                let missing = Missing::not_queried(&query.node);
-                plan.kept.push(Kept {
-                    object: query.node,
-                    reason: Judgement::Unknown(missing),
-                });
+            let mut keep = |object, reason| plan.kept.push(Kept { object, reason });
+            for Kept { object, reason } in decision.kept {
+                keep(object, Judgement::Kept(reason));
+            }
+            for Kept { object, reason } in decision.unknown {
+                keep(object, Judgement::Unknown(reason));
+            }
+            if let Some(CloudQuery { node, .. }) = decision.cloud_query {
+                let missing = Missing::not_queried(&node);
+                keep(node, Judgement::Unknown(missing));
             }
             plan.next_at = plan.next_at.into_iter().chain(decision.requeue_at).min();
             if let Some(steps) = decision.steps {
@@ -103,6 +107,9 @@ impl<C: Controller> BatchPlanner<C> {
         plan
     }
 }
+
+/// The plan of a [`BatchPlanner`].
+type BatchPlan = Plan<Action, ObjectId, Judgement, ()>;
 
 /// The reason why an object is kept.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, derive_more::Display)]
@@ -137,32 +144,19 @@ pub fn protected_by_label(label: &str) -> impl Fn(&Cache, &ObjectId) -> bool + '
     }
 }
 
-fn judged<R>(kept: Kept<ObjectId, R>, judge: impl Fn(R) -> Judgement) -> Kept<ObjectId, Judgement> {
-    Kept {
-        object: kept.object,
-        reason: judge(kept.reason),
-    }
-}
-
-impl<C: Controller> Planner for BatchPlanner<C> {
+impl Planner for BatchPlanner {
     type Facts = Cache;
     type Action = Action;
     type Object = ObjectId;
     type Reason = Judgement;
     type Summary = ();
 
-    fn plan(&self, cache: &Cache, now: Timestamp) -> Plan<Action, ObjectId, Judgement, ()> {
+    fn plan(&self, cache: &Cache, now: Timestamp) -> BatchPlan {
         self.plan_with(cache, now, |_| (None, None))
     }
 }
 
-fn play(
-    object: &ObjectId,
-    mut sequence: Sequence,
-    cache: &Cache,
-    now: Timestamp,
-    plan: &mut Plan<Action, ObjectId, Judgement, ()>,
-) {
+fn play(object: &ObjectId, mut sequence: Sequence, cache: &Cache, now: Timestamp, plan: &mut BatchPlan) {
     let mut written = Written::new();
     let mut response = None;
     let mut reads = Vec::new();
@@ -251,7 +245,7 @@ fn after(request: &Request, mut record: Record, now: Timestamp) -> Option<Record
     Some(record)
 }
 
-fn ended(object: &ObjectId, end: End, now: Timestamp, plan: &mut Plan<Action, ObjectId, Judgement, ()>) {
+fn ended(object: &ObjectId, end: End, now: Timestamp, plan: &mut BatchPlan) {
     let reason = match end {
         End::Done | End::Stale(_) | End::Failed { .. } => return,
         End::Kept(reason) => Judgement::Kept(reason),
@@ -297,47 +291,5 @@ fn respond(request: &Request, cache: &Cache, written: &Written) -> Response {
         | Request::Event(_)
         | Request::DeleteCollection { .. }
         | Request::DeleteContent { .. } => Response::Done,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use kubegc_core::{
-        DeleteOptions, ObjectMeta,
-        record::{Body, Pod},
-    };
-
-    use super::*;
-
-    #[test]
-    fn later_steps_read_what_a_delete_leaves() {
-        let (now, cache) = (Timestamp::from_secs(5), Cache::new([Resource::Pods], []));
-        let get = Request::Get {
-            resource: Resource::Pods,
-            key: Key::new("shop", "web"),
-        };
-        let unlisted = respond(&get, &cache, &Written::new());
-        assert!(matches!(unlisted, Response::Failed(StoreError::Unlisted)));
-        for (finalizers, is_left) in [(vec![], false), (vec!["example.com/hold".into()], true)] {
-            let mut meta = ObjectMeta::new("shop", "web", "u1");
-            meta.resource_version = "7".into();
-            meta.finalizers = finalizers;
-            let record = Record::new(meta, Body::Pod(Pod::default()));
-            let delete = Request::Delete {
-                object: record.id(Resource::Pods),
-                options: DeleteOptions::default(),
-            };
-            let left = after(&delete, record, now);
-            let key = Key::new("shop", "web");
-            let written = Written::from([((Resource::Pods, key), left)]);
-            match respond(&get, &cache, &written) {
-                Response::Object(pod) => {
-                    assert!(is_left);
-                    assert_eq!(pod.meta.deletion_timestamp, Some(now));
-                    assert!(pod.meta.resource_version.is_empty(), "the new version is unknown");
-                }
-                response => assert!(!is_left && matches!(response, Response::Failed(StoreError::NotFound))),
-            }
-        }
     }
 }

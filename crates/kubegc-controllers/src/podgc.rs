@@ -89,15 +89,9 @@ impl PodGc {
         let is_evicted = self.version.has(EVICTED_FIRST)
             && is_failed
             && **object.read(&pod.reason, "status.reason")? == *"Evicted";
-        Ok(Place {
-            is_late: !is_evicted,
-            created: record
-                .meta
-                .creation_timestamp
-                .ok_or_else(|| Missing::field(&object, "metadata.creationTimestamp"))?,
-            name: &record.meta.name,
-            namespace: &record.meta.namespace,
-        })
+        let created = record.meta.creation_timestamp;
+        let created = created.ok_or_else(|| Missing::field(&object, "metadata.creationTimestamp"))?;
+        Ok((!is_evicted, created, &record.meta.name, &record.meta.namespace))
     }
 
     /// The terminated pods that are above the threshold whatever the unknown ones are, and those that may be.
@@ -168,41 +162,6 @@ impl PodGc {
         let is_forced = record.meta.is_deleting() && record.meta.deletion_grace_period_seconds == Some(0);
         is_forced && (!self.marks_failed() || pod.has_final_phase() == Some(true))
     }
-
-    /// The deletion of a pod. `orphaned` says whether its node no longer exists.
-    fn delete(
-        &self,
-        cx: &Context<'_>,
-        record: &Record,
-        pod: &Pod,
-        reason: Reason,
-        orphaned: bool,
-    ) -> Result<Action, Missing> {
-        let mut action = Action::new(Resource::Pods, &record.meta, reason).on_error(OnError::Report);
-        if self.marks_failed() {
-            let id = record.id(Resource::Pods);
-            id.read(&pod.phase, "status.phase")?;
-            if pod.has_final_phase() == Some(false) {
-                let mut changes = vec![FieldChange::Phase("Failed".into())];
-                if orphaned && self.adds_condition {
-                    let conditions = id.read(&pod.conditions, "status.conditions")?;
-                    let texts = ["DeletionByPodGC", "PodGC: node no longer exists"];
-                    let mut condition = disruption_target(cx.now, conditions, texts);
-                    if self.observes_generation {
-                        condition.observed_generation = record.meta.generation;
-                    }
-                    changes.push(FieldChange::Condition(condition));
-                }
-                let patch = Form::Patch(PatchType::Strategic);
-                action = action.write(cx.wire, Sent::Uid, patch, "status", changes);
-            }
-        }
-        let options = DeleteOptions {
-            grace_period_seconds: Some(0),
-            ..DeleteOptions::default()
-        };
-        Ok(action.delete(cx.wire, Sent::Nothing, options))
-    }
 }
 
 /// The condition `DisruptionTarget` of a pod that is deleted, with a reason and a message. One that was
@@ -226,12 +185,12 @@ pub(crate) fn disruption_target(
 
 /// The fields of a pod on which anything can be decided.
 fn pod_of(record: &Record) -> Result<&Pod, Missing> {
-    if !is_whole(record) {
-        return Err(Missing::metadata(Resource::Pods, record));
+    let object = || record.id(Resource::Pods);
+    match record.pod() {
+        _ if !is_whole(record) => Err(Missing::Metadata { object: object() }),
+        None => Err(Missing::Object { object: object() }),
+        Some(pod) => Ok(pod),
     }
-    record.pod().ok_or_else(|| Missing::Object {
-        object: record.id(Resource::Pods),
-    })
 }
 
 fn is_terminated(phase: &str) -> bool {
@@ -267,14 +226,9 @@ fn is_out_of_service(record: &Record) -> Result<bool, Missing> {
     }
 }
 
-/// The position of a terminated pod in the order of deletion. Upstream does not compare namespaces.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Place<'a> {
-    is_late: bool,
-    created: Timestamp,
-    name: &'a Arc<str>,
-    namespace: &'a Arc<str>,
-}
+/// The position of a terminated pod in the order of deletion: evicted ones first, then by creation, name and
+/// namespace. Upstream does not compare namespaces.
+type Place<'a> = (bool, Timestamp, &'a Arc<str>, &'a Arc<str>);
 
 #[derive(Debug, Default)]
 struct Terminated {
@@ -328,13 +282,18 @@ impl<'a> Sync<'a> {
             is_chosen: vec![false; pods.len()],
             decision: Decision::default(),
         };
-        let candidate = |at: usize| {
-            let record = *pods.get(at)?;
-            let pod = pod_of(record).ok()?;
-            Some(Candidate { at, record, pod })
-        };
-        let chosen = std::mem::take(&mut sync.terminated.chosen);
-        sync.delete_terminated(chosen.into_iter().filter_map(candidate));
+        let message = format!(
+            "{} pods have terminated, {} are retained, and it is among the first to be deleted",
+            sync.terminated.count, settings.terminated_pod_threshold
+        );
+        for at in std::mem::take(&mut sync.terminated.chosen) {
+            let record = pods[at];
+            if let Ok(pod) = pod_of(record) {
+                let reason = Reason::new("Terminated", message.clone());
+                let action = sync.delete(Candidate { at, record, pod }, reason, false);
+                sync.decision.actions.extend(action);
+            }
+        }
         let mut orphans: BTreeMap<&Arc<str>, Vec<Candidate<'a>>> = BTreeMap::new();
         for (at, &record) in pods.iter().enumerate() {
             match pod_of(record) {
@@ -349,19 +308,6 @@ impl<'a> Sync<'a> {
         }
         sync.judge_orphans(&orphans);
         sync.decision
-    }
-
-    fn delete_terminated(&mut self, chosen: impl Iterator<Item = Candidate<'a>>) {
-        let threshold = self.settings.terminated_pod_threshold;
-        let message = format!(
-            "{} pods have terminated, {threshold} are retained, and it is among the first to be deleted",
-            self.terminated.count
-        );
-        let reason = Reason::new("Terminated", message);
-        for candidate in chosen {
-            let action = self.delete(candidate, reason.clone(), false);
-            self.decision.actions.extend(action);
-        }
     }
 
     /// The parts over one pod and its node. Returns the name of the node if it is missing.
@@ -384,31 +330,31 @@ impl<'a> Sync<'a> {
             self.retain(candidate);
             return None;
         }
-        let is_out = match node {
+        let node = node.map(|node| match self.settings.version.has(OUT_OF_SERVICE) {
+            true => is_out_of_service(node),
+            false => Ok(false),
+        });
+        let reason = match node {
             None => {
-                let reason = Reason::new(
-                    "Unscheduled",
-                    "it is being deleted, and was never scheduled to a node",
-                );
-                let action = self.delete(candidate, reason, false);
-                self.decision.actions.extend(action);
-                return None;
+                let message = "it is being deleted, and was never scheduled to a node";
+                Reason::new("Unscheduled", message)
             }
-            Some(_) if !self.settings.version.has(OUT_OF_SERVICE) => Ok(false),
-            Some(node) => is_out_of_service(node),
-        };
-        match is_out {
-            Ok(true) => {
+            Some(Ok(true)) => {
                 let message = format!("it is being deleted, and its node {node_name} is out of service");
-                let action = self.delete(candidate, Reason::new("OutOfService", message), false);
-                self.decision.actions.extend(action);
+                Reason::new("OutOfService", message)
             }
-            Ok(false) => {
+            Some(Ok(false)) => {
                 let message = "it is being deleted by the kubelet of its node, which is not out of service";
                 self.keep(candidate, Reason::new("LeftToKubelet", message));
+                return None;
             }
-            Err(missing) => self.leave(candidate, missing),
-        }
+            Some(Err(missing)) => {
+                self.leave(candidate, missing);
+                return None;
+            }
+        };
+        let action = self.delete(candidate, reason, false);
+        self.decision.actions.extend(action);
         None
     }
 
@@ -416,12 +362,8 @@ impl<'a> Sync<'a> {
     fn judge_orphans(&mut self, orphans: &BTreeMap<&'a Arc<str>, Vec<Candidate<'a>>>) {
         let now = self.cx.now;
         let is_ready = |ready_at: &Timestamp| *ready_at <= now;
-        let (ready, mut waiting): (Deadlines, Deadlines) = self
-            .cx
-            .deadlines
-            .iter()
-            .map(|(name, ready_at)| (Arc::clone(name), *ready_at))
-            .partition(|(_, ready_at)| is_ready(ready_at));
+        let deadlines = self.cx.deadlines.clone().into_iter();
+        let (ready, mut waiting): (Deadlines, Deadlines) = deadlines.partition(|(_, at)| is_ready(at));
         let ready_at = now.saturating_add(self.settings.quarantine);
         let mut missing_nodes = Vec::new();
         for (&name, candidates) in orphans {
@@ -448,38 +390,27 @@ impl<'a> Sync<'a> {
             missing_nodes.push((Arc::clone(name), actions));
         }
         // Pods that only finalizers keep are deleted again by every sync, but need none.
-        let is_settled =
-            |candidate: &Candidate<'_>| self.settings.is_settled(candidate.record, candidate.pod);
+        let is_settled = |pod: &Candidate<'_>| self.settings.is_settled(pod.record, pod.pod);
         let is_needed = |name: &Arc<str>| {
-            orphans
-                .get(name)
-                .is_none_or(|candidates| !candidates.iter().all(is_settled))
+            let pods = orphans.get(name);
+            pods.is_none_or(|pods| !pods.iter().all(is_settled))
         };
-        self.decision.requeue_at = waiting
-            .iter()
-            .filter(|(name, _)| is_needed(name))
-            .map(|(_, at)| *at)
-            .min();
+        let needed = waiting.iter().filter(|(name, _)| is_needed(name));
+        self.decision.requeue_at = needed.map(|(_, at)| *at).min();
         self.decision.deadlines = Some(waiting);
         missing_nodes.retain(|(_, actions)| !actions.is_empty());
         if let Some(first) = missing_nodes.first().and_then(|(_, actions)| actions.first()) {
             let object = first.object.clone();
-            let missing_nodes: Arc<[_]> = missing_nodes.into();
-            let steps = Steps::new(object, move |port| {
-                delete_orphans(Arc::clone(&missing_nodes), port)
-            });
-            self.decision.steps = Some(steps);
+            self.decision.steps = Some(Steps::of(&object, missing_nodes, delete_orphans));
         }
     }
 
-    /// The deletion of a pod, unless a fact is missing that it needs.
+    /// The deletion of a pod, unless a fact is missing that it needs. `orphaned` says whether its node no
+    /// longer exists.
     fn delete(&mut self, candidate: Candidate<'_>, reason: Reason, orphaned: bool) -> Option<Action> {
-        let Candidate { at, record, pod } = candidate;
-        match self.settings.delete(self.cx, record, pod, reason, orphaned) {
+        match self.try_delete(candidate, reason, orphaned) {
             Ok(action) => {
-                if let Some(is_chosen) = self.is_chosen.get_mut(at) {
-                    *is_chosen = true;
-                }
+                self.is_chosen[candidate.at] = true;
                 Some(action)
             }
             Err(missing) => {
@@ -489,21 +420,50 @@ impl<'a> Sync<'a> {
         }
     }
 
-    fn is_chosen(&self, candidate: Candidate<'_>) -> bool {
-        self.is_chosen.get(candidate.at) == Some(&true)
+    fn try_delete(
+        &self,
+        Candidate { record, pod, .. }: Candidate<'_>,
+        reason: Reason,
+        orphaned: bool,
+    ) -> Result<Action, Missing> {
+        let Self { settings, cx, .. } = self;
+        let mut action = Action::new(Resource::Pods, &record.meta, reason).on_error(OnError::Report);
+        if settings.marks_failed() {
+            let id = record.id(Resource::Pods);
+            id.read(&pod.phase, "status.phase")?;
+            if pod.has_final_phase() == Some(false) {
+                let mut changes = vec![FieldChange::Phase("Failed".into())];
+                if orphaned && settings.adds_condition {
+                    let conditions = id.read(&pod.conditions, "status.conditions")?;
+                    let texts = ["DeletionByPodGC", "PodGC: node no longer exists"];
+                    let mut condition = disruption_target(cx.now, conditions, texts);
+                    if settings.observes_generation {
+                        condition.observed_generation = record.meta.generation;
+                    }
+                    changes.push(FieldChange::Condition(condition));
+                }
+                let patch = Form::Patch(PatchType::Strategic);
+                action = action.write(cx.wire, Sent::Uid, patch, "status", changes);
+            }
+        }
+        let options = DeleteOptions {
+            grace_period_seconds: Some(0),
+            ..DeleteOptions::default()
+        };
+        Ok(action.delete(cx.wire, Sent::Nothing, options))
     }
 
     /// Marks a pod as undetermined, unless another part deletes it.
     fn leave(&mut self, candidate: Candidate<'_>, missing: Missing) {
-        if !self.is_chosen(candidate) {
-            self.decision
-                .add_unknown(candidate.record.id(Resource::Pods), missing);
+        if !self.is_chosen[candidate.at] {
+            let object = candidate.record.id(Resource::Pods);
+            self.decision.add_unknown(object, missing);
         }
     }
 
     /// Keeps the pod, unless the number of terminated pods requires its deletion.
     fn keep(&mut self, candidate: Candidate<'_>, reason: Reason) {
-        if self.is_chosen(candidate) {
+        if self.is_chosen[candidate.at] {
             return;
         }
         let object = || candidate.record.id(Resource::Pods);
@@ -536,7 +496,7 @@ impl<'a> Sync<'a> {
 
 /// Reads missing nodes, and deletes the pods of those that no longer exist. The errors of one do not stop the
 /// others.
-async fn delete_orphans(missing_nodes: Arc<[(Arc<str>, Vec<Action>)]>, port: Port) -> End {
+async fn delete_orphans(missing_nodes: Arc<Vec<(Arc<str>, Vec<Action>)>>, port: Port) -> End {
     let mut errors: Vec<(String, StoreError)> = Vec::new();
     for (name, actions) in &*missing_nodes {
         match port.get(Resource::Nodes, Key::cluster(Arc::clone(name))).await {
@@ -553,19 +513,13 @@ async fn delete_orphans(missing_nodes: Arc<[(Arc<str>, Vec<Action>)]>, port: Por
             }
         }
     }
-    let count = errors.len();
-    let Some((object, error)) = errors.into_iter().next() else {
-        return End::Done;
+    let others = match errors.len() {
+        0 | 1 => String::new(),
+        count => format!(", and {} more errors", count - 1),
     };
-    let others = if count > 1 {
-        format!(", and {} more errors", count - 1)
-    } else {
-        String::new()
-    };
-    End::Failed {
-        message: format!("{object}: {error}{others}"),
-        error,
-        is_retried: false,
+    match errors.into_iter().next() {
+        Some((object, error)) => End::failed_with(format!("{object}: {error}{others}"), error, false),
+        None => End::Done,
     }
 }
 
@@ -590,26 +544,20 @@ impl Controller for PodGc {
     /// A sync is needed only if a change can make it delete a pod, or makes known what was not.
     fn affected(&self, cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
         let was_unread = change.old.is_some_and(|old| !is_read(old));
+        let is_listed = || cache.require_all(INFO.resources).is_ok();
         let is_affected = match (change.resource, change.new) {
-            // While a list is incomplete, nothing is decided about most of the pods that matter.
-            (Resource::Pods, new)
-                if cache.require_all(INFO.resources).is_err()
-                    && new.map(|new| &new.meta.uid) != change.old.map(|old| &old.meta.uid) =>
-            {
-                true
-            }
             (Resource::Pods, new) => {
                 let was_counted = change.old.is_some_and(may_be_terminated);
                 let node = |name: &Arc<str>| cache.get(Resource::Nodes, &Key::cluster(Arc::clone(name)));
-                was_unread || new.is_some_and(|new| self.concerns(new, was_counted, node))
+                let is_another = new.map(|new| &new.meta.uid) != change.old.map(|old| &old.meta.uid);
+                // While a list is incomplete, nothing is decided about most of the pods that matter.
+                (is_another && !is_listed())
+                    || was_unread
+                    || new.is_some_and(|new| self.concerns(new, was_counted, node))
             }
             (Resource::Nodes, None) => true,
             // Its pods are no longer undecided.
-            (Resource::Nodes, Some(_))
-                if change.old.is_none() && cache.require_all(INFO.resources).is_err() =>
-            {
-                true
-            }
+            (Resource::Nodes, Some(_)) if change.old.is_none() && !is_listed() => true,
             (Resource::Nodes, Some(new)) => {
                 let (old, new) = (change.old.map(is_out_of_service), is_out_of_service(new));
                 let was_unknown = matches!(old, Some(Err(_)));

@@ -26,11 +26,13 @@ use kubegc_core::{
 };
 
 use crate::{
-    Cache, Change, Context, Controller, Decision, End, EventRequest, FieldChange, Info, Key, MayChange,
-    Missing, Read, Reason, Steps, Wire, Write,
+    Cache, Change, Context, Decision, End, EventRequest, FieldChange, Info, Key, MayChange, Missing, Read,
+    Reason, Rule, Steps, Wire, Write,
     action::require_unchanged,
     controller::{Reads as _, require_version, whole},
+    owner::owner_reference,
     request::{preconditions, server_message_about},
+    rule::RuleContext,
     sequence::Port,
 };
 
@@ -48,171 +50,75 @@ const CONTROLLER_REFERENCES: [Behavior; 4] = [
 
 const CLAIMS: Resource = Resource::PersistentVolumeClaims;
 
-/// The part of the StatefulSet controller that sets the owners of claims.
-#[derive(Clone, Copy, Debug)]
-pub struct StatefulSetClaims {
+/// Returns whether the owners of all claims of a pod are as the policy wants: upstream's
+/// `ClaimsMatchRetentionPolicy`. Other claims may be among `claims`.
+///
+/// # Errors
+/// A fact that decides is missing.
+pub fn claims_match(
     version: KubernetesVersion,
-}
-
-impl StatefulSetClaims {
-    /// Upstream's default in a release.
-    pub const fn new(version: KubernetesVersion) -> Self {
-        Self { version }
-    }
-
-    /// Whether the owner references are controller references ([L7.12](crate::rules#l7-12)).
-    const fn owners_are_controllers(self) -> bool {
-        self.version.has_change(&CONTROLLER_REFERENCES)
-    }
-
-    /// Returns whether the owners of all claims of a pod are as the policy wants: upstream's
-    /// `ClaimsMatchRetentionPolicy`. Other claims may be among `claims`.
-    ///
-    /// # Errors
-    /// A fact that decides is missing.
-    pub fn claims_match(&self, set: &Record, pod: &ObjectMeta, claims: &[&Record]) -> Result<bool, Missing> {
-        let owners = Owners::new(*self, set, pod)?;
-        for claim in owners.spec.claims(set, pod, claims)? {
-            if !owners.are_up_to_date(owners_of(CLAIMS, claim)?) {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-
-    /// Returns whether a claim keeps a pod from being created, because it waits for its collection:
-    /// upstream's `PodClaimIsStale` ([L7.10](crate::rules#l7-10)). A pod that does not exist has no uid.
-    /// Other claims may be among `claims`.
-    ///
-    /// # Errors
-    /// A fact that decides is missing.
-    pub fn pod_claim_is_stale(
-        &self,
-        set: &Record,
-        pod: &ObjectMeta,
-        claims: &[&Record],
-    ) -> Result<bool, Missing> {
-        let spec = Spec::new(set)?;
-        if spec.when_scaled == "Retain" {
+    set: &Record,
+    pod: &ObjectMeta,
+    claims: &[&Record],
+) -> Result<bool, Missing> {
+    let owners = Owners::new(version, set, pod)?;
+    for claim in owners.spec.claims(set, pod, claims)? {
+        if !owners.are_up_to_date(owners_of(claim)?) {
             return Ok(false);
         }
-        let pod_owner = Owner::new(POD, pod);
-        for claim in spec.claims(set, pod, claims)? {
-            if pod_owner.is_stale_in(owners_of(CLAIMS, claim)?, self.owners_are_controllers()) {
-                return Ok(true);
-            }
-        }
-        Ok(false)
     }
+    Ok(true)
+}
 
-    /// Sets the owners of the claims of a pod: upstream's `UpdatePodClaimForRetentionPolicy`. Other claims
-    /// may be among `claims`.
-    pub fn update_pod_claims(
-        &self,
-        cx: &Context<'_>,
-        set: &Record,
-        pod: &ObjectMeta,
-        claims: &[&Record],
-    ) -> Decision {
-        let mut review = Review::default();
-        match self.review(set, pod, claims, true, &mut review) {
-            Ok(()) => review.into_decision(cx, set, self.owners_are_controllers()),
-            Err(missing) => Decision::unknown(set.id(Resource::StatefulSets), missing),
+/// Returns whether a claim keeps a pod from being created, because it waits for its collection: upstream's
+/// `PodClaimIsStale` ([L7.10](crate::rules#l7-10)). A pod that does not exist has no uid. Other claims may be
+/// among `claims`.
+///
+/// # Errors
+/// A fact that decides is missing.
+pub fn pod_claim_is_stale(
+    version: KubernetesVersion,
+    set: &Record,
+    pod: &ObjectMeta,
+    claims: &[&Record],
+) -> Result<bool, Missing> {
+    let spec = Spec::new(set)?;
+    if spec.when_scaled == "Retain" {
+        return Ok(false);
+    }
+    let owner = Owner(Resource::Pods, pod);
+    for claim in spec.claims(set, pod, claims)? {
+        if owner.is_stale_in(owners_of(claim)?, owners_are_controllers(version)) {
+            return Ok(true);
         }
     }
+    Ok(false)
+}
 
-    /// Reviews the claims of one pod. `always_warns` says whether an unexpected controller is reported even
-    /// if no claim is written.
-    fn review(
-        self,
-        set: &Record,
-        pod: &ObjectMeta,
-        claims: &[&Record],
-        always_warns: bool,
-        review: &mut Review,
-    ) -> Result<(), Missing> {
-        let owners = Owners::new(self, set, pod)?;
-        let first = review.updates.len();
-        for claim in owners.spec.claims(set, pod, claims)? {
-            let id = claim.id(CLAIMS);
-            let references = match updatable(claim) {
-                Ok(references) => references,
-                Err(missing) => {
-                    review.decision.add_unknown(id, missing);
-                    continue;
-                }
-            };
-            let is_unexpected = owners.has_unexpected_controller(references);
-            let is_up_to_date = owners.are_up_to_date(references);
-            let reason = owners.reason(references, is_up_to_date, is_unexpected);
-            if is_up_to_date {
-                review.decision.add_kept(id.clone(), reason.clone());
-            }
-            let write = (!is_up_to_date).then(|| {
-                let changes = vec![FieldChange::OwnerReferences(owners.updated(references))];
-                Write::update(&id, "", preconditions(&claim.meta), changes)
-            });
-            if write.is_some() || is_unexpected {
-                review.updates.push(Update {
-                    claim: id,
-                    reason,
-                    warns: is_unexpected,
-                    write,
-                });
-            }
-        }
-        let updates = review.updates.get(first..).unwrap_or_default();
-        if updates.iter().any(|update| update.write.is_some()) {
-            review.reads.push(Read::Unchanged {
-                object: ObjectId::new(Resource::Pods, pod),
-                resource_version: ResourceVersion::default(),
-            });
-        } else if !always_warns {
-            review.updates.truncate(first);
-        }
-        Ok(())
-    }
-
-    /// The pod of this name, if the StatefulSet controls it.
-    fn pod<'a>(self, cx: &Context<'a>, set: &ObjectId, name: &str) -> Result<Option<&'a Record>, Missing> {
-        let key = Key::new(Arc::clone(&set.namespace), name);
-        let Some(pod) = cx.cache.find(Resource::Pods, &key)? else {
-            return Ok(None);
-        };
-        whole(Resource::Pods, pod)?;
-        let is_controlled = pod.meta.controller().is_some_and(|owner| owner.uid == set.uid);
-        Ok(Some(pod).filter(|_| is_controlled))
-    }
-
-    /// The reason to keep claims whose pod does not exist.
-    fn without_pod(
-        self,
-        set: &Record,
-        spec: &Spec<'_>,
-        name: &str,
-        ordinal: i32,
-        claims: &[&Record],
-    ) -> Reason {
-        let pod = ObjectMeta::new(&set.meta.namespace, name, "");
-        let is_wanted = spec.is_scaled_down(ordinal) == Ok(false);
-        if is_wanted && self.pod_claim_is_stale(set, &pod, claims) == Ok(true) {
-            let message =
-                format!("a claim of pod/{name} waits for its collection, and the pod is not created before");
-            return Reason::new("BlocksPodCreation", message);
-        }
-        Reason::new("NoPod", "its StatefulSet has no pod of its ordinal")
+/// Sets the owners of the claims of a pod in a release: upstream's `UpdatePodClaimForRetentionPolicy`. Other
+/// claims may be among `claims`.
+pub fn update_pod_claims(
+    version: KubernetesVersion,
+    cx: &Context<'_>,
+    set: &Record,
+    pod: &ObjectMeta,
+    claims: &[&Record],
+) -> Decision {
+    let mut review = Review::default();
+    match review.add(version, set, pod, claims, true) {
+        Ok(()) => review.into_decision(version, cx, set),
+        Err(missing) => Decision::unknown(set.id(Resource::StatefulSets), missing),
     }
 }
 
-/// The owner references of an object whose metadata was read.
-fn owners_of(resource: Resource, record: &Record) -> Result<&[OwnerReference], Missing> {
-    whole(resource, record).map(|_| &*record.meta.owner_references)
+/// Whether the owner references are controller references ([L7.12](crate::rules#l7-12)).
+const fn owners_are_controllers(version: KubernetesVersion) -> bool {
+    version.has_change(&CONTROLLER_REFERENCES)
 }
 
-/// The owner references of a claim that can be written.
-fn updatable(claim: &Record) -> Result<&[OwnerReference], Missing> {
-    require_version(&claim.id(CLAIMS), &claim.meta)?;
-    owners_of(CLAIMS, claim)
+/// The owner references of a claim whose metadata was read.
+fn owners_of(claim: &Record) -> Result<&[OwnerReference], Missing> {
+    whole(CLAIMS, claim).map(|_| &*claim.meta.owner_references)
 }
 
 /// The claims of a StatefulSet, in the order of its templates.
@@ -272,11 +178,9 @@ impl<'a> Spec<'a> {
         })
     }
 
-    fn templates(&self) -> Result<&'a [Arc<str>], Missing> {
-        let templates = self
-            .id
-            .read(&self.spec.claim_templates, "spec.volumeClaimTemplates")?;
-        Ok(templates)
+    fn templates(&self) -> Result<&'a Vec<Arc<str>>, Missing> {
+        let Self { id, spec, .. } = self;
+        id.read(&spec.claim_templates, "spec.volumeClaimTemplates")
     }
 
     /// The claims of a pod, in the order of the templates.
@@ -310,54 +214,33 @@ fn ordinal_of(pod: &ObjectMeta) -> i32 {
         .unwrap_or(-1)
 }
 
-/// API version and kind.
-type ApiKind = (&'static str, &'static str);
-const STATEFUL_SET: ApiKind = ("apps/v1", "StatefulSet");
-const POD: ApiKind = ("v1", "Pod");
-
 /// An object that may own a claim.
 #[derive(Clone, Copy)]
-struct Owner<'a> {
-    kind: ApiKind,
-    meta: &'a ObjectMeta,
-}
+struct Owner<'a>(Resource, &'a ObjectMeta);
 
-impl<'a> Owner<'a> {
-    const fn new(kind: ApiKind, meta: &'a ObjectMeta) -> Self {
-        Self { kind, meta }
-    }
-
+impl Owner<'_> {
     /// [L7.2](crate::rules#l7-2).
     fn matches(&self, reference: &OwnerReference) -> bool {
-        (&*reference.api_version, &*reference.kind) == self.kind && reference.name == self.meta.name
+        let api_version = match self.0 {
+            Resource::Pods => "v1",
+            _ => "apps/v1",
+        };
+        let kind = (api_version, self.0.kind());
+        (&*reference.api_version, &*reference.kind) == kind && reference.name == self.1.name
     }
 
     fn is_in(&self, references: &[OwnerReference]) -> bool {
-        references.iter().any(|reference| reference.uid == self.meta.uid)
+        references.iter().any(|reference| reference.uid == self.1.uid)
     }
 
     /// Returns whether the first reference that matches has another uid. The older algorithm compares the
     /// names of all references, whatever their kinds.
     fn is_stale_in(&self, references: &[OwnerReference], by_kind: bool) -> bool {
-        let is_other = |reference: &OwnerReference| reference.uid != self.meta.uid;
+        let is_other = |reference: &OwnerReference| reference.uid != self.1.uid;
         let mut all = references.iter();
-        if by_kind {
-            all.find(|reference| self.matches(reference))
-                .is_some_and(is_other)
-        } else {
-            all.any(|reference| reference.name == self.meta.name && is_other(reference))
-        }
-    }
-
-    fn reference(&self, is_controller: bool) -> OwnerReference {
-        let flag = is_controller.then_some(true);
-        OwnerReference {
-            api_version: self.kind.0.into(),
-            kind: self.kind.1.into(),
-            name: Arc::clone(&self.meta.name),
-            uid: self.meta.uid.clone(),
-            controller: flag,
-            block_owner_deletion: flag,
+        match by_kind {
+            true => all.find(|known| self.matches(known)).is_some_and(is_other),
+            false => all.any(|known| known.name == self.1.name && is_other(known)),
         }
     }
 }
@@ -373,16 +256,19 @@ struct Owners<'a> {
 }
 
 impl<'a> Owners<'a> {
-    fn new(settings: StatefulSetClaims, set: &'a Record, pod: &'a ObjectMeta) -> Result<Self, Missing> {
+    fn new(version: KubernetesVersion, set: &'a Record, pod: &'a ObjectMeta) -> Result<Self, Missing> {
         let spec = Spec::new(set)?;
-        let (set, pod_owner) = (Owner::new(STATEFUL_SET, &set.meta), Owner::new(POD, pod));
+        let (set, pod_owner) = (
+            Owner(Resource::StatefulSets, &set.meta),
+            Owner(Resource::Pods, pod),
+        );
         let wanted = match (spec.when_scaled, spec.when_deleted) {
             ("Delete", "Retain" | "Delete") if spec.is_scaled_down(ordinal_of(pod))? => Some(pod_owner),
             ("Retain" | "Delete", "Delete") => Some(set),
             _ => None,
         };
         Ok(Self {
-            owners_are_controllers: settings.owners_are_controllers(),
+            owners_are_controllers: owners_are_controllers(version),
             spec,
             set,
             pod: pod_owner,
@@ -391,7 +277,7 @@ impl<'a> Owners<'a> {
     }
 
     fn is_ours(&self, reference: &OwnerReference) -> bool {
-        reference.uid == self.set.meta.uid || reference.uid == self.pod.meta.uid
+        reference.uid == self.set.1.uid || reference.uid == self.pod.1.uid
     }
 
     fn is_stale_in(&self, references: &[OwnerReference]) -> bool {
@@ -404,9 +290,9 @@ impl<'a> Owners<'a> {
         let is_retained = (self.spec.when_scaled, self.spec.when_deleted) == ("Retain", "Retain");
         let is_unexpected = |reference: &OwnerReference| {
             if self.set.matches(reference) {
-                reference.uid != self.set.meta.uid
+                reference.uid != self.set.1.uid
             } else if self.pod.matches(reference) {
-                reference.uid != self.pod.meta.uid
+                reference.uid != self.pod.1.uid
             } else {
                 reference.controller == Some(true)
             }
@@ -417,7 +303,7 @@ impl<'a> Owners<'a> {
     /// [L7.4](crate::rules#l7-4).
     fn are_up_to_date(&self, references: &[OwnerReference]) -> bool {
         let is_as_wanted = |owner: &Owner<'_>| {
-            let is_wanted = self.wanted.is_some_and(|wanted| wanted.kind == owner.kind);
+            let is_wanted = self.wanted.is_some_and(|wanted| wanted.0 == owner.0);
             owner.is_in(references) == is_wanted
         };
         let are_as_wanted = is_as_wanted(&self.set) && is_as_wanted(&self.pod);
@@ -436,7 +322,7 @@ impl<'a> Owners<'a> {
 
     /// The references that the claim gets ([L7.6](crate::rules#l7-6)).
     fn updated(&self, references: &[OwnerReference]) -> Vec<OwnerReference> {
-        let is_wanted = |uid: &Uid| self.wanted.is_some_and(|owner| owner.meta.uid == *uid);
+        let is_wanted = |uid: &Uid| self.wanted.is_some_and(|owner| owner.1.uid == *uid);
         let stays = |reference: &&OwnerReference| {
             if self.owners_are_controllers {
                 !self.set.matches(reference) && !self.pod.matches(reference)
@@ -448,29 +334,29 @@ impl<'a> Owners<'a> {
         let added = self
             .wanted
             .filter(|owner| !owner.is_in(&updated) && !self.has_unexpected_controller(references));
-        updated.extend(added.map(|owner| owner.reference(self.owners_are_controllers)));
+        let flag = self.owners_are_controllers.then_some(true);
+        updated.extend(added.map(|Owner(resource, meta)| owner_reference(resource, meta, flag)));
         updated
     }
 
     fn reason(&self, references: &[OwnerReference], is_up_to_date: bool, is_unexpected: bool) -> Reason {
-        match (is_up_to_date, is_unexpected) {
-            (true, _) if self.is_stale_in(references) => Reason::new(
+        let (code, message) = match (is_up_to_date, is_unexpected) {
+            (true, _) if self.is_stale_in(references) => (
                 "FormerOwner",
                 "it has an owner reference to a former StatefulSet or pod of the name",
             ),
-            (_, true) => Reason::new(
+            (_, true) => (
                 "ConflictingController",
                 "it has another controller, or an owner reference to a former StatefulSet or pod of the name",
             ),
-            (true, false) => Reason::new("OwnersUpToDate", "its owners are as the retention policy wants"),
-            (false, false) => Reason::new(
-                "OwnersDiffer",
-                format!(
-                    "its owners are not as the retention policy of statefulset/{} wants for pod/{}",
-                    self.set.meta.name, self.pod.meta.name
-                ),
-            ),
-        }
+            (true, false) => ("OwnersUpToDate", "its owners are as the retention policy wants"),
+            (false, false) => {
+                let [set, pod] = [self.set, self.pod].map(|owner| &owner.1.name);
+                let wanted = format!("the retention policy of statefulset/{set} wants for pod/{pod}");
+                return Reason::new("OwnersDiffer", format!("its owners are not as {wanted}"));
+            }
+        };
+        Reason::new(code, message)
     }
 }
 
@@ -492,36 +378,82 @@ struct Update {
 }
 
 impl Review {
-    fn into_decision(self, cx: &Context<'_>, set: &Record, owners_are_controllers: bool) -> Decision {
-        let Self {
-            mut decision,
-            updates,
-            mut reads,
-        } = self;
-        if updates.is_empty() {
-            return decision;
+    /// Reviews the claims of one pod. `always_warns` says whether an unexpected controller is reported even
+    /// if no claim is written.
+    fn add(
+        &mut self,
+        version: KubernetesVersion,
+        set: &Record,
+        pod: &ObjectMeta,
+        claims: &[&Record],
+        always_warns: bool,
+    ) -> Result<(), Missing> {
+        let owners = Owners::new(version, set, pod)?;
+        let first = self.updates.len();
+        for record in owners.spec.claims(set, pod, claims)? {
+            let claim = record.id(CLAIMS);
+            let readable = require_version(&claim, &record.meta).and_then(|()| owners_of(record));
+            let references = match readable {
+                Ok(references) => references,
+                Err(missing) => {
+                    self.decision.add_unknown(claim, missing);
+                    continue;
+                }
+            };
+            let warns = owners.has_unexpected_controller(references);
+            let is_up_to_date = owners.are_up_to_date(references);
+            let reason = owners.reason(references, is_up_to_date, warns);
+            if is_up_to_date {
+                self.decision.add_kept(claim.clone(), reason.clone());
+            }
+            let write = (!is_up_to_date).then(|| {
+                let changes = vec![FieldChange::OwnerReferences(owners.updated(references))];
+                Write::update(&claim, "", preconditions(&record.meta), changes)
+            });
+            if write.is_some() || warns {
+                self.updates.push(Update {
+                    claim,
+                    reason,
+                    warns,
+                    write,
+                });
+            }
         }
-        if cx.wire == Wire::Strict {
-            reads.push(Read::unchanged(Resource::StatefulSets, set));
-        } else {
-            reads.clear();
+        let updates = self.updates.get(first..).unwrap_or_default();
+        if updates.iter().any(|update| update.write.is_some()) {
+            self.reads.push(Read::Unchanged {
+                object: ObjectId::new(Resource::Pods, pod),
+                resource_version: ResourceVersion::default(),
+            });
+        } else if !always_warns {
+            self.updates.truncate(first);
+        }
+        Ok(())
+    }
+
+    fn into_decision(mut self, version: KubernetesVersion, cx: &Context<'_>, set: &Record) -> Decision {
+        if self.updates.is_empty() {
+            return self.decision;
+        }
+        match cx.wire {
+            Wire::Strict => self.reads.push(Read::unchanged(Resource::StatefulSets, set)),
+            Wire::AsUpstream => self.reads.clear(),
         }
         let id = set.id(Resource::StatefulSets);
+        let mut decision = std::mem::take(&mut self.decision);
         // Upstream's texts.
-        let text = if owners_are_controllers {
-            "could not update claim"
-        } else {
-            "Could not update claim"
+        let text = match owners_are_controllers(version) {
+            true => "could not update claim",
+            false => "Could not update claim",
         };
-        let work = Arc::new((id.clone(), reads, updates, text));
-        decision.steps = Some(Steps::new(id, move |port| update_claims(Arc::clone(&work), port)));
+        decision.steps = Some(Steps::of(&id, (id.clone(), self, text), update_claims));
         decision
     }
 }
 
 /// Updates the claims in order, up to the first error.
-async fn update_claims(work: Arc<(ObjectId, Vec<Read>, Vec<Update>, &'static str)>, port: Port) -> End {
-    let (set, reads, updates, text) = &*work;
+async fn update_claims(work: Arc<(ObjectId, Review, &'static str)>, port: Port) -> End {
+    let (set, Review { reads, updates, .. }, text) = &*work;
     if let Err(end) = require_unchanged(reads, &port, End::failed).await {
         return end;
     }
@@ -574,93 +506,101 @@ fn sets_of_claim(cache: &Cache, claim: &Key, keys: &mut Vec<Key>) {
     }
 }
 
-static INFO: Info = Info {
-    name: "statefulset-controller",
-    summary: "sets the owners of the claims of StatefulSets by their retention policies",
-    resources: &[Resource::StatefulSets, Resource::Pods, CLAIMS],
-    permissions: &[(CLAIMS, "", &["update"])],
-    may_change: &[MayChange::Claims],
-    upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/statefulset/stateful_pod_control.go",
-    ..Info::BASE
+/// The pod of this name, if the StatefulSet controls it.
+fn pod_of<'a>(cx: &Context<'a>, set: &ObjectId, name: &str) -> Result<Option<&'a Record>, Missing> {
+    let key = Key::new(Arc::clone(&set.namespace), name);
+    let Some(pod) = cx.cache.find(Resource::Pods, &key)? else {
+        return Ok(None);
+    };
+    whole(Resource::Pods, pod)?;
+    let is_controlled = pod.meta.controller().is_some_and(|owner| owner.uid == set.uid);
+    Ok(Some(pod).filter(|_| is_controlled))
+}
+
+/// The part of the StatefulSet controller that sets the owners of claims.
+pub static RULE: Rule = Rule {
+    info: Info {
+        name: "statefulset-controller",
+        summary: "sets the owners of the claims of StatefulSets by their retention policies",
+        resources: &[Resource::StatefulSets, Resource::Pods, CLAIMS],
+        permissions: &[(CLAIMS, "", &["update"])],
+        may_change: &[MayChange::Claims],
+        upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/statefulset/stateful_pod_control.go",
+        ..Info::BASE
+    },
+    gate: Some((AUTO_DELETE_CLAIMS, "StatefulSetAutoDeletePVC")),
+    affected: Some(affected),
+    decide,
+    ..Rule::BASE
 };
 
-impl Controller for StatefulSetClaims {
-    fn info(&self) -> &'static Info {
-        &INFO
+fn affected(_: KubernetesVersion, cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
+    if change.resource == Resource::StatefulSets {
+        keys.push(change.key.clone());
+        return;
     }
-
-    fn affected(&self, cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
-        if change.resource == Resource::StatefulSets {
-            keys.push(change.key.clone());
-            return;
-        }
-        // Of pods and claims only the identity and the owners matter.
-        let facts = |record: &Record| {
-            let meta = &record.meta;
-            (
-                meta.uid.clone(),
-                meta.owner_references.clone(),
-                record.has_whole_meta,
-            )
-        };
-        if change.old.map(facts) == change.new.map(facts) {
-            return;
-        }
-        if change.resource == CLAIMS {
-            sets_of_claim(cache, change.key, keys);
-        } else if let Some((set, _)) = split(&change.key.name) {
-            let key = Key::new(Arc::clone(&change.key.namespace), set);
-            keys.extend(cache.get(Resource::StatefulSets, &key).map(|_| key));
-        }
+    // Of pods and claims only the identity and the owners matter.
+    let facts = |record: &Record| {
+        let meta = &record.meta;
+        let owners = meta.owner_references.clone();
+        (meta.uid.clone(), owners, record.has_whole_meta)
+    };
+    if change.old.map(facts) == change.new.map(facts) {
+        return;
     }
+    if change.resource == CLAIMS {
+        sets_of_claim(cache, change.key, keys);
+    } else if let Some((set, _)) = split(&change.key.name) {
+        let key = Key::new(Arc::clone(&change.key.namespace), set);
+        keys.extend(cache.get(Resource::StatefulSets, &key).map(|_| key));
+    }
+}
 
-    /// # Complexity
-    /// O(k log n) for `k` claims of the StatefulSet and of those whose names start like them.
-    fn decide(&self, cx: &Context<'_>, id: &ObjectId, set: &Record) -> Result<Decision, Missing> {
-        if !self.version.has(AUTO_DELETE_CLAIMS) {
-            return id.keep("Disabled", "the feature gate StatefulSetAutoDeletePVC is off");
-        }
-        if set.meta.is_deleting() {
-            return id.keep(
-                "Terminating",
-                "it is being deleted, and its claims keep their owners",
-            );
-        }
-        let spec = Spec::new(set)?;
-        let mut review = Review::default();
-        if let Err(missing) = cx.cache.require_in(CLAIMS, &id.namespace) {
-            review.decision.add_unknown(id.clone(), missing);
-        }
-        let mut by_ordinal: Vec<(i32, Vec<&Record>)> = claims_by_ordinal(cx.cache, set, spec.templates()?)
-            .into_iter()
-            .collect();
-        // If the range is not known, the claims that depend on it are unknown.
-        by_ordinal.sort_by_key(|(ordinal, _)| {
-            let is_scaled_down = spec.is_scaled_down(*ordinal).unwrap_or(false);
-            (
-                is_scaled_down,
-                is_scaled_down.then_some(Reverse(*ordinal)),
-                *ordinal,
-            )
-        });
-        for (ordinal, claims) in by_ordinal {
-            let name = format!("{}-{ordinal}", id.name);
-            let outcome = match self.pod(cx, id, &name) {
-                Ok(Some(pod)) => self
-                    .review(set, &pod.meta, &claims, false, &mut review)
-                    .map(|()| None),
-                Ok(None) => Ok(Some(self.without_pod(set, &spec, &name, ordinal, &claims))),
+/// # Complexity
+/// O(k log n) for `k` claims of the StatefulSet and of those whose names start like them.
+fn decide(cx: &RuleContext<'_>, id: &ObjectId, set: &Record) -> Result<Decision, Missing> {
+    if set.meta.is_deleting() {
+        let message = "it is being deleted, and its claims keep their owners";
+        return id.keep("Terminating", message);
+    }
+    let spec = Spec::new(set)?;
+    let mut review = Review::default();
+    if let Err(missing) = cx.cache.require_in(CLAIMS, &id.namespace) {
+        review.decision.add_unknown(id.clone(), missing);
+    }
+    let by_ordinal = claims_by_ordinal(cx.cache, set, spec.templates()?);
+    let mut by_ordinal: Vec<(i32, Vec<&Record>)> = by_ordinal.into_iter().collect();
+    // If the range is not known, the claims that depend on it are unknown.
+    by_ordinal.sort_by_key(|(ordinal, _)| {
+        let is_scaled_down = spec.is_scaled_down(*ordinal).unwrap_or(false);
+        let down = is_scaled_down.then_some(Reverse(*ordinal));
+        (is_scaled_down, down, *ordinal)
+    });
+    for (ordinal, claims) in by_ordinal {
+        let name = format!("{}-{ordinal}", id.name);
+        let reason = match pod_of(cx, id, &name) {
+            Ok(Some(pod)) => match review.add(cx.version, set, &pod.meta, &claims, false) {
+                Ok(()) => continue,
                 Err(missing) => Err(missing),
-            };
-            for claim in claims {
-                let claim = claim.id(CLAIMS);
-                match &outcome {
-                    Ok(None) => {}
-                    Ok(Some(reason)) => review.decision.add_kept(claim, reason.clone()),
-                    Err(missing) => review.decision.add_unknown(claim, missing.clone()),
-                }
+            },
+            Ok(None) => {
+                let pod = ObjectMeta::new(&id.namespace, &name, "");
+                let is_stale = || pod_claim_is_stale(cx.version, set, &pod, &claims) == Ok(true);
+                Ok(if spec.is_scaled_down(ordinal) == Ok(false) && is_stale() {
+                    let waits = "waits for its collection, and the pod is not created before";
+                    Reason::new("BlocksPodCreation", format!("a claim of pod/{name} {waits}"))
+                } else {
+                    Reason::new("NoPod", "its StatefulSet has no pod of its ordinal")
+                })
+            }
+            Err(missing) => Err(missing),
+        };
+        for claim in claims.into_iter().map(|claim| claim.id(CLAIMS)) {
+            match &reason {
+                Ok(reason) => review.decision.add_kept(claim, reason.clone()),
+                Err(missing) => review.decision.add_unknown(claim, missing.clone()),
             }
         }
-        Ok(review.into_decision(cx, set, self.owners_are_controllers()))
     }
+    Ok(review.into_decision(cx.version, cx, set))
 }

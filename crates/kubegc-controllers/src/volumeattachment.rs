@@ -33,8 +33,12 @@ use kubegc_core::{
 
 use crate::{
     Cache, Change, Context, Controller, Deadlines, Decision, Index, Info, Key, Missing, OnError, Reason,
-    Sent, Timing, controller::Reads as _, persistentvolume::claim_key, podgc::OUT_OF_SERVICE_TAINT,
-    release::OUT_OF_SERVICE, storage::PODS_BY_CLAIM,
+    Sent, Timing,
+    controller::Reads as _,
+    persistentvolume::{VOLUMES_BY_CLAIM, claim_key},
+    podgc::OUT_OF_SERVICE_TAINT,
+    release::OUT_OF_SERVICE,
+    storage::PODS_BY_CLAIM,
 };
 
 /// Time that a volume may stay mounted on a node that is not ready.
@@ -57,14 +61,6 @@ static BY_NODE: Index = Index::new(Resource::VolumeAttachments, |record, keys| {
             .and_then(|body| body.node_name.known())
             .map(|name| Key::cluster(Arc::clone(name))),
     );
-});
-/// Volumes by the claim that they are bound to.
-static VOLUMES_BY_CLAIM: Index = Index::new(Resource::PersistentVolumes, |record, keys| {
-    let claim = record
-        .persistent_volume()
-        .and_then(|volume| volume.claim_ref.known())
-        .and_then(Option::as_ref);
-    keys.extend(claim.map(claim_key));
 });
 /// Pods that may use a volume on a node, because that was not read, by namespace.
 static UNREAD: Index = Index::new(Resource::Pods, |record, keys| {

@@ -6,8 +6,8 @@ use std::{
 };
 
 use kubegc_controllers::{
-    Cache, Controller, CronJobHistory, Key, LegacyTokenCleaner, NodeLifecycle, StatefulSetClaims,
-    TokenCleaner, Wire, controllerrevisions, replicaset, serviceaccounttokens,
+    Cache, Controller, CronJobHistory, Key, LegacyTokenCleaner, NodeLifecycle, TokenCleaner, Wire,
+    controllerrevisions, replicaset, serviceaccounttokens, statefulset,
 };
 use kubegc_core::{
     Timestamp,
@@ -294,7 +294,7 @@ fn changes_of_identity_and_owners_affect_a_stateful_set() {
     let claim = "v1 PersistentVolumeClaim shop/data-web-0";
     let pod = "v1 Pod shop/web-0 owner:apps/v1/StatefulSet/web";
     check(
-        &StatefulSetClaims::new(kubegc_core::KubernetesVersion::LATEST),
+        &statefulset::RULE.at(kubegc_core::KubernetesVersion::LATEST),
         &[&*web, &*api],
         &[
             ("", claim, "shop/web"),

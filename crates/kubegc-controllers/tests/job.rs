@@ -1,6 +1,6 @@
 //! The number of pods that one sync of a Job counts.
 
-use kubegc_controllers::{BatchPlanner, JobTracking, Wire};
+use kubegc_controllers::{BatchPlanner, Wire, job};
 use kubegc_core::{KubernetesVersion, Planner as _};
 
 use crate::common::{at, cache, line, object};
@@ -16,7 +16,7 @@ fn one_sync_counts_500_pods() {
              status.phase=Succeeded"
         ))
     }));
-    let controller = JobTracking::new(KubernetesVersion::LATEST);
+    let controller = job::RULE.at(KubernetesVersion::LATEST);
     let planner = BatchPlanner::new(controller).wire(Wire::AsUpstream);
     let plan = planner.plan(&cache(&controller, &objects), at("12:00"));
     let lines: Vec<String> = plan

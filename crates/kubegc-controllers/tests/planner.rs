@@ -30,7 +30,7 @@ fn job(name: &str, ttl: i32, is_protected: bool) -> Value {
         "spec": {"ttlSecondsAfterFinished": ttl}, "status": {"conditions": [complete]}})
 }
 
-fn planner() -> BatchPlanner<TtlAfterFinished> {
+fn planner() -> BatchPlanner {
     BatchPlanner::new(TtlAfterFinished::new(KubernetesVersion::LATEST))
 }
 

@@ -95,7 +95,7 @@ fn controller(name: &str, release: KubernetesVersion, settings: &[(&str, &str)])
             provisioner.has_finalizer = setting("finalizer") != Some("false");
             Arc::new(provisioner)
         }
-        "job" => built!(JobTracking),
+        "job" => Arc::new(job::RULE.at(release)),
         "legacytokens" => match seconds("period") {
             Some(period) => Arc::new(
                 LegacyTokenCleaner::new(release)
@@ -143,7 +143,7 @@ fn controller(name: &str, release: KubernetesVersion, settings: &[(&str, &str)])
         "serviceaccounttokens" => Arc::new(serviceaccounttokens::RULE.at(release)),
         "ipallocator" => Arc::new(ipallocator::RULE.at(release)),
         "servicecidr" => Arc::new(servicecidr::RULE.at(release)),
-        "statefulset" => built!(StatefulSetClaims),
+        "statefulset" => Arc::new(statefulset::RULE.at(release)),
         "statefulsethistory" => Arc::new(controllerrevisions::STATEFUL_SETS.at(release)),
         "tainteviction" => Arc::new(tainteviction::RULE.at(release)),
         "tokencleaner" => built!(TokenCleaner, "disabled" => |built, _value| built.is_enabled = false),
@@ -242,7 +242,7 @@ impl Scene {
     }
 
     fn plan(&self, controller: &Arc<dyn Controller>, cache: &Cache, now: Timestamp) -> Plan {
-        let planner = BatchPlanner::new(Arc::clone(controller)).wire(self.wire);
+        let planner = BatchPlanner::from(Arc::clone(controller)).wire(self.wire);
         planner.plan_with(cache, now, |key| (self.deadlines.get(key), self.cloud.get(key)))
     }
 

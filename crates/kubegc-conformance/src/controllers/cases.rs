@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, slice::from_ref, sync::Arc, time::Duration};
 use kubegc_controllers::{
     Cloud, CloudNodeLifecycle, CloudQuery, CloudResponse, Context, CronJobHistory, CsrCleaner, Key,
     LegacyTokenCleaner, Migration, NamespaceController, Operated, Operation, PersistentVolumeBinder, Plugin,
-    PodCertificateRequestCleaner, PodGc, PvcProtection, Request, Response, StatefulSetClaims, TokenCleaner,
-    TtlAfterFinished, pvprotection,
+    PodCertificateRequestCleaner, PodGc, PvcProtection, Request, Response, TokenCleaner, TtlAfterFinished,
+    pvprotection, statefulset,
 };
 use kubegc_core::{
     ApiResource, Catalog, KubernetesVersion, Scope, StoreError, record::Resource, store::Discovered,
@@ -389,7 +389,8 @@ fn equal_logged(expected: &[Value], outcome: &Outcome) -> Result {
 }
 
 pub(super) fn statefulset_pvc(case: &Value) -> Result {
-    let controller = StatefulSetClaims::new(version(case)?);
+    let version = version(case)?;
+    let controller = statefulset::RULE.at(version);
     let mut live = Live::new(&controller);
     let claims = list(&case["claims"]);
     live.cached(Resource::StatefulSets, from_ref(&case["set"]))?;
@@ -407,17 +408,20 @@ pub(super) fn statefulset_pvc(case: &Value) -> Result {
     };
     let claims: Vec<_> = cache.records(Resource::PersistentVolumeClaims).collect();
     for (field, got) in [
-        ("claims_match", controller.claims_match(set, &pod.meta, &claims)),
+        (
+            "claims_match",
+            statefulset::claims_match(version, set, &pod.meta, &claims),
+        ),
         (
             "pod_claim_is_stale",
-            controller.pod_claim_is_stale(set, &pod.meta, &claims),
+            statefulset::pod_claim_is_stale(version, set, &pod.meta, &claims),
         ),
     ] {
         let got = got.map_or_else(|missing| missing.to_string().into(), Value::from);
         equal(field, &case[field], &got)?;
     }
     let mut outcome = Outcome::default();
-    let decide = |cx: &Context<'_>| controller.update_pod_claims(cx, set, &pod.meta, &claims);
+    let decide = |cx: &Context<'_>| statefulset::update_pod_claims(version, cx, set, &pod.meta, &claims);
     live.run(&set_key, &decide, &mut outcome);
     live.compare(&case["actions"], Order::Exact)?;
     equal_error("error", &case["error"], &outcome)

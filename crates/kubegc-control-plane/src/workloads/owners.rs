@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use kubegc_controllers::{JobTracking, job::TRACKING_FINALIZER};
+use kubegc_controllers::job::{TRACKING_FINALIZER, respects_replacement_policy, tracks};
 use kubegc_core::Timestamp;
 use kubegc_sim::{StoredObject, label_selector};
 use serde_json::{Value, json};
@@ -50,7 +50,7 @@ pub(super) fn sync(cx: &mut Sync<'_>, kind: &'static str, object: &StoredObject)
     let is_own = |one: &Arc<StoredObject>| one.meta.controller().is_some_and(|owner| owner.uid == meta.uid);
     let (dependents, others): (_, Vec<_>) = dependents.partition(is_own);
     let hash = format!("{:08x}", fnv(template.to_string().as_bytes()));
-    let tracking = JobTracking::new(cx.server.version());
+    let version = cx.server.version();
     let is_marked = object.at(&["metadata", "annotations", TRACKING_FINALIZER]);
     let owner = Owner {
         kind,
@@ -62,8 +62,8 @@ pub(super) fn sync(cx: &mut Sync<'_>, kind: &'static str, object: &StoredObject)
             hash
         },
         dependents,
-        is_tracked: tracking.tracks(is_marked.is_some()),
-        waits_for_end: tracking.respects_replacement_policy() && spec["podReplacementPolicy"] == "Failed",
+        is_tracked: tracks(version, is_marked.is_some()),
+        waits_for_end: respects_replacement_policy(version) && spec["podReplacementPolicy"] == "Failed",
     };
     let wanted = owner.wanted(cx);
     if !meta.is_deleting() {

@@ -5,24 +5,13 @@ use kubegc_core::ObjectMeta;
 use super::*;
 
 static BY_OWNER: Index = Index::new(Resource::ConfigMaps, |record, keys| {
-    for owner in &record.meta.owner_references {
-        keys.push(Key::new(
-            Arc::clone(&record.meta.namespace),
-            Arc::clone(&owner.name),
-        ));
-    }
+    let owner = record.meta.labels.get("owner");
+    keys.extend(owner.map(|owner| Key::new(Arc::clone(&record.meta.namespace), Arc::clone(owner))));
 });
 
 fn record(name: &str, owner: &str) -> Record {
     let mut meta = ObjectMeta::new("shop", name, name);
-    meta.owner_references.push(kubegc_core::OwnerReference {
-        api_version: "v1".into(),
-        kind: "ConfigMap".into(),
-        name: owner.into(),
-        uid: owner.into(),
-        controller: None,
-        block_owner_deletion: None,
-    });
+    meta.labels.insert("owner".into(), owner.into());
     Record::metadata_only(meta)
 }
 
@@ -83,27 +72,6 @@ fn an_object_that_is_listed_twice_with_different_contents_is_unknown() {
             .get(Resource::ConfigMaps, &Key::new("shop", "b"))
             .is_some_and(|b| b.has_whole_meta)
     );
-}
-
-#[test]
-fn an_index_finds_objects_of_any_namespace() {
-    static BY_UID: Index = Index::new(Resource::ConfigMaps, |record, keys| {
-        let owners = record.meta.owner_references.iter();
-        keys.extend(owners.map(|owner| Key::cluster(owner.uid.text().as_str())));
-    });
-    let mut other = record("a", "x");
-    other.meta.namespace = "bakery".into();
-    let mut cache = Cache::new([Resource::ConfigMaps], [&BY_UID]);
-    cache.replace(
-        Resource::ConfigMaps,
-        vec![record("b", "x"), other, record("c", "y")],
-    );
-    let found = cache.indexed_records(&BY_UID, &Key::cluster("x"));
-    let found: Vec<_> = found
-        .iter()
-        .map(|record| Key::from(&record.meta).to_string())
-        .collect();
-    assert_eq!(found, ["bakery/a", "shop/b"]);
 }
 
 #[test]

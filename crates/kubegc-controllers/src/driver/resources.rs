@@ -84,13 +84,6 @@ mod tests {
         for (release, resource, expected) in [
             ("1.20", Resource::CronJobs, "batch/v1beta1"),
             ("1.36", Resource::CronJobs, "batch/v1"),
-            ("1.13", Resource::Leases, "coordination.k8s.io/v1beta1"),
-            ("1.36", Resource::Leases, "coordination.k8s.io/v1"),
-            (
-                "1.13",
-                Resource::CertificateSigningRequests,
-                "certificates.k8s.io/v1beta1",
-            ),
         ] {
             let resources = resources(release, &[]);
             let found = resources.find(resource).map(ApiResource::api_version);

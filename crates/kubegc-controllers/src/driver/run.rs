@@ -4,7 +4,8 @@ use std::{collections::BTreeMap, pin::pin, sync::Arc, task::Poll, time::Duration
 
 use futures_util::{
     FutureExt as _, StreamExt as _,
-    future::{AbortHandle, Abortable, BoxFuture, Either, poll_fn, select},
+    future::{AbortHandle, Abortable, BoxFuture, poll_fn},
+    select_biased,
     stream::FuturesUnordered,
 };
 use kubegc_core::{
@@ -84,13 +85,6 @@ enum Filled {
     Until(Option<Timestamp>),
 }
 
-enum Woken {
-    Stop,
-    Done(Box<Done>),
-    /// The time has come, or nothing is left to wait for.
-    Time,
-}
-
 impl Running {
     pub(super) fn new(tools: Arc<Tools>, mut settings: Settings) -> Self {
         let controllers = std::mem::take(&mut settings.controllers);
@@ -135,22 +129,30 @@ impl Running {
                 Filled::Busy => None,
                 Filled::Until(until) => until,
             };
-            let woken = {
-                let clock = &*self.tools.clock;
-                let time = async {
-                    match until {
-                        _ if is_idle => yield_twice().await,
-                        Some(until) => clock.sleep_until(until).await,
-                        None => std::future::pending().await,
-                    }
-                };
-                wait(&mut self.work, time, &mut stop, is_stopping).await
+            let tools = Arc::clone(&self.tools);
+            let time = async {
+                match until {
+                    _ if is_idle => yield_twice().await,
+                    Some(until) => tools.clock.sleep_until(until).await,
+                    None => std::future::pending().await,
+                }
             };
-            match woken {
-                Woken::Stop => is_stopping = true,
-                Woken::Time if is_idle => return self.end(),
-                Woken::Time => {}
-                Woken::Done(done) => self.take(*done),
+            let mut time = pin!(time.fuse());
+            let done = select_biased! {
+                () = stop => {
+                    is_stopping = true;
+                    None
+                }
+                done = self.work.select_next_some() => Some(done),
+                () = time => {
+                    if is_idle {
+                        return self.end();
+                    }
+                    None
+                }
+            };
+            if let Some(done) = done {
+                self.take(done);
             }
         }
     }
@@ -405,34 +407,6 @@ impl Running {
             let at = self.discovery.failed(now);
             self.discover(Some(at));
         }
-    }
-}
-
-/// Waits for the first of several events.
-async fn wait(
-    work: &mut FuturesUnordered<BoxFuture<'static, Done>>,
-    time: impl Future<Output = ()>,
-    stop: &mut (impl Future<Output = ()> + Unpin),
-    is_stopping: bool,
-) -> Woken {
-    let done = async {
-        match work.next().await {
-            Some(done) => done,
-            None => std::future::pending().await,
-        }
-    };
-    let (done, time) = (pin!(done), pin!(time));
-    let either = select(done, time);
-    let woken = |either| match either {
-        Either::Left((done, _)) => Woken::Done(Box::new(done)),
-        Either::Right(_) => Woken::Time,
-    };
-    if is_stopping {
-        return woken(either.await);
-    }
-    match select(stop, either).await {
-        Either::Left(_) => Woken::Stop,
-        Either::Right((either, _)) => woken(either),
     }
 }
 

@@ -55,21 +55,23 @@
 
 mod indexes;
 mod sync;
+mod track;
 mod write;
 
 use std::time::Duration;
 
 use kubegc_core::{
-    Behavior, KubernetesVersion, PatchType,
+    Behavior, KubernetesVersion, OwnerReference, PatchType,
     record::{Job, ObjectId, Record, Resource},
 };
 
 use self::indexes::Indexes;
 use crate::{
-    Action, Cache, Change, Context, Controller, Decision, FieldChange, Form, Index, Info, Key, MayChange,
-    Missing, OnError, Reason, Sent, Timing,
+    Action, Decision, FieldChange, Form, Index, Info, Key, MayChange, Missing, OnError, Reason, Rule, Sent,
+    Timing,
     controller::Reads as _,
     owner::{UNREAD_PODS, push_controller},
+    rule::RuleContext,
 };
 
 /// The finalizer that keeps pods until they are counted.
@@ -114,161 +116,130 @@ static PODS_BY_JOB: Index = Index::new(Resource::Pods, |record, keys| {
     push_controller(record, "Job", keys);
 });
 
+/// Whether the finished pods of a Job, with or without the annotation `batch.kubernetes.io/job-tracking`, are
+/// counted in a release before they lose the finalizer. Otherwise, all its pods lose it.
+pub const fn tracks(version: KubernetesVersion, has_annotation: bool) -> bool {
+    let is_paused = version.has(TRACKING_PAUSED) || !version.has(TRACKING_FIRST);
+    let is_on = version.has(TRACKING) || !is_paused;
+    is_on && (has_annotation || version.has(TRACKING_OF_ALL))
+}
+
+/// Whether `spec.podReplacementPolicy` counts in a release.
+pub const fn respects_replacement_policy(version: KubernetesVersion) -> bool {
+    version.has(REPLACEMENT_POLICY)
+}
+
+/// Reconciles a pod with the finalizer that no live Job tracks. Other pods are ignored.
+fn orphan(cx: &RuleContext<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
+    if !record.meta.has_finalizer(TRACKING_FINALIZER) {
+        return Ok(Decision::default());
+    }
+    if !cx.has(ORPHANS) {
+        return id.keep("FinalizerUnknown", "this release does not know the finalizer");
+    }
+    let is_job = |owner: &OwnerReference| &*owner.kind == "Job" && &*owner.api_version == "batch/v1";
+    let owner = record.meta.controller();
+    let reason = match owner.filter(|owner| is_job(owner)) {
+        None if owner.is_some() && cx.has(OTHER_CONTROLLERS) => {
+            let message = "an object that is not a batch/v1 Job controls it";
+            return id.keep("ControlledByOther", message);
+        }
+        None => Reason::new("NoJob", "no Job controls it"),
+        Some(owner) => {
+            let key = Key::new(id.namespace.clone(), owner.name.clone());
+            let found = cx.cache.get(Resource::Jobs, &key);
+            if let Some(job) = found.filter(|job| job.meta.uid == owner.uid) {
+                let job_id = job.id(Resource::Jobs);
+                let body = job_id.body(job, Record::job)?;
+                if is_managed_by_other(cx, body, &job_id)? {
+                    return id.keep("ManagedByOther", "another controller manages its Job");
+                }
+                job_id.read(&body.conditions, "status.conditions")?;
+                if body.finished().flatten().is_none() {
+                    return Ok(Decision::default());
+                }
+                if !cx.version.has_change(&FINISHED_ORPHANS) {
+                    return id.keep("JobFinished", "this release ignores the pods of finished Jobs");
+                }
+                Reason::new("JobFinished", "its Job has finished")
+            } else {
+                let unread = found.filter(|job| job.meta.uid.is_empty());
+                if found.is_none() || unread.is_some() {
+                    cx.cache.require_in(Resource::Jobs, &id.namespace)?;
+                }
+                if let Some(job) = unread {
+                    return Err(Missing::metadata(Resource::Jobs, job));
+                }
+                Reason::new("JobDeleted", "its Job no longer exists")
+            }
+        }
+    };
+    let changes = vec![FieldChange::RemoveFinalizer(TRACKING_FINALIZER)];
+    let form = Form::Patch(PatchType::Strategic);
+    let action = Action::new(Resource::Pods, &record.meta, reason)
+        .write(cx.wire, Sent::Nothing, form, "", changes)
+        .on_error(OnError::RetryUnlessNotFound);
+    Ok(action.into())
+}
+
+fn is_managed_by_other(cx: &RuleContext<'_>, job: &Job, id: &ObjectId) -> Result<bool, Missing> {
+    if !cx.has(MANAGED_BY) {
+        return Ok(false);
+    }
+    let manager = id.read(&job.managed_by, "spec.managedBy")?;
+    Ok(!matches!(&**manager, "" | "kubernetes.io/job-controller"))
+}
+
 /// The part of the Job controller that deletes pods and removes their finalizer.
-#[derive(Clone, Copy, Debug)]
-pub struct JobTracking {
-    version: KubernetesVersion,
-}
-
-impl JobTracking {
-    /// Upstream's defaults in a release.
-    pub const fn new(version: KubernetesVersion) -> Self {
-        Self { version }
-    }
-
-    /// Whether the finished pods of a Job, with or without the annotation `batch.kubernetes.io/job-tracking`,
-    /// are counted before they lose the finalizer. Otherwise, all its pods lose it.
-    pub const fn tracks(&self, has_annotation: bool) -> bool {
-        let is_paused = self.version.has(TRACKING_PAUSED) || !self.version.has(TRACKING_FIRST);
-        let is_on = self.version.has(TRACKING) || !is_paused;
-        is_on && (has_annotation || self.version.has(TRACKING_OF_ALL))
-    }
-
-    /// Whether `spec.podReplacementPolicy` counts.
-    pub const fn respects_replacement_policy(&self) -> bool {
-        self.version.has(REPLACEMENT_POLICY)
-    }
-
-    /// Reconciles a pod with the finalizer that no live Job tracks. Other pods are ignored.
-    fn orphan(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
-        if !record.meta.has_finalizer(TRACKING_FINALIZER) {
-            return Ok(Decision::default());
-        }
-        if !self.version.has(ORPHANS) {
-            return id.keep("FinalizerUnknown", "this release does not know the finalizer");
-        }
-        let reason = match record.meta.controller() {
-            None => Reason::new("NoJob", "no Job controls it"),
-            Some(owner) if &*owner.kind != "Job" || &*owner.api_version != "batch/v1" => {
-                if self.version.has(OTHER_CONTROLLERS) {
-                    return id.keep(
-                        "ControlledByOther",
-                        "an object that is not a batch/v1 Job controls it",
-                    );
-                }
-                Reason::new("NoJob", "no Job controls it")
-            }
-            Some(owner) => {
-                let key = Key::new(id.namespace.clone(), owner.name.clone());
-                let found = cx.cache.get(Resource::Jobs, &key);
-                match found.filter(|job| job.meta.uid == owner.uid) {
-                    Some(job) => {
-                        let job_id = job.id(Resource::Jobs);
-                        let body = job_id.body(job, Record::job)?;
-                        if self.is_managed_by_other(body, &job_id)? {
-                            return id.keep("ManagedByOther", "another controller manages its Job");
-                        }
-                        job_id.read(&body.conditions, "status.conditions")?;
-                        if body.finished().flatten().is_none() {
-                            return Ok(Decision::default());
-                        }
-                        if !self.version.has_change(&FINISHED_ORPHANS) {
-                            return id.keep("JobFinished", "this release ignores the pods of finished Jobs");
-                        }
-                        Reason::new("JobFinished", "its Job has finished")
-                    }
-                    None => {
-                        let unread = found.filter(|job| job.meta.uid.is_empty());
-                        if found.is_none() || unread.is_some() {
-                            cx.cache.require_in(Resource::Jobs, &id.namespace)?;
-                        }
-                        if let Some(job) = unread {
-                            return Err(Missing::metadata(Resource::Jobs, job));
-                        }
-                        Reason::new("JobDeleted", "its Job no longer exists")
-                    }
-                }
-            }
-        };
-        let action = Action::new(Resource::Pods, &record.meta, reason)
-            .write(
-                cx.wire,
-                Sent::Nothing,
-                Form::Patch(PatchType::Strategic),
-                "",
-                vec![FieldChange::RemoveFinalizer(TRACKING_FINALIZER)],
-            )
-            .on_error(OnError::RetryUnlessNotFound);
-        Ok(action.into())
-    }
-
-    fn is_managed_by_other(&self, job: &Job, id: &ObjectId) -> Result<bool, Missing> {
-        if !self.version.has(MANAGED_BY) {
-            return Ok(false);
-        }
-        let manager = id.read(&job.managed_by, "spec.managedBy")?;
-        Ok(!matches!(&**manager, "" | "kubernetes.io/job-controller"))
-    }
-}
-
-static INFO: Info = Info {
-    name: "job-controller",
-    summary: "removes the tracking finalizer from pods of Jobs, and deletes active pods of ending Jobs",
-    resources: &[Resource::Jobs, Resource::Pods],
-    indexes: &[&PODS_BY_JOB, &UNREAD_PODS],
-    timing: Timing {
-        backoff: [Duration::from_secs(1), Duration::from_secs(60)],
-        ..Timing::DEFAULT
+pub static RULE: Rule = Rule {
+    info: Info {
+        name: "job-controller",
+        summary: "removes the tracking finalizer from pods of Jobs, and deletes active pods of ending Jobs",
+        resources: &[Resource::Jobs, Resource::Pods],
+        indexes: &[&PODS_BY_JOB, &UNREAD_PODS],
+        timing: Timing {
+            backoff: [Duration::from_secs(1), Duration::from_secs(60)],
+            ..Timing::DEFAULT
+        },
+        permissions: &[
+            (Resource::Jobs, "status", &["update"]),
+            (Resource::Pods, "", &["delete", "patch"]),
+        ],
+        may_change: &[MayChange::Dependents(Resource::Pods)],
+        upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/job/job_controller.go",
+        ..Info::BASE
     },
-    permissions: &[
-        (Resource::Jobs, "status", &["update"]),
-        (Resource::Pods, "", &["delete", "patch"]),
-    ],
-    may_change: &[MayChange::Dependents(Resource::Pods)],
-    upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/job/job_controller.go",
-    ..Info::BASE
-};
-
-impl Controller for JobTracking {
-    fn info(&self) -> &'static Info {
-        &INFO
-    }
-
-    fn affected(&self, cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
-        match change.resource {
-            Resource::Jobs => {
-                keys.push(change.key.clone());
-                // Finished and deleted Jobs make orphans of their pods.
-                keys.extend(cache.indexed(&PODS_BY_JOB, change.key));
-            }
-            Resource::Pods => {
-                keys.extend(PODS_BY_JOB.keys_of_change(change));
-                if has_finalizer(change.new) {
-                    keys.push(change.key.clone());
-                }
-            }
-            _ => {}
+    affected: Some(|_, cache, change, keys| match change.resource {
+        Resource::Jobs => {
+            keys.push(change.key.clone());
+            // Finished and deleted Jobs make orphans of their pods.
+            keys.extend(cache.indexed(&PODS_BY_JOB, change.key));
         }
-    }
-
-    fn keys(&self, cache: &Cache, keys: &mut Vec<Key>) {
+        Resource::Pods => {
+            keys.extend(PODS_BY_JOB.keys_of_change(change));
+            if has_finalizer(change.new) {
+                keys.push(change.key.clone());
+            }
+        }
+        _ => {}
+    }),
+    keys: Some(|_, cache, keys| {
         keys.extend(cache.keys(Resource::Jobs));
-        let pods = cache
-            .records(Resource::Pods)
-            .filter(|pod| has_finalizer(Some(pod)));
+        let pods = cache.records(Resource::Pods);
+        let pods = pods.filter(|pod| has_finalizer(Some(pod)));
         keys.extend(pods.map(|pod| Key::from(&pod.meta)));
-    }
-
-    /// The key is that of a Job, of a pod with the finalizer, or of both.
-    fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Decision {
-        let mut decision = cx.about(Resource::Jobs, key, |id, record| self.sync(cx, key, id, record));
-        let orphan = cx.about(Resource::Pods, key, |id, record| self.orphan(cx, id, record));
+    }),
+    // The key is that of a Job, of a pod with the finalizer, or of both.
+    reconcile: Some(|cx, key| {
+        let mut decision = cx.about(Resource::Jobs, key, |id, record| sync::sync(cx, id, record));
+        let orphan = cx.about(Resource::Pods, key, |id, record| orphan(cx, id, record));
         decision.actions.extend(orphan.actions);
         decision.kept.extend(orphan.kept);
         decision.unknown.extend(orphan.unknown);
         decision
-    }
-}
+    }),
+    ..Rule::BASE
+};
 
 fn has_finalizer(record: Option<&Record>) -> bool {
     record.is_some_and(|record| record.meta.has_finalizer(TRACKING_FINALIZER))

@@ -8,7 +8,6 @@ use std::{
     borrow::Cow,
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
-    time::Duration,
 };
 
 use foldhash::fast::FixedState;
@@ -25,8 +24,8 @@ use self::{
     task::InFlight,
 };
 use crate::{
-    Cache, Change, CloudQuery, CloudResponse, Context, Controller, Deadlines, Decision, End, Key, Missing,
-    Timing, Wire,
+    Action, Cache, Change, CloudQuery, CloudResponse, Context, Controller, Deadlines, Decision, End, Key,
+    Missing, Timing, Wire,
 };
 
 /// Runs any set of controllers: feed it list and watch events, perform the tasks that it returns, and report
@@ -69,12 +68,14 @@ use crate::{
 pub struct Manager {
     controllers: Vec<Running>,
     wire: Wire,
-    mode: Mode,
+    /// Whether only the tasks change objects, and the cloud provider is not queried.
+    is_simulation: bool,
     now: Timestamp,
     cache: Cache,
     queue: Queue,
     deadlines: BTreeMap<Unit, Deadlines>,
-    unknown: BTreeMap<Unit, Vec<Unknown>>,
+    /// The facts that are missing of objects, and since when.
+    unknown: BTreeMap<Unit, BTreeMap<ObjectId, (Missing, Timestamp)>>,
     /// The node of each key that waits for a response of the cloud provider.
     cloud_queries: BTreeMap<Unit, ObjectId>,
     cloud: BTreeMap<Unit, CloudResponse>,
@@ -107,15 +108,6 @@ struct Running {
     syncs: Option<Syncs>,
 }
 
-/// The environment of the manager.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mode {
-    /// A live API server and cloud provider.
-    Live,
-    /// A simulation: nothing but tasks changes anything, and the cloud provider is not queried.
-    Simulation,
-}
-
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Unit {
     /// Position in [`Manager::controllers`].
@@ -123,11 +115,11 @@ struct Unit {
     key: Key,
 }
 
-#[derive(Clone, Debug)]
-struct Unknown {
-    object: ObjectId,
-    missing: Missing,
-    since: Timestamp,
+impl Unit {
+    fn new(controller: usize, key: &Key) -> Self {
+        let key = key.clone();
+        Self { controller, key }
+    }
 }
 
 /// An event for a [`Manager`].
@@ -181,7 +173,7 @@ impl Manager {
                 })
                 .collect(),
             wire,
-            mode: Mode::Live,
+            is_simulation: false,
             now,
             queue: Queue::default(),
             deadlines: BTreeMap::new(),
@@ -204,7 +196,7 @@ impl Manager {
     /// because it may have been deleted by then.
     #[must_use]
     pub fn into_simulation(mut self) -> Self {
-        self.mode = Mode::Simulation;
+        self.is_simulation = true;
         for unit in std::mem::take(&mut self.cloud_queries).into_keys() {
             self.queue.end(&unit, Outcome::Neither);
         }
@@ -292,7 +284,7 @@ impl Manager {
         self.now = self.now.max(now);
         let mut busy = Vec::new();
         while let Some((due, unit)) = self.queue.pop(self.now) {
-            let is_periodic = self.period(unit.controller).is_some();
+            let is_periodic = self.controllers[unit.controller].timing.period.is_some();
             let decision = (!is_periodic).then(|| self.reconcile(&unit));
             match decision {
                 Some(decision) if !decision.has_work() => {
@@ -316,8 +308,7 @@ impl Manager {
     fn unit(&self, controller: &str, key: &Key) -> Option<Unit> {
         let has_name = |running: &Running| running.controller.info().name == controller;
         let controller = self.controllers.iter().position(has_name)?;
-        let key = key.clone();
-        Some(Unit { controller, key })
+        Some(Unit::new(controller, key))
     }
 
     /// When something is due next; `None` if only an input can make something due.
@@ -338,29 +329,15 @@ impl Manager {
     /// In a simulation, objects that no longer exist are included.
     pub fn unknown(&self) -> impl Iterator<Item = (&Arc<dyn Controller>, &ObjectId, &Missing, Timestamp)> {
         let all = self.unknown.iter().flat_map(|(unit, unknown)| {
-            let controller = self.controllers.get(unit.controller);
-            unknown
-                .iter()
-                .filter_map(move |unknown| Some((controller?, unknown)))
+            let controller = &self.controllers[unit.controller].controller;
+            let unknown = unknown.iter();
+            unknown.map(move |(object, (missing, since))| (controller, object, missing, *since))
         });
-        let all = all
-            .filter(|(_, unknown)| self.mode == Mode::Simulation || self.record(&unknown.object).is_some());
-        let mut all: Vec<_> = all.collect();
-        all.sort_by(|(a, left), (b, right)| {
-            let key = |running: &Running| running.controller.info().name;
-            key(a).cmp(key(b)).then_with(|| left.object.cmp(&right.object))
-        });
-        all.dedup_by(|(b, right), (a, left)| {
-            left.object == right.object && a.controller.info().name == b.controller.info().name
-        });
-        all.into_iter().map(|(running, unknown)| {
-            (
-                &running.controller,
-                &unknown.object,
-                &unknown.missing,
-                unknown.since,
-            )
-        })
+        let is_known = |object: &ObjectId| self.is_simulation || self.record(object).is_some();
+        let mut all: Vec<_> = all.filter(|(_, object, ..)| is_known(object)).collect();
+        all.sort_by_key(|(controller, object, ..)| (controller.info().name, *object));
+        all.dedup_by_key(|(controller, object, ..)| (controller.info().name, *object));
+        all.into_iter()
     }
 
     /// The cached object; `None` if another object has its name.
@@ -370,19 +347,10 @@ impl Manager {
         record.filter(|record| record.meta.uid == object.uid)
     }
 
-    fn period(&self, controller: usize) -> Option<Duration> {
-        self.controllers
-            .get(controller)
-            .and_then(|running| running.timing.period)
-    }
-
     fn list(&mut self, resource: Resource, records: Result<Vec<Record>, StoreError>) {
-        let (listed, records) = match records {
-            Ok(records) => (Ok(()), Some(records)),
-            Err(error) => (Err(error), None),
-        };
+        let listed = records.as_ref().map(|_| ()).map_err(StoreError::clone);
         let has_changed = self.cache.set_listed(resource, listed);
-        if let Some(records) = records {
+        if let Ok(records) = records {
             self.take_list(resource, records);
         }
         if has_changed {
@@ -395,19 +363,15 @@ impl Manager {
     fn take_list(&mut self, resource: Resource, records: Vec<Record>) {
         let reads = |running: &Running| running.controller.info().resources.contains(&resource);
         let is_first = self.cache.records(resource).next().is_none();
-        let has_begun = self
-            .controllers
-            .iter()
-            .any(|running| running.is_ready && reads(running));
+        let mut controllers = self.controllers.iter();
+        let has_begun = controllers.any(|running| running.is_ready && reads(running));
         if is_first && !has_begun {
             return self.cache.replace(resource, records);
         }
         let mut next = Cache::new([resource], []);
         next.replace(resource, records);
-        let deleted: Vec<Key> = {
-            let keys = self.cache.keys(resource);
-            keys.filter(|key| next.get(resource, key).is_none()).collect()
-        };
+        let is_deleted = |key: &Key| next.get(resource, key).is_none();
+        let deleted: Vec<Key> = self.cache.keys(resource).filter(is_deleted).collect();
         for key in deleted {
             self.change(resource, &key, None);
         }
@@ -419,9 +383,7 @@ impl Manager {
     /// Enqueues all keys of the controllers that read a resource whose list has succeeded or failed.
     fn begin_controllers(&mut self, resource: Resource) {
         for at in 0..self.controllers.len() {
-            let Some(running) = self.controllers.get_mut(at) else {
-                return;
-            };
+            let running = &mut self.controllers[at];
             let resources = running.controller.info().resources;
             let is_attempted = |resource: &Resource| self.cache.is_attempted(*resource);
             if !resources.contains(&resource) || !resources.iter().all(is_attempted) {
@@ -463,10 +425,7 @@ impl Manager {
             }
             if running.timing.blocks_on_failure && is_another && resources.first() == Some(&resource) {
                 // A failure of the previous object of this name does not block the new one.
-                self.queue.unblock(&Unit {
-                    controller: at,
-                    key: key.clone(),
-                });
+                self.queue.unblock(&Unit::new(at, key));
             }
             let mut keys = Vec::new();
             running.controller.affected(&self.cache, &change, &mut keys);
@@ -479,8 +438,7 @@ impl Manager {
 
     /// Enqueues a key that a change affects.
     fn enqueue_event(&mut self, controller: usize, key: Key) {
-        let running = self.controllers.get(controller);
-        let delay = running.map_or(Duration::ZERO, |running| running.timing.event_delay);
+        let delay = self.controllers[controller].timing.event_delay;
         let unit = Unit { controller, key };
         match self.cause {
             Some(cause) => drop(self.causes.insert(unit.clone(), cause)),
@@ -502,8 +460,8 @@ impl Manager {
     }
 
     fn sync_at(&self, controller: usize, due: Timestamp) -> Timestamp {
-        let running = self.controllers.get(controller);
-        let syncs = running.and_then(|running| Some((running.syncs?, running.timing.period?)));
+        let running = &self.controllers[controller];
+        let syncs = running.syncs.zip(running.timing.period);
         syncs.map_or(due, |(syncs, period)| syncs.sync_at(period, due))
     }
 
@@ -511,10 +469,7 @@ impl Manager {
     /// such as a node for which the cloud provider has responded.
     fn start_sync(&mut self, controller: usize, due: Timestamp) {
         let is_first = self.sync_at(controller, due) == due;
-        let syncs = self
-            .controllers
-            .get_mut(controller)
-            .and_then(|running| running.syncs.as_mut());
+        let syncs = self.controllers[controller].syncs.as_mut();
         if let Some(syncs) = syncs.filter(|_| is_first) {
             syncs.begin(self.now);
         }
@@ -522,9 +477,6 @@ impl Manager {
 
     fn reconcile(&self, unit: &Unit) -> Decision {
         static NONE: Deadlines = Deadlines::new();
-        let Some(running) = self.controllers.get(unit.controller) else {
-            return Decision::default();
-        };
         let cx = Context {
             cache: &self.cache,
             now: self.now,
@@ -533,6 +485,7 @@ impl Manager {
             cloud: self.cloud.get(unit),
             notes_kept: false,
         };
+        let running = &self.controllers[unit.controller];
         running.controller.reconcile(&cx, &unit.key)
     }
 
@@ -555,11 +508,11 @@ impl Manager {
                 self.deadlines.insert(unit.clone(), deadlines);
             }
         }
-        if self.mode == Mode::Live && self.cloud.remove(&unit).is_some() {
+        let is_simulation = self.is_simulation;
+        if !is_simulation && self.cloud.remove(&unit).is_some() {
             // A response is valid for one sync. The next one queries again if the controller still needs it.
             self.enqueue(&unit, self.now);
         }
-        let is_simulation = self.mode == Mode::Simulation;
         if let Some(query) = cloud_query.as_ref().filter(|_| is_simulation) {
             unknown.push(Kept {
                 object: query.node.clone(),
@@ -578,12 +531,10 @@ impl Manager {
             self.cloud_queries.insert(unit, query.node.clone());
             return Some(query);
         }
-        let mut works: VecDeque<Work> = actions
-            .into_iter()
-            .filter(|action| !is_simulation || !self.is_repeated(unit.controller, action))
-            .map(Work::Action)
-            .collect();
-        works.extend(steps.map(Work::Steps));
+        let is_repeated = |action: &Action| is_simulation && self.is_repeated(unit.controller, action);
+        let actions = actions.into_iter().filter(|action| !is_repeated(action));
+        let works = actions.map(Work::Action).chain(steps.map(Work::Steps));
+        let works: VecDeque<Work> = works.collect();
         if works.is_empty() {
             self.queue.forget(&unit);
         } else {
@@ -601,21 +552,13 @@ impl Manager {
             return;
         }
         let before = self.unknown.remove(unit).unwrap_or_default();
-        let mut before: BTreeMap<ObjectId, Unknown> = before
-            .into_iter()
-            .map(|unknown| (unknown.object.clone(), unknown))
-            .collect();
-        let mut all = Vec::with_capacity(unknown.len());
+        let mut all = BTreeMap::new();
         for Kept { object, reason } in unknown {
-            let since = before.remove(&object).map_or(self.now, |unknown| unknown.since);
-            all.push(Unknown {
-                object,
-                missing: reason,
-                since,
-            });
+            let since = before.get(&object).map_or(self.now, |(_, since)| *since);
+            all.entry(object).or_insert((reason, since));
         }
-        if self.mode == Mode::Simulation {
-            all.extend(before.into_values());
+        for (object, known) in before.into_iter().filter(|_| self.is_simulation) {
+            all.entry(object).or_insert(known);
         }
         if !all.is_empty() {
             self.unknown.insert(unit.clone(), all);
@@ -623,22 +566,15 @@ impl Manager {
     }
 
     fn handle_cloud_response(&mut self, node: &ObjectId, response: &CloudResponse) {
-        let key = Key::from(node);
-        let waiting: Vec<Unit> = self
-            .cloud_queries
-            .iter()
-            .filter(|(_, queried)| *queried == node)
-            .map(|(unit, _)| unit.clone())
-            .collect();
+        let queries = self.cloud_queries.iter();
+        let waiting = queries.filter(|(_, queried)| *queried == node);
+        let waiting: Vec<Unit> = waiting.map(|(unit, _)| unit.clone()).collect();
         let is_known = self.record(node).is_some();
-        if is_known || self.mode == Mode::Simulation {
+        if is_known || self.is_simulation {
             for (at, running) in self.controllers.iter().enumerate() {
                 if running.controller.info().resources.first() == Some(&node.resource) {
-                    let unit = Unit {
-                        controller: at,
-                        key: key.clone(),
-                    };
-                    self.cloud.insert(unit, response.clone());
+                    self.cloud
+                        .insert(Unit::new(at, &Key::from(node)), response.clone());
                 }
             }
         }

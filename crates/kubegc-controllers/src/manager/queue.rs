@@ -182,22 +182,6 @@ mod tests {
     }
 
     #[test]
-    fn the_earlier_time_counts_and_ties_are_in_the_order_of_keys() {
-        let mut queue = Queue::default();
-        queue.add_at(&unit("b"), at(5));
-        queue.add_at(&unit("b"), at(7));
-        queue.add_at(&unit("a"), at(9));
-        queue.add_at(&unit("a"), at(5));
-        assert_eq!(queue.next_at(), Some(at(5)));
-        assert_eq!(queue.pop(at(4)), None);
-        let popped = std::iter::from_fn(|| queue.pop(at(5)));
-        let popped: Vec<_> = popped.map(|(_, unit)| unit).collect();
-        assert_eq!(popped, [unit("a"), unit("b")]);
-        assert_eq!(queue.next_at(), None);
-        assert!(queue.units.is_empty() && queue.due.is_empty());
-    }
-
-    #[test]
     fn a_blocked_key_is_due_after_the_block() {
         let mut queue = Queue::default();
         let unit = unit("a");

@@ -1,14 +1,14 @@
 //! Tasks, and the effects of their ends on keys.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
-use kubegc_core::{Preconditions, Timestamp, record::ObjectId};
+use kubegc_core::{Kept, Preconditions, Timestamp, record::ObjectId};
 
 use super::{
-    Cause, Manager, Mode, Outcome, Unit,
+    Cause, Manager, Outcome, Unit,
     schedule::{STALE_DELAY, blocked},
 };
-use crate::{Action, Controller, End, Found, Key, Missing, Steps};
+use crate::{Action, Controller, End, Found, Key, Steps};
 
 /// Identifies one task of one manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -67,7 +67,7 @@ impl Manager {
     /// reconciled again.
     pub(super) fn hand_out(&mut self) -> Option<Task> {
         let (unit, mut works) = self.pending.take()?;
-        let running = self.controllers.get(unit.controller)?;
+        let running = &self.controllers[unit.controller];
         let is_periodic = running.timing.period.is_some();
         let controller = Arc::clone(&running.controller);
         let mut task = None;
@@ -134,7 +134,7 @@ impl Manager {
         let Some(InFlight { unit, object, action }) = self.in_flight.remove(&task) else {
             return;
         };
-        if self.mode == Mode::Simulation
+        if self.is_simulation
             && end == End::Done
             && let Some(code) = action
             && let Some(record) = self.record(&object)
@@ -145,7 +145,13 @@ impl Manager {
         }
         let outcome = match end {
             End::Done | End::Kept(_) => Outcome::Succeeded,
-            End::Unknown(missing) => self.unresolved(&unit, object, missing),
+            End::Unknown(reason) => {
+                self.record_unknown(&unit, vec![Kept { object, reason }]);
+                if !self.is_simulation {
+                    self.enqueue_for_resync(&unit);
+                }
+                Outcome::Neither
+            }
             End::Stale(found) => {
                 self.stale(&unit, found);
                 Outcome::Neither
@@ -163,25 +169,9 @@ impl Manager {
         self.finish(&unit, outcome);
     }
 
-    /// Work on an object found that a fact is missing.
-    fn unresolved(&mut self, unit: &Unit, object: ObjectId, missing: Missing) -> Outcome {
-        let unknown = kubegc_core::Kept {
-            object,
-            reason: missing,
-        };
-        self.record_unknown(unit, vec![unknown]);
-        if self.mode == Mode::Live {
-            self.enqueue_for_resync(unit);
-        }
-        Outcome::Neither
-    }
-
     /// Enqueues a key for the next periodic sync or resync, if the controller has either.
     fn enqueue_for_resync(&mut self, unit: &Unit) {
-        let Some(running) = self.controllers.get(unit.controller) else {
-            return;
-        };
-        let timing = running.timing;
+        let timing = self.controllers[unit.controller].timing;
         if let Some(resync) = timing.resync {
             self.enqueue(unit, self.now.saturating_add(resync));
         } else if timing.period.is_some() {
@@ -195,18 +185,13 @@ impl Manager {
         let mut is_known = true;
         for found in found {
             is_known &= self.cache.has(found.resource);
-            self.change(
-                found.resource,
-                &found.key,
-                found.record.map(std::borrow::Cow::Owned),
-            );
+            let record = found.record.map(Cow::Owned);
+            self.change(found.resource, &found.key, record);
         }
         let last: Option<Timestamp> = self.stale_at.insert(unit.clone(), self.now);
-        if is_known && last != Some(self.now) {
-            self.queue.add_at(unit, self.now);
-        } else {
-            self.queue.add_at(unit, self.now.saturating_add(STALE_DELAY));
-        }
+        let is_first = is_known && last != Some(self.now);
+        let delay = if is_first { Duration::ZERO } else { STALE_DELAY };
+        self.queue.add_at(unit, self.now.saturating_add(delay));
     }
 
     /// A task that kept a key busy has ended. If all have and any failed, the key is retried.
@@ -214,10 +199,7 @@ impl Manager {
         let Some(failures) = self.queue.end(unit, outcome) else {
             return;
         };
-        let Some(running) = self.controllers.get(unit.controller) else {
-            return;
-        };
-        let timing = running.timing;
+        let timing = self.controllers[unit.controller].timing;
         if timing.blocks_on_failure {
             let (until, again_at) = blocked(&timing, self.now, failures);
             return self.queue.block(unit, until, again_at);

@@ -54,7 +54,7 @@ const FINALIZERS_IN_ERROR: Behavior = Behavior::since(23, 0, "kubernetes #105773
 const LEAVES_EXTERNAL_UNREAD: Behavior = Behavior::since(36, 0, "kubernetes #134290");
 
 /// Volumes by the claim that they are bound to or reserved for.
-static VOLUMES_BY_CLAIM: Index = Index::new(Resource::PersistentVolumes, |record, keys| {
+pub(crate) static VOLUMES_BY_CLAIM: Index = Index::new(Resource::PersistentVolumes, |record, keys| {
     let volume = record.persistent_volume();
     // A volume has no namespace. One with a namespace is invalid.
     if record.meta.namespace.is_empty()

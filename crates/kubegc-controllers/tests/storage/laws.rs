@@ -178,7 +178,7 @@ fn without_preconditions(request: &Request) -> String {
 }
 
 /// The requests of a plan, by object.
-fn requests<C: Controller + Clone>(controller: &C, cache: &Cache) -> Vec<(String, String)> {
+fn requests<C: Controller + Clone + 'static>(controller: &C, cache: &Cache) -> Vec<(String, String)> {
     let plan = BatchPlanner::new(controller.clone()).plan(cache, Timestamp::EPOCH);
     let of_action = |action: &kubegc_controllers::Action| {
         let object = action.object.to_string();
