@@ -25,10 +25,9 @@ impl Conversions {
         let Some(kind) = object.kind_id.filter(|_| server.has_broken_conversions()) else {
             return conversions;
         };
-        let is_collectors = |name: &&Arc<str>| {
-            [metadata::FINALIZER_FOREGROUND, metadata::FINALIZER_ORPHAN].contains(&&***name)
-        };
-        if let Some(finalizer) = end.finalizers.iter().find(is_collectors) {
+        let collectors = [metadata::FINALIZER_FOREGROUND, metadata::FINALIZER_ORPHAN];
+        let mut finalizers = end.finalizers.iter();
+        if let Some(finalizer) = finalizers.find(|name| collectors.contains(&&***name)) {
             conversions.add_lists(simulation, kind, finalizer);
             if conversions.waits.is_empty() {
                 conversions.add_lookups(simulation, &end.uid);
@@ -75,8 +74,8 @@ impl Conversions {
             let is_content = resource.preferred && resource.is_namespaced() && server.is_unlistable(kind);
             if is_content && !server.objects(kind, Some(namespace)).is_empty() {
                 self.add(server, kind, Some(&"kubernetes".into()));
-                let kind = (Arc::clone(&resource.group), Arc::clone(&resource.resource));
-                self.kinds.push(kind);
+                self.kinds
+                    .push((Arc::clone(&resource.group), Arc::clone(&resource.resource)));
             }
         }
     }

@@ -3,7 +3,7 @@
 use kubegc_core::{ApiResource, ObjectRef, OwnerReference, identity::split_api_version};
 use kubegc_snapshot::ObjectView;
 use serde::{Serialize, Serializer};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::cause::Fix;
 use crate::{
@@ -128,19 +128,16 @@ impl Facts {
                 continue;
             };
             // An owner is usually deleted before its dependents: their deletion no longer depends on it.
-            let is_absent = matches!(
-                problem,
-                ReferenceProblem::OwnerMissing | ReferenceProblem::OwnerUnknown { .. }
-            );
-            if is_being_deleted && is_absent {
+            if is_being_deleted
+                && let ReferenceProblem::OwnerMissing | ReferenceProblem::OwnerUnknown { .. } = problem
+            {
                 continue;
             }
             let object = self.object_ref(position);
             let fate = pending.fate_or_kept(&object);
-            let fix = match is_being_deleted {
-                true => None,
-                false => self.fix_of_reference(&object, index, &reference, &problem, &fate),
-            };
+            let fix = (!is_being_deleted)
+                .then(|| self.fix_of_reference(&object, index, &reference, &problem, &fate))
+                .flatten();
             wrong.push(WrongReference {
                 fix,
                 fate,
@@ -182,10 +179,9 @@ impl Facts {
         if owner == Owner::Never {
             return Some(ReferenceProblem::OwnerNamespaced);
         }
-        let namespace = if resource.is_namespaced() {
-            &**dependent.namespace()
-        } else {
-            ""
+        let namespace = match resource.is_namespaced() {
+            true => &**dependent.namespace(),
+            false => "",
         };
         let with_uid = self.positions_of(&reference.uid);
         let mut with_uid = with_uid.map(|at| self.view(at));
@@ -220,18 +216,16 @@ impl Facts {
             kind.eq_ignore_ascii_case(&resource.kind) || kind.eq_ignore_ascii_case(&resource.resource)
         };
         let kinds = self.catalog().iter().map(|(_, resource)| resource);
-        let alike: Vec<&ApiResource> = kinds.filter(|resource| is_alike(resource)).collect();
-        let mut of_group: Vec<&&ApiResource> = alike
-            .iter()
-            .filter(|resource| *resource.group == *group)
-            .collect();
-        if of_group.is_empty() {
-            of_group = alike.iter().filter(|resource| resource.preferred).collect();
+        let mut alike: Vec<&ApiResource> = kinds.filter(|resource| is_alike(resource)).collect();
+        let is_of_group = |resource: &&ApiResource| *resource.group == *group;
+        match alike.iter().any(is_of_group) {
+            true => alike.retain(is_of_group),
+            false => alike.retain(|resource| resource.preferred),
         }
-        let names = of_group
-            .iter()
-            .map(|resource| format!("{} {}", resource.api_version(), resource.kind));
-        names.collect()
+        let names = alike.iter();
+        names
+            .map(|resource| format!("{} {}", resource.api_version(), resource.kind))
+            .collect()
     }
 
     fn fix_of_reference(
@@ -244,27 +238,18 @@ impl Facts {
     ) -> Option<Fix> {
         let path = format!("/metadata/ownerReferences/{index}");
         let test = json!({ "op": "test", "path": format!("{path}/uid"), "value": reference.uid });
-        let replace = |field: &str, value: &str| json!([test, { "op": "replace", "path": format!("{path}/{field}"), "value": value }]);
-        let remove = || json!([test, { "op": "remove", "path": path }]);
+        let replace = |field: &str, value: Value| json!([test, { "op": "replace", "path": format!("{path}/{field}"), "value": value }]);
+        let with_owner =
+            |owner: &ObjectRef| format!("the object is deleted with {} from then on", owner.short());
         let (patch, risk) = match problem {
             ReferenceProblem::OwnerUnknown { .. } | ReferenceProblem::KindUnknown => return None,
             // Something else than the reference keeps it, and without the reference nothing deletes it.
             ReferenceProblem::OwnerMissing if matches!(fate, Fate::Kept) => return None,
-            ReferenceProblem::OtherUid { owner } => (
-                replace("uid", &owner.uid.to_string()),
-                format!("the object is deleted with {} from then on", owner.short()),
-            ),
-            ReferenceProblem::OtherName { owner } => (
-                replace("name", &owner.name),
-                format!("the object is deleted with {} from then on", owner.short()),
-            ),
-            ReferenceProblem::CoreGroup => (
-                replace("apiVersion", "v1"),
-                "the object is deleted if the owner no longer exists, and with the owner from then on"
-                    .to_owned(),
-            ),
+            ReferenceProblem::OtherUid { owner } => (replace("uid", json!(owner.uid)), with_owner(owner)),
+            ReferenceProblem::OtherName { owner } => (replace("name", json!(owner.name)), with_owner(owner)),
+            ReferenceProblem::CoreGroup => (replace("apiVersion", json!("v1")), LATER_DELETED.to_owned()),
             ReferenceProblem::SeveralControllers => (
-                json!([test, { "op": "replace", "path": format!("{path}/controller"), "value": false }]),
+                replace("controller", json!(false)),
                 format!("{} no longer manages the object", reference.kind),
             ),
             ReferenceProblem::KindNotServed { served } if !served.is_empty() => {
@@ -282,7 +267,7 @@ impl Facts {
             | ReferenceProblem::OtherNamespace { .. }
             | ReferenceProblem::OtherKind { .. }
             | ReferenceProblem::OwnerMissing => (
-                remove(),
+                json!([test, { "op": "remove", "path": path }]),
                 match fate {
                     Fate::Kept => "none: the object is kept with and without the reference",
                     Fate::Deleted { .. } => {

@@ -123,10 +123,8 @@ impl Facts {
 
     /// Evidence that the owner of a finalizer does not act.
     pub(crate) fn silent_owner(&self, owner: FinalizerOwner, finalizer: &str) -> Option<&Silent> {
-        let is_managers = matches!(
-            owner,
-            FinalizerOwner::GarbageCollector | FinalizerOwner::Controller(_)
-        );
+        use FinalizerOwner::{Controller, GarbageCollector};
+        let is_managers = matches!(owner, GarbageCollector | Controller(_));
         self.silent.iter().find(|silent| {
             [finalizer, owner.name()].contains(&&*silent.name)
                 || is_managers && *silent.name == *CONTROLLER_MANAGER
@@ -209,13 +207,10 @@ impl Facts {
         if self.version.has(behavior::STARTS_WITHOUT_FULL_SYNC) {
             return BTreeSet::new();
         }
+        let is_broken = |kind: KindId| self.empty_server.broken_conversion(kind).is_some();
         let kinds = self.catalog().iter();
-        let broken = kinds
-            .filter(|(kind, resource)| {
-                resource.preferred && self.empty_server.broken_conversion(*kind).is_some()
-            })
-            .flat_map(|(_, resource)| self.of_kind(resource));
-        broken.collect()
+        let broken = kinds.filter(|(kind, resource)| resource.preferred && is_broken(*kind));
+        broken.flat_map(|(_, resource)| self.of_kind(resource)).collect()
     }
 
     /// The objects with this uid: one, if uids are unique.
@@ -225,6 +220,12 @@ impl Facts {
 
     pub(crate) fn catalog(&self) -> &Catalog {
         &self.snapshot.catalog
+    }
+
+    /// The kinds whose objects are collected, each in one version.
+    pub(crate) fn collectable_kinds(&self) -> impl Iterator<Item = &ApiResource> {
+        let kinds = self.catalog().iter().map(|(_, kind)| kind);
+        kinds.filter(|kind| kind.preferred && kind.verbs.collectable())
     }
 
     pub(crate) fn object_ref(&self, position: u32) -> ObjectRef {
