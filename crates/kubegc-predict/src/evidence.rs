@@ -15,7 +15,7 @@ use kubegc_objects::Reason;
 
 use crate::{
     Fate, Forecast,
-    facts::{DELETING, Facts, Owner as ResolvedOwner, Silent, conditions, deletion_requested_at},
+    facts::{DELETING, Facts, Silent, conditions, deletion_requested_at},
 };
 
 /// The time after which a controller does not act, although an object waits for nothing else in the dump. It
@@ -201,6 +201,6 @@ impl Facts {
         let mut finalizers = meta.finalizers.iter();
         matches!((self.version.minor(), self.version.patch()), (23, 0..=5))
             && finalizers.any(|name| **name == *JOB_TRACKING)
-            && !owners.any(|owner| matches!(owner, ResolvedOwner::At(_)))
+            && !owners.any(|owner| owner.position().is_some())
     }
 }

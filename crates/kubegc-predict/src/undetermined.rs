@@ -13,7 +13,7 @@ use std::{
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use kubegc_core::{ObjectRef, OwnerReference, Uid};
+use kubegc_core::{ApiResource, ObjectRef, OwnerReference, Uid};
 
 use crate::{
     Outcomes,
@@ -91,26 +91,21 @@ pub(crate) fn hold_waiting(cluster: &Facts, reactions: &mut BTreeMap<u32, Reacti
         let Some(held) = reactions.get(&position).map(|reaction| reaction.held) else {
             continue;
         };
-        let owners = cluster.edges.owners(position).filter_map(|owner| match owner {
-            Owner::At(owner) if blocks_owner(cluster, position, owner) => Some((owner, true)),
-            _ => None,
-        });
+        let owners = cluster.edges.owners(position).filter_map(Owner::position);
+        let owners = owners.filter(|owner| blocks_owner(cluster, position, *owner));
         let has_content = |related: &Related| {
             related.relation == Relation::Waits && cluster.has(related.position, HAS_CONTENT)
         };
         let related = cluster.related(position).into_iter().filter(has_content);
-        let waiting: Vec<(u32, bool)> = owners
-            .chain(related.map(|related| (related.position, false)))
-            .collect();
-        for (at, is_owner) in waiting {
+        let related = related.map(|related| (related.position, false));
+        for (at, is_owner) in owners.map(|owner| (owner, true)).chain(related) {
             let Some(reaction) = reactions.get_mut(&at) else {
                 continue;
             };
             let waits = reaction.is_terminating && (!is_owner || reaction.waits_for_dependents);
-            let own = if reaction.is_deleted {
-                Held::Certainly
-            } else {
-                Held::InRuns
+            let own = match reaction.is_deleted {
+                true => Held::Certainly,
+                false => Held::InRuns,
             };
             let held = own.min(held);
             if waits && held > reaction.held {
@@ -140,21 +135,18 @@ pub(crate) fn spread(
         let missing = missing_owner(cluster, *position, reference);
         sources.entry(missing).or_default().push(*position);
     }
-    let mut apart: BTreeSet<Missing> = BTreeSet::new();
     let mut out_of_reach: BTreeSet<Missing> = BTreeSet::new();
     for (position, reference) in &scope.out_of_reach {
         let missing = missing_owner(cluster, *position, reference);
-        apart.insert(missing.clone());
         out_of_reach.insert(missing.clone());
         sources.entry(missing).or_default().push(*position);
     }
+    let mut apart = out_of_reach.clone();
     for &position in &scope.flawed {
         let object = cluster.object_ref(position);
-        let is_known = cluster.kind_id(&object.api_version, &object.kind).is_some();
-        let missing = if is_known {
-            Missing::Flawed { object }
-        } else {
-            Missing::Kind { owner: object }
+        let missing = match cluster.kind_id(&object.api_version, &object.kind) {
+            Some(_) => Missing::Flawed { object },
+            None => Missing::Kind { owner: object },
         };
         apart.insert(missing.clone());
         sources.entry(missing).or_default().push(position);
@@ -265,13 +257,9 @@ pub(crate) fn spread(
                     !only_keeps && (!stays || reactions.get(at).is_some_and(is_deleted))
                 });
             pending.extend(dependents.map(|dependent| (dependent, Via::Other)));
-            pending.extend(cluster.edges.owners(position).filter_map(|owner| match owner {
-                Owner::At(owner) => {
-                    let waits = reactions.get(&owner).filter(|reaction| reaction.waits);
-                    waits.map(|_| (owner, Via::Waiting))
-                }
-                _ => None,
-            }));
+            let owners = cluster.edges.owners(position).filter_map(Owner::position);
+            let owners = owners.filter(|owner| reactions.get(owner).is_some_and(|one| one.waits));
+            pending.extend(owners.map(|owner| (owner, Via::Waiting)));
         }
     }
     let differing = reactions.iter().filter(|(_, reaction)| reaction.differs);
@@ -353,31 +341,25 @@ fn place(missing: &Missing) -> Option<Place<'_>> {
         Missing::Owner { owner, .. } => Some([owner.group(), &owner.kind, &owner.namespace, &owner.name]),
         // It is unknown whether the kind is namespaced.
         Missing::Kind { owner } => Some([owner.group(), &owner.kind, "", &owner.name]),
-        Missing::Flawed { .. }
-        | Missing::Controller { .. }
-        | Missing::Content { .. }
-        | Missing::Ending { .. }
-        | Missing::Policy { .. } => None,
+        _ => None,
     }
 }
 
 fn missing_owner(cluster: &Facts, dependent: u32, reference: &OwnerReference) -> Missing {
-    let mut owner = ObjectRef {
+    let kind = cluster.kind_id(&reference.api_version, &reference.kind);
+    let kind = kind.map(|kind| &cluster.catalog()[kind]);
+    let owner = ObjectRef {
         kind: Arc::clone(&reference.kind),
         api_version: Arc::clone(&reference.api_version),
-        namespace: cluster.object_ref(dependent).namespace,
+        namespace: match kind.is_none_or(ApiResource::is_namespaced) {
+            true => Arc::clone(cluster.view(dependent).namespace()),
+            false => "".into(),
+        },
         name: Arc::clone(&reference.name),
         uid: reference.uid.clone(),
     };
-    match cluster.kind_id(&reference.api_version, &reference.kind) {
-        Some(kind) => {
-            let resource = &cluster.catalog()[kind];
-            if !resource.is_namespaced() {
-                owner.namespace = "".into();
-            }
-            let resource = resource.qualified_resource();
-            Missing::Owner { owner, resource }
-        }
+    match kind.map(ApiResource::qualified_resource) {
+        Some(resource) => Missing::Owner { owner, resource },
         None => Missing::Kind { owner },
     }
 }

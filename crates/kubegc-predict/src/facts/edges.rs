@@ -22,6 +22,15 @@ pub(crate) enum Owner {
     Never,
 }
 
+impl Owner {
+    pub(crate) const fn position(self) -> Option<u32> {
+        match self {
+            Self::At(position) => Some(position),
+            _ => None,
+        }
+    }
+}
+
 /// Facts of one object that a cascade depends on, in one byte.
 pub(crate) const DELETING: u8 = 1;
 pub(crate) const HAS_FINALIZERS: u8 = 2;

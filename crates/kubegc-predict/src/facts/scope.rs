@@ -64,10 +64,7 @@ impl Scope {
                 }
                 scope.members.insert(position, Member::Context);
                 // Its owners can be looked up.
-                context.extend(cluster.edges.owners(position).filter_map(|owner| match owner {
-                    Owner::At(owner) => Some(owner),
-                    _ => None,
-                }));
+                context.extend(cluster.edges.owners(position).filter_map(Owner::position));
                 continue;
             };
             if scope.members.insert(position, Member::Affected) == Some(Member::Affected) {
@@ -86,10 +83,8 @@ impl Scope {
                     Relation::Waits | Relation::Read => context.push(related.position),
                 }
             }
-            let references: Vec<_> = view
-                .owner_references()
-                .zip(cluster.edges.owners(position))
-                .collect();
+            let references = view.owner_references().zip(cluster.edges.owners(position));
+            let references: Vec<(OwnerReference, Owner)> = references.collect();
             // If one owner prevents every decision, the collector never looks up the others.
             let never = references.iter().any(|(_, owner)| *owner == Owner::Never);
             for (reference, owner) in references {
@@ -123,10 +118,11 @@ impl Scope {
 
     /// The objects that may change, in order.
     pub(crate) fn affected(&self) -> impl Iterator<Item = u32> + '_ {
-        self.members
+        let affected = self
+            .members
             .iter()
-            .filter(|(_, member)| **member == Member::Affected)
-            .map(|(&position, _)| position)
+            .filter(|(_, member)| **member == Member::Affected);
+        affected.map(|(&position, _)| position)
     }
 
     fn owner_by_name(&self, cluster: &Facts, namespace: &str, reference: &OwnerReference) -> Option<u32> {
@@ -134,9 +130,8 @@ impl Scope {
         let resource = &cluster.catalog()[kind];
         let (group, _) = split_api_version(&reference.api_version);
         let namespace = if resource.is_namespaced() { namespace } else { "" };
-        let found = cluster
-            .snapshot
-            .position(group, &reference.kind, namespace, &reference.name);
+        let snapshot = &cluster.snapshot;
+        let found = snapshot.position(group, &reference.kind, namespace, &reference.name);
         found.map(|at| at as u32)
     }
 }
@@ -152,13 +147,11 @@ fn may_orphan(cluster: &Facts, reference: &OwnerReference) -> bool {
 
 /// Whether a Job counts a pod: it has the finalizer, and an owner is a Job.
 fn counts(cluster: &Facts, pod: ObjectView<'_>, owner: u32) -> bool {
-    pod.finalizers()
-        .any(|finalizer| **finalizer == *TRACKING_FINALIZER)
-        && cluster.resource_at(owner) == Some(Resource::Jobs)
+    let mut finalizers = pod.finalizers();
+    finalizers.any(|name| **name == *TRACKING_FINALIZER) && cluster.resource_at(owner) == Some(Resource::Jobs)
 }
 
 /// Whether an object is terminating and waits for the garbage collector.
 fn waits(cluster: &Facts, position: u32) -> bool {
-    let facts = cluster.edges.flags[position as usize];
-    facts & DELETING != 0 && facts & HAS_COLLECTOR_FINALIZER != 0
+    cluster.has(position, DELETING) && cluster.has(position, HAS_COLLECTOR_FINALIZER)
 }
