@@ -23,17 +23,17 @@ use crate::{
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Statement {
+    /// Its depth below the question.
     pub depth: usize,
     pub fact: Fact,
 }
 
+/// A fact of an explanation.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Fact {
-    Fate {
-        object: ObjectRef,
-        fate: Fate,
-    },
+    /// The object has this fate.
+    Fate { object: ObjectRef, fate: Fate },
     /// A write happened: the step at this position of the timeline.
     Step {
         /// Position in [`Forecast::timeline`].
@@ -44,15 +44,14 @@ pub enum Fact {
         deleted_with: Option<ObjectRef>,
     },
     /// The result of the lookup of an owner.
-    Owner {
-        owner: Resolved,
-    },
-    NotReached {
-        object: ObjectRef,
-    },
+    Owner { owner: Resolved },
+    /// The object is not affected.
+    NotReached { object: ObjectRef },
     /// The step is explained further up.
     RepeatedStep {
+        /// Position of the step.
         index: usize,
+        /// The object it was about.
         object: ObjectRef,
     },
 }
@@ -74,6 +73,7 @@ pub enum Fact {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Explanation {
+    /// The statements, each below the one that it explains.
     pub statements: Vec<Statement>,
 }
 

@@ -58,8 +58,11 @@ pub struct Selection {
     /// The arguments that are not flags.
     pub arguments: Vec<String>,
     pub namespace: Option<Arc<str>>,
+    /// `--all-namespaces`.
     pub all_namespaces: bool,
+    /// `--selector`.
     pub selector: Option<Selector>,
+    /// `--all`.
     pub all: bool,
     /// The manifests of `--filename`. Their objects are matched by kind, namespace and name.
     pub manifests: Vec<Snapshot>,

@@ -44,11 +44,14 @@ pub enum Wait {
     /// For the content of a namespace, or the custom resources of a CustomResourceDefinition.
     #[display("{}", content(remaining, *pods_are_first))]
     Content {
+        /// The finalizer, such as `kubernetes`.
         finalizer: Arc<str>,
+        /// The objects that remain, by resource.
         remaining: Vec<Remaining>,
         /// Whether pods are among them, before which nothing else is deleted.
         pods_are_first: bool,
     },
+    /// For the removal of a finalizer.
     #[display("finalizer {name}, which {}{}", remover(*known), after_colon(reason.as_ref()))]
     Finalizer {
         name: Arc<str>,
@@ -57,6 +60,7 @@ pub enum Wait {
         /// The reason why that component has not removed it, if known.
         reason: Option<NotRemoved>,
     },
+    /// For the end of its grace period.
     #[display(
         "{}",
         ends_at.map_or("a condition that the dump does not show".to_owned(), |at| format!(
@@ -71,7 +75,9 @@ pub enum Wait {
     /// sender tries again.
     #[display("the API server, which refuses the {actor}'s {}: {refusal}", request(*act, object))]
     Refused {
+        /// The finalizer that the object has until then.
         finalizer: Option<Arc<str>>,
+        /// The sender.
         actor: Actor,
         act: Act,
         /// The object of the request; the namespace itself for a delete of its content.
@@ -85,9 +91,13 @@ pub enum Wait {
         since.map_or(String::new(), |since| format!(" since {since}"))
     )]
     Discovery {
+        /// The finalizer, `kubernetes`.
         finalizer: Arc<str>,
+        /// Its group and version.
         api_version: String,
+        /// The name of its APIService.
         api_service: Arc<str>,
+        /// Why it is not available.
         failure: Arc<str>,
         /// Since when, if the dump says so.
         since: Option<Timestamp>,
@@ -106,6 +116,7 @@ pub enum Wait {
         resource: String,
         /// The name of its CustomResourceDefinition, whose conversion webhook cannot be reached.
         definition: Arc<str>,
+        /// Why it cannot be reached.
         failure: Arc<str>,
     },
     /// For a kubelet.
@@ -126,6 +137,7 @@ pub enum Wait {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Blocking {
+    /// The dependent.
     pub object: ObjectRef,
     /// Why it is not deleted; `None` if it is terminating itself.
     pub because: Option<BlockedBy>,
@@ -154,12 +166,16 @@ pub enum BlockedBy {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, derive_more::Display)]
 pub enum NotRemoved {
+    /// Its controller keeps the object for this reason.
     #[display("{_0}")]
     Kept(Reason),
+    /// Its controller cannot decide, because this fact is missing from the dump.
     #[display("{_0}")]
     Unknown(Missing),
+    /// Its controller is not among those of the question.
     #[display("it does not run")]
     NotRunning,
+    /// It is assumed not to act.
     #[display("it is assumed not to act")]
     Assumed,
     /// It normally acts sooner, so it does not act.
@@ -167,6 +183,7 @@ pub enum NotRemoved {
     Overdue {
         /// How long the object has been terminating.
         lasted: Duration,
+        /// The time within which it normally acts.
         within: Duration,
     },
     /// Other objects have waited for it so long that it does not act.
@@ -209,6 +226,7 @@ pub struct Remaining {
     /// The resource, as kubectl accepts it: `deployments.apps`.
     pub resource: String,
     pub count: usize,
+    /// Number of them by finalizer.
     pub finalizers: BTreeMap<Arc<str>, usize>,
 }
 

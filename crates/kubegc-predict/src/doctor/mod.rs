@@ -55,11 +55,14 @@ use crate::{
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Diagnosis {
+    /// The newest time in the dump.
     pub now: Timestamp,
     /// The causes that keep objects in deletion, broken extensions, and what refuses requests of controllers:
     /// the best proven first, those with equal proof in the order of the dump.
     pub causes: Vec<RootCause>,
+    /// The terminating objects, in the order of the dump.
     pub terminating: Vec<Terminating>,
+    /// The wrong owner references, in the order of the dump.
     pub references: Vec<WrongReference>,
 }
 
@@ -73,9 +76,11 @@ pub struct Terminating {
     /// Its fate if nothing outside of the control plane changes.
     #[serde(flatten)]
     pub fate: Fate,
+    /// The finalizers, in stored order.
     pub finalizers: Vec<Arc<str>>,
     /// A bug of this release of Kubernetes because of which it may stay terminating, with the remedy.
     pub bug: Option<&'static str>,
+    /// Whether one of the causes keeps it.
     pub is_stuck: bool,
     /// The finalizers that no controller of Kubernetes removes, with the command that does and its risk.
     pub foreign_finalizers: Vec<ForeignFinalizer>,
@@ -95,6 +100,7 @@ pub struct ForeignFinalizer {
     pub similar_workloads: Vec<ObjectRef>,
     /// Whether all Deployments, StatefulSets and DaemonSets are in the dump.
     pub workloads_are_complete: bool,
+    /// The way to remove it by hand.
     pub fix: Fix,
 }
 

@@ -16,7 +16,9 @@ use crate::{
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WrongReference {
+    /// The object with the reference.
     pub object: ObjectRef,
+    /// The position of the reference in `metadata.ownerReferences`.
     pub index: usize,
     pub reference: OwnerReference,
     #[serde(flatten)]
@@ -24,6 +26,7 @@ pub struct WrongReference {
     /// The fate of the object in this version of Kubernetes.
     #[serde(flatten)]
     pub fate: Fate,
+    /// The way to repair it.
     pub fix: Option<Fix>,
 }
 
@@ -31,11 +34,13 @@ pub struct WrongReference {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, derive_more::Display)]
 pub enum ReferenceProblem {
+    /// `apiVersion` is not `version` or `group/version`.
     #[display("apiVersion is neither VERSION nor GROUP/VERSION")]
     ApiVersionInvalid,
     /// The group is `core`: the API writes the core group as `v1`.
     #[display("the apiVersion of the core group is v1, without a group")]
     CoreGroup,
+    /// The API server does not serve the kind in this version.
     #[display(
         "the API server does not serve this kind{}",
         if served.is_empty() { String::new() } else { format!("; it serves {}", served.join(", ")) }
@@ -44,14 +49,19 @@ pub enum ReferenceProblem {
         /// `apiVersion` and kind under which it is served, such as `apps/v1 Deployment`.
         served: Vec<String>,
     },
+    /// The dump does not define the kind.
     #[display("the dump does not define this kind: add the output of `kubectl api-resources`")]
     KindUnknown,
+    /// A cluster-scoped object has a namespaced owner.
     #[display("the owner is namespaced, and the owner of a cluster-scoped object must be cluster-scoped")]
     OwnerNamespaced,
+    /// The object with the uid is in another namespace.
     #[display("the owner with this uid is in another namespace: {}", owner.short())]
     OtherNamespace { owner: ObjectRef },
+    /// The object with the uid has another name.
     #[display("the object with this uid is {}", owner.short())]
     OtherName { owner: ObjectRef },
+    /// The object with the uid is of another kind.
     #[display("the object with this uid is {} ({})", owner.short(), owner.api_version)]
     OtherKind { owner: ObjectRef },
     /// The object with the name has another uid: it was created again, or the dependent was copied or
@@ -62,18 +72,22 @@ pub enum ReferenceProblem {
         owner.uid
     )]
     OtherUid { owner: ObjectRef },
+    /// The owner does not exist.
     #[display("the owner does not exist")]
     OwnerMissing,
+    /// The owner is not in the dump, which does not have all objects of its kind.
     #[display("the owner is not in the dump: add the output of `kubectl get {resource} -A -o json`")]
     OwnerUnknown {
         /// The resource to dump, as kubectl accepts it.
         resource: String,
     },
+    /// More than one reference of the object is a controller reference.
     #[display("an object has one controller reference at most")]
     SeveralControllers,
 }
 
 impl ReferenceProblem {
+    /// One word for it.
     pub const fn word(&self) -> &'static str {
         match self {
             Self::ApiVersionInvalid => "ApiVersionInvalid",

@@ -189,7 +189,9 @@ pub struct BrokenExtension {
     /// The configuration of the webhook, the CustomResourceDefinition, or the APIService.
     pub object: ObjectRef,
     pub extension: Extension,
+    /// Why it cannot be reached.
     pub failure: Arc<str>,
+    /// Since when, if the dump says so.
     pub since: Option<Timestamp>,
 }
 
@@ -213,7 +215,9 @@ pub enum Extension {
         /// Namespace and name of its Service; `None` if it has a URL.
         service: Option<(Arc<str>, Arc<str>)>,
     },
+    /// An API of another server.
     Api {
+        /// Its group and version.
         api_version: String,
         /// Namespace and name of its Service, if the dump shows it.
         service: Option<(Arc<str>, Arc<str>)>,
@@ -221,6 +225,7 @@ pub enum Extension {
 }
 
 impl Extension {
+    /// Namespace and name of its Service, if known.
     pub const fn service(&self) -> Option<&(Arc<str>, Arc<str>)> {
         match self {
             Self::Webhook { service, .. } | Self::Conversion { service } | Self::Api { service, .. } => {

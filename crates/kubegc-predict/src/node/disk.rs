@@ -8,6 +8,7 @@ use kubegc_node::{
     eviction::{Layout, Signal, Threshold},
 };
 
+/// The time at which an event is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Due {
     Now,
@@ -21,9 +22,11 @@ pub enum Due {
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Disk {
+    /// Its current usage.
     pub file_system: FileSystem,
     /// Disk usage, in percent as upstream computes it.
     pub usage_percent: i64,
+    /// The usage above which images are removed.
     pub high_percent: i32,
     /// The time at which that usage is reached.
     pub collection: Due,

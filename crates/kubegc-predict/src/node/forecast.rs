@@ -22,6 +22,7 @@ use kubegc_node::{
 
 use super::{Assumption, Disk, RecordsKnown};
 
+/// The settings of a node forecast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct NodeFrame {
     pub now: Timestamp,
@@ -44,6 +45,7 @@ impl NodeFrame {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeForecast {
+    /// The settings of the forecast.
     pub frame: NodeFrame,
     pub policy: Policy,
     /// Valid settings that are likely not intended.
@@ -77,7 +79,9 @@ pub struct NodeForecast {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PressureForecast {
+    /// Dead containers.
     pub containers: PlanOf<container::EvictUnits>,
+    /// All unused images.
     pub images: PlanOf<image::FreeSpace>,
 }
 

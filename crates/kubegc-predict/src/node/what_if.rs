@@ -11,7 +11,9 @@ use super::{NodeForecast, NodeFrame, node_forecast};
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WhatIf {
+    /// Under the present policy.
     pub present: NodeForecast,
+    /// Under the changed policy.
     pub changed: NodeForecast,
     /// Containers that only the changed policy removes, by id.
     pub containers_lost: Vec<Arc<Container>>,

@@ -92,6 +92,7 @@ impl Forecast {
 }
 
 impl Difference<'_> {
+    /// The fates in one word each.
     pub fn words(&self) -> [&'static str; 2] {
         [self.left, self.right].map(|fate| fate.map_or("kept", Fate::word))
     }
