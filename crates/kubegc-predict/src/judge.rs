@@ -196,7 +196,9 @@ fn reactions(
         let ends = || metas.iter().map(Option::as_deref);
         let primary_end = metas[0].as_deref();
         let in_every_run = |is_so: &dyn Fn(&ObjectMeta) -> bool| ends().all(|end| end.is_some_and(is_so));
-        let is_terminating = in_every_run(&ObjectMeta::is_deleting);
+        let outcomes = ends().map(|end| outcome(object, end)).reduce(Outcomes::or);
+        let outcomes = outcomes.unwrap_or(Outcomes::DELETED);
+        let is_terminating = outcomes == Outcomes::TERMINATING;
         let is_target = targets.contains(&position);
         let if_refused = if_refused.get(object.uid()).copied();
         let may_be_kept = if_refused.is_some_and(|outcomes| outcomes.has(Outcomes::KEPT));
@@ -208,8 +210,6 @@ fn reactions(
                 || primary.plane.was_terminating(object.uid())
                 || ends().flatten().any(ObjectMeta::is_deleting),
             is_target,
-            is_removed: ends().all(|end| end.is_none()),
-            is_terminating,
             waits_for_dependents: in_every_run(&|end| end.finalizers.iter().any(waits_for_dependents)),
             is_deleted,
             held: match is_terminating && in_every_run(&|end| end.finalizers.iter().any(stays)) {
@@ -219,9 +219,7 @@ fn reactions(
             },
             if_refused,
             is_immortal: object.finalizers().any(stays),
-            outcomes: ends().fold(outcome(object, primary_end), |outcomes, end| {
-                outcomes.or(outcome(object, end))
-            }),
+            outcomes,
         };
         reactions.insert(position, reaction);
     }

@@ -33,8 +33,6 @@ pub(crate) struct Reaction {
     pub(crate) waits: bool,
     /// Whether an intent deletes it, independently of its owners.
     pub(crate) is_target: bool,
-    pub(crate) is_removed: bool,
-    pub(crate) is_terminating: bool,
     /// Whether it waits for dependents at the end of every run.
     pub(crate) waits_for_dependents: bool,
     /// Whether an intent or a deletion in progress deletes it, whatever else the cluster has.
@@ -49,6 +47,11 @@ pub(crate) struct Reaction {
 }
 
 impl Reaction {
+    /// Whether it is removed in every run.
+    fn is_removed(&self) -> bool {
+        self.outcomes == Outcomes::DELETED
+    }
+
     /// The outcomes that a missing fact allows which no run can assume. `is_deleted`: it is deleted for
     /// certain, and may stay terminating.
     fn possible(&self, is_deleted: bool) -> Outcomes {
@@ -102,7 +105,8 @@ pub(crate) fn hold_waiting(cluster: &Facts, reactions: &mut BTreeMap<u32, Reacti
             let Some(reaction) = reactions.get_mut(&at) else {
                 continue;
             };
-            let waits = reaction.is_terminating && (!is_owner || reaction.waits_for_dependents);
+            let waits =
+                reaction.outcomes == Outcomes::TERMINATING && (!is_owner || reaction.waits_for_dependents);
             let own = match reaction.is_deleted {
                 true => Held::Certainly,
                 false => Held::InRuns,
@@ -184,7 +188,7 @@ pub(crate) fn spread(
                 continue;
             };
             let is_settled = reaction.held == Held::Certainly
-                || unless_removed && (reaction.is_removed || reaction.held == Held::InRuns);
+                || unless_removed && (reaction.is_removed() || reaction.held == Held::InRuns);
             let is_undetermined = (everywhere && !is_settled) || reaction.differs;
             if !is_undetermined || seen.get(&position) >= Some(&via) {
                 continue;
@@ -231,7 +235,8 @@ pub(crate) fn spread(
             if of_cleanup && !only_keeps {
                 let may_be_removed = |position: &u32| {
                     let reaction = reactions.get(position);
-                    reaction.is_some_and(|reaction| reaction.waits || reaction.is_removed || reaction.differs)
+                    reaction
+                        .is_some_and(|reaction| reaction.waits || reaction.is_removed() || reaction.differs)
                 };
                 let has_content = |position: u32| cluster.has(position, HAS_CONTENT);
                 let is_affected = |related: &Related| match related.relation {

@@ -8,7 +8,7 @@ use kubegc_control_plane::{
 };
 use kubegc_controllers::{Key, NamespaceController};
 use kubegc_core::{
-    ApiResource, ObjectMeta, ObjectRef, OwnerReference, Timestamp, Uid, metadata, record::ObjectId,
+    ApiResource, KindId, ObjectMeta, ObjectRef, OwnerReference, Timestamp, Uid, metadata, record::ObjectId,
 };
 use kubegc_objects::Reason;
 use kubegc_sim::StoredObject;
@@ -16,7 +16,7 @@ use kubegc_snapshot::SnapshotObject;
 
 use crate::{
     BlockedBy, Blocking, NotRemoved, Remaining, Wait,
-    conversions::Conversions,
+    conversions::{failed_conversions, is_among},
     facts::{Facts, deletion_requested_at},
     unknown::kubelet_of,
 };
@@ -36,12 +36,12 @@ pub(crate) fn waits_for(
     let kind = object.kind_id.map(|kind| &server.catalog()[kind]);
     let is = |group: &str, name: &str| kind.is_some_and(|kind| *kind.group == *group && *kind.kind == *name);
     let mut waits = refused(refusals, end);
-    let conversions = Conversions::of(simulation, object, end);
+    let conversions = failed_conversions(simulation, object, end);
     waits.retain(|wait| match wait {
-        Wait::Refused { refusal, .. } => !conversions.explain(refusal.by.as_ref()),
+        Wait::Refused { refusal, .. } => !is_among(&conversions, refusal.by.as_ref()),
         _ => true,
     });
-    waits.extend(conversions.waits.iter().cloned());
+    waits.extend_from_slice(&conversions);
     let runs = |owner: Owner| cluster.assumptions.runs(owner.name());
     for name in &end.finalizers {
         if waits.iter().any(|wait: &Wait| wait.finalizer() == Some(name)) {
@@ -53,7 +53,7 @@ pub(crate) fn waits_for(
             },
             CRD_CLEANUP if is("apiextensions.k8s.io", "CustomResourceDefinition") => Wait::Content {
                 finalizer: Arc::clone(name),
-                remaining: remaining(simulation, None, |kind| {
+                remaining: remaining(simulation, None, |_, kind| {
                     format!("{}.{}", kind.resource, kind.group) == *end.name
                 }),
                 pods_are_first: false,
@@ -154,7 +154,7 @@ fn content(
     refusals: &Refusals<'_>,
     object: &SnapshotObject,
     end: &ObjectMeta,
-    conversions: &Conversions,
+    conversions: &[Wait],
 ) -> Vec<Wait> {
     let finalizer = Arc::from("kubernetes");
     let unavailable = simulation.plane.unavailable_apis().filter_map(|(name, api)| {
@@ -177,7 +177,7 @@ fn content(
     let is_failing = conditions.into_iter().flatten().any(is_failure);
     for step in refusals.about(&end.uid) {
         let refusal = step.failure.as_ref().filter(|_| is_failing || !step.is_delete());
-        let Some(refusal) = refusal.filter(|refusal| !conversions.explain(refusal.by.as_ref())) else {
+        let Some(refusal) = refusal.filter(|refusal| !is_among(conversions, refusal.by.as_ref())) else {
             continue;
         };
         let is_same = |wait: &Wait| matches!(wait, Wait::Refused { refusal: known, .. } if known == refusal);
@@ -192,8 +192,8 @@ fn content(
             refusal: refusal.clone(),
         });
     }
-    let remaining = remaining(simulation, Some(&end.name), |kind| !conversions.has(kind));
-    if waits.is_empty() && conversions.waits.is_empty() || !remaining.is_empty() {
+    let remaining = remaining(simulation, Some(&end.name), |kind, _| !server.is_unlistable(kind));
+    if waits.is_empty() && conversions.is_empty() || !remaining.is_empty() {
         let has_pods = remaining.len() > 1 && remaining.iter().any(|kind| kind.resource == "pods");
         let pods_are_first = has_pods && NamespaceController::new(server.version()).deletes_pods_first;
         waits.push(Wait::Content {
@@ -270,13 +270,13 @@ fn kept(simulation: &Simulation, object: &SnapshotObject, controller: &str) -> O
 fn remaining(
     simulation: &Simulation,
     namespace: Option<&str>,
-    is_meant: impl Fn(&ApiResource) -> bool,
+    is_meant: impl Fn(KindId, &ApiResource) -> bool,
 ) -> Vec<Remaining> {
     let server = &simulation.server;
     let mut found = BTreeMap::<String, Remaining>::new();
     for (id, kind) in server.catalog().iter() {
         let is_countable = kind.preferred && (namespace.is_none() || kind.is_namespaced());
-        if !is_countable || server.len(id) == 0 || !is_meant(kind) {
+        if !is_countable || server.len(id) == 0 || !is_meant(id, kind) {
             continue;
         }
         let objects: Vec<Arc<StoredObject>> = server.objects(id, namespace);
