@@ -200,11 +200,9 @@ pub(crate) fn content_command(object: &ObjectRef, resources: &[String]) -> Strin
         "Namespace" => format!("-n {}", quoted(&object.name)),
         _ => "-A".to_owned(),
     };
+    let quoted: Vec<String> = resources.iter().map(|resource| quoted(resource)).collect();
     let listed = match resources.len() {
-        1..=RESOURCES_MAX => {
-            let resources: Vec<String> = resources.iter().map(|resource| quoted(resource)).collect();
-            resources.join(",")
-        }
+        1..=RESOURCES_MAX => quoted.join(","),
         _ => "$(kubectl api-resources --namespaced --verbs=list -o name | paste -sd,)".to_owned(),
     };
     format!("kubectl get {listed} {scope} -o json")

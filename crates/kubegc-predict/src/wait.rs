@@ -15,16 +15,9 @@ use crate::words::{number, some_of, span};
 /// # Examples
 /// A ConfigMap has a finalizer of an operator.
 /// ```
-/// # use kubegc_core::{DeleteOptions, KubernetesVersion};
-/// # use kubegc_predict::{Assumptions, Cluster, Intent};
-/// # let version = KubernetesVersion::LATEST;
-/// # let mut reader = kubegc_snapshot::Reader::new(version).complete("all");
-/// # reader.read("dump.yaml", &b"
-/// # apiVersion: v1
-/// # kind: ConfigMap
-/// # metadata: {namespace: shop, name: settings, uid: u1, finalizers: [example.com/hold]}
-/// # "[..])?;
-/// # let cluster = Cluster::new(version, reader.finish()?, Assumptions::default());
+/// # use kubegc_core::DeleteOptions;
+/// # use kubegc_predict::Intent;
+/// # let cluster = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/held.in"));
 /// use kubegc_predict::Fate;
 /// let delete = Intent::delete("shop/ConfigMap/settings".parse()?, DeleteOptions::default());
 /// let forecast = cluster.predict(&[delete])?;
@@ -52,7 +45,7 @@ pub enum Wait {
         pods_are_first: bool,
     },
     /// For the removal of a finalizer.
-    #[display("finalizer {name}, which {}{}", remover(*known), after_colon(reason.as_ref()))]
+    #[display("finalizer {name}, which {}", remover(*known, reason.as_ref()))]
     Finalizer {
         name: Arc<str>,
         /// The component that removes it; `None` for a finalizer of an operator.
@@ -61,12 +54,7 @@ pub enum Wait {
         reason: Option<NotRemoved>,
     },
     /// For the end of its grace period.
-    #[display(
-        "{}",
-        ends_at.map_or("a condition that the dump does not show".to_owned(), |at| format!(
-            "the end of its grace period at {at}"
-        ))
-    )]
+    #[display("{}", grace(*ends_at))]
     Grace {
         /// The time at which it ends; `None` if the object has none.
         ends_at: Option<Timestamp>,
@@ -196,21 +184,9 @@ pub enum NotRemoved {
 /// # Examples
 /// A ConfigMap with a finalizer of an operator keeps its Namespace.
 /// ```
-/// # use kubegc_core::{DeleteOptions, KubernetesVersion};
-/// # use kubegc_predict::{Assumptions, Cluster, Intent};
-/// # let version = KubernetesVersion::LATEST;
-/// # let mut reader = kubegc_snapshot::Reader::new(version).complete("all");
-/// # reader.read("dump.yaml", &b"
-/// # apiVersion: v1
-/// # kind: Namespace
-/// # metadata: {name: shop, uid: u0}
-/// # spec: {finalizers: [kubernetes]}
-/// # ---
-/// # apiVersion: v1
-/// # kind: ConfigMap
-/// # metadata: {namespace: shop, name: settings, uid: u1, finalizers: [example.com/hold]}
-/// # "[..])?;
-/// # let cluster = Cluster::new(version, reader.finish()?, Assumptions::default());
+/// # use kubegc_core::DeleteOptions;
+/// # use kubegc_predict::Intent;
+/// # let cluster = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/held.in"));
 /// use kubegc_predict::{Fate, Wait};
 /// let delete = Intent::delete("Namespace/shop".parse()?, DeleteOptions::default());
 /// let forecast = cluster.predict(&[delete])?;
@@ -246,27 +222,27 @@ impl Wait {
 const NAMED_MAX: usize = 5;
 
 fn dependents(blocking: &[Blocking]) -> String {
-    let name = |blocking: &Blocking| match &blocking.because {
+    if blocking.is_empty() {
+        return "dependents that the dump does not have".to_owned();
+    }
+    let names = blocking.iter().map(|blocking| match &blocking.because {
         Some(because) => format!("{} ({because})", blocking.object.short()),
         None => blocking.object.short(),
-    };
-    match blocking {
-        [] => "dependents that the dump does not have".to_owned(),
-        _ => {
-            let names = some_of(blocking.iter().map(name).collect(), NAMED_MAX);
-            format!("its dependents {}", names.join(", "))
-        }
-    }
+    });
+    format!(
+        "its dependents {}",
+        some_of(names.collect(), NAMED_MAX).join(", ")
+    )
 }
 
 fn content(remaining: &[Remaining], pods_are_first: bool) -> String {
     if remaining.is_empty() {
         return "content that the dump does not have".to_owned();
     }
-    let counts: Vec<String> = remaining
+    let counts = remaining
         .iter()
-        .map(|kind| format!("{} ({})", kind.resource, kind.count))
-        .collect();
+        .map(|kind| format!("{} ({})", kind.resource, kind.count));
+    let counts: Vec<String> = counts.collect();
     let mut text = format!("its content, of which these remain: {}", counts.join(", "));
     let mut finalizers = BTreeMap::<&str, usize>::new();
     for (name, count) in remaining.iter().flat_map(|kind| &kind.finalizers) {
@@ -282,16 +258,23 @@ fn content(remaining: &[Remaining], pods_are_first: bool) -> String {
     text
 }
 
-/// The component that removes a finalizer, as the rest of a sentence.
-fn remover(known: Option<&Finalizer>) -> String {
-    match known {
+/// The component that removes a finalizer, and why it has not, as the rest of a sentence.
+fn remover(known: Option<&Finalizer>, reason: Option<&NotRemoved>) -> String {
+    let remover = match known {
         Some(known) => format!("{} removes {}", known.owner, known.removed),
         None => "no controller of Kubernetes removes".to_owned(),
+    };
+    match reason {
+        Some(reason) => format!("{remover}: {reason}"),
+        None => remover,
     }
 }
 
-fn after_colon(reason: Option<&NotRemoved>) -> String {
-    reason.map_or_else(String::new, |reason| format!(": {reason}"))
+fn grace(ends_at: Option<Timestamp>) -> String {
+    match ends_at {
+        Some(at) => format!("the end of its grace period at {at}"),
+        None => "a condition that the dump does not show".to_owned(),
+    }
 }
 
 fn request(act: Act, object: &ObjectRef) -> String {

@@ -8,6 +8,8 @@ use kubegc_node::{
     eviction::{Layout, Signal, Threshold},
 };
 
+use super::NodeFrame;
+
 /// The time at which an event is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Due {
@@ -41,14 +43,14 @@ pub struct Disk {
 impl Disk {
     /// Predicts the usage of a file system with constant growth, of which the next garbage collection frees
     /// `freed_bytes`; `None` if its capacity or its free bytes are unknown.
-    pub fn forecast(
+    pub(super) fn forecast(
         policy: &Policy,
         file_system: FileSystem,
-        usage_percent: i64,
         freed_bytes: u64,
-        bytes_per_hour: u64,
-        now: Timestamp,
+        frame: NodeFrame,
     ) -> Option<Self> {
+        let usage_percent = policy.image().usage_percent(&file_system)?;
+        let (now, bytes_per_hour) = (frame.now, frame.growth_bytes_per_hour);
         let capacity = file_system.capacity_bytes?;
         let available = file_system.available_bytes?.min(capacity);
         let due_with = |available: u64, at: Option<u64>| match at {

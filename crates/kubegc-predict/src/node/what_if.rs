@@ -55,10 +55,8 @@ fn containers(forecast: &NodeForecast) -> ById<Container> {
 fn images(forecast: &NodeForecast) -> ById<Image> {
     let actions = forecast.images.iter().flat_map(|plan| &plan.actions);
     let removed = actions.map(|image::Action::Remove { image, .. }| {
-        (
-            (Arc::clone(&image.id), Arc::clone(&image.runtime_handler)),
-            Arc::clone(image),
-        )
+        let key = (Arc::clone(&image.id), Arc::clone(&image.runtime_handler));
+        (key, Arc::clone(image))
     });
     removed.collect()
 }
