@@ -241,6 +241,10 @@ pub(super) fn is_external(component: &str) -> bool {
 }
 
 impl Blocked {
+    pub(super) fn is_namespace(&self) -> bool {
+        *self.object.kind == *"Namespace"
+    }
+
     /// Whether it is being deleted, or would be if the API server allowed it.
     pub(crate) const fn is_in_deletion(&self) -> bool {
         self.since.is_some() || self.is_refused

@@ -196,7 +196,7 @@ impl Finder<'_> {
 
     /// The lists of the content of namespaces that is not in the dump, as far as their conditions name it.
     fn listings(&self, objects: &[&Blocked]) -> Vec<Fix> {
-        let namespaces = objects.iter().filter(|one| *one.object.kind == *"Namespace");
+        let namespaces = objects.iter().filter(|one| one.is_namespace());
         let listings = namespaces.take(NAMED_MAX).filter_map(|one| {
             let resources = self.remaining(one);
             let risk = "none: a diagnosis with its output names the objects that keep the finalizer";
