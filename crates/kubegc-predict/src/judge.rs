@@ -383,11 +383,12 @@ fn cycles_of(fates: &[ObjectFate]) -> impl Iterator<Item = Finding> {
         numbers.copied().collect()
     };
     let blocking: Vec<Vec<usize>> = terminating.iter().map(blocking).collect();
-    cycles(&blocking).into_iter().map(move |members| Finding::Cycle {
-        objects: members
-            .into_iter()
-            .map(|at| ObjectRef::clone(&terminating[at].object))
-            .collect(),
+    cycles(&blocking).into_iter().map(move |members| {
+        let objects = members
+            .iter()
+            .map(|at| ObjectRef::clone(&terminating[*at].object));
+        let objects = objects.collect();
+        Finding::Cycle { objects }
     })
 }
 

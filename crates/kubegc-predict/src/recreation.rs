@@ -135,13 +135,11 @@ impl<'a> Recreations<'a> {
     fn of_dependent(&self, owner: &Record, position: u32, fate: &ObjectFate) -> Recreation {
         match (&*owner.body, self.cluster.resource_at(position)) {
             (Body::StatefulSet(set), Some(Resource::Pods)) => pod_of_stateful_set(&owner.meta, set, fate),
-            (Body::StatefulSet(set), Some(Resource::ControllerRevisions))
-                if set
-                    .update_revision
-                    .known()
-                    .is_some_and(|one| *one != fate.object.name) =>
-            {
-                Recreation::Never
+            (Body::StatefulSet(set), Some(Resource::ControllerRevisions)) => {
+                match set.update_revision.known() {
+                    Some(current) if *current != fate.object.name => Recreation::Never,
+                    _ => Recreation::Possible,
+                }
             }
             (Body::DaemonSet(_), Some(Resource::Pods)) => self.pod_of_daemon_set(position),
             (Body::Deployment(deployment), Some(Resource::ReplicaSets)) => {
@@ -198,9 +196,7 @@ impl<'a> Recreations<'a> {
             return None;
         }
         let pod = self.cluster.record(position);
-        pod.meta
-            .controller()
-            .filter(|controller| controller.uid == owner.uid)?;
+        pod.meta.controller().filter(|one| one.uid == owner.uid)?;
         let is_deleted = match self.fate_at(position).map(|state| &state.fate) {
             Some(Fate::Deleted { .. } | Fate::Terminating { .. }) => Some(true),
             Some(Fate::Undetermined { .. }) => None,

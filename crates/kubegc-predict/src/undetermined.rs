@@ -13,7 +13,7 @@ use std::{
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use kubegc_core::{ApiResource, ObjectRef, OwnerReference, Uid};
+use kubegc_core::{ObjectRef, OwnerReference, Uid};
 
 use crate::{
     Outcomes,
@@ -277,13 +277,13 @@ pub(crate) fn spread(
         }
     }
     let sources: Vec<&Missing> = sources.keys().collect();
-    let reached = reached
+    reached.retain(|_, reached| !reached.facts.is_empty());
+    let undetermined = reached
         .into_iter()
-        .filter(|(_, reached)| !reached.facts.is_empty());
-    let undetermined = reached.map(|(position, Reached { facts, outcomes })| {
-        let listed = facts.into_iter().map(|number| sources[number].clone());
-        (position, (listed.collect(), outcomes))
-    });
+        .map(|(position, Reached { facts, outcomes })| {
+            let listed = facts.into_iter().map(|number| sources[number].clone());
+            (position, (listed.collect(), outcomes))
+        });
     undetermined.collect()
 }
 
@@ -351,19 +351,16 @@ fn place(missing: &Missing) -> Option<Place<'_>> {
 }
 
 fn missing_owner(cluster: &Facts, dependent: u32, reference: &OwnerReference) -> Missing {
-    let kind = cluster.kind_id(&reference.api_version, &reference.kind);
-    let kind = kind.map(|kind| &cluster.catalog()[kind]);
+    let own = cluster.view(dependent).namespace();
+    let kind = cluster.owner_kind(reference, own);
     let owner = ObjectRef {
         kind: Arc::clone(&reference.kind),
         api_version: Arc::clone(&reference.api_version),
-        namespace: match kind.is_none_or(ApiResource::is_namespaced) {
-            true => Arc::clone(cluster.view(dependent).namespace()),
-            false => "".into(),
-        },
+        namespace: kind.map_or(&**own, |(_, namespace)| namespace).into(),
         name: Arc::clone(&reference.name),
         uid: reference.uid.clone(),
     };
-    match kind.map(ApiResource::qualified_resource) {
+    match kind.map(|(kind, _)| kind.qualified_resource()) {
         Some(resource) => Missing::Owner { owner, resource },
         None => Missing::Kind { owner },
     }

@@ -181,7 +181,7 @@ impl Facts {
         if group == "core" {
             return Some(ReferenceProblem::CoreGroup);
         }
-        let Some(kind) = self.kind_id(api_version, &reference.kind) else {
+        let Some((resource, namespace)) = self.owner_kind(reference, dependent.namespace()) else {
             return Some(match self.is_unserved(api_version, &reference.kind) {
                 true => ReferenceProblem::KindNotServed {
                     served: self.served(group, &reference.kind),
@@ -189,14 +189,9 @@ impl Facts {
                 false => ReferenceProblem::KindUnknown,
             });
         };
-        let resource = &self.catalog()[kind];
         if owner == Owner::Never {
             return Some(ReferenceProblem::OwnerNamespaced);
         }
-        let namespace = match resource.is_namespaced() {
-            true => &**dependent.namespace(),
-            false => "",
-        };
         let with_uid = self.positions_of(&reference.uid);
         let mut with_uid = with_uid.map(|at| self.view(at));
         if let Some(view) = with_uid.next().filter(|_| !reference.uid.is_empty()) {
@@ -208,13 +203,9 @@ impl Facts {
                 () => ReferenceProblem::OtherName { owner },
             });
         }
-        let of_name = self
-            .snapshot
-            .position(&resource.group, &resource.kind, namespace, &reference.name);
-        if let Some(at) = of_name {
-            return Some(ReferenceProblem::OtherUid {
-                owner: self.object_ref(at as u32),
-            });
+        if let Some(at) = self.find(resource, namespace, &reference.name) {
+            let owner = self.object_ref(at);
+            return Some(ReferenceProblem::OtherUid { owner });
         }
         Some(match owner {
             Owner::Unknown => ReferenceProblem::OwnerUnknown {

@@ -63,9 +63,8 @@ impl Edges {
         for (position, object) in snapshot.views().enumerate() {
             edges.flags.push(flags(&object));
             let rehash = |&at: &u32| snapshot.view(at as usize).map_or(0, |other| hash(other.uid()));
-            edges
-                .by_uid
-                .insert_unique(hash(object.uid()), position as u32, rehash);
+            let by_uid = &mut edges.by_uid;
+            by_uid.insert_unique(hash(object.uid()), position as u32, rehash);
         }
         // By uid: the graph's edges. By address: what lookups find.
         let mut pairs: Vec<(u32, u32)> = Vec::new();

@@ -21,7 +21,7 @@ use hashbrown::HashSet;
 use kubegc_control_plane::{AggregatedApi, CONTROLLER_MANAGER, finalizers::Owner as FinalizerOwner};
 use kubegc_controllers::{Controller, default_controllers};
 use kubegc_core::{
-    ApiResource, Catalog, KindId, KubernetesVersion, ObjectRef, Timestamp, Uid,
+    ApiResource, Catalog, KindId, KubernetesVersion, ObjectRef, OwnerReference, Timestamp, Uid,
     record::{Record, Resource},
     version::behavior,
 };
@@ -234,6 +234,23 @@ impl Facts {
 
     pub(crate) fn kind_id(&self, api_version: &str, kind: &str) -> Option<KindId> {
         self.catalog().mapping(api_version, kind)
+    }
+
+    /// The object of this kind and name.
+    pub(crate) fn find(&self, kind: &ApiResource, namespace: &str, name: &str) -> Option<u32> {
+        let found = self.snapshot.position(&kind.group, &kind.kind, namespace, name);
+        found.map(|at| at as u32)
+    }
+
+    /// The kind of an owner, and the namespace in which a dependent of this namespace has it.
+    pub(crate) fn owner_kind<'a>(
+        &'a self,
+        reference: &OwnerReference,
+        namespace: &'a str,
+    ) -> Option<(&'a ApiResource, &'a str)> {
+        let kind = self.kind_id(&reference.api_version, &reference.kind)?;
+        let kind = &self.catalog()[kind];
+        Some((kind, if kind.is_namespaced() { namespace } else { "" }))
     }
 
     /// Whether an object that is missing from the dump can exist at this address.

@@ -191,10 +191,8 @@ impl Facts {
         let by_namespace = self.indexes.by_namespace.get_or_init(|| {
             let mut by_namespace = HashMap::<Arc<str>, Vec<u32>, FixedState>::default();
             for (position, view) in self.snapshot.views().enumerate() {
-                by_namespace
-                    .entry_ref(view.namespace())
-                    .or_default()
-                    .push(position as u32);
+                let content = by_namespace.entry_ref(view.namespace()).or_default();
+                content.push(position as u32);
             }
             by_namespace
         });
@@ -269,10 +267,9 @@ impl Facts {
     }
 
     pub(crate) fn by_name(&self, resource: Resource, namespace: &str, name: &str) -> Option<u32> {
-        let found = self
-            .snapshot
-            .position(resource.group(), resource.kind(), namespace, name)?;
-        Some(found as u32)
+        let (group, kind) = (resource.group(), resource.kind());
+        let found = self.snapshot.position(group, kind, namespace, name);
+        found.map(|at| at as u32)
     }
 
     /// The position of an object; `None` if it is not in the dump, or another one has its name.

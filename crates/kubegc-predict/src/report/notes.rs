@@ -28,18 +28,15 @@ impl Text<'_> {
             self.line("  ! ", &note)?;
         }
         writeln!(self.out, "\nAssumed:")?;
-        assumptions(forecast)
-            .iter()
-            .try_for_each(|assumption| self.line("  - ", assumption))
+        let assumptions = assumptions(forecast);
+        assumptions.iter().try_for_each(|one| self.line("  - ", one))
     }
 }
 
 /// The warnings and findings. Grouped findings name the first objects.
 pub(super) fn notes(forecast: &Forecast, names_max: usize) -> Vec<String> {
-    let warnings = forecast
-        .warnings
-        .iter()
-        .map(|warning| format!("{}: {warning}", warning.dependent.short()));
+    let warnings = forecast.warnings.iter();
+    let warnings = warnings.map(|warning| format!("{}: {warning}", warning.dependent.short()));
     warnings.chain(grouped(&forecast.findings, names_max)).collect()
 }
 
@@ -52,9 +49,8 @@ pub(super) fn assumptions(forecast: &Forecast) -> Vec<String> {
     }
     let defaults = default_controllers(KubernetesVersion::LATEST);
     let names = defaults.iter().map(|controller| controller.info().name);
-    let disabled: Vec<&str> = names
-        .filter(|name| !forecast.controllers.contains(name))
-        .collect();
+    let disabled = names.filter(|name| !forecast.controllers.contains(name));
+    let disabled: Vec<&str> = disabled.collect();
     let is_most = disabled.len() * 2 > defaults.len();
     assumptions.extend(match (&*disabled, &*forecast.controllers) {
         ([], _) => None,
