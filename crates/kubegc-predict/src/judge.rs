@@ -66,15 +66,16 @@ pub(crate) fn conclude(
     anyway: Option<&Simulation>,
 ) -> Forecast {
     let cluster = run.cluster;
+    let reactions = reactions(run, &simulated, &missing);
+    let mut undetermined = undetermined::spread(cluster, &simulated.scope, &reactions, missing);
+    drop(reactions);
     let Simulated {
         scope,
         primary,
         alternatives,
         refused: mut findings,
     } = simulated;
-    let reactions = reactions(run, &scope, &primary, &alternatives, &missing);
-    let mut undetermined = undetermined::spread(cluster, &scope, &reactions, missing);
-    drop((reactions, alternatives));
+    drop(alternatives);
     let mut kept = kept(cluster, &scope, &primary);
     let began = primary.plane.began();
     let next_at = primary.plane.manager().next_at();
@@ -163,13 +164,8 @@ fn failures(steps: &[Step]) -> impl Iterator<Item = Finding> {
 }
 
 /// The differences between the ends of the simulations for each object; empty if no data is missing.
-fn reactions(
-    run: &Run<'_>,
-    scope: &Scope,
-    primary: &Simulation,
-    alternatives: &[Simulation],
-    missing: &Sources,
-) -> BTreeMap<u32, Reaction> {
+fn reactions(run: &Run<'_>, simulated: &Simulated, missing: &Sources) -> BTreeMap<u32, Reaction> {
+    let Simulated { scope, primary, .. } = simulated;
     let mut reactions = BTreeMap::new();
     if missing.is_empty() && !scope.lacks_data() {
         return reactions;
@@ -179,8 +175,7 @@ fn reactions(
     let undetermined = missing.values().flatten().copied();
     let by_count = chosen_by_count(cluster, scope, undetermined, primary.plane.steps());
     let mut if_refused = BTreeMap::<Uid, Outcomes>::new();
-    let runs = || std::iter::once(primary).chain(alternatives);
-    for request in runs().flat_map(|run| run.server.undecided_requests()) {
+    for request in simulated.runs().flat_map(|run| run.server.undecided_requests()) {
         let outcome = match request.was_terminating {
             true => Outcomes::TERMINATING,
             false => Outcomes::KEPT,
@@ -192,7 +187,7 @@ fn reactions(
     let waits_for_dependents = |name: &Arc<str>| **name == *metadata::FINALIZER_FOREGROUND;
     for position in scope.affected() {
         let object = cluster.view(position);
-        let metas: Vec<Option<SharedMeta>> = runs().map(|run| end(run, object)).collect();
+        let metas: Vec<Option<SharedMeta>> = simulated.runs().map(|run| end(run, object)).collect();
         let ends = || metas.iter().map(Option::as_deref);
         let primary_end = metas[0].as_deref();
         let in_every_run = |is_so: &dyn Fn(&ObjectMeta) -> bool| ends().all(|end| end.is_some_and(is_so));

@@ -84,6 +84,12 @@ pub(crate) struct Simulated {
     pub(crate) refused: Vec<Finding>,
 }
 
+impl Simulated {
+    pub(crate) fn runs(&self) -> impl Iterator<Item = &Simulation> {
+        std::iter::once(&self.primary).chain(&self.alternatives)
+    }
+}
+
 impl<'q> Run<'q> {
     pub(crate) fn of(cluster: &'q Facts, deletes: Vec<ClientDelete<'q>>) -> Self {
         Self {
@@ -114,16 +120,17 @@ impl<'q> Run<'q> {
                 .map(|unlisted| self.simulate_with(&scope, unlisted, &mut Vec::new()))
                 .collect();
             let counts = (seeds.len(), read.len());
-            for simulation in alternatives.iter().chain([&primary]) {
-                self.extend(&scope, simulation, &mut seeds, &mut read);
+            let simulated = Simulated {
+                scope,
+                primary,
+                alternatives,
+                refused,
+            };
+            for simulation in simulated.runs() {
+                self.extend(&simulated.scope, simulation, &mut seeds, &mut read);
             }
             if counts == (seeds.len(), read.len()) {
-                return Simulated {
-                    scope,
-                    primary,
-                    alternatives,
-                    refused,
-                };
+                return simulated;
             }
         }
     }

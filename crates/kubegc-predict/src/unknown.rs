@@ -74,15 +74,13 @@ fn contents<'a>(
 /// The policies that may refuse requests of a simulation, with the objects of the requests.
 fn policies(cluster: &Facts, simulated: &Simulated) -> Sources {
     let mut sources = Sources::new();
-    for simulation in simulated.alternatives.iter().chain([&simulated.primary]) {
-        for request in simulation.server.undecided_requests() {
-            let positions = cluster.positions_of(&request.uid);
-            let missing = Missing::Policy {
-                policy: request.policy,
-                expression: request.expression,
-            };
-            sources.entry(missing).or_default().extend(positions);
-        }
+    for request in simulated.runs().flat_map(|run| run.server.undecided_requests()) {
+        let positions = cluster.positions_of(&request.uid);
+        let missing = Missing::Policy {
+            policy: request.policy,
+            expression: request.expression,
+        };
+        sources.entry(missing).or_default().extend(positions);
     }
     for positions in sources.values_mut() {
         positions.sort_unstable();

@@ -5,6 +5,16 @@ use std::{borrow::Cow, cmp::Reverse, collections::BTreeMap, fmt, time::Duration}
 use kubegc_core::{ObjectRef, Timestamp, identity::kubectl_name, printable, record::ObjectId};
 use serde::Serializer;
 
+/// The name of the variant of a value, which is one of these.
+macro_rules! variant_name {
+    ($value:expr, $($variant:ident)+) => {
+        match $value {
+            $(Self::$variant { .. } => stringify!($variant),)+
+        }
+    };
+}
+pub(crate) use variant_name;
+
 const MINUTE: u64 = 60;
 const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;

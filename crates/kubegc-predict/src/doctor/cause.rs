@@ -168,7 +168,7 @@ impl Cause {
             Self::Extension(BrokenExtension { extension, .. }) => match extension {
                 Extension::Api { .. } => "ApiUnavailable",
                 Extension::Webhook { .. } => "WebhookRefuses",
-                Extension::Conversion { .. } => "ConversionFails",
+                Extension::Conversion => "ConversionFails",
             },
             Self::Refused(refusal) => match refusal.by {
                 Some(RefusedBy::Quota(_)) => "QuotaExceeded",
@@ -229,7 +229,7 @@ fn extension(broken: &BrokenExtension) -> String {
             let requests = requests.join(", ");
             format!("webhook {name} of {object} refuses {requests}: {failure}")
         }
-        Extension::Conversion { .. } => format!(
+        Extension::Conversion => format!(
             "the conversion webhook of {object} cannot be reached ({failure}): objects that are not stored in the \
              requested version cannot be read"
         ),

@@ -171,7 +171,7 @@ impl<'c> Finder<'c> {
         let mut broken = cluster.broken_extensions.iter();
         let extension = broken.find(|one| match (&refusal.by, &one.extension) {
             (Some(RefusedBy::Webhook(by)), Extension::Webhook { name, .. }) => by == name,
-            (Some(RefusedBy::Conversion(by)), Extension::Conversion { .. }) => *by == one.object.name,
+            (Some(RefusedBy::Conversion(by)), Extension::Conversion) => *by == one.object.name,
             _ => false,
         });
         let namespace = |at: u32| cluster.view(at).namespace();

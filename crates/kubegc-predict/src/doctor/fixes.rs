@@ -40,7 +40,7 @@ impl Finder<'_> {
         let mut warnings = Vec::new();
         let (actor, mut fixes) = match cause {
             Cause::Extension(broken) => {
-                let object = match broken.extension.service() {
+                let object = match &broken.service {
                     Some((namespace, name)) => format!("service/{name} -n {namespace}"),
                     None => broken.object.short(),
                 };
@@ -322,7 +322,7 @@ fn extension(cluster: &Facts, broken: &BrokenExtension) -> Vec<Fix> {
         let at = cluster.by_name(Resource::Namespaces, "", namespace);
         at.is_some_and(|at| cluster.has(at, DELETING))
     };
-    let service = extension.service();
+    let service = broken.service.as_ref();
     if let Some((namespace, name)) = service.filter(|(namespace, _)| !is_deleting(namespace)) {
         let (namespace, name) = (quoted(namespace), quoted(name));
         let label = format!("kubernetes.io/service-name={name}");
@@ -355,7 +355,7 @@ fn extension(cluster: &Facts, broken: &BrokenExtension) -> Vec<Fix> {
             let risk = "these requests are no longer checked or changed until the webhook is installed again";
             fix(command, risk)
         }
-        Extension::Conversion { .. } => {
+        Extension::Conversion => {
             let patch = json!({ "spec": { "conversion": { "strategy": "None", "webhook": null } } });
             let rest = format!(" --type=merge -p {}", quoted(&patch.to_string()));
             let risk = "fields that differ between the versions are lost when an object is written";

@@ -9,6 +9,7 @@ use super::cause::Fix;
 use crate::{
     Fate, Forecast,
     facts::{Edges, Facts, Owner},
+    words::variant_name,
 };
 
 /// An owner reference that does not mean a live object.
@@ -89,20 +90,11 @@ pub enum ReferenceProblem {
 impl ReferenceProblem {
     /// One word for it.
     pub const fn word(&self) -> &'static str {
-        match self {
-            Self::ApiVersionInvalid => "ApiVersionInvalid",
-            Self::CoreGroup => "CoreGroup",
-            Self::KindNotServed { .. } => "KindNotServed",
-            Self::KindUnknown => "KindUnknown",
-            Self::OwnerNamespaced => "OwnerNamespaced",
-            Self::OtherNamespace { .. } => "OtherNamespace",
-            Self::OtherName { .. } => "OtherName",
-            Self::OtherKind { .. } => "OtherKind",
-            Self::OtherUid { .. } => "OtherUid",
-            Self::OwnerMissing => "OwnerMissing",
-            Self::OwnerUnknown { .. } => "OwnerUnknown",
-            Self::SeveralControllers => "SeveralControllers",
-        }
+        variant_name!(
+            self,
+            ApiVersionInvalid CoreGroup KindNotServed KindUnknown OwnerNamespaced OtherNamespace OtherName
+            OtherKind OtherUid OwnerMissing OwnerUnknown SeveralControllers
+        )
     }
 
     /// Whether it is an error, and not only something that the dump does not show.

@@ -146,7 +146,7 @@ impl Facts {
             let object = self.object_ref(*target);
             object.kind.starts_with("ValidatingAdmissionPolicy")
                 || self.broken_extensions.iter().any(|broken| {
-                    let is_conversion = matches!(broken.extension, Extension::Conversion { .. });
+                    let is_conversion = matches!(broken.extension, Extension::Conversion);
                     broken.object.uid == object.uid && !is_conversion
                 })
         };

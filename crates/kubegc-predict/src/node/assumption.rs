@@ -3,6 +3,8 @@
 use kubegc_core::KubernetesVersion;
 use kubegc_node::Bytes;
 
+use crate::words::variant_name;
+
 /// Knowledge about the use of images before the forecast.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -67,18 +69,10 @@ pub enum Assumption {
 impl Assumption {
     /// The assumption's name.
     pub const fn as_str(&self) -> &'static str {
-        match self {
-            Self::RecordsUnknown { .. } => "RecordsUnknown",
-            Self::SizesOverlap => "SizesOverlap",
-            Self::FreedAtOnce => "FreedAtOnce",
-            Self::NoImageVolumes => "NoImageVolumes",
-            Self::PodsUnknown => "PodsUnknown",
-            Self::SourcesNotReady => "SourcesNotReady",
-            Self::LogsUnknown => "LogsUnknown",
-            Self::SandboxImageUnknown => "SandboxImageUnknown",
-            Self::NothingElseHappens => "NothingElseHappens",
-            Self::SteadyGrowth { .. } => "SteadyGrowth",
-            Self::NewerVersion { .. } => "NewerVersion",
-        }
+        variant_name!(
+            self,
+            RecordsUnknown SizesOverlap FreedAtOnce NoImageVolumes PodsUnknown SourcesNotReady LogsUnknown
+            SandboxImageUnknown NothingElseHappens SteadyGrowth NewerVersion
+        )
     }
 }
