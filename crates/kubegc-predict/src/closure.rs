@@ -87,10 +87,8 @@ impl Facts {
                 owners.peek().is_some() && owners.all(|owner| owner == Owner::Absent)
             };
             let dangling: Vec<u32> = (0..self.edges.flags.len() as u32).filter(is_dangling).collect();
-            self.closure_from(&dangling, &|_| false)
-                .removed
-                .into_iter()
-                .collect()
+            let closure = self.closure_from(&dangling, &|_| false);
+            closure.removed.into_iter().collect()
         })
     }
 
@@ -116,10 +114,8 @@ impl Facts {
                 if state[at] == DECIDED || is_removed(dependent) {
                     continue;
                 }
-                let lost = edges
-                    .owners(dependent)
-                    .filter(|&reference| reference == Owner::At(owner))
-                    .count();
+                let owners = edges.owners(dependent);
+                let lost = owners.filter(|&reference| reference == Owner::At(owner)).count();
                 if lost == 0 {
                     // It names the owner's uid under another name or namespace: lookups did not find it
                     // there before either.
@@ -159,15 +155,12 @@ impl Facts {
     }
 
     fn place(&self, position: u32, closure: &mut Closure) {
-        let facts = self.edges.flags[position as usize];
-        if facts & FLAWED != 0 {
-            closure.undecided.push(position);
-        } else if facts & (HAS_COLLECTOR_FINALIZER | HAS_CONTENT) != 0 {
-            closure.to_simulate.push(position);
-        } else if facts & HAS_FINALIZERS != 0 {
-            closure.held.push(position);
-        } else {
-            closure.removed.push(position);
-        }
+        let list = match () {
+            () if self.has(position, FLAWED) => &mut closure.undecided,
+            () if self.has(position, HAS_COLLECTOR_FINALIZER | HAS_CONTENT) => &mut closure.to_simulate,
+            () if self.has(position, HAS_FINALIZERS) => &mut closure.held,
+            () => &mut closure.removed,
+        };
+        list.push(position);
     }
 }

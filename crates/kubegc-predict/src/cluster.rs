@@ -73,10 +73,12 @@ impl Cluster {
         cluster
     }
 
+    /// The version of the cluster.
     pub const fn version(&self) -> KubernetesVersion {
         self.facts.version
     }
 
+    /// The data of the dump.
     pub fn snapshot(&self) -> &Snapshot {
         &self.facts.snapshot
     }

@@ -17,7 +17,11 @@
 pub enum PredictError {
     /// The arguments of a [`Selection`](crate::Selection) contradict each other, or select nothing.
     #[error("{problem}")]
-    Selection { problem: String },
+    Selection {
+        /// The change that corrects the input.
+        problem: String,
+    },
+    /// No kind of the cluster has this name.
     #[error(
         "no resource type {name:?}: it is neither built in nor defined in the dump{}",
         question(similar)
@@ -42,6 +46,7 @@ pub enum PredictError {
         /// Names that are not.
         candidates: Vec<String>,
     },
+    /// The dump has no such object.
     #[error(
         "{resource} {name:?} not found in {}{}{}",
         namespace.as_deref().map_or_else(|| "the dump".to_owned(), |namespace| format!("namespace {namespace}")),
@@ -49,6 +54,7 @@ pub enum PredictError {
         question(similar)
     )]
     UnknownObject {
+        /// `resource.group`.
         resource: String,
         /// The namespace that was searched; `None` for all.
         namespace: Option<String>,

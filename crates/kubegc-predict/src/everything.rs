@@ -72,16 +72,14 @@ impl Run<'_> {
         seeds.extend(self.deletes.iter().filter_map(|delete| delete.position));
         loop {
             let simulated = self.simulate(seeds.iter().copied());
-            let missing = if horizon.is_some() {
-                let (missing, out_of_scope) = unknown::of_everything(cluster, &simulated);
-                if !out_of_scope.is_empty() {
-                    seeds.extend(out_of_scope);
-                    continue;
-                }
-                missing
-            } else {
-                unknown::of_intents(cluster, &simulated)
+            let (missing, out_of_scope) = match horizon {
+                Some(_) => unknown::of_everything(cluster, &simulated),
+                None => (unknown::of_intents(cluster, &simulated), Vec::new()),
             };
+            if !out_of_scope.is_empty() {
+                seeds.extend(out_of_scope);
+                continue;
+            }
             let undetermined = undetermined(&simulated);
             let mut forecast = judge::conclude(&self, simulated, missing, None);
             forecast.undetermined = undetermined;
@@ -189,17 +187,14 @@ fn sets_not_in_dump(cluster: &Facts, controllers: &[Arc<dyn Controller>]) -> Opt
         let (templates_and_set, ordinal) = claim.name().rsplit_once('-').unwrap_or_default();
         let is_number = !ordinal.is_empty() && ordinal.bytes().all(|byte| byte.is_ascii_digit());
         // Any part behind a hyphen may be the name of the set.
-        let mut sets = templates_and_set
-            .match_indices('-')
-            .map(|(at, _)| &templates_and_set[at + 1..])
-            .peekable();
-        is_number
-            && sets.peek().is_some()
-            && !sets.any(|set| {
-                cluster
-                    .by_name(Resource::StatefulSets, claim.namespace(), set)
-                    .is_some()
-            })
+        let hyphens = templates_and_set.match_indices('-');
+        let mut sets = hyphens.map(|(at, _)| &templates_and_set[at + 1..]).peekable();
+        let is_dumped = |set: &str| {
+            cluster
+                .by_name(Resource::StatefulSets, claim.namespace(), set)
+                .is_some()
+        };
+        is_number && sets.peek().is_some() && !sets.any(is_dumped)
     };
     let claims = claims.filter(is_like_theirs).count();
     (claims > 0).then_some(Finding::UnseenSets { claims })

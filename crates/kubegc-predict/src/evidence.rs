@@ -15,7 +15,7 @@ use kubegc_objects::Reason;
 
 use crate::{
     Fate, Forecast,
-    facts::{DELETING, Facts, Owner as ResolvedOwner, Silent, conditions, deletion_requested_at},
+    facts::{DELETING, Facts, Silent, conditions, deletion_requested_at},
 };
 
 /// The time after which a controller does not act, although an object waits for nothing else in the dump. It
@@ -38,18 +38,16 @@ pub(crate) fn external(cluster: &Facts) -> Vec<Silent> {
         let Some(lasted) = lasted.filter(|lasted| *lasted > OVERDUE) else {
             continue;
         };
+        let is_assumed = |name: &str| cluster.assumptions.acting.contains_key(name);
         let components = view
             .finalizers()
             .filter_map(|name| component_of(name, view.kind()));
-        let is_assumed = |name: &str| cluster.assumptions.acting.contains_key(name);
-        for (component, name, within) in
-            components.filter(|(one, name, _)| !is_assumed(one) && !is_assumed(name))
-        {
-            let object = view.object_ref();
+        let components = components.filter(|(one, name, _)| !is_assumed(one) && !is_assumed(name));
+        for (component, name, within) in components {
             let silent = Silent {
                 component,
                 name,
-                object,
+                object: view.object_ref(),
                 lasted,
                 within,
             };
@@ -199,14 +197,10 @@ impl Facts {
     /// deleted before its pods were counted, and nothing enqueued them again
     /// ([kubernetes #109020](https://github.com/kubernetes/kubernetes/pull/109020), in 1.23.6).
     pub(crate) fn leaks_job_tracking(&self, position: u32, meta: &ObjectMeta) -> bool {
-        let has_owner = || {
-            self.edges
-                .owners(position)
-                .any(|owner| matches!(owner, ResolvedOwner::At(_)))
-        };
+        let mut owners = self.edges.owners(position);
         let mut finalizers = meta.finalizers.iter();
         matches!((self.version.minor(), self.version.patch()), (23, 0..=5))
             && finalizers.any(|name| **name == *JOB_TRACKING)
-            && !has_owner()
+            && !owners.any(|owner| owner.position().is_some())
     }
 }

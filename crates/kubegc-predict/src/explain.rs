@@ -10,7 +10,7 @@ use std::{
 };
 
 use kubegc_control_plane::Refusals;
-use kubegc_core::{ObjectRef, Uid, printable, record::Resource};
+use kubegc_core::{ObjectRef, OwnerReference, Uid, printable, record::Resource};
 use kubegc_objects::classify::Resolved;
 
 use crate::{
@@ -23,17 +23,17 @@ use crate::{
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Statement {
+    /// Its depth below the question.
     pub depth: usize,
     pub fact: Fact,
 }
 
+/// A fact of an explanation.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Fact {
-    Fate {
-        object: ObjectRef,
-        fate: Fate,
-    },
+    /// The object has this fate.
+    Fate { object: ObjectRef, fate: Fate },
     /// A write happened: the step at this position of the timeline.
     Step {
         /// Position in [`Forecast::timeline`].
@@ -44,15 +44,14 @@ pub enum Fact {
         deleted_with: Option<ObjectRef>,
     },
     /// The result of the lookup of an owner.
-    Owner {
-        owner: Resolved,
-    },
-    NotReached {
-        object: ObjectRef,
-    },
+    Owner { owner: Resolved },
+    /// The object is not affected.
+    NotReached { object: ObjectRef },
     /// The step is explained further up.
     RepeatedStep {
+        /// Position of the step.
         index: usize,
+        /// The object it was about.
         object: ObjectRef,
     },
 }
@@ -74,6 +73,7 @@ pub enum Fact {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Explanation {
+    /// The statements, each below the one that it explains.
     pub statements: Vec<Statement>,
 }
 
@@ -89,13 +89,12 @@ impl Forecast {
     /// # Complexity
     /// O(s log s + c) for s steps and fates of the forecast and c statements.
     pub fn explain(&self, object: &ObjectRef) -> Explanation {
-        let mut statements = Vec::new();
         let Some(fate) = self.fate(object) else {
             let object = object.clone();
-            statements.push(Fact::NotReached { object }.at(0));
+            let statements = vec![Fact::NotReached { object }.at(0)];
             return Explanation { statements };
         };
-        statements.push(fate_fact(fate).at(0));
+        let mut statements = vec![fate_fact(fate).at(0)];
         let mut seen = BTreeSet::new();
         // A stack instead of recursion: chains of owners may be long.
         let mut pending: Vec<Statement> = Vec::new();
@@ -106,15 +105,12 @@ impl Forecast {
             let deleted_with = is_deleted_with(object, &self.timeline[index]).then(|| object.clone());
             pending.push(self.step_fact(index, deleted_with).at(1));
         } else if pending.is_empty() {
-            pending.extend(self.standing(object));
+            pending.extend(self.standing(fate));
         }
-        while let Some(statement) = pending.pop() {
-            let depth = statement.depth;
-            let mut below: Vec<Statement> = Vec::new();
-            let mut fact = statement.fact;
+        while let Some(Statement { depth, mut fact }) = pending.pop() {
             if let Fact::Step { index, step, .. } = &fact {
                 if seen.insert(*index) {
-                    below.extend(self.causes(step, depth + 1));
+                    pending.extend(self.causes(step, depth + 1).into_iter().rev());
                 } else {
                     fact = Fact::RepeatedStep {
                         index: *index,
@@ -123,7 +119,6 @@ impl Forecast {
                 }
             }
             statements.push(fact.at(depth));
-            pending.extend(below.into_iter().rev());
         }
         Explanation { statements }
     }
@@ -138,24 +133,18 @@ impl Forecast {
 
     /// The write that settled the fate of an object: the one that made it go, or the last that changed it.
     fn decisive_step(&self, object: &ObjectRef) -> Option<usize> {
-        let changes = |wanted: fn(Outcome) -> bool| {
+        let is_its = |change: &&Change| change.object.uid == object.uid;
+        let ends = |change: &Change| change.outcome != Outcome::Changed;
+        let last = |wanted: &dyn Fn(&Change) -> bool| {
             self.timeline.iter().rposition(|step| {
-                step.changes.iter().any(|change| {
-                    change.object.uid == object.uid
-                        && change.object.name == object.name
-                        && wanted(change.outcome)
-                })
+                let mut changes = step.changes.iter().filter(is_its);
+                changes.any(|change| change.object.name == object.name && wanted(change))
             })
         };
         // The removal of a finalizer only ends a deletion.
-        let began = self.timeline.iter().position(|step| {
-            let affects =
-                |change: &Change| change.object.uid == object.uid && change.outcome != Outcome::Changed;
-            step.is_delete() && step.changes.iter().any(affects)
-        });
-        began
-            .or_else(|| changes(|outcome| outcome != Outcome::Changed))
-            .or_else(|| changes(|_| true))
+        let mut steps = self.timeline.iter();
+        let began = steps.position(|step| step.is_delete() && step.changes.iter().filter(is_its).any(ends));
+        began.or_else(|| last(&ends)).or_else(|| last(&|_| true))
     }
 
     /// The last request about an object, if the API server failed to perform it.
@@ -177,10 +166,8 @@ impl Forecast {
         for owner in owners {
             causes.push(Fact::Owner { owner: owner.clone() }.at(depth));
             let is_about = |cause: &&usize| {
-                let changes = &self.timeline[**cause].changes;
-                changes
-                    .iter()
-                    .any(|change| change.object.uid == owner.reference.uid)
+                let mut changes = self.timeline[**cause].changes.iter();
+                changes.any(|change| change.object.uid == owner.reference.uid)
             };
             if let Some(&cause) = step.causes.iter().find(is_about) {
                 of_owners.insert(cause);
@@ -193,20 +180,12 @@ impl Forecast {
     }
 
     /// The reasons that keep an object that no request changes: its owners.
-    fn standing(&self, object: &ObjectRef) -> Vec<Statement> {
-        let Some(fate) = self.fate(object) else {
-            return Vec::new();
-        };
-        let mut wanted = fate.before().owner_references().peekable();
-        if wanted.peek().is_none() {
-            return Vec::new();
-        }
-        let by_uid: BTreeMap<&Uid, &ObjectFate> =
-            self.fates.iter().map(|fate| (&fate.object.uid, fate)).collect();
-        wanted
-            .filter_map(|reference| by_uid.get(&reference.uid))
-            .map(|owner| fate_fact(owner).at(1))
-            .collect()
+    fn standing(&self, fate: &ObjectFate) -> Vec<Statement> {
+        let owners: Vec<OwnerReference> = fate.before().owner_references().collect();
+        let fates = self.fates.iter().filter(|_| !owners.is_empty());
+        let by_uid: BTreeMap<&Uid, &ObjectFate> = fates.map(|fate| (&fate.object.uid, fate)).collect();
+        let owners = owners.iter().filter_map(|owner| by_uid.get(&owner.uid));
+        owners.map(|owner| fate_fact(owner).at(1)).collect()
     }
 }
 

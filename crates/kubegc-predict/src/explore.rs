@@ -32,6 +32,7 @@ use crate::{
     trace::Actor,
 };
 
+/// Bounds of the exploration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
     /// Number of schedules that are chosen at random, from the seeds 0, 1, 2 and so on.
@@ -40,6 +41,7 @@ pub struct Bounds {
     /// exhaustive. A state is a point at which more than one step is possible. The default suffices for two
     /// deletes of an owner with two dependents.
     pub states_max: usize,
+    /// Maximum number of choices in one schedule.
     pub choices_max: usize,
     /// Number of threads. The result does not depend on it.
     pub threads: NonZeroUsize,
@@ -76,6 +78,7 @@ impl Default for Bounds {
 pub struct Exploration {
     /// Every object that could be affected, with each fate that was found and a schedule that leads to it.
     pub fates: Vec<PossibleFates>,
+    /// Number of schedules that ended.
     pub schedules: u64,
     /// Number of distinct states over all orders.
     pub states: usize,
@@ -84,6 +87,7 @@ pub struct Exploration {
     pub bounds: Bounds,
 }
 
+/// The fates that one object can have.
 #[non_exhaustive]
 #[derive(Clone, Debug)]
 pub struct PossibleFates {
@@ -97,6 +101,7 @@ pub struct PossibleFates {
 pub struct Schedule {
     /// The seed of a random schedule; `None` if it was found by trying every order.
     pub seed: Option<u64>,
+    /// Its writes.
     pub timeline: Vec<Step>,
 }
 

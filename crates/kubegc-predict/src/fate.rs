@@ -20,17 +20,22 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(tag = "fate", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Fate {
+    /// It is deleted.
     Deleted {
+        /// The actor whose write removed it.
         #[serde(serialize_with = "shown")]
         by: Actor,
     },
+    /// It is kept.
     Kept,
     /// It is kept and loses owner references.
     Released {
+        /// The references that it loses.
         owners: Vec<OwnerReference>,
     },
     /// It is terminating at the end.
     Terminating {
+        /// The conditions that it waits for, at least one.
         waits_for: Vec<Wait>,
     },
     /// Missing data allows several fates.
@@ -44,6 +49,7 @@ pub enum Fate {
 }
 
 impl Fate {
+    /// One word for it.
     pub const fn word(&self) -> &'static str {
         match self {
             Self::Deleted { .. } => "deleted",
@@ -113,6 +119,7 @@ pub enum Missing {
     Owner {
         /// The owner, as the reference names it. The namespace is the one of the lookup.
         owner: ObjectRef,
+        /// The resource to dump, as kubectl accepts it.
         resource: String,
     },
     /// A kind that is not a built-in one and that neither a CustomResourceDefinition nor discovery output in
@@ -122,11 +129,17 @@ pub enum Missing {
         /// The owner, as the reference names it, or the object itself.
         owner: ObjectRef,
     },
+    /// A part of the object itself that could not be read.
     #[display("some fields of {}, which could not be read", object.short())]
     Flawed { object: ObjectRef },
     /// A fact that a controller needs to decide about the object, or about one that it depends on.
     #[display("whether {} is cleaned up: {reason}", object.short())]
-    Controller { object: ObjectRef, reason: String },
+    Controller {
+        /// The object about which the controller cannot decide.
+        object: ObjectRef,
+        /// The missing fact, in words.
+        reason: String,
+    },
     /// The content of a namespace, or the custom resources of a CustomResourceDefinition: any object with a
     /// finalizer keeps it terminating.
     #[display(
@@ -135,13 +148,18 @@ pub enum Missing {
         content_command(object, resources)
     )]
     Content {
+        /// The namespace or definition.
         object: ObjectRef,
         /// The resources that are not complete in the dump, as kubectl accepts them.
         resources: Vec<String>,
     },
     /// The data that determines when a deleted pod ends, and whether a kubelet ends it.
     #[display("when {} ends: {reason}", pod.short())]
-    Ending { pod: ObjectRef, reason: String },
+    Ending {
+        pod: ObjectRef,
+        /// Description of the missing data.
+        reason: String,
+    },
     /// Whether a ValidatingAdmissionPolicy allows a request for the object, or for one that it depends on.
     #[display(
         "whether ValidatingAdmissionPolicy {policy} allows the requests (`{expression}`): check with \
@@ -182,11 +200,9 @@ pub(crate) fn content_command(object: &ObjectRef, resources: &[String]) -> Strin
         "Namespace" => format!("-n {}", quoted(&object.name)),
         _ => "-A".to_owned(),
     };
+    let quoted: Vec<String> = resources.iter().map(|resource| quoted(resource)).collect();
     let listed = match resources.len() {
-        1..=RESOURCES_MAX => {
-            let resources: Vec<String> = resources.iter().map(|resource| quoted(resource)).collect();
-            resources.join(",")
-        }
+        1..=RESOURCES_MAX => quoted.join(","),
         _ => "$(kubectl api-resources --namespaced --verbs=list -o name | paste -sd,)".to_owned(),
     };
     format!("kubectl get {listed} {scope} -o json")
@@ -255,10 +271,13 @@ pub enum Finding {
         /// The apiVersion and kind that the reference names.
         kind: String,
     },
+    /// The API server refused the delete.
     #[display("the API server refuses to delete {}: {code} {message}", object.short())]
     Refused {
         object: ObjectRef,
+        /// The HTTP status.
         code: u16,
+        /// The server's message.
         message: String,
     },
     /// The API server failed to perform requests of controllers or kubelets.
@@ -269,6 +288,7 @@ pub enum Finding {
     RequestsFail {
         /// The server's message, such as the one that names an unreachable webhook.
         message: Arc<str>,
+        /// The objects of the requests.
         objects: Vec<ObjectRef>,
     },
     /// The cloud provider was queried about a node that is missing from the dump: the response has no effect.
@@ -306,6 +326,7 @@ pub enum Finding {
         if objects.len() == 1 { "its reference to itself" } else { "one of the references" }
     )]
     Cycle { objects: Vec<ObjectRef> },
+    /// The outcome of objects depends on the order in which the API server performs requests.
     #[display(
         "{}: {outcomes}; the order of requests decides ({orders} orders were tried)",
         listed(objects)
@@ -313,6 +334,7 @@ pub enum Finding {
     OrderDecides {
         objects: Vec<ObjectRef>,
         outcomes: Outcomes,
+        /// The number of orders that were tried.
         orders: u64,
     },
     /// A kind is declared complete, objects refer to objects of it, and the dump has none: most likely it was
@@ -328,6 +350,7 @@ pub enum Finding {
         /// The resource, as kubectl accepts it.
         resource: String,
         is_namespaced: bool,
+        /// The number of objects that refer to it.
         objects: usize,
     },
     /// No object of the dump matches the selectors of the intents.

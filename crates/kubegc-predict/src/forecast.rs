@@ -36,6 +36,7 @@ use crate::{
 #[non_exhaustive]
 #[derive(Clone, Debug)]
 pub struct Forecast {
+    /// The time at which it begins.
     pub began: Timestamp,
     /// The length of the period, its end included; `None` if it lasts until nothing changes any more.
     pub horizon: Option<Duration>,
@@ -55,9 +56,11 @@ pub struct Forecast {
     pub undetermined: Vec<Undetermined>,
     /// The time at which a controller reconciles the next key after the end.
     pub next_at: Option<Timestamp>,
+    /// The assumptions about everything outside of the control plane.
     pub assumptions: Assumptions,
     /// The controllers that run in addition to the garbage collector, by name.
     pub controllers: Vec<&'static str>,
+    /// The simulated time until the last change.
     pub duration: Duration,
 }
 
@@ -85,6 +88,7 @@ pub struct ObjectFate {
 }
 
 impl ObjectFate {
+    /// The object in the dump.
     pub fn before(&self) -> ObjectView<'_> {
         let view = self.snapshot.view(self.position as usize);
         // The position was read from this snapshot, which does not change.
@@ -128,9 +132,10 @@ impl Forecast {
 
     /// The fate of the object of this key, with any uid.
     fn fate_by_key(&self, object: &ObjectRef) -> Option<&ObjectFate> {
+        let name = Name::from(object);
         let found = self
             .fates
-            .binary_search_by(|fate| Name::from(&*fate.object).cmp(&Name::from(object)));
+            .binary_search_by(|fate| Name::from(&*fate.object).cmp(&name));
         Some(&self.fates[found.ok()?])
     }
 

@@ -49,6 +49,7 @@ pub enum Target {
     Object(ObjectName),
     /// All objects of a kind with these labels, in one namespace or in all.
     Labelled {
+        /// As in [`ObjectName`].
         kind: Arc<str>,
         /// The namespace; `None` for all.
         namespace: Option<Arc<str>>,

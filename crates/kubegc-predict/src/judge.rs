@@ -66,15 +66,16 @@ pub(crate) fn conclude(
     anyway: Option<&Simulation>,
 ) -> Forecast {
     let cluster = run.cluster;
+    let reactions = reactions(run, &simulated, &missing);
+    let mut undetermined = undetermined::spread(cluster, &simulated.scope, &reactions, missing);
+    drop(reactions);
     let Simulated {
         scope,
         primary,
         alternatives,
         refused: mut findings,
     } = simulated;
-    let reactions = reactions(run, &scope, &primary, &alternatives, &missing);
-    let mut undetermined = undetermined::spread(cluster, &scope, &reactions, missing);
-    drop((reactions, alternatives));
+    drop(alternatives);
     let mut kept = kept(cluster, &scope, &primary);
     let began = primary.plane.began();
     let next_at = primary.plane.manager().next_at();
@@ -126,11 +127,7 @@ pub(crate) fn conclude(
         undetermined: Vec::new(),
         next_at,
         assumptions: Assumptions::clone(&cluster.assumptions),
-        controllers: run
-            .controllers
-            .iter()
-            .map(|controller| controller.info().name)
-            .collect(),
+        controllers: run.controllers.iter().map(|one| one.info().name).collect(),
         duration,
     }
 }
@@ -138,9 +135,8 @@ pub(crate) fn conclude(
 /// The finding about a simulation that reached its limit.
 fn did_not_settle(simulation: &Simulation) -> Finding {
     let cycle = simulation.last_cycle().iter();
-    let cycle: BTreeSet<_> = cycle
-        .map(|step| (step.actor, ObjectRef::clone(&step.object)))
-        .collect();
+    let cycle = cycle.map(|step| (step.actor, ObjectRef::clone(&step.object)));
+    let cycle: BTreeSet<_> = cycle.collect();
     let steps = simulation.plane.steps();
     Finding::DidNotSettle {
         at: steps.last().map_or(Duration::ZERO, |step| step.at),
@@ -168,13 +164,8 @@ fn failures(steps: &[Step]) -> impl Iterator<Item = Finding> {
 }
 
 /// The differences between the ends of the simulations for each object; empty if no data is missing.
-fn reactions(
-    run: &Run<'_>,
-    scope: &Scope,
-    primary: &Simulation,
-    alternatives: &[Simulation],
-    missing: &Sources,
-) -> BTreeMap<u32, Reaction> {
+fn reactions(run: &Run<'_>, simulated: &Simulated, missing: &Sources) -> BTreeMap<u32, Reaction> {
+    let Simulated { scope, primary, .. } = simulated;
     let mut reactions = BTreeMap::new();
     if missing.is_empty() && !scope.lacks_data() {
         return reactions;
@@ -184,8 +175,7 @@ fn reactions(
     let undetermined = missing.values().flatten().copied();
     let by_count = chosen_by_count(cluster, scope, undetermined, primary.plane.steps());
     let mut if_refused = BTreeMap::<Uid, Outcomes>::new();
-    let runs = || std::iter::once(primary).chain(alternatives);
-    for request in runs().flat_map(|run| run.server.undecided_requests()) {
+    for request in simulated.runs().flat_map(|run| run.server.undecided_requests()) {
         let outcome = match request.was_terminating {
             true => Outcomes::TERMINATING,
             false => Outcomes::KEPT,
@@ -197,11 +187,13 @@ fn reactions(
     let waits_for_dependents = |name: &Arc<str>| **name == *metadata::FINALIZER_FOREGROUND;
     for position in scope.affected() {
         let object = cluster.view(position);
-        let metas: Vec<Option<SharedMeta>> = runs().map(|run| end(run, object)).collect();
+        let metas: Vec<Option<SharedMeta>> = simulated.runs().map(|run| end(run, object)).collect();
         let ends = || metas.iter().map(Option::as_deref);
         let primary_end = metas[0].as_deref();
         let in_every_run = |is_so: &dyn Fn(&ObjectMeta) -> bool| ends().all(|end| end.is_some_and(is_so));
-        let is_terminating = in_every_run(&ObjectMeta::is_deleting);
+        let outcomes = ends().map(|end| outcome(object, end)).reduce(Outcomes::or);
+        let outcomes = outcomes.unwrap_or(Outcomes::DELETED);
+        let is_terminating = outcomes == Outcomes::TERMINATING;
         let is_target = targets.contains(&position);
         let if_refused = if_refused.get(object.uid()).copied();
         let may_be_kept = if_refused.is_some_and(|outcomes| outcomes.has(Outcomes::KEPT));
@@ -213,8 +205,6 @@ fn reactions(
                 || primary.plane.was_terminating(object.uid())
                 || ends().flatten().any(ObjectMeta::is_deleting),
             is_target,
-            is_removed: ends().all(|end| end.is_none()),
-            is_terminating,
             waits_for_dependents: in_every_run(&|end| end.finalizers.iter().any(waits_for_dependents)),
             is_deleted,
             held: match is_terminating && in_every_run(&|end| end.finalizers.iter().any(stays)) {
@@ -224,9 +214,7 @@ fn reactions(
             },
             if_refused,
             is_immortal: object.finalizers().any(stays),
-            outcomes: ends().fold(outcome(object, primary_end), |outcomes, end| {
-                outcomes.or(outcome(object, end))
-            }),
+            outcomes,
         };
         reactions.insert(position, reaction);
     }
@@ -237,33 +225,24 @@ fn reactions(
 /// Whether nothing removes a finalizer: neither a controller of Kubernetes nor a component that is assumed to
 /// act.
 fn stays(assumptions: &Assumptions, finalizer: &str) -> bool {
+    use FinalizerOwner::{External, Operator};
     match finalizers::find(finalizer).map(|known| known.owner) {
-        None | Some(FinalizerOwner::External(_) | FinalizerOwner::Operator(_)) => {
-            !assumptions.releases(finalizer)
-        }
+        None | Some(External(_) | Operator(_)) => !assumptions.releases(finalizer),
         Some(FinalizerOwner::ApiServer) => false,
         Some(owner) => !assumptions.runs(owner.name()),
     }
 }
 
 fn end(simulation: &Simulation, object: ObjectView<'_>) -> Option<SharedMeta> {
-    let stored = simulation
-        .server
-        .object(object.kind_id()?, object.namespace(), object.name())?;
+    let server = &simulation.server;
+    let stored = server.object(object.kind_id()?, object.namespace(), object.name())?;
     (stored.meta.uid == *object.uid()).then(|| stored.meta.clone())
 }
 
 /// Whether two ends are the same apart from resource versions and times.
-fn is_same_end(a: Option<&ObjectMeta>, b: Option<&ObjectMeta>) -> bool {
-    match (a, b) {
-        (Some(a), Some(b)) => {
-            a.is_deleting() == b.is_deleting()
-                && a.finalizers == b.finalizers
-                && a.owner_references == b.owner_references
-        }
-        (None, None) => true,
-        _ => false,
-    }
+fn is_same_end<'m>(a: Option<&'m ObjectMeta>, b: Option<&'m ObjectMeta>) -> bool {
+    let facts = |end: &'m ObjectMeta| (end.is_deleting(), &end.finalizers, &end.owner_references);
+    a.map(facts) == b.map(facts)
 }
 
 /// Objects that a controller deletes because there are too many of their kind, although others of the kind
@@ -349,7 +328,6 @@ fn outcome(view: ObjectView<'_>, end: Option<&ObjectMeta>) -> Outcomes {
 
 /// The kinds that objects in scope refer to, that are declared complete, and of which the dump has no object.
 fn missing_kinds(cluster: &Facts, scope: &Scope) -> Vec<Finding> {
-    let snapshot = &cluster.snapshot;
     let mut counts: BTreeMap<KindId, usize> = BTreeMap::new();
     let mut count = |api_version: &str, kind: &str| {
         if let Some(kind) = cluster.kind_id(api_version, kind) {
@@ -358,10 +336,8 @@ fn missing_kinds(cluster: &Facts, scope: &Scope) -> Vec<Finding> {
     };
     for position in scope.affected() {
         let view = cluster.view(position);
-        for reference in view
-            .owner_references()
-            .filter(|owner| owner.controller == Some(true))
-        {
+        let references = view.owner_references();
+        for reference in references.filter(|owner| owner.controller == Some(true)) {
             count(&reference.api_version, &reference.kind);
         }
         if cluster.resource_at(position) == Some(Resource::Pods)
@@ -372,12 +348,11 @@ fn missing_kinds(cluster: &Facts, scope: &Scope) -> Vec<Finding> {
         }
     }
     let is_missing = |kind: &ApiResource| {
-        snapshot.completeness.of(&kind.group, &kind.kind).is_complete()
-            && cluster.of_kind(kind).next().is_none()
+        let coverage = cluster.snapshot.completeness.of(&kind.group, &kind.kind);
+        coverage.is_complete() && cluster.of_kind(kind).next().is_none()
     };
-    let kinds = counts
-        .into_iter()
-        .map(|(id, objects)| (&cluster.catalog()[id], objects));
+    let counts = counts.into_iter();
+    let kinds = counts.map(|(id, objects)| (&cluster.catalog()[id], objects));
     let missing = kinds.filter(|(kind, _)| is_missing(kind));
     let findings = missing.map(|(kind, objects)| Finding::KindMissing {
         kind: kind.kind.to_string(),
@@ -403,11 +378,12 @@ fn cycles_of(fates: &[ObjectFate]) -> impl Iterator<Item = Finding> {
         numbers.copied().collect()
     };
     let blocking: Vec<Vec<usize>> = terminating.iter().map(blocking).collect();
-    cycles(&blocking).into_iter().map(move |members| Finding::Cycle {
-        objects: members
-            .into_iter()
-            .map(|at| ObjectRef::clone(&terminating[at].object))
-            .collect(),
+    cycles(&blocking).into_iter().map(move |members| {
+        let objects = members
+            .iter()
+            .map(|at| ObjectRef::clone(&terminating[*at].object));
+        let objects = objects.collect();
+        Finding::Cycle { objects }
     })
 }
 
@@ -424,28 +400,23 @@ fn findings_of(cluster: &Facts, scope: &Scope, fates: &[ObjectFate]) -> Vec<Find
         let references = fate.before().owner_references();
         for (reference, owner) in references.zip(cluster.edges.owners(position)) {
             let served = cluster.kind_id(&reference.api_version, &reference.kind);
-            match (owner, served) {
-                (Owner::Never, Some(_)) => {
-                    findings.push(Finding::NamespacedOwnerOfClusterScoped {
-                        object: ObjectRef::clone(object),
-                    });
+            let object = ObjectRef::clone(object);
+            findings.extend(match (owner, served) {
+                (Owner::Never, Some(_)) => Some(Finding::NamespacedOwnerOfClusterScoped { object }),
+                (Owner::Never, None) => {
+                    let kind = format!("{}/{}", reference.api_version, reference.kind);
+                    Some(Finding::OwnerKindNotServed { object, kind })
                 }
-                (Owner::Never, None) => findings.push(Finding::OwnerKindNotServed {
-                    object: ObjectRef::clone(object),
-                    kind: format!("{}/{}", reference.api_version, reference.kind),
-                }),
-                _ => {}
-            }
+                _ => None,
+            });
         }
     }
     findings.extend(recreation::findings(cluster, fates));
     findings.extend(cluster.silent.iter().filter_map(|silent| {
         let is_for_it = |wait: &Wait| match wait {
-            Wait::Finalizer {
-                name,
-                known: Some(known),
-                ..
-            } => cluster.silent_owner(known.owner, name) == Some(silent),
+            Wait::Finalizer { name, known, .. } => {
+                known.and_then(|known| cluster.silent_owner(known.owner, name)) == Some(silent)
+            }
             _ => false,
         };
         let is_its = |fate: &ObjectFate| match &fate.fate {
@@ -466,16 +437,10 @@ fn findings_of(cluster: &Facts, scope: &Scope, fates: &[ObjectFate]) -> Vec<Find
             namespaces.any(|namespace| cluster.is_unlisted(resource, namespace))
         };
         let settings = kubegc_objects::Settings::new(cluster.version);
-        let kinds: Vec<String> = cluster
-            .catalog()
-            .iter()
-            .filter(|(_, resource)| resource.preferred && resource.verbs.collectable())
-            .filter(|(_, resource)| !settings.ignores(resource) && is_unlisted(resource))
-            .map(|(_, resource)| resource.qualified_resource())
-            .collect();
-        if !kinds.is_empty() {
-            findings.push(Finding::UnseenDependents { kinds });
-        }
+        let kinds = cluster.collectable_kinds();
+        let kinds = kinds.filter(|kind| !settings.ignores(kind) && is_unlisted(kind));
+        let kinds: Vec<String> = kinds.map(ApiResource::qualified_resource).collect();
+        findings.extend((!kinds.is_empty()).then_some(Finding::UnseenDependents { kinds }));
     }
     findings
 }

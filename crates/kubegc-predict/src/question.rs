@@ -50,12 +50,14 @@ impl Question {
         }
     }
 
+    /// The same with one more delete.
     #[must_use]
     pub fn delete(mut self, intent: Intent) -> Self {
         self.intents.push(intent);
         self
     }
 
+    /// The same at this time.
     #[must_use]
     pub const fn at(mut self, now: Timestamp) -> Self {
         self.now = Some(now);

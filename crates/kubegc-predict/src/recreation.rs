@@ -95,9 +95,8 @@ impl<'a> Recreations<'a> {
                 return None;
             };
             let parent = address.parent.known().filter(|parent| parent.is_service())?;
-            let service = self
-                .cluster
-                .by_name(Resource::Services, &parent.namespace, &parent.name)?;
+            let (services, namespace) = (Resource::Services, &parent.namespace);
+            let service = self.cluster.by_name(services, namespace, &parent.name)?;
             self.is_kept(service).then(|| Finding::CreatedAgain {
                 object: ObjectRef::clone(&fate.object),
                 controller: self.cluster.object_ref(service),
@@ -129,8 +128,8 @@ impl<'a> Recreations<'a> {
             return self.pods_of_replica_set(owner, &record.meta, set, deleted);
         }
         let each = deleted.iter();
-        each.map(|(position, fate)| (*fate, self.of_dependent(&record, *position, fate)))
-            .collect()
+        let each = each.map(|(position, fate)| (*fate, self.of_dependent(&record, *position, fate)));
+        each.collect()
     }
 
     fn of_dependent(&self, owner: &Record, position: u32, fate: &ObjectFate) -> Recreation {
@@ -173,10 +172,8 @@ impl<'a> Recreations<'a> {
         let mut kinds = self.cluster.catalog().iter().map(|(_, kind)| kind);
         let pods = kinds.find(|kind| *kind.kind == *Resource::Pods.kind() && kind.group.is_empty());
         let is_listed = pods.is_some_and(|pods| !self.cluster.is_unlisted(pods, &meta.namespace));
-        let replicas = set
-            .replicas
-            .known()
-            .map(|&replicas| usize::try_from(replicas).unwrap_or(0));
+        let replicas = set.replicas.known();
+        let replicas = replicas.map(|&replicas| usize::try_from(replicas).unwrap_or(0));
         let missing = replicas.map(|replicas| replicas.saturating_sub(active));
         let certain = replicas.filter(|_| is_listed);
         let certain = certain.map_or(0, |replicas| replicas.saturating_sub(active + unknown));
@@ -199,13 +196,7 @@ impl<'a> Recreations<'a> {
             return None;
         }
         let pod = self.cluster.record(position);
-        if pod
-            .meta
-            .controller()
-            .is_none_or(|controller| controller.uid != owner.uid)
-        {
-            return None;
-        }
+        pod.meta.controller().filter(|one| one.uid == owner.uid)?;
         let is_deleted = match self.fate_at(position).map(|state| &state.fate) {
             Some(Fate::Deleted { .. } | Fate::Terminating { .. }) => Some(true),
             Some(Fate::Undetermined { .. }) => None,
@@ -227,18 +218,15 @@ impl<'a> Recreations<'a> {
         let Some(name) = node.filter(|name| !name.is_empty()) else {
             return Recreation::Possible;
         };
+        let has_no_taints = |node: u32| {
+            let record = self.cluster.record(node);
+            let taints = record.node().and_then(|node| node.taints.known());
+            taints.is_some_and(Vec::is_empty)
+        };
         match self.cluster.by_name(Resource::Nodes, "", name) {
-            Some(node) if self.is_kept(node) => {
-                let record = self.cluster.record(node);
-                let taints = record.node().and_then(|node| node.taints.known());
-                match taints.is_some_and(Vec::is_empty) {
-                    true => Recreation::Certain,
-                    false => Recreation::Possible,
-                }
-            }
-            Some(_) => Recreation::Possible,
+            Some(node) if self.is_kept(node) && has_no_taints(node) => Recreation::Certain,
             None if self.cluster.is_complete(Resource::Nodes) => Recreation::Never,
-            None => Recreation::Possible,
+            _ => Recreation::Possible,
         }
     }
 

@@ -86,11 +86,10 @@ fn limits(quota: &QuotaDetails) -> Option<Map<String, serde_json::Value>> {
         let is_of_pods = ["cpu", "memory", "ephemeral-storage"].contains(&resource);
         !is_amount && !is_of_pods && !resource.starts_with("hugepages-") && !resource.starts_with("services.")
     };
-    let counts = |amounts: &BTreeMap<Arc<str>, Arc<str>>| -> BTreeMap<Arc<str>, Arc<str>> {
-        let counts = amounts.iter().filter(|(resource, _)| is_count(resource));
+    let counts = |amounts: &BTreeMap<Arc<str>, Arc<str>>| {
+        let mut counts = amounts.clone();
+        counts.retain(|resource, _| is_count(resource));
         counts
-            .map(|(resource, amount)| (Arc::clone(resource), Arc::clone(amount)))
-            .collect()
     };
     let hard = counts(&quota.hard);
     let is_known = !quota.is_scoped && !hard.is_empty();

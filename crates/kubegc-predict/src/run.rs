@@ -84,6 +84,12 @@ pub(crate) struct Simulated {
     pub(crate) refused: Vec<Finding>,
 }
 
+impl Simulated {
+    pub(crate) fn runs(&self) -> impl Iterator<Item = &Simulation> {
+        std::iter::once(&self.primary).chain(&self.alternatives)
+    }
+}
+
 impl<'q> Run<'q> {
     pub(crate) fn of(cluster: &'q Facts, deletes: Vec<ClientDelete<'q>>) -> Self {
         Self {
@@ -114,16 +120,17 @@ impl<'q> Run<'q> {
                 .map(|unlisted| self.simulate_with(&scope, unlisted, &mut Vec::new()))
                 .collect();
             let counts = (seeds.len(), read.len());
-            for simulation in alternatives.iter().chain([&primary]) {
-                self.extend(&scope, simulation, &mut seeds, &mut read);
+            let simulated = Simulated {
+                scope,
+                primary,
+                alternatives,
+                refused,
+            };
+            for simulation in simulated.runs() {
+                self.extend(&simulated.scope, simulation, &mut seeds, &mut read);
             }
             if counts == (seeds.len(), read.len()) {
-                return Simulated {
-                    scope,
-                    primary,
-                    alternatives,
-                    refused,
-                };
+                return simulated;
             }
         }
     }
@@ -140,9 +147,8 @@ impl<'q> Run<'q> {
         let cluster = self.cluster;
         let is_new = |at: &u32| scope.members.get(at) != Some(&Member::Affected);
         let changes = simulation.plane.steps().iter().flat_map(|step| &step.changes);
-        let uids = changes
-            .map(|change| &change.object.uid)
-            .filter(|uid| !uid.is_empty());
+        let uids = changes.map(|change| &change.object.uid);
+        let uids = uids.filter(|uid| !uid.is_empty());
         let changed: BTreeSet<u32> = uids.flat_map(|uid| cluster.positions_of(uid)).collect();
         for position in changed {
             seeds.extend(cluster.adopters(position, simulation).into_iter().filter(is_new));
@@ -303,9 +309,10 @@ pub(crate) fn with_storage(cluster: &Facts, controllers: &[Arc<dyn Controller>])
 
 /// Whether the dump has a node that is ready. A scope may have only others.
 fn has_ready_node(cluster: &Facts) -> bool {
+    let is_ready = |node| cluster.record(node).node().and_then(Node::is_ready);
     cluster
         .all(Resource::Nodes)
-        .any(|position| cluster.record(position).node().and_then(Node::is_ready) == Some(true))
+        .any(|node| is_ready(node) == Some(true))
 }
 
 /// The external provisioners of the volumes of the dump: those that the volumes name, and the CSI drivers
@@ -314,10 +321,10 @@ fn external_provisioners(cluster: &Facts, storage: &Storage) -> BTreeSet<Arc<str
     let mut names = BTreeSet::new();
     let volumes = cluster.all(Resource::PersistentVolumes);
     for record in volumes.map(|position| cluster.record(position)) {
-        let annotations = record
-            .persistent_volume()
-            .and_then(|volume| volume.annotations.known());
-        let Some(annotations) = annotations else { continue };
+        let volume = record.persistent_volume();
+        let Some(annotations) = volume.and_then(|volume| volume.annotations.known()) else {
+            continue;
+        };
         names.extend(annotations.migrated_to.clone());
         match annotations.provisioned_by.as_ref() {
             Some(name) if kubegc_controllers::is_in_tree(name) => {
@@ -377,10 +384,8 @@ fn list(
     let completeness = &cluster.snapshot.completeness;
     for resource in manager.resources() {
         let (records, is_complete) = records_of(resource);
-        manager.set_listed_in(
-            resource,
-            completeness.namespaces(resource.group(), resource.kind()),
-        );
+        let namespaces = completeness.namespaces(resource.group(), resource.kind());
+        manager.set_listed_in(resource, namespaces);
         list_resource(manager, now, resource, records, is_complete);
     }
     add_cloud_responses(manager, now, &cluster.assumptions);

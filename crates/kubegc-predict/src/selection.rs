@@ -58,8 +58,11 @@ pub struct Selection {
     /// The arguments that are not flags.
     pub arguments: Vec<String>,
     pub namespace: Option<Arc<str>>,
+    /// `--all-namespaces`.
     pub all_namespaces: bool,
+    /// `--selector`.
     pub selector: Option<Selector>,
+    /// `--all`.
     pub all: bool,
     /// The manifests of `--filename`. Their objects are matched by kind, namespace and name.
     pub manifests: Vec<Snapshot>,
@@ -148,11 +151,11 @@ impl Selection {
         let Some(&first) = kinds.first() else {
             return Err(unknown_kind(cluster, kind));
         };
-        let mut found: Vec<(KindId, Vec<Arc<str>>)> = kinds
+        let found = kinds
             .iter()
-            .map(|&kind| (kind, self.namespaces_of(cluster, &catalog[kind], name)))
-            .filter(|(_, namespaces)| !namespaces.is_empty())
-            .collect();
+            .map(|&kind| (kind, self.namespaces_of(cluster, &catalog[kind], name)));
+        let mut found: Vec<(KindId, Vec<Arc<str>>)> = found.collect();
+        found.retain(|(_, namespaces)| !namespaces.is_empty());
         // As in kubectl, the core group takes precedence.
         if let Some(core) = found.iter().position(|(kind, _)| catalog[*kind].group.is_empty()) {
             found = vec![found.swap_remove(core)];
@@ -183,10 +186,9 @@ impl Selection {
 
     /// The namespaces in which the dump has an object of this name: one for objects that are in no namespace.
     fn namespaces_of(&self, cluster: &Facts, kind: &ApiResource, name: &str) -> Vec<Arc<str>> {
-        let snapshot = &cluster.snapshot;
         let is_in = |namespace: &str| {
-            let found = snapshot.position(&kind.group, &kind.kind, namespace, name);
-            found.is_some().then(|| vec![namespace.into()])
+            let found = cluster.find(kind, namespace, name);
+            found.map(|_| vec![namespace.into()])
         };
         if !kind.is_namespaced() {
             return is_in("").unwrap_or_default();

@@ -33,8 +33,6 @@ pub(crate) struct Reaction {
     pub(crate) waits: bool,
     /// Whether an intent deletes it, independently of its owners.
     pub(crate) is_target: bool,
-    pub(crate) is_removed: bool,
-    pub(crate) is_terminating: bool,
     /// Whether it waits for dependents at the end of every run.
     pub(crate) waits_for_dependents: bool,
     /// Whether an intent or a deletion in progress deletes it, whatever else the cluster has.
@@ -49,6 +47,11 @@ pub(crate) struct Reaction {
 }
 
 impl Reaction {
+    /// Whether it is removed in every run.
+    fn is_removed(&self) -> bool {
+        self.outcomes == Outcomes::DELETED
+    }
+
     /// The outcomes that a missing fact allows which no run can assume. `is_deleted`: it is deleted for
     /// certain, and may stay terminating.
     fn possible(&self, is_deleted: bool) -> Outcomes {
@@ -91,26 +94,22 @@ pub(crate) fn hold_waiting(cluster: &Facts, reactions: &mut BTreeMap<u32, Reacti
         let Some(held) = reactions.get(&position).map(|reaction| reaction.held) else {
             continue;
         };
-        let owners = cluster.edges.owners(position).filter_map(|owner| match owner {
-            Owner::At(owner) if blocks_owner(cluster, position, owner) => Some((owner, true)),
-            _ => None,
-        });
+        let owners = cluster.edges.owners(position).filter_map(Owner::position);
+        let owners = owners.filter(|owner| blocks_owner(cluster, position, *owner));
         let has_content = |related: &Related| {
             related.relation == Relation::Waits && cluster.has(related.position, HAS_CONTENT)
         };
         let related = cluster.related(position).into_iter().filter(has_content);
-        let waiting: Vec<(u32, bool)> = owners
-            .chain(related.map(|related| (related.position, false)))
-            .collect();
-        for (at, is_owner) in waiting {
+        let related = related.map(|related| (related.position, false));
+        for (at, is_owner) in owners.map(|owner| (owner, true)).chain(related) {
             let Some(reaction) = reactions.get_mut(&at) else {
                 continue;
             };
-            let waits = reaction.is_terminating && (!is_owner || reaction.waits_for_dependents);
-            let own = if reaction.is_deleted {
-                Held::Certainly
-            } else {
-                Held::InRuns
+            let waits =
+                reaction.outcomes == Outcomes::TERMINATING && (!is_owner || reaction.waits_for_dependents);
+            let own = match reaction.is_deleted {
+                true => Held::Certainly,
+                false => Held::InRuns,
             };
             let held = own.min(held);
             if waits && held > reaction.held {
@@ -140,21 +139,18 @@ pub(crate) fn spread(
         let missing = missing_owner(cluster, *position, reference);
         sources.entry(missing).or_default().push(*position);
     }
-    let mut apart: BTreeSet<Missing> = BTreeSet::new();
     let mut out_of_reach: BTreeSet<Missing> = BTreeSet::new();
     for (position, reference) in &scope.out_of_reach {
         let missing = missing_owner(cluster, *position, reference);
-        apart.insert(missing.clone());
         out_of_reach.insert(missing.clone());
         sources.entry(missing).or_default().push(*position);
     }
+    let mut apart = out_of_reach.clone();
     for &position in &scope.flawed {
         let object = cluster.object_ref(position);
-        let is_known = cluster.kind_id(&object.api_version, &object.kind).is_some();
-        let missing = if is_known {
-            Missing::Flawed { object }
-        } else {
-            Missing::Kind { owner: object }
+        let missing = match cluster.kind_id(&object.api_version, &object.kind) {
+            Some(_) => Missing::Flawed { object },
+            None => Missing::Kind { owner: object },
         };
         apart.insert(missing.clone());
         sources.entry(missing).or_default().push(position);
@@ -192,7 +188,7 @@ pub(crate) fn spread(
                 continue;
             };
             let is_settled = reaction.held == Held::Certainly
-                || unless_removed && (reaction.is_removed || reaction.held == Held::InRuns);
+                || unless_removed && (reaction.is_removed() || reaction.held == Held::InRuns);
             let is_undetermined = (everywhere && !is_settled) || reaction.differs;
             if !is_undetermined || seen.get(&position) >= Some(&via) {
                 continue;
@@ -239,7 +235,8 @@ pub(crate) fn spread(
             if of_cleanup && !only_keeps {
                 let may_be_removed = |position: &u32| {
                     let reaction = reactions.get(position);
-                    reaction.is_some_and(|reaction| reaction.waits || reaction.is_removed || reaction.differs)
+                    reaction
+                        .is_some_and(|reaction| reaction.waits || reaction.is_removed() || reaction.differs)
                 };
                 let has_content = |position: u32| cluster.has(position, HAS_CONTENT);
                 let is_affected = |related: &Related| match related.relation {
@@ -265,13 +262,9 @@ pub(crate) fn spread(
                     !only_keeps && (!stays || reactions.get(at).is_some_and(is_deleted))
                 });
             pending.extend(dependents.map(|dependent| (dependent, Via::Other)));
-            pending.extend(cluster.edges.owners(position).filter_map(|owner| match owner {
-                Owner::At(owner) => {
-                    let waits = reactions.get(&owner).filter(|reaction| reaction.waits);
-                    waits.map(|_| (owner, Via::Waiting))
-                }
-                _ => None,
-            }));
+            let owners = cluster.edges.owners(position).filter_map(Owner::position);
+            let owners = owners.filter(|owner| reactions.get(owner).is_some_and(|one| one.waits));
+            pending.extend(owners.map(|owner| (owner, Via::Waiting)));
         }
     }
     let differing = reactions.iter().filter(|(_, reaction)| reaction.differs);
@@ -284,13 +277,13 @@ pub(crate) fn spread(
         }
     }
     let sources: Vec<&Missing> = sources.keys().collect();
-    let reached = reached
+    reached.retain(|_, reached| !reached.facts.is_empty());
+    let undetermined = reached
         .into_iter()
-        .filter(|(_, reached)| !reached.facts.is_empty());
-    let undetermined = reached.map(|(position, Reached { facts, outcomes })| {
-        let listed = facts.into_iter().map(|number| sources[number].clone());
-        (position, (listed.collect(), outcomes))
-    });
+        .map(|(position, Reached { facts, outcomes })| {
+            let listed = facts.into_iter().map(|number| sources[number].clone());
+            (position, (listed.collect(), outcomes))
+        });
     undetermined.collect()
 }
 
@@ -353,31 +346,22 @@ fn place(missing: &Missing) -> Option<Place<'_>> {
         Missing::Owner { owner, .. } => Some([owner.group(), &owner.kind, &owner.namespace, &owner.name]),
         // It is unknown whether the kind is namespaced.
         Missing::Kind { owner } => Some([owner.group(), &owner.kind, "", &owner.name]),
-        Missing::Flawed { .. }
-        | Missing::Controller { .. }
-        | Missing::Content { .. }
-        | Missing::Ending { .. }
-        | Missing::Policy { .. } => None,
+        _ => None,
     }
 }
 
 fn missing_owner(cluster: &Facts, dependent: u32, reference: &OwnerReference) -> Missing {
-    let mut owner = ObjectRef {
+    let own = cluster.view(dependent).namespace();
+    let kind = cluster.owner_kind(reference, own);
+    let owner = ObjectRef {
         kind: Arc::clone(&reference.kind),
         api_version: Arc::clone(&reference.api_version),
-        namespace: cluster.object_ref(dependent).namespace,
+        namespace: kind.map_or(&**own, |(_, namespace)| namespace).into(),
         name: Arc::clone(&reference.name),
         uid: reference.uid.clone(),
     };
-    match cluster.kind_id(&reference.api_version, &reference.kind) {
-        Some(kind) => {
-            let resource = &cluster.catalog()[kind];
-            if !resource.is_namespaced() {
-                owner.namespace = "".into();
-            }
-            let resource = resource.qualified_resource();
-            Missing::Owner { owner, resource }
-        }
+    match kind.map(|(kind, _)| kind.qualified_resource()) {
+        Some(resource) => Missing::Owner { owner, resource },
         None => Missing::Kind { owner },
     }
 }

@@ -63,17 +63,11 @@ fn contents<'a>(
             true => kind.is_namespaced(),
             false => format!("{}.{}", kind.resource, kind.group) == *object.meta.name,
         };
-        let kinds = cluster.catalog().iter().map(|(_, kind)| kind);
-        let kinds = kinds
-            .filter(|kind| kind.preferred && kind.verbs.collectable())
-            .filter(is_content);
+        let kinds = cluster.collectable_kinds().filter(is_content);
+        let completeness = &cluster.snapshot.completeness;
         let unlisted = kinds.filter(|kind| match is_namespace {
             true => cluster.is_unlisted(kind, &object.meta.name),
-            false => !cluster
-                .snapshot
-                .completeness
-                .of(&kind.group, &kind.kind)
-                .is_complete(),
+            false => !completeness.of(&kind.group, &kind.kind).is_complete(),
         });
         let resources: Vec<String> = unlisted.map(ApiResource::qualified_resource).collect();
         let object = object.object_ref();
@@ -84,15 +78,13 @@ fn contents<'a>(
 /// The policies that may refuse requests of a simulation, with the objects of the requests.
 fn policies(cluster: &Facts, simulated: &Simulated) -> Sources {
     let mut sources = Sources::new();
-    for simulation in simulated.alternatives.iter().chain([&simulated.primary]) {
-        for request in simulation.server.undecided_requests() {
-            let positions = cluster.positions_of(&request.uid);
-            let missing = Missing::Policy {
-                policy: request.policy,
-                expression: request.expression,
-            };
-            sources.entry(missing).or_default().extend(positions);
-        }
+    for request in simulated.runs().flat_map(|run| run.server.undecided_requests()) {
+        let positions = cluster.positions_of(&request.uid);
+        let missing = Missing::Policy {
+            policy: request.policy,
+            expression: request.expression,
+        };
+        sources.entry(missing).or_default().extend(positions);
     }
     for positions in sources.values_mut() {
         positions.sort_unstable();
@@ -202,9 +194,8 @@ fn undetermined(cluster: &Facts, scope: &Scope, simulation: &Simulation) -> Vec<
                     .related(position)
                     .into_iter()
                     .map(|related| related.position);
-                related
-                    .filter(|at| cluster.resource_at(*at) == Some(Resource::Pods))
-                    .collect()
+                let is_pod = |at: &u32| cluster.resource_at(*at) == Some(Resource::Pods);
+                related.filter(is_pod).collect()
             }
         };
         let related = controller.info().may_change(object.resource).iter();

@@ -15,16 +15,9 @@ use crate::words::{number, some_of, span};
 /// # Examples
 /// A ConfigMap has a finalizer of an operator.
 /// ```
-/// # use kubegc_core::{DeleteOptions, KubernetesVersion};
-/// # use kubegc_predict::{Assumptions, Cluster, Intent};
-/// # let version = KubernetesVersion::LATEST;
-/// # let mut reader = kubegc_snapshot::Reader::new(version).complete("all");
-/// # reader.read("dump.yaml", &b"
-/// # apiVersion: v1
-/// # kind: ConfigMap
-/// # metadata: {namespace: shop, name: settings, uid: u1, finalizers: [example.com/hold]}
-/// # "[..])?;
-/// # let cluster = Cluster::new(version, reader.finish()?, Assumptions::default());
+/// # use kubegc_core::DeleteOptions;
+/// # use kubegc_predict::Intent;
+/// # let cluster = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/held.in"));
 /// use kubegc_predict::Fate;
 /// let delete = Intent::delete("shop/ConfigMap/settings".parse()?, DeleteOptions::default());
 /// let forecast = cluster.predict(&[delete])?;
@@ -44,12 +37,15 @@ pub enum Wait {
     /// For the content of a namespace, or the custom resources of a CustomResourceDefinition.
     #[display("{}", content(remaining, *pods_are_first))]
     Content {
+        /// The finalizer, such as `kubernetes`.
         finalizer: Arc<str>,
+        /// The objects that remain, by resource.
         remaining: Vec<Remaining>,
         /// Whether pods are among them, before which nothing else is deleted.
         pods_are_first: bool,
     },
-    #[display("finalizer {name}, which {}{}", remover(*known), after_colon(reason.as_ref()))]
+    /// For the removal of a finalizer.
+    #[display("finalizer {name}, which {}", remover(*known, reason.as_ref()))]
     Finalizer {
         name: Arc<str>,
         /// The component that removes it; `None` for a finalizer of an operator.
@@ -57,12 +53,8 @@ pub enum Wait {
         /// The reason why that component has not removed it, if known.
         reason: Option<NotRemoved>,
     },
-    #[display(
-        "{}",
-        ends_at.map_or("a condition that the dump does not show".to_owned(), |at| format!(
-            "the end of its grace period at {at}"
-        ))
-    )]
+    /// For the end of its grace period.
+    #[display("{}", grace(*ends_at))]
     Grace {
         /// The time at which it ends; `None` if the object has none.
         ends_at: Option<Timestamp>,
@@ -71,7 +63,9 @@ pub enum Wait {
     /// sender tries again.
     #[display("the API server, which refuses the {actor}'s {}: {refusal}", request(*act, object))]
     Refused {
+        /// The finalizer that the object has until then.
         finalizer: Option<Arc<str>>,
+        /// The sender.
         actor: Actor,
         act: Act,
         /// The object of the request; the namespace itself for a delete of its content.
@@ -85,9 +79,13 @@ pub enum Wait {
         since.map_or(String::new(), |since| format!(" since {since}"))
     )]
     Discovery {
+        /// The finalizer, `kubernetes`.
         finalizer: Arc<str>,
+        /// Its group and version.
         api_version: String,
+        /// The name of its APIService.
         api_service: Arc<str>,
+        /// Why it is not available.
         failure: Arc<str>,
         /// Since when, if the dump says so.
         since: Option<Timestamp>,
@@ -106,6 +104,7 @@ pub enum Wait {
         resource: String,
         /// The name of its CustomResourceDefinition, whose conversion webhook cannot be reached.
         definition: Arc<str>,
+        /// Why it cannot be reached.
         failure: Arc<str>,
     },
     /// For a kubelet.
@@ -126,6 +125,7 @@ pub enum Wait {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Blocking {
+    /// The dependent.
     pub object: ObjectRef,
     /// Why it is not deleted; `None` if it is terminating itself.
     pub because: Option<BlockedBy>,
@@ -154,12 +154,16 @@ pub enum BlockedBy {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, derive_more::Display)]
 pub enum NotRemoved {
+    /// Its controller keeps the object for this reason.
     #[display("{_0}")]
     Kept(Reason),
+    /// Its controller cannot decide, because this fact is missing from the dump.
     #[display("{_0}")]
     Unknown(Missing),
+    /// Its controller is not among those of the question.
     #[display("it does not run")]
     NotRunning,
+    /// It is assumed not to act.
     #[display("it is assumed not to act")]
     Assumed,
     /// It normally acts sooner, so it does not act.
@@ -167,6 +171,7 @@ pub enum NotRemoved {
     Overdue {
         /// How long the object has been terminating.
         lasted: Duration,
+        /// The time within which it normally acts.
         within: Duration,
     },
     /// Other objects have waited for it so long that it does not act.
@@ -179,21 +184,9 @@ pub enum NotRemoved {
 /// # Examples
 /// A ConfigMap with a finalizer of an operator keeps its Namespace.
 /// ```
-/// # use kubegc_core::{DeleteOptions, KubernetesVersion};
-/// # use kubegc_predict::{Assumptions, Cluster, Intent};
-/// # let version = KubernetesVersion::LATEST;
-/// # let mut reader = kubegc_snapshot::Reader::new(version).complete("all");
-/// # reader.read("dump.yaml", &b"
-/// # apiVersion: v1
-/// # kind: Namespace
-/// # metadata: {name: shop, uid: u0}
-/// # spec: {finalizers: [kubernetes]}
-/// # ---
-/// # apiVersion: v1
-/// # kind: ConfigMap
-/// # metadata: {namespace: shop, name: settings, uid: u1, finalizers: [example.com/hold]}
-/// # "[..])?;
-/// # let cluster = Cluster::new(version, reader.finish()?, Assumptions::default());
+/// # use kubegc_core::DeleteOptions;
+/// # use kubegc_predict::Intent;
+/// # let cluster = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/held.in"));
 /// use kubegc_predict::{Fate, Wait};
 /// let delete = Intent::delete("Namespace/shop".parse()?, DeleteOptions::default());
 /// let forecast = cluster.predict(&[delete])?;
@@ -209,6 +202,7 @@ pub struct Remaining {
     /// The resource, as kubectl accepts it: `deployments.apps`.
     pub resource: String,
     pub count: usize,
+    /// Number of them by finalizer.
     pub finalizers: BTreeMap<Arc<str>, usize>,
 }
 
@@ -228,27 +222,27 @@ impl Wait {
 const NAMED_MAX: usize = 5;
 
 fn dependents(blocking: &[Blocking]) -> String {
-    let name = |blocking: &Blocking| match &blocking.because {
+    if blocking.is_empty() {
+        return "dependents that the dump does not have".to_owned();
+    }
+    let names = blocking.iter().map(|blocking| match &blocking.because {
         Some(because) => format!("{} ({because})", blocking.object.short()),
         None => blocking.object.short(),
-    };
-    match blocking {
-        [] => "dependents that the dump does not have".to_owned(),
-        _ => {
-            let names = some_of(blocking.iter().map(name).collect(), NAMED_MAX);
-            format!("its dependents {}", names.join(", "))
-        }
-    }
+    });
+    format!(
+        "its dependents {}",
+        some_of(names.collect(), NAMED_MAX).join(", ")
+    )
 }
 
 fn content(remaining: &[Remaining], pods_are_first: bool) -> String {
     if remaining.is_empty() {
         return "content that the dump does not have".to_owned();
     }
-    let counts: Vec<String> = remaining
+    let counts = remaining
         .iter()
-        .map(|kind| format!("{} ({})", kind.resource, kind.count))
-        .collect();
+        .map(|kind| format!("{} ({})", kind.resource, kind.count));
+    let counts: Vec<String> = counts.collect();
     let mut text = format!("its content, of which these remain: {}", counts.join(", "));
     let mut finalizers = BTreeMap::<&str, usize>::new();
     for (name, count) in remaining.iter().flat_map(|kind| &kind.finalizers) {
@@ -264,16 +258,23 @@ fn content(remaining: &[Remaining], pods_are_first: bool) -> String {
     text
 }
 
-/// The component that removes a finalizer, as the rest of a sentence.
-fn remover(known: Option<&Finalizer>) -> String {
-    match known {
+/// The component that removes a finalizer, and why it has not, as the rest of a sentence.
+fn remover(known: Option<&Finalizer>, reason: Option<&NotRemoved>) -> String {
+    let remover = match known {
         Some(known) => format!("{} removes {}", known.owner, known.removed),
         None => "no controller of Kubernetes removes".to_owned(),
+    };
+    match reason {
+        Some(reason) => format!("{remover}: {reason}"),
+        None => remover,
     }
 }
 
-fn after_colon(reason: Option<&NotRemoved>) -> String {
-    reason.map_or_else(String::new, |reason| format!(": {reason}"))
+fn grace(ends_at: Option<Timestamp>) -> String {
+    match ends_at {
+        Some(at) => format!("the end of its grace period at {at}"),
+        None => "a condition that the dump does not show".to_owned(),
+    }
 }
 
 fn request(act: Act, object: &ObjectRef) -> String {

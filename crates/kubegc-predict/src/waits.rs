@@ -7,14 +7,16 @@ use kubegc_control_plane::{
     finalizers::{self, OVERDUE, Owner},
 };
 use kubegc_controllers::{Key, NamespaceController};
-use kubegc_core::{ApiResource, ObjectMeta, ObjectRef, Timestamp, Uid, metadata, record::ObjectId};
+use kubegc_core::{
+    ApiResource, KindId, ObjectMeta, ObjectRef, OwnerReference, Timestamp, Uid, metadata, record::ObjectId,
+};
 use kubegc_objects::Reason;
 use kubegc_sim::StoredObject;
 use kubegc_snapshot::SnapshotObject;
 
 use crate::{
     BlockedBy, Blocking, NotRemoved, Remaining, Wait,
-    conversions::Conversions,
+    conversions::{failed_conversions, is_among},
     facts::{Facts, deletion_requested_at},
     unknown::kubelet_of,
 };
@@ -34,12 +36,12 @@ pub(crate) fn waits_for(
     let kind = object.kind_id.map(|kind| &server.catalog()[kind]);
     let is = |group: &str, name: &str| kind.is_some_and(|kind| *kind.group == *group && *kind.kind == *name);
     let mut waits = refused(refusals, end);
-    let conversions = Conversions::of(simulation, object, end);
+    let conversions = failed_conversions(simulation, object, end);
     waits.retain(|wait| match wait {
-        Wait::Refused { refusal, .. } => !conversions.explain(refusal.by.as_ref()),
+        Wait::Refused { refusal, .. } => !is_among(&conversions, refusal.by.as_ref()),
         _ => true,
     });
-    waits.extend(conversions.waits.iter().cloned());
+    waits.extend_from_slice(&conversions);
     let runs = |owner: Owner| cluster.assumptions.runs(owner.name());
     for name in &end.finalizers {
         if waits.iter().any(|wait: &Wait| wait.finalizer() == Some(name)) {
@@ -51,7 +53,7 @@ pub(crate) fn waits_for(
             },
             CRD_CLEANUP if is("apiextensions.k8s.io", "CustomResourceDefinition") => Wait::Content {
                 finalizer: Arc::clone(name),
-                remaining: remaining(simulation, None, |kind| {
+                remaining: remaining(simulation, None, |_, kind| {
                     format!("{}.{}", kind.resource, kind.group) == *end.name
                 }),
                 pods_are_first: false,
@@ -66,15 +68,7 @@ pub(crate) fn waits_for(
         for name in names {
             match name {
                 "kubernetes" if runs(Owner::Controller("namespace-controller")) => {
-                    let finalizer = name.into();
-                    waits.extend(content(
-                        simulation,
-                        refusals,
-                        object,
-                        end,
-                        &finalizer,
-                        &conversions,
-                    ));
+                    waits.extend(content(simulation, refusals, object, end, &conversions));
                 }
                 _ => waits.push(removal(cluster, simulation, object, &name.into())),
             }
@@ -83,23 +77,20 @@ pub(crate) fn waits_for(
     if waits.is_empty() {
         let grace = end.deletion_grace_period_seconds;
         let ends_at = end.deletion_timestamp.filter(|_| grace != Some(0));
-        waits.push(match lost_node(cluster, object) {
-            Some(node) => Wait::Kubelet {
-                node: Some(node),
-                overdue_since: None,
-            },
-            None if is("", "Pod") && !cluster.assumptions.pods_end => Wait::Kubelet {
-                node: None,
-                overdue_since: None,
-            },
-            None => match node_of(object).filter(|_| is_overdue(simulation, ends_at)) {
-                Some(node) => Wait::Kubelet {
-                    node: Some(node),
-                    overdue_since: ends_at,
-                },
-                None => Wait::Grace { ends_at },
-            },
-        });
+        let node = node_of(object);
+        let is_lost = |node: &Arc<str>| kubelet_of(cluster, node) == Some(false);
+        // The grace period ended so long before the simulation that the kubelet would have acted.
+        let is_overdue = |end: &Timestamp| end.saturating_add(OVERDUE) < simulation.plane.began();
+        let (node, overdue_since) = match (node, ends_at.filter(is_overdue)) {
+            (Some(node), _) if is_lost(&node) => (Some(node), None),
+            _ if is("", "Pod") && !cluster.assumptions.pods_end => (None, None),
+            (Some(node), Some(since)) => (Some(node), Some(since)),
+            _ => {
+                waits.push(Wait::Grace { ends_at });
+                return waits;
+            }
+        };
+        waits.push(Wait::Kubelet { node, overdue_since });
     }
     waits
 }
@@ -146,12 +137,14 @@ fn blocking(cluster: &Facts, simulation: &Simulation, refusals: &Refusals<'_>, o
 /// apiVersion and kind of an owner of an object that the API server does not serve.
 fn unserved_owner(cluster: &Facts, object: &ObjectRef) -> Option<String> {
     let position = cluster.positions_of(&object.uid).next()?;
-    let view = cluster.view(position);
-    let mut references = view.owner_references();
-    let unserved = references.find(|reference| {
-        cluster.kind_id(&reference.api_version, &reference.kind).is_none()
-            && cluster.is_unserved(&reference.api_version, &reference.kind)
-    })?;
+    let mut references = cluster.view(position).owner_references();
+    let unserved = references.find(
+        |OwnerReference {
+             api_version, kind, ..
+         }| {
+            cluster.kind_id(api_version, kind).is_none() && cluster.is_unserved(api_version, kind)
+        },
+    )?;
     Some(format!("{}/{}", unserved.api_version, unserved.kind))
 }
 
@@ -161,12 +154,12 @@ fn content(
     refusals: &Refusals<'_>,
     object: &SnapshotObject,
     end: &ObjectMeta,
-    finalizer: &Arc<str>,
-    conversions: &Conversions,
+    conversions: &[Wait],
 ) -> Vec<Wait> {
+    let finalizer = Arc::from("kubernetes");
     let unavailable = simulation.plane.unavailable_apis().filter_map(|(name, api)| {
         Some(Wait::Discovery {
-            finalizer: Arc::clone(finalizer),
+            finalizer: Arc::clone(&finalizer),
             api_version: api.api_version.clone(),
             api_service: Arc::clone(name),
             failure: Arc::clone(api.failure.as_ref()?),
@@ -184,7 +177,7 @@ fn content(
     let is_failing = conditions.into_iter().flatten().any(is_failure);
     for step in refusals.about(&end.uid) {
         let refusal = step.failure.as_ref().filter(|_| is_failing || !step.is_delete());
-        let Some(refusal) = refusal.filter(|refusal| !conversions.explain(refusal.by.as_ref())) else {
+        let Some(refusal) = refusal.filter(|refusal| !is_among(conversions, refusal.by.as_ref())) else {
             continue;
         };
         let is_same = |wait: &Wait| matches!(wait, Wait::Refused { refusal: known, .. } if known == refusal);
@@ -192,19 +185,19 @@ fn content(
             continue;
         }
         waits.push(Wait::Refused {
-            finalizer: Some(Arc::clone(finalizer)),
+            finalizer: Some(Arc::clone(&finalizer)),
             actor: step.actor,
             act: step.act,
             object: object.object_ref(),
             refusal: refusal.clone(),
         });
     }
-    let remaining = remaining(simulation, Some(&end.name), |kind| !conversions.has(kind));
-    if waits.is_empty() && conversions.waits.is_empty() || !remaining.is_empty() {
+    let remaining = remaining(simulation, Some(&end.name), |kind, _| !server.is_unlistable(kind));
+    if waits.is_empty() && conversions.is_empty() || !remaining.is_empty() {
         let has_pods = remaining.len() > 1 && remaining.iter().any(|kind| kind.resource == "pods");
         let pods_are_first = has_pods && NamespaceController::new(server.version()).deletes_pods_first;
         waits.push(Wait::Content {
-            finalizer: Arc::clone(finalizer),
+            finalizer,
             remaining,
             pods_are_first,
         });
@@ -253,10 +246,8 @@ fn idle(
 /// The reason for which a controller keeps an object now.
 fn kept(simulation: &Simulation, object: &SnapshotObject, controller: &str) -> Option<NotRemoved> {
     let manager = simulation.plane.manager();
-    let runs = manager
-        .controllers()
-        .any(|running| running.info().name == controller);
-    if !runs {
+    let mut names = manager.controllers().map(|running| running.info().name);
+    if !names.any(|name| name == controller) {
         return Some(NotRemoved::NotRunning);
     }
     let meta = &object.meta;
@@ -279,19 +270,16 @@ fn kept(simulation: &Simulation, object: &SnapshotObject, controller: &str) -> O
 fn remaining(
     simulation: &Simulation,
     namespace: Option<&str>,
-    is_meant: impl Fn(&ApiResource) -> bool,
+    is_meant: impl Fn(KindId, &ApiResource) -> bool,
 ) -> Vec<Remaining> {
     let server = &simulation.server;
     let mut found = BTreeMap::<String, Remaining>::new();
     for (id, kind) in server.catalog().iter() {
         let is_countable = kind.preferred && (namespace.is_none() || kind.is_namespaced());
-        if !is_countable || server.len(id) == 0 || !is_meant(kind) {
+        if !is_countable || server.len(id) == 0 || !is_meant(id, kind) {
             continue;
         }
         let objects: Vec<Arc<StoredObject>> = server.objects(id, namespace);
-        if objects.is_empty() {
-            continue;
-        }
         let resource = kind.qualified_resource();
         let mut finalizers = BTreeMap::new();
         for name in objects.iter().flat_map(|object| &object.meta.finalizers) {
@@ -302,7 +290,7 @@ fn remaining(
             count: objects.len(),
             finalizers,
         };
-        found.insert(resource, of_kind);
+        found.extend((of_kind.count > 0).then_some((resource, of_kind)));
     }
     found.into_values().collect()
 }
@@ -311,14 +299,4 @@ fn node_of(object: &SnapshotObject) -> Option<Arc<str>> {
     let record = object.record();
     let node = record.pod()?.node_name.known().filter(|name| !name.is_empty())?;
     Some(Arc::clone(node))
-}
-
-/// The node of a pod, if its kubelet certainly does not run.
-fn lost_node(cluster: &Facts, object: &SnapshotObject) -> Option<Arc<str>> {
-    node_of(object).filter(|node| kubelet_of(cluster, node) == Some(false))
-}
-
-/// Whether a grace period ended so long before the simulation that the kubelet would have acted.
-fn is_overdue(simulation: &Simulation, ends_at: Option<Timestamp>) -> bool {
-    ends_at.is_some_and(|end| end.saturating_add(OVERDUE) < simulation.plane.began())
 }

@@ -5,6 +5,16 @@ use std::{borrow::Cow, cmp::Reverse, collections::BTreeMap, fmt, time::Duration}
 use kubegc_core::{ObjectRef, Timestamp, identity::kubectl_name, printable, record::ObjectId};
 use serde::Serializer;
 
+/// The name of the variant of a value, which is one of these.
+macro_rules! variant_name {
+    ($value:expr, $($variant:ident)+) => {
+        match $value {
+            $(Self::$variant { .. } => stringify!($variant),)+
+        }
+    };
+}
+pub(crate) use variant_name;
+
 const MINUTE: u64 = 60;
 const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
@@ -35,12 +45,8 @@ pub(crate) fn later(length: Duration) -> String {
 /// The time of day in UTC: `10:30:00`.
 pub(crate) fn time_of_day(at: Timestamp) -> String {
     let seconds = at.as_secs().rem_euclid(86_400);
-    format!(
-        "{:02}:{:02}:{:02}",
-        seconds / 3_600,
-        seconds / 60 % 60,
-        seconds % 60
-    )
+    let (hours, minutes) = (seconds / 3_600, seconds / 60 % 60);
+    format!("{hours:02}:{minutes:02}:{:02}", seconds % 60)
 }
 
 /// Day and time in UTC: `2026-10-20 10:30:00`.
@@ -59,14 +65,10 @@ pub(crate) fn number(count: usize, kind: &str) -> String {
     if count == 1 {
         return format!("1 {kind}");
     }
-    let before_y = kind
-        .strip_suffix('y')
-        .filter(|stem| !stem.ends_with(['a', 'e', 'i', 'o', 'u']));
-    match before_y {
+    let before_y = kind.strip_suffix('y');
+    match before_y.filter(|stem| !stem.ends_with(['a', 'e', 'i', 'o', 'u'])) {
         Some(stem) => format!("{count} {stem}ies"),
-        None if kind.ends_with("ss") || kind.ends_with('x') || kind.ends_with("ch") => {
-            format!("{count} {kind}es")
-        }
+        None if ["ss", "x", "ch"].iter().any(|end| kind.ends_with(end)) => format!("{count} {kind}es"),
         None if kind.ends_with('s') => format!("{count} {kind}"),
         None => format!("{count} {kind}s"),
     }
@@ -149,15 +151,17 @@ pub(crate) fn names_of_kind(names: &[Name<'_>], names_max: usize) -> String {
         [name] => name.full(),
         [first, others @ ..] => {
             let count = number(names.len(), &first.kind.to_lowercase());
-            let is_one = others.iter().all(|other| other.namespace == first.namespace);
-            let (place, texts): (String, Vec<String>) = match is_one && !first.namespace.is_empty() {
-                true => (
-                    format!(" -n {}", first.namespace),
-                    names.iter().map(|name| name.name.to_owned()).collect(),
-                ),
-                false => (String::new(), names.iter().map(Name::with_namespace).collect()),
-            };
-            format!("{count}{place} ({})", some_of(texts, names_max).join(", "))
+            let namespace = first.namespace;
+            let is_one = !namespace.is_empty() && others.iter().all(|other| other.namespace == namespace);
+            let texts = names.iter().map(|name| match is_one {
+                true => name.name.to_owned(),
+                false => name.with_namespace(),
+            });
+            let texts = some_of(texts.collect(), names_max).join(", ");
+            match is_one {
+                true => format!("{count} -n {namespace} ({texts})"),
+                false => format!("{count} ({texts})"),
+            }
         }
     }
 }
@@ -247,26 +251,23 @@ mod tests {
 
     #[test]
     fn kinds_have_plurals() {
-        for (kind, text) in [
-            ("Pod", "2 Pods"),
-            ("NetworkPolicy", "2 NetworkPolicies"),
-            ("Gateway", "2 Gateways"),
-            ("Ingress", "2 Ingresses"),
-            ("Endpoints", "2 Endpoints"),
-        ] {
-            assert_eq!(number(2, kind), text);
-        }
-        assert_eq!(number(1, "Pod"), "1 Pod");
-        assert_eq!(number(0, "Pod"), "0 Pods");
+        let kinds = ["Pod", "NetworkPolicy", "Gateway", "Ingress", "Endpoints"];
+        let several = [
+            "2 Pods",
+            "2 NetworkPolicies",
+            "2 Gateways",
+            "2 Ingresses",
+            "2 Endpoints",
+        ];
+        assert_eq!(kinds.map(|kind| number(2, kind)), several);
+        assert_eq!([0, 1].map(|count| number(count, "Pod")), ["0 Pods", "1 Pod"]);
     }
 
     #[test]
     fn long_words_are_cut() {
         let text = format!("{} b", "a".repeat(600));
-        assert_eq!(
-            line_text(&text),
-            format!("{}...(88 more characters) b", "a".repeat(512))
-        );
+        let cut = format!("{}...(88 more characters) b", "a".repeat(512));
+        assert_eq!(line_text(&text), cut);
         assert_eq!(line_text("a\nb"), "a\\nb");
     }
 

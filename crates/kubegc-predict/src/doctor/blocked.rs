@@ -14,7 +14,7 @@ use super::{
     reported::{CONTENT_FAILURE, CONTENT_REMAINING, FINALIZERS_REMAINING, counted, messages, quote},
 };
 use crate::{
-    BrokenExtension, Extension, Fate, Wait,
+    Extension, Fate, Wait,
     facts::{DELETING, HAS_CONTENT, Relation, conditions, deletion_requested_at},
     words::span,
 };
@@ -121,8 +121,7 @@ impl Finder<'_> {
             Cause::Finalizer { .. } | Cause::UnseenContent { .. } | Cause::Other { .. }
         );
         let is_recent = |one: &Blocked| {
-            let is_namespace = *one.object.kind == *"Namespace";
-            let limit = if is_namespace { OVERDUE } else { RECENT };
+            let limit = if one.is_namespace() { OVERDUE } else { RECENT };
             // Without anything newer in the dump, its age is not known.
             let age = |since: Timestamp| since < self.now && self.now.since(since) < limit;
             one.since.is_none_or(age)
@@ -180,16 +179,15 @@ impl Finder<'_> {
             _ => {}
         }
         let wanted: &[&str] = match cause {
-            Cause::Extension(BrokenExtension {
-                extension: Extension::Api { .. },
-                ..
-            }) => &["NamespaceDeletionDiscoveryFailure"],
-            Cause::Extension(_) => &[CONTENT_FAILURE],
+            Cause::Extension(broken) => match broken.extension {
+                Extension::Api { .. } => &["NamespaceDeletionDiscoveryFailure"],
+                _ => &[CONTENT_FAILURE],
+            },
             // The cause quotes it.
             Cause::Refused(_) => &[],
             _ => &[CONTENT_REMAINING, FINALIZERS_REMAINING],
         };
-        let namespaces = blocks.iter().filter(|one| *one.object.kind == *"Namespace");
+        let namespaces = blocks.iter().filter(|one| one.is_namespace());
         for one in namespaces.take(NAMED_MAX) {
             let record = cluster.record(one.position);
             let conditions = conditions(&record).iter();
@@ -204,26 +202,25 @@ impl Finder<'_> {
     fn ready(&self, node: &ObjectRef) -> Option<Condition> {
         let snapshot = &self.cluster.snapshot;
         let record = snapshot.find("", &node.kind, "", &node.name)?.record();
-        conditions(&record)
-            .iter()
+        let mut conditions = conditions(&record).iter();
+        conditions
             .find(|condition| *condition.condition_type == *"Ready")
             .cloned()
     }
 
     /// The refusal of the API server that keeps an object. The condition of a namespace quotes its own.
     fn refusal(&self, blocked: &Blocked) -> Option<String> {
-        if *blocked.object.kind == *"Namespace" {
+        if blocked.is_namespace() {
             return None;
         }
-        let (actor, refusal) = match self.refused.get(&blocked.position) {
+        let of_step = self.refused.get(&blocked.position);
+        let mut waits = self.fates.get(&blocked.position)?.fate.waits_for().iter();
+        let (actor, refusal) = match of_step {
             Some(step) => (step.actor, step.failure.as_ref()?),
-            None => {
-                let mut waits = self.fates.get(&blocked.position)?.fate.waits_for().iter();
-                waits.find_map(|wait| match wait {
-                    Wait::Refused { actor, refusal, .. } => Some((*actor, refusal)),
-                    _ => None,
-                })?
-            }
+            None => waits.find_map(|wait| match wait {
+                Wait::Refused { actor, refusal, .. } => Some((*actor, refusal)),
+                _ => None,
+            })?,
         };
         let object = blocked.object.short();
         Some(format!(

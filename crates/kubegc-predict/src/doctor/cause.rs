@@ -18,9 +18,11 @@ pub struct RootCause {
     pub cause: Cause,
     /// The proof of the cause. Causes are ordered by it, best proof first.
     pub proof: Proof,
+    /// Since when, if the dump shows it.
     pub since: Option<Timestamp>,
     /// Whether everything that it blocks has been terminating for so short a time that nothing may be wrong.
     pub is_recent: bool,
+    /// Who should act.
     pub actor: String,
     /// Conditions, messages and times that show it.
     pub evidence: Vec<String>,
@@ -51,7 +53,9 @@ pub enum Proof {
     Seen,
     /// A request of the forecast, which the API server refuses.
     Refused,
+    /// An object that has waited for long.
     Overdue,
+    /// An assumption.
     Assumed,
     /// Nothing: the dump lacks the data.
     Missing,
@@ -82,28 +86,36 @@ pub enum Cause {
     /// An extension of the API server that cannot be reached, or a webhook that refuses.
     #[display("{}", extension(_0))]
     Extension(BrokenExtension),
+    /// The API server refuses requests for another reason.
     #[display("the API server refuses requests: {_0}")]
     Refused(Refusal),
+    /// A controller, or a component outside of kube-controller-manager, does not act.
     #[display("{name} does not {}", if is_external(name) { "remove its finalizers" } else { "act" })]
     Component { name: &'static str },
+    /// The finalizer of an operator.
     #[display(
         "finalizer {name} of {}, which does not remove it",
         finalizers::find(name).map_or("an operator".to_owned(), |known| known.owner.to_string())
     )]
     Finalizer { name: Arc<str> },
+    /// The kubelet of a node does not run.
     #[display("the kubelet of node {node} does not run")]
     LostNode {
         node: Arc<str>,
+        /// The node, if it exists.
         object: Option<ObjectRef>,
     },
+    /// A kubelet that runs has not ended pods.
     #[display("the kubelet of node {node}, which runs, has not ended pods after their grace period")]
     PodNotEnded { node: Arc<str> },
+    /// Objects that are deleted in the foreground wait for each other.
     #[display(
         "a cycle of {} in foreground deletion, each of which waits for another one: {}",
         members.len(),
         names(members)
     )]
     ForegroundCycle { members: Vec<ObjectRef> },
+    /// Pods that are not being deleted use a claim.
     #[display(
         "{} cannot be removed: {} {} it",
         claim.short(),
@@ -111,26 +123,38 @@ pub enum Cause {
         if pods.len() == 1 { "uses" } else { "use" }
     )]
     ClaimInUse { claim: ObjectRef, pods: Vec<ObjectRef> },
+    /// A volume is bound to a claim that is not being deleted.
     #[display("{} cannot be removed: it is bound to {}", volume.short(), claim.short())]
     VolumeBound { volume: ObjectRef, claim: ObjectRef },
+    /// A bug of the job-controller leaves its finalizer on pods.
     #[display(
         "the job-controller of 1.23.0 to 1.23.5 may leave finalizer batch.kubernetes.io/job-tracking on pods \
          whose Job no longer exists"
     )]
     JobTracking,
+    /// A dependent has an owner of a kind that is not served.
     #[display(
         "{} names an owner of {kind}, which is not served: the garbage collector never decides about it",
         object.short()
     )]
-    OwnerNotServed { object: ObjectRef, kind: String },
+    OwnerNotServed {
+        /// The dependent.
+        object: ObjectRef,
+        /// apiVersion and kind of that owner.
+        kind: String,
+    },
+    /// A namespace or a CustomResourceDefinition has content that is not in the dump.
     #[display("{} may have content that is not in the dump", object.short())]
     UnseenContent {
+        /// The namespace or definition.
         object: ObjectRef,
         /// The resources that are not complete in the dump, as kubectl accepts them.
         resources: Vec<String>,
     },
+    /// Anything else.
     #[display("{} is {wait}", object.short())]
     Other {
+        /// The object that waits.
         object: ObjectRef,
         /// The end of the sentence that the object is.
         wait: String,
@@ -144,7 +168,7 @@ impl Cause {
             Self::Extension(BrokenExtension { extension, .. }) => match extension {
                 Extension::Api { .. } => "ApiUnavailable",
                 Extension::Webhook { .. } => "WebhookRefuses",
-                Extension::Conversion { .. } => "ConversionFails",
+                Extension::Conversion => "ConversionFails",
             },
             Self::Refused(refusal) => match refusal.by {
                 Some(RefusedBy::Quota(_)) => "QuotaExceeded",
@@ -205,7 +229,7 @@ fn extension(broken: &BrokenExtension) -> String {
             let requests = requests.join(", ");
             format!("webhook {name} of {object} refuses {requests}: {failure}")
         }
-        Extension::Conversion { .. } => format!(
+        Extension::Conversion => format!(
             "the conversion webhook of {object} cannot be reached ({failure}): objects that are not stored in the \
              requested version cannot be read"
         ),
@@ -217,6 +241,10 @@ pub(super) fn is_external(component: &str) -> bool {
 }
 
 impl Blocked {
+    pub(super) fn is_namespace(&self) -> bool {
+        *self.object.kind == *"Namespace"
+    }
+
     /// Whether it is being deleted, or would be if the API server allowed it.
     pub(crate) const fn is_in_deletion(&self) -> bool {
         self.since.is_some() || self.is_refused

@@ -28,6 +28,15 @@ use crate::{
 pub(super) const PV_PROTECTION: &str = "kubernetes.io/pv-protection";
 pub(super) const PVC_PROTECTION: &str = "kubernetes.io/pvc-protection";
 
+/// Parts of the messages of conditions that blame what refuses requests.
+const BLAMES: [&str; 5] = [
+    "webhook \"",
+    "conversion webhook",
+    "denied request",
+    "is forbidden",
+    "the object has been modified",
+];
+
 /// Finds the causes in the forecast without deletes.
 pub(super) struct Finder<'c> {
     pub(super) cluster: &'c Facts,
@@ -162,7 +171,7 @@ impl<'c> Finder<'c> {
         let mut broken = cluster.broken_extensions.iter();
         let extension = broken.find(|one| match (&refusal.by, &one.extension) {
             (Some(RefusedBy::Webhook(by)), Extension::Webhook { name, .. }) => by == name,
-            (Some(RefusedBy::Conversion(by)), Extension::Conversion { .. }) => *by == one.object.name,
+            (Some(RefusedBy::Conversion(by)), Extension::Conversion) => *by == one.object.name,
             _ => false,
         });
         let namespace = |at: u32| cluster.view(at).namespace();
@@ -234,25 +243,13 @@ impl<'c> Finder<'c> {
     /// Service may exist can be reached, and that policies allow every request.
     fn add_condition(&mut self, fate: &ObjectFate) {
         for message in messages(fate, CONTENT_FAILURE) {
-            let mut blames = [
-                "webhook \"",
-                "conversion webhook",
-                "denied request",
-                "is forbidden",
-                "the object has been modified",
-            ]
-            .iter();
-            if !blames.any(|part| message.contains(*part)) {
+            if !BLAMES.iter().any(|part| message.contains(*part)) {
                 continue;
             }
-            let message = &message;
-            let webhooks = self.cluster.webhooks_in(message);
+            let webhooks = self.cluster.webhooks_in(&message);
             if webhooks.is_empty() {
-                let refusal = Refusal {
-                    message: Arc::clone(message),
-                    by: refused_by(self.cluster, message),
-                };
-                self.add_refused(&refusal, Proof::Seen, fate.position);
+                let by = refused_by(self.cluster, &message);
+                self.add_refused(&Refusal { message, by }, Proof::Seen, fate.position);
             }
             for webhook in webhooks {
                 self.add(Cause::Extension(webhook), Proof::Seen, [fate.position]);
@@ -277,11 +274,10 @@ impl<'c> Finder<'c> {
                 });
                 if !is_seen {
                     self.add(cause, Proof::Seen, [position]);
-                    let is_its = |cause: &Cause| match cause {
-                        Cause::UnseenContent { object, .. } => *object == *fate.object,
-                        _ => false,
-                    };
-                    self.found.retain(|cause, _| !is_its(cause));
+                    self.found.retain(|cause, _| match cause {
+                        Cause::UnseenContent { object, .. } => *object != *fate.object,
+                        _ => true,
+                    });
                 }
             }
         }
@@ -298,29 +294,25 @@ impl<'c> Finder<'c> {
         match wait {
             Wait::Discovery { api_service, .. } => extension("APIService", api_service),
             Wait::Conversion { definition, .. } => extension("CustomResourceDefinition", definition),
-            Wait::Kubelet {
-                node: Some(node),
-                overdue_since: Some(_),
-            } => Some(Cause::PodNotEnded {
-                node: Arc::clone(node),
-            }),
-            Wait::Kubelet { node: Some(node), .. } => {
-                let object = cluster.by_name(Resource::Nodes, "", node);
-                Some(Cause::LostNode {
-                    node: Arc::clone(node),
-                    object: object.map(|at| cluster.object_ref(at)),
+            Wait::Kubelet { node, overdue_since } => {
+                let node = Arc::clone(node.as_ref()?);
+                let object = cluster.by_name(Resource::Nodes, "", &node);
+                let object = object.map(|at| cluster.object_ref(at));
+                Some(match overdue_since {
+                    Some(_) => Cause::PodNotEnded { node },
+                    None => Cause::LostNode { node, object },
                 })
             }
             Wait::Finalizer { name, known, .. } => match known.map(|known| known.owner) {
-                None | Some(Owner::Operator(_)) => Some(Cause::Finalizer {
-                    name: Arc::clone(name),
-                }),
+                None | Some(Owner::Operator(_)) => {
+                    let name = Arc::clone(name);
+                    Some(Cause::Finalizer { name })
+                }
                 Some(Owner::External(name)) => Some(Cause::Component { name }),
                 Some(owner) if owner != Owner::ApiServer && !cluster.assumptions.runs(owner.name()) => {
                     let silent = cluster.silent_owner(owner, name);
-                    Some(Cause::Component {
-                        name: silent.map_or(owner.name(), |silent| silent.component),
-                    })
+                    let name = silent.map_or(owner.name(), |silent| silent.component);
+                    Some(Cause::Component { name })
                 }
                 Some(_) => self.in_use(name, position),
             },
@@ -341,11 +333,11 @@ impl<'c> Finder<'c> {
             matches!(fate, Some(Fate::Deleted { .. } | Fate::Terminating { .. }))
         };
         let related = cluster.related(position).into_iter();
-        let users: BTreeSet<u32> = related
-            .filter(|one| one.relation == Relation::Read && cluster.resource_at(one.position) == Some(user))
-            .map(|one| one.position)
-            .filter(|at| !is_ending(*at))
-            .collect();
+        let readers = related
+            .filter(|one| one.relation == Relation::Read)
+            .map(|one| one.position);
+        let users = readers.filter(|at| cluster.resource_at(*at) == Some(user) && !is_ending(*at));
+        let users: BTreeSet<u32> = users.collect();
         let users: Vec<ObjectRef> = users.into_iter().map(|at| cluster.object_ref(at)).collect();
         let (object, first) = (cluster.object_ref(position), users.first()?.clone());
         Some(match user {
@@ -406,11 +398,8 @@ impl<'c> Finder<'c> {
                 }
                 // The controller acts soon, if nothing keeps it from doing so that the dump does not show.
                 let is_undecided = |wait: &Wait| {
-                    let reason = match wait {
-                        Wait::Finalizer { reason, .. } => reason.as_ref(),
-                        _ => None,
-                    };
-                    matches!(reason, Some(NotRemoved::Unknown(_)))
+                    let unknown = |reason: &NotRemoved| matches!(reason, NotRemoved::Unknown(_));
+                    matches!(wait, Wait::Finalizer { reason, .. } if reason.as_ref().is_some_and(unknown))
                 };
                 if waits_for.iter().any(is_undecided) && !self.is_overdue(fate) {
                     continue;
@@ -418,15 +407,10 @@ impl<'c> Finder<'c> {
                 let is_unseen =
                     |wait: &Wait| matches!(wait, Wait::Content { remaining, .. } if remaining.is_empty());
                 let object = ObjectRef::clone(&fate.object);
+                let (resources, wait) = (Vec::new(), sentence(&fate.fate));
                 let (cause, proof) = match waits_for.iter().any(is_unseen) {
-                    true => {
-                        let resources = Vec::new();
-                        (Cause::UnseenContent { object, resources }, Proof::Missing)
-                    }
-                    false => {
-                        let wait = sentence(&fate.fate);
-                        (Cause::Other { object, wait }, Proof::Overdue)
-                    }
+                    true => (Cause::UnseenContent { object, resources }, Proof::Missing),
+                    false => (Cause::Other { object, wait }, Proof::Overdue),
                 };
                 reached.extend(self.blocked_by_one(&cause, fate.position));
                 self.add(cause, proof, [fate.position]);
@@ -453,10 +437,8 @@ impl<'c> Finder<'c> {
     }
 
     fn reached(&self) -> BTreeSet<u32> {
-        let blocked = self
-            .found
-            .iter()
-            .flat_map(|(cause, found)| self.blocked(cause, &found.roots));
+        let found = self.found.iter();
+        let blocked = found.flat_map(|(cause, found)| self.blocked(cause, &found.roots));
         blocked.map(|(at, _)| at).collect()
     }
 

@@ -13,7 +13,7 @@ use serde_json::json;
 use super::{
     cause::{Blocked, Cause, Fix, NAMED_MAX, STORAGE_DELETERS, is_external, names},
     find::{Finder, PV_PROTECTION, PVC_PROTECTION},
-    references::ReferenceProblem,
+    references::{ReferenceProblem, WrongReference},
 };
 use crate::{
     BrokenExtension, Extension,
@@ -40,14 +40,11 @@ impl Finder<'_> {
         let mut warnings = Vec::new();
         let (actor, mut fixes) = match cause {
             Cause::Extension(broken) => {
-                let object = match broken.extension.service() {
+                let object = match &broken.service {
                     Some((namespace, name)) => format!("service/{name} -n {namespace}"),
                     None => broken.object.short(),
                 };
-                (
-                    format!("the administrator of {object}"),
-                    extension(cluster, broken),
-                )
+                (administrator(object), extension(cluster, broken))
             }
             Cause::Refused(refusal) => refused(cluster, refusal, &all),
             Cause::Component { name } => {
@@ -86,20 +83,19 @@ impl Finder<'_> {
             }
             Cause::Finalizer { name } => {
                 let similar = cluster.similar_workloads(name);
-                let logs = similar.first().map(|workload| {
+                let mut fixes = Vec::new();
+                if let Some(workload) = similar.first() {
                     let kind = workload.kind.to_lowercase();
                     let (namespace, workload) = (quoted(&workload.namespace), quoted(&workload.name));
                     let command = format!("kubectl logs {kind}/{workload} -n {namespace}");
                     let risk = "none: if it is the operator, it says why it does not remove the finalizer";
-                    fix(command, risk)
-                });
-                let mut fixes: Vec<Fix> = logs.into_iter().collect();
+                    fixes.push(fix(command, risk));
+                }
                 fixes.extend(self.removals(&direct, |finalizer| *finalizer == **name));
                 fixes.extend(self.listings(&direct));
-                warnings.push(
-                    "remove the finalizer while its operator can be started: nothing cleans up then"
-                        .to_owned(),
-                );
+                let warning =
+                    "remove the finalizer while its operator can be started: nothing cleans up then";
+                warnings.push(warning.to_owned());
                 let operator = finalizers::find(name).map_or("the operator", |known| known.owner.name());
                 let actor = match similar.is_empty() {
                     true => operator.to_owned(),
@@ -122,16 +118,15 @@ impl Finder<'_> {
                 }
                 fixes.extend(ended(cluster, &all));
                 warnings.push(format!("any of it unless the machine is off: {TWO_PODS}"));
-                (format!("the administrator of node {node}"), fixes)
+                (administrator(format!("node {node}")), fixes)
             }
             Cause::PodNotEnded { node } => {
-                let describe = all.first().map(|pod| {
-                    let risk = "none: its Events name what the kubelet cannot end or unmount";
-                    fix(cluster.command("describe", pod, ""), risk)
-                });
-                let mut fixes: Vec<Fix> = describe.into_iter().collect();
-                fixes.extend(ended(cluster, &all));
-                (format!("the kubelet of node {node}"), fixes)
+                let risk = "none: its Events name what the kubelet cannot end or unmount";
+                let describe = all
+                    .first()
+                    .map(|pod| fix(cluster.command("describe", pod, ""), risk));
+                let fixes = describe.into_iter().chain(ended(cluster, &all));
+                (format!("the kubelet of node {node}"), fixes.collect())
             }
             Cause::ForegroundCycle { members } => ("you".to_owned(), breaks(cluster, members)),
             Cause::ClaimInUse { pods, .. } => {
@@ -157,19 +152,14 @@ impl Finder<'_> {
                 (actor, fixes)
             }
             Cause::OwnerNotServed { object, .. } => {
-                let position = cluster.positions_of(&object.uid).next();
-                let wrong = position.map(|at| cluster.wrong_references(self.pending, at, false));
+                let position = cluster.positions_of(&object.uid).next().into_iter();
+                let wrong = position.flat_map(|at| cluster.wrong_references(self.pending, at, false));
                 let is_unserved =
-                    |problem: &ReferenceProblem| matches!(problem, ReferenceProblem::KindNotServed { .. });
-                let wrong = wrong.into_iter().flatten();
-                let fixes = wrong
-                    .filter(|one| is_unserved(&one.problem))
-                    .filter_map(|one| one.fix);
+                    |one: &WrongReference| matches!(one.problem, ReferenceProblem::KindNotServed { .. });
+                let fixes = wrong.filter(is_unserved).filter_map(|one| one.fix);
                 let risk = format!("{} is deleted with its other owners", object.short());
-                (
-                    "you".to_owned(),
-                    fixes.map(|one| fix(one.command, risk.clone())).collect(),
-                )
+                let fixes = fixes.map(|one| fix(one.command, &*risk));
+                ("you".to_owned(), fixes.collect())
             }
             Cause::UnseenContent { object, resources } => {
                 let risk = "none: a diagnosis with its output, and with that of `kubectl get apiservices -o json`, \
@@ -206,7 +196,7 @@ impl Finder<'_> {
 
     /// The lists of the content of namespaces that is not in the dump, as far as their conditions name it.
     fn listings(&self, objects: &[&Blocked]) -> Vec<Fix> {
-        let namespaces = objects.iter().filter(|one| *one.object.kind == *"Namespace");
+        let namespaces = objects.iter().filter(|one| one.is_namespace());
         let listings = namespaces.take(NAMED_MAX).filter_map(|one| {
             let resources = self.remaining(one);
             let risk = "none: a diagnosis with its output names the objects that keep the finalizer";
@@ -236,7 +226,7 @@ fn refused(cluster: &Facts, refusal: &Refusal, objects: &[ObjectRef]) -> (String
     let in_namespace = in_namespace.unwrap_or_default();
     let of_policy = "the policy that refuses".to_owned();
     let (whose, command, risk) = match &refusal.by {
-        None => return (format!("the administrator of {of_policy}"), Vec::new()),
+        None => return (administrator(of_policy), Vec::new()),
         Some(RefusedBy::Webhook(name)) => (
             format!("webhook {name}"),
             format!("get {WEBHOOK_CONFIGURATIONS} -o json"),
@@ -270,7 +260,7 @@ fn refused(cluster: &Facts, refusal: &Refusal, objects: &[ObjectRef]) -> (String
             return (format!("the other writer of {}", names(objects)), fixes);
         }
         // Names of later releases of kubegc-sim.
-        Some(_) => return ("the administrator of what refuses".to_owned(), Vec::new()),
+        Some(_) => return (administrator("what refuses".to_owned()), Vec::new()),
     };
     let mut fixes = vec![fix(format!("kubectl {command}"), risk)];
     if let Some(RefusedBy::Quota(name)) = &refusal.by
@@ -282,7 +272,11 @@ fn refused(cluster: &Facts, refusal: &Refusal, objects: &[ObjectRef]) -> (String
         let risk = "the namespace may use more of the cluster than it was given";
         fixes.push(fix(command, risk));
     }
-    (format!("the administrator of {whose}"), fixes)
+    (administrator(whose), fixes)
+}
+
+fn administrator(whose: String) -> String {
+    format!("the administrator of {whose}")
 }
 
 /// The limits that allow a request which a quota refuses with this message.
@@ -322,18 +316,14 @@ fn ended(cluster: &Facts, pods: &[ObjectRef]) -> Vec<Fix> {
 
 fn extension(cluster: &Facts, broken: &BrokenExtension) -> Vec<Fix> {
     let mut fixes = Vec::new();
-    let BrokenExtension {
-        object, extension, ..
-    } = broken;
+    let (object, extension) = (&broken.object, &broken.extension);
     // Nothing can be created in a namespace that is being deleted.
     let is_deleting = |namespace: &str| {
         let at = cluster.by_name(Resource::Namespaces, "", namespace);
         at.is_some_and(|at| cluster.has(at, DELETING))
     };
-    if let Some((namespace, name)) = extension
-        .service()
-        .filter(|(namespace, _)| !is_deleting(namespace))
-    {
+    let service = broken.service.as_ref();
+    if let Some((namespace, name)) = service.filter(|(namespace, _)| !is_deleting(namespace)) {
         let (namespace, name) = (quoted(namespace), quoted(name));
         let label = format!("kubernetes.io/service-name={name}");
         fixes.push(fix(
@@ -362,18 +352,14 @@ fn extension(cluster: &Facts, broken: &BrokenExtension) -> Vec<Fix> {
                 }
                 None => cluster.command("delete", object, ""),
             };
-            fix(
-                command,
-                "these requests are no longer checked or changed until the webhook is installed again",
-            )
+            let risk = "these requests are no longer checked or changed until the webhook is installed again";
+            fix(command, risk)
         }
-        Extension::Conversion { .. } => {
+        Extension::Conversion => {
             let patch = json!({ "spec": { "conversion": { "strategy": "None", "webhook": null } } });
             let rest = format!(" --type=merge -p {}", quoted(&patch.to_string()));
-            fix(
-                cluster.command("patch", object, &rest),
-                "fields that differ between the versions are lost when an object is written",
-            )
+            let risk = "fields that differ between the versions are lost when an object is written";
+            fix(cluster.command("patch", object, &rest), risk)
         }
     });
     fixes
@@ -381,23 +367,19 @@ fn extension(cluster: &Facts, broken: &BrokenExtension) -> Vec<Fix> {
 
 /// The patch of one reference that breaks a cycle: preferably one that is not a controller reference.
 fn breaks(cluster: &Facts, members: &[ObjectRef]) -> Vec<Fix> {
-    let mut found: Option<(&ObjectRef, usize, OwnerReference, bool)> = None;
+    let is_in_cycle = |one: &OwnerReference| members.iter().any(|owner| owner.uid == one.uid);
+    let mut found: Vec<(&ObjectRef, usize, OwnerReference)> = Vec::new();
     for member in members {
-        let Some(position) = cluster.positions_of(&member.uid).next() else {
-            continue;
-        };
-        for (index, reference) in cluster.view(position).owner_references().enumerate() {
-            let is_controller = reference.controller == Some(true);
-            let is_in_cycle = members.iter().any(|owner| owner.uid == reference.uid);
-            let is_better = found
-                .as_ref()
-                .is_none_or(|(.., was_controller)| *was_controller && !is_controller);
-            if reference.is_blocking() && is_in_cycle && is_better {
-                found = Some((member, index, reference, is_controller));
-            }
+        if let Some(position) = cluster.positions_of(&member.uid).next() {
+            let references = cluster.view(position).owner_references().enumerate();
+            let references = references.filter(|(_, one)| one.is_blocking() && is_in_cycle(one));
+            found.extend(references.map(|(index, reference)| (member, index, reference)));
         }
     }
-    let fixes = found.map(|(member, index, reference, _)| {
+    let best = found
+        .into_iter()
+        .min_by_key(|(.., one)| one.controller == Some(true));
+    let fixes = best.map(|(member, index, reference)| {
         let path = format!("/metadata/ownerReferences/{index}");
         let patch = json!([
             { "op": "test", "path": format!("{path}/uid"), "value": reference.uid },

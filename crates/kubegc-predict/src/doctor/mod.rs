@@ -9,9 +9,8 @@ mod reported;
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use kubegc_control_plane::finalizers::{self, Finalizer, Owner as FinalizerOwner};
+use kubegc_control_plane::finalizers::{self, Finalizer, Owner};
 use kubegc_core::{ObjectRef, Timestamp};
-use kubegc_snapshot::SnapshotObject;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
@@ -56,11 +55,14 @@ use crate::{
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Diagnosis {
+    /// The newest time in the dump.
     pub now: Timestamp,
     /// The causes that keep objects in deletion, broken extensions, and what refuses requests of controllers:
     /// the best proven first, those with equal proof in the order of the dump.
     pub causes: Vec<RootCause>,
+    /// The terminating objects, in the order of the dump.
     pub terminating: Vec<Terminating>,
+    /// The wrong owner references, in the order of the dump.
     pub references: Vec<WrongReference>,
 }
 
@@ -74,9 +76,11 @@ pub struct Terminating {
     /// Its fate if nothing outside of the control plane changes.
     #[serde(flatten)]
     pub fate: Fate,
+    /// The finalizers, in stored order.
     pub finalizers: Vec<Arc<str>>,
     /// A bug of this release of Kubernetes because of which it may stay terminating, with the remedy.
     pub bug: Option<&'static str>,
+    /// Whether one of the causes keeps it.
     pub is_stuck: bool,
     /// The finalizers that no controller of Kubernetes removes, with the command that does and its risk.
     pub foreign_finalizers: Vec<ForeignFinalizer>,
@@ -96,15 +100,13 @@ pub struct ForeignFinalizer {
     pub similar_workloads: Vec<ObjectRef>,
     /// Whether all Deployments, StatefulSets and DaemonSets are in the dump.
     pub workloads_are_complete: bool,
+    /// The way to remove it by hand.
     pub fix: Fix,
 }
 
 /// Whether no controller of Kubernetes removes a finalizer.
 const fn is_foreign(known: &Finalizer) -> bool {
-    matches!(
-        known.owner,
-        FinalizerOwner::External(_) | FinalizerOwner::Operator(_)
-    )
+    matches!(known.owner, Owner::External(_) | Owner::Operator(_))
 }
 
 fn component<S: Serializer>(known: &Option<&'static Finalizer>, serializer: S) -> Result<S::Ok, S::Error> {
@@ -142,48 +144,34 @@ impl Cluster {
 
     fn terminating(&self, position: u32, is_stuck: bool) -> Terminating {
         let facts = &self.facts;
-        let object = facts.object(position);
-        let fate = self.pending().fate_or_kept(&object.object_ref());
-        let mut foreign_finalizers = Vec::new();
-        if !matches!(fate, Fate::Deleted { .. }) {
-            for (index, name) in object.meta.finalizers.iter().enumerate() {
-                let known = finalizers::find(name);
-                if known.is_none_or(is_foreign) {
-                    foreign_finalizers.push(facts.foreign_finalizer(&object, index, name, known));
-                }
-            }
-        }
+        let (object, meta) = (facts.object_ref(position), facts.view(position).meta());
+        let fate = self.pending().fate_or_kept(&object);
+        let is_deleted = matches!(fate, Fate::Deleted { .. });
+        let foreign = meta.finalizers.iter().enumerate().filter_map(|(index, name)| {
+            let known = finalizers::find(name);
+            let is_foreign = !is_deleted && known.is_none_or(is_foreign);
+            is_foreign.then(|| ForeignFinalizer {
+                name: Arc::clone(name),
+                known,
+                similar_workloads: facts.similar_workloads(name),
+                workloads_are_complete: facts.workloads_are_complete(),
+                fix: facts.fix_of_finalizer(&object, index, name),
+            })
+        });
+        let leaks = facts.leaks_job_tracking(position, &meta);
         Terminating {
-            object: object.object_ref(),
-            since: deletion_requested_at(&object.meta),
+            since: deletion_requested_at(&meta),
+            foreign_finalizers: foreign.collect(),
+            finalizers: meta.finalizers.to_vec(),
+            bug: leaks.then_some(JOB_TRACKING_LEAK),
+            object,
             fate,
-            finalizers: object.meta.finalizers.to_vec(),
-            bug: facts
-                .leaks_job_tracking(position, &object.meta)
-                .then_some(JOB_TRACKING_LEAK),
             is_stuck,
-            foreign_finalizers,
         }
     }
 }
 
 impl Facts {
-    fn foreign_finalizer(
-        &self,
-        object: &SnapshotObject,
-        index: usize,
-        name: &Arc<str>,
-        known: Option<&'static Finalizer>,
-    ) -> ForeignFinalizer {
-        ForeignFinalizer {
-            name: Arc::clone(name),
-            known,
-            similar_workloads: self.similar_workloads(name),
-            workloads_are_complete: self.workloads_are_complete(),
-            fix: self.fix_of_finalizer(&object.object_ref(), index, name),
-        }
-    }
-
     fn fix_of_finalizer(&self, object: &ObjectRef, index: usize, name: &Arc<str>) -> Fix {
         let path = format!("/metadata/finalizers/{index}");
         let patch = json!([
@@ -209,14 +197,14 @@ impl Facts {
     /// What the dump shows about the operator of a finalizer.
     fn similarity(&self, finalizer: &str) -> String {
         let similar = self.similar_workloads(finalizer);
-        match (similar.is_empty(), self.workloads_are_complete()) {
-            (false, _) => format!("workloads with a similar name: {}", cause::names(&similar)),
-            (true, true) => "no workload of the dump has a similar name".to_owned(),
-            (true, false) => {
-                "no workload of the dump has a similar name, and the dump does not have all workloads"
-                    .to_owned()
-            }
+        if !similar.is_empty() {
+            return format!("workloads with a similar name: {}", cause::names(&similar));
         }
+        let others = match self.workloads_are_complete() {
+            true => "",
+            false => ", and the dump does not have all workloads",
+        };
+        format!("no workload of the dump has a similar name{others}")
     }
 
     /// Workloads with a name, namespace or label value that contains a part of the domain of a finalizer, or

@@ -3,12 +3,13 @@
 use kubegc_core::{ApiResource, ObjectRef, OwnerReference, identity::split_api_version};
 use kubegc_snapshot::ObjectView;
 use serde::{Serialize, Serializer};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::cause::Fix;
 use crate::{
     Fate, Forecast,
     facts::{Edges, Facts, Owner},
+    words::variant_name,
 };
 
 /// An owner reference that does not mean a live object.
@@ -16,7 +17,9 @@ use crate::{
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WrongReference {
+    /// The object with the reference.
     pub object: ObjectRef,
+    /// The position of the reference in `metadata.ownerReferences`.
     pub index: usize,
     pub reference: OwnerReference,
     #[serde(flatten)]
@@ -24,6 +27,7 @@ pub struct WrongReference {
     /// The fate of the object in this version of Kubernetes.
     #[serde(flatten)]
     pub fate: Fate,
+    /// The way to repair it.
     pub fix: Option<Fix>,
 }
 
@@ -31,11 +35,13 @@ pub struct WrongReference {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, derive_more::Display)]
 pub enum ReferenceProblem {
+    /// `apiVersion` is not `version` or `group/version`.
     #[display("apiVersion is neither VERSION nor GROUP/VERSION")]
     ApiVersionInvalid,
     /// The group is `core`: the API writes the core group as `v1`.
     #[display("the apiVersion of the core group is v1, without a group")]
     CoreGroup,
+    /// The API server does not serve the kind in this version.
     #[display(
         "the API server does not serve this kind{}",
         if served.is_empty() { String::new() } else { format!("; it serves {}", served.join(", ")) }
@@ -44,14 +50,19 @@ pub enum ReferenceProblem {
         /// `apiVersion` and kind under which it is served, such as `apps/v1 Deployment`.
         served: Vec<String>,
     },
+    /// The dump does not define the kind.
     #[display("the dump does not define this kind: add the output of `kubectl api-resources`")]
     KindUnknown,
+    /// A cluster-scoped object has a namespaced owner.
     #[display("the owner is namespaced, and the owner of a cluster-scoped object must be cluster-scoped")]
     OwnerNamespaced,
+    /// The object with the uid is in another namespace.
     #[display("the owner with this uid is in another namespace: {}", owner.short())]
     OtherNamespace { owner: ObjectRef },
+    /// The object with the uid has another name.
     #[display("the object with this uid is {}", owner.short())]
     OtherName { owner: ObjectRef },
+    /// The object with the uid is of another kind.
     #[display("the object with this uid is {} ({})", owner.short(), owner.api_version)]
     OtherKind { owner: ObjectRef },
     /// The object with the name has another uid: it was created again, or the dependent was copied or
@@ -62,33 +73,28 @@ pub enum ReferenceProblem {
         owner.uid
     )]
     OtherUid { owner: ObjectRef },
+    /// The owner does not exist.
     #[display("the owner does not exist")]
     OwnerMissing,
+    /// The owner is not in the dump, which does not have all objects of its kind.
     #[display("the owner is not in the dump: add the output of `kubectl get {resource} -A -o json`")]
     OwnerUnknown {
         /// The resource to dump, as kubectl accepts it.
         resource: String,
     },
+    /// More than one reference of the object is a controller reference.
     #[display("an object has one controller reference at most")]
     SeveralControllers,
 }
 
 impl ReferenceProblem {
+    /// One word for it.
     pub const fn word(&self) -> &'static str {
-        match self {
-            Self::ApiVersionInvalid => "ApiVersionInvalid",
-            Self::CoreGroup => "CoreGroup",
-            Self::KindNotServed { .. } => "KindNotServed",
-            Self::KindUnknown => "KindUnknown",
-            Self::OwnerNamespaced => "OwnerNamespaced",
-            Self::OtherNamespace { .. } => "OtherNamespace",
-            Self::OtherName { .. } => "OtherName",
-            Self::OtherKind { .. } => "OtherKind",
-            Self::OtherUid { .. } => "OtherUid",
-            Self::OwnerMissing => "OwnerMissing",
-            Self::OwnerUnknown { .. } => "OwnerUnknown",
-            Self::SeveralControllers => "SeveralControllers",
-        }
+        variant_name!(
+            self,
+            ApiVersionInvalid CoreGroup KindNotServed KindUnknown OwnerNamespaced OtherNamespace OtherName
+            OtherKind OtherUid OwnerMissing OwnerUnknown SeveralControllers
+        )
     }
 
     /// Whether it is an error, and not only something that the dump does not show.
@@ -128,19 +134,16 @@ impl Facts {
                 continue;
             };
             // An owner is usually deleted before its dependents: their deletion no longer depends on it.
-            let is_absent = matches!(
-                problem,
-                ReferenceProblem::OwnerMissing | ReferenceProblem::OwnerUnknown { .. }
-            );
-            if is_being_deleted && is_absent {
+            if is_being_deleted
+                && let ReferenceProblem::OwnerMissing | ReferenceProblem::OwnerUnknown { .. } = problem
+            {
                 continue;
             }
             let object = self.object_ref(position);
             let fate = pending.fate_or_kept(&object);
-            let fix = match is_being_deleted {
-                true => None,
-                false => self.fix_of_reference(&object, index, &reference, &problem, &fate),
-            };
+            let fix = (!is_being_deleted)
+                .then(|| self.fix_of_reference(&object, index, &reference, &problem, &fate))
+                .flatten();
             wrong.push(WrongReference {
                 fix,
                 fate,
@@ -170,7 +173,7 @@ impl Facts {
         if group == "core" {
             return Some(ReferenceProblem::CoreGroup);
         }
-        let Some(kind) = self.kind_id(api_version, &reference.kind) else {
+        let Some((resource, namespace)) = self.owner_kind(reference, dependent.namespace()) else {
             return Some(match self.is_unserved(api_version, &reference.kind) {
                 true => ReferenceProblem::KindNotServed {
                     served: self.served(group, &reference.kind),
@@ -178,15 +181,9 @@ impl Facts {
                 false => ReferenceProblem::KindUnknown,
             });
         };
-        let resource = &self.catalog()[kind];
         if owner == Owner::Never {
             return Some(ReferenceProblem::OwnerNamespaced);
         }
-        let namespace = if resource.is_namespaced() {
-            &**dependent.namespace()
-        } else {
-            ""
-        };
         let with_uid = self.positions_of(&reference.uid);
         let mut with_uid = with_uid.map(|at| self.view(at));
         if let Some(view) = with_uid.next().filter(|_| !reference.uid.is_empty()) {
@@ -198,13 +195,9 @@ impl Facts {
                 () => ReferenceProblem::OtherName { owner },
             });
         }
-        let of_name = self
-            .snapshot
-            .position(&resource.group, &resource.kind, namespace, &reference.name);
-        if let Some(at) = of_name {
-            return Some(ReferenceProblem::OtherUid {
-                owner: self.object_ref(at as u32),
-            });
+        if let Some(at) = self.find(resource, namespace, &reference.name) {
+            let owner = self.object_ref(at);
+            return Some(ReferenceProblem::OtherUid { owner });
         }
         Some(match owner {
             Owner::Unknown => ReferenceProblem::OwnerUnknown {
@@ -220,18 +213,16 @@ impl Facts {
             kind.eq_ignore_ascii_case(&resource.kind) || kind.eq_ignore_ascii_case(&resource.resource)
         };
         let kinds = self.catalog().iter().map(|(_, resource)| resource);
-        let alike: Vec<&ApiResource> = kinds.filter(|resource| is_alike(resource)).collect();
-        let mut of_group: Vec<&&ApiResource> = alike
-            .iter()
-            .filter(|resource| *resource.group == *group)
-            .collect();
-        if of_group.is_empty() {
-            of_group = alike.iter().filter(|resource| resource.preferred).collect();
+        let mut alike: Vec<&ApiResource> = kinds.filter(|resource| is_alike(resource)).collect();
+        let is_of_group = |resource: &&ApiResource| *resource.group == *group;
+        match alike.iter().any(is_of_group) {
+            true => alike.retain(is_of_group),
+            false => alike.retain(|resource| resource.preferred),
         }
-        let names = of_group
-            .iter()
-            .map(|resource| format!("{} {}", resource.api_version(), resource.kind));
-        names.collect()
+        let names = alike.iter();
+        names
+            .map(|resource| format!("{} {}", resource.api_version(), resource.kind))
+            .collect()
     }
 
     fn fix_of_reference(
@@ -244,27 +235,18 @@ impl Facts {
     ) -> Option<Fix> {
         let path = format!("/metadata/ownerReferences/{index}");
         let test = json!({ "op": "test", "path": format!("{path}/uid"), "value": reference.uid });
-        let replace = |field: &str, value: &str| json!([test, { "op": "replace", "path": format!("{path}/{field}"), "value": value }]);
-        let remove = || json!([test, { "op": "remove", "path": path }]);
+        let replace = |field: &str, value: Value| json!([test, { "op": "replace", "path": format!("{path}/{field}"), "value": value }]);
+        let with_owner =
+            |owner: &ObjectRef| format!("the object is deleted with {} from then on", owner.short());
         let (patch, risk) = match problem {
             ReferenceProblem::OwnerUnknown { .. } | ReferenceProblem::KindUnknown => return None,
             // Something else than the reference keeps it, and without the reference nothing deletes it.
             ReferenceProblem::OwnerMissing if matches!(fate, Fate::Kept) => return None,
-            ReferenceProblem::OtherUid { owner } => (
-                replace("uid", &owner.uid.to_string()),
-                format!("the object is deleted with {} from then on", owner.short()),
-            ),
-            ReferenceProblem::OtherName { owner } => (
-                replace("name", &owner.name),
-                format!("the object is deleted with {} from then on", owner.short()),
-            ),
-            ReferenceProblem::CoreGroup => (
-                replace("apiVersion", "v1"),
-                "the object is deleted if the owner no longer exists, and with the owner from then on"
-                    .to_owned(),
-            ),
+            ReferenceProblem::OtherUid { owner } => (replace("uid", json!(owner.uid)), with_owner(owner)),
+            ReferenceProblem::OtherName { owner } => (replace("name", json!(owner.name)), with_owner(owner)),
+            ReferenceProblem::CoreGroup => (replace("apiVersion", json!("v1")), LATER_DELETED.to_owned()),
             ReferenceProblem::SeveralControllers => (
-                json!([test, { "op": "replace", "path": format!("{path}/controller"), "value": false }]),
+                replace("controller", json!(false)),
                 format!("{} no longer manages the object", reference.kind),
             ),
             ReferenceProblem::KindNotServed { served } if !served.is_empty() => {
@@ -282,7 +264,7 @@ impl Facts {
             | ReferenceProblem::OtherNamespace { .. }
             | ReferenceProblem::OtherKind { .. }
             | ReferenceProblem::OwnerMissing => (
-                remove(),
+                json!([test, { "op": "remove", "path": path }]),
                 match fate {
                     Fate::Kept => "none: the object is kept with and without the reference",
                     Fate::Deleted { .. } => {

@@ -80,19 +80,13 @@ pub(super) fn reported(cluster: &Facts) -> Vec<Reported> {
         };
         if is_conflict || failures(&cluster.record(about)).is_none() {
             // It begins with what its controller did.
-            let message = event
-                .message
-                .strip_prefix("Error creating: ")
-                .unwrap_or(&event.message);
+            let message = event.message.strip_prefix("Error creating: ");
+            let message = message.unwrap_or(&event.message);
+            let (reason, object) = (&event.reason, event.about.short());
             found.push(Reported {
                 position: about,
                 message: message.into(),
-                evidence: format!(
-                    "event {} of {}: {}",
-                    event.reason,
-                    event.about.short(),
-                    event.message
-                ),
+                evidence: format!("event {reason} of {object}: {}", event.message),
             });
         }
     }

@@ -1,6 +1,6 @@
 //! Owners and dependents in a snapshot, as plain arrays of positions, computed once.
 
-use std::hash::BuildHasher;
+use std::{hash::BuildHasher, ops::Range};
 
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
@@ -20,6 +20,15 @@ pub(crate) enum Owner {
     /// Nothing that a lookup could find out: a cluster-scoped object names a namespaced owner, or the kind is
     /// known not to be served.
     Never,
+}
+
+impl Owner {
+    pub(crate) const fn position(self) -> Option<u32> {
+        match self {
+            Self::At(position) => Some(position),
+            _ => None,
+        }
+    }
 }
 
 /// Facts of one object that a cascade depends on, in one byte.
@@ -53,11 +62,9 @@ impl Edges {
         };
         for (position, object) in snapshot.views().enumerate() {
             edges.flags.push(flags(&object));
-            edges
-                .by_uid
-                .insert_unique(hash(object.uid()), position as u32, |&at| {
-                    snapshot.view(at as usize).map_or(0, |other| hash(other.uid()))
-                });
+            let rehash = |&at: &u32| snapshot.view(at as usize).map_or(0, |other| hash(other.uid()));
+            let by_uid = &mut edges.by_uid;
+            by_uid.insert_unique(hash(object.uid()), position as u32, rehash);
         }
         // By uid: the graph's edges. By address: what lookups find.
         let mut pairs: Vec<(u32, u32)> = Vec::new();
@@ -70,11 +77,8 @@ impl Edges {
                     edges.flags[position] |= UNRESOLVED_OWNER;
                 }
                 edges.owners.push(owner);
-                pairs.extend(
-                    edges
-                        .positions_of(snapshot, &reference.uid)
-                        .map(|at| (at, position as u32)),
-                );
+                let owners = edges.positions_of(snapshot, &reference.uid);
+                pairs.extend(owners.map(|at| (at, position as u32)));
             }
             edges.owner_starts.push(edges.owners.len() as u32);
         }
@@ -93,15 +97,12 @@ impl Edges {
 
     /// The resolved owner references of an object, in stored order.
     pub(crate) fn owners(&self, position: u32) -> impl Iterator<Item = Owner> {
-        let range =
-            self.owner_starts[position as usize] as usize..self.owner_starts[position as usize + 1] as usize;
-        self.owners[range].iter().copied()
+        self.owners[range(&self.owner_starts, position)].iter().copied()
     }
 
     /// The objects with a reference to this object's uid.
     pub(crate) fn dependents(&self, position: u32) -> &[u32] {
-        let starts = &self.dependent_starts;
-        &self.dependents[starts[position as usize] as usize..starts[position as usize + 1] as usize]
+        &self.dependents[range(&self.dependent_starts, position)]
     }
 
     /// The objects with this uid: one, if uids are unique.
@@ -110,21 +111,22 @@ impl Edges {
         snapshot: &'a Snapshot,
         uid: &'a Uid,
     ) -> impl Iterator<Item = u32> + 'a {
-        self.by_uid.iter_hash(hash(uid)).copied().filter(move |&at| {
+        let is_its = move |at: &u32| {
             snapshot
-                .view(at as usize)
+                .view(*at as usize)
                 .is_some_and(|object| object.uid() == uid)
-        })
+        };
+        self.by_uid.iter_hash(hash(uid)).copied().filter(is_its)
     }
 
     /// Whether an object is of this kind, in any group that serves the same objects.
     pub(crate) fn is_of(snapshot: &Snapshot, object: &ObjectView<'_>, resource: &ApiResource) -> bool {
         let (group, _) = split_api_version(object.api_version());
-        *object.kind() == resource.kind
-            && (*group == *resource.group
-                || object
-                    .kind_id()
-                    .is_some_and(|kind| snapshot.catalog[kind].storage_group() == resource.storage_group()))
+        let is_stored_with = || {
+            let kind = object.kind_id();
+            kind.is_some_and(|kind| snapshot.catalog[kind].storage_group() == resource.storage_group())
+        };
+        *object.kind() == resource.kind && (*group == *resource.group || is_stored_with())
     }
 
     /// The result of a live lookup of an owner reference, for a dependent in this namespace.
@@ -149,8 +151,9 @@ impl Edges {
         if let Some(at) = self.positions_of(snapshot, &reference.uid).find(is_named) {
             return Owner::At(at);
         }
+        let (group, kind) = (&resource.group, &resource.kind);
         if snapshot
-            .position(&resource.group, &resource.kind, namespace, &reference.name)
+            .position(group, kind, namespace, &reference.name)
             .is_some()
         {
             // The name belongs to another object: that is proof, complete or not.
@@ -159,27 +162,22 @@ impl Edges {
         // So is a uid that belongs to another object: it is given once. Several groups may serve one object,
         // under one uid: a lookup may find it.
         let mut listed = self.positions_of(snapshot, &reference.uid);
-        if let (Some(at), None) = (listed.next(), listed.next()) {
-            let may_be_the_same = snapshot.view(at as usize).is_none_or(|other| {
-                **other.kind() == *reference.kind
-                    && **other.name() == *reference.name
-                    && **other.namespace() == *namespace
-            });
-            if !reference.uid.is_empty() {
-                return if may_be_the_same {
-                    Owner::Unknown
-                } else {
-                    Owner::Absent
-                };
+        let is_absent = match (listed.next(), listed.next()) {
+            (Some(at), None) if !reference.uid.is_empty() => {
+                snapshot.view(at as usize).is_some_and(|other| {
+                    **other.kind() != *reference.kind
+                        || **other.name() != *reference.name
+                        || **other.namespace() != *namespace
+                })
             }
-        }
-        let coverage = snapshot
-            .completeness
-            .in_namespace(&resource.group, &resource.kind, namespace);
-        if coverage.is_complete() {
-            Owner::Absent
-        } else {
-            Owner::Unknown
+            _ => snapshot
+                .completeness
+                .in_namespace(group, kind, namespace)
+                .is_complete(),
+        };
+        match is_absent {
+            true => Owner::Absent,
+            false => Owner::Unknown,
         }
     }
 }
@@ -195,25 +193,16 @@ pub(crate) fn is_unserved(snapshot: &Snapshot, api_version: &str, kind: &str) ->
         return true;
     }
     let (group, version) = split_api_version(api_version);
-    let mut in_group = snapshot
-        .catalog
-        .iter()
-        .map(|(_, resource)| resource)
-        .filter(|resource| *resource.group == *group)
-        .peekable();
+    let resources = snapshot.catalog.iter().map(|(_, resource)| resource);
+    let mut in_group = resources.filter(|resource| *resource.group == *group).peekable();
     if in_group.peek().is_none() {
         return is_unregistered(snapshot, &format!("{version}.{group}"));
     }
     in_group.any(|resource| {
         let is_defined = || {
-            let definition = resource.qualified_resource();
+            let (group, kind) = ("apiextensions.k8s.io", "CustomResourceDefinition");
             snapshot
-                .position(
-                    "apiextensions.k8s.io",
-                    "CustomResourceDefinition",
-                    "",
-                    &definition,
-                )
+                .position(group, kind, "", &resource.qualified_resource())
                 .is_some()
         };
         !resource.custom || (*resource.kind == *kind && is_defined())
@@ -237,10 +226,7 @@ fn flags(object: &ObjectView<'_>) -> u8 {
     let mut flags = 0;
     for finalizer in object.finalizers() {
         flags |= HAS_FINALIZERS;
-        if matches!(
-            &**finalizer,
-            metadata::FINALIZER_ORPHAN | metadata::FINALIZER_FOREGROUND
-        ) {
+        if let metadata::FINALIZER_ORPHAN | metadata::FINALIZER_FOREGROUND = &**finalizer {
             flags |= HAS_COLLECTOR_FINALIZER;
         }
     }
@@ -248,16 +234,19 @@ fn flags(object: &ObjectView<'_>) -> u8 {
         flags |= DELETING;
     }
     let (group, _) = split_api_version(object.api_version());
-    if matches!(
-        (group, &**object.kind()),
-        ("", "Namespace") | ("apiextensions.k8s.io", "CustomResourceDefinition")
-    ) {
+    let kind = (group, &**object.kind());
+    if let ("", "Namespace") | ("apiextensions.k8s.io", "CustomResourceDefinition") = kind {
         flags |= HAS_CONTENT;
     }
     if object.is_flawed() || object.kind_id().is_none() {
         flags |= FLAWED;
     }
     flags
+}
+
+/// The range of an object's entries, which begin at these positions.
+fn range(starts: &[u32], position: u32) -> Range<usize> {
+    starts[position as usize] as usize..starts[position as usize + 1] as usize
 }
 
 fn hash(uid: &Uid) -> u64 {

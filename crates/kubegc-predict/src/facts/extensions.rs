@@ -189,7 +189,11 @@ pub struct BrokenExtension {
     /// The configuration of the webhook, the CustomResourceDefinition, or the APIService.
     pub object: ObjectRef,
     pub extension: Extension,
+    /// Namespace and name of its Service; `None` if it has a URL, or the dump does not show it.
+    pub service: Option<(Arc<str>, Arc<str>)>,
+    /// Why it cannot be reached.
     pub failure: Arc<str>,
+    /// Since when, if the dump says so.
     pub since: Option<Timestamp>,
 }
 
@@ -203,31 +207,16 @@ pub enum Extension {
     /// An admission webhook whose failure policy is `Fail`.
     Webhook {
         name: Arc<str>,
-        /// Namespace and name of its Service; `None` if it has a URL.
-        service: Option<(Arc<str>, Arc<str>)>,
         /// The requests that it must allow, such as "DELETE of pods".
         requests: Vec<String>,
     },
     /// The conversion webhook of a CustomResourceDefinition.
-    Conversion {
-        /// Namespace and name of its Service; `None` if it has a URL.
-        service: Option<(Arc<str>, Arc<str>)>,
-    },
+    Conversion,
+    /// An API of another server.
     Api {
+        /// Its group and version.
         api_version: String,
-        /// Namespace and name of its Service, if the dump shows it.
-        service: Option<(Arc<str>, Arc<str>)>,
     },
-}
-
-impl Extension {
-    pub const fn service(&self) -> Option<&(Arc<str>, Arc<str>)> {
-        match self {
-            Self::Webhook { service, .. } | Self::Conversion { service } | Self::Api { service, .. } => {
-                service.as_ref()
-            }
-        }
-    }
 }
 
 pub(super) fn broken(
@@ -241,9 +230,8 @@ pub(super) fn broken(
     let conversions = conversions.iter().filter_map(|one| {
         Some(BrokenExtension {
             object: object_ref(snapshot, EXTENSIONS, "CustomResourceDefinition", &one.definition),
-            extension: Extension::Conversion {
-                service: one.service.clone(),
-            },
+            extension: Extension::Conversion,
+            service: one.service.clone(),
             failure: Arc::clone(one.failure.as_ref()?),
             since: None,
         })
@@ -253,8 +241,8 @@ pub(super) fn broken(
             object: object_ref(snapshot, REGISTRATION, "APIService", name),
             extension: Extension::Api {
                 api_version: api.api_version.clone(),
-                service: api.service.clone(),
             },
+            service: api.service.clone(),
             failure: Arc::clone(api.failure.as_ref()?),
             since: api.since,
         })
@@ -274,9 +262,9 @@ fn of_webhook(snapshot: &Snapshot, one: &AdmissionWebhook, failure: &Arc<str>) -
         object: object_ref(snapshot, ADMISSION, &one.kind, &one.configuration),
         extension: Extension::Webhook {
             name: Arc::clone(&one.webhook.name),
-            service: one.webhook.service.clone(),
             requests: one.webhook.rules.iter().map(ToString::to_string).collect(),
         },
+        service: one.webhook.service.clone(),
         failure: Arc::clone(failure),
         since: None,
     }

@@ -21,7 +21,7 @@ use hashbrown::HashSet;
 use kubegc_control_plane::{AggregatedApi, CONTROLLER_MANAGER, finalizers::Owner as FinalizerOwner};
 use kubegc_controllers::{Controller, default_controllers};
 use kubegc_core::{
-    ApiResource, Catalog, KindId, KubernetesVersion, ObjectRef, Timestamp, Uid,
+    ApiResource, Catalog, KindId, KubernetesVersion, ObjectRef, OwnerReference, Timestamp, Uid,
     record::{Record, Resource},
     version::behavior,
 };
@@ -123,10 +123,8 @@ impl Facts {
 
     /// Evidence that the owner of a finalizer does not act.
     pub(crate) fn silent_owner(&self, owner: FinalizerOwner, finalizer: &str) -> Option<&Silent> {
-        let is_managers = matches!(
-            owner,
-            FinalizerOwner::GarbageCollector | FinalizerOwner::Controller(_)
-        );
+        use FinalizerOwner::{Controller, GarbageCollector};
+        let is_managers = matches!(owner, GarbageCollector | Controller(_));
         self.silent.iter().find(|silent| {
             [finalizer, owner.name()].contains(&&*silent.name)
                 || is_managers && *silent.name == *CONTROLLER_MANAGER
@@ -148,7 +146,7 @@ impl Facts {
             let object = self.object_ref(*target);
             object.kind.starts_with("ValidatingAdmissionPolicy")
                 || self.broken_extensions.iter().any(|broken| {
-                    let is_conversion = matches!(broken.extension, Extension::Conversion { .. });
+                    let is_conversion = matches!(broken.extension, Extension::Conversion);
                     broken.object.uid == object.uid && !is_conversion
                 })
         };
@@ -209,13 +207,10 @@ impl Facts {
         if self.version.has(behavior::STARTS_WITHOUT_FULL_SYNC) {
             return BTreeSet::new();
         }
+        let is_broken = |kind: KindId| self.empty_server.broken_conversion(kind).is_some();
         let kinds = self.catalog().iter();
-        let broken = kinds
-            .filter(|(kind, resource)| {
-                resource.preferred && self.empty_server.broken_conversion(*kind).is_some()
-            })
-            .flat_map(|(_, resource)| self.of_kind(resource));
-        broken.collect()
+        let broken = kinds.filter(|(kind, resource)| resource.preferred && is_broken(*kind));
+        broken.flat_map(|(_, resource)| self.of_kind(resource)).collect()
     }
 
     /// The objects with this uid: one, if uids are unique.
@@ -227,12 +222,35 @@ impl Facts {
         &self.snapshot.catalog
     }
 
+    /// The kinds whose objects are collected, each in one version.
+    pub(crate) fn collectable_kinds(&self) -> impl Iterator<Item = &ApiResource> {
+        let kinds = self.catalog().iter().map(|(_, kind)| kind);
+        kinds.filter(|kind| kind.preferred && kind.verbs.collectable())
+    }
+
     pub(crate) fn object_ref(&self, position: u32) -> ObjectRef {
         self.view(position).object_ref()
     }
 
     pub(crate) fn kind_id(&self, api_version: &str, kind: &str) -> Option<KindId> {
         self.catalog().mapping(api_version, kind)
+    }
+
+    /// The object of this kind and name.
+    pub(crate) fn find(&self, kind: &ApiResource, namespace: &str, name: &str) -> Option<u32> {
+        let found = self.snapshot.position(&kind.group, &kind.kind, namespace, name);
+        found.map(|at| at as u32)
+    }
+
+    /// The kind of an owner, and the namespace in which a dependent of this namespace has it.
+    pub(crate) fn owner_kind<'a>(
+        &'a self,
+        reference: &OwnerReference,
+        namespace: &'a str,
+    ) -> Option<(&'a ApiResource, &'a str)> {
+        let kind = self.kind_id(&reference.api_version, &reference.kind)?;
+        let kind = &self.catalog()[kind];
+        Some((kind, if kind.is_namespaced() { namespace } else { "" }))
     }
 
     /// Whether an object that is missing from the dump can exist at this address.

@@ -51,10 +51,8 @@ impl Facts {
 
     pub(crate) fn position(&self, name: &ObjectName) -> Result<u32, PredictError> {
         let (_, resource) = self.kind(&name.kind)?;
-        let found = self
-            .snapshot
-            .position(&resource.group, &resource.kind, &name.namespace, &name.name);
-        found.map(|at| at as u32).ok_or_else(|| {
+        let found = self.find(resource, &name.namespace, &name.name);
+        found.ok_or_else(|| {
             let namespace = Some(&*name.namespace).filter(|_| resource.is_namespaced());
             unknown_object(self, namespace, resource, &name.name)
         })
@@ -77,12 +75,12 @@ impl Facts {
     }
 
     pub(crate) fn ambiguous_kind(&self, name: &str, kinds: &[KindId]) -> PredictError {
-        let kinds = kinds.iter();
+        let candidates = kinds
+            .iter()
+            .map(|kind| self.catalog()[*kind].qualified_resource());
         PredictError::AmbiguousKind {
             name: name.to_owned(),
-            candidates: kinds
-                .map(|kind| self.catalog()[*kind].qualified_resource())
-                .collect(),
+            candidates: candidates.collect(),
         }
     }
 }
@@ -95,10 +93,8 @@ const SIMILARITY_MIN: f64 = 0.8;
 pub(crate) fn similar(name: &str, known: impl Iterator<Item = (Arc<str>, String)>) -> Vec<String> {
     let name = name.to_lowercase();
     let similarity = |known: &str| strsim::jaro_winkler(&name, &known.to_lowercase());
-    let mut found: Vec<(f64, String)> = known
-        .map(|(known, shown)| (similarity(&known), shown))
-        .filter(|(similarity, _)| *similarity >= SIMILARITY_MIN)
-        .collect();
+    let found = known.map(|(known, shown)| (similarity(&known), shown));
+    let mut found: Vec<(f64, String)> = found.filter(|(one, _)| *one >= SIMILARITY_MIN).collect();
     found.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
     found.dedup_by(|a, b| a.1 == b.1);
     found.truncate(SIMILAR_MAX);

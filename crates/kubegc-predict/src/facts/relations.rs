@@ -51,6 +51,16 @@ pub(crate) struct Related {
     pub(crate) relation: Relation,
 }
 
+struct RelatedObjects(Vec<Related>);
+
+impl RelatedObjects {
+    fn add(&mut self, positions: impl IntoIterator<Item = u32>, relation: Relation) {
+        let positions = positions.into_iter();
+        self.0
+            .extend(positions.map(|position| Related { position, relation }));
+    }
+}
+
 /// Indexes over the dump, built when they are first needed.
 #[derive(Debug, Default)]
 pub(crate) struct Indexes {
@@ -68,33 +78,31 @@ impl Facts {
     /// # Complexity
     /// O(log n) for each that is found in a dump of n objects; O(n) the first time an index is needed.
     pub(crate) fn related(&self, position: u32) -> Vec<Related> {
-        let mut related = Vec::new();
+        let mut found = RelatedObjects(Vec::new());
         let view = self.view(position);
-        let mut add = |positions: &mut dyn Iterator<Item = u32>, relation: Relation| {
-            related.extend(positions.map(|position| Related { position, relation }));
-        };
         let (namespace, name) = (view.namespace(), view.name());
         let resource = resource_of(view);
         match resource {
-            Some(Resource::Namespaces) => add(&mut self.content(name).iter().copied(), Relation::Follows),
+            Some(Resource::Namespaces) => found.add(self.content(name).iter().copied(), Relation::Follows),
             Some(Resource::Services) => {
-                let endpoints = self.by_name(Resource::Endpoints, namespace, name);
-                add(&mut endpoints.into_iter(), Relation::Follows);
+                found.add(
+                    self.by_name(Resource::Endpoints, namespace, name),
+                    Relation::Follows,
+                );
             }
-            Some(Resource::IpAddresses) => add(&mut self.all(Resource::ServiceCidrs), Relation::Waits),
+            Some(Resource::IpAddresses) => found.add(self.all(Resource::ServiceCidrs), Relation::Waits),
             Some(Resource::ServiceCidrs) => {
-                let cidrs = self
+                let others = self
                     .all(Resource::ServiceCidrs)
                     .filter(|other| *other != position);
-                add(&mut cidrs.chain(self.all(Resource::IpAddresses)), Relation::Read);
+                found.add(others.chain(self.all(Resource::IpAddresses)), Relation::Read);
             }
             Some(Resource::Endpoints) => {
-                let service = self.by_name(Resource::Services, namespace, name);
-                add(&mut service.into_iter(), Relation::Read);
+                found.add(self.by_name(Resource::Services, namespace, name), Relation::Read);
             }
             Some(Resource::StatefulSets) => {
                 let claims = self.claims_of_set(position).into_iter();
-                add(&mut claims.map(|(claim, _)| claim), Relation::Read);
+                found.add(claims.map(|(claim, _)| claim), Relation::Read);
             }
             _ => {}
         }
@@ -108,11 +116,10 @@ impl Facts {
                     }
                     _ => Relation::Follows,
                 };
-                add(&mut [position].into_iter(), relation);
+                found.add([position], relation);
             }
         }
-        let is_referring = resource.is_some_and(|resource| REFERRING.contains(&resource));
-        if is_referring {
+        if resource.is_some_and(|resource| REFERRING.contains(&resource)) {
             let record = self.record(position);
             for (resource, namespace, name) in references(&record) {
                 let relation = match (resource, &*record.body) {
@@ -121,42 +128,38 @@ impl Facts {
                     (Resource::PersistentVolumeClaims | Resource::PodGroups, Body::Pod(_)) => Relation::Waits,
                     _ => Relation::Read,
                 };
-                let found = self.by_name(resource, &namespace, &name);
-                add(&mut found.into_iter(), relation);
+                found.add(self.by_name(resource, &namespace, &name), relation);
             }
         }
         let named = |group: &str, kind: &str, name: &str| {
             let found = self.snapshot.position(group, kind, "", name);
-            found.map(|at| at as u32).into_iter()
+            found.map(|at| at as u32)
         };
         if **view.kind() == *DEFINITION
             && let Some(details) = self.object(position).details
             && let Details::CustomResourceDefinition(definition) = &*details
         {
-            add(
-                &mut self.named(&definition.group, &definition.kind),
-                Relation::Follows,
-            );
+            found.add(self.named(&definition.group, &definition.kind), Relation::Follows);
             for version in &definition.versions {
                 let name = format!("{}.{}", version.name, definition.group);
-                add(&mut named(REGISTRATION, "APIService", &name), Relation::Follows);
+                found.add(named(REGISTRATION, "APIService", &name), Relation::Follows);
             }
-            add(&mut self.definitions_of(&definition.group), Relation::Read);
+            found.add(self.definitions_of(&definition.group), Relation::Read);
         }
         if **view.kind() == *"APIService"
             && let Some((_, group)) = name.split_once('.')
         {
-            add(&mut self.definitions_of(group), Relation::Read);
+            found.add(self.definitions_of(group), Relation::Read);
         }
         let kind = view.kind_id().map(|kind| &self.catalog()[kind]);
         if let Some(kind) = kind.filter(|kind| kind.custom) {
             let name = kind.qualified_resource();
-            add(&mut named(EXTENSIONS, DEFINITION, &name), Relation::Waits);
+            found.add(named(EXTENSIONS, DEFINITION, &name), Relation::Waits);
         }
         if !namespace.is_empty() {
-            self.add_namespace(view, resource, &mut related);
+            self.add_namespace(view, resource, &mut found);
         }
-        related
+        found.0
     }
 
     /// The CustomResourceDefinitions of a group, by their names.
@@ -169,22 +172,18 @@ impl Facts {
 
     /// A terminating namespace waits for its content. If pods are deleted first, the rest of it waits for
     /// its pods.
-    fn add_namespace(&self, view: ObjectView<'_>, resource: Option<Resource>, related: &mut Vec<Related>) {
+    fn add_namespace(&self, view: ObjectView<'_>, resource: Option<Resource>, found: &mut RelatedObjects) {
         let Some(namespace) = self.by_name(Resource::Namespaces, "", view.namespace()) else {
             return;
         };
-        let relation = Relation::Waits;
-        related.push(Related {
-            position: namespace,
-            relation,
-        });
+        found.add([namespace], Relation::Waits);
         let is_terminating = self.has(namespace, DELETING);
         let pods_first = || NamespaceController::new(self.version).deletes_pods_first;
         let pods_first = || *self.indexes.pods_first.get_or_init(pods_first);
         if resource == Some(Resource::Pods) && is_terminating && pods_first() {
             let rest = self.content(view.namespace()).iter().copied();
             let rest = rest.filter(|position| self.resource_at(*position) != Some(Resource::Pods));
-            related.extend(rest.map(|position| Related { position, relation }));
+            found.add(rest, Relation::Waits);
         }
     }
 
@@ -192,13 +191,8 @@ impl Facts {
         let by_namespace = self.indexes.by_namespace.get_or_init(|| {
             let mut by_namespace = HashMap::<Arc<str>, Vec<u32>, FixedState>::default();
             for (position, view) in self.snapshot.views().enumerate() {
-                let namespace = view.namespace();
-                match by_namespace.get_mut(namespace) {
-                    Some(content) => content.push(position as u32),
-                    None => {
-                        by_namespace.insert(Arc::clone(namespace), vec![position as u32]);
-                    }
-                }
+                let content = by_namespace.entry_ref(view.namespace()).or_default();
+                content.push(position as u32);
             }
             by_namespace
         });
@@ -209,9 +203,9 @@ impl Facts {
     pub(super) fn content_of(&self, resource: Resource, namespace: &str) -> impl Iterator<Item = u32> {
         let of_kind = self.snapshot.positions_of_kind(resource.group(), resource.kind());
         let content = self.content(namespace);
-        let first = content.partition_point(|position| (*position as usize) < of_kind.start);
-        let content = content[first..].iter().copied();
-        content.take_while(move |position| (*position as usize) < of_kind.end)
+        let [first, end] = [of_kind.start, of_kind.end]
+            .map(|bound| content.partition_point(|position| (*position as usize) < bound));
+        content[first..end].iter().copied()
     }
 
     fn referrers(&self, resource: Resource, namespace: &str, name: &str) -> &[u32] {
@@ -258,14 +252,13 @@ impl Facts {
         while let Some((position, is_first)) = pending.pop() {
             let mut next: Vec<u32> = self.edges.dependents(position).to_vec();
             let is_terminating = |at: u32| self.has(at, DELETING);
-            next.extend(self.related(position).into_iter().filter_map(|related| {
-                let is_affected = match related.relation {
-                    Relation::Follows => true,
-                    Relation::Waits => is_terminating(related.position),
-                    Relation::Read => false,
-                };
-                is_affected.then_some(related.position)
-            }));
+            let is_affected = |related: &Related| match related.relation {
+                Relation::Follows => true,
+                Relation::Waits => is_terminating(related.position),
+                Relation::Read => false,
+            };
+            let related = self.related(position).into_iter().filter(is_affected);
+            next.extend(related.map(|related| related.position));
             next.extend(self.claims_of_set(position).into_iter().map(|(claim, _)| claim));
             if is_first && next.is_empty() {
                 continue;
@@ -278,10 +271,9 @@ impl Facts {
     }
 
     pub(crate) fn by_name(&self, resource: Resource, namespace: &str, name: &str) -> Option<u32> {
-        let found = self
-            .snapshot
-            .position(resource.group(), resource.kind(), namespace, name)?;
-        Some(found as u32)
+        let (group, kind) = (resource.group(), resource.kind());
+        let found = self.snapshot.position(group, kind, namespace, name);
+        found.map(|at| at as u32)
     }
 
     /// The position of an object; `None` if it is not in the dump, or another one has its name.
@@ -353,18 +345,16 @@ fn references(record: &Record) -> Vec<ObjectKey> {
             one(Resource::PersistentVolumes, cluster, claim.volume_name.known())
         }
         Body::PersistentVolume(volume) => match volume.claim_ref.known() {
-            Some(Some(claim)) => one(
-                Resource::PersistentVolumeClaims,
-                &claim.namespace,
-                Some(&claim.name),
-            ),
+            Some(Some(claim)) => {
+                let claims = Resource::PersistentVolumeClaims;
+                one(claims, &claim.namespace, Some(&claim.name))
+            }
             _ => Vec::new(),
         },
-        Body::Secret(secret) => one(
-            Resource::ServiceAccounts,
-            own,
-            secret.service_account_name.known(),
-        ),
+        Body::Secret(secret) => {
+            let account = secret.service_account_name.known();
+            one(Resource::ServiceAccounts, own, account)
+        }
         Body::Service(service) => {
             let addresses = service.cluster_ips.known().into_iter().flatten();
             let keys = addresses.flat_map(|address| one(Resource::IpAddresses, cluster, Some(address)));

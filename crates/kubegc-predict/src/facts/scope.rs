@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use kubegc_controllers::job::TRACKING_FINALIZER;
-use kubegc_core::{OwnerReference, identity::split_api_version, record::Resource};
+use kubegc_core::{OwnerReference, record::Resource};
 use kubegc_snapshot::ObjectView;
 
 use super::{
@@ -64,10 +64,7 @@ impl Scope {
                 }
                 scope.members.insert(position, Member::Context);
                 // Its owners can be looked up.
-                context.extend(cluster.edges.owners(position).filter_map(|owner| match owner {
-                    Owner::At(owner) => Some(owner),
-                    _ => None,
-                }));
+                context.extend(cluster.edges.owners(position).filter_map(Owner::position));
                 continue;
             };
             if scope.members.insert(position, Member::Affected) == Some(Member::Affected) {
@@ -86,10 +83,8 @@ impl Scope {
                     Relation::Waits | Relation::Read => context.push(related.position),
                 }
             }
-            let references: Vec<_> = view
-                .owner_references()
-                .zip(cluster.edges.owners(position))
-                .collect();
+            let references = view.owner_references().zip(cluster.edges.owners(position));
+            let references: Vec<(OwnerReference, Owner)> = references.collect();
             // If one owner prevents every decision, the collector never looks up the others.
             let never = references.iter().any(|(_, owner)| *owner == Owner::Never);
             for (reference, owner) in references {
@@ -102,7 +97,8 @@ impl Scope {
                     scope.unknown.push((position, reference.clone()));
                 }
                 let by_uid = cluster.positions_of(&reference.uid);
-                let by_name = scope.owner_by_name(cluster, view.namespace(), &reference);
+                let by_name = cluster.owner_kind(&reference, view.namespace());
+                let by_name = by_name.and_then(|(kind, at)| cluster.find(kind, at, &reference.name));
                 for owner in by_uid.chain(by_name) {
                     // An owner that waits for its dependents can be removed when they are. A Job counts its
                     // pods and may delete others of them.
@@ -123,42 +119,25 @@ impl Scope {
 
     /// The objects that may change, in order.
     pub(crate) fn affected(&self) -> impl Iterator<Item = u32> + '_ {
-        self.members
-            .iter()
-            .filter(|(_, member)| **member == Member::Affected)
-            .map(|(&position, _)| position)
-    }
-
-    fn owner_by_name(&self, cluster: &Facts, namespace: &str, reference: &OwnerReference) -> Option<u32> {
-        let kind = cluster.kind_id(&reference.api_version, &reference.kind)?;
-        let resource = &cluster.catalog()[kind];
-        let (group, _) = split_api_version(&reference.api_version);
-        let namespace = if resource.is_namespaced() { namespace } else { "" };
-        let found = cluster
-            .snapshot
-            .position(group, &reference.kind, namespace, &reference.name);
-        found.map(|at| at as u32)
+        let members = self.members.iter();
+        members.filter_map(|(&position, member)| (*member == Member::Affected).then_some(position))
     }
 }
 
 /// Whether an owner that is missing from the dump may exist and orphan its dependents.
 fn may_orphan(cluster: &Facts, reference: &OwnerReference) -> bool {
-    let Some(kind) = cluster.kind_id(&reference.api_version, &reference.kind) else {
-        return false;
-    };
     let is_in_dump = cluster.positions_of(&reference.uid).next().is_some();
-    !is_in_dump && cluster.is_unlisted(&cluster.catalog()[kind], "")
+    let kind = cluster.owner_kind(reference, "");
+    !is_in_dump && kind.is_some_and(|(kind, _)| cluster.is_unlisted(kind, ""))
 }
 
 /// Whether a Job counts a pod: it has the finalizer, and an owner is a Job.
 fn counts(cluster: &Facts, pod: ObjectView<'_>, owner: u32) -> bool {
-    pod.finalizers()
-        .any(|finalizer| **finalizer == *TRACKING_FINALIZER)
-        && cluster.resource_at(owner) == Some(Resource::Jobs)
+    let mut finalizers = pod.finalizers();
+    finalizers.any(|name| **name == *TRACKING_FINALIZER) && cluster.resource_at(owner) == Some(Resource::Jobs)
 }
 
 /// Whether an object is terminating and waits for the garbage collector.
 fn waits(cluster: &Facts, position: u32) -> bool {
-    let facts = cluster.edges.flags[position as usize];
-    facts & DELETING != 0 && facts & HAS_COLLECTOR_FINALIZER != 0
+    cluster.has(position, DELETING) && cluster.has(position, HAS_COLLECTOR_FINALIZER)
 }

@@ -55,13 +55,13 @@ fn of_slices(snapshot: &Snapshot, (namespace, name): &ServiceName) -> Option<Rea
         let label = meta.labels.get(SERVICE_NAME);
         meta.namespace == *namespace && label.is_some_and(|label| label == name)
     };
-    let slices = slices.filter(|slice| is_its(&slice.meta));
-    let ready: Vec<Option<bool>> = slices
+    let ready = slices
+        .filter(|slice| is_its(&slice.meta))
         .map(|slice| match slice.details.as_deref() {
             Some(Details::EndpointSlice { has_ready }) => Some(*has_ready),
             _ => None,
-        })
-        .collect();
+        });
+    let ready: Vec<Option<bool>> = ready.collect();
     if ready.contains(&Some(true)) {
         return Some(Ok(()));
     }
@@ -87,12 +87,12 @@ fn of_endpoints(snapshot: &Snapshot, (namespace, name): &ServiceName) -> Option<
 fn of_pods(snapshot: &Snapshot, namespace: &Arc<str>, selector: &LabelSelector) -> Option<Ready> {
     let pods = snapshot.positions_of_kind("", Resource::Pods.kind());
     let pods = pods.filter_map(|position| snapshot.view(position));
-    let pods = pods.filter(|pod| pod.namespace() == namespace);
-    let pods = pods.map(|pod| pod.record());
+    let pods = pods
+        .filter(|pod| pod.namespace() == namespace)
+        .map(|pod| pod.record());
     let pods = pods.filter(|record| selector.matches(&record.meta));
-    let ready: Vec<(Arc<str>, Option<bool>)> = pods
-        .map(|record| (Arc::clone(&record.meta.name), record.pod().and_then(is_ready)))
-        .collect();
+    let ready = pods.map(|record| (Arc::clone(&record.meta.name), record.pod().and_then(is_ready)));
+    let ready: Vec<(Arc<str>, Option<bool>)> = ready.collect();
     if ready.iter().any(|(_, is_ready)| *is_ready == Some(true)) {
         return Some(Ok(()));
     }
@@ -128,10 +128,8 @@ fn scaled_to_zero(snapshot: &Snapshot, namespace: &Arc<str>, selector: &LabelSel
             .filter(|view| view.namespace() == namespace)?;
         let record = view.record();
         let deployment = record.deployment()?;
-        let labels = &deployment.selector.known()?.match_labels;
-        let is_theirs = labels
-            .iter()
-            .any(|(key, value)| selector.match_labels.get(key) == Some(value));
+        let mut labels = deployment.selector.known()?.match_labels.iter();
+        let is_theirs = labels.any(|(key, value)| selector.match_labels.get(key) == Some(value));
         (deployment.replicas == Field::Known(0) && is_theirs).then(|| view.object_ref().short())
     })
 }

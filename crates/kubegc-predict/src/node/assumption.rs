@@ -3,10 +3,13 @@
 use kubegc_core::KubernetesVersion;
 use kubegc_node::Bytes;
 
+use crate::words::variant_name;
+
 /// Knowledge about the use of images before the forecast.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RecordsKnown {
+    /// Records were given.
     Given,
     /// No records were given: it is assumed that the kubelet has run for long, and that unused images were
     /// never used since.
@@ -24,7 +27,10 @@ pub enum Assumption {
         "the last use of images is unknown: the order of {images} unused ones is undetermined, and a kubelet \
          that has just started may keep all of them"
     )]
-    RecordsUnknown { images: usize },
+    RecordsUnknown {
+        /// Unused images whose order is open.
+        images: usize,
+    },
     /// Sizes of images count shared layers once for each image, so less may become free than is counted, and
     /// the next garbage collection removes more.
     #[display(
@@ -34,6 +40,7 @@ pub enum Assumption {
     /// The runtime frees space before it responds. Some runtimes free it later.
     #[display("the runtime frees space at once; some do later")]
     FreedAtOnce,
+    /// No container mounts an image as a volume.
     #[display("no container mounts an image as a volume")]
     NoImageVolumes,
     /// The desired pods are unknown, so nothing is deleted because of a deleted pod.
@@ -48,8 +55,10 @@ pub enum Assumption {
     /// The sandbox image is not known. Up to 1.28 it is protected; later the runtime must pin it.
     #[display("the image of sandboxes is not known, so it is treated like any other")]
     SandboxImageUnknown,
+    /// All removals succeed, and nothing is created, pulled or started meanwhile.
     #[display("every removal succeeds, and nothing is pulled or started meanwhile")]
     NothingElseHappens,
+    /// The disk fills steadily.
     #[display("the disk fills by {} an hour", Bytes::from(*bytes_per_hour))]
     SteadyGrowth { bytes_per_hour: u64 },
     /// The release is newer than those that kubegc knows: a kubelet may behave otherwise.
@@ -58,19 +67,12 @@ pub enum Assumption {
 }
 
 impl Assumption {
+    /// The assumption's name.
     pub const fn as_str(&self) -> &'static str {
-        match self {
-            Self::RecordsUnknown { .. } => "RecordsUnknown",
-            Self::SizesOverlap => "SizesOverlap",
-            Self::FreedAtOnce => "FreedAtOnce",
-            Self::NoImageVolumes => "NoImageVolumes",
-            Self::PodsUnknown => "PodsUnknown",
-            Self::SourcesNotReady => "SourcesNotReady",
-            Self::LogsUnknown => "LogsUnknown",
-            Self::SandboxImageUnknown => "SandboxImageUnknown",
-            Self::NothingElseHappens => "NothingElseHappens",
-            Self::SteadyGrowth { .. } => "SteadyGrowth",
-            Self::NewerVersion { .. } => "NewerVersion",
-        }
+        variant_name!(
+            self,
+            RecordsUnknown SizesOverlap FreedAtOnce NoImageVolumes PodsUnknown SourcesNotReady LogsUnknown
+            SandboxImageUnknown NothingElseHappens SteadyGrowth NewerVersion
+        )
     }
 }

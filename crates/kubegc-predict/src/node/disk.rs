@@ -8,6 +8,9 @@ use kubegc_node::{
     eviction::{Layout, Signal, Threshold},
 };
 
+use super::NodeFrame;
+
+/// The time at which an event is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Due {
     Now,
@@ -21,9 +24,11 @@ pub enum Due {
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Disk {
+    /// Its current usage.
     pub file_system: FileSystem,
     /// Disk usage, in percent as upstream computes it.
     pub usage_percent: i64,
+    /// The usage above which images are removed.
     pub high_percent: i32,
     /// The time at which that usage is reached.
     pub collection: Due,
@@ -38,14 +43,14 @@ pub struct Disk {
 impl Disk {
     /// Predicts the usage of a file system with constant growth, of which the next garbage collection frees
     /// `freed_bytes`; `None` if its capacity or its free bytes are unknown.
-    pub fn forecast(
+    pub(super) fn forecast(
         policy: &Policy,
         file_system: FileSystem,
-        usage_percent: i64,
         freed_bytes: u64,
-        bytes_per_hour: u64,
-        now: Timestamp,
+        frame: NodeFrame,
     ) -> Option<Self> {
+        let usage_percent = policy.image().usage_percent(&file_system)?;
+        let (now, bytes_per_hour) = (frame.now, frame.growth_bytes_per_hour);
         let capacity = file_system.capacity_bytes?;
         let available = file_system.available_bytes?.min(capacity);
         let due_with = |available: u64, at: Option<u64>| match at {

@@ -22,6 +22,7 @@ use kubegc_node::{
 
 use super::{Assumption, Disk, RecordsKnown};
 
+/// The settings of a node forecast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct NodeFrame {
     pub now: Timestamp,
@@ -44,6 +45,7 @@ impl NodeFrame {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeForecast {
+    /// The settings of the forecast.
     pub frame: NodeFrame,
     pub policy: Policy,
     /// Valid settings that are likely not intended.
@@ -77,7 +79,9 @@ pub struct NodeForecast {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PressureForecast {
+    /// Dead containers.
     pub containers: PlanOf<container::EvictUnits>,
+    /// All unused images.
     pub images: PlanOf<image::FreeSpace>,
 }
 
@@ -132,27 +136,21 @@ pub fn node_forecast(inventory: &Inventory, policy: &Policy, frame: NodeFrame) -
         assumptions.push(Assumption::SandboxImageUnknown);
     }
     if !assumed.pods.sources_ready {
-        let known = assumed.pods.synced || !assumed.pods.known.is_empty();
-        assumptions.push(if known {
-            Assumption::SourcesNotReady
-        } else {
-            Assumption::PodsUnknown
+        assumptions.push(match assumed.pods.synced || !assumed.pods.known.is_empty() {
+            true => Assumption::SourcesNotReady,
+            false => Assumption::PodsUnknown,
         });
     }
 
     let containers = policy.container().plan(&assumed, frame.now);
-    let pressure_containers = policy
-        .container()
-        .with_mode(Mode::Forced)
-        .plan(&assumed, frame.now);
+    let forced = policy.container().with_mode(Mode::Forced);
+    let pressure_containers = forced.plan(&assumed, frame.now);
     let mut pressed = assumed.clone();
     remove_containers(&mut assumed, &containers);
     remove_containers(&mut pressed, &pressure_containers);
     let sandboxes = sandbox::EvictSandboxes::new(semantics).plan(&assumed, frame.now);
-    let listed = [assumed.log_entries.is_ok(), assumed.log_links.is_ok()];
-    let logs = listed
-        .contains(&true)
-        .then(|| log::EvictLogs::new(semantics).plan(&assumed, frame.now));
+    let are_listed = assumed.log_entries.is_ok() || assumed.log_links.is_ok();
+    let logs = are_listed.then(|| log::EvictLogs::new(semantics).plan(&assumed, frame.now));
     if logs.is_none() {
         assumptions.push(Assumption::LogsUnknown);
     }
@@ -177,10 +175,8 @@ pub fn node_forecast(inventory: &Inventory, policy: &Policy, frame: NodeFrame) -
         }
     }
     let images = loop_is_on.then(|| collects.plan(&assumed, frame.now));
-    let pressure_images = policy
-        .image()
-        .with_task(Task::DeleteUnused)
-        .plan(&pressed, frame.now);
+    let deletes_unused = policy.image().with_task(Task::DeleteUnused);
+    let pressure_images = deletes_unused.plan(&pressed, frame.now);
     if records == RecordsKnown::AssumedOld && !pressure_images.actions.is_empty() {
         assumptions.push(Assumption::RecordsUnknown {
             images: pressure_images.actions.len(),
@@ -199,7 +195,8 @@ pub fn node_forecast(inventory: &Inventory, policy: &Policy, frame: NodeFrame) -
         assumptions.push(Assumption::NewerVersion { version });
     }
     let freed_bytes = images.as_ref().map_or(0, plan_bytes);
-    let disk = disk(&assumed, policy, frame, freed_bytes);
+    let file_system = assumed.image_file_system.as_ref().ok();
+    let disk = file_system.and_then(|measured| Disk::forecast(policy, *measured, freed_bytes, frame));
     let removed = images.iter().flat_map(|plan| &plan.actions);
     let in_use_by_digest = in_use_by_digest(&assumed, removed.chain(&pressure_images.actions));
     NodeForecast {
@@ -247,13 +244,12 @@ fn in_use_by_digest<'a>(
         let mut digests = image.digests.iter();
         let used = digests.find_map(|digest| Some((digest, *users.get(&**digest)?)));
         if let Some((digest, container)) = used {
-            found
-                .entry(Arc::clone(&image.id))
-                .or_insert_with(|| ImageInUseByDigest {
-                    image: Arc::clone(image),
-                    container: Arc::clone(container),
-                    digest: Arc::clone(digest),
-                });
+            let known = found.entry(Arc::clone(&image.id));
+            known.or_insert_with(|| ImageInUseByDigest {
+                image: Arc::clone(image),
+                container: Arc::clone(container),
+                digest: Arc::clone(digest),
+            });
         }
     }
     found.into_values().collect()
@@ -266,12 +262,8 @@ fn are_known(records: &Records) -> bool {
 
 /// The records after the first run of the detection loop.
 fn first_detection(inventory: &Inventory, policy: &Policy, now: Timestamp) -> Records {
-    policy
-        .image()
-        .with_task(Task::Detect)
-        .plan(inventory, now)
-        .summary
-        .records
+    let detect = policy.image().with_task(Task::Detect);
+    detect.plan(inventory, now).summary.records
 }
 
 /// Records as a kubelet may have them that has run for long: everything old, and unused since it started.
@@ -294,19 +286,6 @@ fn last_used(inventory: &Inventory) -> BTreeMap<Arc<str>, Timestamp> {
         *latest = used.max(*latest);
     }
     last_used
-}
-
-fn disk(inventory: &Inventory, policy: &Policy, frame: NodeFrame, freed_bytes: u64) -> Option<Disk> {
-    let file_system = *inventory.image_file_system.as_ref().ok()?;
-    let usage_percent = policy.image().usage_percent(&file_system)?;
-    Disk::forecast(
-        policy,
-        file_system,
-        usage_percent,
-        freed_bytes,
-        frame.growth_bytes_per_hour,
-        frame.now,
-    )
 }
 
 impl NodeForecast {

@@ -88,18 +88,9 @@ mod tests {
     #[test]
     fn times_are_in_their_largest_unit() {
         let now = Timestamp::from_secs(1_000_000);
-        for (seconds, text) in [
-            (0, "0 s ago"),
-            (61, "1 min ago"),
-            (7_200, "2 h ago"),
-            (172_800, "2 d ago"),
-            (-1, "in the future"),
-        ] {
-            assert_eq!(
-                Ago(Some(Timestamp::from_secs(1_000_000 - seconds)), now).to_string(),
-                text
-            );
-        }
+        let before = |seconds: i64| Ago(Some(Timestamp::from_secs(1_000_000 - seconds)), now).to_string();
+        let texts = ["0 s ago", "1 min ago", "2 h ago", "2 d ago", "in the future"];
+        assert_eq!([0, 61, 7_200, 172_800, -1].map(before), texts);
         assert_eq!(Ago(None, now).to_string(), "never");
     }
 

@@ -11,7 +11,9 @@ use super::{NodeForecast, NodeFrame, node_forecast};
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WhatIf {
+    /// Under the present policy.
     pub present: NodeForecast,
+    /// Under the changed policy.
     pub changed: NodeForecast,
     /// Containers that only the changed policy removes, by id.
     pub containers_lost: Vec<Arc<Container>>,
@@ -53,10 +55,8 @@ fn containers(forecast: &NodeForecast) -> ById<Container> {
 fn images(forecast: &NodeForecast) -> ById<Image> {
     let actions = forecast.images.iter().flat_map(|plan| &plan.actions);
     let removed = actions.map(|image::Action::Remove { image, .. }| {
-        (
-            (Arc::clone(&image.id), Arc::clone(&image.runtime_handler)),
-            Arc::clone(image),
-        )
+        let key = (Arc::clone(&image.id), Arc::clone(&image.runtime_handler));
+        (key, Arc::clone(image))
     });
     removed.collect()
 }

@@ -48,6 +48,7 @@ impl Forecast {
 }
 
 impl Diagnosis {
+    /// The result in a word.
     pub fn status(&self) -> AnswerStatus {
         let terminating = self.terminating.iter().map(|one| &one.fate);
         let mut fates = terminating.chain(self.references.iter().map(|wrong| &wrong.fate));
@@ -65,6 +66,7 @@ impl Diagnosis {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
+    /// The result in a word, as in the text.
     pub status: AnswerStatus,
     /// The document `kubegc-answer/1`.
     pub text: String,

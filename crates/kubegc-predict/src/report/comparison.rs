@@ -65,21 +65,19 @@ impl Forecast {
     /// O(n log n) for n fates in both.
     pub fn compare<'a>(&'a self, other: &'a Self) -> Comparison<'a> {
         let mut fates: BTreeMap<Name<'_>, Difference<'_>> = BTreeMap::new();
-        for fate in &self.fates {
-            let difference = Difference {
-                object: &fate.object,
-                left: Some(&fate.fate),
-                right: None,
-            };
-            fates.insert(Name::from(&*fate.object), difference);
-        }
-        for fate in &other.fates {
+        let left = self.fates.iter().map(|fate| (fate, true));
+        for (fate, is_left) in left.chain(other.fates.iter().map(|fate| (fate, false))) {
             let found = fates.entry(Name::from(&*fate.object)).or_insert(Difference {
                 object: &fate.object,
                 left: None,
                 right: None,
             });
-            found.right = Some(&fate.fate);
+            let side = if is_left {
+                &mut found.left
+            } else {
+                &mut found.right
+            };
+            *side = Some(&fate.fate);
         }
         let differences = fates.into_values().filter(|difference| {
             let [left, right] = difference.words();
@@ -92,6 +90,7 @@ impl Forecast {
 }
 
 impl Difference<'_> {
+    /// The fates in one word each.
     pub fn words(&self) -> [&'static str; 2] {
         [self.left, self.right].map(|fate| fate.map_or("kept", Fate::word))
     }

@@ -5,6 +5,8 @@ use std::{
     fmt::{self, Write as _},
 };
 
+use foldhash::fast::FixedState;
+use indexmap::IndexMap;
 use kubegc_control_plane::finalizers;
 use kubegc_core::{ObjectRef, Timestamp, printable};
 
@@ -51,10 +53,9 @@ impl Text<'_> {
         let stuck: BTreeSet<u32> = diagnosis.stuck().map(|one| one.position).collect();
         let others = diagnosis.terminating.iter().filter(|item| !item.is_stuck);
         let others: Vec<&Terminating> = others.collect();
-        let (wrong, unknown): (Vec<&WrongReference>, Vec<&WrongReference>) = diagnosis
-            .references
-            .iter()
-            .partition(|item| item.problem.is_certain());
+        let references = diagnosis.references.iter();
+        let (wrong, unknown): (Vec<&WrongReference>, Vec<&WrongReference>) =
+            references.partition(|item| item.problem.is_certain());
         write!(
             self.out,
             "{} {} {} in deletion; {} being deleted; {} wrong, {} that the dump cannot confirm",
@@ -151,15 +152,14 @@ impl Text<'_> {
 
     /// A time as the end of a sentence, with its age.
     fn since(&self, since: Option<Timestamp>) -> String {
-        let Some(since) = since else {
-            return String::new();
-        };
         let now = self.diagnosis.now;
-        let age = match since < now {
-            true => format!(" ({})", span(now.since(since))),
-            false => String::new(),
-        };
-        format!(", since {} UTC{age}", moment(since))
+        match since {
+            None => String::new(),
+            Some(since) if since < now => {
+                format!(", since {} UTC ({})", moment(since), span(now.since(since)))
+            }
+            Some(since) => format!(", since {} UTC", moment(since)),
+        }
     }
 
     fn write_terminating(&mut self, objects: &[&Terminating]) -> fmt::Result {
@@ -179,23 +179,15 @@ impl Text<'_> {
             return Ok(());
         }
         writeln!(self.out, "\n{title}: {}", references.len())?;
-        let mut words: Vec<&str> = Vec::new();
+        let mut problems: IndexMap<&str, Vec<&WrongReference>, FixedState> = IndexMap::default();
         for item in references {
-            if !words.contains(&item.problem.word()) {
-                words.push(item.problem.word());
-            }
+            problems.entry(item.problem.word()).or_default().push(item);
         }
-        for word in words {
-            let of_problem: Vec<&&WrongReference> = references
-                .iter()
-                .filter(|item| item.problem.word() == word)
-                .collect();
-            for item in of_problem.iter().take(self.objects_max) {
-                self.write_reference(item)?;
-            }
-            self.more(of_problem.len())?;
-        }
-        Ok(())
+        problems.values().try_for_each(|of_problem| {
+            let mut shown = of_problem.iter().take(self.objects_max);
+            shown.try_for_each(|item| self.write_reference(item))?;
+            self.more(of_problem.len())
+        })
     }
 
     fn write_reference(&mut self, item: &WrongReference) -> fmt::Result {
@@ -207,15 +199,9 @@ impl Text<'_> {
             (None, Fate::Kept) => "kept".to_owned(),
             (None, fate) => outcome(fate, &item.object),
         };
-        let text = format!(
-            "{}: owner {} {} {} (uid {}): {}",
-            item.object.short(),
-            reference.api_version,
-            reference.kind,
-            reference.name,
-            reference.uid,
-            item.problem
-        );
+        let owner = format!("{} {} {}", reference.api_version, reference.kind, reference.name);
+        let (object, uid) = (item.object.short(), &reference.uid);
+        let text = format!("{object}: owner {owner} (uid {uid}): {}", item.problem);
         self.line("  - ", &text)?;
         self.line("    outcome: ", &outcome)?;
         match &item.fix {

@@ -1,6 +1,6 @@
 //! A forecast as a DOT graph: owners above their dependents, coloured by fate.
 
-use std::{collections::BTreeMap, fmt::Write};
+use std::collections::BTreeMap;
 
 use kubegc_core::Uid;
 
@@ -14,32 +14,23 @@ impl Forecast {
     /// O(o log o + r) for o objects with r references.
     pub fn to_dot(&self) -> String {
         let mut out = String::from("digraph forecast {\n  rankdir=BT;\n  node [shape=box, style=filled];\n");
-        let numbers: BTreeMap<&Uid, usize> = self
-            .fates
-            .iter()
-            .enumerate()
-            .map(|(at, fate)| (&fate.object.uid, at))
-            .collect();
+        let uids = self.fates.iter().map(|fate| &fate.object.uid);
+        let numbers: BTreeMap<&Uid, usize> = uids.zip(0..).collect();
         for (at, fate) in self.fates.iter().enumerate() {
             let label = format!("{}\\n{}", escape(&fate.object.short()), fate.fate.word());
-            // Writing to a string does not fail.
-            let _infallible = writeln!(
-                out,
-                "  n{at} [label=\"{label}\", fillcolor=\"{}\"];",
-                colour(&fate.fate)
-            );
+            let colour = colour(&fate.fate);
+            out.push_str(&format!("  n{at} [label=\"{label}\", fillcolor=\"{colour}\"];\n"));
         }
         for (at, fate) in self.fates.iter().enumerate() {
             for reference in fate.before().owner_references() {
                 let Some(owner) = numbers.get(&reference.uid) else {
                     continue;
                 };
-                let style = if reference.is_blocking() {
-                    "solid"
-                } else {
-                    "dashed"
+                let style = match reference.is_blocking() {
+                    true => "solid",
+                    false => "dashed",
                 };
-                let _infallible = writeln!(out, "  n{at} -> n{owner} [style={style}];");
+                out.push_str(&format!("  n{at} -> n{owner} [style={style}];\n"));
             }
         }
         out.push_str("}\n");

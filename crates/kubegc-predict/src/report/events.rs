@@ -160,39 +160,31 @@ fn roots(histories: &[History<'_>], timeline: &[Step]) -> Vec<usize> {
     // later than its causes.
     let mut deletions: Vec<[Option<usize>; 2]> = Vec::with_capacity(timeline.len());
     let cause = |causes: &[usize], deletions: &[[Option<usize>; 2]], is_certain: bool| {
-        let mut found = causes
-            .iter()
-            .filter_map(|cause| deletions[*cause][usize::from(is_certain)]);
-        found.next()
+        let mut causes = causes.iter();
+        causes.find_map(|cause| deletions[*cause][usize::from(is_certain)])
     };
     for (at, step) in timeline.iter().enumerate() {
-        let deletion = |is_certain: bool| {
+        let both = [false, true].map(|is_certain| {
             let mut own = ended_by.get(&at).into_iter().flatten();
-            own.find(|found| histories[**found].is_certain == is_certain)
-                .copied()
+            let own = own.find(|found| histories[**found].is_certain == is_certain);
+            own.copied()
                 .or_else(|| cause(&step.causes, &deletions, is_certain))
-        };
-        let both = [deletion(false), deletion(true)];
+        });
         deletions.push(both);
     }
     let mut roots: Vec<Option<usize>> = vec![None; histories.len()];
     for from in 0..histories.len() {
-        let mut path = vec![from];
-        let mut last = from;
-        let root = loop {
-            if let Some(root) = roots[last] {
-                break root;
-            }
+        let (mut path, mut last) = (vec![from], from);
+        while roots[last].is_none() {
             let history = &histories[last];
             let first = history.first().filter(|_| history.ends());
             let next = first.and_then(|first| cause(&timeline[first].causes, &deletions, history.is_certain));
-            let Some(next) = next else { break last };
+            let Some(next) = next else { break };
             path.push(next);
             last = next;
-        };
-        for at in path {
-            roots[at] = Some(root);
         }
+        let root = roots[last].unwrap_or(last);
+        path.into_iter().for_each(|at| roots[at] = Some(root));
     }
     let roots = roots.into_iter().enumerate();
     roots.map(|(at, root)| root.unwrap_or(at)).collect()

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kubegc_control_plane::Refusals;
-use kubegc_core::{ObjectRef, Uid};
+use kubegc_core::Uid;
 
 use super::sentences::{missing_text, own_reasons, sentence};
 use crate::{
     Fate, Forecast, ObjectFate, Outcomes,
     facts::deletion_requested_at,
-    fate::{Missing, missing_fact},
+    fate::missing_fact,
     words::{Name, moment, span},
 };
 
@@ -24,10 +24,11 @@ pub(super) struct FateRow<'a> {
 /// The objects that are not deleted, those of the intents first, and what controllers cannot decide.
 pub(super) fn fate_rows(forecast: &Forecast) -> Vec<FateRow<'_>> {
     let targets: BTreeSet<Name<'_>> = forecast.targets.iter().map(Name::from).collect();
-    let fates = forecast.fates.iter();
-    let mut fates: Vec<&ObjectFate> = fates
-        .filter(|fate| !fate.is_anyway && !is_deleted(fate))
-        .collect();
+    let fates = forecast
+        .fates
+        .iter()
+        .filter(|fate| !fate.is_anyway && !is_deleted(fate));
+    let mut fates: Vec<&ObjectFate> = fates.collect();
     fates.sort_by_key(|fate| !targets.contains(&Name::from(&*fate.object)));
     let refusals = Refusals::of(&forecast.timeline);
     let rows = fates.into_iter().map(|fate| FateRow {
@@ -35,12 +36,9 @@ pub(super) fn fate_rows(forecast: &Forecast) -> Vec<FateRow<'_>> {
         name: Name::from(&*fate.object),
         text: row_text(forecast, &refusals, fate),
     });
-    let outcomes: BTreeMap<&Uid, Outcomes> = forecast
-        .fates
-        .iter()
-        .filter(|fate| matches!(fate.fate, Fate::Undetermined { .. }))
-        .map(|fate| (&fate.object.uid, Outcomes::from(&fate.fate)))
-        .collect();
+    let undetermined = forecast.fates.iter().filter(|fate| is_undetermined(fate));
+    let outcomes = undetermined.map(|fate| (&fate.object.uid, Outcomes::from(&fate.fate)));
+    let outcomes: BTreeMap<&Uid, Outcomes> = outcomes.collect();
     let of_controllers = forecast.undetermined.iter().map(|undetermined| {
         let object = &undetermined.object;
         let fact = missing_fact(&undetermined.missing, undetermined.missing.message_about(object));
@@ -84,6 +82,10 @@ pub(super) fn is_deleted(fate: &ObjectFate) -> bool {
     matches!(fate.fate, Fate::Deleted { .. })
 }
 
+fn is_undetermined(fate: &ObjectFate) -> bool {
+    matches!(fate.fate, Fate::Undetermined { .. })
+}
+
 fn row_text(forecast: &Forecast, refusals: &Refusals<'_>, fate: &ObjectFate) -> String {
     let mut text = sentence(&fate.fate);
     match &fate.fate {
@@ -107,8 +109,10 @@ fn row_text(forecast: &Forecast, refusals: &Refusals<'_>, fate: &ObjectFate) -> 
         }
         Fate::Undetermined { outcomes, missing } => {
             text = missing_text(missing, &fate.object);
-            if text.is_empty() {
-                text = own_missing_text(forecast, missing, &fate.object);
+            // Those are listed by controller.
+            let mut of_controllers = forecast.undetermined.iter();
+            if text.is_empty() && !of_controllers.any(|one| one.object.uid == fate.object.uid) {
+                text = own_reasons(missing, &fate.object);
             }
             if !text.is_empty() {
                 text.insert_str(0, &format!("{outcomes}: "));
@@ -119,37 +123,20 @@ fn row_text(forecast: &Forecast, refusals: &Refusals<'_>, fate: &ObjectFate) -> 
     text
 }
 
-/// The facts that are missing about the object itself. Empty if they are listed by controller.
-fn own_missing_text(forecast: &Forecast, missing: &[Missing], of: &ObjectRef) -> String {
-    let mut undetermined = forecast.undetermined.iter();
-    if undetermined.any(|undetermined| undetermined.object.uid == of.uid) {
-        return String::new();
-    }
-    own_reasons(missing, of)
-}
-
-/// The number of objects with an undetermined fate or about which a controller cannot decide.
-fn undetermined(forecast: &Forecast) -> usize {
-    let unknown = forecast.fates.iter();
-    let unknown = unknown.filter(|fate| !fate.is_anyway && matches!(fate.fate, Fate::Undetermined { .. }));
-    let of_controllers = forecast.undetermined.iter();
-    let of_controllers = of_controllers.map(|undetermined| Name::from(&undetermined.object));
-    let all: BTreeSet<Name<'_>> = unknown
-        .map(|fate| Name::from(&*fate.object))
-        .chain(of_controllers)
-        .collect();
-    all.len()
-}
-
 /// The number of objects by fate, in the order of a summary. Objects about which a controller cannot decide
 /// count as undetermined.
 pub(super) fn counts(forecast: &Forecast) -> Vec<(&'static str, usize)> {
-    let counts = forecast.counts();
-    let count = |word: &str| match word {
-        "undetermined" => undetermined(forecast),
-        word => counts.get(word).copied().unwrap_or(0),
-    };
+    let mut counts = forecast.counts();
+    let of_fates = forecast.fates.iter();
+    let of_fates = of_fates.filter(|fate| !fate.is_anyway && is_undetermined(fate));
+    let of_controllers = forecast.undetermined.iter().map(|one| Name::from(&one.object));
+    let undetermined = of_fates
+        .map(|fate| Name::from(&*fate.object))
+        .chain(of_controllers);
+    counts.insert("undetermined", undetermined.collect::<BTreeSet<_>>().len());
     let words = ["deleted", "terminating", "undetermined", "released", "kept"];
-    let counts = words.into_iter().map(|word| (word, count(word)));
+    let counts = words
+        .into_iter()
+        .filter_map(|word| Some((word, *counts.get(word)?)));
     counts.filter(|(_, count)| *count > 0).collect()
 }

@@ -28,18 +28,15 @@ impl Text<'_> {
             self.line("  ! ", &note)?;
         }
         writeln!(self.out, "\nAssumed:")?;
-        assumptions(forecast)
-            .iter()
-            .try_for_each(|assumption| self.line("  - ", assumption))
+        let assumptions = assumptions(forecast);
+        assumptions.iter().try_for_each(|one| self.line("  - ", one))
     }
 }
 
 /// The warnings and findings. Grouped findings name the first objects.
 pub(super) fn notes(forecast: &Forecast, names_max: usize) -> Vec<String> {
-    let warnings = forecast
-        .warnings
-        .iter()
-        .map(|warning| format!("{}: {warning}", warning.dependent.short()));
+    let warnings = forecast.warnings.iter();
+    let warnings = warnings.map(|warning| format!("{}: {warning}", warning.dependent.short()));
     warnings.chain(grouped(&forecast.findings, names_max)).collect()
 }
 
@@ -52,9 +49,8 @@ pub(super) fn assumptions(forecast: &Forecast) -> Vec<String> {
     }
     let defaults = default_controllers(KubernetesVersion::LATEST);
     let names = defaults.iter().map(|controller| controller.info().name);
-    let disabled: Vec<&str> = names
-        .filter(|name| !forecast.controllers.contains(name))
-        .collect();
+    let disabled = names.filter(|name| !forecast.controllers.contains(name));
+    let disabled: Vec<&str> = disabled.collect();
     let is_most = disabled.len() * 2 > defaults.len();
     assumptions.extend(match (&*disabled, &*forecast.controllers) {
         ([], _) => None,
@@ -70,23 +66,21 @@ pub(super) fn assumptions(forecast: &Forecast) -> Vec<String> {
 
 /// Findings, with those about controllers that create objects again grouped.
 fn grouped(findings: &[Finding], names_max: usize) -> Vec<String> {
-    let mut recreated: BTreeMap<(Recreation<'_>, &str, &str), Recreated<'_>> = BTreeMap::new();
+    // By certainty, refusal, and kind of the controllers: the controllers, and the kinds of the objects.
+    let mut recreated: BTreeMap<_, (BTreeSet<&ObjectRef>, Vec<&str>)> = BTreeMap::new();
     let mut others = Vec::new();
     for finding in findings {
-        let (object, controller, recreation) = match finding {
+        let (object, controller, is_certain, refusal) = match finding {
             Finding::CreatedAgain {
                 object,
                 controller,
-                is_certain: true,
-            } => (object, controller, Recreation::Certain),
-            Finding::CreatedAgain {
-                object, controller, ..
-            } => (object, controller, Recreation::Possible),
+                is_certain,
+            } => (object, controller, *is_certain, None),
             Finding::NotCreatedAgain {
                 object,
                 controller,
                 refusal,
-            } => (object, controller, Recreation::Refused(&refusal.message)),
+            } => (object, controller, false, Some(&*refusal.message)),
             // The summary contains it.
             Finding::NothingSelected { .. } => continue,
             other => {
@@ -94,60 +88,31 @@ fn grouped(findings: &[Finding], names_max: usize) -> Vec<String> {
                 continue;
             }
         };
-        let of_kind = recreated.entry((recreation, &controller.kind, controller.group()));
-        let of_kind = of_kind.or_default();
-        of_kind.controllers.insert(controller);
-        of_kind.kinds.push(&*object.kind);
+        let key = (!is_certain, refusal, &controller.kind, controller.group());
+        let (controllers, kinds) = recreated.entry(key).or_default();
+        controllers.insert(controller);
+        kinds.push(&*object.kind);
     }
     let recreated = recreated.iter();
-    let recreated = recreated.map(|((recreation, ..), of_kind)| of_kind.text(*recreation, names_max));
-    let mut all: Vec<String> = recreated.collect();
-    all.append(&mut others);
-    all
-}
-
-/// Whether objects are created again.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Recreation<'a> {
-    Certain,
-    Possible,
-    /// They are not, for the API server refuses it with this message.
-    Refused(&'a str),
-}
-
-/// Objects that are deleted while their controllers, all of one kind, are kept.
-#[derive(Default)]
-struct Recreated<'a> {
-    controllers: BTreeSet<&'a ObjectRef>,
-    /// The kind of each object that is deleted.
-    kinds: Vec<&'a str>,
-}
-
-impl Recreated<'_> {
-    fn text(&self, recreation: Recreation<'_>, names_max: usize) -> String {
-        let names: Vec<Name<'_>> = self
-            .controllers
-            .iter()
-            .map(|controller| Name::from(*controller))
-            .collect();
-        let deleted = counted(self.kinds.iter().copied()).join(", ");
-        let are = match (recreation, self.kinds.len()) {
-            (Recreation::Certain, 1) => "is",
-            (Recreation::Certain, _) => "are",
-            (Recreation::Possible, _) => "may be",
-            (Recreation::Refused(_), 1) => "is not",
-            (Recreation::Refused(_), _) => "are not",
+    let recreated = recreated.map(|(&(is_uncertain, refusal, ..), (controllers, kinds))| {
+        let are = match (refusal, is_uncertain, kinds.len()) {
+            (None, true, _) => "may be",
+            (None, false, 1) => "is",
+            (None, false, _) => "are",
+            (Some(_), _, 1) => "is not",
+            (Some(_), ..) => "are not",
         };
-        let which = if names.len() == 1 { "which is" } else { "which are" };
+        let names: Vec<Name<'_>> = controllers.iter().map(|one| Name::from(*one)).collect();
         // The API server creates the addresses of Services.
         let are_services = names.iter().all(|name| name.kind == "Service");
         let by = if are_services { "for" } else { "by" };
-        let names = names_of_kind(&names, names_max);
-        match recreation {
-            Recreation::Refused(message) => {
-                format!("{deleted} {are} created again {by} {names}: the API server refuses it: {message}")
-            }
-            _ => format!("{deleted} {are} created again {by} {names}, {which} kept"),
-        }
-    }
+        let end = match refusal {
+            Some(message) => format!(": the API server refuses it: {message}"),
+            None if names.len() == 1 => ", which is kept".to_owned(),
+            None => ", which are kept".to_owned(),
+        };
+        let (kinds, names) = (counted(kinds.iter().copied()), names_of_kind(&names, names_max));
+        format!("{} {are} created again {by} {names}{end}", kinds.join(", "))
+    });
+    recreated.chain(others).collect()
 }

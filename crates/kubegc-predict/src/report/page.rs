@@ -79,15 +79,14 @@ impl Forecast {
     }
 
     fn title(&self) -> String {
-        let names = self
-            .targets
-            .iter()
-            .map(|target| target.short())
-            .collect::<Vec<_>>();
-        let title = match &*names {
+        let title = match &*self.targets {
             [] => "What happens without a request".to_owned(),
-            [name] => format!("Deletion of {name}"),
-            [first, ..] => format!("Deletion of {} objects, {first} first", names.len()),
+            [one] => format!("Deletion of {}", one.short()),
+            [first, ..] => format!(
+                "Deletion of {} objects, {} first",
+                self.targets.len(),
+                first.short()
+            ),
         };
         escaped(&title)
     }
@@ -187,22 +186,18 @@ fn write_row(out: &mut String, at: usize, row: &Row<'_>) -> fmt::Result {
         out,
         "<rect class=\"{word}\" x=\"{x}\" y=\"{y}\" width=\"{BOX}\" height=\"{BOX}\" rx=\"4\"/>"
     )?;
+    let (x, y) = (x + 26, y + 14);
+    let (names, detail) = (escaped(&shown_names), escaped(&shown_detail));
     writeln!(
         out,
-        "<text x=\"{}\" y=\"{}\">{} <tspan class=\"detail\">{}</tspan></text>\n</g>",
-        x + 26,
-        y + 14,
-        escaped(&shown_names),
-        escaped(&shown_detail)
+        "<text x=\"{x}\" y=\"{y}\">{names} <tspan class=\"detail\">{detail}</tspan></text>\n</g>"
     )
 }
 
 /// The upper left corner of a row's box.
 fn corner(at: usize, row: &Row<'_>) -> (usize, usize) {
-    (
-        4 + row.depth.min(DEPTH_MAX) * INDENT,
-        at * ROW_HEIGHT + ROW_HEIGHT / 4,
-    )
+    let x = 4 + row.depth.min(DEPTH_MAX) * INDENT;
+    (x, at * ROW_HEIGHT + ROW_HEIGHT / 4)
 }
 
 fn list(out: &mut String, title: &str, texts: &[String]) -> fmt::Result {
@@ -225,16 +220,15 @@ fn cut(text: &str) -> Cow<'_, str> {
 
 /// A text for HTML, with control characters as escapes.
 fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for character in printable(text).chars() {
-        match character {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            other => out.push(other),
-        }
-    }
-    out
+    let escapes = [
+        ("&", "&amp;"),
+        ("<", "&lt;"),
+        (">", "&gt;"),
+        ("\"", "&quot;"),
+        ("'", "&#39;"),
+    ];
+    let text = printable(text).into_owned();
+    escapes
+        .iter()
+        .fold(text, |text, (character, escape)| text.replace(character, escape))
 }

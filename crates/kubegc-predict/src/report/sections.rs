@@ -47,11 +47,8 @@ impl Text<'_> {
         if events.is_empty() {
             return Ok(());
         }
-        let shown: BTreeSet<Name<'_>> = events
-            .iter()
-            .flat_map(Event::subjects)
-            .map(|subject| Name::from(subject.object))
-            .collect();
+        let shown = events.iter().flat_map(Event::subjects);
+        let shown: BTreeSet<Name<'_>> = shown.map(|subject| Name::from(subject.object)).collect();
         let unknown = self.forecast.fates.iter();
         let condition = condition(unknown.filter(|fate| shown.contains(&Name::from(&*fate.object))));
         writeln!(self.out, "\nEvents if {condition}:")?;
@@ -68,28 +65,19 @@ impl Text<'_> {
         self.heading("Deleted", count)?;
         let (rows, _) = rows(self.forecast, usize::MAX, false);
         // A row is written if it is deleted or something below it is.
-        let mut is_written: Vec<bool> = rows
+        let deleted = rows
             .iter()
-            .map(|row| row.objects.iter().any(|fate| is_deleted(fate)))
-            .collect();
+            .map(|row| row.objects.iter().any(|fate| is_deleted(fate)));
+        let mut is_written: Vec<bool> = deleted.collect();
         for (at, row) in rows.iter().enumerate().rev() {
             if let (true, Some(parent)) = (is_written[at], row.parent) {
                 is_written[parent.row] = true;
             }
         }
-        let written = rows
-            .iter()
-            .zip(&is_written)
-            .filter(|(_, is_written)| **is_written);
-        let (mut rows_left, mut named) = (self.detail.rows_max, 0);
-        for (row, _) in written {
-            let Some(first) = row.objects.first() else {
-                continue;
-            };
-            if rows_left == 0 {
-                break;
-            }
-            rows_left -= 1;
+        let written = rows.iter().zip(is_written).filter(|(_, is_written)| *is_written);
+        let written = written.filter_map(|(row, _)| Some((row, row.objects.first()?)));
+        let mut named = 0;
+        for (row, first) in written.take(self.detail.rows_max) {
             let mut line = names_of_kind(&row.names(), self.detail.objects_max);
             match is_deleted(first) {
                 true => named += row.objects.len(),

@@ -53,38 +53,33 @@ pub(super) fn missing_text(missing: &[Missing], of: &ObjectRef) -> String {
         Missing::Ending { pod, reason } if *pod == *of => Some(reason),
         _ => None,
     });
-    let unknown: BTreeSet<String> = missing
-        .iter()
-        .filter_map(|missing| match missing {
-            Missing::Owner { resource, .. } => {
-                Some(format!("whether an owner exists: {}", add_list(resource)))
-            }
-            Missing::Controller { object, .. } if *object == *of => None,
-            Missing::Controller { object, reason } if *object.kind == *Resource::StatefulSets.kind() => {
-                let is_claim = *of.kind == *Resource::PersistentVolumeClaims.kind();
-                let claim = if is_claim {
-                    "it"
-                } else {
-                    "the claim that it belongs to"
-                };
-                Some(format!(
-                    "whether {claim} is deleted with a {}: {reason}",
-                    object.kind
-                ))
-            }
-            Missing::Controller { object, reason } => Some(format!(
+    let claim = match *of.kind == *Resource::PersistentVolumeClaims.kind() {
+        true => "it",
+        false => "the claim that it belongs to",
+    };
+    let unknown = missing.iter().filter(|missing| match missing {
+        Missing::Controller { object, .. } => *object != *of,
+        // The same reason as for the object itself.
+        Missing::Ending { pod, reason } => *pod == *of || own_end != Some(reason),
+        _ => true,
+    });
+    let unknown = unknown.map(|missing| match missing {
+        Missing::Owner { resource, .. } => format!("whether an owner exists: {}", add_list(resource)),
+        Missing::Controller { object, reason } if *object.kind == *Resource::StatefulSets.kind() => {
+            format!("whether {claim} is deleted with a {}: {reason}", object.kind)
+        }
+        Missing::Controller { object, reason } => {
+            format!(
                 "whether the {} that it depends on is deleted: {reason}",
                 object.kind
-            )),
-            Missing::Ending { pod, reason } if *pod == *of => Some(format!("when it ends: {reason}")),
-            // The same reason as for the object itself.
-            Missing::Ending { reason, .. } if own_end == Some(reason) => None,
-            Missing::Ending { pod, reason } => {
-                Some(format!("when the {} that it waits for ends: {reason}", pod.kind))
-            }
-            other => Some(other.to_string()),
-        })
-        .collect();
-    let unknown: Vec<String> = unknown.into_iter().collect();
+            )
+        }
+        Missing::Ending { pod, reason } if *pod == *of => format!("when it ends: {reason}"),
+        Missing::Ending { pod, reason } => {
+            format!("when the {} that it waits for ends: {reason}", pod.kind)
+        }
+        other => other.to_string(),
+    });
+    let unknown: Vec<String> = unknown.collect::<BTreeSet<_>>().into_iter().collect();
     unknown.join("; ")
 }

@@ -42,6 +42,7 @@ pub enum AnswerStatus {
 }
 
 impl AnswerStatus {
+    /// The exit code of a command line tool.
     pub const fn exit_code(self) -> u8 {
         match self {
             Self::Ok => 0,

@@ -4,6 +4,7 @@ use std::fmt::{self, Write as _};
 
 use foldhash::fast::FixedState;
 use indexmap::IndexMap;
+use kubegc_core::ObjectRef;
 
 use super::{
     events::{End, Event, events},
@@ -137,11 +138,9 @@ impl Text<'_> {
             let (began, until) = (moment(forecast.began), moment(forecast.until()));
             write!(self.out, "{began} UTC to {until} UTC ({}): ", span(horizon))?;
         }
-        let counts: Vec<String> = counts(forecast)
-            .into_iter()
-            .filter(|(word, _)| *word != "kept" || forecast.horizon.is_none())
-            .map(|(word, count)| format!("{count} {word}"))
-            .collect();
+        let counts = counts(forecast).into_iter();
+        let counts = counts.filter(|(word, _)| *word != "kept" || forecast.horizon.is_none());
+        let counts: Vec<String> = counts.map(|(word, count)| format!("{count} {word}")).collect();
         let mut findings = forecast.findings.iter();
         let nothing = findings.find(|finding| matches!(finding, Finding::NothingSelected { .. }));
         match (counts.is_empty(), nothing) {
@@ -149,15 +148,12 @@ impl Text<'_> {
             (true, None) => writeln!(self.out, "nothing changes")?,
             (false, _) => writeln!(self.out, "{}", counts.join(", "))?,
         }
-        let removed = forecast.removals();
-        let removed = removed.filter(|removal| {
-            let fate = forecast.fate(removal.object);
-            !fate.is_some_and(|fate| fate.is_anyway)
-        });
-        let kinds: Vec<&str> = removed.map(|removal| &*removal.object.kind).collect();
-        match kinds.len() {
-            0 => Ok(()),
-            _ => self.items("  ", "", &counted(kinds)),
+        let is_anyway = |object: &ObjectRef| forecast.fate(object).is_some_and(|fate| fate.is_anyway);
+        let removed = forecast.removals().filter(|removal| !is_anyway(removal.object));
+        let kinds = counted(removed.map(|removal| &*removal.object.kind));
+        match kinds.is_empty() {
+            true => Ok(()),
+            false => self.items("  ", "", &kinds),
         }
     }
 
@@ -195,14 +191,11 @@ impl Text<'_> {
 
     /// Writes a comma-separated list. Lines are broken between items, unless an item is long.
     pub(super) fn items(&mut self, mark: &str, before: &str, items: &[String]) -> fmt::Result {
-        let items: Vec<String> = items
-            .iter()
-            .map(|item| match item.len() {
-                0..WHOLE_MAX => item.replace(' ', "\u{a0}"),
-                _ => item.clone(),
-            })
-            .collect();
-        let text = format!("{before}{}", items.join(", "));
+        let items = items.iter().map(|item| match item.len() {
+            0..WHOLE_MAX => item.replace(' ', "\u{a0}"),
+            _ => item.clone(),
+        });
+        let text = format!("{before}{}", items.collect::<Vec<_>>().join(", "));
         let lines = wrapped(mark, &line_text(&text)).replace('\u{a0}', " ");
         writeln!(self.out, "{lines}")
     }
@@ -217,15 +210,11 @@ impl Text<'_> {
             let key = [name.group, name.kind, text];
             groups.entry(key).or_default().push(name);
         }
-        for ([.., text], names) in groups {
-            let mut line = names_of_kind(&names, self.detail.objects_max);
-            if !text.is_empty() {
-                line.push_str(": ");
-                line.push_str(text);
-            }
-            self.line("  - ", &line)?;
-        }
-        Ok(())
+        groups.iter().try_for_each(|([.., text], names)| {
+            let colon = if text.is_empty() { "" } else { ": " };
+            let names = names_of_kind(names, self.detail.objects_max);
+            self.line("  - ", &format!("{names}{colon}{text}"))
+        })
     }
 }
 

@@ -49,16 +49,29 @@ impl Text<'_> {
 
     /// Writes the events of one instant. Events with the same actor and reason are grouped.
     fn write_instant(&mut self, events: &[Event<'_>]) -> fmt::Result {
-        let mut groups: IndexMap<Line, Vec<&Event<'_>>, FixedState> = IndexMap::default();
+        let mut groups: IndexMap<_, Vec<&Event<'_>>, FixedState> = IndexMap::default();
         for event in events {
-            groups.entry(Line::of(event)).or_default().push(event);
+            let because = because(&event.step.why, event.subject.object);
+            // The end of one object, and of several. Empty for objects that are removed.
+            let ends = match event.subject.end {
+                End::Removed => ["", ""],
+                End::Terminating => ["is terminating", "are terminating"],
+                End::Changed => changes(&event.step.why),
+            };
+            let line = (event.step.actor.to_string(), because, ends);
+            groups.entry(line).or_default().push(event);
         }
-        groups
-            .iter()
-            .try_for_each(|(line, group)| self.write_group(line, group))
+        let mut groups = groups.iter();
+        groups.try_for_each(|((actor, because, ends), group)| self.write_group(actor, because, *ends, group))
     }
 
-    fn write_group(&mut self, line: &Line, group: &[&Event<'_>]) -> fmt::Result {
+    fn write_group(
+        &mut self,
+        actor: &str,
+        because: &str,
+        ends: [&str; 2],
+        group: &[&Event<'_>],
+    ) -> fmt::Result {
         let Some(first) = group.first() else { return Ok(()) };
         let kinds: BTreeSet<&str> = group.iter().map(|event| &*event.subject.object.kind).collect();
         let lengths: BTreeSet<Option<Duration>> =
@@ -67,19 +80,15 @@ impl Text<'_> {
             [event] => event.subject.object.short(),
             _ => counted(group.iter().map(|event| &*event.subject.object.kind)).join(", "),
         };
-        let fate = line.fate[usize::from(group.len() > 1)];
-        if !fate.is_empty() {
-            text.push(' ');
-            text.push_str(fate);
-        }
-        text.push_str(": ");
-        text.push_str(&line.because);
+        let end = ends[usize::from(group.len() > 1)];
+        text.push_str(if end.is_empty() { "" } else { " " });
+        text.push_str(&format!("{end}: {because}"));
         let is_uniform = lengths.len() == 1;
         if let Some(length) = first.subject.since(first.at).filter(|_| is_uniform) {
             text.push_str(&format!("; removed {} later", span(length)));
         }
         // Names of controllers are long, and their common ending is redundant.
-        let actor = line.actor.trim_end_matches("-controller");
+        let actor = actor.trim_end_matches("-controller");
         let actor = format!("    {actor:<ACTOR_COLUMNS$}");
         self.line(&actor, &text)?;
         let below = " ".repeat(actor.chars().count() + 2);
@@ -105,11 +114,8 @@ impl Text<'_> {
         let Some(first) = group.first() else { return Ok(()) };
         let mut kinds: BTreeMap<(&str, bool), Vec<Subject<'_>>> = BTreeMap::new();
         for follower in group.iter().flat_map(|event| &event.followers) {
-            let is_removed = follower.end == End::Removed;
-            kinds
-                .entry((&*follower.object.kind, !is_removed))
-                .or_default()
-                .push(*follower);
+            let key = (&*follower.object.kind, follower.end != End::Removed);
+            kinds.entry(key).or_default().push(*follower);
         }
         if kinds.is_empty() {
             return Ok(());
@@ -121,11 +127,8 @@ impl Text<'_> {
         };
         let parts = kinds.into_iter().map(|((kind, is_terminating), followers)| {
             let terminating = if is_terminating { " (terminating)" } else { "" };
-            let later = match followers
-                .iter()
-                .filter_map(|follower| follower.since(first.at))
-                .max()
-            {
+            let lengths = followers.iter().filter_map(|follower| follower.since(first.at));
+            let later = match lengths.max() {
                 Some(length) if followers.len() == 1 => format!(" {} later", span(length)),
                 Some(length) => format!(" within {}", span(length)),
                 None => String::new(),
@@ -148,36 +151,12 @@ impl Text<'_> {
                 }
             }
         });
-        let them = if group.len() == 1 {
-            "and with it "
-        } else {
-            "and with them "
+        let them = match group.len() {
+            1 => "and with it ",
+            _ => "and with them ",
         };
         let parts: Vec<String> = parts.collect();
         self.items(below, them, &parts)
-    }
-}
-
-/// The text of an event, without its object.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Line {
-    actor: String,
-    because: String,
-    /// The end of one object, and of several. Empty for objects that are removed.
-    fate: [&'static str; 2],
-}
-
-impl Line {
-    fn of(event: &Event<'_>) -> Self {
-        Self {
-            actor: event.step.actor.to_string(),
-            because: because(&event.step.why, event.subject.object),
-            fate: match event.subject.end {
-                End::Removed => ["", ""],
-                End::Terminating => ["is terminating", "are terminating"],
-                End::Changed => changes(&event.step.why),
-            },
-        }
     }
 }
 

@@ -78,10 +78,8 @@ pub(super) fn rows(forecast: &Forecast, rows_max: usize, by_blocking: bool) -> (
             shown[at] = true;
         }
         let row = rows.len();
-        let children: Vec<(usize, Relation)> = members
-            .iter()
-            .flat_map(|&at| tree.children[at].iter().copied())
-            .collect();
+        let children = members.iter().flat_map(|&at| tree.children[at].iter().copied());
+        let children: Vec<(usize, Relation)> = children.collect();
         rows.push(Row {
             objects: members.iter().map(|&at| &tree.fates[at]).collect(),
             depth: parent.map_or(0, |parent| rows[parent.row].depth + 1),
@@ -134,11 +132,7 @@ struct Tree<'f> {
 impl<'f> Tree<'f> {
     fn of(forecast: &'f Forecast, by_blocking: bool) -> Self {
         let fates = &forecast.fates;
-        let by_uid: BTreeMap<&Uid, usize> = fates
-            .iter()
-            .enumerate()
-            .map(|(at, fate)| (&fate.object.uid, at))
-            .collect();
+        let by_uid: BTreeMap<&Uid, usize> = fates.iter().map(|fate| &fate.object.uid).zip(0..).collect();
         let is_namespace =
             |fate: &&ObjectFate| fate.object.group().is_empty() && *fate.object.kind == *"Namespace";
         let namespaces: BTreeMap<&str, usize> = (fates.iter().enumerate())
