@@ -101,9 +101,6 @@ impl Wanted {
 
 impl ListOptions {
     /// Reads the options of a list, a watch, or the deletion of a collection.
-    ///
-    /// # Errors
-    /// 400 for unreadable options, 422 for contradictory ones.
     pub(super) fn read(query: &Query, verb: Verb, version: KubernetesVersion) -> Result<Self, Refusal> {
         let limit = query.number("limit")?.unwrap_or(0);
         let timeout_s = query.number("timeoutSeconds")?.unwrap_or(0);
@@ -248,9 +245,6 @@ fn unfit(query: &Query, is_watch: bool, version: KubernetesVersion) -> Vec<Cause
 /// Checks the parameters that every write takes. `kind` is how upstream names them: `CreateOptions` and so
 /// on.
 ///
-/// # Errors
-/// 422 with each problem.
-///
 /// # Upstream
 /// `ValidateCreateOptions` and its siblings in `apimachinery/pkg/apis/meta/v1/validation`, 1.20.2.
 pub(super) fn write_options(query: &Query, kind: &str, version: KubernetesVersion) -> Result<(), Refusal> {
@@ -303,9 +297,6 @@ pub(super) fn field_validation(query: &Query, version: KubernetesVersion) -> Opt
 
 /// Checks the options of a table.
 ///
-/// # Errors
-/// 400 for an unknown `includeObject`.
-///
 /// # Upstream
 /// `optionsForTransform` in `apiserver/pkg/endpoints/handlers/response.go`, 1.20.2.
 pub(super) fn table_options(query: &Query) -> Result<(), Refusal> {
@@ -321,9 +312,6 @@ pub(super) fn table_options(query: &Query) -> Result<(), Refusal> {
 const FIELD_MANAGER_MAX: usize = 128;
 
 /// Checks the options of a server-side apply, and of a patch that is none.
-///
-/// # Errors
-/// 422 with each problem.
 ///
 /// # Upstream
 /// `ValidatePatchOptions` in `apimachinery/pkg/apis/meta/v1/validation`, 1.20.2.

@@ -13,9 +13,6 @@ use super::{
 };
 
 /// Performs a GET, LIST or WATCH.
-///
-/// # Errors
-/// The refusal of options, versions and forms.
 pub(super) fn respond(server: &ApiServer, asked: ObjectRequest<'_>) -> Result<Outcome, Refusal> {
     let (kind, encoding) = (asked.kind, asked.view.encoding);
     if asked.call.verb == Verb::Get {

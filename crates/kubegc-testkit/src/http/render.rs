@@ -44,9 +44,6 @@ pub(super) struct ListMeta {
 
 impl View {
     /// One object.
-    ///
-    /// # Errors
-    /// Responds with 406 if a list of metadata was requested.
     pub(super) fn object(&self, object: &StoredObject, now: Timestamp) -> Result<Value, Refusal> {
         Ok(match self.form {
             Form::Object => object.to_json(&self.resource),
@@ -60,9 +57,6 @@ impl View {
     }
 
     /// A list.
-    ///
-    /// # Errors
-    /// Responds with 406 if the metadata of one object was requested.
     pub(super) fn list(
         &self,
         items: &[Arc<StoredObject>],
@@ -107,9 +101,6 @@ impl View {
     }
 
     /// Whether objects of a watch can be shown in this form.
-    ///
-    /// # Errors
-    /// 406 if they cannot.
     pub(super) fn fits_watch(&self) -> Result<(), Refusal> {
         if let Form::PartialList(_) = self.form {
             return Err(self.does_not_fit(false));

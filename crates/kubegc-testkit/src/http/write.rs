@@ -27,9 +27,6 @@ const MERGE_PATCH: &str = "application/merge-patch+json";
 const STRATEGIC_PATCH: &str = "application/strategic-merge-patch+json";
 
 /// Performs a write with the field manager and the user of the request.
-///
-/// # Errors
-/// The refusal of options, bodies and forms.
 pub(super) fn respond(server: &mut ApiServer, asked: &ObjectRequest<'_>) -> Result<Reply, Refusal> {
     let former = (server.field_manager().to_owned(), server.user().to_owned());
     server.set_field_manager(match &*asked.call.field_manager {
@@ -119,9 +116,6 @@ impl ObjectRequest<'_> {
     /// The warnings about fields of a body that occur more than once, or that its kind does not have. Of the
     /// repeated keys of YAML, only the first one is reported. Protobuf is not checked.
     ///
-    /// # Errors
-    /// 400 with `fieldValidation=Strict`.
-    ///
     /// # Upstream
     /// `createHandler` in `apiserver/pkg/endpoints/handlers/create.go`, 1.27.
     fn misplaced_fields(&self, server: &ApiServer, body: &Value) -> Result<Vec<String>, Refusal> {
@@ -155,9 +149,6 @@ impl ObjectRequest<'_> {
 
     /// The same for a patch. The fields of an apply are checked with it. Repeated fields of JSON patches are
     /// not checked.
-    ///
-    /// # Errors
-    /// 422 with `fieldValidation=Strict`.
     ///
     /// # Upstream
     /// `applyPatchToCurrentObject` in `apiserver/pkg/endpoints/handlers/patch.go`, 1.27.
@@ -193,9 +184,6 @@ impl ObjectRequest<'_> {
 
     /// A response of the simulated server, in the requested form. `page` is what the metadata of a list
     /// says beyond its version.
-    ///
-    /// # Errors
-    /// 406 if it does not take that form.
     pub(super) fn render(
         &self,
         server: &ApiServer,
@@ -303,9 +291,6 @@ fn named(unknown: Vec<String>) -> Vec<String> {
 }
 
 /// Objects as a version of the API shows them.
-///
-/// # Errors
-/// 500 if one of them is not converted.
 pub(super) fn shown_all(
     server: &ApiServer,
     kind: KindId,
