@@ -201,14 +201,10 @@ impl ControlPlane {
             Kubelets::new(requests.documents.clone(), has_all_nodes)
         });
         let now = server.now();
+        let assumptions = Arc::clone(&settings.assumptions);
         let mut plane = Self {
             collector: Collector::new(collector),
-            outside: Outside::new(
-                server,
-                Arc::clone(&settings.assumptions),
-                kubelets,
-                settings.pods_end_from,
-            ),
+            outside: Outside::new(server, assumptions, kubelets, settings.pods_end_from),
             manager,
             kinds,
             requests,
@@ -232,14 +228,9 @@ impl ControlPlane {
             player: settings.workloads.map(Player::new),
         };
         // A collector without kinds watches nothing and sends no requests.
-        let catalog = if settings.collector_runs {
-            catalog
-        } else {
-            Arc::default()
-        };
-        plane.handle(Input::Catalog {
-            catalog,
-            failed: Vec::new(),
+        plane.set_catalog(match settings.collector_runs {
+            true => catalog,
+            false => Arc::default(),
         });
         plane.outside.observe_all(server, now);
         if settings.collector_runs {
@@ -254,10 +245,7 @@ impl ControlPlane {
         self.advance_to(server.now());
         self.observe(server);
         if std::mem::take(&mut self.kinds_changed) && !self.collector.catalog().is_empty() {
-            self.handle(Input::Catalog {
-                catalog: Arc::new(server.discover()),
-                failed: Vec::new(),
-            });
+            self.set_catalog(Arc::new(server.discover()));
         }
         if self.deliver(server) {
             return StepResult::Observed;
@@ -523,16 +511,12 @@ impl ControlPlane {
             server.prune_events(self.observed);
         }
         for pending in self.backlog.range(first..) {
-            let Pending {
-                kind,
-                event_type,
-                object,
-                ..
-            } = pending;
-            self.outside.observe(server, *kind, *event_type, object, self.now);
-            let resource = &server.catalog()[*kind];
+            let (kind, object) = (pending.kind, &pending.object);
+            self.outside
+                .observe(server, kind, pending.event_type, object, self.now);
+            let resource = &server.catalog()[kind];
             self.kinds_changed |= !self.is_alone && *resource.kind == *"CustomResourceDefinition";
-            if *event_type == EventType::Deleted
+            if pending.event_type == EventType::Deleted
                 && aggregation::follow_deletion(&mut self.aggregated_apis, resource, &object.meta)
                 && let Some(discovered) = &mut self.discovered
             {
@@ -564,21 +548,21 @@ impl ControlPlane {
     }
 
     fn deliver_change(&mut self, pending: Pending) {
-        let Pending {
-            kind,
-            event_type,
-            object,
-            is_convertible,
-        } = pending;
-        let Some(&monitor) = self.monitors.get(&kind).filter(|_| is_convertible) else {
+        let monitor = self.monitors.get(&pending.kind);
+        let Some(&monitor) = monitor.filter(|_| pending.is_convertible) else {
             return;
         };
-        let meta = object.meta.clone().into();
-        let event = match event_type {
+        let meta = pending.object.meta.clone().into();
+        let event = match pending.event_type {
             EventType::Added | EventType::Modified => WatchEvent::Apply(meta),
             EventType::Deleted => WatchEvent::Delete(meta),
         };
         self.handle(Input::Watch { monitor, event });
+    }
+
+    fn set_catalog(&mut self, catalog: Arc<Catalog>) {
+        let failed = Vec::new();
+        self.handle(Input::Catalog { catalog, failed });
     }
 
     /// Passes an input to the garbage collector.

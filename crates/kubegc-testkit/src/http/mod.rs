@@ -45,7 +45,6 @@ mod node;
 mod options;
 mod page;
 mod parts;
-mod past;
 mod problem;
 mod protobuf;
 mod query;
