@@ -5,7 +5,7 @@ use http::HeaderMap;
 use kubegc_core::{
     ApiResource, Behavior, KindId, KubernetesVersion, identity::join_api_version, version::behavior,
 };
-use kubegc_sim::{ApiServer, StoredObject, Subresource, version_priority};
+use kubegc_sim::{ApiServer, Subresource, version_priority};
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -249,19 +249,14 @@ fn storage_version_hash(server: &ApiServer, resource: &ApiResource) -> Option<St
     }
     let (group, version) = if resource.custom {
         let definition = names::definition_of(server, resource)?;
-        (resource.group.to_string(), stored_version(&definition)?)
+        let mut versions = names::versions(&definition).iter();
+        let stored = versions.find(|version| version["storage"] == true)?;
+        (resource.group.to_string(), stored["name"].as_str()?.to_owned())
     } else {
         built_in_storage(server, resource)
     };
     let hash = Sha256::digest(format!("{group}/{version}/{}", resource.kind));
     Some(BASE64_STANDARD.encode(hash.get(..8)?))
-}
-
-/// The version that a definition stores its objects in.
-fn stored_version(definition: &StoredObject) -> Option<String> {
-    let versions = definition.at(&["spec", "versions"])?.as_array()?;
-    let mut stored = versions.iter().filter(|version| version["storage"] == true);
-    stored.next()?["name"].as_str().map(str::to_owned)
 }
 
 /// Storage moves to the stable versions of these groups.

@@ -63,14 +63,15 @@ pub(super) fn definition_of(server: &ApiServer, resource: &ApiResource) -> Optio
 /// The columns that the definition of a custom resource declares for its version.
 pub(super) fn printer_columns(server: &ApiServer, resource: &ApiResource) -> Vec<Value> {
     let definition = resource.custom.then(|| definition_of(server, resource)).flatten();
-    let versions = definition
-        .as_ref()
-        .map_or(&[][..], |definition| items_at(definition, &["spec", "versions"]));
-    let version = versions
-        .iter()
-        .find(|version| version["name"] == *resource.version);
+    let mut versions = definition.iter().flat_map(|definition| versions(definition));
+    let version = versions.find(|version| version["name"] == *resource.version);
     let columns = version.and_then(|version| version["additionalPrinterColumns"].as_array());
     columns.cloned().unwrap_or_default()
+}
+
+/// The versions that a definition has.
+pub(super) fn versions(definition: &StoredObject) -> &[Value] {
+    items_at(definition, &["spec", "versions"])
 }
 
 fn items_at<'a>(object: &'a StoredObject, path: &[&str]) -> &'a [Value] {
