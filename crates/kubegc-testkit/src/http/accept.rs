@@ -97,7 +97,7 @@ pub(super) fn objects(headers: &HeaderMap, is_encodable: bool) -> Result<(Form, 
         let Some(kind) = clause.parameter("as") else {
             return (is_encodable || !is_binary).then_some(Form::Object);
         };
-        if clause.parameter("g") != Some("meta.k8s.io") || clause.is_wild() {
+        if clause.parameter("g") != Some("meta.k8s.io") || clause.wildness() > 0 {
             return None;
         }
         let version = meta_version(clause.parameter("v")?)?;
@@ -242,10 +242,6 @@ impl<'a> Clause<'a> {
 
     fn wildness(&self) -> u8 {
         u8::from(self.main == "*") + u8::from(self.sub == "*")
-    }
-
-    fn is_wild(&self) -> bool {
-        self.wildness() > 0
     }
 
     fn takes(&self, encoding: Encoding) -> bool {

@@ -25,7 +25,7 @@ pub(super) enum Cell {
     Value(String, Value),
     /// The number of items at a JSON pointer.
     Count(String),
-    /// The value at a JSONPath in a custom resource.
+    /// The value at a JSONPath.
     Path(String),
     Computed,
 }
@@ -38,6 +38,9 @@ impl Cell {
         }
         if let Some(pointer) = text.strip_prefix('#') {
             return Self::Count(pointer.to_owned());
+        }
+        if text.starts_with('.') {
+            return Self::Path(text.to_owned());
         }
         let (pointer, missing) = text.split_once('=').unwrap_or((text, ""));
         let missing = serde_json::from_str(missing).unwrap_or_else(|_| missing.into());

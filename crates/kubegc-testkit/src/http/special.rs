@@ -112,7 +112,7 @@ fn schema(request: &http::Request<Bytes>) -> Reply {
         .and_then(|value| value.to_str().ok())
         .is_some_and(|text| text.contains(SCHEMA_ASKED));
     if wants_protobuf {
-        return Reply::bytes(SCHEMA_ANSWERED, EMPTY);
+        return Reply::bytes(200, SCHEMA_ANSWERED, EMPTY);
     }
     Reply::object(
         200,

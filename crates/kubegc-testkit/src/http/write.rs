@@ -207,7 +207,9 @@ impl ObjectRequest<'_> {
                 self.view.list(&items, &meta, now)?
             }
         };
-        Ok(Reply::object(response.code, body).with_warnings(response.warnings))
+        let mut reply = Reply::object(response.code, body);
+        reply.warnings = response.warnings;
+        Ok(reply)
     }
 
     /// Performs a write, or, in a dry run, only computes its response.
