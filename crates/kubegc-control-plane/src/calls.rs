@@ -20,7 +20,7 @@ impl ControlPlane {
         let Ok(kind) = server.resolve(&resource.group, &resource.version, &resource.resource) else {
             return objects::Response::NotFound;
         };
-        let response = match &request.operation {
+        let (act, response) = match &request.operation {
             Operation::Get => return get(server, kind, namespace, name),
             Operation::Delete { wire, propagation } => {
                 let options = DeleteOptionsSpec {
@@ -28,22 +28,19 @@ impl ControlPlane {
                     preconditions: Some(wire.clone()),
                     ..DeleteOptionsSpec::default()
                 };
-                server.delete(kind, namespace, name, &options)
+                let propagation = Some(*propagation);
+                let response = server.delete(kind, namespace, name, &options);
+                (Act::Delete { propagation }, response)
             }
             Operation::Patch { format, body, .. } => {
-                server.patch(kind, namespace, name, format.content_type(), body)
+                let merge = *format != PatchType::Strategic;
+                let response = server.patch(kind, namespace, name, format.content_type(), body);
+                (Act::Patch { merge }, response)
             }
-            Operation::Put { read_at, finalizers } => put(server, kind, namespace, name, read_at, finalizers),
-        };
-        let act = match &request.operation {
-            Operation::Delete { propagation, .. } => Act::Delete {
-                propagation: Some(*propagation),
-            },
-            Operation::Patch {
-                format: PatchType::Strategic,
-                ..
-            } => Act::Patch { merge: false },
-            _ => Act::Patch { merge: true },
+            Operation::Put { read_at, finalizers } => {
+                let response = put(server, kind, namespace, name, read_at, finalizers);
+                (Act::Patch { merge: true }, response)
+            }
         };
         let (object, why) = (
             Arc::clone(&request.target),
