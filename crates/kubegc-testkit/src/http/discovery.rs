@@ -12,9 +12,9 @@ use sha2::{Digest as _, Sha256};
 use super::{
     accept,
     names::{self, Names},
-    parts,
     problem::Refusal,
     reply::Reply,
+    target,
 };
 
 /// All groups and resources in one response.
@@ -87,7 +87,7 @@ pub(super) fn resources(server: &ApiServer, group: &str, version: &str) -> Optio
             is_custom |= resource.custom;
             let names = names::of(server, resource);
             entries.push(resource_json(server, resource, &names));
-            let parts = parts::all(server, kind);
+            let parts = target::parts(server, kind);
             entries.extend(parts.iter().map(|part| part_json(resource, part)));
         }
     }
@@ -299,7 +299,7 @@ fn part_json(resource: &ApiResource, part: &Subresource) -> Value {
         "kind": if part.kind.is_empty() { &*resource.kind } else { part.kind },
         "verbs": part.verbs,
     });
-    if let Some((group, version)) = parts::group_version(part)
+    if let Some((group, version)) = target::group_version(part)
         && (group, version) != (&*resource.group, &*resource.version)
     {
         entry["group"] = group.into();
@@ -353,7 +353,7 @@ fn aggregated_resource(server: &ApiServer, kind: KindId, resource: &ApiResource)
         "verbs": listed_verbs(resource),
     });
     put_names(&mut entry, &names);
-    let mut parts = parts::all(server, kind);
+    let mut parts = target::parts(server, kind);
     if !resource.custom {
         parts.sort_by_key(|part| part.name);
     }
@@ -361,7 +361,7 @@ fn aggregated_resource(server: &ApiServer, kind: KindId, resource: &ApiResource)
     let parts: Vec<Value> = parts
         .iter()
         .map(|part| {
-            let kind = match parts::group_version(part) {
+            let kind = match target::group_version(part) {
                 Some(other @ (group, version)) if other != own => {
                     json!({"group": group, "version": version, "kind": part.kind})
                 }

@@ -10,7 +10,7 @@ use kubegc_sim::{ApiServer, ApplyOptions, Response, ResponseBody, StoredObject};
 use serde_json::Value;
 
 use super::{
-    Call, ObjectRequest, Verb, body, deletion,
+    Call, ObjectRequest, Verb, body,
     options::{self, ListOptions},
     page,
     problem::{self, Cause, Refusal},
@@ -80,7 +80,7 @@ impl ObjectRequest<'_> {
             }
             // The server itself knows the dry run of a deletion.
             Verb::Delete => {
-                let options = deletion::options(self.query, self.http, server.version())?;
+                let options = options::delete_options(self.query, self.http, server.version())?;
                 server.delete(kind, &call.namespace, &call.name, &options)
             }
             Verb::DeleteCollection => return self.delete_collection(server),
@@ -253,7 +253,7 @@ impl ObjectRequest<'_> {
 
     /// Deletes the objects that a list with the same options returns.
     fn delete_collection(&self, server: &mut ApiServer) -> Result<Reply, Refusal> {
-        let options = deletion::options(self.query, self.http, server.version())?;
+        let options = options::delete_options(self.query, self.http, server.version())?;
         let list = ListOptions::read(self.query, self.call.verb, server.version())?;
         let checked = server.check_filter(self.kind, &list.filter);
         checked.map_err(|response| problem::of_response(&response))?;
