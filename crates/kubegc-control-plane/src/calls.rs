@@ -48,7 +48,10 @@ impl ControlPlane {
         );
         let step = Step::new(Actor::GarbageCollector, act, object, code_of(&response), why);
         self.record_step(server, step, None);
-        received(&response)
+        match response.error() {
+            None => objects::Response::Applied(response.object().map(|object| object.meta.clone().into())),
+            Some(error) => error.into(),
+        }
     }
 
     /// Deletes an object as the client.
@@ -135,11 +138,4 @@ fn put(
     object.meta.resource_version = read_at.clone();
     object.meta.finalizers = finalizers.to_vec();
     server.update(kind, namespace, name, object)
-}
-
-fn received(response: &Response) -> objects::Response {
-    match response.error() {
-        None => objects::Response::Applied(response.object().map(|object| object.meta.clone().into())),
-        Some(error) => error.into(),
-    }
 }

@@ -102,6 +102,7 @@ pub struct ControlPlane {
     /// The resource of each kind that controllers read.
     pub(crate) kinds: BTreeMap<KindId, Resource>,
     pub(crate) requests: Requests,
+    /// The result of discovery, if no other client defines kinds or reads the log of changes.
     pub(crate) discovered: Option<Arc<Discovered>>,
     pub(crate) assumptions: Arc<Assumptions>,
     monitors: BTreeMap<KindId, MonitorId>,
@@ -121,7 +122,6 @@ pub struct ControlPlane {
     warnings: Vec<InvalidNamespace>,
     /// Objects of requests that the server did not have.
     pub(crate) not_found: BTreeSet<ObjectId>,
-    is_alone: bool,
     kinds_changed: bool,
     aggregated_apis: BTreeMap<Arc<str>, AggregatedApi>,
     pub(crate) player: Option<Player>,
@@ -222,7 +222,6 @@ impl ControlPlane {
             observed_steps: 0,
             warnings: Vec::new(),
             not_found: BTreeSet::new(),
-            is_alone: settings.is_alone,
             kinds_changed: false,
             aggregated_apis: settings.aggregated_apis,
             player: settings.workloads.map(Player::new),
@@ -282,7 +281,7 @@ impl ControlPlane {
         });
         let due = self.player.as_ref().and_then(|player| player.due);
         let certain = self.outside.next_end().into_iter().chain(due);
-        let retries = retry_at.into_iter().chain(self.outside.next_retry());
+        let retries = retry_at.into_iter().chain(self.outside.definitions_at);
         Idle {
             certain_at: certain.chain(shrunk).min(),
             retry_at: retries.min(),
@@ -507,7 +506,7 @@ impl ControlPlane {
             }
         }));
         self.observed = server.revision();
-        if self.is_alone {
+        if self.discovered.is_some() {
             server.prune_events(self.observed);
         }
         for pending in self.backlog.range(first..) {
@@ -515,7 +514,7 @@ impl ControlPlane {
             self.outside
                 .observe(server, kind, pending.event_type, object, self.now);
             let resource = &server.catalog()[kind];
-            self.kinds_changed |= !self.is_alone && *resource.kind == *"CustomResourceDefinition";
+            self.kinds_changed |= self.discovered.is_none() && *resource.kind == *"CustomResourceDefinition";
             if pending.event_type == EventType::Deleted
                 && aggregation::follow_deletion(&mut self.aggregated_apis, resource, &object.meta)
                 && let Some(discovered) = &mut self.discovered

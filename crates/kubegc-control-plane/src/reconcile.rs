@@ -86,7 +86,7 @@ impl ControlPlane {
         let (info, trigger) = (task.controller.info(), task.cause);
         let object = task.object.clone();
         if info.name == "namespace-controller" {
-            self.outside.record_sync(&object.name);
+            self.outside.shrunk.remove(&object.name);
         }
         let mut sequence = task.work.into_steps(false).begin();
         let mut response = None;

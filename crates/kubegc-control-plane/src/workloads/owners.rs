@@ -232,7 +232,11 @@ impl Owner<'_> {
                     Some(due) => cx.wait_until(due),
                     None => self.create(cx, slot),
                 },
-                Some(set) if self.kind == "Deployment" => self.scale(cx, set),
+                Some(set) if self.kind == "Deployment" => {
+                    if set.at(&["spec", "replicas"]).and_then(number) != Some(self.replicas()) {
+                        cx.update("ReplicaSet", set, json!({"spec": {"replicas": self.replicas()}}));
+                    }
+                }
                 Some(pod) if has_ended(pod) || replaces && !self.is_updated(pod) => cx.delete(pod),
                 Some(_) => {}
             }
@@ -243,13 +247,6 @@ impl Owner<'_> {
         rest.retain(|one| self.kind != "Deployment" && self.slot(one).is_some());
         for pod in rest.iter().rev().take(if is_ordered { 1 } else { usize::MAX }) {
             cx.delete(pod);
-        }
-    }
-
-    /// Gives the ReplicaSet of a Deployment its number of replicas.
-    fn scale(&self, cx: &mut Sync<'_>, set: &StoredObject) {
-        if number(&spec(set)["replicas"]) != Some(self.replicas()) {
-            cx.update("ReplicaSet", set, json!({"spec": {"replicas": self.replicas()}}));
         }
     }
 

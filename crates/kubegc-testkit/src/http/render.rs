@@ -100,16 +100,8 @@ impl View {
         self.object(object, now).unwrap_or_default()
     }
 
-    /// Whether objects of a watch can be shown in this form.
-    pub(super) fn fits_watch(&self) -> Result<(), Refusal> {
-        if let Form::PartialList(_) = self.form {
-            return Err(self.does_not_fit(false));
-        }
-        Ok(())
-    }
-
     /// The requested metadata is of one object and the result a list, or the other way round.
-    fn does_not_fit(&self, is_list: bool) -> Refusal {
+    pub(super) fn does_not_fit(&self, is_list: bool) -> Refusal {
         let (form, result, kind) = match is_list {
             true => ("PartialObjectMetadata", "a list", &*self.list_kind),
             false => ("PartialObjectMetadataList", "not a list", &*self.resource.kind),

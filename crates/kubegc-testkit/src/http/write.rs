@@ -51,7 +51,8 @@ impl ObjectRequest<'_> {
                 options::write_options(self.query, "CreateOptions", server.version())?;
                 let body = self.body()?;
                 warnings = self.misplaced_fields(server, &body)?;
-                if review::is_review(&self.view.resource) {
+                let group = &*self.view.resource.group;
+                if matches!(group, "authorization.k8s.io" | "authentication.k8s.io") {
                     let header = self.http.headers().get(AUTHORIZATION);
                     let header = header.and_then(|value| value.to_str().ok());
                     let bearer = header.and_then(|value| value.strip_prefix("Bearer "));
