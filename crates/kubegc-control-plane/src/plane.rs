@@ -15,7 +15,7 @@ use kubegc_objects::{
     Call, Collector, Input, Output, Request, Response, Settings as CollectorSettings, WatchEvent,
     collector::{InvalidNamespace, MonitorId, WaitReason},
 };
-use kubegc_sim::{ApiServer, EventType, StoredObject};
+use kubegc_sim::{ApiServer, Event, EventType, StoredObject};
 
 use crate::{
     AggregatedApi, Assumptions, Change, Outcome, Step, aggregation,
@@ -486,44 +486,37 @@ impl ControlPlane {
         let cause = (steps > self.observed_steps).then(|| steps.saturating_sub(1));
         self.observed_steps = steps;
         self.manager.set_cause(cause);
-        if let Some(player) = &mut self.player {
-            for change in server.changes_since(self.observed) {
-                player.observe(server, change.kind, cause);
-            }
-        }
-        let first = self.backlog.len();
         let changes = server.changes_since(self.observed);
-        let mut events = Vec::new();
-        self.backlog.extend(changes.map(|change| {
-            if let Some(&resource) = self.kinds.get(&change.kind) {
-                events.push((resource, change.kind, change.event.clone()));
-            }
-            Pending {
-                kind: change.kind,
-                event_type: change.event.event_type,
-                object: Arc::clone(&change.event.object),
-                is_convertible: server.broken_conversion(change.kind).is_none(),
-            }
-        }));
+        let changes: Vec<(KindId, Event)> = changes
+            .map(|change| (change.kind, change.event.clone()))
+            .collect();
         self.observed = server.revision();
         if self.discovered.is_some() {
             server.prune_events(self.observed);
         }
-        for pending in self.backlog.range(first..) {
-            let (kind, object) = (pending.kind, &pending.object);
-            self.outside
-                .observe(server, kind, pending.event_type, object, self.now);
+        for (kind, event) in changes {
+            let (event_type, object) = (event.event_type, &event.object);
+            if let Some(player) = &mut self.player {
+                player.observe(server, kind, cause);
+            }
+            self.outside.observe(server, kind, event_type, object, self.now);
             let resource = &server.catalog()[kind];
             self.kinds_changed |= self.discovered.is_none() && *resource.kind == *"CustomResourceDefinition";
-            if pending.event_type == EventType::Deleted
+            if event_type == EventType::Deleted
                 && aggregation::follow_deletion(&mut self.aggregated_apis, resource, &object.meta)
                 && let Some(discovered) = &mut self.discovered
             {
                 aggregation::set_failed(Arc::make_mut(discovered), &self.aggregated_apis, server.version());
             }
-        }
-        for (resource, kind, event) in events {
-            self.deliver_to_controllers(server, resource, kind, &event);
+            if let Some(&resource) = self.kinds.get(&kind) {
+                self.deliver_to_controllers(server, resource, kind, &event);
+            }
+            self.backlog.push_back(Pending {
+                kind,
+                event_type,
+                is_convertible: server.broken_conversion(kind).is_none(),
+                object: event.object,
+            });
         }
     }
 
