@@ -20,7 +20,7 @@ impl ControlPlane {
         let Ok(kind) = server.resolve(&resource.group, &resource.version, &resource.resource) else {
             return objects::Response::NotFound;
         };
-        let response = match &request.operation {
+        let (act, response) = match &request.operation {
             Operation::Get => return get(server, kind, namespace, name),
             Operation::Delete { wire, propagation } => {
                 let options = DeleteOptionsSpec {
@@ -28,22 +28,19 @@ impl ControlPlane {
                     preconditions: Some(wire.clone()),
                     ..DeleteOptionsSpec::default()
                 };
-                server.delete(kind, namespace, name, &options)
+                let propagation = Some(*propagation);
+                let response = server.delete(kind, namespace, name, &options);
+                (Act::Delete { propagation }, response)
             }
             Operation::Patch { format, body, .. } => {
-                server.patch(kind, namespace, name, format.content_type(), body)
+                let merge = *format != PatchType::Strategic;
+                let response = server.patch(kind, namespace, name, format.content_type(), body);
+                (Act::Patch { merge }, response)
             }
-            Operation::Put { read_at, finalizers } => put(server, kind, namespace, name, read_at, finalizers),
-        };
-        let act = match &request.operation {
-            Operation::Delete { propagation, .. } => Act::Delete {
-                propagation: Some(*propagation),
-            },
-            Operation::Patch {
-                format: PatchType::Strategic,
-                ..
-            } => Act::Patch { merge: false },
-            _ => Act::Patch { merge: true },
+            Operation::Put { read_at, finalizers } => {
+                let response = put(server, kind, namespace, name, read_at, finalizers);
+                (Act::Patch { merge: true }, response)
+            }
         };
         let (object, why) = (
             Arc::clone(&request.target),
@@ -51,7 +48,10 @@ impl ControlPlane {
         );
         let step = Step::new(Actor::GarbageCollector, act, object, code_of(&response), why);
         self.record_step(server, step, None);
-        received(&response)
+        match response.error() {
+            None => objects::Response::Applied(response.object().map(|object| object.meta.clone().into())),
+            Some(error) => error.into(),
+        }
     }
 
     /// Deletes an object as the client.
@@ -138,11 +138,4 @@ fn put(
     object.meta.resource_version = read_at.clone();
     object.meta.finalizers = finalizers.to_vec();
     server.update(kind, namespace, name, object)
-}
-
-fn received(response: &Response) -> objects::Response {
-    match response.error() {
-        None => objects::Response::Applied(response.object().map(|object| object.meta.clone().into())),
-        Some(error) => error.into(),
-    }
 }

@@ -26,7 +26,7 @@ use crate::{Act, Actor, Assumptions, Step, Why, calls::object_ref, trace::code_o
 const REPORTS_END: Behavior = Behavior::since(27, 0, "kubernetes #115331");
 
 /// The actors and their pending work.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Outside {
     assumptions: Arc<Assumptions>,
     kubelets: Option<Kubelets>,
@@ -37,14 +37,15 @@ pub(crate) struct Outside {
     /// Terminating objects with a finalizer that its owner removes.
     releasing: BTreeSet<(KindId, Arc<str>, Arc<str>)>,
     definitions: CrdCleaner,
-    definitions_at: Option<Timestamp>,
+    /// The time of the next retry of a controller of the API server.
+    pub(crate) definitions_at: Option<Timestamp>,
     registration: CrdRegistration,
     /// Whether a CustomResourceDefinition or an APIService has changed.
     registration_is_due: bool,
     terminating_definitions: BTreeSet<Arc<str>>,
     terminating_namespaces: BTreeSet<Arc<str>>,
     /// Namespaces in which an object was removed since their last sync, with the time of the last removal.
-    shrunk: BTreeMap<Arc<str>, Timestamp>,
+    pub(crate) shrunk: BTreeMap<Arc<str>, Timestamp>,
 }
 
 /// The nodes, to determine whether their kubelets end pods.
@@ -136,15 +137,8 @@ impl Outside {
             assumptions,
             kubelets,
             pods_end_from,
-            ending: BTreeSet::new(),
-            releasing: BTreeSet::new(),
-            definitions: CrdCleaner::default(),
-            definitions_at: None,
             registration: CrdRegistration::resumed(server),
-            registration_is_due: false,
-            terminating_definitions: BTreeSet::new(),
-            terminating_namespaces: BTreeSet::new(),
-            shrunk: BTreeMap::new(),
+            ..Self::default()
         }
     }
 
@@ -216,21 +210,11 @@ impl Outside {
         self.ending.first().map(|(at, ..)| *at)
     }
 
-    /// The time of the next retry of a controller of the API server.
-    pub(crate) const fn next_retry(&self) -> Option<Timestamp> {
-        self.definitions_at
-    }
-
     /// The terminating namespaces in which objects were removed since their last sync, with the time of the
     /// last removal.
     pub(crate) fn shrunk(&self) -> impl Iterator<Item = (&Arc<str>, Timestamp)> {
         let names = self.terminating_namespaces.iter();
         names.filter_map(|name| Some((name, *self.shrunk.get(name)?)))
-    }
-
-    /// Records that the namespace controller syncs a namespace.
-    pub(crate) fn record_sync(&mut self, namespace: &str) {
-        self.shrunk.remove(namespace);
     }
 
     fn release(&mut self, server: &mut ApiServer) -> Option<Option<Step>> {

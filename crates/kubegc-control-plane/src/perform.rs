@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use kubegc_controllers::{Guard, Manager, Operated, Plugin, Request, Response, Write, driver::Resources};
 use kubegc_core::{
-    ApiResource, DeleteOptions, KindId, StoreError,
+    ApiResource, KindId, StoreError,
     record::{ObjectId, Record, Resource},
     store::Discovered,
 };
 use kubegc_documents::JsonDocuments;
 use kubegc_sim::{ApiServer, Filter, StoredObject};
+use serde_json::Value;
 
 use crate::{
     ControlPlane,
@@ -34,7 +35,7 @@ impl ControlPlane {
 /// Performs requests of controllers on a simulated API server.
 #[derive(Clone, Debug)]
 pub struct Requests {
-    pub(crate) resources: Arc<Resources>,
+    resources: Arc<Resources>,
     pub(crate) documents: JsonDocuments,
 }
 
@@ -87,7 +88,7 @@ impl Requests {
             }
             Request::Delete { object, options } => {
                 let kind = self.kind(server, object.resource)?;
-                delete(server, kind, &object.namespace, &object.name, options)?
+                done(&server.delete_with(kind, &object.namespace, &object.name, options))?
             }
             Request::Write(write) => self.write_object(server, write)?,
             // The simulation records no Events of controllers.
@@ -126,7 +127,7 @@ impl Requests {
                 options,
             } => {
                 let kind = resolve(server, resource)?;
-                delete(server, kind, &key.namespace, &key.name, options)?
+                done(&server.delete_with(kind, &key.namespace, &key.name, options))?
             }
         })
     }
@@ -134,22 +135,16 @@ impl Requests {
     /// Changes an object. A patch and an update of the unchanged object have the same effect, because no
     /// other client writes in between.
     fn write_object(&self, server: &mut ApiServer, write: &Write) -> Result<Response, Failure> {
-        let Write {
-            object:
-                ObjectId {
-                    resource,
-                    namespace,
-                    name,
-                    ..
-                },
-            subresource,
-            changes,
+        let ObjectId {
+            resource,
+            namespace,
+            name,
             ..
-        } = write;
+        } = &write.object;
         let (kind, stored) = self.object(server, *resource, namespace, name)?;
         write.check(&stored.meta)?;
         let mut object = StoredObject::clone(&stored);
-        for change in changes {
+        for change in &write.changes {
             if !change.apply_to_metadata(&mut object.meta) {
                 let changed = JsonDocuments::change(change, object.body_mut());
                 changed.map_err(|error| StoreError::Invalid {
@@ -163,7 +158,7 @@ impl Requests {
         if object == *stored {
             return Ok(Response::Written(Some(object.meta)));
         }
-        let response = server.update_part(kind, namespace, name, subresource, object);
+        let response = server.update_part(kind, namespace, name, write.subresource, object);
         failed(&response)?;
         let written = response.object().map(|object| object.meta.clone());
         Ok(Response::Written(written))
@@ -202,7 +197,7 @@ impl Requests {
         Record::new(meta, self.documents.body(resource, &fields))
     }
 
-    fn kind(&self, server: &ApiServer, resource: Resource) -> Result<KindId, Failure> {
+    pub(crate) fn kind(&self, server: &ApiServer, resource: Resource) -> Result<KindId, Failure> {
         resolve(server, self.resources.find(resource)?)
     }
 
@@ -233,12 +228,10 @@ impl Requests {
 /// decides about conditions and counts alone.
 fn complete(job: &mut StoredObject) {
     let status = job.body_mut().get_mut("status");
-    let Some(status) = status.and_then(serde_json::Value::as_object_mut) else {
+    let Some(status) = status.and_then(Value::as_object_mut) else {
         return;
     };
-    let conditions = status
-        .get("conditions")
-        .and_then(|conditions| conditions.as_array());
+    let conditions = status.get("conditions").and_then(Value::as_array);
     let mut conditions = conditions.into_iter().flatten();
     let complete = conditions.find(|one| one["type"] == "Complete" && one["status"] == "True");
     if let Some(time) = complete.map(|one| one["lastTransitionTime"].clone()) {
@@ -247,7 +240,7 @@ fn complete(job: &mut StoredObject) {
 }
 
 /// An error with the HTTP status code of the response.
-struct Failure {
+pub(crate) struct Failure {
     error: StoreError,
     code: Code,
 }
@@ -275,16 +268,6 @@ fn failed(response: &kubegc_sim::Response) -> Result<(), Failure> {
 
 fn done(response: &kubegc_sim::Response) -> Result<Response, Failure> {
     failed(response).map(|()| Response::Done)
-}
-
-fn delete(
-    server: &mut ApiServer,
-    kind: KindId,
-    namespace: &str,
-    name: &str,
-    options: &DeleteOptions,
-) -> Result<Response, Failure> {
-    done(&server.delete_with(kind, namespace, name, options))
 }
 
 fn resolve(server: &ApiServer, resource: &ApiResource) -> Result<KindId, Failure> {

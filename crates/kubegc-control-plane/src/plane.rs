@@ -15,7 +15,7 @@ use kubegc_objects::{
     Call, Collector, Input, Output, Request, Response, Settings as CollectorSettings, WatchEvent,
     collector::{InvalidNamespace, MonitorId, WaitReason},
 };
-use kubegc_sim::{ApiServer, EventType, StoredObject};
+use kubegc_sim::{ApiServer, Event, EventType, StoredObject};
 
 use crate::{
     AggregatedApi, Assumptions, Change, Outcome, Step, aggregation,
@@ -102,6 +102,7 @@ pub struct ControlPlane {
     /// The resource of each kind that controllers read.
     pub(crate) kinds: BTreeMap<KindId, Resource>,
     pub(crate) requests: Requests,
+    /// The result of discovery, if no other client defines kinds or reads the log of changes.
     pub(crate) discovered: Option<Arc<Discovered>>,
     pub(crate) assumptions: Arc<Assumptions>,
     monitors: BTreeMap<KindId, MonitorId>,
@@ -121,7 +122,6 @@ pub struct ControlPlane {
     warnings: Vec<InvalidNamespace>,
     /// Objects of requests that the server did not have.
     pub(crate) not_found: BTreeSet<ObjectId>,
-    is_alone: bool,
     kinds_changed: bool,
     aggregated_apis: BTreeMap<Arc<str>, AggregatedApi>,
     pub(crate) player: Option<Player>,
@@ -201,14 +201,10 @@ impl ControlPlane {
             Kubelets::new(requests.documents.clone(), has_all_nodes)
         });
         let now = server.now();
+        let assumptions = Arc::clone(&settings.assumptions);
         let mut plane = Self {
             collector: Collector::new(collector),
-            outside: Outside::new(
-                server,
-                Arc::clone(&settings.assumptions),
-                kubelets,
-                settings.pods_end_from,
-            ),
+            outside: Outside::new(server, assumptions, kubelets, settings.pods_end_from),
             manager,
             kinds,
             requests,
@@ -226,20 +222,14 @@ impl ControlPlane {
             observed_steps: 0,
             warnings: Vec::new(),
             not_found: BTreeSet::new(),
-            is_alone: settings.is_alone,
             kinds_changed: false,
             aggregated_apis: settings.aggregated_apis,
             player: settings.workloads.map(Player::new),
         };
         // A collector without kinds watches nothing and sends no requests.
-        let catalog = if settings.collector_runs {
-            catalog
-        } else {
-            Arc::default()
-        };
-        plane.handle(Input::Catalog {
-            catalog,
-            failed: Vec::new(),
+        plane.set_catalog(match settings.collector_runs {
+            true => catalog,
+            false => Arc::default(),
         });
         plane.outside.observe_all(server, now);
         if settings.collector_runs {
@@ -254,10 +244,7 @@ impl ControlPlane {
         self.advance_to(server.now());
         self.observe(server);
         if std::mem::take(&mut self.kinds_changed) && !self.collector.catalog().is_empty() {
-            self.handle(Input::Catalog {
-                catalog: Arc::new(server.discover()),
-                failed: Vec::new(),
-            });
+            self.set_catalog(Arc::new(server.discover()));
         }
         if self.deliver(server) {
             return StepResult::Observed;
@@ -294,7 +281,7 @@ impl ControlPlane {
         });
         let due = self.player.as_ref().and_then(|player| player.due);
         let certain = self.outside.next_end().into_iter().chain(due);
-        let retries = retry_at.into_iter().chain(self.outside.next_retry());
+        let retries = retry_at.into_iter().chain(self.outside.definitions_at);
         Idle {
             certain_at: certain.chain(shrunk).min(),
             retry_at: retries.min(),
@@ -499,48 +486,37 @@ impl ControlPlane {
         let cause = (steps > self.observed_steps).then(|| steps.saturating_sub(1));
         self.observed_steps = steps;
         self.manager.set_cause(cause);
-        if let Some(player) = &mut self.player {
-            for change in server.changes_since(self.observed) {
-                player.observe(server, change.kind, cause);
-            }
-        }
-        let first = self.backlog.len();
         let changes = server.changes_since(self.observed);
-        let mut events = Vec::new();
-        self.backlog.extend(changes.map(|change| {
-            if let Some(&resource) = self.kinds.get(&change.kind) {
-                events.push((resource, change.kind, change.event.clone()));
-            }
-            Pending {
-                kind: change.kind,
-                event_type: change.event.event_type,
-                object: Arc::clone(&change.event.object),
-                is_convertible: server.broken_conversion(change.kind).is_none(),
-            }
-        }));
+        let changes: Vec<(KindId, Event)> = changes
+            .map(|change| (change.kind, change.event.clone()))
+            .collect();
         self.observed = server.revision();
-        if self.is_alone {
+        if self.discovered.is_some() {
             server.prune_events(self.observed);
         }
-        for pending in self.backlog.range(first..) {
-            let Pending {
-                kind,
-                event_type,
-                object,
-                ..
-            } = pending;
-            self.outside.observe(server, *kind, *event_type, object, self.now);
-            let resource = &server.catalog()[*kind];
-            self.kinds_changed |= !self.is_alone && *resource.kind == *"CustomResourceDefinition";
-            if *event_type == EventType::Deleted
+        for (kind, event) in changes {
+            let (event_type, object) = (event.event_type, &event.object);
+            if let Some(player) = &mut self.player {
+                player.observe(server, kind, cause);
+            }
+            self.outside.observe(server, kind, event_type, object, self.now);
+            let resource = &server.catalog()[kind];
+            self.kinds_changed |= self.discovered.is_none() && *resource.kind == *"CustomResourceDefinition";
+            if event_type == EventType::Deleted
                 && aggregation::follow_deletion(&mut self.aggregated_apis, resource, &object.meta)
                 && let Some(discovered) = &mut self.discovered
             {
                 aggregation::set_failed(Arc::make_mut(discovered), &self.aggregated_apis, server.version());
             }
-        }
-        for (resource, kind, event) in events {
-            self.deliver_to_controllers(server, resource, kind, &event);
+            if let Some(&resource) = self.kinds.get(&kind) {
+                self.deliver_to_controllers(server, resource, kind, &event);
+            }
+            self.backlog.push_back(Pending {
+                kind,
+                event_type,
+                is_convertible: server.broken_conversion(kind).is_none(),
+                object: event.object,
+            });
         }
     }
 
@@ -564,21 +540,21 @@ impl ControlPlane {
     }
 
     fn deliver_change(&mut self, pending: Pending) {
-        let Pending {
-            kind,
-            event_type,
-            object,
-            is_convertible,
-        } = pending;
-        let Some(&monitor) = self.monitors.get(&kind).filter(|_| is_convertible) else {
+        let monitor = self.monitors.get(&pending.kind);
+        let Some(&monitor) = monitor.filter(|_| pending.is_convertible) else {
             return;
         };
-        let meta = object.meta.clone().into();
-        let event = match event_type {
+        let meta = pending.object.meta.clone().into();
+        let event = match pending.event_type {
             EventType::Added | EventType::Modified => WatchEvent::Apply(meta),
             EventType::Deleted => WatchEvent::Delete(meta),
         };
         self.handle(Input::Watch { monitor, event });
+    }
+
+    fn set_catalog(&mut self, catalog: Arc<Catalog>) {
+        let failed = Vec::new();
+        self.handle(Input::Catalog { catalog, failed });
     }
 
     /// Passes an input to the garbage collector.

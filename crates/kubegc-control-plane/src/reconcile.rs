@@ -17,30 +17,16 @@ use crate::{Act, Actor, Assumptions, ControlPlane, Step, Why, assumptions::Insta
 impl ControlPlane {
     /// Lists the objects of the server for the controllers.
     pub(crate) fn list_records(&mut self, server: &ApiServer, incomplete: &BTreeSet<Resource>) {
-        let (now, kinds) = (self.now, self.kinds.clone());
         for resource in self.manager.resources() {
-            let mut kinds = kinds
-                .iter()
-                .filter(|(_, of)| **of == resource)
-                .map(|(kind, _)| *kind);
-            let preferred = kinds.clone().find(|kind| server.catalog()[*kind].preferred);
-            let objects = preferred.or_else(|| kinds.next()).map(|kind| {
-                let objects = server.objects(kind, None);
-                let records = objects
-                    .iter()
-                    .map(|object| self.requests.read(server, resource, kind, object));
-                records.collect::<Vec<Record>>()
-            });
+            let mut records = Vec::new();
+            if let Ok(kind) = self.requests.kind(server, resource) {
+                let objects = server.objects(kind, None).into_iter();
+                records.extend(objects.map(|object| self.requests.read(server, resource, kind, &object)));
+            }
             let is_complete = !incomplete.contains(&resource);
-            list_resource(
-                &mut self.manager,
-                now,
-                resource,
-                objects.unwrap_or_default(),
-                is_complete,
-            );
+            list_resource(&mut self.manager, self.now, resource, records, is_complete);
         }
-        add_cloud_responses(&mut self.manager, now, &self.assumptions);
+        add_cloud_responses(&mut self.manager, self.now, &self.assumptions);
     }
 
     /// Delivers a change to the controllers.
@@ -100,7 +86,7 @@ impl ControlPlane {
         let (info, trigger) = (task.controller.info(), task.cause);
         let object = task.object.clone();
         if info.name == "namespace-controller" {
-            self.outside.record_sync(&object.name);
+            self.outside.shrunk.remove(&object.name);
         }
         let mut sequence = task.work.into_steps(false).begin();
         let mut response = None;
@@ -147,9 +133,7 @@ impl ControlPlane {
 
     /// The identity of an object, in the version of its resource that controllers use.
     fn object_ref(&self, server: &ApiServer, object: &ObjectId) -> Option<ObjectRef> {
-        let resource = self.requests.resources.find(object.resource).ok()?;
-        let kind = server.resolve(&resource.group, &resource.version, &resource.resource);
-        let kind = kind.ok()?;
+        let kind = self.requests.kind(server, object.resource).ok()?;
         let ObjectId {
             namespace, name, uid, ..
         } = object;

@@ -46,7 +46,6 @@ pub enum Act {
         /// Whether it is a JSON merge patch.
         merge: bool,
     },
-    /// A POST.
     #[display("create")]
     Create,
     /// A write of another field, such as a namespace's phase or a finalizer.
@@ -73,7 +72,6 @@ pub enum Outcome {
     Terminating,
     /// It changed in another way.
     Changed,
-    /// It was created.
     Created,
 }
 
@@ -81,11 +79,9 @@ pub enum Outcome {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Change {
     pub object: Arc<ObjectRef>,
-    /// The effect.
     pub outcome: Outcome,
 }
 
-/// The reason of a write.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Why {
     /// The intent at this position.
@@ -123,9 +119,7 @@ pub struct Step {
     /// The time since the beginning.
     pub at: Duration,
     pub actor: Actor,
-    /// The verb.
     pub act: Act,
-    /// The object of the request.
     pub object: Arc<ObjectRef>,
     /// The HTTP status code of the response.
     pub code: u16,
@@ -135,7 +129,6 @@ pub struct Step {
     pub failure: Option<Refusal>,
     /// The objects that it changed: most writes change one.
     pub changes: Vec<Change>,
-    /// The reason.
     pub why: Why,
     /// The positions of the earlier steps that caused it, in order. Without any, the cause is the client's
     /// intent or the initial state of the cluster.
@@ -233,7 +226,6 @@ pub struct Trace {
 /// The positions of the steps that last affected one object.
 #[derive(Clone, Copy, Debug, Default)]
 struct Touched {
-    /// It became terminating.
     terminating: Option<usize>,
     /// It was removed, with the position of the removal in the changes of that step.
     removed: Option<(usize, usize)>,

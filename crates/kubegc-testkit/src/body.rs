@@ -43,7 +43,7 @@ pub(crate) fn watched(
     inner: &Arc<Inner>,
     client: &str,
     what: &str,
-    watch: Watch,
+    mut watch: Watch,
     fault: Option<Fault>,
 ) -> ResponseBody {
     let number = {
@@ -58,11 +58,12 @@ pub(crate) fn watched(
         state.watches.insert(number, open);
         number
     };
+    watch.events_left = fault.as_ref().and_then(Fault::events_before_end);
     let mut watch = WatchBody {
         inner: Arc::clone(inner),
         number,
         watch: Some(watch),
-        end: fault.and_then(|fault| Some((fault.events_before_end()?, fault))),
+        fault,
         woken: None,
     };
     streamed(move |context| watch.poll(context))
@@ -74,8 +75,8 @@ struct WatchBody {
     number: u64,
     /// `None` after its end.
     watch: Option<Watch>,
-    /// The fault that ends it, after this number of further events.
-    end: Option<(u32, Fault)>,
+    /// The fault that ends it once no events are left.
+    fault: Option<Fault>,
     woken: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
@@ -100,13 +101,6 @@ impl WatchBody {
             let until = match step {
                 WatchStep::Lines(lines) => {
                     self.inner.pulse.beat();
-                    let lines = match &mut self.end {
-                        Some((events_left, _)) => watch.first_events(&lines, events_left),
-                        None => lines,
-                    };
-                    if lines.is_empty() {
-                        continue;
-                    }
                     return Poll::Ready(Some(Ok(lines)));
                 }
                 WatchStep::End => {
@@ -136,15 +130,17 @@ impl WatchBody {
 
     /// The last event or error that the client receives, once the fault is due.
     fn ended_by_fault(&mut self) -> Option<Option<Result<Bytes, io::Error>>> {
-        let (_, fault) = self.end.take_if(|(events_left, _)| *events_left == 0)?;
-        let expired = Status::new(410, "Expired", WATCH_EXPIRED).to_json();
-        let expired = self.watch.as_ref().map(|watch| watch.error_event(expired));
-        self.close();
-        Some(match fault {
-            Fault::BreakWatch { .. } => Some(Err(broken())),
-            Fault::ExpireWatch { .. } => expired.map(Ok),
+        let watch = self.watch.as_ref().filter(|watch| watch.events_left == Some(0))?;
+        let last = match &self.fault {
+            Some(Fault::BreakWatch { .. }) => Some(Err(broken())),
+            Some(Fault::ExpireWatch { .. }) => {
+                let expired = Status::new(410, "Expired", WATCH_EXPIRED).to_json();
+                Some(Ok(watch.error_event(expired)))
+            }
             _ => None,
-        })
+        };
+        self.close();
+        Some(last)
     }
 
     /// Stops waiting for this watch.

@@ -178,16 +178,6 @@ mod tests {
         assert!(!tokio_is_paused());
     }
 
-    #[tokio::test]
-    async fn a_running_clock_is_not_followed() {
-        assert!(!tokio_is_paused());
-        let clock = ClusterClock::new(Timestamp::EPOCH, false);
-        clock.advance(Duration::from_nanos(1)).await;
-        assert_eq!(clock.now(), Timestamp::from_nanos(1));
-        clock.set(Timestamp::from_secs(3));
-        assert_eq!(clock.now(), Timestamp::from_secs(3));
-    }
-
     #[test]
     fn without_a_runtime_a_clock_is_advanced_manually_or_does_not_advance() {
         assert!(!tokio_is_paused());

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fmt, sync::Arc};
 
 use kubegc_control_plane::{Act, Refusals, Step, object_ref};
 use kubegc_core::{
-    ApiResource, KindId, ObjectRef, OwnerReference, Timestamp, Uid,
+    ApiResource, KindId, ObjectMeta, ObjectRef, OwnerReference, Timestamp, Uid,
     metadata::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN},
 };
 use kubegc_sim::{ApiServer, StoredObject};
@@ -162,259 +162,247 @@ impl Cluster {
 
 /// The state of an object on a server.
 pub(crate) fn fate(server: &ApiServer, state: &State, plane: &Plane, object: &Name) -> Fate {
+    let audit = &*state.audit;
+    let world = World { server, audit, plane };
     let kind = server.catalog().mapping(&object.api_version, &object.kind);
+    let is_meant =
+        |stored: &&Arc<StoredObject>| object.uid.as_ref().is_none_or(|uid| *uid == stored.meta.uid);
     let found = kind.and_then(|kind| server.object(kind, &object.namespace, &object.name));
-    let is_meant = |stored: &StoredObject| object.uid.as_ref().is_none_or(|uid| *uid == stored.meta.uid);
-    let (stored, object_state) = match found {
-        Some(stored) if is_meant(stored) => (
-            Some(Arc::clone(stored)),
-            object_state(server, plane, kind, stored),
-        ),
-        other => {
-            let replaced = other.is_some();
-            match kind.and_then(|kind| last_seen(server, kind, object)) {
-                Some(last) => (Some(last), ObjectState::Deleted { replaced }),
-                None => (None, never_existed(server, kind, object)),
-            }
-        }
-    };
+    let seen = kind.map_or_else(Vec::new, |kind| world.seen(kind, object));
+    let stored = found.filter(is_meant);
+    let last = stored.or_else(|| seen.iter().rev().copied().find(is_meant));
     let mut fate = Fate {
         object: object.clone(),
-        state: object_state,
+        state: match (stored, last) {
+            (Some(stored), _) => world.object_state(kind, stored),
+            (None, Some(_)) => ObjectState::Deleted {
+                replaced: found.is_some(),
+            },
+            (None, None) => world.never_existed(kind, object),
+        },
         owners: Vec::new(),
         dependents: Vec::new(),
         retry: None,
         warnings: server.version().warning().into_iter().collect(),
         requests: Audit::default(),
-        failures: failures(&state.audit, &[]),
+        failures: failures(audit, &[]),
         refused: Vec::new(),
         earlier: Vec::new(),
         settled: state.is_settled,
         deleted_once: Vec::new(),
     };
-    let (Some(kind), Some(stored)) = (kind, stored) else {
+    let (Some(kind), Some(stored)) = (kind, last) else {
         return fate;
     };
-    fate.object.uid = Some(stored.meta.uid.clone());
+    let meta = &stored.meta;
+    fate.object.uid = Some(meta.uid.clone());
     let collector = plane.collects.then(|| plane.control.collector());
     let retry_of = |uid: &Uid| {
         let known = collector?.explain(uid);
         known.retry_at.map(|at| (at, known.failures))
     };
-    let references = stored.meta.owner_references.iter();
-    let owners = references.map(|reference| Owner {
+    let owners = meta.owner_references.iter().map(|reference| Owner {
         reference: reference.clone(),
-        state: owner_state(server, kind, &stored, reference),
+        state: world.owner_state(kind, stored, reference),
         retry: retry_of(&reference.uid),
     });
     fate.owners = owners.collect();
-    fate.retry = retry_of(&stored.meta.uid);
+    fate.retry = retry_of(&meta.uid);
     if let Some(collector) = collector {
-        fate.dependents = collector.explain(&stored.meta.uid).dependents;
+        fate.dependents = collector.explain(&meta.uid).dependents;
         let warnings = plane.control.warnings().iter();
-        let about_it = warnings.filter(|warning| warning.dependent.uid == stored.meta.uid);
+        let about_it = warnings.filter(|warning| warning.dependent.uid == meta.uid);
         fate.warnings.extend(about_it.map(|warning| warning.to_string()));
     }
-    fate.requests = requests(server, &state.audit, kind, &stored);
-    let own = writes(
-        server,
-        &state.audit,
-        kind,
-        &stored.meta.namespace,
-        &stored.meta.name,
-    );
+    let own = world.writes(kind, &meta.namespace, &meta.name);
+    fate.requests = world.requests(&own, stored);
     let shown = fate.requests.entries().chain(own);
     let shown: Vec<u64> = shown.map(|entry| entry.number).collect();
-    fate.failures = failures(&state.audit, &shown);
-    fate.earlier = earlier(server, kind, &fate.object);
+    fate.failures = failures(audit, &shown);
+    let uids = seen.iter().map(|stored| &stored.meta.uid);
+    for uid in uids.take_while(|uid| **uid != meta.uid) {
+        if !fate.earlier.contains(uid) {
+            fate.earlier.push(uid.clone());
+        }
+    }
     if !fate.is_collected() {
         let refusals = Refusals::of(plane.control.steps());
-        fate.refused = refusals.about(&stored.meta.uid).cloned().collect();
+        fate.refused = refusals.about(&meta.uid).cloned().collect();
     }
     fate.deleted_once = deleted_once(plane, &fate);
     fate
 }
 
-/// The states that watchers saw of the objects with a name, oldest first.
-fn seen<'a>(
-    server: &'a ApiServer,
-    kind: KindId,
-    object: &'a Name,
-) -> impl Iterator<Item = &'a Arc<StoredObject>> {
-    let seen = server.changes_since(0).filter(move |change| {
-        let meta = &change.event.object.meta;
-        server.share_objects(change.kind, kind)
-            && meta.name == object.name
-            && meta.namespace == object.namespace
-    });
-    seen.map(|change| &change.event.object)
-}
-
-/// The last state that watchers saw of an object.
-fn last_seen(server: &ApiServer, kind: KindId, object: &Name) -> Option<Arc<StoredObject>> {
-    let is_meant =
-        |stored: &&Arc<StoredObject>| object.uid.as_ref().is_none_or(|uid| *uid == stored.meta.uid);
-    seen(server, kind, object).filter(is_meant).last().cloned()
-}
-
-/// The uids of the objects that had the name of this one before it.
-fn earlier(server: &ApiServer, kind: KindId, object: &Name) -> Vec<Uid> {
-    let uids = seen(server, kind, object).map(|stored| &stored.meta.uid);
-    let before = uids.take_while(|uid| object.uid.as_ref() != Some(uid));
-    let mut distinct: Vec<Uid> = Vec::new();
-    for uid in before {
-        if !distinct.contains(uid) {
-            distinct.push(uid.clone());
-        }
-    }
-    distinct
-}
-
-fn never_existed(server: &ApiServer, kind: Option<KindId>, object: &Name) -> ObjectState {
-    let Some(kind) = kind.filter(|kind| server.serves(*kind)) else {
-        let similar = similar_kind(server, object);
-        return ObjectState::KindNotServed { similar };
-    };
-    let namespace = Some(&*object.namespace).filter(|_| server.catalog()[kind].is_namespaced());
-    let others = server.objects(kind, namespace).into_iter().take(SHOWN);
-    let others = others.map(|object| Arc::clone(&object.meta.name)).collect();
-    ObjectState::NeverExisted { others }
-}
-
 /// From which similarity on a kind is offered, up to 1 for equal names.
 const SIMILARITY_MIN: f64 = 0.8;
 
-/// The served kind whose name is most similar. Among equal ones, the one in the most similar version.
-fn similar_kind(server: &ApiServer, object: &Name) -> Option<String> {
-    let wanted = object.kind.to_lowercase();
-    let kinds = server.catalog().iter().filter(|(kind, _)| server.serves(*kind));
-    let similar = kinds.filter_map(|(_, resource)| {
-        let names = [&resource.kind, &resource.resource];
-        let similarities = names.map(|name| strsim::jaro_winkler(&wanted, &name.to_lowercase()));
-        let of_kind = similarities[0].max(similarities[1]);
-        let of_version = strsim::jaro_winkler(&object.api_version, &resource.api_version());
-        (of_kind >= SIMILARITY_MIN).then_some((of_kind, of_version, resource))
-    });
-    let best = similar.max_by(|one, other| one.0.total_cmp(&other.0).then(one.1.total_cmp(&other.1)));
-    best.map(|(_, _, resource)| format!("{} {}", resource.api_version(), resource.kind))
+/// A server with its control plane, and the requests so far.
+struct World<'a> {
+    server: &'a ApiServer,
+    plane: &'a Plane,
+    audit: &'a [Arc<Entry>],
 }
 
-fn object_state(
-    server: &ApiServer,
-    plane: &Plane,
-    kind: Option<KindId>,
-    stored: &StoredObject,
-) -> ObjectState {
-    let Some(deletion) = stored.meta.deletion_timestamp else {
-        return ObjectState::Exists;
-    };
-    let mut finalizers = stored.meta.finalizers.clone();
-    let mut blocked_by = Vec::new();
-    if stored.meta.has_finalizer(FINALIZER_FOREGROUND) {
-        blocked_by = plane.control.collector().explain(&stored.meta.uid).blocking;
+impl<'a> World<'a> {
+    /// The states that watchers saw of the objects with a name, oldest first.
+    fn seen(&self, kind: KindId, object: &Name) -> Vec<&'a Arc<StoredObject>> {
+        let seen = self.server.changes_since(0).filter(|change| {
+            let meta = &change.event.object.meta;
+            self.server.share_objects(change.kind, kind)
+                && meta.name == object.name
+                && meta.namespace == object.namespace
+        });
+        seen.map(|change| &change.event.object).collect()
     }
-    let resource = kind.map(|kind| &server.catalog()[kind]);
-    if resource.is_some_and(|resource| *resource.kind == *"Namespace" && resource.group.is_empty()) {
-        let own = stored.at(&["spec", "finalizers"]).and_then(Value::as_array);
-        let own = own.into_iter().flatten().filter_map(Value::as_str);
-        finalizers.extend(own.map(Arc::from));
-        blocked_by.extend(content(server, &stored.meta.name));
-    }
-    blocked_by.truncate(SHOWN);
-    ObjectState::Terminating {
-        in_grace_until: finalizers.is_empty().then_some(deletion),
-        finalizers,
-        blocked_by,
-    }
-}
 
-fn content(server: &ApiServer, namespace: &str) -> Vec<ObjectRef> {
-    let kinds = server
-        .catalog()
-        .iter()
-        .filter(|(_, resource)| resource.preferred && resource.is_namespaced());
-    let objects = kinds.flat_map(|(kind, _)| {
-        let objects = server.objects(kind, Some(namespace)).into_iter();
-        objects.map(move |object| object_ref(server, kind, &object.meta))
-    });
-    objects.take(SHOWN).collect()
-}
-
-fn owner_state(
-    server: &ApiServer,
-    kind: KindId,
-    dependent: &StoredObject,
-    reference: &OwnerReference,
-) -> OwnerState {
-    let (catalog, meta) = (server.catalog(), &dependent.meta);
-    let owner = catalog.mapping(&reference.api_version, &reference.kind);
-    let Some(owner) = owner.filter(|owner| server.serves(*owner)) else {
-        return OwnerState::KindNotServed;
-    };
-    let namespaced = catalog[owner].is_namespaced();
-    if namespaced && !catalog[kind].is_namespaced() {
-        return OwnerState::OutOfReach;
+    fn never_existed(&self, kind: Option<KindId>, object: &Name) -> ObjectState {
+        let server = self.server;
+        let Some(kind) = kind.filter(|kind| server.serves(*kind)) else {
+            let similar = self.similar_kind(object);
+            return ObjectState::KindNotServed { similar };
+        };
+        let namespace = Some(&*object.namespace).filter(|_| server.catalog()[kind].is_namespaced());
+        let others = server.objects(kind, namespace).into_iter().take(SHOWN);
+        let others = others.map(|object| Arc::clone(&object.meta.name)).collect();
+        ObjectState::NeverExisted { others }
     }
-    let namespace = if namespaced { &*meta.namespace } else { "" };
-    let found = server.object(owner, namespace, &reference.name);
-    match found.filter(|found| found.meta.uid == reference.uid) {
-        None => absent(server, owner, namespace, reference, found.is_some()),
-        Some(found) if !found.meta.is_deleting() => OwnerState::Exists,
-        Some(found) if found.meta.has_finalizer(FINALIZER_FOREGROUND) => OwnerState::WaitsForDependents,
-        Some(_) => OwnerState::Terminating,
-    }
-}
 
-/// The state of an owner that does not exist where its reference points. `replaced`: another object has its
-/// name there.
-fn absent(
-    server: &ApiServer,
-    kind: KindId,
-    namespace: &str,
-    reference: &OwnerReference,
-    replaced: bool,
-) -> OwnerState {
-    let existed = match server.events_since(kind, 0) {
-        Ok(mut events) => events.any(|event| {
-            let meta = &event.object.meta;
-            meta.uid == reference.uid && *meta.namespace == *namespace && meta.name == reference.name
-        }),
-        // History that is no longer retained may have contained it.
-        Err(_) => true,
-    };
-    let namespaced = server.catalog()[kind].is_namespaced();
-    let elsewhere = || {
-        let mut objects = server.objects(kind, None).into_iter();
-        objects.any(|object| object.meta.uid == reference.uid)
-    };
-    match replaced {
-        true if existed => OwnerState::Replaced,
-        false if existed => OwnerState::Deleted,
-        _ if namespaced && elsewhere() => OwnerState::InOtherNamespace,
-        true => OwnerState::OtherUid,
-        false => OwnerState::NeverExisted { namespaced },
+    /// The served kind whose name is most similar. Among equal ones, the one in the most similar version.
+    fn similar_kind(&self, object: &Name) -> Option<String> {
+        let wanted = object.kind.to_lowercase();
+        let kinds = self.server.catalog().iter();
+        let served = kinds.filter(|(kind, _)| self.server.serves(*kind));
+        let similar = served.filter_map(|(_, resource)| {
+            let names = [&resource.kind, &resource.resource];
+            let similarities = names.map(|name| strsim::jaro_winkler(&wanted, &name.to_lowercase()));
+            let of_kind = similarities[0].max(similarities[1]);
+            let of_version = strsim::jaro_winkler(&object.api_version, &resource.api_version());
+            (of_kind >= SIMILARITY_MIN).then_some((of_kind, of_version, resource))
+        });
+        let best = similar.max_by(|one, other| one.0.total_cmp(&other.0).then(one.1.total_cmp(&other.1)));
+        best.map(|(_, _, resource)| format!("{} {}", resource.api_version(), resource.kind))
     }
-}
 
-/// The last writes of an object, and the deletions of its owners.
-fn requests(server: &ApiServer, audit: &[Arc<Entry>], kind: KindId, stored: &StoredObject) -> Audit {
-    let meta = &stored.meta;
-    let own = writes(server, audit, kind, &meta.namespace, &meta.name);
-    let mut numbers: BTreeSet<u64> = about(&own, &meta.uid).map(|entry| entry.number).collect();
-    for reference in &meta.owner_references {
-        let Some(owner) = server.catalog().mapping(&reference.api_version, &reference.kind) else {
-            continue;
+    fn object_state(&self, kind: Option<KindId>, stored: &StoredObject) -> ObjectState {
+        let Some(deletion) = stored.meta.deletion_timestamp else {
+            return ObjectState::Exists;
+        };
+        let mut finalizers = stored.meta.finalizers.clone();
+        let mut blocked_by = Vec::new();
+        if stored.meta.has_finalizer(FINALIZER_FOREGROUND) {
+            blocked_by = self.plane.control.collector().explain(&stored.meta.uid).blocking;
+        }
+        let resource = kind.map(|kind| &self.server.catalog()[kind]);
+        if resource.is_some_and(|resource| *resource.kind == *"Namespace" && resource.group.is_empty()) {
+            let own = stored.at(&["spec", "finalizers"]).and_then(Value::as_array);
+            let own = own.into_iter().flatten().filter_map(Value::as_str);
+            finalizers.extend(own.map(Arc::from));
+            blocked_by.extend(self.content(&stored.meta.name));
+        }
+        blocked_by.truncate(SHOWN);
+        ObjectState::Terminating {
+            in_grace_until: finalizers.is_empty().then_some(deletion),
+            finalizers,
+            blocked_by,
+        }
+    }
+
+    fn content(&self, namespace: &str) -> impl Iterator<Item = ObjectRef> {
+        let kinds = self.server.catalog().iter();
+        let kinds = kinds.filter(|(_, resource)| resource.preferred && resource.is_namespaced());
+        let objects = kinds.flat_map(move |(kind, _)| {
+            let objects = self.server.objects(kind, Some(namespace)).into_iter();
+            objects.map(move |object| object_ref(self.server, kind, &object.meta))
+        });
+        objects.take(SHOWN)
+    }
+
+    /// The kind of an owner and the namespace in which its dependent looks for it.
+    fn place<'m>(&self, meta: &'m ObjectMeta, reference: &OwnerReference) -> Option<(KindId, &'m str)> {
+        let catalog = self.server.catalog();
+        let owner = catalog.mapping(&reference.api_version, &reference.kind)?;
+        Some((
+            owner,
+            if catalog[owner].is_namespaced() {
+                &meta.namespace
+            } else {
+                ""
+            },
+        ))
+    }
+
+    fn owner_state(&self, kind: KindId, dependent: &StoredObject, reference: &OwnerReference) -> OwnerState {
+        let (server, meta) = (self.server, &dependent.meta);
+        let place = self.place(meta, reference);
+        let Some((owner, namespace)) = place.filter(|(owner, _)| server.serves(*owner)) else {
+            return OwnerState::KindNotServed;
         };
         let namespaced = server.catalog()[owner].is_namespaced();
-        let namespace = if namespaced { &*meta.namespace } else { "" };
-        let writes = writes(server, audit, owner, namespace, &reference.name);
-        let deletes = about(&writes, &reference.uid).filter(|entry| entry.verb == Verb::Delete);
-        numbers.extend(deletes.map(|entry| entry.number));
+        if namespaced && !server.catalog()[kind].is_namespaced() {
+            return OwnerState::OutOfReach;
+        }
+        let found = server.object(owner, namespace, &reference.name);
+        if let Some(found) = found.filter(|found| found.meta.uid == reference.uid) {
+            return match found.meta.is_deleting() {
+                false => OwnerState::Exists,
+                true if found.meta.has_finalizer(FINALIZER_FOREGROUND) => OwnerState::WaitsForDependents,
+                true => OwnerState::Terminating,
+            };
+        }
+        let existed = match server.events_since(owner, 0) {
+            Ok(mut events) => events.any(|event| {
+                let meta = &event.object.meta;
+                meta.uid == reference.uid && *meta.namespace == *namespace && meta.name == reference.name
+            }),
+            // History that is no longer retained may have contained it.
+            Err(_) => true,
+        };
+        let elsewhere = || {
+            let mut objects = server.objects(owner, None).into_iter();
+            objects.any(|object| object.meta.uid == reference.uid)
+        };
+        match found {
+            Some(_) if existed => OwnerState::Replaced,
+            None if existed => OwnerState::Deleted,
+            _ if namespaced && elsewhere() => OwnerState::InOtherNamespace,
+            Some(_) => OwnerState::OtherUid,
+            None => OwnerState::NeverExisted { namespaced },
+        }
     }
-    let chosen = audit.iter().filter(|entry| numbers.contains(&entry.number));
-    let mut entries: Vec<Arc<Entry>> = chosen.map(Arc::clone).collect();
-    let first = entries.len().saturating_sub(SHOWN);
-    Audit::new(entries.split_off(first))
+
+    /// The last writes of an object, and the deletions of its owners. `own`: the writes on its name.
+    fn requests(&self, own: &[&Entry], stored: &StoredObject) -> Audit {
+        let meta = &stored.meta;
+        let mut numbers: BTreeSet<u64> = about(own, &meta.uid).map(|entry| entry.number).collect();
+        for reference in &meta.owner_references {
+            let Some((owner, namespace)) = self.place(meta, reference) else {
+                continue;
+            };
+            let writes = self.writes(owner, namespace, &reference.name);
+            let deletes = about(&writes, &reference.uid).filter(|entry| entry.verb == Verb::Delete);
+            numbers.extend(deletes.map(|entry| entry.number));
+        }
+        let chosen = self.audit.iter().filter(|entry| numbers.contains(&entry.number));
+        let mut entries: Vec<Arc<Entry>> = chosen.map(Arc::clone).collect();
+        let first = entries.len().saturating_sub(SHOWN);
+        Audit::new(entries.split_off(first))
+    }
+
+    /// The writes on all objects that have, or had, one name, and those on their whole collection. Some kinds
+    /// are served in more than one group.
+    fn writes(&self, kind: KindId, namespace: &str, name: &str) -> Vec<&'a Entry> {
+        let kinds = self.server.catalog().iter();
+        let same = kinds.filter(|(other, _)| self.server.share_objects(kind, *other));
+        let resources: Vec<&ApiResource> = same.map(|(_, resource)| resource).collect();
+        let wanted = |entry: &&Entry| {
+            let mut resources = resources.iter();
+            entry.is_write()
+                && *entry.namespace == *namespace
+                && (*entry.name == *name || entry.name.is_empty())
+                && resources.any(|one| entry.resource == one.resource && entry.group == one.group)
+        };
+        self.audit.iter().map(|entry| &**entry).filter(wanted).collect()
+    }
 }
 
 const FAILURES_SHOWN: usize = 5;
@@ -428,37 +416,12 @@ fn failures(audit: &[Arc<Entry>], shown: &[u64]) -> Audit {
             let same_call = known.client == entry.client && known.verb == entry.verb;
             same_call && known.code == entry.code && known.target() == entry.target()
         };
-        if !chosen.iter().any(is_same) {
+        if chosen.len() < FAILURES_SHOWN && !chosen.iter().any(is_same) {
             chosen.push(Arc::clone(entry));
-        }
-        if chosen.len() == FAILURES_SHOWN {
-            break;
         }
     }
     chosen.reverse();
     Audit::new(chosen)
-}
-
-/// The writes on all objects that have, or had, one name, and those on their whole collection. Some kinds
-/// are served in more than one group.
-fn writes<'e>(
-    server: &ApiServer,
-    audit: &'e [Arc<Entry>],
-    kind: KindId,
-    namespace: &str,
-    name: &str,
-) -> Vec<&'e Entry> {
-    let kinds = server.catalog().iter();
-    let same = kinds.filter(|(other, _)| server.share_objects(kind, *other));
-    let resources: Vec<&ApiResource> = same.map(|(_, resource)| resource).collect();
-    let wanted = |entry: &&Entry| {
-        let mut resources = resources.iter();
-        entry.is_write()
-            && *entry.namespace == *namespace
-            && (*entry.name == *name || entry.name.is_empty())
-            && resources.any(|one| entry.resource == one.resource && entry.group == one.group)
-    };
-    audit.iter().map(|entry| &**entry).filter(wanted).collect()
 }
 
 /// Those of the writes on one name that are about the object with this uid.
@@ -468,22 +431,19 @@ fn writes<'e>(
 /// that got the name next.
 fn about<'e>(writes: &[&'e Entry], uid: &Uid) -> impl Iterator<Item = &'e Entry> {
     let known = |entry: &&&Entry| !entry.uid.is_empty();
-    let is_about = |at: usize| {
-        let entry = writes[at];
-        if !entry.uid.is_empty() {
-            return entry.uid == *uid;
-        }
-        let before = || writes[..at].iter().rev().find(known);
-        let after = || writes[at..].iter().find(known);
-        let other = if entry.verb == Verb::Create && entry.code != Some(409) {
+    let is_about = move |at: &usize| {
+        let entry = writes[*at];
+        let before = || writes[..*at].iter().rev().find(known);
+        let after = || writes[*at..].iter().find(known);
+        let is_later = entry.verb == Verb::Create && entry.code != Some(409);
+        let found = if is_later || !entry.uid.is_empty() {
             after().or_else(before)
         } else {
             before().or_else(after)
         };
-        other.is_none_or(|other| other.uid == *uid)
+        found.is_none_or(|found| found.uid == *uid)
     };
-    let chosen = (0..writes.len()).filter(|&at| is_about(at));
-    chosen.map(|at| writes[at]).collect::<Vec<_>>().into_iter()
+    (0..writes.len()).filter(is_about).map(|at| writes[at])
 }
 
 /// The remaining conditions of its deletion.

@@ -22,7 +22,7 @@ use crate::{
     cluster::Inner,
     fault::{self, Fault},
     http::{ApiResponse, BYTES_MAX, Call, LogRequest, read_call, refused, refused_by_node, respond_as},
-    nodes::{LogHandler, NodeError},
+    nodes::{self, LogHandler, NodeError},
 };
 
 /// A transport error, in the form that HTTP clients expect.
@@ -269,7 +269,7 @@ impl Inner {
                 response.map(body::whole)
             }
             ApiResponse::Node(call) => {
-                let handler = self.state.lock().nodes.find(&call.request.target);
+                let handler = nodes::find(&self.state.lock().nodes, &call.request.target);
                 if let Some(handler) = handler {
                     return Ok(Performed::Log(
                         handler,

@@ -232,7 +232,11 @@ impl Owner<'_> {
                     Some(due) => cx.wait_until(due),
                     None => self.create(cx, slot),
                 },
-                Some(set) if self.kind == "Deployment" => self.scale(cx, set),
+                Some(set) if self.kind == "Deployment" => {
+                    if set.at(&["spec", "replicas"]).and_then(number) != Some(self.replicas()) {
+                        cx.update("ReplicaSet", set, json!({"spec": {"replicas": self.replicas()}}));
+                    }
+                }
                 Some(pod) if has_ended(pod) || replaces && !self.is_updated(pod) => cx.delete(pod),
                 Some(_) => {}
             }
@@ -243,13 +247,6 @@ impl Owner<'_> {
         rest.retain(|one| self.kind != "Deployment" && self.slot(one).is_some());
         for pod in rest.iter().rev().take(if is_ordered { 1 } else { usize::MAX }) {
             cx.delete(pod);
-        }
-    }
-
-    /// Gives the ReplicaSet of a Deployment its number of replicas.
-    fn scale(&self, cx: &mut Sync<'_>, set: &StoredObject) {
-        if number(&spec(set)["replicas"]) != Some(self.replicas()) {
-            cx.update("ReplicaSet", set, json!({"spec": {"replicas": self.replicas()}}));
         }
     }
 
@@ -265,7 +262,30 @@ impl Owner<'_> {
     fn create(&self, cx: &mut Sync<'_>, slot: &str) {
         let (meta, spec, hash) = (&self.object.meta, spec(self.object), &self.hash);
         let metadata = &self.template["metadata"];
-        let mut made = json!({
+        let own = match self.kind {
+            "Deployment" => return self.create_set(cx),
+            "StatefulSet" => {
+                let Some(volumes) = self.volumes(cx, slot) else {
+                    return;
+                };
+                json!({
+                    "metadata": {"name": slot, "generateName": null, "labels": {
+                        REVISION_HASH: hash, "statefulset.kubernetes.io/pod-name": slot,
+                        "apps.kubernetes.io/pod-index": slot.rsplit('-').next(),
+                    }},
+                    "spec": {"hostname": slot, "subdomain": spec["serviceName"], "volumes": volumes},
+                })
+            }
+            "DaemonSet" => json!({
+                "metadata": {"labels": {REVISION_HASH: hash}}, "spec": {"nodeName": slot},
+            }),
+            "Job" => json!({"metadata": {"labels": {
+                "batch.kubernetes.io/controller-uid": meta.uid.to_string(),
+                "batch.kubernetes.io/job-name": &*meta.name,
+            }}}),
+            _ => json!({}),
+        };
+        let mut pod = json!({
             "metadata": {
                 "generateName": format!("{}-", meta.name), "ownerReferences": [self.reference()],
                 "labels": metadata["labels"], "annotations": metadata["annotations"],
@@ -273,60 +293,27 @@ impl Owner<'_> {
             },
             "spec": self.template["spec"],
         });
-        let mut kind = "Pod";
-        match self.kind {
-            "Deployment" => {
-                kind = "ReplicaSet";
-                let (mut template, mut selector) = (self.template.clone(), spec["selector"].clone());
-                merge(
-                    &mut template,
-                    json!({"metadata": {"labels": {TEMPLATE_HASH: hash}}}),
-                );
-                merge(&mut selector, json!({"matchLabels": {TEMPLATE_HASH: hash}}));
-                made = json!({
-                    "metadata": {
-                        "name": format!("{}-{hash}", meta.name), "ownerReferences": [self.reference()],
-                        "labels": template["metadata"]["labels"],
-                    },
-                    "spec": {"replicas": self.replicas(), "selector": selector, "template": template},
-                });
-            }
-            "StatefulSet" => {
-                let Some(volumes) = self.volumes(cx, slot) else {
-                    return;
-                };
-                merge(
-                    &mut made,
-                    json!({
-                        "metadata": {"name": slot, "generateName": null, "labels": {
-                            REVISION_HASH: hash, "statefulset.kubernetes.io/pod-name": slot,
-                            "apps.kubernetes.io/pod-index": slot.rsplit('-').next(),
-                        }},
-                        "spec": {"hostname": slot, "subdomain": spec["serviceName"], "volumes": volumes},
-                    }),
-                );
-            }
-            "DaemonSet" => merge(
-                &mut made,
-                json!({
-                    "metadata": {"labels": {REVISION_HASH: hash}}, "spec": {"nodeName": slot},
-                }),
-            ),
-            "Job" => {
-                merge(
-                    &mut made,
-                    json!({"metadata": {"labels": {
-                        "batch.kubernetes.io/controller-uid": meta.uid.to_string(),
-                        "batch.kubernetes.io/job-name": &*meta.name,
-                    }}}),
-                );
-                if self.is_tracked {
-                    made["metadata"]["finalizers"] = json!([TRACKING_FINALIZER]);
-                }
-            }
-            _ => {}
+        merge(&mut pod, own);
+        if self.kind == "Job" && self.is_tracked {
+            pod["metadata"]["finalizers"] = json!([TRACKING_FINALIZER]);
         }
-        cx.create(kind, &meta.namespace, made);
+        cx.create("Pod", &meta.namespace, pod);
+    }
+
+    /// Creates the ReplicaSet of a Deployment.
+    fn create_set(&self, cx: &mut Sync<'_>) {
+        let (meta, hash) = (&self.object.meta, json!({TEMPLATE_HASH: self.hash}));
+        let (mut template, mut selector) = (self.template.clone(), spec(self.object)["selector"].clone());
+        merge(&mut template, json!({"metadata": {"labels": hash}}));
+        merge(&mut selector, json!({"matchLabels": hash}));
+        let set = json!({
+            "metadata": {
+                "name": format!("{}-{}", meta.name, self.hash), "ownerReferences": [self.reference()],
+                "labels": template["metadata"]["labels"],
+            },
+            "spec": {"replicas": self.replicas(), "selector": selector, "template": template},
+        });
+        cx.create("ReplicaSet", &meta.namespace, set);
     }
 
     /// Creates the missing claims of a pod. Returns its volumes; `None` if a claim is being deleted.
@@ -368,11 +355,8 @@ impl Owner<'_> {
         let updated: usize = updated.map(|one| count("replicas", is_active, one)).sum();
         let mut conditions = Vec::new();
         let mut status = json!({"replicas": all, "readyReplicas": ready, "availableReplicas": ready});
-        match self.kind {
+        let own = match self.kind {
             "Deployment" => {
-                let more =
-                    json!({"updatedReplicas": updated, "unavailableReplicas": replicas.max(all) - ready});
-                merge(&mut status, more);
                 conditions.push(match ready >= replicas {
                     true => ("Available", "True", "MinimumReplicasAvailable"),
                     false => ("Available", "False", "MinimumReplicasUnavailable"),
@@ -381,28 +365,26 @@ impl Owner<'_> {
                     true => ("Progressing", "True", "NewReplicaSetAvailable"),
                     false => ("Progressing", "True", "ReplicaSetUpdated"),
                 });
+                json!({"updatedReplicas": updated, "unavailableReplicas": replicas.max(all) - ready})
             }
-            "StatefulSet" => merge(
-                &mut status,
-                json!({
-                    "replicas": self.dependents.len(), "updatedReplicas": updated, "currentReplicas": updated,
-                    "currentRevision": hash, "updateRevision": hash,
-                }),
-            ),
+            "StatefulSet" => json!({
+                "replicas": self.dependents.len(), "updatedReplicas": updated, "currentReplicas": updated,
+                "currentRevision": hash, "updateRevision": hash,
+            }),
             "DaemonSet" => {
                 status = json!({
                     "desiredNumberScheduled": wanted, "currentNumberScheduled": all.min(wanted),
                     "numberMisscheduled": all.saturating_sub(wanted), "updatedNumberScheduled": updated,
                     "numberReady": ready, "numberAvailable": ready,
                     "numberUnavailable": wanted.saturating_sub(ready),
-                })
+                });
+                json!({})
             }
-            "Job" => status = self.status_of_job(cx, all, ready),
-            _ => status["fullyLabeledReplicas"] = all.into(),
-        }
-        if self.kind != "Job" {
-            status["observedGeneration"] = object.meta.generation.into();
-        }
+            "Job" => return cx.status(self.kind, object, self.status_of_job(cx, all, ready), &[]),
+            _ => json!({"fullyLabeledReplicas": all}),
+        };
+        merge(&mut status, own);
+        status["observedGeneration"] = object.meta.generation.into();
         cx.status(self.kind, object, status, &conditions);
     }
 

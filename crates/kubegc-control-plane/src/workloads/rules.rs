@@ -59,11 +59,8 @@ impl<'a> Subject<'a> {
     }
 
     pub fn has_label(&self, key: &str, value: &str) -> bool {
-        self.object
-            .meta
-            .labels
-            .get(key)
-            .is_some_and(|known| **known == *value)
+        let known = self.object.meta.labels.get(key);
+        known.is_some_and(|known| **known == *value)
     }
 
     /// Whether an owner of this kind and name controls it, directly or through others: a Deployment controls
@@ -75,12 +72,8 @@ impl<'a> Subject<'a> {
             if *controller.kind == *kind && *controller.name == *name {
                 return true;
             }
-            let object = find(
-                self.server,
-                &controller.kind,
-                &self.object.meta.namespace,
-                &controller.name,
-            );
+            let namespace = &self.object.meta.namespace;
+            let object = find(self.server, &controller.kind, namespace, &controller.name);
             owner = object.and_then(|object| object.meta.controller().cloned());
         }
         false
@@ -147,24 +140,20 @@ impl Workloads {
     }
 
     pub(super) fn pod(&self, pod: &Subject<'_>) -> PodFate {
-        let rules = self.pods.iter();
-        rules
-            .map(|rule| rule(pod))
-            .find_map(|fate| fate)
-            .unwrap_or_else(|| {
-                let after = Duration::ZERO;
-                match pod.meta().controller() {
-                    Some(owner) if &*owner.kind == "Job" => PodFate::Succeeds { after },
-                    _ => PodFate::Ready { after },
-                }
-            })
+        let ruled = self.pods.iter().find_map(|rule| rule(pod));
+        ruled.unwrap_or_else(|| {
+            let after = Duration::ZERO;
+            match pod.meta().controller() {
+                Some(owner) if &*owner.kind == "Job" => PodFate::Succeeds { after },
+                _ => PodFate::Ready { after },
+            }
+        })
     }
 
     pub(super) fn claim(&self, claim: &Subject<'_>) -> ClaimFate {
-        let mut fates = self.claims.iter().map(|rule| rule(claim));
-        fates.find_map(|fate| fate).unwrap_or(ClaimFate::Bound {
-            after: Duration::ZERO,
-        })
+        let after = Duration::ZERO;
+        let ruled = self.claims.iter().find_map(|rule| rule(claim));
+        ruled.unwrap_or(ClaimFate::Bound { after })
     }
 }
 

@@ -307,7 +307,18 @@ impl Builder {
         }
         let mut objects = Vec::new();
         for object in &self.objects {
-            flatten_list(object.clone()?, &mut objects);
+            match object.clone()? {
+                mut list if list["kind"] == "List" => {
+                    objects.extend(
+                        list["items"]
+                            .as_array_mut()
+                            .map(std::mem::take)
+                            .into_iter()
+                            .flatten(),
+                    );
+                }
+                object => objects.push(object),
+            }
         }
         for name in self.nodes(&objects) {
             let node = ready_node(&name, start);
@@ -348,18 +359,6 @@ impl Builder {
             [] if objects.iter().all(|object| object["kind"] != "Node") => vec!["node".to_owned()],
             names => names.to_vec(),
         }
-    }
-}
-
-/// Appends the items of a list, or the object itself.
-fn flatten_list(object: Value, out: &mut Vec<Value>) {
-    match object {
-        Value::Object(mut fields) if fields.get("kind").is_some_and(|kind| kind == "List") => {
-            if let Some(Value::Array(items)) = fields.remove("items") {
-                out.extend(items);
-            }
-        }
-        other => out.push(other),
     }
 }
 

@@ -89,7 +89,13 @@ impl Plane {
         match self.control.step(server) {
             StepResult::Requested { request, response } => {
                 let step = self.control.steps().get(self.audited_steps);
-                let code = step.map_or_else(|| code(&response), |step| step.code);
+                let code = match (step, &*response) {
+                    (Some(step), _) => step.code,
+                    // Reads are no steps.
+                    (None, Response::Found(_)) => 200,
+                    (None, Response::NotFound) => 404,
+                    (None, _) => 500,
+                };
                 let failure = step.and_then(|step| step.failure.as_ref());
                 entries.push(audit::of_control_plane(
                     "garbage-collector",
@@ -129,19 +135,6 @@ fn verb(request: &Request) -> Verb {
         Operation::Delete { .. } => Verb::Delete,
         Operation::Patch { .. } => Verb::Patch,
         Operation::Put { .. } => Verb::Update,
-    }
-}
-
-/// The status code of a response, as far as its class determines it.
-const fn code(response: &Response) -> u16 {
-    match response {
-        Response::Found(_) | Response::Applied(_) => 200,
-        Response::NotFound | Response::NoMapping | Response::Unlisted => 404,
-        Response::Conflict => 409,
-        Response::UnsupportedMediaType => 415,
-        Response::Invalid => 422,
-        Response::Refused { .. } => 400,
-        _ => 500,
     }
 }
 

@@ -112,19 +112,12 @@ impl<K: Resource<DynamicType = ()>> From<&K> for Name {
 
 impl From<ObjectRef> for Name {
     fn from(object: ObjectRef) -> Self {
-        let ObjectRef {
-            kind,
-            api_version,
-            namespace,
-            name,
-            uid,
-        } = object;
         Self {
-            api_version,
-            kind,
-            namespace,
-            name,
-            uid: (!uid.is_empty()).then_some(uid),
+            api_version: object.api_version,
+            kind: object.kind,
+            namespace: object.namespace,
+            name: object.name,
+            uid: Some(object.uid).filter(|uid| !uid.is_empty()),
         }
     }
 }

@@ -72,19 +72,19 @@ impl Inner {
                 continue;
             }
             let unread = self.unread();
-            if unread.is_empty() || self.is_abandoned(&mut yields, &mut paused, pauses).await {
+            if unread.is_empty() || self.is_abandoned(pauses).await {
                 return Ok(TasksIdle { seen, unread });
             }
+            (yields, paused) = (0, 0);
         }
     }
 
     /// Whether clients that do not read their watches have had enough time to read. Waits that time, or until
     /// a client sends a request or reads.
-    async fn is_abandoned(&self, yields: &mut u32, paused: &mut u32, pauses: u32) -> bool {
+    async fn is_abandoned(&self, pauses: u32) -> bool {
         let seen = self.pulse.count();
         for round in 0..(YIELDS + pauses) * LONGER {
             if self.pulse.count() != seen || self.unread().is_empty() {
-                (*yields, *paused) = (0, 0);
                 return false;
             }
             if round < YIELDS * LONGER {

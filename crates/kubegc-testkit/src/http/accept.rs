@@ -53,9 +53,6 @@ impl Encoding {
     }
 
     /// An object in this encoding.
-    ///
-    /// # Errors
-    /// Protobuf has no message of its kind, or it has values of other types than the kind.
     pub(super) fn encode(self, object: &Value) -> Result<Vec<u8>, String> {
         if self == Self::Protobuf {
             return protobuf::encode(object);
@@ -91,9 +88,6 @@ fn meta_version(version: &str) -> Option<&'static str> {
 /// The form and the encoding for objects. `is_encodable` says whether protobuf has the kind: only metadata of
 /// other kinds is returned in protobuf, and tables never are.
 ///
-/// # Errors
-/// 406 if nothing in the header is served.
-///
 /// # Upstream
 /// `AllowsMediaTypeTransform` of `RequestScope` in
 /// [`rest.go`](https://github.com/kubernetes/apiserver/blob/v0.36.0/pkg/endpoints/handlers/rest.go).
@@ -103,7 +97,7 @@ pub(super) fn objects(headers: &HeaderMap, is_encodable: bool) -> Result<(Form, 
         let Some(kind) = clause.parameter("as") else {
             return (is_encodable || !is_binary).then_some(Form::Object);
         };
-        if clause.parameter("g") != Some("meta.k8s.io") || clause.is_wild() {
+        if clause.parameter("g") != Some("meta.k8s.io") || clause.wildness() > 0 {
             return None;
         }
         let version = meta_version(clause.parameter("v")?)?;
@@ -118,9 +112,6 @@ pub(super) fn objects(headers: &HeaderMap, is_encodable: bool) -> Result<(Form, 
 
 /// The form for `/api` and `/apis`: a version of the aggregated form, or `None` for the plain one. `served`
 /// are the versions of the release.
-///
-/// # Errors
-/// 406 if nothing in the header is served.
 pub(super) fn discovery(
     headers: &HeaderMap,
     served: &[&'static str],
@@ -139,9 +130,6 @@ pub(super) fn discovery(
 }
 
 /// The encoding of what has no other form: other discovery documents, and refusals.
-///
-/// # Errors
-/// 406 if nothing in the header is served.
 pub(super) fn plain(headers: &HeaderMap) -> Result<Encoding, Refusal> {
     let found = first_accepted(headers, |clause, _| {
         clause.parameter("as").is_none().then_some(())
@@ -154,9 +142,6 @@ const ROUTES_LIST_MEDIA_TYPES: Behavior = Behavior::since(25, 0, "go-restful 3.8
 
 /// Refuses what the route of a built-in resource or discovery document does not produce, whatever the form.
 /// Lists are streamed, too.
-///
-/// # Errors
-/// 406 without the parameters of a form.
 ///
 /// # Upstream
 /// `detectRoute` in [`jsr311.go`](https://github.com/emicklei/go-restful/blob/v3.8.0/jsr311.go), and the
@@ -179,9 +164,6 @@ pub(super) fn route(headers: &HeaderMap, version: KubernetesVersion, is_list: bo
 }
 
 /// Refuses a watch in an encoding that has no stream.
-///
-/// # Errors
-/// 406 for YAML.
 pub(super) fn stream(encoding: Encoding) -> Result<(), Refusal> {
     if encoding == Encoding::Yaml {
         return Err(problem::not_acceptable(&STREAMS));
@@ -260,10 +242,6 @@ impl<'a> Clause<'a> {
 
     fn wildness(&self) -> u8 {
         u8::from(self.main == "*") + u8::from(self.sub == "*")
-    }
-
-    fn is_wild(&self) -> bool {
-        self.wildness() > 0
     }
 
     fn takes(&self, encoding: Encoding) -> bool {

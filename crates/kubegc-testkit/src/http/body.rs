@@ -75,9 +75,6 @@ const NOT_MARSHALABLE: &str = "object *unstructured.Unstructured does not implem
 
 /// Reads a body; the inner error is the reason why it holds no object. `default` is the API version and kind
 /// of one in protobuf that does not say them.
-///
-/// # Errors
-/// 415 for other media types.
 pub(super) fn document(
     request: &http::Request<Bytes>,
     default: (&str, &str),

@@ -11,7 +11,7 @@ use kubegc_core::KindId;
 use kubegc_sim::ApiServer;
 
 use super::{
-    deletion,
+    options,
     query::{self, Query},
 };
 
@@ -161,7 +161,7 @@ pub fn read_call(server: &ApiServer, request: &http::Request<Bytes>) -> Call {
         call.verb = verb(request.method(), &query, call.name.is_empty());
         call.kind = server.resolve(&call.group, &call.version, &call.resource).ok();
         call.dry_run =
-            call.verb.is_write() && deletion::asks_for_dry_run(call.verb, &query, request, server.version());
+            call.verb.is_write() && options::asks_for_dry_run(call.verb, &query, request, server.version());
         if matches!(call.verb, Verb::List | Verb::Watch | Verb::DeleteCollection)
             && let Some(name) = single_name(query.text("fieldSelector"))
         {

@@ -25,7 +25,7 @@ pub(super) enum Cell {
     Value(String, Value),
     /// The number of items at a JSON pointer.
     Count(String),
-    /// The value at a JSONPath in a custom resource.
+    /// The value at a JSONPath.
     Path(String),
     Computed,
 }
@@ -38,6 +38,9 @@ impl Cell {
         }
         if let Some(pointer) = text.strip_prefix('#') {
             return Self::Count(pointer.to_owned());
+        }
+        if text.starts_with('.') {
+            return Self::Path(text.to_owned());
         }
         let (pointer, missing) = text.split_once('=').unwrap_or((text, ""));
         let missing = serde_json::from_str(missing).unwrap_or_else(|_| missing.into());
@@ -234,13 +237,19 @@ fn selector(selector: &Value) -> String {
     label_selector(selector).unwrap_or_default().to_string()
 }
 
-/// The first values of a list, and the number of further ones.
+/// The first values of a list, and the number of further ones of all.
+fn first_of(values: &[String], max: usize, separator: &str, all: usize) -> String {
+    let shown = values[..values.len().min(max)].join(separator);
+    match values.len() >= max && all > max {
+        true => format!("{shown} + {} more...", all - max),
+        false => shown,
+    }
+}
+
 fn some_of(values: &[String], missing: &str) -> String {
-    let shown = values[..values.len().min(SHOWN_MAX)].join(",");
-    match values.len() {
-        more if more > SHOWN_MAX => format!("{shown} + {} more...", more - SHOWN_MAX),
-        _ if shown.is_empty() => missing.to_owned(),
-        _ => shown,
+    match first_of(values, SHOWN_MAX, ",", values.len()) {
+        none if none.is_empty() => missing.to_owned(),
+        shown => shown,
     }
 }
 
@@ -346,21 +355,15 @@ fn readiness_gates(shown: &Value) -> String {
 /// `printJob` in
 /// [`printers.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/printers/internalversion/printers.go).
 fn job_status(job: &Value) -> &'static str {
-    let has = |kind: &str| {
-        let conditions = job.pointer("/status/conditions").and_then(Value::as_array);
-        let mut conditions = conditions.into_iter().flatten();
-        conditions.any(|condition| condition["type"] == kind && condition["status"] == "True")
-    };
-    for kind in ["Complete", "Failed"] {
-        if has(kind) {
-            return kind;
-        }
+    let has = |kind: &&str| condition_of(job, kind)["status"] == "True";
+    if let Some(end) = ["Complete", "Failed"].into_iter().find(has) {
+        return end;
     }
     if job.pointer("/metadata/deletionTimestamp").is_some() {
         return "Terminating";
     }
     let others = ["Suspended", "FailureTarget", "SuccessCriteriaMet"];
-    others.into_iter().find(|kind| has(kind)).unwrap_or("Running")
+    others.into_iter().find(has).unwrap_or("Running")
 }
 
 fn completions(shown: &Value) -> String {
@@ -402,8 +405,8 @@ fn external_ip(shown: &Value) -> String {
     match shown["spec"]["type"].as_str() {
         Some("ClusterIP" | "NodePort") => or_none(external),
         Some("LoadBalancer") => {
-            let parts = [ingress_addresses(shown), external];
-            let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+            let mut parts = vec![ingress_addresses(shown), external];
+            parts.retain(|part| !part.is_empty());
             match parts.as_slice() {
                 [] => "<pending>".to_owned(),
                 parts => parts.join(","),
@@ -428,14 +431,10 @@ fn ports(ports: &Value) -> String {
 fn hosts(rules: &Value) -> String {
     let rules = items(rules, "");
     let hosts = rules.iter().filter_map(|rule| rule["host"].as_str());
-    let hosts: Vec<&str> = hosts.filter(|host| !host.is_empty()).collect();
-    let shown = hosts[..hosts.len().min(SHOWN_MAX)].join(",");
-    match (hosts.len(), rules.len()) {
-        (0, _) => "*".to_owned(),
-        (named, all) if named >= SHOWN_MAX && all > SHOWN_MAX => {
-            format!("{shown} + {} more...", all - SHOWN_MAX)
-        }
-        _ => shown,
+    let hosts: Vec<String> = hosts.filter(|host| !host.is_empty()).map(str::to_owned).collect();
+    match hosts.is_empty() {
+        true => "*".to_owned(),
+        false => first_of(&hosts, SHOWN_MAX, ",", rules.len()),
     }
 }
 
@@ -485,11 +484,8 @@ fn slice_addresses(endpoints: &Value) -> String {
 }
 
 fn node_status(shown: &Value) -> String {
-    let conditions = items(shown, "/status/conditions");
-    let ready = conditions
-        .iter()
-        .rev()
-        .find(|condition| condition["type"] == "Ready");
+    let mut conditions = items(shown, "/status/conditions").iter().rev();
+    let ready = conditions.find(|condition| condition["type"] == "Ready");
     let status = match ready.map(|condition| condition["status"] == "True") {
         Some(true) => "Ready",
         Some(false) => "NotReady",
@@ -518,12 +514,9 @@ fn node_address(shown: &Value, of_type: &str) -> String {
 fn event(shown: &Value, column: &str, now: Timestamp) -> String {
     let text = |path: &str| shown.pointer(path).and_then(Value::as_str).unwrap_or_default();
     // Events of the newer group name the same fields otherwise.
-    let either = |old: &str, new: &str| {
-        if text(old).is_empty() {
-            text(new).to_owned()
-        } else {
-            text(old).to_owned()
-        }
+    let either = |old: &str, new: &str| match text(old) {
+        "" => text(new).to_owned(),
+        old => old.to_owned(),
     };
     let ago = |time: &str| since(Timestamp::parse(time).ok(), now);
     let first = || match either("/firstTimestamp", "/deprecatedFirstTimestamp") {
@@ -569,12 +562,6 @@ fn volume(resource: &str, shown: &Value, column: &str) -> String {
     let is_claim = resource == "persistentvolumeclaims";
     let is_bound = !is_claim || !text("/spec/volumeName").is_empty();
     let part = if is_claim { "status" } else { "spec" };
-    let class = || {
-        let old = &shown["metadata"]["annotations"]["volume.beta.kubernetes.io/storage-class"];
-        old.as_str()
-            .unwrap_or_else(|| text("/spec/storageClassName"))
-            .to_owned()
-    };
     match column {
         "Status" if !shown["metadata"]["deletionTimestamp"].is_null() => "Terminating".to_owned(),
         "Status" => text("/status/phase").to_owned(),
@@ -585,22 +572,28 @@ fn volume(resource: &str, shown: &Value, column: &str) -> String {
         },
         "Access Modes" => {
             let modes = items(&shown[part], "/accessModes");
-            let shown = [
+            let mut shown = vec![
                 ("ReadWriteOnce", "RWO"),
                 ("ReadOnlyMany", "ROX"),
                 ("ReadWriteMany", "RWX"),
                 ("ReadWriteOncePod", "RWOP"),
             ];
-            let shown = shown
+            shown.retain(|(mode, _)| modes.iter().any(|has| has == mode));
+            shown
                 .iter()
-                .filter(|(mode, _)| modes.iter().any(|has| has == mode));
-            shown.map(|(_, short)| *short).collect::<Vec<_>>().join(",")
+                .map(|(_, short)| *short)
+                .collect::<Vec<_>>()
+                .join(",")
         }
         "Claim" if shown["spec"]["claimRef"].is_object() => {
             let (namespace, name) = (text("/spec/claimRef/namespace"), text("/spec/claimRef/name"));
             format!("{namespace}/{name}")
         }
-        "StorageClass" => class(),
+        "StorageClass" => {
+            let old = &shown["metadata"]["annotations"]["volume.beta.kubernetes.io/storage-class"];
+            let class = old.as_str().unwrap_or_else(|| text("/spec/storageClassName"));
+            class.to_owned()
+        }
         _ => String::new(),
     }
 }
@@ -676,10 +669,5 @@ fn targets(version: KubernetesVersion, shown: &Value) -> String {
             _ => "<unknown type>".to_owned(),
         });
     }
-    let shown = all[..all.len().min(SHOWN)].join(", ");
-    match all.len() {
-        0 => NONE.to_owned(),
-        more if more > SHOWN => format!("{shown} + {} more...", more - SHOWN),
-        _ => shown,
-    }
+    or_none(first_of(&all, SHOWN, ", ", all.len()))
 }

@@ -26,8 +26,7 @@ pub(super) fn warning(server: &ApiServer, resource: &ApiResource) -> Option<Stri
     }
     if resource.custom {
         let definition = names::definition_of(server, resource)?;
-        let versions = definition.at(&["spec", "versions"])?.as_array()?;
-        return of_definition(versions, resource);
+        return of_definition(names::versions(&definition), resource);
     }
     let api_version = resource.api_version();
     let kind = &*resource.kind;

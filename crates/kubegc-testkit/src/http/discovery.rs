@@ -5,16 +5,16 @@ use http::HeaderMap;
 use kubegc_core::{
     ApiResource, Behavior, KindId, KubernetesVersion, identity::join_api_version, version::behavior,
 };
-use kubegc_sim::{ApiServer, StoredObject, Subresource, version_priority};
+use kubegc_sim::{ApiServer, Subresource, version_priority};
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
 use super::{
     accept,
     names::{self, Names},
-    parts,
     problem::Refusal,
     reply::Reply,
+    target,
 };
 
 /// All groups and resources in one response.
@@ -25,18 +25,29 @@ const AGGREGATED_V2BETA1_IS_REMOVED: Behavior = Behavior::since(33, 0, "Aggregat
 struct Group<'a> {
     name: &'a str,
     versions: Vec<&'a str>,
+    is_custom: bool,
 }
 
 /// The response to `/api` and `/apis`.
 pub(super) fn root(server: &ApiServer, core: bool, headers: &HeaderMap) -> Result<Reply, Refusal> {
     accept::route(headers, server.version(), false)?;
     let (form, encoding) = accept::discovery(headers, aggregated(server.version()))?;
-    let Some(version) = form else {
-        let body = if core { core_versions() } else { group_list(server) };
-        return Ok(Reply::object(200, body).encoded(encoding));
-    };
     let groups = groups(server);
     let groups = groups.iter().filter(|group| group.name.is_empty() == core);
+    let Some(version) = form else {
+        let body = match core {
+            true => json!({
+                "kind": "APIVersions",
+                "versions": ["v1"],
+                "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": "localhost"}],
+            }),
+            false => {
+                let groups: Vec<Value> = groups.map(group_json).collect();
+                json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
+            }
+        };
+        return Ok(Reply::object(200, body).encoded(encoding));
+    };
     let body = json!({
         "kind": "APIGroupDiscoveryList",
         "apiVersion": format!("apidiscovery.k8s.io/{version}"),
@@ -76,7 +87,7 @@ pub(super) fn resources(server: &ApiServer, group: &str, version: &str) -> Optio
             is_custom |= resource.custom;
             let names = names::of(server, resource);
             entries.push(resource_json(server, resource, &names));
-            let parts = parts::all(server, kind);
+            let parts = target::parts(server, kind);
             entries.extend(parts.iter().map(|part| part_json(resource, part)));
         }
     }
@@ -154,30 +165,30 @@ fn served(server: &ApiServer) -> impl Iterator<Item = (KindId, &ApiResource)> {
 /// The groups in upstream's order.
 fn groups(server: &ApiServer) -> Vec<Group<'_>> {
     let mut groups: Vec<Group<'_>> = Vec::new();
-    let mut custom: Vec<&str> = Vec::new();
     for (_, resource) in served(server) {
         let (name, version) = (&*resource.group, &*resource.version);
-        match groups.iter_mut().find(|group| group.name == name) {
-            Some(group) if group.versions.contains(&version) => {}
-            Some(group) => group.versions.push(version),
-            None => groups.push(Group {
+        let known = groups.iter().position(|group| group.name == name);
+        let at = known.unwrap_or_else(|| {
+            groups.push(Group {
                 name,
-                versions: vec![version],
-            }),
-        }
-        if resource.custom && !custom.contains(&name) {
-            custom.push(name);
-        }
-    }
-    for group in &mut groups {
-        // The catalog has the versions of built-in groups in order; those of definitions come as they were
-        // written.
-        if custom.contains(&group.name) {
-            let versions = &mut group.versions;
-            versions.sort_by(|a, b| version_priority(b).cmp(&version_priority(a)));
+                versions: Vec::new(),
+                is_custom: false,
+            });
+            groups.len() - 1
+        });
+        let group = &mut groups[at];
+        group.is_custom |= resource.custom;
+        if !group.versions.contains(&version) {
+            group.versions.push(version);
         }
     }
-    groups.sort_by_key(|group| (custom.contains(&group.name), rank(group.name), group.name));
+    // The catalog has the versions of built-in groups in order; those of definitions come as they were written.
+    for group in groups.iter_mut().filter(|group| group.is_custom) {
+        group
+            .versions
+            .sort_by(|a, b| version_priority(b).cmp(&version_priority(a)));
+    }
+    groups.sort_by_key(|group| (group.is_custom, rank(group.name), group.name));
     groups
 }
 
@@ -196,20 +207,6 @@ fn rank(group: &str) -> usize {
     }
     let place = ORDER.split(' ').position(|name| name == group);
     place.map_or(usize::MAX, |place| place + 1)
-}
-
-fn core_versions() -> Value {
-    json!({
-        "kind": "APIVersions",
-        "versions": ["v1"],
-        "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": "localhost"}],
-    })
-}
-
-fn group_list(server: &ApiServer) -> Value {
-    let groups = groups(server);
-    let groups = groups.iter().filter(|group| !group.name.is_empty());
-    json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups.map(group_json).collect::<Vec<_>>()})
 }
 
 fn group_json(group: &Group<'_>) -> Value {
@@ -249,19 +246,14 @@ fn storage_version_hash(server: &ApiServer, resource: &ApiResource) -> Option<St
     }
     let (group, version) = if resource.custom {
         let definition = names::definition_of(server, resource)?;
-        (resource.group.to_string(), stored_version(&definition)?)
+        let mut versions = names::versions(&definition).iter();
+        let stored = versions.find(|version| version["storage"] == true)?;
+        (resource.group.to_string(), stored["name"].as_str()?.to_owned())
     } else {
         built_in_storage(server, resource)
     };
     let hash = Sha256::digest(format!("{group}/{version}/{}", resource.kind));
     Some(BASE64_STANDARD.encode(hash.get(..8)?))
-}
-
-/// The version that a definition stores its objects in.
-fn stored_version(definition: &StoredObject) -> Option<String> {
-    let versions = definition.at(&["spec", "versions"])?.as_array()?;
-    let mut stored = versions.iter().filter(|version| version["storage"] == true);
-    stored.next()?["name"].as_str().map(str::to_owned)
 }
 
 /// Storage moves to the stable versions of these groups.
@@ -293,14 +285,10 @@ fn built_in_storage(server: &ApiServer, resource: &ApiResource) -> (String, Stri
     }
     let versions =
         served(server).filter(|(_, other)| *other.group == *group && other.resource == resource.resource);
-    let preferred = versions.max_by_key(|(_, other)| (other.preferred, version_rank(&other.version)));
+    let is_stable = |version: &str| !version.contains("alpha") && !version.contains("beta");
+    let preferred = versions.max_by_key(|(_, other)| (other.preferred, is_stable(&other.version)));
     let version = preferred.map_or(&resource.version, |(_, other)| &other.version);
     (group.to_owned(), version.to_string())
-}
-
-/// Stable versions above others.
-fn version_rank(version: &str) -> bool {
-    !version.contains("alpha") && !version.contains("beta")
 }
 
 fn part_json(resource: &ApiResource, part: &Subresource) -> Value {
@@ -311,7 +299,7 @@ fn part_json(resource: &ApiResource, part: &Subresource) -> Value {
         "kind": if part.kind.is_empty() { &*resource.kind } else { part.kind },
         "verbs": part.verbs,
     });
-    if let Some((group, version)) = parts::group_version(part)
+    if let Some((group, version)) = target::group_version(part)
         && (group, version) != (&*resource.group, &*resource.version)
     {
         entry["group"] = group.into();
@@ -365,7 +353,7 @@ fn aggregated_resource(server: &ApiServer, kind: KindId, resource: &ApiResource)
         "verbs": listed_verbs(resource),
     });
     put_names(&mut entry, &names);
-    let mut parts = parts::all(server, kind);
+    let mut parts = target::parts(server, kind);
     if !resource.custom {
         parts.sort_by_key(|part| part.name);
     }
@@ -373,7 +361,7 @@ fn aggregated_resource(server: &ApiServer, kind: KindId, resource: &ApiResource)
     let parts: Vec<Value> = parts
         .iter()
         .map(|part| {
-            let kind = match parts::group_version(part) {
+            let kind = match target::group_version(part) {
                 Some(other @ (group, version)) if other != own => {
                     json!({"group": group, "version": version, "kind": part.kind})
                 }

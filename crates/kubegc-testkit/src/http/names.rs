@@ -22,32 +22,30 @@ pub(super) struct Names {
 /// The names of a resource. Those of a custom resource are read from its stored definition.
 pub(super) fn of(server: &ApiServer, resource: &ApiResource) -> Names {
     let definition = resource.custom.then(|| definition_of(server, resource)).flatten();
-    if let Some(definition) = definition {
-        let text = |key: &str| definition.text_at(&["spec", "names", key]).to_owned();
-        let texts = |key: &str| {
-            let texts = items_at(&definition, &["spec", "names", key]).iter();
-            texts
-                .filter_map(|text| text.as_str().map(str::to_owned))
-                .collect()
-        };
-        let or = |text: String, otherwise: String| if text.is_empty() { otherwise } else { text };
-        return Names {
-            singular: or(text("singular"), resource.kind.to_lowercase()),
-            short: texts("shortNames"),
-            categories: texts("categories"),
-            list_kind: or(text("listKind"), format!("{}List", resource.kind)),
-        };
-    }
+    let text = |key: &str| match &definition {
+        Some(definition) => definition.text_at(&["spec", "names", key]),
+        None => "",
+    };
+    let texts = |key: &str, built_in: &[Arc<str>]| match &definition {
+        Some(definition) => {
+            let texts = items_at(definition, &["spec", "names", key]).iter();
+            let texts = texts.filter_map(Value::as_str);
+            texts.map(str::to_owned).collect()
+        }
+        None => built_in.iter().map(ToString::to_string).collect(),
+    };
     let is_listed = resource.custom || server.version().has(SINGULAR_NAMES_ARE_LISTED);
-    let owned = |names: &[Arc<str>]| names.iter().map(ToString::to_string).collect();
     Names {
-        singular: match is_listed {
-            true => resource.kind.to_lowercase(),
-            false => String::new(),
+        singular: match text("singular") {
+            "" if is_listed => resource.kind.to_lowercase(),
+            singular => singular.to_owned(),
         },
-        short: owned(&resource.short_names),
-        categories: owned(&resource.categories),
-        list_kind: format!("{}List", resource.kind),
+        short: texts("shortNames", &resource.short_names),
+        categories: texts("categories", &resource.categories),
+        list_kind: match text("listKind") {
+            "" => format!("{}List", resource.kind),
+            kind => kind.to_owned(),
+        },
     }
 }
 
@@ -63,14 +61,15 @@ pub(super) fn definition_of(server: &ApiServer, resource: &ApiResource) -> Optio
 /// The columns that the definition of a custom resource declares for its version.
 pub(super) fn printer_columns(server: &ApiServer, resource: &ApiResource) -> Vec<Value> {
     let definition = resource.custom.then(|| definition_of(server, resource)).flatten();
-    let versions = definition
-        .as_ref()
-        .map_or(&[][..], |definition| items_at(definition, &["spec", "versions"]));
-    let version = versions
-        .iter()
-        .find(|version| version["name"] == *resource.version);
+    let mut versions = definition.iter().flat_map(|definition| versions(definition));
+    let version = versions.find(|version| version["name"] == *resource.version);
     let columns = version.and_then(|version| version["additionalPrinterColumns"].as_array());
     columns.cloned().unwrap_or_default()
+}
+
+/// The versions that a definition has.
+pub(super) fn versions(definition: &StoredObject) -> &[Value] {
+    items_at(definition, &["spec", "versions"])
 }
 
 fn items_at<'a>(object: &'a StoredObject, path: &[&str]) -> &'a [Value] {

@@ -6,7 +6,7 @@
 //! # Upstream
 //! `GetList` in `apiserver/pkg/storage/etcd3/store.go`, and `continue.go` in the same directory, 1.20.2.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use kubegc_core::KindId;
@@ -15,7 +15,6 @@ use serde_json::{Value, json};
 
 use super::{
     options::{ListOptions, VersionMatch, Wanted},
-    past::{self, page_key},
     problem::{self, Refusal},
     render::ListMeta,
 };
@@ -57,7 +56,7 @@ pub(super) fn of(
         _ => token.as_ref().and_then(|token| token.revision),
     };
     let revision = exact.unwrap_or(server.revision());
-    let items = past::objects_at(server, kind, namespace, revision);
+    let items = objects_at(server, kind, namespace, revision);
     let mut items = items.ok_or_else(|| match &token {
         Some(token) => problem::expired(TOKEN_EXPIRED, Some(token.at_latest().write())),
         None => problem::expired(LIST_EXPIRED, None),
@@ -84,6 +83,53 @@ pub(super) fn of(
         meta.continue_token = items.last().map(|last| Token::after(last, revision).write());
     }
     Ok(Page { items, meta })
+}
+
+/// Namespace and name.
+type Key = (Arc<str>, Arc<str>);
+
+/// The objects of a resource, or of one namespace, as they were at a revision, ordered by namespace and name.
+/// `None` if the changes since then are no longer retained.
+///
+/// Objects that were inserted without an event count as having been there always.
+///
+/// # Complexity
+/// O((n + m) log m) for n objects and m changes since.
+fn objects_at(
+    server: &ApiServer,
+    kind: KindId,
+    namespace: Option<&str>,
+    revision: u64,
+) -> Option<Vec<Arc<StoredObject>>> {
+    let mut then: BTreeMap<Key, Option<Arc<StoredObject>>> = BTreeMap::new();
+    if revision < server.revision() {
+        let events = server.events_since(kind, revision).ok()?;
+        for event in events {
+            let meta = &event.object.meta;
+            if namespace.is_none_or(|namespace| *meta.namespace == *namespace) {
+                // The first change holds the state before all of them.
+                then.entry(key(&event.object))
+                    .or_insert_with(|| event.previous.clone());
+            }
+        }
+    }
+    let now = server.objects(kind, namespace);
+    if then.is_empty() {
+        return Some(now);
+    }
+    let untouched = now.into_iter().filter(|object| !then.contains_key(&key(object)));
+    let mut objects: Vec<_> = untouched.collect();
+    objects.extend(then.values().flatten().cloned());
+    objects.sort_by(|a, b| page_key(a).cmp(&page_key(b)));
+    Some(objects)
+}
+
+fn key(object: &StoredObject) -> Key {
+    (Arc::clone(&object.meta.namespace), Arc::clone(&object.meta.name))
+}
+
+fn page_key(object: &StoredObject) -> (&str, &str) {
+    (&object.meta.namespace, &object.meta.name)
 }
 
 /// The position at which a list continues.

@@ -43,9 +43,6 @@ impl Query {
     }
 
     /// A whole number. An empty text counts as absent.
-    ///
-    /// # Errors
-    /// 400 for any other text.
     pub(super) fn number(&self, key: &str) -> Result<Option<i64>, Refusal> {
         let text = self.text(key);
         let refuse = |_| problem::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax"));

@@ -3,7 +3,8 @@
 use kubegc_sim::ApiServer;
 
 use super::{
-    Call, ObjectRequest, Verb, Watch, accept,
+    Call, ObjectRequest, Verb, Watch,
+    accept::{self, Form},
     options::{ListOptions, Wanted},
     page,
     problem::{self, Refusal},
@@ -13,9 +14,6 @@ use super::{
 };
 
 /// Performs a GET, LIST or WATCH.
-///
-/// # Errors
-/// The refusal of options, versions and forms.
 pub(super) fn respond(server: &ApiServer, asked: ObjectRequest<'_>) -> Result<Outcome, Refusal> {
     let (kind, encoding) = (asked.kind, asked.view.encoding);
     if asked.call.verb == Verb::Get {
@@ -28,7 +26,9 @@ pub(super) fn respond(server: &ApiServer, asked: ObjectRequest<'_>) -> Result<Ou
     let namespace = collection_namespace(asked.call);
     if asked.call.verb == Verb::Watch {
         accept::stream(encoding)?;
-        asked.view.fits_watch()?;
+        if let Form::PartialList(_) = asked.view.form {
+            return Err(asked.view.does_not_fit(false));
+        }
         return Watch::begin(server, kind, namespace, options, asked.view).map(Outcome::Stream);
     }
     let page = page::of(server, kind, namespace, &options)?;

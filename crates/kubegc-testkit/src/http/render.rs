@@ -44,9 +44,6 @@ pub(super) struct ListMeta {
 
 impl View {
     /// One object.
-    ///
-    /// # Errors
-    /// Responds with 406 if a list of metadata was requested.
     pub(super) fn object(&self, object: &StoredObject, now: Timestamp) -> Result<Value, Refusal> {
         Ok(match self.form {
             Form::Object => object.to_json(&self.resource),
@@ -60,9 +57,6 @@ impl View {
     }
 
     /// A list.
-    ///
-    /// # Errors
-    /// Responds with 406 if the metadata of one object was requested.
     pub(super) fn list(
         &self,
         items: &[Arc<StoredObject>],
@@ -106,19 +100,8 @@ impl View {
         self.object(object, now).unwrap_or_default()
     }
 
-    /// Whether objects of a watch can be shown in this form.
-    ///
-    /// # Errors
-    /// 406 if they cannot.
-    pub(super) fn fits_watch(&self) -> Result<(), Refusal> {
-        if let Form::PartialList(_) = self.form {
-            return Err(self.does_not_fit(false));
-        }
-        Ok(())
-    }
-
     /// The requested metadata is of one object and the result a list, or the other way round.
-    fn does_not_fit(&self, is_list: bool) -> Refusal {
+    pub(super) fn does_not_fit(&self, is_list: bool) -> Refusal {
         let (form, result, kind) = match is_list {
             true => ("PartialObjectMetadata", "a list", &*self.list_kind),
             false => ("PartialObjectMetadataList", "not a list", &*self.resource.kind),

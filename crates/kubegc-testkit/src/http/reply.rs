@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http::{
-    HeaderMap, HeaderValue,
+    HeaderValue,
     header::{CONTENT_TYPE, RETRY_AFTER, WARNING},
 };
 use kubegc_core::{Behavior, KubernetesVersion};
@@ -71,12 +71,12 @@ impl Reply {
     }
 
     pub(super) fn plain(code: u16, text: &'static str) -> Self {
-        Self::bytes(PLAIN, text.as_bytes()).with_code(code)
+        Self::bytes(code, PLAIN, text.as_bytes())
     }
 
-    pub(super) fn bytes(content_type: &'static str, body: &'static [u8]) -> Self {
+    pub(super) fn bytes(code: u16, content_type: &'static str, body: &'static [u8]) -> Self {
         Self {
-            code: 200,
+            code,
             body: Body::Bytes(content_type, Bytes::from_static(body)),
             warnings: Vec::new(),
             retry_after_s: None,
@@ -90,20 +90,10 @@ impl Reply {
         self
     }
 
-    pub(super) fn with_code(mut self, code: u16) -> Self {
-        self.code = code;
-        self
-    }
-
     pub(super) fn with_parameters(mut self, of_type: String) -> Self {
         if let Body::Object { parameters, .. } = &mut self.body {
             *parameters = of_type;
         }
-        self
-    }
-
-    pub(super) fn with_warnings(mut self, warnings: Vec<String>) -> Self {
-        self.warnings.extend(warnings);
         self
     }
 
@@ -140,7 +130,14 @@ impl Reply {
         if let Some(seconds) = self.retry_after_s {
             headers.insert(RETRY_AFTER, seconds.into());
         }
-        put_warnings(headers, &self.warnings);
+        // A header cannot carry every text.
+        for text in self.warnings {
+            let plain = text.replace('\\', "\\\\").replace('"', "\\\"");
+            let plain = plain.replace(char::is_control, "");
+            if let Ok(value) = HeaderValue::from_bytes(format!("299 - \"{plain}\"").as_bytes()) {
+                headers.append(WARNING, value);
+            }
+        }
         response
     }
 }
@@ -153,18 +150,4 @@ impl From<Refusal> for Reply {
 
 pub(crate) fn refused(status: Status) -> http::Response<Bytes> {
     Reply::from(Box::new(status)).into_http()
-}
-
-/// Adds `Warning: 299 - "text"` for each text that a header can carry.
-fn put_warnings(headers: &mut HeaderMap, warnings: &[String]) {
-    for text in warnings {
-        let quoted: String = text
-            .chars()
-            .filter(|c| !c.is_control())
-            .flat_map(|c| matches!(c, '"' | '\\').then_some('\\').into_iter().chain([c]))
-            .collect();
-        if let Ok(value) = HeaderValue::from_bytes(format!("299 - \"{quoted}\"").as_bytes()) {
-            headers.append(WARNING, value);
-        }
-    }
 }

@@ -15,11 +15,6 @@ use super::{
     token,
 };
 
-/// Whether objects of the resource are reviews, which are never stored.
-pub(super) fn is_review(resource: &ApiResource) -> bool {
-    matches!(&*resource.group, "authorization.k8s.io" | "authentication.k8s.io")
-}
-
 /// Performs a review: returns it with a status. `bearer`: the token of the request, which is that of the
 /// requester.
 ///

@@ -20,9 +20,6 @@ const SCHEMA_ASKED: &str = "application/com.github.proto-openapi.spec.v2@v1.0+pr
 const SCHEMA_ANSWERED: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 
 /// Performs a request whose path names no resource.
-///
-/// # Errors
-/// 405 for anything but reading, 406 for a client that accepts no encoding.
 pub(super) fn respond(
     server: &ApiServer,
     path: &str,
@@ -115,7 +112,7 @@ fn schema(request: &http::Request<Bytes>) -> Reply {
         .and_then(|value| value.to_str().ok())
         .is_some_and(|text| text.contains(SCHEMA_ASKED));
     if wants_protobuf {
-        return Reply::bytes(SCHEMA_ANSWERED, EMPTY);
+        return Reply::bytes(200, SCHEMA_ANSWERED, EMPTY);
     }
     Reply::object(
         200,

@@ -151,25 +151,17 @@ fn column(line: &str, release: KubernetesVersion) -> Option<Column> {
     })
 }
 
-fn common(key: &str, release: KubernetesVersion) -> Option<Column> {
-    listed(key, release)?.pop()
-}
-
 fn columns_of(view: &View) -> Vec<Column> {
     let resource = &view.resource;
+    let listed = |key: &str| listed(key, view.version);
     if !resource.custom {
-        if let Some(columns) = listed(&resource.resource, view.version) {
-            return columns;
-        }
-        let created = common("=created", view.version).map(|column| Column {
-            name: "Created At".to_owned(),
-            of_type: "date".to_owned(),
-            cell: Cell::read("/metadata/creationTimestamp"),
-            ..column
-        });
-        return common("=name", view.version).into_iter().chain(created).collect();
+        let own = listed(&resource.resource).or_else(|| listed("=builtin"));
+        return own.unwrap_or_default();
     }
-    let mut columns: Vec<Column> = common("=name", view.version).into_iter().collect();
+    let mut columns = listed("=custom").unwrap_or_default();
+    if !view.printer_columns.is_empty() {
+        columns.truncate(1);
+    }
     let text = |column: &Value, key: &str| column[key].as_str().unwrap_or_default().to_owned();
     columns.extend(view.printer_columns.iter().map(|column| {
         let path = text(column, "jsonPath");
@@ -188,13 +180,6 @@ fn columns_of(view: &View) -> Vec<Column> {
             cell: Cell::Path(path),
         }
     }));
-    if view.printer_columns.is_empty() {
-        columns.extend(common("=created", view.version).map(|column| Column {
-            of_type: "date".to_owned(),
-            cell: Cell::Path(".metadata.creationTimestamp".to_owned()),
-            ..column
-        }));
-    }
     columns
 }
 

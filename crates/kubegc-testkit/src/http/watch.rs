@@ -28,7 +28,7 @@ const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 
 /// Maximum number of events sent in one step, so that a step stays short.
-const BATCH: usize = 256;
+const BATCH: u32 = 256;
 
 /// A watch, as far as it has been read.
 ///
@@ -49,6 +49,8 @@ pub struct Watch {
     /// The time of the next bookmark, for a watch that requested them.
     bookmark_at: Option<Timestamp>,
     ends_at: Timestamp,
+    /// The number of events that it may still send; `None` for all.
+    pub(crate) events_left: Option<u32>,
 }
 
 /// The next step of a watch.
@@ -98,6 +100,7 @@ impl Watch {
             marks_end_of_list: lists == Some(true) && options.bookmarks,
             bookmark_at: None,
             ends_at: server.now().saturating_add(options.timeout),
+            events_left: None,
         };
         watch.bookmark_at = options
             .bookmarks
@@ -120,7 +123,8 @@ impl Watch {
             return WatchStep::End;
         }
         let mut lines = self.lines();
-        while lines.count < BATCH
+        let batch = self.events_left.map_or(BATCH, |left| left.min(BATCH));
+        while lines.count < batch
             && let Some(object) = self.initial.pop_front()
         {
             self.push(server, &mut lines, "ADDED", &object);
@@ -129,11 +133,11 @@ impl Watch {
             }
         }
         if lines.count > 0 {
-            return lines.into_step();
+            return lines.into_step(self);
         }
         if std::mem::take(&mut self.marks_end_of_list) {
             lines.push("BOOKMARK", self.view.bookmark(self.cursor, true));
-            return lines.into_step();
+            return lines.into_step(self);
         }
         match server.events_since(self.kind, self.cursor) {
             Ok(events) => {
@@ -142,7 +146,7 @@ impl Watch {
                     if let Some((event_type, object)) = self.seen(server, event) {
                         self.push(server, &mut lines, event_type, &object);
                     }
-                    if lines.count == BATCH || self.is_over {
+                    if lines.count == batch || self.is_over {
                         break;
                     }
                 }
@@ -150,13 +154,13 @@ impl Watch {
             Err(response) if response.code == 410 => {
                 self.is_over = true;
                 lines.push("ERROR", problem::of_response(&response).to_json());
-                return lines.into_step();
+                return lines.into_step(self);
             }
             // The kind is no longer served.
             Err(_) => return self.end(),
         }
         if lines.count > 0 {
-            return lines.into_step();
+            return lines.into_step(self);
         }
         self.idle(server)
     }
@@ -174,25 +178,6 @@ impl Watch {
         let mut lines = self.lines();
         lines.push("ERROR", status);
         lines.bytes.into()
-    }
-
-    /// The first events of a step, at most as many as `left`, which is reduced by their number.
-    pub(crate) fn first_events(&self, events: &Bytes, left: &mut u32) -> Bytes {
-        let mut end = 0;
-        while *left > 0 && end < events.len() {
-            let rest = events.get(end..).unwrap_or_default();
-            let length = match self.view.encoding {
-                Encoding::Protobuf => rest
-                    .first_chunk::<4>()
-                    .map(|length| u32::from_be_bytes(*length) as usize + 4),
-                Encoding::Json | Encoding::Yaml => {
-                    rest.iter().position(|byte| *byte == b'\n').map(|at| at + 1)
-                }
-            };
-            end = end.saturating_add(length.unwrap_or(rest.len()));
-            *left -= 1;
-        }
-        events.slice(..end.min(events.len()))
     }
 
     /// Adds an event, or the error that ends a watch whose object is not converted.
@@ -234,7 +219,7 @@ impl Watch {
             let mut lines = self.lines();
             let revision = self.cursor.max(server.revision());
             lines.push("BOOKMARK", self.view.bookmark(revision, false));
-            return lines.into_step();
+            return lines.into_step(self);
         }
         if is_over {
             return self.end();
@@ -284,7 +269,7 @@ impl Watch {
 struct Lines {
     encoding: Encoding,
     bytes: Vec<u8>,
-    count: usize,
+    count: u32,
 }
 
 impl Lines {
@@ -303,7 +288,10 @@ impl Lines {
         self.count += 1;
     }
 
-    fn into_step(self) -> WatchStep {
+    fn into_step(self, watch: &mut Watch) -> WatchStep {
+        if let Some(left) = &mut watch.events_left {
+            *left = left.saturating_sub(self.count);
+        }
         WatchStep::Lines(self.bytes.into())
     }
 }

@@ -10,7 +10,7 @@ use kubegc_sim::{ApiServer, ApplyOptions, Response, ResponseBody, StoredObject};
 use serde_json::Value;
 
 use super::{
-    Call, ObjectRequest, Verb, body, deletion,
+    Call, ObjectRequest, Verb, body,
     options::{self, ListOptions},
     page,
     problem::{self, Cause, Refusal},
@@ -27,9 +27,6 @@ const MERGE_PATCH: &str = "application/merge-patch+json";
 const STRATEGIC_PATCH: &str = "application/strategic-merge-patch+json";
 
 /// Performs a write with the field manager and the user of the request.
-///
-/// # Errors
-/// The refusal of options, bodies and forms.
 pub(super) fn respond(server: &mut ApiServer, asked: &ObjectRequest<'_>) -> Result<Reply, Refusal> {
     let former = (server.field_manager().to_owned(), server.user().to_owned());
     server.set_field_manager(match &*asked.call.field_manager {
@@ -54,7 +51,8 @@ impl ObjectRequest<'_> {
                 options::write_options(self.query, "CreateOptions", server.version())?;
                 let body = self.body()?;
                 warnings = self.misplaced_fields(server, &body)?;
-                if review::is_review(&self.view.resource) {
+                let group = &*self.view.resource.group;
+                if matches!(group, "authorization.k8s.io" | "authentication.k8s.io") {
                     let header = self.http.headers().get(AUTHORIZATION);
                     let header = header.and_then(|value| value.to_str().ok());
                     let bearer = header.and_then(|value| value.strip_prefix("Bearer "));
@@ -83,7 +81,7 @@ impl ObjectRequest<'_> {
             }
             // The server itself knows the dry run of a deletion.
             Verb::Delete => {
-                let options = deletion::options(self.query, self.http, server.version())?;
+                let options = options::delete_options(self.query, self.http, server.version())?;
                 server.delete(kind, &call.namespace, &call.name, &options)
             }
             Verb::DeleteCollection => return self.delete_collection(server),
@@ -119,9 +117,6 @@ impl ObjectRequest<'_> {
     /// The warnings about fields of a body that occur more than once, or that its kind does not have. Of the
     /// repeated keys of YAML, only the first one is reported. Protobuf is not checked.
     ///
-    /// # Errors
-    /// 400 with `fieldValidation=Strict`.
-    ///
     /// # Upstream
     /// `createHandler` in `apiserver/pkg/endpoints/handlers/create.go`, 1.27.
     fn misplaced_fields(&self, server: &ApiServer, body: &Value) -> Result<Vec<String>, Refusal> {
@@ -155,9 +150,6 @@ impl ObjectRequest<'_> {
 
     /// The same for a patch. The fields of an apply are checked with it. Repeated fields of JSON patches are
     /// not checked.
-    ///
-    /// # Errors
-    /// 422 with `fieldValidation=Strict`.
     ///
     /// # Upstream
     /// `applyPatchToCurrentObject` in `apiserver/pkg/endpoints/handlers/patch.go`, 1.27.
@@ -193,9 +185,6 @@ impl ObjectRequest<'_> {
 
     /// A response of the simulated server, in the requested form. `page` is what the metadata of a list
     /// says beyond its version.
-    ///
-    /// # Errors
-    /// 406 if it does not take that form.
     pub(super) fn render(
         &self,
         server: &ApiServer,
@@ -219,7 +208,9 @@ impl ObjectRequest<'_> {
                 self.view.list(&items, &meta, now)?
             }
         };
-        Ok(Reply::object(response.code, body).with_warnings(response.warnings))
+        let mut reply = Reply::object(response.code, body);
+        reply.warnings = response.warnings;
+        Ok(reply)
     }
 
     /// Performs a write, or, in a dry run, only computes its response.
@@ -263,7 +254,7 @@ impl ObjectRequest<'_> {
 
     /// Deletes the objects that a list with the same options returns.
     fn delete_collection(&self, server: &mut ApiServer) -> Result<Reply, Refusal> {
-        let options = deletion::options(self.query, self.http, server.version())?;
+        let options = options::delete_options(self.query, self.http, server.version())?;
         let list = ListOptions::read(self.query, self.call.verb, server.version())?;
         let checked = server.check_filter(self.kind, &list.filter);
         checked.map_err(|response| problem::of_response(&response))?;
@@ -303,9 +294,6 @@ fn named(unknown: Vec<String>) -> Vec<String> {
 }
 
 /// Objects as a version of the API shows them.
-///
-/// # Errors
-/// 500 if one of them is not converted.
 pub(super) fn shown_all(
     server: &ApiServer,
     kind: KindId,

@@ -60,7 +60,7 @@ pub struct Nodes<'a> {
 
 /// The pods and containers that a closure serves.
 #[derive(Clone, Debug, Default)]
-struct Selection {
+pub(crate) struct Selection {
     pod: Option<(Arc<str>, Arc<str>)>,
     container: Option<Arc<str>>,
 }
@@ -79,15 +79,13 @@ impl Selection {
 pub(crate) type LogHandler = Arc<dyn Fn(&LogRequest) -> Result<Log, NodeError> + Send + Sync>;
 
 /// The closures of a test, in the order in which they were registered.
-#[derive(Default)]
-pub(crate) struct Handlers(Vec<(Selection, LogHandler)>);
+pub(crate) type Handlers = Vec<(Selection, LogHandler)>;
 
-impl Handlers {
-    pub(crate) fn find(&self, target: &PodTarget) -> Option<LogHandler> {
-        let mut latest = self.0.iter().rev();
-        let found = latest.find(|(selection, _)| selection.selects(target));
-        found.map(|(_, handler)| Arc::clone(handler))
-    }
+/// The closure that serves the log of a container: the latest one.
+pub(crate) fn find(handlers: &Handlers, target: &PodTarget) -> Option<LogHandler> {
+    let mut latest = handlers.iter().rev();
+    let found = latest.find(|(selection, _)| selection.selects(target));
+    found.map(|(_, handler)| Arc::clone(handler))
 }
 
 impl Cluster {
@@ -118,11 +116,11 @@ impl Nodes<'_> {
     pub fn on_log(&self, log: impl Fn(&LogRequest) -> Result<Log, NodeError> + Send + Sync + 'static) {
         let handler: LogHandler = Arc::new(log);
         let selection = self.pods.clone();
-        self.cluster.inner.state.lock().nodes.0.push((selection, handler));
+        self.cluster.inner.state.lock().nodes.push((selection, handler));
     }
 
     /// Forgets all closures, those of other pods too.
     pub fn clear(&self) {
-        self.cluster.inner.state.lock().nodes.0.clear();
+        self.cluster.inner.state.lock().nodes.clear();
     }
 }

@@ -43,9 +43,6 @@ pub(super) fn has_message(api_version: &str, kind: &str) -> bool {
 }
 
 /// Decodes an object. `default` is the API version and kind of one that does not say them.
-///
-/// # Errors
-/// The first problem.
 pub(crate) fn decode(body: &[u8], default: (&str, &str)) -> Result<Value, Undecodable> {
     let unnamed = |problem: String| Undecodable { kind: None, problem };
     let body = match body.strip_prefix(PREFIX) {
@@ -325,9 +322,6 @@ fn shown(fields: Map<String, Value>) -> Value {
 }
 
 /// Encodes an object by its API version and kind.
-///
-/// # Errors
-/// The kind has no message, or a value is of another type than its field.
 pub(super) fn encode(object: &Value) -> Result<Vec<u8>, String> {
     let of = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
     let (api_version, kind) = (of("apiVersion"), of("kind"));
@@ -353,9 +347,6 @@ fn envelope(api_version: &str, kind: &str, raw: &[u8]) -> Vec<u8> {
 }
 
 /// Encodes an event of a watch, with its length before it.
-///
-/// # Errors
-/// As [`encode`].
 ///
 /// # Upstream
 /// `LengthDelimitedFramer` in the same file.
