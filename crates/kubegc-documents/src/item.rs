@@ -8,7 +8,7 @@ use std::fmt;
 use kubegc_core::json::{DUPLICATE, MetaFields, Soft, Text, WrongType};
 use serde::{
     Deserialize, Deserializer,
-    de::{self, DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor},
+    de::{self, DeserializeSeed, IgnoredAny, MapAccess, Visitor},
 };
 
 use crate::{
@@ -183,35 +183,6 @@ impl<'de> Deserialize<'de> for Item<'de> {
         };
         seed.deserialize(deserializer)?;
         Ok(item)
-    }
-}
-
-/// A sequence of exactly one object: one entry of a YAML list in the text.
-pub struct OnlyItem<'a>(pub Item<'a>);
-
-struct OnlyItemVisitor;
-
-impl<'de> Visitor<'de> for OnlyItemVisitor {
-    type Value = OnlyItem<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("one entry of a list")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<OnlyItem<'de>, A::Error> {
-        let item = seq
-            .next_element()?
-            .ok_or_else(|| de::Error::invalid_length(0, &"one entry"))?;
-        match seq.next_element::<IgnoredAny>()? {
-            None => Ok(OnlyItem(item)),
-            Some(_) => Err(de::Error::invalid_length(2, &"one entry")),
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for OnlyItem<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_seq(OnlyItemVisitor)
     }
 }
 

@@ -1,5 +1,7 @@
 //! Reads one stream: distinguishes JSON from YAML, splits it into documents, and forwards their objects.
 
+mod objects;
+
 use std::{io::Read, str};
 
 use kubegc_core::json::{DUPLICATE, duplicate_fields};
@@ -7,18 +9,14 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{
-    Finding, Place, Problem, SnapshotError, VersionSource, block,
+    Finding, Problem, SnapshotError, block,
     completeness::Why,
-    error::{Cause, ParserMessage},
-    foreign,
-    ingest::{Ingest, Source, TypeName, refuse_non_objects, without_objects},
+    ingest::{Ingest, Source},
     internal,
-    item::{Item, ListHead, OnlyItem},
-    json, kindless,
+    item::Item,
+    json,
     notices::{self, Notice},
-    sniff,
-    store::TypeId,
-    tree, version,
+    sniff, tree,
     window::{Window, WindowError},
     yaml,
 };
@@ -41,13 +39,14 @@ pub(crate) fn read<R: Read>(
     let mut reading = Reading {
         settings,
         ingest,
+        source,
         in_array: false,
         objects: 0,
     };
     let beginning = window
         .at_least(sniff::BYTES)
-        .map_err(|error| window_error(error, source, None, 1, settings))?;
-    sniff::refuse(beginning, &source.place)?;
+        .map_err(|error| reading.window_error(error, 1))?;
+    sniff::refuse(beginning, &reading.source.place)?;
     if beginning.starts_with(b"\xef\xbb\xbf") {
         window.consume(3);
     }
@@ -56,10 +55,12 @@ pub(crate) fn read<R: Read>(
     let mut has_notices = false;
     // Every iteration consumes at least one byte, so the loop ends with the input.
     loop {
-        source.place = source.place.document(documents + 1);
-        let fault = |error, window: &Window<R>| window_error(error, source, None, window.line(), settings);
-        let at = json::skip_space(&mut window, 0).map_err(|error| fault(error, &window))?;
-        let mut first = window.byte(at).map_err(|error| fault(error, &window))?;
+        reading.source.place = reading.source.place.document(documents + 1);
+        let at =
+            json::skip_space(&mut window, 0).map_err(|error| reading.window_error(error, window.line()))?;
+        let mut first = window
+            .byte(at)
+            .map_err(|error| reading.window_error(error, window.line()))?;
         let skipped = match first {
             Some(b'{' | b'[') => at,
             // YAML needs the spaces before the first word of a line.
@@ -70,28 +71,28 @@ pub(crate) fn read<R: Read>(
         };
         window.consume(skipped);
         if !matches!(first, Some(b'{' | b'[')) {
-            if let Some(notice) = notices::next(&mut window).map_err(|error| fault(error, &window))? {
+            if let Some(notice) =
+                notices::next(&mut window).map_err(|error| reading.window_error(error, window.line()))?
+            {
                 has_notices = true;
-                reading.notice(notice, &source.place.document(documents), &window)?;
+                reading.notice(notice, documents, window.line())?;
                 continue;
             }
-            let after_json = last_was_json && first.is_some_and(|byte| byte != b'-');
-            if after_json {
-                let (line, column) = window.position(at - skipped);
-                return Err(SnapshotError::Syntax {
-                    place: source.place.clone(),
-                    object: None,
-                    line,
-                    column,
-                    format: "JSON",
-                    source: said("expected `{` or the end of the input"),
-                });
+            if last_was_json && first.is_some_and(|byte| byte != b'-') {
+                let (place, position) = (reading.source.place.clone(), window.position(at - skipped));
+                let words = "expected `{` or the end of the input";
+                return Err(SnapshotError::syntax(place, None, position, "JSON", words));
             }
-            if !yaml::next_document(&mut window).map_err(|error| fault(error, &window))? {
+            if !yaml::next_document(&mut window)
+                .map_err(|error| reading.window_error(error, window.line()))?
+            {
                 break;
             }
-            let at = json::skip_space(&mut window, 0).map_err(|error| fault(error, &window))?;
-            first = window.byte(at).map_err(|error| fault(error, &window))?;
+            let at = json::skip_space(&mut window, 0)
+                .map_err(|error| reading.window_error(error, window.line()))?;
+            first = window
+                .byte(at)
+                .map_err(|error| reading.window_error(error, window.line()))?;
             if matches!(first, Some(b'{' | b'[')) {
                 window.consume(at);
             }
@@ -99,28 +100,24 @@ pub(crate) fn read<R: Read>(
         documents += 1;
         last_was_json = matches!(first, Some(b'{' | b'['));
         if last_was_json {
-            reading.json(&mut window, source, 0)?;
+            reading.json(&mut window, 0)?;
         } else {
-            reading.yaml(&mut window, source)?;
+            reading.yaml(&mut window)?;
         }
     }
     source.place = source.place.document(0);
-    if documents == 0 {
-        return Err(SnapshotError::Nothing {
-            file: source.place.file.clone(),
-            problem: if has_notices {
-                "holds no document, only logs or messages of kubectl"
-            } else {
-                "holds no document"
-            },
-        });
-    }
-    Ok(())
+    let problem = match (documents, has_notices) {
+        (0, true) => "holds no document, only logs or messages of kubectl",
+        (0, false) => "holds no document",
+        _ => return Ok(()),
+    };
+    Err(SnapshotError::nothing(&source.place.file, problem))
 }
 
 struct Reading<'i> {
     settings: Settings,
     ingest: &'i mut Ingest,
+    source: &'i mut Source,
     /// Whether the items being read are those of a bare array.
     in_array: bool,
     /// Maps so far that have something of an object.
@@ -137,38 +134,30 @@ struct Shape {
     is_array: bool,
     /// Whether its text cannot end early without an error: that of JSON.
     is_whole: bool,
-    /// The kind of the items according to the fields before them, if these contain it.
-    head: Option<TypeName>,
     /// The kind of the items of an internal list.
     internal: Option<(&'static str, &'static str)>,
 }
 
 impl Reading<'_> {
-    /// Output of kubectl between the objects. An error of kubectl means that the dump is incomplete.
-    fn notice<R: Read>(
-        &mut self,
-        notice: Notice,
-        place: &Place,
-        window: &Window<R>,
-    ) -> Result<(), SnapshotError> {
-        let (text, is_error) = match notice {
-            Notice::Logs => return Ok(()),
+    /// Output of kubectl after this document. An error of kubectl means that the dump is incomplete.
+    fn notice(&mut self, notice: Notice, document: u32, line: u64) -> Result<(), SnapshotError> {
+        let place = self.source.place.document(document);
+        match notice {
+            Notice::Logs => {}
             Notice::CutLogs => {
-                return Err(SnapshotError::Truncated {
-                    place: place.document(place.document + 1),
-                    line: window.line(),
-                });
+                let place = self.source.place.clone();
+                return Err(SnapshotError::Truncated { place, line });
             }
-            Notice::Message { text, is_error } => (text, is_error),
-        };
-        if is_error {
-            let why = Why::KubectlError(place.clone());
-            self.ingest
-                .revoke_all(why, Problem::KubectlError, place, "", &text);
-        } else {
-            let problem = Problem::KubectlMessage;
-            let finding = || Finding::new(problem, Some(place.clone()), &text);
-            self.ingest.findings.add(problem, finding);
+            Notice::Message { text, is_error: true } => {
+                let why = Why::KubectlError(place.clone());
+                self.ingest
+                    .revoke_all(why, Problem::KubectlError, &place, "", &text);
+            }
+            Notice::Message { text, .. } => {
+                let problem = Problem::KubectlMessage;
+                let finding = || Finding::new(problem, Some(place), &text);
+                self.ingest.findings.add(problem, finding);
+            }
         }
         Ok(())
     }
@@ -180,81 +169,66 @@ impl Reading<'_> {
             items: 0,
             is_array: false,
             is_whole: false,
-            head: None,
             internal: None,
         }
     }
 
-    fn json<R: Read>(
-        &mut self,
-        window: &mut Window<R>,
-        source: &Source,
-        depth: u8,
-    ) -> Result<(), SnapshotError> {
+    fn json<R: Read>(&mut self, window: &mut Window<R>, depth: u8) -> Result<(), SnapshotError> {
         let mut splitter = json::Splitter::new(self.settings.object_bytes_max);
         let mut shape = self.shape();
         shape.is_array = window.bytes().first() == Some(&b'[');
         shape.is_whole = true;
         self.in_array = shape.is_array;
+        self.source.list = None;
         let mut last_length = 0;
         loop {
-            let piece = splitter.next(window).map_err(|error| {
-                let item = splitter.is_list().then_some(shape.items);
-                self.split_error(error, window, source, item)
-            })?;
-            match piece {
+            let piece = splitter.next(window);
+            self.source.place.item = splitter.is_list().then_some(shape.items);
+            match piece.map_err(|error| self.split_error(error, window))? {
                 Some(json::Piece::Item) => {
                     if shape.items == 0 && !shape.is_array {
-                        shape.head = head_of(splitter.rest());
+                        self.source.list = objects::head_of(splitter.rest());
                         if splitter.is_internal() {
-                            shape.internal = internal::kind_of(splitter.rest(), &source.place.file);
+                            shape.internal = internal::kind_of(splitter.rest(), &self.source.place.file);
                         }
                     }
-                    let head = shape.head.as_ref();
-                    let item = Some(shape.items);
                     // An item that is not all there is read twice: likely if the last one was much longer.
                     let read = match shape.internal {
-                        None if window.bytes().len() >= last_length / 2 => {
-                            self.first_object(window, source, item, head)?
-                        }
+                        None if window.bytes().len() >= last_length / 2 => self.first_object(window)?,
                         _ => None,
                     };
                     let length = match read {
                         Some(length) => length,
-                        None => json::item_end(window)
-                            .map_err(|error| self.split_error(error, window, source, item))?,
+                        None => json::item_end(window).map_err(|error| self.split_error(error, window))?,
                     };
                     if let Some((api_version, kind)) = shape.internal {
                         let type_id = self.ingest.store.type_id(api_version, kind);
-                        let text = as_text(&window.bytes()[..length], window, source, item)?;
-                        internal::object(self.ingest, text, type_id, source, shape.items)?;
+                        let text = self.text(window, length)?;
+                        internal::object(self.ingest, text, type_id, self.source)?;
                     } else if read.is_none() {
-                        self.json_object(window, length, source, item, head, depth)?;
+                        self.json_object(window, length, depth)?;
                     }
                     window.consume(length);
                     last_length = length;
                     shape.items += 1;
                 }
                 Some(json::Piece::Whole { length }) => {
-                    self.json_object(window, length, source, None, None, depth)?;
+                    self.json_object(window, length, depth)?;
                     window.consume(length);
                 }
                 Some(json::Piece::ListEnd) => {
                     let rest = if shape.is_array { b"{}" } else { splitter.rest() };
-                    let text = str::from_utf8(rest).map_err(|_| source.not_utf8(None, window.line()))?;
-                    let value: Value = serde_json::from_str(text).map_err(|error| SnapshotError::Syntax {
-                        place: source.place.clone(),
-                        object: None,
-                        line: window.position(0).0,
-                        column: window.position(0).1,
-                        format: "JSON",
-                        source: said(&format!("outside `items`: {}", json_words(&error))),
+                    let text = str::from_utf8(rest).map_err(|_| self.source.not_utf8(window.line()))?;
+                    let value: Value = serde_json::from_str(text).map_err(|error| {
+                        let words = format!("outside `items`: {}", json_words(&error));
+                        let (place, position) = (self.source.place.clone(), window.position(0));
+                        SnapshotError::syntax(place, None, position, "JSON", words)
                     })?;
                     if shape.items == 0 && splitter.is_internal() {
-                        shape.internal = internal::kind_of(rest, &source.place.file);
+                        shape.internal = internal::kind_of(rest, &self.source.place.file);
                     }
-                    self.duplicates(text, None, source, None);
-                    self.list_end(&value, &shape, source)?;
+                    self.duplicates(text, None);
+                    self.list_end(&value, &shape)?;
                 }
                 None => return Ok(()),
             }
@@ -262,7 +236,7 @@ impl Reading<'_> {
     }
 
     /// Reports the keys that an object of JSON has twice.
-    fn duplicates(&mut self, text: &str, object: Option<&Item<'_>>, source: &Source, item: Option<u32>) {
+    fn duplicates(&mut self, text: &str, object: Option<&Item<'_>>) {
         let name = object.and_then(Item::name);
         for field in duplicate_fields(&mut serde_json::Deserializer::from_str(text)) {
             let problem = Problem::DuplicateKey;
@@ -270,30 +244,25 @@ impl Reading<'_> {
             self.ingest.findings.add(problem, || Finding {
                 object: name.clone(),
                 field: field.into(),
-                ..Finding::new(problem, Some(source.at(item)), detail)
+                ..Finding::new(problem, Some(self.source.place.clone()), detail)
             });
         }
     }
 
     /// The kind that an object without one has: that of the source, or that of the list.
-    fn hint<'h>(&'h self, source: &Source, head: Option<&'h TypeName>) -> Option<(&'h str, &'h str)> {
-        let taken = source.hint.map(|hint| self.ingest.store.type_texts(hint));
-        let taken = taken.or(head.map(|(api_version, kind)| (api_version, kind)));
+    fn hint(&self) -> Option<(&str, &str)> {
+        let taken = self.source.hint.map(|hint| self.ingest.store.type_texts(hint));
+        let of_list = self.source.list.as_ref();
+        let taken = taken.or(of_list.map(|(api_version, kind)| (api_version, kind)));
         taken.map(|(api_version, kind)| (&**api_version, &**kind))
     }
 
     /// One object of a list, at the beginning of the window: most are read without a search for their end.
     /// Returns its length; `None` if nothing was read.
-    fn first_object<R: Read>(
-        &mut self,
-        window: &Window<R>,
-        source: &Source,
-        item: Option<u32>,
-        head: Option<&TypeName>,
-    ) -> Result<Option<usize>, SnapshotError> {
-        match json::first_object(window.bytes(), self.hint(source, head)) {
+    fn first_object<R: Read>(&mut self, window: &Window<R>) -> Result<Option<usize>, SnapshotError> {
+        match json::first_object(window.bytes(), self.hint()) {
             Some((object, text)) if !object.is_list_kind() => {
-                self.object(&object, text, source, item, head)?;
+                self.object(&object, text)?;
                 Ok(Some(text.len()))
             }
             _ => Ok(None),
@@ -305,126 +274,117 @@ impl Reading<'_> {
         &mut self,
         window: &Window<R>,
         length: usize,
-        source: &Source,
-        item: Option<u32>,
-        head: Option<&TypeName>,
         depth: u8,
     ) -> Result<(), SnapshotError> {
-        let text = as_text(&window.bytes()[..length], window, source, item)?;
-        let (object, parsed) = json::whole_object(text, self.hint(source, head));
+        let text = self.text(window, length)?;
+        let (object, parsed) = json::whole_object(text, self.hint());
         if parsed.is_ok() && !object.is_list_kind() {
-            return self.object(&object, text, source, item, head);
+            return self.object(&object, text);
         }
-        let value: Value = match serde_json::from_str(text) {
-            Ok(value) => value,
-            Err(error) => {
-                let (line, column) = (error.line() as u64, error.column() as u64);
-                let (first_line, first_column) = window.position(0);
-                return Err(SnapshotError::Syntax {
-                    place: source.at(item),
-                    object: object.short_name(),
-                    line: first_line + line.saturating_sub(1),
-                    column: if line <= 1 {
-                        first_column + column.saturating_sub(1)
-                    } else {
-                        column
-                    },
-                    format: "JSON",
-                    source: said(&json_words(&error)),
-                });
-            }
-        };
+        let value: Value = serde_json::from_str(text).map_err(|error| {
+            let (line, column) = (error.line() as u64, error.column() as u64);
+            let (first_line, first_column) = window.position(0);
+            let column = match line {
+                0 | 1 => first_column + column.saturating_sub(1),
+                _ => column,
+            };
+            let position = (first_line + line.saturating_sub(1), column);
+            let (place, name) = (self.source.place.clone(), object.short_name());
+            SnapshotError::syntax(place, name, position, "JSON", json_words(&error))
+        })?;
         if parsed.is_err_and(|error| error.to_string().starts_with(DUPLICATE)) {
-            self.duplicates(text, tree::item(&value).as_ref(), source, item);
+            self.duplicates(text, tree::item(&value).as_ref());
         }
-        if item.is_some() && object.is_list_kind() && depth == 0 {
+        if self.source.place.item.is_some() && object.is_list_kind() && depth == 0 {
             // A list in a list is streamed like a document of its own.
-            let aside = self.ingest.suspend();
             let mut inner = Window::new(text.as_bytes(), self.settings.object_bytes_max);
-            let in_array = self.in_array;
-            let read = self.json(&mut inner, source, depth + 1);
-            self.in_array = in_array;
-            self.ingest.resume(aside);
-            return read;
+            return self.nested(|reading| reading.json(&mut inner, depth + 1));
         }
-        self.value(&value, text, source, item)
+        self.value(&value, text)
     }
 
-    fn yaml<R: Read>(&mut self, window: &mut Window<R>, source: &Source) -> Result<(), SnapshotError> {
+    /// Reads a list within a list.
+    fn nested(
+        &mut self,
+        read: impl FnOnce(&mut Self) -> Result<(), SnapshotError>,
+    ) -> Result<(), SnapshotError> {
+        let (outer, in_array, aside) = (self.source.clone(), self.in_array, self.ingest.suspend());
+        let read = read(self);
+        (*self.source, self.in_array) = (outer, in_array);
+        self.ingest.resume(aside);
+        read
+    }
+
+    fn yaml<R: Read>(&mut self, window: &mut Window<R>) -> Result<(), SnapshotError> {
         let mut splitter = yaml::Splitter::new(self.settings.object_bytes_max);
         let mut shape = self.shape();
         // Entries that may be objects.
         let mut maps = 0_u32;
         self.in_array = false;
-        let settings = self.settings;
+        self.source.list = None;
         let mut json_text = String::new();
         // The fields before the items of a list do not show how the text ends.
         let mut item_is_cut = false;
         loop {
+            self.source.place.item = Some(shape.items);
             let piece = splitter.next(window);
-            let fault = |error, window: &Window<R>| {
-                window_error(error, source, Some(shape.items), window.line(), settings)
-            };
-            match piece.map_err(|error| fault(error, window))? {
+            match piece.map_err(|error| self.window_error(error, window.line()))? {
                 Some(yaml::Piece::Item { length }) => {
                     self.in_array = splitter.is_array();
-                    let text = as_text(&window.bytes()[..length], window, source, Some(shape.items))?;
-                    match parse_object::<OnlyItem<'_>>(text, &mut json_text) {
-                        Ok(OnlyItem(item)) if !item.is_list_kind() => {
+                    let text = self.text(window, length)?;
+                    match parse_object::<[Item<'_>; 1]>(text, &mut json_text) {
+                        Ok([item]) if !item.is_list_kind() => {
                             maps += 1;
-                            self.object(&item, text, source, Some(shape.items), None)?;
+                            self.object(&item, text)?;
                         }
                         _ => {
-                            let value: Vec<Value> = yaml::parse(text).map_err(|error| {
-                                yaml_error(error, text, source, Some(shape.items), window.line())
-                            })?;
+                            let value: Vec<Value> = yaml::parse(text)
+                                .map_err(|error| self.yaml_error(error, text, window.line()))?;
                             let only = value.first().unwrap_or(&Value::Null);
                             maps += u32::from(only.is_object());
-                            self.value(only, text, source, Some(shape.items))?;
+                            self.value(only, text)?;
                         }
                     }
-                    item_is_cut = window.bytes()[..length].last() != Some(&b'\n');
+                    item_is_cut = !text.ends_with('\n');
                     window.consume(length);
                     shape.items += 1;
                 }
                 Some(yaml::Piece::Whole { length }) => {
-                    let text = as_text(&window.bytes()[..length], window, source, None)?;
+                    self.source.place.item = None;
+                    let text = self.text(window, length)?;
                     match parse_object::<Item<'_>>(text, &mut json_text) {
-                        Ok(item) if !item.is_list_kind() => {
-                            self.object(&item, text, source, None, None)?;
-                        }
+                        Ok(item) if !item.is_list_kind() => self.object(&item, text)?,
                         _ => {
                             let value: Value = yaml::parse(text).or_else(|error| {
                                 if text.contains("{{") {
-                                    sniff::refuse_template(&source.place)?;
+                                    sniff::refuse_template(&self.source.place)?;
                                 }
-                                Err(yaml_error(error, text, source, None, window.line()))
+                                Err(self.yaml_error(error, text, window.line()))
                             })?;
-                            sniff::refuse_text(text, &source.place)?;
-                            self.value(&value, text, source, None)?;
+                            sniff::refuse_text(text, &self.source.place)?;
+                            self.value(&value, text)?;
                         }
                     }
                     // Go writes an empty list as null.
-                    let text = &window.bytes()[..length];
-                    if text.last() != Some(&b'\n') && text.trim_ascii() != b"null" {
-                        self.cut_off(source);
+                    if !text.ends_with('\n') && text.trim_ascii() != "null" {
+                        self.cut_off();
                     }
                     window.consume(length);
                 }
                 Some(yaml::Piece::ListEnd) => {
+                    self.source.place.item = None;
                     shape.is_array = splitter.is_array();
-                    if shape.is_array && maps == 0 && !source.is_member {
+                    if shape.is_array && maps == 0 && !self.source.is_member {
                         self.ingest.discard_since(shape.mark);
-                        return Err(source.not_an_object("it is a list".to_owned()));
+                        return Err(self.source.not_an_object("it is a list"));
                     }
-                    let text = str::from_utf8(splitter.rest())
-                        .map_err(|_| source.not_utf8(None, splitter.rest_line()))?;
-                    let value: Value = yaml::parse(text)
-                        .map_err(|error| yaml_error(error, text, source, None, splitter.rest_line()))?;
-                    self.list_end(&value, &shape, source)?;
-                    let rest_is_cut = !splitter.rest().is_empty() && !splitter.rest().ends_with(b"\n");
-                    if item_is_cut || rest_is_cut {
-                        self.cut_off(source);
+                    let line = splitter.rest_line();
+                    let text = str::from_utf8(splitter.rest()).map_err(|_| self.source.not_utf8(line))?;
+                    let value: Value =
+                        yaml::parse(text).map_err(|error| self.yaml_error(error, text, line))?;
+                    self.list_end(&value, &shape)?;
+                    if item_is_cut || !(text.is_empty() || text.ends_with('\n')) {
+                        self.cut_off();
                     }
                 }
                 None => return Ok(()),
@@ -434,283 +394,50 @@ impl Reading<'_> {
 
     /// A YAML text that ends inside a line may have been cut there, before objects of any kind, and nothing
     /// else would show it.
-    fn cut_off(&mut self, source: &Source) {
-        let (place, problem) = (&source.place, Problem::NoFinalLineBreak);
+    fn cut_off(&mut self) {
+        let (place, problem) = (&self.source.place, Problem::NoFinalLineBreak);
         let why = Why::NoFinalLineBreak(place.clone());
         self.ingest.revoke_all(why, problem, place, "", "may be cut off");
     }
 
-    /// One object that was read strictly.
-    fn object(
-        &mut self,
-        object: &Item<'_>,
-        text: &str,
-        source: &Source,
-        item: Option<u32>,
-        head: Option<&TypeName>,
-    ) -> Result<(), SnapshotError> {
-        if self.in_array
-            && object.is_without_identity()
-            && let Some(wrapped) = foreign::wrapped(text)
-        {
-            return self.value(&wrapped, text, source, item);
-        }
-        self.objects += u64::from(!object.is_without_identity());
-        let is_hinted = source.hint.is_some() && !(source.is_member && object.is_without_identity());
-        if item.is_none() && !object.is_of_the_api() && !is_hinted {
-            return self.no_object(object, text, source);
-        }
-        if self.in_array && source.is_member && source.hint.is_none() && object.is_without_identity() {
-            self.ingest.no_object(source.place.clone(), foreign::NO_TYPE_META);
-            return Ok(());
-        }
-        // Among other files they can be skipped.
-        if source.is_member
-            && let Some(problem) = without_objects(object.api_version_str(), object.kind_str())
-        {
-            self.ingest.no_object(source.place.clone(), problem);
-            return Ok(());
-        }
-        self.ingest.object(object, source, item, head)
-    }
-
-    /// A document without apiVersion and kind.
-    fn no_object(&mut self, object: &Item<'_>, text: &str, source: &Source) -> Result<(), SnapshotError> {
-        let value = match object.meta.is_absent() {
-            false => None,
-            true => foreign::parse(text),
-        };
-        if value
-            .as_ref()
-            .is_some_and(|value| self.says_something(value, text, source))
-        {
-            return Ok(());
-        }
-        let missing = match (object.api_version_str(), object.kind_str()) {
-            ("", "") => value.as_ref().and_then(foreign::explain),
-            ("", _) => Some("it has no apiVersion".to_owned()),
-            _ => Some("it has no kind".to_owned()),
-        };
-        let missing = missing.unwrap_or_else(|| foreign::NO_TYPE_META.to_owned());
-        if (self.settings.lenient || source.is_member) && object.is_without_identity() {
-            self.ingest.no_object(source.place.clone(), &missing);
-            return Ok(());
-        }
-        let is_named = object
-            .meta
-            .get()
-            .is_some_and(|meta| !meta.name.as_str().is_empty());
-        let is_inferred = is_named
-            && (object.api_version_str(), object.kind_str()) == ("", "")
-            && kindless::infer(&object.body, &source.place.file).is_some();
-        if is_inferred || (source.is_member && !object.meta.is_absent()) {
-            // Without an inferred kind it is one object of some kind, which is incomplete then.
-            self.ingest.object(object, source, None, None)?;
-            self.ingest.settle_pending(None, source);
-            return Ok(());
-        }
-        Err(source.not_an_object(missing))
-    }
-
-    /// Whether a document without metadata contains the version of the API server, or shows that a list is
-    /// empty.
-    fn says_something(&mut self, value: &Value, text: &str, source: &Source) -> bool {
-        if let Some(version) = version::of_document(value) {
-            return self
-                .ingest
-                .detect_version(version, VersionSource::ApiServer, &source.place);
-        }
-        value.get("Items").is_some_and(Value::is_null)
-            && internal::kind_of(text.as_bytes(), &source.place.file).is_some()
-    }
-
-    /// One object or list that was read into a tree, of this text.
-    fn value(
-        &mut self,
-        value: &Value,
-        text: &str,
-        source: &Source,
-        item: Option<u32>,
-    ) -> Result<(), SnapshotError> {
-        let Some(object) = tree::item(value) else {
-            let found = tree::type_name(value);
-            if source.is_member && (item.is_none() || self.in_array) {
-                self.ingest
-                    .no_object(source.place.clone(), &format!("it is {found}"));
-                return Ok(());
-            }
-            if item.is_some() {
-                self.ingest
-                    .unreadable(source, item, &format!("expected a map, found {found}"));
-                return Ok(());
-            }
-            return Err(source.not_an_object(format!("it is {found}")));
-        };
-        if !object.is_list_kind() {
-            return self.object(&object, text, source, item, None);
-        }
-        let empty = Vec::new();
-        let items = match value.get("items") {
-            None | Some(Value::Null) => &empty,
-            Some(Value::Array(items)) => items,
-            Some(other) => {
-                return Err(source.not_an_object(format!(
-                    "items: expected a list, found {}",
-                    tree::type_name(other)
-                )));
-            }
-        };
-        let aside = self.ingest.suspend();
-        let read = self.list(value, items, source);
-        self.ingest.resume(aside);
-        read
-    }
-
-    /// A list that was read into a tree.
-    fn list(&mut self, list: &Value, items: &[Value], source: &Source) -> Result<(), SnapshotError> {
-        let mut shape = self.shape();
-        for value in items {
-            match tree::item(value) {
-                Some(object) if object.is_list_kind() => {
-                    return Err(SnapshotError::NotAnObject {
-                        place: source.place.item(shape.items),
-                        problem: "a list in a list in a list".to_owned(),
-                    });
-                }
-                Some(object) => self.ingest.object(&object, source, Some(shape.items), None)?,
-                None => {
-                    let problem = format!("expected a map, found {}", tree::type_name(value));
-                    self.ingest.unreadable(source, Some(shape.items), &problem);
-                }
-            }
-            shape.items += 1;
-        }
-        self.list_end(list, &shape, source)
-    }
-
-    /// The end of a list: its kind decides what its items are.
-    fn list_end(&mut self, value: &Value, shape: &Shape, source: &Source) -> Result<(), SnapshotError> {
-        let head = tree::list_head(value);
-        let refuse = |problem: String| Err(source.not_an_object(problem));
-        refuse_non_objects(&head.api_version, &head.kind, || source.place.clone())?;
-        let of_items = head.kind.strip_suffix("List");
-        if head.is_named && !head.kind.is_empty() {
-            // An object of its own with a field `items`: its entries are not objects of the cluster.
-            self.ingest.discard_since(shape.mark);
-            return match tree::item(value) {
-                Some(object) => self.ingest.object(&object, source, None, None),
-                None => Ok(()),
-            };
-        }
-        match (head.kind.as_str(), of_items) {
-            ("", _) if shape.is_array => self.ingest.settle_pending(source.hint, source),
-            ("", _) if shape.internal.is_some() => {}
-            ("", _) if source.is_member && head.api_version.is_empty() && shape.objects == self.objects => {
-                // Such as the events of an Insights archive, which are not objects.
-                self.ingest.discard_since(shape.mark);
-                self.ingest.no_object(source.place.clone(), foreign::NO_TYPE_META);
-            }
-            // As the Go client encodes a list, or a program its own choice of objects.
-            ("", _) if shape.is_whole => match source.hint {
-                Some(hint) => self.typed_list_end(&head, hint, shape, source),
-                // Among other files it is a part of the dump, which is incomplete then.
-                None if self.ingest.has_pending()
-                    && (source.is_member || self.ingest.all_are_inferred(source)) =>
-                {
-                    self.ingest.settle_pending(None, source);
-                }
-                None if self.ingest.has_pending() => {
-                    return refuse(
-                        "neither the list nor its items have a kind; give it with read_as".to_owned(),
-                    );
-                }
-                None if head.continues => self.continues(source),
-                None => {}
-            },
-            ("", _) => {
-                return refuse("it has items and no kind, so it is cut off or no list of objects".to_owned());
-            }
-            ("List", _) => {
-                self.ingest.settle_pending(source.hint, source);
-                if head.continues {
-                    self.continues(source);
-                }
-            }
-            ("PartialObjectMetadataList", _) => match source.hint {
-                Some(hint) => self.typed_list_end(&head, hint, shape, source),
-                None => {
-                    let problem = "PartialObjectMetadataList does not say the kind of its objects; give it with read_as";
-                    return refuse(problem.to_owned());
-                }
-            },
-            (_, Some(kind)) if !head.api_version.is_empty() => {
-                let type_id = self.ingest.store.type_id(&head.api_version, kind);
-                self.typed_list_end(&head, type_id, shape, source);
-            }
-            (_, Some(_)) => return refuse("it has no apiVersion".to_owned()),
-            (kind, None) => return refuse(format!("it has items, but {kind} is not a kind of list")),
-        }
-        Ok(())
-    }
-
-    fn typed_list_end(&mut self, head: &ListHead, type_id: TypeId, shape: &Shape, source: &Source) {
-        self.ingest.settle_pending(Some(type_id), source);
-        self.ingest
-            .page(head, type_id, u64::from(shape.items), &source.place);
-    }
-
-    /// A mixed list that was cut into pages.
-    fn continues(&mut self, source: &Source) {
-        let (place, field) = (&source.place, "metadata.continue");
-        let why = Why::ListContinues(place.clone());
-        let problem = Problem::ListContinues;
-        self.ingest
-            .revoke_all(why, problem, place, field, "the list continues");
-    }
-
-    fn split_error<R: Read>(
-        &self,
-        error: json::SplitError,
-        window: &Window<R>,
-        source: &Source,
-        item: Option<u32>,
-    ) -> SnapshotError {
-        let place = source.at(item);
+    fn split_error<R: Read>(&self, error: json::SplitError, window: &Window<R>) -> SnapshotError {
+        let place = self.source.place.clone();
         match error {
-            json::SplitError::Window(error) => {
-                window_error(error, source, item, window.line(), self.settings)
+            json::SplitError::Window(error) => self.window_error(error, window.line()),
+            json::SplitError::Truncated => {
+                let (line, _) = window.position(window.bytes().len());
+                SnapshotError::Truncated { place, line }
             }
-            json::SplitError::Truncated => SnapshotError::Truncated {
-                place,
-                line: window.position(window.bytes().len()).0,
-            },
             json::SplitError::Unexpected { at, expected } => {
-                let (line, column) = window.position(at);
-                SnapshotError::Syntax {
-                    place,
-                    object: None,
-                    line,
-                    column,
-                    format: "JSON",
-                    source: said(&format!("expected {expected}")),
-                }
+                let words = format!("expected {expected}");
+                SnapshotError::syntax(place, None, window.position(at), "JSON", words)
             }
         }
     }
-}
 
-/// The kind of a list's items according to the fields before them. The list has no end yet; fields after the
-/// items take precedence.
-fn head_of(text: &[u8]) -> Option<TypeName> {
-    let text = [text, b"}"].concat();
-    let head = tree::list_head(&serde_json::from_slice(&text).ok()?);
-    let kind = head.kind.strip_suffix("List").filter(|kind| !kind.is_empty())?;
-    let says_it = !head.api_version.is_empty() && kind != "PartialObjectMetadata";
-    says_it.then(|| (head.api_version.as_str().into(), kind.into()))
-}
+    fn window_error(&self, error: WindowError, line: u64) -> SnapshotError {
+        match error {
+            WindowError::Io(error) => SnapshotError::io(&self.source.place.file, error),
+            WindowError::Full => SnapshotError::TooLarge {
+                place: self.source.place.clone(),
+                line,
+                limit_bytes: self.settings.object_bytes_max,
+            },
+        }
+    }
 
-fn said(words: &str) -> Cause {
-    Box::new(ParserMessage(words.to_owned()))
+    /// `first_line`: the line of the file in which the text begins.
+    fn yaml_error(&self, error: yaml::YamlError, text: &str, first_line: u64) -> SnapshotError {
+        let position = (first_line + error.line.saturating_sub(1), error.column);
+        let (place, name) = (self.source.place.clone(), yaml::name_in(text));
+        SnapshotError::syntax(place, name, position, "YAML", error.said)
+    }
+
+    /// The first bytes of the window, as a text.
+    fn text<'w, R: Read>(&self, window: &'w Window<R>, length: usize) -> Result<&'w str, SnapshotError> {
+        str::from_utf8(&window.bytes()[..length])
+            .map_err(|error| self.source.not_utf8(window.position(error.valid_up_to()).0))
+    }
 }
 
 /// The JSON parser's message, without its position in the part that it was given.
@@ -730,50 +457,4 @@ fn parse_object<'a, T: Deserialize<'a>>(text: &'a str, json: &'a mut String) -> 
         return Ok(object);
     }
     yaml::parse(text)
-}
-
-fn yaml_error(
-    error: yaml::YamlError,
-    text: &str,
-    source: &Source,
-    item: Option<u32>,
-    first_line: u64,
-) -> SnapshotError {
-    SnapshotError::Syntax {
-        place: source.at(item),
-        object: yaml::name_in(text),
-        line: first_line + error.line.saturating_sub(1),
-        column: error.column,
-        format: "YAML",
-        source: Box::new(error.said),
-    }
-}
-
-fn window_error(
-    error: WindowError,
-    source: &Source,
-    item: Option<u32>,
-    line: u64,
-    settings: Settings,
-) -> SnapshotError {
-    match error {
-        WindowError::Io(source_error) => SnapshotError::Io {
-            path: source.place.file.clone(),
-            source: source_error,
-        },
-        WindowError::Full => SnapshotError::TooLarge {
-            place: source.at(item),
-            line,
-            limit_bytes: settings.object_bytes_max,
-        },
-    }
-}
-
-fn as_text<'a, R: Read>(
-    bytes: &'a [u8],
-    window: &Window<R>,
-    source: &Source,
-    item: Option<u32>,
-) -> Result<&'a str, SnapshotError> {
-    str::from_utf8(bytes).map_err(|error| source.not_utf8(item, window.position(error.valid_up_to()).0))
 }

@@ -185,6 +185,52 @@ fn named(object: Option<&str>) -> String {
 }
 
 impl SnapshotError {
+    pub(crate) fn io(path: &Arc<str>, source: io::Error) -> Self {
+        let path = Arc::clone(path);
+        Self::Io { path, source }
+    }
+
+    pub(crate) fn refused(file: &Arc<str>, looks_like: &'static str, advice: &'static str) -> Self {
+        Self::Refused {
+            file: Arc::clone(file),
+            looks_like,
+            advice,
+        }
+    }
+
+    pub(crate) fn nothing(file: &Arc<str>, problem: &'static str) -> Self {
+        let file = Arc::clone(file);
+        Self::Nothing { file, problem }
+    }
+
+    pub(crate) fn too_many(file: &Arc<str>, limit: usize, what: &'static str) -> Self {
+        let file = Arc::clone(file);
+        Self::TooMany { file, limit, what }
+    }
+
+    /// `words` are those of the parser, without its position in a text that the caller never saw.
+    pub(crate) fn syntax(
+        place: Place,
+        object: Option<Box<str>>,
+        (line, column): (u64, u64),
+        format: &'static str,
+        words: impl Into<String>,
+    ) -> Self {
+        Self::Syntax {
+            place,
+            object,
+            line,
+            column,
+            format,
+            source: words.into().into(),
+        }
+    }
+
+    pub(crate) fn not_an_object(place: Place, problem: impl Into<String>) -> Self {
+        let problem = problem.into();
+        Self::NotAnObject { place, problem }
+    }
+
     /// The place that the error is about, if it is about one.
     pub fn place(&self) -> Option<Place> {
         match self {
@@ -214,15 +260,3 @@ impl SnapshotError {
         text
     }
 }
-
-/// The words of a parser, without its position in a text that the caller never saw.
-#[derive(Debug)]
-pub(crate) struct ParserMessage(pub(crate) String);
-
-impl fmt::Display for ParserMessage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl error::Error for ParserMessage {}

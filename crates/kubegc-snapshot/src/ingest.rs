@@ -18,38 +18,39 @@ use crate::{
 };
 use kubegc_documents::flaw::Flaw;
 
-/// The position of the document being read, and the kind that is known from elsewhere.
+/// The position of the object being read, and the kind that is known from elsewhere.
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
+    /// The document, or the item of a list.
     pub(crate) place: Place,
     /// Number of the file in the store.
     pub(crate) file: u32,
     /// The kind that the caller or the path gives to objects without one.
     pub(crate) hint: Option<TypeId>,
+    /// The kind that the head of the list implies.
+    pub(crate) list: Option<TypeName>,
     /// Whether it was found in a directory or archive, where other files may be too.
     pub(crate) is_member: bool,
 }
 
 impl Source {
-    /// The place of an item of the document, or of the document.
-    pub(crate) fn at(&self, item: Option<u32>) -> Place {
-        item.map_or_else(|| self.place.clone(), |item| self.place.item(item))
+    /// The place of the whole document.
+    pub(crate) fn document(&self) -> Place {
+        self.place.document(self.place.document)
     }
 
     /// The error for bytes that are not UTF-8 in this line.
-    pub(crate) fn not_utf8(&self, item: Option<u32>, line: u64) -> SnapshotError {
+    pub(crate) fn not_utf8(&self, line: u64) -> SnapshotError {
         SnapshotError::NotText {
-            place: self.at(item),
+            place: self.place.clone(),
             line,
             problem: "not UTF-8",
         }
     }
 
+    /// The error for the document.
     pub(crate) fn not_an_object(&self, problem: impl Into<String>) -> SnapshotError {
-        SnapshotError::NotAnObject {
-            place: self.place.clone(),
-            problem: problem.into(),
-        }
+        SnapshotError::not_an_object(self.document(), problem)
     }
 }
 
@@ -162,22 +163,16 @@ impl Ingest {
         }
     }
 
-    /// Adds one object. `list`: the kind that the head of its list implies.
+    /// Adds one object.
     ///
     /// # Errors
     /// It is not an object of a cluster: an API error, a table, or metadata without a kind.
-    pub(crate) fn object(
-        &mut self,
-        item: &Item<'_>,
-        source: &Source,
-        position: Option<u32>,
-        list: Option<&TypeName>,
-    ) -> Result<(), SnapshotError> {
-        let place = || source.at(position);
+    pub(crate) fn object(&mut self, item: &Item<'_>, source: &Source) -> Result<(), SnapshotError> {
+        let place = &source.place;
         let type_id = match (item.api_version_str(), item.kind_str()) {
             ("meta.k8s.io/v1" | "meta.k8s.io/v1beta1", "PartialObjectMetadata") => match source.hint {
                 Some(hint) => hint,
-                None => return Err(metadata_only(place())),
+                None => return Err(metadata_only(place)),
             },
             (api_version, kind) if !kind.is_empty() && !api_version.is_empty() => {
                 refuse_non_objects(api_version, kind, place)?;
@@ -189,7 +184,7 @@ impl Ingest {
             matches!(item.kind_str(), "" | "Node"),
             item.body.kubelet_version(),
         ) {
-            self.detect_version(version, VersionSource::Kubelet, &place());
+            self.detect_version(version, VersionSource::Kubelet, place);
         }
         let empty = Meta::default();
         let meta = item.meta.get().unwrap_or(&empty);
@@ -211,8 +206,8 @@ impl Ingest {
             let mut record = self.store.record(meta, Arc::clone(&name), origin, &mut flaws);
             record.type_id = type_id;
             record.file = source.file;
-            record.document = source.place.document;
-            record.item = position.unwrap_or(NO_ITEM);
+            record.document = place.document;
+            record.item = place.item.unwrap_or(NO_ITEM);
             // So far only the metadata was read.
             record.meta_flawed = flaws.iter().any(|(problem, ..)| flaws_object(*problem));
             record.flawed = record.meta_flawed;
@@ -220,11 +215,12 @@ impl Ingest {
             Some(self.store.records.len() - 1)
         };
         if type_id == TYPE_PENDING {
-            let contents = self.contents(item, list.filter(|_| item.depends_on_hint), origin);
+            let list = source.list.as_ref().filter(|_| item.depends_on_hint);
+            let contents = self.contents(item, list, origin);
             let has_half_a_type = !item.api_version_str().is_empty() || !item.kind_str().is_empty();
             self.pending.push(Pending {
                 record,
-                item: position.unwrap_or(NO_ITEM),
+                item: place.item.unwrap_or(NO_ITEM),
                 namespace: meta.namespace.as_str().into(),
                 name,
                 flaws,
@@ -243,7 +239,7 @@ impl Ingest {
             self.set_details(record, details, &flaws);
         }
         if !flaws.is_empty() {
-            self.report(type_id, meta.namespace.as_str(), &name, flaws, &place());
+            self.report(type_id, meta.namespace.as_str(), &name, flaws, place);
         }
         Ok(())
     }
@@ -291,13 +287,13 @@ impl Ingest {
     }
 
     /// Records an entry that is not an object.
-    pub(crate) fn unreadable(&mut self, source: &Source, position: Option<u32>, problem: &str) {
+    pub(crate) fn unreadable(&mut self, source: &Source, problem: &str) {
         let flaws = vec![(Flaw::Unreadable, String::new(), problem.to_owned())];
         let type_id = source.hint.unwrap_or(TYPE_PENDING);
         if type_id == TYPE_PENDING {
             self.pending.push(Pending {
                 record: None,
-                item: position.unwrap_or(NO_ITEM),
+                item: source.place.item.unwrap_or(NO_ITEM),
                 namespace: "".into(),
                 name: "".into(),
                 flaws,
@@ -305,7 +301,7 @@ impl Ingest {
                 has_half_a_type: false,
             });
         } else {
-            self.report(type_id, "", "", flaws, &source.at(position));
+            self.report(type_id, "", "", flaws, &source.place);
         }
     }
 
@@ -315,10 +311,9 @@ impl Ingest {
         let pending = std::mem::take(&mut self.pending);
         let mut orphans = Vec::new();
         for mut entry in pending {
-            let place = if entry.item == NO_ITEM {
-                source.place.clone()
-            } else {
-                source.place.item(entry.item)
+            let place = match entry.item {
+                NO_ITEM => source.document(),
+                item => source.place.item(item),
             };
             let type_id = type_id.or_else(|| {
                 let (api_version, kind) = entry.inferred(&source.place.file)?;
@@ -550,11 +545,9 @@ fn flaws_object(problem: Flaw) -> bool {
     )
 }
 
-fn metadata_only(place: Place) -> SnapshotError {
-    SnapshotError::NotAnObject {
-        place,
-        problem: "PartialObjectMetadata does not say the kind of the object; give it with read_as".to_owned(),
-    }
+fn metadata_only(place: &Place) -> SnapshotError {
+    let problem = "PartialObjectMetadata does not say the kind of the object; give it with read_as";
+    SnapshotError::not_an_object(place.clone(), problem)
 }
 
 /// Describes documents of the API server that have no objects, such as audit events and discovery listings.
@@ -571,11 +564,7 @@ pub(crate) fn without_objects(api_version: &str, kind: &str) -> Option<&'static 
 }
 
 /// Refuses kinds that are responses about objects, not objects.
-pub(crate) fn refuse_non_objects(
-    api_version: &str,
-    kind: &str,
-    place: impl FnOnce() -> Place,
-) -> Result<(), SnapshotError> {
+pub(crate) fn refuse_non_objects(api_version: &str, kind: &str, place: &Place) -> Result<(), SnapshotError> {
     let problem = match (api_version, kind) {
         ("v1", "Status") => "it is a Status, the API server's response to a failed request",
         ("meta.k8s.io/v1" | "meta.k8s.io/v1beta1", "Table") => {
@@ -586,8 +575,5 @@ pub(crate) fn refuse_non_objects(
             None => return Ok(()),
         },
     };
-    Err(SnapshotError::NotAnObject {
-        place: place(),
-        problem: problem.to_owned(),
-    })
+    Err(SnapshotError::not_an_object(place.clone(), problem))
 }

@@ -66,7 +66,6 @@ pub(crate) fn object(
     text: &str,
     type_id: TypeId,
     source: &Source,
-    item: u32,
 ) -> Result<(), SnapshotError> {
     let source = Source {
         hint: Some(type_id),
@@ -75,11 +74,7 @@ pub(crate) fn object(
     let meta: Meta<'_> = match serde_json::from_str(text) {
         Ok(meta) => meta,
         Err(error) => {
-            ingest.unreadable(
-                &source,
-                Some(item),
-                &format!("its metadata cannot be read: {error}"),
-            );
+            ingest.unreadable(&source, &format!("its metadata cannot be read: {error}"));
             return Ok(());
         }
     };
@@ -90,5 +85,5 @@ pub(crate) fn object(
         meta: Soft::Is(meta),
         ..Item::default()
     };
-    ingest.object(&object, &source, Some(item), None)
+    ingest.object(&object, &source)
 }

@@ -304,10 +304,7 @@ pub(crate) fn walk(path: &Path, role: fn(&str) -> Role) -> Result<Found, Snapsho
 
 /// The error for a directory without dumps.
 pub(crate) fn nothing(directory: &Arc<str>) -> SnapshotError {
-    SnapshotError::Nothing {
-        file: Arc::clone(directory),
-        problem: "no .json, .yaml or .yml file in this directory",
-    }
+    SnapshotError::nothing(directory, "no .json, .yaml or .yml file in this directory")
 }
 
 fn walk_directory(root: &Path, role: fn(&str) -> Role) -> Result<Found, SnapshotError> {
@@ -331,7 +328,8 @@ fn walk_directory(root: &Path, role: fn(&str) -> Role) -> Result<Found, Snapshot
             if is_dir && is_link {
                 found.skipped.push((name(&path), "a link to a directory"));
             } else if is_dir && depth >= DEPTH_MAX {
-                return Err(too_many(root, DEPTH_MAX, "directories within directories"));
+                let what = "directories within directories";
+                return Err(SnapshotError::too_many(&name(root), DEPTH_MAX, what));
             } else if is_dir {
                 directories.push((path, depth + 1));
             } else if !is_file && (is_link || target.is_ok()) {
@@ -341,17 +339,13 @@ fn walk_directory(root: &Path, role: fn(&str) -> Role) -> Result<Found, Snapshot
                     Role::Read => found.files.push(path),
                     Role::Skipped(reason) => found.skipped.push((name(&path), reason)),
                     Role::Refused(looks_like, advice) => {
-                        return Err(SnapshotError::Refused {
-                            file: name(root),
-                            looks_like,
-                            advice,
-                        });
+                        return Err(SnapshotError::refused(&name(root), looks_like, advice));
                     }
                 }
             }
         }
         if found.files.len() + found.skipped.len() + directories.len() > FILES_MAX {
-            return Err(too_many(root, FILES_MAX, "files"));
+            return Err(SnapshotError::too_many(&name(root), FILES_MAX, "files"));
         }
     }
     found.files.sort();
@@ -370,16 +364,5 @@ fn name(path: &Path) -> Arc<str> {
 }
 
 fn io_error(path: &Path, source: io::Error) -> SnapshotError {
-    SnapshotError::Io {
-        path: name(path),
-        source,
-    }
-}
-
-fn too_many(root: &Path, limit: usize, what: &'static str) -> SnapshotError {
-    SnapshotError::TooMany {
-        file: name(root),
-        limit,
-        what,
-    }
+    SnapshotError::io(&name(path), source)
 }

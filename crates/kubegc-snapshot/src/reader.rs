@@ -435,10 +435,7 @@ impl Reader {
             }
         });
         let error = match read {
-            Ok(()) if texts == 0 && name == root => SnapshotError::Nothing {
-                file: Arc::clone(name),
-                problem: unpack::NOTHING_IN_ARCHIVE,
-            },
+            Ok(()) if texts == 0 && name == root => SnapshotError::nothing(name, unpack::NOTHING_IN_ARCHIVE),
             Ok(()) => return Ok(texts),
             Err(error) => error,
         };
@@ -485,6 +482,7 @@ impl Reader {
             // As many files as u32 has numbers are not opened in a lifetime.
             file: store.files.len() as u32 - 1,
             hint: hint.map(|(api_version, kind)| store.type_id(api_version, kind)),
+            list: None,
             is_member: stream.is_member,
         };
         let (settings, ingest) = (self.settings, &mut self.ingest);
@@ -525,10 +523,7 @@ impl Reader {
         let place = Place::new(stream.name);
         let mut text = Vec::new();
         let read = match stream.input.take(limit_bytes as u64 + 1).read_to_end(&mut text) {
-            Err(source) => Err(SnapshotError::Io {
-                path: place.file,
-                source,
-            }),
+            Err(error) => Err(SnapshotError::io(&place.file, error)),
             Ok(bytes) if bytes > limit_bytes => Err(SnapshotError::TooLarge {
                 place,
                 line: 1,
@@ -537,7 +532,7 @@ impl Reader {
             Ok(_) => self
                 .discovery
                 .add_lists(&text)
-                .map_err(|problem| SnapshotError::NotAnObject { place, problem }),
+                .map_err(|problem| SnapshotError::not_an_object(place, problem)),
         };
         read.or_else(|error| self.settle_failure(error))
     }

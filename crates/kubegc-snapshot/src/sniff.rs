@@ -96,9 +96,5 @@ pub(crate) const RENDER: &str =
     "render it with helm template, or dump the objects from the cluster with kubectl get -o json";
 
 fn refused(place: &Place, looks_like: &'static str, advice: &'static str) -> Result<(), SnapshotError> {
-    Err(SnapshotError::Refused {
-        file: place.file.clone(),
-        looks_like,
-        advice,
-    })
+    Err(SnapshotError::refused(&place.file, looks_like, advice))
 }

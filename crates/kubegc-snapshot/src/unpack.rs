@@ -104,7 +104,7 @@ impl Unpacker {
         input: Input<'_>,
         visit: &mut Visit<'_>,
     ) -> Result<(), SnapshotError> {
-        let failed = |source| io_error(name, source);
+        let failed = |source| SnapshotError::io(name, source);
         match input {
             Input::Stream(input) => self.stream(Stream::new(name, name, false, input), 0, visit),
             Input::File(path, is_member) => {
@@ -129,16 +129,13 @@ impl Unpacker {
             is_member,
             input,
         } = stream;
-        let head = head(input, HEAD_BYTES).map_err(|source| io_error(&name, source))?;
+        let head = head(input, HEAD_BYTES).map_err(|source| SnapshotError::io(&name, source))?;
         let mut input = head.chain(input);
         let compression = Compression::of(&head);
         let is_packed = compression.is_some() || is_zip(&head) || is_tar(&head, path);
         if is_packed && depth >= DEPTH_MAX {
-            return Err(SnapshotError::TooMany {
-                file: name,
-                limit: DEPTH_MAX.into(),
-                what: "compressions and archives within each other",
-            });
+            let what = "compressions and archives within each other";
+            return Err(SnapshotError::too_many(&name, DEPTH_MAX.into(), what));
         }
         if let Some(compression) = compression {
             let (bytes_left, bytes_max) = (self.bytes_left, self.bytes_max);
@@ -157,13 +154,10 @@ impl Unpacker {
             let mut bytes = Vec::new();
             let limit = ZIP_BYTES_MAX as u64 + 1;
             let read = input.take(limit).read_to_end(&mut bytes);
-            read.map_err(|source| io_error(&name, source))?;
+            read.map_err(|source| SnapshotError::io(&name, source))?;
             if bytes.len() > ZIP_BYTES_MAX {
-                return Err(SnapshotError::TooMany {
-                    file: name,
-                    limit: ZIP_BYTES_MAX,
-                    what: "bytes of a zip archive that is not a file; save it as a file",
-                });
+                let what = "bytes of a zip archive that is not a file; save it as a file";
+                return Err(SnapshotError::too_many(&name, ZIP_BYTES_MAX, what));
             }
             return self.zip(&name, Cursor::new(bytes), depth + 1, visit);
         }
@@ -187,7 +181,7 @@ impl Unpacker {
         depth: u8,
         visit: &mut Visit<'_>,
     ) -> Result<(), SnapshotError> {
-        let failed = |source| io_error(name, source);
+        let failed = |source| SnapshotError::io(name, source);
         let mut input = EndMark { input, zeros: 0 };
         let mut archive = tar::Archive::new(&mut input);
         let (mut long_path, mut long_size) = (None, None);
@@ -252,7 +246,7 @@ impl Unpacker {
         depth: u8,
         visit: &mut Visit<'_>,
     ) -> Result<(), SnapshotError> {
-        let failed = |error: zip::result::ZipError| io_error(name, error.into());
+        let failed = |error: zip::result::ZipError| SnapshotError::io(name, error.into());
         let mut archive = ZipArchive::new(input).map_err(failed)?;
         for index in 0..archive.len() {
             self.count_member(name)?;
@@ -279,7 +273,7 @@ impl Unpacker {
 
     fn member(
         &mut self,
-        archive: &str,
+        archive: &Arc<str>,
         path: &str,
         input: &mut dyn Read,
         depth: u8,
@@ -289,11 +283,7 @@ impl Unpacker {
         let path = path.trim_start_matches("./").trim_start_matches('/');
         match (self.role)(path) {
             Role::Skipped(reason) => visit(Unpacked::Skipped(reason)),
-            Role::Refused(looks_like, advice) => Err(SnapshotError::Refused {
-                file: archive.into(),
-                looks_like,
-                advice,
-            }),
+            Role::Refused(looks_like, advice) => Err(SnapshotError::refused(archive, looks_like, advice)),
             Role::Read => {
                 let name = format!("{archive}:{}", printable(path)).into();
                 self.stream(Stream::new(&name, path, true, input), depth, visit)
@@ -303,14 +293,10 @@ impl Unpacker {
 
     fn count_member(&mut self, name: &Arc<str>) -> Result<(), SnapshotError> {
         self.members += 1;
-        if self.members <= MEMBERS_MAX {
-            return Ok(());
+        match self.members > MEMBERS_MAX {
+            true => Err(SnapshotError::too_many(name, MEMBERS_MAX, "members of archives")),
+            false => Ok(()),
         }
-        Err(SnapshotError::TooMany {
-            file: Arc::clone(name),
-            limit: MEMBERS_MAX,
-            what: "members of archives",
-        })
     }
 }
 
@@ -415,11 +401,4 @@ fn is_tar(head: &[u8], path: &str) -> bool {
 
 fn invalid(problem: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, problem.to_owned())
-}
-
-fn io_error(name: &Arc<str>, source: io::Error) -> SnapshotError {
-    SnapshotError::Io {
-        path: Arc::clone(name),
-        source,
-    }
 }

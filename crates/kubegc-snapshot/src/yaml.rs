@@ -11,7 +11,6 @@ use kubegc_core::printable;
 use serde::Deserialize;
 
 use crate::{
-    error::ParserMessage,
     notices,
     window::{Window, WindowError},
 };
@@ -253,7 +252,7 @@ fn is_dash(line: &[u8], indent: usize) -> bool {
 pub(crate) struct YamlError {
     pub(crate) line: u64,
     pub(crate) column: u64,
-    pub(crate) said: ParserMessage,
+    pub(crate) said: String,
 }
 
 /// `Kind name` of the object in a text that cannot be parsed, by its lines.
@@ -346,11 +345,7 @@ pub(crate) fn parse<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, YamlErro
         if let Some(cut) = said.rfind(" at line ") {
             said.truncate(cut);
         }
-        YamlError {
-            line,
-            column,
-            said: ParserMessage(said),
-        }
+        YamlError { line, column, said }
     })
 }
 

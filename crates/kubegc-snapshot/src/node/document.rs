@@ -4,7 +4,7 @@ use std::{io::Read, str, sync::Arc};
 
 use serde_json::{Map, Value, error::Category};
 
-use crate::{Place, SnapshotError, document::json_words, error::ParserMessage, sniff, window::Window, yaml};
+use crate::{Place, SnapshotError, document::json_words, sniff, window::Window, yaml};
 
 /// The kind of one document of a node, its runtime or its kubelet.
 #[non_exhaustive]
@@ -120,10 +120,7 @@ pub(crate) fn read(
     input
         .take(beyond)
         .read_to_end(&mut bytes)
-        .map_err(|source| SnapshotError::Io {
-            path: Arc::clone(name),
-            source,
-        })?;
+        .map_err(|error| SnapshotError::io(name, error))?;
     if bytes.len() > limit_bytes {
         return Err(SnapshotError::TooLarge {
             place,
@@ -144,23 +141,14 @@ pub(crate) fn read(
         yaml(text, &place, limit_bytes)?
     };
     if documents.is_empty() {
-        return Err(SnapshotError::Nothing {
-            file: Arc::clone(name),
-            problem: "holds no document",
-        });
+        return Err(SnapshotError::nothing(name, "holds no document"));
     }
     Ok(documents)
 }
 
 /// Refuses files that users save by mistake.
 fn refuse(beginning: &[u8], place: &Place) -> Result<(), SnapshotError> {
-    let refused = |looks_like, advice| {
-        Err(SnapshotError::Refused {
-            file: Arc::clone(&place.file),
-            looks_like,
-            advice,
-        })
-    };
+    let refused = |looks_like, advice| Err(SnapshotError::refused(&place.file, looks_like, advice));
     let text = String::from_utf8_lossy(beginning);
     let first = text
         .lines()
@@ -196,7 +184,8 @@ fn json(text: &str, place: &Place) -> Result<Vec<Document>, SnapshotError> {
             }
             Some(Err(error)) => {
                 let (line, column) = (error.line() as u64, error.column() as u64);
-                return Err(syntax(place, line, column, "JSON", json_words(&error)));
+                let words = json_words(&error);
+                return Err(SnapshotError::syntax(place, None, (line, column), "JSON", words));
             }
         }
     }
@@ -212,8 +201,8 @@ fn yaml(text: &str, place: &Place, limit_bytes: usize) -> Result<Vec<Document>, 
         // The input was checked to be UTF-8, and documents end with a line.
         let text = str::from_utf8(&window.bytes()[..length]).unwrap_or_default();
         let value = yaml::parse(text).map_err(|error| {
-            let line = line + error.line.saturating_sub(1);
-            syntax(place.clone(), line, error.column, "YAML", error.said.0)
+            let position = (line + error.line.saturating_sub(1), error.column);
+            SnapshotError::syntax(place.clone(), None, position, "YAML", error.said)
         })?;
         window.consume(length);
         documents.push(Document {
@@ -236,15 +225,4 @@ fn number(count: usize) -> u32 {
 
 fn lines(before: &[u8]) -> u64 {
     before.iter().filter(|&&byte| byte == b'\n').count() as u64 + 1
-}
-
-fn syntax(place: Place, line: u64, column: u64, format: &'static str, said: String) -> SnapshotError {
-    SnapshotError::Syntax {
-        place,
-        object: None,
-        line,
-        column,
-        format,
-        source: Box::new(ParserMessage(said)),
-    }
 }

@@ -311,13 +311,10 @@ impl NodeReader {
         });
         match read {
             Ok(()) if texts > 0 => Ok(()),
-            Ok(()) => self.settle_failure(
-                SnapshotError::Nothing {
-                    file: Arc::clone(name),
-                    problem: unpack::NOTHING_IN_ARCHIVE,
-                },
-                expected,
-            ),
+            Ok(()) => {
+                let error = SnapshotError::nothing(name, unpack::NOTHING_IN_ARCHIVE);
+                self.settle_failure(error, expected)
+            }
             Err(error) => self.settle_failure(error, expected),
         }
     }
@@ -387,11 +384,7 @@ impl NodeReader {
     }
 
     fn no_document(&mut self, file: &Arc<str>) -> Result<(), SnapshotError> {
-        let error = SnapshotError::Refused {
-            file: Arc::clone(file),
-            looks_like: "no document of a node",
-            advice: ADVICE,
-        };
+        let error = SnapshotError::refused(file, "no document of a node", ADVICE);
         self.fail(&error);
         Err(error)
     }
