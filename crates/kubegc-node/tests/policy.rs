@@ -5,7 +5,7 @@
 
 use kubegc_core::{KubernetesVersion, node_facts::FileSystem};
 use kubegc_fixtures::check_transcript;
-use kubegc_node::{Policy, PolicySpec, Semantics, container, image, schedule::Loop};
+use kubegc_node::{Policy, PolicySpec, Semantics, container, image};
 use proptest::prelude::*;
 
 use crate::world::seconds;
@@ -67,12 +67,7 @@ fn outcome(line: &str) -> String {
         Ok(policy) => policy,
         Err(refused) => return format!("refused: {refused}"),
     };
-    let switches = policy.switches();
-    for other in [switches.containers, switches.detection, switches.forced] {
-        assert!(other.enabled, "{line}");
-    }
-    let images = switches.images;
-    assert_eq!(switches.loops().contains(&Loop::Images), images.enabled, "{line}");
+    let images = policy.image_loop();
     let word = if images.enabled { "on" } else { "off" };
     let mut found = vec![format!("images {word}: {}", images.reason)];
     found.extend(policy.findings(Some(&disk)).iter().map(ToString::to_string));
@@ -163,7 +158,7 @@ proptest! {
         match policy {
             Ok(policy) => {
                 prop_assert_eq!(policy.image().thresholds().high_percent, high);
-                prop_assert_eq!(policy.switches().images.enabled, high < 100 || age_max > 0);
+                prop_assert_eq!(policy.image_loop().enabled, high < 100 || age_max > 0);
             }
             Err(refused) => prop_assert!(!refused.problems.is_empty() && !refused.to_string().is_empty()),
         }

@@ -11,9 +11,7 @@ use kubegc_node::{
     Environment, GoDuration, Order, Semantics,
     container::{self, Limits, Mode, RemovalReason},
     driver::{self, ContainersReport, NodeAction, Settings},
-    image, log,
-    policy::Switches,
-    sandbox,
+    image, log, sandbox,
 };
 
 use super::{
@@ -131,16 +129,12 @@ fn settings(case: &ContainerCase, scale: i64) -> Result<Settings, Failure> {
         sandbox: sandbox::EvictSandboxes::new(semantics).with_order(Order::Listing),
         log: log::EvictLogs::new(semantics).with_order(Order::Listing),
         image: image::FreeSpace::default(),
-        switches: switches(semantics),
+        image_loop: true,
         pod_logs_directory: "/var/log/pods".to_owned(),
         sandbox_image: None,
         keep_images: Vec::new(),
         dry_run: false,
     })
-}
-
-fn switches(semantics: Semantics) -> Switches {
-    Switches::new(&image::Thresholds::default(), semantics)
 }
 
 fn too_far() -> Failure {

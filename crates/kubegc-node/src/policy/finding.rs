@@ -41,7 +41,7 @@ kubegc_core::reasons! {
 /// The findings about a valid configuration.
 pub(super) fn of_spec(spec: &PolicySpec, policy: &Policy) -> Vec<Finding> {
     let mut findings = Vec::new();
-    if let SwitchReason::MaximumAge { age } = policy.switches().images.reason {
+    if let SwitchReason::MaximumAge { age } = policy.image_loop().reason {
         findings.push(Finding::HighThresholdDoesNotDisable { age });
     }
     if spec.image_minimum_gc_age == GoDuration::ZERO {

@@ -3,14 +3,14 @@
 mod error;
 mod finding;
 mod spec;
-pub mod switches;
+mod switch;
 
 use kubegc_core::{KubernetesVersion, node_facts::FileSystem};
 
 pub use error::{InvalidPolicy, Problem};
 pub use finding::Finding;
 pub use spec::{PolicyChanges, PolicySpec, Setting, Slot};
-pub use switches::{Switch, SwitchReason, Switches};
+pub use switch::{Switch, SwitchReason};
 
 use crate::{GoDuration, Semantics, container, eviction, image, semantics::behavior};
 
@@ -24,7 +24,7 @@ use crate::{GoDuration, Semantics, container, eviction, image, semantics::behavi
 /// let error = Policy::new(&spec, KubernetesVersion::LATEST).unwrap_err();
 /// assert!(error.to_string().ends_with("must be less than imageGCHighThresholdPercent (--image-gc-high-threshold) 85"));
 /// let policy = Policy::new(&PolicySpec::default(), KubernetesVersion::LATEST).unwrap();
-/// assert!(policy.switches().images.enabled);
+/// assert!(policy.image_loop().enabled);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Policy {
@@ -112,9 +112,9 @@ impl Policy {
         &self.pod_logs_directory
     }
 
-    /// The loops, each with whether it is enabled and the reason.
-    pub const fn switches(&self) -> Switches {
-        Switches::new(self.image.thresholds(), self.semantics)
+    /// Whether the image loop is enabled, and the reason. All other loops always are.
+    pub const fn image_loop(&self) -> Switch {
+        Switch::new(self.image.thresholds(), self.semantics)
     }
 
     /// Valid settings that are probably not intended. Absolute eviction thresholds are compared with the

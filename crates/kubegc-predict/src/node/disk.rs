@@ -61,11 +61,10 @@ impl Disk {
         };
         let due = |at: Option<u64>| due_with(available, at);
         let freed = available.saturating_add(freed_bytes).min(capacity);
-        let switches = policy.switches();
         let collects = policy
             .image()
             .collects_below_bytes(capacity)
-            .filter(|_| switches.images.enabled);
+            .filter(|_| policy.image_loop().enabled);
         Some(Self {
             file_system,
             usage_percent,

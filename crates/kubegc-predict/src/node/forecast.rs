@@ -163,7 +163,7 @@ pub fn node_forecast(inventory: &Inventory, policy: &Policy, frame: NodeFrame) -
         assumptions.push(Assumption::LogsUnknown);
     }
 
-    let loop_is_on = policy.switches().images.enabled;
+    let loop_is_on = policy.image_loop().enabled;
     let collects = policy.image().with_task(Task::Collect);
     let mut records = RecordsKnown::Given;
     let mut images_after_restart = None;
