@@ -6,7 +6,9 @@ use std::{
     sync::Arc,
 };
 
-use kubegc_core::{Catalog, ObjectMeta, OwnerReference, Preconditions, PropagationPolicy, metadata};
+use kubegc_core::{
+    Catalog, ObjectMeta, OwnerReference, Preconditions, PropagationPolicy, metadata, version::behavior,
+};
 
 use super::expectation;
 use crate::{
@@ -199,7 +201,7 @@ impl Attempt {
     /// ([R-6](crate::rules#r-6)).
     fn start(&mut self, context: &mut Context<'_>) -> Next {
         let node = self.node;
-        if context.semantics.verify_owners && context.graph.is_virtual(node) {
+        if context.version.has(behavior::OWNERS_ARE_VERIFIED) && context.graph.is_virtual(node) {
             let current = context.graph.node(&context.graph.uid(node));
             if current.is_none_or(|current| !context.graph.is_virtual(current)) {
                 return Ok(done(Conclusion::Stale, false));
@@ -210,7 +212,7 @@ impl Attempt {
         }
         let identity = context.graph.identity(node);
         let mapping @ (_, namespaced) = context.mapping(&identity.api_version, &identity.kind)?;
-        if context.semantics.verify_owners && namespaced && identity.namespace.is_empty() {
+        if context.version.has(behavior::OWNERS_ARE_VERIFIED) && namespaced && identity.namespace.is_empty() {
             return Err(AttemptError::NamespacedOwnerOfClusterScoped);
         }
         let item = Target::mapped(mapping, identity);
@@ -240,7 +242,7 @@ impl Attempt {
     fn absent(&self, context: &mut Context<'_>) -> Step {
         let identity = context.graph.identity(self.node);
         context.virtual_delete(identity);
-        if !context.semantics.verify_owners {
+        if !context.version.has(behavior::OWNERS_ARE_VERIFIED) {
             context.graph.mark_observed(self.node);
         }
         done(Conclusion::Absent, false)
@@ -268,7 +270,7 @@ impl Attempt {
                 continue;
             }
             let (kind, namespaced) = context.mapping(&reference.api_version, &reference.kind)?;
-            if context.semantics.verify_owners && namespaced && namespace.is_empty() {
+            if context.version.has(behavior::OWNERS_ARE_VERIFIED) && namespaced && namespace.is_empty() {
                 return Err(AttemptError::NamespacedOwnerOfClusterScoped);
             }
             let lookup_namespace = if namespaced {
@@ -384,7 +386,7 @@ impl Attempt {
     fn delete(&mut self, mut deletion: Box<Deletion>, context: &mut Context<'_>) -> Next {
         let expect = expectation(&deletion.item.object.uid, &deletion.live);
         let mut wire = expect.clone();
-        if !context.semantics.expect_resource_version && !context.strict {
+        if !context.version.has(behavior::DELETES_EXPECT_RESOURCE_VERSION) && !context.strict {
             wire.resource_version = None;
         }
         deletion.sent = wire.clone();
@@ -412,7 +414,9 @@ impl Attempt {
     fn rechecked(&mut self, deletion: Deletion, context: &mut Context<'_>, response: Response) -> Next {
         let uid = &deletion.item.object.uid;
         match response {
-            Response::NotFound if context.semantics.delete_not_found_is_absence => Ok(self.absent(context)),
+            Response::NotFound if context.version.has(behavior::DELETE_NOT_FOUND_IS_ABSENCE) => {
+                Ok(self.absent(context))
+            }
             Response::NotFound => Ok(done(Conclusion::Deleted, self.is_virtual(context))),
             Response::Found(now)
                 if now.uid == *uid
@@ -438,7 +442,7 @@ impl Attempt {
     }
 
     fn delete_failed(&self, item: Target, context: &mut Context<'_>, response: Response) -> Next {
-        if response == Response::NotFound && context.semantics.delete_not_found_is_absence {
+        if response == Response::NotFound && context.version.has(behavior::DELETE_NOT_FOUND_IS_ABSENCE) {
             return Ok(self.absent(context));
         }
         Err(AttemptError::failed(item.object, "deleted", response))

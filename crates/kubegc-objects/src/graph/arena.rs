@@ -177,10 +177,7 @@ mod tests {
     use kubegc_core::{ObjectMeta, ObjectRef, OwnerReference, Timestamp, Uid};
 
     use super::*;
-    use crate::{
-        graph::{DeletionState, Effect, Event, Listed, Observed},
-        settings::Semantics,
-    };
+    use crate::graph::{DeletionState, Effect, Event, Listed, Observed};
 
     const KINDS: [(&str, &str); 3] = [
         ("v1", "Secret"),
@@ -340,7 +337,7 @@ mod tests {
             release in prop::sample::select(vec!["1.16", "1.20", "1.36"]),
         ) {
             let release = release.parse().expect("a version");
-            let mut case = Case { graph: Graph::new(Semantics::of(release)), queue: Vec::new() };
+            let mut case = Case { graph: Graph::new(release), queue: Vec::new() };
             for step in &steps {
                 let before = case.stale();
                 case.take(step);
@@ -388,8 +385,8 @@ mod tests {
             changes in vec((any::<Index>(), any::<bool>()), 0..20),
             release in prop::sample::select(vec!["1.13", "1.20.2", "1.28", "1.33", "1.36"]),
         ) {
-            let semantics = Semantics::of(release.parse().expect("a version"));
-            let (mut one_by_one, mut at_once) = (Graph::new(semantics), Graph::new(semantics));
+            let release = release.parse().expect("a version");
+            let (mut one_by_one, mut at_once) = (Graph::new(release), Graph::new(release));
             let kinds = KINDS.map(|(api_version, kind)| one_by_one.kind(api_version, kind));
             prop_assert_eq!(kinds, KINDS.map(|(api_version, kind)| at_once.kind(api_version, kind)));
             let list: Vec<_> = objects
