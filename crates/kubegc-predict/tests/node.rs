@@ -153,13 +153,13 @@ fn containers(forecast: &NodeForecast) -> Vec<&str> {
         .containers
         .actions
         .iter()
-        .map(|action| &*action.container().id)
+        .map(|action| &*action.container.id)
         .collect()
 }
 
 fn images(forecast: &NodeForecast) -> Vec<&str> {
     let actions = forecast.images.iter().flat_map(|plan| &plan.actions);
-    actions.map(|Action::Remove { image, .. }| &*image.id).collect()
+    actions.map(|Action { image, .. }| &*image.id).collect()
 }
 
 #[test]

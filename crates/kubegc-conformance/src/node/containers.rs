@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use futures_util::FutureExt as _;
 use kubegc_node::{
-    Environment, GoDuration, Order, Semantics,
+    Environment, GoDuration, Order,
     container::{self, Limits, Mode, RemovalReason},
     driver::{self, ContainersReport, NodeAction, Settings},
     image, log, sandbox,
@@ -196,10 +196,10 @@ fn result(case: &ContainerCase, report: &ContainersReport, mut node: State) -> R
         let NodeAction::Container(action) = &performed.action else {
             continue;
         };
-        let container = action.container();
+        let container = &action.container;
         let name = container.name.as_deref().unwrap_or_default();
         let unit = format!("{}/{name}", container.pod.uid);
-        let (phase, unit) = match action.reason() {
+        let (phase, unit) = match action.reason {
             RemovalReason::PodEnded(_) => ("pod_removed", unit),
             RemovalReason::UnitLimit { .. } => ("per_unit", unit),
             RemovalReason::EvenShare { .. } => ("even_share", unit),

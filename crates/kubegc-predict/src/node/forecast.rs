@@ -231,7 +231,7 @@ pub fn node_forecast(inventory: &Inventory, policy: &Policy, frame: NodeFrame) -
 
 /// Removes the containers of a plan.
 fn remove_containers(inventory: &mut Inventory, plan: &PlanOf<container::EvictUnits>) {
-    let removed: BTreeSet<&Arc<str>> = plan.actions.iter().map(|action| &action.container().id).collect();
+    let removed: BTreeSet<&Arc<str>> = plan.actions.iter().map(|action| &action.container.id).collect();
     if let Ok(containers) = &mut inventory.containers {
         containers.retain(|container| !removed.contains(&container.id));
     }
@@ -250,7 +250,7 @@ fn in_use_by_digest<'a>(
         }
     }
     let mut found: BTreeMap<Arc<str>, ImageInUseByDigest> = BTreeMap::new();
-    for image::Action::Remove { image, .. } in removals {
+    for image::Action { image, .. } in removals {
         let mut digests = image.digests.iter();
         let used = digests.find_map(|digest| Some((digest, *users.get(&**digest)?)));
         if let Some((digest, container)) = used {
@@ -327,7 +327,7 @@ impl NodeForecast {
 /// The bytes that an image plan's removals add up to.
 pub(super) fn plan_bytes(plan: &PlanOf<image::FreeSpace>) -> u64 {
     let sizes = plan.actions.iter().map(|action| {
-        let image::Action::Remove { image, .. } = action;
+        let image::Action { image, .. } = action;
         image.size_bytes
     });
     sizes.fold(0, u64::saturating_add)

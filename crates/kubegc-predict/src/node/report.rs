@@ -55,10 +55,10 @@ impl NodeForecast {
         writeln!(f, "\n{heading} by the next garbage collection, within a minute")?;
         let mut because = None;
         for (at, action) in plan.actions.iter().enumerate() {
-            if because.replace(action.reason()) != Some(action.reason()) {
-                writeln!(f, "  {}:", action.reason())?;
+            if because.replace(action.reason) != Some(action.reason) {
+                writeln!(f, "  {}:", action.reason)?;
             }
-            let container::Action::Remove {
+            let container::Action {
                 container,
                 stop_first,
                 ..
@@ -105,7 +105,7 @@ impl NodeForecast {
         writeln!(f, "\n{heading} by the same garbage collection")?;
         let mut because = None;
         for (at, action) in plan.actions.iter().enumerate() {
-            let sandbox::Action::Remove { sandbox, reason } = action;
+            let sandbox::Action { sandbox, reason } = action;
             if because.replace(reason) != Some(reason) {
                 writeln!(f, "  {reason}:")?;
             }
@@ -153,7 +153,7 @@ impl NodeForecast {
             )?;
         }
         for (at, action) in plan.actions.iter().enumerate() {
-            let image::Action::Remove { image, reason, .. } = action;
+            let image::Action { image, reason, .. } = action;
             let why = match reason {
                 image::RemovalReason::Space { wanted_bytes } => {
                     format!("{} left to free", Bytes::from(*wanted_bytes))
@@ -240,7 +240,7 @@ impl NodeForecast {
     /// The reason why a plan removes no image; `None` if it removes one.
     fn none_removed(&self, plan: &PlanOf<image::FreeSpace>) -> Option<String> {
         let is_refused = |action: &image::Action| {
-            let image::Action::Remove { image, .. } = action;
+            let image::Action { image, .. } = action;
             self.in_use_by_digest.iter().any(|used| used.image.id == image.id)
         };
         if !plan.actions.iter().all(is_refused) {
