@@ -96,7 +96,6 @@ impl PlannedAction for Action {
 }
 
 kubegc_core::reasons! {
-    /// The reason why a sandbox is removed.
     #[derive(Copy)]
     pub enum RemovalReason {
         PodEnded(state: RemovableState) = "its pod is {state}, and it has no containers";

@@ -72,7 +72,6 @@ impl PodState {
 /// `Default` means *unknown*: no sources are ready, nothing was compared, and no pod counts as removed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Pods {
-    /// The pods, by uid.
     pub known: BTreeMap<Uid, PodState>,
     /// Every configured source of pods (API, static file, static URL) has delivered at least once. Upstream:
     /// `allSourcesReady`.

@@ -10,10 +10,8 @@ use crate::Timestamp;
 
 /// The properties of an action that wrappers need.
 pub trait PlannedAction {
-    /// The objects of actions.
     type Object: Clone + Eq + Hash;
 
-    /// The object of the action.
     fn object(&self) -> Self::Object;
 
     /// Whether the action deletes. Removing a finalizer is not a deletion.

@@ -65,14 +65,14 @@ pub struct Settings {
 
 impl From<&Policy> for Settings {
     fn from(policy: &Policy) -> Self {
-        let semantics = policy.semantics();
+        let semantics = policy.semantics;
         Self {
-            container: *policy.container(),
+            container: policy.container,
             sandbox: sandbox::EvictSandboxes::new(semantics),
             log: log::EvictLogs::new(semantics),
-            image: *policy.image(),
+            image: policy.image,
             image_loop: policy.image_loop().enabled,
-            pod_logs_directory: policy.pod_logs_directory().to_owned(),
+            pod_logs_directory: policy.pod_logs_directory.to_owned(),
             sandbox_image: None,
             keep_images: Vec::new(),
             dry_run: false,

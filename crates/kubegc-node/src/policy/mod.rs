@@ -28,11 +28,14 @@ use crate::{GoDuration, Semantics, container, eviction, image, semantics::behavi
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Policy {
-    container: container::EvictUnits,
-    image: image::FreeSpace,
-    eviction: eviction::Thresholds,
-    semantics: Semantics,
-    pod_logs_directory: String,
+    /// The policy of dead containers.
+    pub container: container::EvictUnits,
+    /// The policy of images.
+    pub image: image::FreeSpace,
+    pub eviction: eviction::Thresholds,
+    /// The behavior of the version with its gates.
+    pub semantics: Semantics,
+    pub pod_logs_directory: String,
     findings: Vec<Finding>,
 }
 
@@ -87,29 +90,6 @@ impl Policy {
                 Err(InvalidPolicy { problems })
             }
         }
-    }
-
-    /// The policy of dead containers.
-    pub const fn container(&self) -> &container::EvictUnits {
-        &self.container
-    }
-
-    /// The policy of images.
-    pub const fn image(&self) -> &image::FreeSpace {
-        &self.image
-    }
-
-    pub const fn eviction(&self) -> &eviction::Thresholds {
-        &self.eviction
-    }
-
-    /// The behavior of the version with its gates.
-    pub const fn semantics(&self) -> Semantics {
-        self.semantics
-    }
-
-    pub fn pod_logs_directory(&self) -> &str {
-        &self.pod_logs_directory
     }
 
     /// Whether the image loop is enabled, and the reason. All other loops always are.

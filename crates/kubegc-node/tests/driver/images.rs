@@ -145,7 +145,7 @@ fn n4_11_forced_collection_runs_images_although_containers_failed() {
         let mut node = Node::new(world(&runtime, &busy.clock), Settings::from(&policy));
         let measure = || async { Err("no measurement".to_owned()) };
         let (layout, signal) = (eviction::Layout::default(), eviction::Signal::NodeFsAvailable);
-        let report = now(node.reclaim(policy.eviction(), layout, signal, measure));
+        let report = now(node.reclaim(&policy.eviction, layout, signal, measure));
         let ran: Vec<_> = report
             .ran
             .iter()

@@ -62,13 +62,13 @@ impl Disk {
         let due = |at: Option<u64>| due_with(available, at);
         let freed = available.saturating_add(freed_bytes).min(capacity);
         let collects = policy
-            .image()
+            .image
             .collects_below_bytes(capacity)
             .filter(|_| policy.image_loop().enabled);
         Some(Self {
             file_system,
             usage_percent,
-            high_percent: policy.image().thresholds().high_percent,
+            high_percent: policy.image.thresholds().high_percent,
             collection: due(collects),
             again: (freed_bytes > 0).then(|| due_with(freed, collects)),
             eviction: has_eviction(policy).then(|| due(evicts_below_bytes(policy, capacity))),
@@ -77,7 +77,7 @@ impl Disk {
 }
 
 fn has_eviction(policy: &Policy) -> bool {
-    let thresholds = policy.eviction().effective(Layout::DedicatedImages);
+    let thresholds = policy.eviction.effective(Layout::DedicatedImages);
     thresholds
         .iter()
         .any(|threshold| threshold.signal == Signal::ImageFsAvailable && threshold.is_hard())
@@ -86,7 +86,7 @@ fn has_eviction(policy: &Policy) -> bool {
 /// The most bytes that may be available for a hard threshold of the image file system to be met; `None` if
 /// none is met even by a full one.
 fn evicts_below_bytes(policy: &Policy, capacity: u64) -> Option<u64> {
-    let thresholds = policy.eviction().effective(Layout::DedicatedImages);
+    let thresholds = policy.eviction.effective(Layout::DedicatedImages);
     let is_met = |available: u64| {
         let measured = FileSystem {
             capacity_bytes: Some(capacity),

@@ -129,7 +129,7 @@ impl fmt::Display for ImageInUseByDigest {
 pub fn node_forecast(inventory: &Inventory, policy: &Policy, frame: NodeFrame) -> NodeForecast {
     let mut assumptions = vec![Assumption::NothingElseHappens];
     let mut assumed = inventory.clone();
-    let semantics = policy.semantics();
+    let semantics = policy.semantics;
     if semantics.image_volumes && assumed.image_volumes == Err(Unlisted::NotRequested) {
         assumed.image_volumes = Ok(Vec::new());
         assumptions.push(Assumption::NoImageVolumes);
@@ -146,11 +146,8 @@ pub fn node_forecast(inventory: &Inventory, policy: &Policy, frame: NodeFrame) -
         });
     }
 
-    let containers = policy.container().plan(&assumed, frame.now);
-    let pressure_containers = policy
-        .container()
-        .with_mode(Mode::Forced)
-        .plan(&assumed, frame.now);
+    let containers = policy.container.plan(&assumed, frame.now);
+    let pressure_containers = policy.container.with_mode(Mode::Forced).plan(&assumed, frame.now);
     let mut pressed = assumed.clone();
     remove_containers(&mut assumed, &containers);
     remove_containers(&mut pressed, &pressure_containers);
@@ -164,7 +161,7 @@ pub fn node_forecast(inventory: &Inventory, policy: &Policy, frame: NodeFrame) -
     }
 
     let loop_is_on = policy.image_loop().enabled;
-    let collects = policy.image().with_task(Task::Collect);
+    let collects = policy.image.with_task(Task::Collect);
     let mut records = RecordsKnown::Given;
     let mut images_after_restart = None;
     if !are_known(&assumed.image_records) && assumed.images.as_ref().is_ok_and(|images| !images.is_empty()) {
@@ -184,7 +181,7 @@ pub fn node_forecast(inventory: &Inventory, policy: &Policy, frame: NodeFrame) -
     }
     let images = loop_is_on.then(|| collects.plan(&assumed, frame.now));
     let pressure_images = policy
-        .image()
+        .image
         .with_task(Task::DeleteUnused)
         .plan(&pressed, frame.now);
     if records == RecordsKnown::AssumedOld && !pressure_images.actions.is_empty() {
@@ -274,7 +271,7 @@ fn are_known(records: &Records) -> bool {
 /// The records after the first run of the detection loop.
 fn first_detection(inventory: &Inventory, policy: &Policy, now: Timestamp) -> Records {
     policy
-        .image()
+        .image
         .with_task(Task::Detect)
         .plan(inventory, now)
         .summary
@@ -306,7 +303,7 @@ fn last_used(inventory: &Inventory) -> BTreeMap<Arc<str>, Timestamp> {
 /// Usage of the image file system, and its forecast.
 fn disk(inventory: &Inventory, policy: &Policy, frame: NodeFrame, freed_bytes: u64) -> Option<Disk> {
     let file_system = *inventory.image_file_system.as_ref().ok()?;
-    let usage_percent = policy.image().usage_percent(&file_system)?;
+    let usage_percent = policy.image.usage_percent(&file_system)?;
     Disk::forecast(
         policy,
         file_system,

@@ -49,7 +49,7 @@ impl NodeForecast {
         json!({
             "schema": FORECAST_SCHEMA,
             "now": self.frame.now.to_string(),
-            "version": self.policy.semantics().version.to_string(),
+            "version": self.policy.semantics.version.to_string(),
             "containers": containers(&self.containers),
             "sandboxes": {
                 "removed": sandboxes.collect::<Value>(),

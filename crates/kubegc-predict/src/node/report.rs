@@ -18,7 +18,7 @@ use crate::words::frequencies;
 
 impl fmt::Display for NodeForecast {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let version = self.policy.semantics().version;
+        let version = self.policy.semantics.version;
         writeln!(f, "At {}, Kubernetes {version}", self.frame.now)?;
         self.write_containers(f)?;
         self.write_sandboxes(f)?;
@@ -142,7 +142,7 @@ impl NodeForecast {
             "\n{heading} by the next garbage collection, within five minutes"
         )?;
         if let (Some(percent), Some(wanted)) = (plan.summary.usage_percent, plan.summary.to_free_bytes) {
-            let thresholds = self.policy.image().thresholds();
+            let thresholds = self.policy.image.thresholds();
             writeln!(
                 f,
                 "  {percent} % of the disk is in use: images are removed from {} % on, down to {} %. {} to free, {} removed.",
@@ -259,7 +259,7 @@ impl NodeForecast {
 
     fn write_pressure(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let pressure = &self.pressure;
-        let thresholds = self.policy.eviction().effective(Layout::DedicatedImages);
+        let thresholds = self.policy.eviction.effective(Layout::DedicatedImages);
         let is_of_disk = |signal: Signal| {
             matches!(
                 signal,
