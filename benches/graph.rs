@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 
-use kubegc::core::ObjectMeta;
+use kubegc::core::{KubernetesVersion, ObjectMeta};
 use kubegc_benches::{
     shapes::{CONFIG_MAP, Kind, Random, cluster, fan_out},
     sizes,
@@ -13,11 +13,10 @@ use kubegc_objects::{
     Graph,
     graph::{Effect, Event, GraphKind, Observed},
     replay::WorkQueue,
-    settings::Semantics,
 };
 
-fn semantics() -> Semantics {
-    Semantics::of("1.20.2".parse().expect("a version"))
+fn release() -> KubernetesVersion {
+    "1.20.2".parse().expect("a version")
 }
 
 /// Applies all events. Effects are dropped unless there is a queue.
@@ -78,7 +77,7 @@ fn graph_ingest(criterion: &mut Criterion) {
             group.bench_function(BenchmarkId::new(order, size), |bencher| {
                 bencher.iter_batched(
                     || {
-                        let mut graph = Graph::new(semantics());
+                        let mut graph = Graph::new(release());
                         let events = resolve(&mut graph, &objects);
                         (graph, events, WorkQueue::default())
                     },
@@ -104,7 +103,7 @@ fn cascade(criterion: &mut Criterion) {
         group.bench_function(BenchmarkId::new("queued", size), |bencher| {
             bencher.iter_batched(
                 || {
-                    let mut graph = Graph::new(semantics());
+                    let mut graph = Graph::new(release());
                     let kind = graph.kind(CONFIG_MAP.0, CONFIG_MAP.1);
                     let events: Vec<_> = std::iter::once(&root)
                         .chain(&dependents)

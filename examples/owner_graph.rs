@@ -16,7 +16,6 @@ use kubegc::{
     objects::{
         Graph,
         graph::{DotFilter, Effect, Event, Observed},
-        settings::Semantics,
     },
     snapshot::{Reader, Snapshot},
 };
@@ -57,7 +56,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 /// Builds the graph from all objects, as the collector does from its watches.
 fn graph(snapshot: &Snapshot, version: KubernetesVersion) -> Graph {
-    let mut graph = Graph::new(Semantics::of(version));
+    let mut graph = Graph::new(version);
     let mut effects = Vec::new();
     for object in snapshot.objects() {
         let kind = graph.kind(&object.api_version, &object.kind);

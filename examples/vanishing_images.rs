@@ -136,7 +136,7 @@ fn pass(kubelet: &mut Node<'_>) -> Vec<String> {
         .iter()
         .filter(|performed| performed.outcome == Outcome::Done)
     {
-        if let NodeAction::Image(Action::Remove { image, .. }) = &done.action {
+        if let NodeAction::Image(Action { image, .. }) = &done.action {
             let why = format!("removed: first detected {}", first_detected(&records, &image.id));
             images.entry(why).or_default().insert(image.name());
         }

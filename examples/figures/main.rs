@@ -35,7 +35,6 @@ use kubegc::{
     objects::{
         Graph, WatchEvent,
         graph::{Effect, Event, GraphKind, Listed, Observed},
-        settings,
     },
     predict::{Cluster, Intent},
     snapshot::Reader,
@@ -143,7 +142,7 @@ fn graph(measure: &Measure) -> Result<(), Box<dyn Error>> {
 
 /// A graph without objects, and the kind of each object.
 fn empty(objects: &Objects) -> (Graph, Vec<GraphKind>) {
-    let mut graph = Graph::new(settings::Semantics::of(KubernetesVersion::LATEST));
+    let mut graph = Graph::new(KubernetesVersion::LATEST);
     let kinds = objects
         .iter()
         .map(|((version, kind), _)| graph.kind(version, kind))

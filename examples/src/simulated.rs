@@ -43,13 +43,13 @@ pub fn at_once<T>(future: impl Future<Output = T>) -> T {
 /// The removed object and the reason of an action.
 pub fn in_words(action: &NodeAction) -> String {
     match action {
-        NodeAction::Container(container::Action::Remove {
+        NodeAction::Container(container::Action {
             container, reason, ..
         }) => {
             let name = container.name.as_deref().unwrap_or("?");
             format!("container {name}, attempt {}: {reason}", container.attempt)
         }
-        NodeAction::Sandbox(sandbox::Action::Remove { sandbox, reason }) => {
+        NodeAction::Sandbox(sandbox::Action { sandbox, reason }) => {
             format!("sandbox of {}: {reason}", sandbox.pod.name)
         }
         NodeAction::Log(log::Action::RemoveDirectory { entry, pod_state, .. }) => {
@@ -58,7 +58,7 @@ pub fn in_words(action: &NodeAction) -> String {
         NodeAction::Log(log::Action::ResolveLink { path, .. } | log::Action::RemoveLink { path, .. }) => {
             format!("link {path}")
         }
-        NodeAction::Image(image::Action::Remove { image, reason, .. }) => {
+        NodeAction::Image(image::Action { image, reason, .. }) => {
             format!("image {}: {reason}", image.name())
         }
     }

@@ -78,9 +78,9 @@ fn plan(snapshot: &NodeSnapshot) {
         return;
     };
     let inventory = &snapshot.inventory;
-    let containers = policy.container().plan(inventory, now);
+    let containers = policy.container.plan(inventory, now);
     assert!(inventory.containers.is_ok() || containers.actions.is_empty());
-    let images = policy.image().with_task(Task::DeleteUnused).plan(inventory, now);
+    let images = policy.image.with_task(Task::DeleteUnused).plan(inventory, now);
     let is_known =
         inventory.containers.is_ok() && inventory.images.is_ok() && inventory.image_volumes.is_ok();
     assert!(is_known || images.actions.is_empty());

@@ -1,17 +1,16 @@
 //! Shows a graph any events and draws it in both formats: no panic, and every quote that is opened is closed.
 #![no_main]
 
-use kubegc_core::{ObjectRef, Uid};
+use kubegc_core::{KubernetesVersion, ObjectRef, Uid, version::behavior};
 use kubegc_fuzz::Choices;
-use kubegc_objects::{Graph, graph::{DeletionState, DotFilter, Effect, Event, NodeId, Observed}, settings::Semantics};
+use kubegc_objects::{Graph, graph::{DeletionState, DotFilter, Effect, Event, NodeId, Observed}};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
     let mut choices = Choices(data);
     let version = choices.version();
-    let semantics = Semantics::of(version);
     let is_plain = choices.flag();
-    let mut graph = Graph::new(semantics);
+    let mut graph = Graph::new(version);
     let mut effects = Vec::new();
     let mut held: Vec<NodeId> = Vec::new();
     while !choices.is_over() {
@@ -47,12 +46,12 @@ fuzz_target!(|data: &[u8]| {
         DotFilter::Connected(some),
         DotFilter::Connected(vec![Uid::new("unknown")]),
     ] {
-        draw(&graph, &semantics, &filter, is_plain);
+        draw(&graph, version, &filter, is_plain);
     }
     for node in held {
         graph.release(node);
     }
-    draw(&graph, &semantics, &DotFilter::All, is_plain);
+    draw(&graph, version, &DotFilter::All, is_plain);
 });
 
 fn apply(graph: &mut Graph, choices: &mut Choices<'_>, is_plain: bool, effects: &mut Vec<Effect>) {
@@ -83,21 +82,21 @@ fn apply(graph: &mut Graph, choices: &mut Choices<'_>, is_plain: bool, effects: 
     graph.apply(&event, effects);
 }
 
-fn draw(graph: &Graph, semantics: &Semantics, filter: &DotFilter, is_plain: bool) {
+fn draw(graph: &Graph, version: KubernetesVersion, filter: &DotFilter, is_plain: bool) {
     let text = match graph.dot(filter) {
         Ok(text) => text,
         Err(error) => {
             let uid = &error.object.uid;
             let node = graph.node(uid).expect("it is in the graph");
             assert!(graph.owners(node).any(|owner| owner.uid == *uid), "{error}");
-            assert!(!semantics.sorted_dump);
+            assert!(!version.has(behavior::DUMP_IS_SORTED));
             return;
         }
     };
     assert!(text.starts_with("strict digraph full {\n"));
     assert!(text.ends_with('}') || text.ends_with("}\n"));
     // Older releases leave backslashes in values as they are.
-    if semantics.sorted_dump || is_plain {
+    if version.has(behavior::DUMP_IS_SORTED) || is_plain {
         let (mut is_open, mut is_escaped) = (false, false);
         for char in text.chars() {
             match char {

@@ -135,7 +135,7 @@ fn containers(choices: &mut Choices<'_>, inventory: &Inventory, semantics: Seman
     let removed: BTreeSet<_> = plan
         .actions
         .iter()
-        .map(|action| Arc::clone(&action.container().id))
+        .map(|action| Arc::clone(&action.container.id))
         .collect();
     assert_eq!(removed.len(), plan.actions.len(), "no object is removed twice");
     let mut left = inventory.clone();
@@ -150,7 +150,7 @@ fn containers(choices: &mut Choices<'_>, inventory: &Inventory, semantics: Seman
         "a plan that was performed leaves nothing to do"
     );
     let sandboxes = sandbox::EvictSandboxes::new(semantics).with_mode(mode).plan(&left, now);
-    for sandbox::Action::Remove { sandbox, .. } in &sandboxes.actions {
+    for sandbox::Action { sandbox, .. } in &sandboxes.actions {
         let holds = |container: &Arc<Container>| container.sandbox_id == sandbox.id;
         assert!(sandbox.state != SandboxState::Ready);
         assert!(!left.containers.iter().flatten().any(holds));
@@ -181,7 +181,7 @@ fn images(choices: &mut Choices<'_>, inventory: &Inventory, semantics: Semantics
     inventory.image_records = policy.with_task(Task::Detect).plan(&inventory, now).summary.records;
     let plan = policy.plan(&inventory, now);
     assert_eq!(plan, policy.plan(&inventory, now));
-    for image::Action::Remove { image, .. } in &plan.actions {
+    for image::Action { image, .. } in &plan.actions {
         let uses = |container: &Arc<Container>| container.image.reference == image.id;
         assert!(semantics.per_runtime_handler || !inventory.containers.iter().flatten().any(uses));
     }

@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use kubegc_core::{
     KindId, ObjectMeta, OwnerReference, PatchType, Timestamp, Uid, metadata::FINALIZER_FOREGROUND,
+    version::behavior,
 };
 use kubegc_fuzz::{Choices, catalog};
-use kubegc_objects::{patch, settings::Semantics};
+use kubegc_objects::patch::Change;
 use kubegc_sim::{ApiServer, Settings, StoredObject};
 use libfuzzer_sys::fuzz_target;
 
@@ -93,7 +94,7 @@ fn any_bytes(choices: &mut Choices<'_>) {
 /// What the builders make is JSON and removes what it says, and nothing else.
 fn what_is_built(choices: &mut Choices<'_>) {
     let mut server = server(choices);
-    let semantics = Semantics::of(server.version());
+    let version = server.version();
     let config_maps = server
         .catalog()
         .mapping("v1", "ConfigMap")
@@ -102,7 +103,7 @@ fn what_is_built(choices: &mut Choices<'_>) {
         .catalog()
         .mapping("example.com/v1", "Widget")
         .expect("in the catalog");
-    let meta = owned(choices, semantics.delete_references_uid_first);
+    let meta = owned(choices, version.has(behavior::DELETE_REFERENCES_UID_FIRST));
     let removed: Vec<Uid> = (0..1 + choices.below(2))
         .map(|_| choices.of(&meta.owner_references).uid.clone())
         .collect();
@@ -111,12 +112,14 @@ fn what_is_built(choices: &mut Choices<'_>) {
             .insert_meta(kind, meta.clone())
             .expect("the kind is there and the name is not empty");
     }
-    let read_at = |server: &ApiServer, kind| {
-        stored(server, kind, "a", "n")
-            .expect("just stored")
-            .meta
-            .resource_version
-            .clone()
+    let built = |server: &ApiServer, kind, change: &Change, format| {
+        let stored = stored(server, kind, "a", "n").expect("just stored");
+        let read = ObjectMeta {
+            resource_version: stored.meta.resource_version.clone(),
+            finalizers: stored.meta.finalizers.clone(),
+            ..meta.clone()
+        };
+        change.body(version, format, &read)
     };
     let kept: Vec<OwnerReference> = meta
         .owner_references
@@ -126,12 +129,13 @@ fn what_is_built(choices: &mut Choices<'_>) {
         .collect();
 
     let mut world = server.clone();
-    let body = patch::remove_owners(&semantics, &meta.uid, &removed);
+    let change = Change::RemoveOwners(removed.clone());
+    let body = built(&world, config_maps, &change, PatchType::Strategic).expect("a patch");
     assert_eq!(
         references(&apply(&mut world, config_maps, PatchType::Strategic, &body)),
         kept
     );
-    let body = patch::remove_owners_merge(&read_at(&world, widgets), &meta.owner_references, &removed);
+    let body = built(&world, widgets, &change, PatchType::Merge).expect("a patch");
     assert_eq!(
         references(&apply(&mut world, widgets, PatchType::Merge, &body)),
         kept
@@ -156,12 +160,13 @@ fn what_is_built(choices: &mut Choices<'_>) {
         };
         meta.owner_references.iter().map(unblock).collect()
     };
-    let body = patch::unblock(&semantics, &meta.uid, &meta.owner_references);
+    let change = Change::Unblock(meta.owner_references.to_vec());
+    let body = built(&world, config_maps, &change, PatchType::Strategic).expect("a patch");
     assert_eq!(
         references(&apply(&mut world, config_maps, PatchType::Strategic, &body)),
         unblocked(false)
     );
-    let body = patch::unblock_merge(&read_at(&world, widgets), &meta.owner_references);
+    let body = built(&world, widgets, &change, PatchType::Merge).expect("a patch");
     assert_eq!(
         references(&apply(&mut world, widgets, PatchType::Merge, &body)),
         unblocked(true)
@@ -174,7 +179,8 @@ fn what_is_built(choices: &mut Choices<'_>) {
             .meta
             .finalizers
             .clone();
-        match patch::remove_finalizer(&read_at(&world, kind), &finalizers, FINALIZER_FOREGROUND) {
+        let change = Change::RemoveFinalizer(FINALIZER_FOREGROUND.into());
+        match built(&world, kind, &change, PatchType::Merge) {
             None => assert!(!meta.has_finalizer(FINALIZER_FOREGROUND)),
             Some(body) => {
                 let after = apply(&mut world, kind, PatchType::Merge, &body);

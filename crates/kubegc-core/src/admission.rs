@@ -51,7 +51,6 @@ pub struct Validation {
     pub reason: Arc<str>,
 }
 
-/// A ValidatingAdmissionPolicyBinding.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PolicyBinding {
     pub policy: Arc<str>,

@@ -113,7 +113,6 @@ pub enum Propagation {
 }
 
 impl DeleteOptions {
-    /// Options with a policy only.
     pub fn policy(policy: PropagationPolicy) -> Self {
         Self {
             propagation: Some(Propagation::Policy(policy)),

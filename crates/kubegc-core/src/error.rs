@@ -117,7 +117,6 @@ pub enum StoreError {
     /// The store no longer has this version (410), or has not reached it yet: the watch requires a relist.
     #[error("resource version not available")]
     Expired,
-    /// This store does not support the operation.
     #[error("{operation} is not supported by this store")]
     NotSupported { operation: &'static str },
 }

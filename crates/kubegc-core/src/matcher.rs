@@ -135,7 +135,6 @@ impl RequestMatcher {
         self
     }
 
-    /// Only requests in this namespace.
     pub fn namespace(mut self, namespace: &str) -> Self {
         self.namespace = Some(namespace.into());
         self

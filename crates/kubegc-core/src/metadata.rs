@@ -84,7 +84,7 @@ impl fmt::Display for OwnerReference {
 pub type OwnerReferences = SmallVec<[OwnerReference; 1]>;
 
 /// An opaque version of one object, compared for equality only.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[cfg_attr(
     feature = "serde",
     derive(serde::Serialize, serde::Deserialize),
@@ -104,12 +104,6 @@ impl ResourceVersion {
     /// Whether the version is unknown. Upstream then sends no precondition on it.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
-    }
-}
-
-impl Default for ResourceVersion {
-    fn default() -> Self {
-        Self::new("")
     }
 }
 
@@ -170,14 +164,7 @@ impl ObjectMeta {
             namespace: namespace.into(),
             name: name.into(),
             uid: Uid::new(uid),
-            resource_version: ResourceVersion::default(),
-            generation: 0,
-            creation_timestamp: None,
-            deletion_timestamp: None,
-            deletion_grace_period_seconds: None,
-            finalizers: Vec::new(),
-            owner_references: OwnerReferences::default(),
-            labels: BTreeMap::new(),
+            ..Self::default()
         }
     }
 

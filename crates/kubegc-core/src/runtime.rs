@@ -25,7 +25,6 @@ pub enum RuntimeError {
         /// The known facts.
         message: String,
     },
-    /// This runtime does not support the operation.
     #[error("{operation} is not supported by this runtime")]
     NotSupported { operation: &'static str },
 }
@@ -56,10 +55,8 @@ pub trait Runtime: Send + Sync {
     /// All containers, in every state.
     async fn containers(&self) -> Result<Vec<Arc<Container>>, RuntimeError>;
 
-    /// All sandboxes.
     async fn sandboxes(&self) -> Result<Vec<Arc<Sandbox>>, RuntimeError>;
 
-    /// All images.
     async fn images(&self) -> Result<Vec<Arc<Image>>, RuntimeError>;
 
     /// The first image file system that the runtime reports.
@@ -79,7 +76,6 @@ pub trait Runtime: Send + Sync {
     /// Stops a container with this grace period in seconds.
     async fn stop_container(&self, id: &str, grace_seconds: u32) -> Result<(), RuntimeError>;
 
-    /// Removes a container.
     async fn remove_container(&self, id: &str) -> Result<(), RuntimeError>;
 
     /// Stops a sandbox and all its containers.

@@ -158,7 +158,6 @@ pub trait ObjectStore: Send + Sync {
         since: &ResourceVersion,
     ) -> Result<Box<dyn WatchStream>, StoreError>;
 
-    /// Deletes one object.
     async fn delete(&self, address: Address<'_>, options: &DeleteOptions) -> Result<Deleted, StoreError>;
 
     /// Patches one object's metadata and returns the result.

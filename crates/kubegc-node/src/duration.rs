@@ -43,7 +43,6 @@ impl GoDuration {
         self.0
     }
 
-    /// Returns whether the duration is negative.
     pub const fn is_negative(self) -> bool {
         self.0 < 0
     }

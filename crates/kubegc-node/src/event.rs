@@ -1,5 +1,4 @@
-//! Events that the kubelet records, and the rules for when a failed run causes one
-//! ([N1.11](crate::rules#n1-11) to [N1.15](crate::rules#n1-15)).
+//! Events that the kubelet records.
 
 names! {
     /// The value of an event's field `type`.
@@ -55,59 +54,4 @@ pub mod reason {
     pub const EVICTION_THRESHOLD_MET: &str = "EvictionThresholdMet";
     /// An image record without an id was skipped; upstream does not fill in the verb.
     pub const IMAGE_ID_IS_NOT_VALID: &str = "ImageID is not valid, skipping, ImageID: %v";
-}
-
-/// The report of a finished run of a loop.
-#[non_exhaustive]
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct LoopReport {
-    pub event: Option<Event>,
-    /// Whether the run succeeded and the one before failed. Upstream logs that at level 1 instead of 4.
-    pub recovered: bool,
-}
-
-/// The result of the last run of each loop, which determines whether a failure causes an event.
-///
-/// Each failed run of the container loop causes an event. A failed run of the image loop causes one only if
-/// the one before failed too.
-///
-/// # Upstream
-/// `StartGarbageCollection` in
-/// [`kubelet.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/kubelet/kubelet.go), 1.20 to
-/// 1.36.
-///
-/// # Examples
-/// ```
-/// use kubegc_node::LoopHealth;
-/// let mut health = LoopHealth::default();
-/// assert_eq!(health.images_finished(Some("no room")).event, None);
-/// let again = health.images_finished(Some("no room")).event;
-/// assert_eq!(again.map(|event| event.reason), Some("ImageGCFailed"));
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct LoopHealth {
-    containers_failed: bool,
-    images_failed: bool,
-}
-
-impl LoopHealth {
-    /// Records the end of a run of the container loop, with its error if it failed.
-    pub fn containers_finished(&mut self, error: Option<&str>) -> LoopReport {
-        let failed_before = std::mem::replace(&mut self.containers_failed, error.is_some());
-        LoopReport {
-            event: error.map(|error| Event::warning(reason::CONTAINER_GC_FAILED, error)),
-            recovered: failed_before && error.is_none(),
-        }
-    }
-
-    /// Records the end of a run of the image loop, with its error if it failed.
-    pub fn images_finished(&mut self, error: Option<&str>) -> LoopReport {
-        let failed_before = std::mem::replace(&mut self.images_failed, error.is_some());
-        LoopReport {
-            event: error
-                .filter(|_| failed_before)
-                .map(|error| Event::warning(reason::IMAGE_GC_FAILED, error)),
-            recovered: failed_before && error.is_none(),
-        }
-    }
 }

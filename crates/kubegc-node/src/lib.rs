@@ -19,8 +19,8 @@
 //! [volumes]: https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/kubelet/kubelet_volumes.go
 //! [eviction-manager]: https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/kubelet/eviction/eviction_manager.go
 //!
-//! Where upstream's next step depends on the result of the last one, the planner also has a state machine
-//! (`Run`) that takes the result of each step. The [`driver`] performs its steps over a
+//! Each removal of an image depends on the result of the last one, so that planner also has a state machine
+//! ([`image::Run`]) that takes the result of each step. The [`driver`] performs plans and steps over a
 //! [`Runtime`](kubegc_core::Runtime).
 //!
 //! # Guarantees
@@ -49,7 +49,6 @@ pub mod policy;
 #[doc = include_str!("../RULES.md")]
 pub mod rules {}
 pub mod sandbox;
-pub mod schedule;
 pub mod semantics;
 mod subject;
 
@@ -57,7 +56,7 @@ pub use aggregate::aggregate;
 pub use bytes::Bytes;
 pub use driver::{Environment, Node};
 pub use duration::GoDuration;
-pub use event::{Event, EventKind, LoopHealth, LoopReport};
+pub use event::{Event, EventKind};
 pub use inventory::{Inventory, Listing, Unlisted};
 pub use order::Order;
 pub use policy::{Policy, PolicySpec};

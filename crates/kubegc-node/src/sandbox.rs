@@ -69,28 +69,25 @@ impl EvictSandboxes {
     }
 }
 
-/// An action of a sandbox plan.
+/// An action of a sandbox plan: stop a sandbox, and remove it if that succeeds
+/// ([N2.37](crate::rules#n2-37)).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(
     feature = "serde",
     derive(serde::Serialize),
-    serde(tag = "action", rename_all = "camelCase", rename_all_fields = "camelCase")
+    serde(tag = "action", rename = "remove", rename_all = "camelCase")
 )]
-pub enum Action {
-    /// Stop a sandbox, and remove it if that succeeds ([N2.37](crate::rules#n2-37)).
-    Remove {
-        sandbox: Arc<Sandbox>,
-        #[cfg_attr(feature = "serde", serde(flatten))]
-        reason: RemovalReason,
-    },
+pub struct Action {
+    pub sandbox: Arc<Sandbox>,
+    #[cfg_attr(feature = "serde", serde(flatten))]
+    pub reason: RemovalReason,
 }
 
 impl PlannedAction for Action {
     type Object = Subject;
 
     fn object(&self) -> Subject {
-        let Self::Remove { sandbox, .. } = self;
-        sandbox.into()
+        (&self.sandbox).into()
     }
 
     fn is_deletion(&self) -> bool {
@@ -99,7 +96,6 @@ impl PlannedAction for Action {
 }
 
 kubegc_core::reasons! {
-    /// The reason why a sandbox is removed.
     #[derive(Copy)]
     pub enum RemovalReason {
         PodEnded(state: RemovableState) = "its pod is {state}, and it has no containers";
@@ -222,7 +218,7 @@ impl EvictSandboxes {
                 (false, SandboxState::Ready, _) => Reason::Ready,
                 (false, SandboxState::NotReady, 1..) => Reason::HasContainers { containers },
                 (false, SandboxState::NotReady, 0) => {
-                    plan.actions.push(Action::Remove {
+                    plan.actions.push(Action {
                         sandbox: Arc::clone(sandbox),
                         reason: state.map_or(RemovalReason::Superseded, RemovalReason::PodEnded),
                     });
@@ -245,7 +241,7 @@ fn sort_key(sandbox: &Sandbox) -> impl Ord + '_ {
 
 impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self::Remove { sandbox, reason } = self;
+        let Self { sandbox, reason } = self;
         write!(f, "remove sandbox {} of {}: {reason}", sandbox.id, sandbox.pod)
     }
 }

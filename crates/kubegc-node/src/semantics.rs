@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kubegc_core::KubernetesVersion;
+use kubegc_core::{Behavior, KubernetesVersion};
 
 /// The differences between versions, each with its first release.
 pub mod behavior {
@@ -90,32 +90,25 @@ impl Semantics {
     /// Creates the behavior of a version with these feature gates. Gates that the version does not have are
     /// ignored.
     pub fn with_gates(version: KubernetesVersion, gates: &BTreeMap<String, bool>) -> Self {
-        let gate = |name: &str, minor_min: u16, by_default: bool| {
-            version.minor() >= minor_min && gates.get(name).copied().unwrap_or(by_default)
+        let gate = |name: &str, minor_min: u16, by_default: Option<Behavior>| {
+            let default = by_default.is_some_and(|behavior| version.has(behavior));
+            version.minor() >= minor_min && gates.get(name).copied().unwrap_or(default)
         };
+        let (age, volumes) = (
+            behavior::MAXIMUM_AGE_BY_DEFAULT,
+            behavior::IMAGE_VOLUMES_COUNT_AS_USE,
+        );
+        let (pulls, split) = (
+            behavior::PULL_RECORDS_ARE_PRUNED,
+            behavior::SPLIT_FILE_SYSTEM_BY_DEFAULT,
+        );
         Self {
             version,
-            per_runtime_handler: gate(gate::RUNTIME_CLASS_IN_IMAGE_CRI_API, 29, false),
-            maximum_age: gate(
-                gate::IMAGE_MAXIMUM_GC_AGE,
-                29,
-                version.has(behavior::MAXIMUM_AGE_BY_DEFAULT),
-            ),
-            image_volumes: gate(
-                gate::IMAGE_VOLUME,
-                31,
-                version.has(behavior::IMAGE_VOLUMES_COUNT_AS_USE),
-            ),
-            pull_records: gate(
-                gate::ENSURE_SECRET_PULLED_IMAGES,
-                33,
-                version.has(behavior::PULL_RECORDS_ARE_PRUNED),
-            ),
-            separate_disk: gate(
-                gate::SEPARATE_DISK_GC,
-                29,
-                version.has(behavior::SPLIT_FILE_SYSTEM_BY_DEFAULT),
-            ),
+            per_runtime_handler: gate(gate::RUNTIME_CLASS_IN_IMAGE_CRI_API, 29, None),
+            maximum_age: gate(gate::IMAGE_MAXIMUM_GC_AGE, 29, Some(age)),
+            image_volumes: gate(gate::IMAGE_VOLUME, 31, Some(volumes)),
+            pull_records: gate(gate::ENSURE_SECRET_PULLED_IMAGES, 33, Some(pulls)),
+            separate_disk: gate(gate::SEPARATE_DISK_GC, 29, Some(split)),
         }
     }
 }

@@ -47,10 +47,7 @@ fn images(semantics: Semantics) -> image::FreeSpace {
 }
 
 fn removed_images(plan: &kubegc_core::PlanOf<image::FreeSpace>) -> Vec<&str> {
-    let ids = plan
-        .actions
-        .iter()
-        .map(|image::Action::Remove { image, .. }| &*image.id);
+    let ids = plan.actions.iter().map(|image::Action { image, .. }| &*image.id);
     ids.collect()
 }
 
@@ -556,12 +553,12 @@ proptest! {
         let plan = container::EvictUnits::new(limits, semantics).expect("valid limits").with_order(order).plan(&node, now);
         let listed: Vec<_> = node.containers.iter().flatten().collect();
         for action in &plan.actions {
-            let same: Vec<_> = listed.iter().filter(|other| other.id == action.container().id).collect();
-            prop_assert!(same.iter().all(|other| other.state != ContainerState::Running && ***other == *action.container()));
-            prop_assert!(!action.container().id.is_empty());
+            let same: Vec<_> = listed.iter().filter(|other| other.id == action.container.id).collect();
+            prop_assert!(same.iter().all(|other| other.state != ContainerState::Running && **other == &action.container));
+            prop_assert!(!action.container.id.is_empty());
         }
         let plan = sandbox::EvictSandboxes::new(semantics).with_order(order).plan(&node, now);
-        for sandbox::Action::Remove { sandbox, .. } in &plan.actions {
+        for sandbox::Action { sandbox, .. } in &plan.actions {
             let same = node.sandboxes.iter().flatten().filter(|other| other.id == sandbox.id);
             prop_assert!(same.into_iter().all(|other| other.state != SandboxState::Ready && other.pod == sandbox.pod));
             prop_assert!(listed.iter().all(|container| container.sandbox_id != sandbox.id));
@@ -582,7 +579,7 @@ proptest! {
             let plan = policy.with_task(task).plan(&node, now);
             let unknown = listed.iter().any(|container| container.image.reference.is_empty() && container.image.id.is_empty());
             prop_assert!(plan.actions.is_empty() || !unknown);
-            for image::Action::Remove { image, .. } in &plan.actions {
+            for image::Action { image, .. } in &plan.actions {
                 let used = listed.iter().any(|container| {
                     let by_id = semantics.version.minor() >= 30 && !container.image.id.is_empty();
                     (if by_id { &container.image.id } else { &container.image.reference }) == &image.id

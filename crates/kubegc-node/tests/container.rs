@@ -42,7 +42,7 @@ fn units(units: &[(&str, &[i64])]) -> Inventory {
 
 /// The names of the reasons for removals, in order.
 fn why(plan: &PlanOf<EvictUnits>) -> Vec<&str> {
-    plan.actions.iter().map(|action| action.reason().name()).collect()
+    plan.actions.iter().map(|action| action.reason.name()).collect()
 }
 
 fn one(container: Container) -> Inventory {
@@ -115,7 +115,7 @@ fn n2_22_to_n2_24_reasons_name_the_limit_and_the_conflict_is_a_finding() {
     let reported: Vec<_> = plan
         .actions
         .iter()
-        .map(|action| action.reason().to_string())
+        .map(|action| action.reason.to_string())
         .collect();
     assert_eq!(
         reported,
@@ -214,7 +214,7 @@ fn n2_21_the_reasons_for_removable_pods() {
         let mut node = units(&[("x", &[1])]);
         node.pods.known = state.into_iter().map(|state| ("x".into(), state)).collect();
         let plan = policy(limits(1, -1)).with_mode(mode).plan(&node, at(100));
-        assert_eq!(plan.actions[0].reason().to_string(), text);
+        assert_eq!(plan.actions[0].reason.to_string(), text);
         node.pods.sources_ready = false;
         let plan = policy(limits(1, -1)).with_mode(mode).plan(&node, at(100));
         assert_eq!(
@@ -251,7 +251,7 @@ fn n2_50_n2_51_grace_comes_from_annotations_and_is_at_least_two_seconds() {
             }
         }
         let plan = policy(limits(0, -1)).plan(&one(unknown), at(100));
-        let Action::Remove { stop_first, .. } = &plan.actions[0];
+        let Action { stop_first, .. } = &plan.actions[0];
         assert_eq!(*stop_first, Some(grace), "{deletion:?} {termination:?}");
     }
 }

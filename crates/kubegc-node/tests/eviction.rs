@@ -7,8 +7,8 @@ use kubegc_node::{
     EventKind, GoDuration, PolicySpec, Semantics,
     eviction::{
         Decision, EvictionReason, FileSystemRole, FileSystems, Function, Layout, NodeCondition, Observation,
-        Observations, Origin, Pressure, Reason, Resource, Response, Run, Signal, Step, Subject, Thresholds,
-        pod_grace_seconds, reclaim_functions,
+        Observations, Origin, Pressure, Reason, Resource, Signal, Subject, Thresholds, pod_grace_seconds,
+        reclaim_functions,
     },
 };
 use proptest::prelude::*;

@@ -46,7 +46,7 @@ fn full(images: &[(&str, u64)]) -> Inventory {
 }
 
 fn removed(plan: &PlanOf<FreeSpace>) -> Vec<&str> {
-    let ids = plan.actions.iter().map(|Action::Remove { image, .. }| &*image.id);
+    let ids = plan.actions.iter().map(|Action { image, .. }| &*image.id);
     ids.collect()
 }
 
@@ -99,7 +99,7 @@ fn every_kept_image_has_a_reason() {
                     at: at(900),
                 }),
                 Step::Measure => Some(Response::Measured(Ok(file_system(1_000, available)))),
-                Step::Remove(Action::Remove { image, .. }) => {
+                Step::Remove(Action { image, .. }) => {
                     let fails = removal && &*image.id == "failed";
                     let busy = Err(RuntimeError::refused("it is busy"));
                     Some(Response::Removed(if fails { busy } else { Ok(()) }))
@@ -280,7 +280,7 @@ fn n3_2_n3_45_handlers_are_recorded_since_1_29_and_part_of_keys_under_the_gate()
         let handlers = plan
             .actions
             .iter()
-            .map(|Action::Remove { runtime_handler, .. }| &**runtime_handler);
+            .map(|Action { runtime_handler, .. }| &**runtime_handler);
         assert_eq!(handlers.collect::<Vec<_>>(), [handler], "{version} {gates:?}");
     }
 }
@@ -501,7 +501,7 @@ fn responses_to_other_steps_are_ignored() {
         assert_eq!(run.next(Some(wrong)), Step::Measure);
     }
     let first = run.next(Some(measurement()));
-    assert!(matches!(&first, Step::Remove(Action::Remove { image, .. }) if &*image.id == "a"));
+    assert!(matches!(&first, Step::Remove(Action { image, .. }) if &*image.id == "a"));
     for wrong in [listing, measurement()] {
         assert_eq!(run.next(Some(wrong)), first);
     }

@@ -10,5 +10,4 @@ mod log;
 mod pausing;
 mod policy;
 mod sandbox;
-mod schedule;
 mod world;

@@ -5,7 +5,7 @@
 
 use kubegc_core::{KubernetesVersion, node_facts::FileSystem};
 use kubegc_fixtures::check_transcript;
-use kubegc_node::{Policy, PolicySpec, Semantics, container, image, schedule::Loop};
+use kubegc_node::{Policy, PolicySpec, Semantics, container, image};
 use proptest::prelude::*;
 
 use crate::world::seconds;
@@ -67,12 +67,7 @@ fn outcome(line: &str) -> String {
         Ok(policy) => policy,
         Err(refused) => return format!("refused: {refused}"),
     };
-    let switches = policy.switches();
-    for other in [switches.containers, switches.detection, switches.forced] {
-        assert!(other.enabled, "{line}");
-    }
-    let images = switches.images;
-    assert_eq!(switches.loops().contains(&Loop::Images), images.enabled, "{line}");
+    let images = policy.image_loop();
     let word = if images.enabled { "on" } else { "off" };
     let mut found = vec![format!("images {word}: {}", images.reason)];
     found.extend(policy.findings(Some(&disk)).iter().map(ToString::to_string));
@@ -90,12 +85,12 @@ fn settings_have_these_errors_loops_and_findings() {
 fn the_defaults_are_upstreams_and_every_version_accepts_them() {
     for minor in KubernetesVersion::MINOR_MIN..=KubernetesVersion::MINOR_MAX {
         let policy = Policy::new(&PolicySpec::default(), version(minor)).expect("valid");
-        assert_eq!(policy.container().limits(), &container::Limits::default());
-        assert_eq!(policy.image().thresholds(), &image::Thresholds::default());
-        assert_eq!(policy.pod_logs_directory(), "/var/log/pods");
-        assert_eq!(policy.semantics(), Semantics::new(version(minor)));
+        assert_eq!(policy.container.limits(), &container::Limits::default());
+        assert_eq!(policy.image.thresholds(), &image::Thresholds::default());
+        assert_eq!(policy.pod_logs_directory, "/var/log/pods");
+        assert_eq!(policy.semantics, Semantics::new(version(minor)));
         let eviction: Vec<String> = policy
-            .eviction()
+            .eviction
             .configured()
             .iter()
             .map(ToString::to_string)
@@ -127,8 +122,8 @@ fn n1_19_zero_keeps_none_and_negative_numbers_mean_no_limit() {
             spec.maximum_dead_containers_per_container = configured;
         });
         let policy = Policy::new(&spec, KubernetesVersion::LATEST).expect("valid");
-        assert_eq!(policy.container().limits().per_unit_max, kept, "{configured}");
-        assert_eq!(policy.container().limits().node_max, kept, "{configured}");
+        assert_eq!(policy.container.limits().per_unit_max, kept, "{configured}");
+        assert_eq!(policy.container.limits().node_max, kept, "{configured}");
     }
 }
 
@@ -162,8 +157,8 @@ proptest! {
         prop_assert_eq!(policy.is_ok(), valid, "{:?}", policy);
         match policy {
             Ok(policy) => {
-                prop_assert_eq!(policy.image().thresholds().high_percent, high);
-                prop_assert_eq!(policy.switches().images.enabled, high < 100 || age_max > 0);
+                prop_assert_eq!(policy.image.thresholds().high_percent, high);
+                prop_assert_eq!(policy.image_loop().enabled, high < 100 || age_max > 0);
             }
             Err(refused) => prop_assert!(!refused.problems.is_empty() && !refused.to_string().is_empty()),
         }

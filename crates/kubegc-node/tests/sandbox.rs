@@ -37,10 +37,7 @@ fn node(state: Option<PodState>, sandboxes: &[(&str, SandboxState, i64)], within
 }
 
 fn removed(plan: &PlanOf<EvictSandboxes>) -> Vec<&str> {
-    let ids = plan
-        .actions
-        .iter()
-        .map(|Action::Remove { sandbox, .. }| &*sandbox.id);
+    let ids = plan.actions.iter().map(|Action { sandbox, .. }| &*sandbox.id);
     ids.collect()
 }
 
@@ -98,7 +95,7 @@ fn removal_reasons_have_texts_and_names() {
     ] {
         let sandboxes = [("a", NotReady, 1), ("b", NotReady, 2)];
         let plan = policy().plan(&node(state, &sandboxes, &[]), at(9));
-        let Action::Remove { reason, .. } = &plan.actions[0];
+        let Action { reason, .. } = &plan.actions[0];
         assert_eq!(reason.to_string(), format!("{text}, and it has no containers"));
         assert_eq!(reason.name(), name);
     }

@@ -27,7 +27,6 @@ mod reason;
 mod request;
 #[doc = include_str!("../RULES.md")]
 pub mod rules {}
-mod semantics;
 pub mod settings;
 
 pub use collector::{Call, Collector, Input, Output, WatchEvent};

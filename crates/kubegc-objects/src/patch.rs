@@ -14,12 +14,11 @@
 
 use std::{fmt, sync::Arc};
 
-use kubegc_core::{KubernetesVersion, ObjectMeta, OwnerReference, PatchType, ResourceVersion, Uid};
-
-use crate::{
-    json::{push_array, push_string},
-    settings::Semantics,
+use kubegc_core::{
+    KubernetesVersion, ObjectMeta, OwnerReference, PatchType, ResourceVersion, Uid, version::behavior,
 };
+
+use crate::json::{push_array, push_string};
 
 /// The exact bytes of a patch.
 pub type Body = Box<[u8]>;
@@ -79,15 +78,22 @@ impl Change {
     /// The bytes that the collector of a release sends for an object in this state; `None` if the object has
     /// no such finalizer. A finalizer is removed by a merge patch in either format.
     pub fn body(&self, version: KubernetesVersion, format: PatchType, object: &ObjectMeta) -> Option<Body> {
-        let semantics = &Semantics::of(version);
         let read_at = &object.resource_version;
         Some(match (self, format) {
-            (Self::RemoveOwners(owners), PatchType::Strategic) => {
-                remove_owners(semantics, &object.uid, owners)
+            (Self::RemoveOwners(owners), PatchType::Strategic) => remove_owners(version, &object.uid, owners),
+            (Self::RemoveOwners(owners), _) => {
+                let references = object.owner_references.iter();
+                let kept = references.filter(|reference| !owners.contains(&reference.uid));
+                merge_references(
+                    read_at,
+                    kept.map(|reference| (reference, reference.block_owner_deletion)),
+                )
             }
-            (Self::RemoveOwners(owners), _) => remove_owners_merge(read_at, &object.owner_references, owners),
-            (Self::Unblock(owners), PatchType::Strategic) => unblock(semantics, &object.uid, owners),
-            (Self::Unblock(owners), _) => unblock_merge(read_at, owners),
+            (Self::Unblock(owners), PatchType::Strategic) => unblock(version, &object.uid, owners),
+            // The whole list is replaced with the graph's view.
+            (Self::Unblock(owners), _) => {
+                merge_references(read_at, owners.iter().map(|owner| (owner, Some(false))))
+            }
             (Self::RemoveFinalizer(name), _) => return remove_finalizer(read_at, &object.finalizers, name),
         })
     }
@@ -124,25 +130,13 @@ impl Change {
     }
 }
 
-/// Removes the references with these uids, as a strategic merge patch that also expects the dependent's uid
-/// ([P-1](crate::rules#p-1)).
+/// A strategic merge patch that also expects the dependent's uid ([P-1](crate::rules#p-1)).
 ///
 /// *All* references with one of the uids are removed, also those whose other coordinates are right
 /// ([P-10](crate::rules#p-10)).
-///
-/// # Examples
-/// ```
-/// use kubegc_objects::{patch, settings::Semantics};
-/// let latest = Semantics::of("1.36".parse()?);
-/// assert_eq!(
-///     &*patch::remove_owners(&latest, &"pod".into(), &["set".into()]),
-///     br#"{"metadata":{"uid":"pod","ownerReferences":[{"$patch":"delete","uid":"set"}]}}"#,
-/// );
-/// # Ok::<(), kubegc_core::FieldError>(())
-/// ```
-pub fn remove_owners(semantics: &Semantics, dependent: &Uid, owners: &[Uid]) -> Body {
+fn remove_owners(version: KubernetesVersion, dependent: &Uid, owners: &[Uid]) -> Body {
     let mut out = Vec::with_capacity(96 + 64 * owners.len());
-    if semantics.delete_references_uid_first {
+    if version.has(behavior::DELETE_REFERENCES_UID_FIRST) {
         out.extend_from_slice(br#"{"metadata":{"uid":"#);
         push_string(&mut out, &dependent.text());
         out.extend_from_slice(br#","ownerReferences":"#);
@@ -171,22 +165,10 @@ pub fn remove_owners(semantics: &Semantics, dependent: &Uid, owners: &[Uid]) -> 
     out.into()
 }
 
-/// Removes the references with these uids, as a JSON merge patch of the list that was read
-/// ([P-2](crate::rules#p-2)).
-pub fn remove_owners_merge(read_at: &ResourceVersion, current: &[OwnerReference], owners: &[Uid]) -> Body {
-    let kept = current
-        .iter()
-        .filter(|reference| !owners.contains(&reference.uid));
-    merge_references(
-        read_at,
-        kept.map(|reference| (reference, reference.block_owner_deletion)),
-    )
-}
-
 /// Makes the blocking references of the graph's node non-blocking, as a strategic merge patch
 /// ([P-3](crate::rules#p-3)). The patch expects the item's uid, unless that is empty: upstream marshals a
 /// whole `ObjectMeta`, which omits an empty uid.
-pub fn unblock(semantics: &Semantics, item: &Uid, node_owners: &[OwnerReference]) -> Body {
+fn unblock(version: KubernetesVersion, item: &Uid, node_owners: &[OwnerReference]) -> Body {
     let mut out = Vec::with_capacity(96 + 192 * node_owners.len());
     out.extend_from_slice(br#"{"metadata":{"#);
     let fields_from = out.len();
@@ -194,7 +176,7 @@ pub fn unblock(semantics: &Semantics, item: &Uid, node_owners: &[OwnerReference]
         out.extend_from_slice(br#""uid":"#);
         push_string(&mut out, &item.text());
     }
-    if !semantics.omit_zero_timestamps {
+    if !version.has(behavior::ZERO_TIMESTAMPS_ARE_OMITTED) {
         push_comma_after(&mut out, fields_from);
         out.extend_from_slice(br#""creationTimestamp":null"#);
     }
@@ -213,18 +195,9 @@ pub fn unblock(semantics: &Semantics, item: &Uid, node_owners: &[OwnerReference]
     out.into()
 }
 
-/// The same as a JSON merge patch ([P-4](crate::rules#p-4)). It replaces the whole list with the graph's
-/// view, every reference made non-blocking.
-pub fn unblock_merge(read_at: &ResourceVersion, node_owners: &[OwnerReference]) -> Body {
-    merge_references(
-        read_at,
-        node_owners.iter().map(|reference| (reference, Some(false))),
-    )
-}
-
 /// Removes every occurrence of a finalizer, as a JSON merge patch of the list that was read
 /// ([P-5](crate::rules#p-5)). `None` if it has no such finalizer.
-pub fn remove_finalizer(read_at: &ResourceVersion, current: &[Arc<str>], finalizer: &str) -> Option<Body> {
+fn remove_finalizer(read_at: &ResourceVersion, current: &[Arc<str>], finalizer: &str) -> Option<Body> {
     let kept = without(current, finalizer)?;
     let mut out = Vec::with_capacity(96);
     push_read_at(&mut out, read_at);
@@ -304,20 +277,18 @@ fn push_flag(out: &mut Vec<u8>, key: &[u8], flag: Option<bool>) {
 mod tests {
     use super::*;
 
-    fn semantics(release: &str) -> Semantics {
-        Semantics::of(release.parse().expect("a known release"))
-    }
-
-    fn text(body: Body) -> String {
-        String::from_utf8(body.into()).expect("JSON")
+    fn strategic(change: &Change, release: &str, uid: &str) -> String {
+        let release = release.parse().expect("a known release");
+        let body = change.body(release, PatchType::Strategic, &ObjectMeta::new("", "", uid));
+        String::from_utf8(body.expect("a patch").into()).expect("JSON")
     }
 
     #[test]
     fn p_1_up_to_1_16_the_uid_comes_last() {
-        let patch = remove_owners(&semantics("1.16"), &"<i>".into(), &["a".into(), "b".into()]);
+        let change = Change::RemoveOwners(vec!["a".into(), "b".into()]);
         let references = r#"[{"$patch":"delete","uid":"a"},{"$patch":"delete","uid":"b"}]"#;
         let expected = format!(r#"{{"metadata":{{"ownerReferences":{references},"uid":"<i>"}}}}"#);
-        assert_eq!(text(patch), expected);
+        assert_eq!(strategic(&change, "1.16", "<i>"), expected);
     }
 
     #[test]
@@ -343,7 +314,7 @@ mod tests {
                 format!(r#""creationTimestamp":null,"ownerReferences":{reference}"#),
             ),
         ] {
-            let patch = text(unblock(&semantics(release), &"".into(), owners));
+            let patch = strategic(&Change::Unblock(owners.to_vec()), release, "");
             assert_eq!(patch, format!(r#"{{"metadata":{{{fields}}}}}"#), "{release}");
         }
     }

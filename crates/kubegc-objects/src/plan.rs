@@ -251,6 +251,8 @@ struct Run<'a> {
     stored: BTreeMap<Key, Arc<ObjectMeta>>,
     removed: BTreeSet<Key>,
     actions: Vec<Action>,
+    /// The objects of the actions.
+    written: BTreeMap<Uid, Arc<ObjectRef>>,
     now: Timestamp,
 }
 
@@ -269,6 +271,7 @@ impl<'a> Run<'a> {
             stored: BTreeMap::new(),
             removed: BTreeSet::new(),
             actions: Vec::new(),
+            written: BTreeMap::new(),
             now,
         };
         for object in owners.objects() {
@@ -419,19 +422,14 @@ impl<'a> Run<'a> {
 
     fn record(&mut self, request: &Request, stored: &ObjectMeta) {
         let object = Arc::clone(&request.target);
-        let written: BTreeMap<&Uid, &Arc<ObjectRef>> = self
-            .actions
-            .iter()
-            .map(|action| (&action.object.uid, &action.object))
-            .collect();
-        let removes_collectors_finalizer = match &request.operation {
-            Operation::Patch {
-                change: Change::RemoveFinalizer(_),
-                ..
-            }
-            | Operation::Put { .. } => true,
-            Operation::Get | Operation::Delete { .. } | Operation::Patch { .. } => false,
-        };
+        let removes_collectors_finalizer = matches!(
+            request.operation,
+            Operation::Put { .. }
+                | Operation::Patch {
+                    change: Change::RemoveFinalizer(_),
+                    ..
+                }
+        );
         let of_owners = request.reason.owners().iter().map(|owner| &owner.reference.uid);
         let of_orphaning = match &request.reason {
             Reason::OwnerOrphans(owner) => Some(&owner.uid),
@@ -444,7 +442,7 @@ impl<'a> Run<'a> {
         };
         let of_dependents = dependents.iter().map(|dependent| &dependent.metadata.uid);
         let uids = of_owners.chain(of_orphaning).chain(of_dependents);
-        let depends_on = uids.filter_map(|uid| written.get(uid).map(|object| Arc::clone(object)));
+        let depends_on = uids.filter_map(|uid| self.written.get(uid).cloned());
         let action = Action {
             depends_on: depends_on.filter(|on| on.uid != object.uid).collect(),
             object,
@@ -455,6 +453,8 @@ impl<'a> Run<'a> {
             },
             reason: request.reason.clone(),
         };
+        let uid = action.object.uid.clone();
+        self.written.insert(uid, Arc::clone(&action.object));
         self.actions.push(action);
     }
 

@@ -335,40 +335,23 @@ mod tests {
 
     #[test]
     fn each_error_of_a_store_is_a_response() {
-        let message = || "text".to_owned();
-        let second = Some(Duration::from_secs(1));
-        for (error, response) in [
-            (StoreError::NotFound, Response::NotFound),
-            (StoreError::Conflict { message: message() }, Response::Conflict),
-            (
-                StoreError::NoMapping {
-                    api_version: "v1".to_owned(),
-                    kind: "Pod".to_owned(),
-                },
-                Response::NoMapping,
-            ),
-            (StoreError::UnsupportedMediaType, Response::UnsupportedMediaType),
-            (StoreError::Invalid { message: message() }, Response::Invalid),
-            (
-                StoreError::Refused {
-                    code: 429,
-                    message: message(),
-                    retry_after: second,
-                },
-                Response::Refused { retry_after: second },
-            ),
-            (StoreError::Unknown { message: message() }, Response::Unknown),
-            (StoreError::Unlisted, Response::Unlisted),
-            (StoreError::Expired, Response::Unknown),
-            (
-                StoreError::NotSupported {
-                    operation: "patching",
-                },
-                Response::Refused { retry_after: None },
-            ),
+        let retry_after = Some(Duration::from_secs(1));
+        for (code, response) in [
+            (404, Response::NotFound),
+            (409, Response::Conflict),
+            (410, Response::Unknown),
+            (415, Response::UnsupportedMediaType),
+            (422, Response::Invalid),
+            (429, Response::Refused { retry_after }),
+            (500, Response::Unknown),
         ] {
+            let error = StoreError::from_status(code, "text", retry_after);
             assert_eq!(Response::from(error), response);
         }
+        let operation = "patching";
+        let refused = Response::Refused { retry_after: None };
+        assert_eq!(Response::from(StoreError::NotSupported { operation }), refused);
+        assert_eq!(Response::from(StoreError::Unlisted), Response::Unlisted);
     }
 
     #[test]

@@ -2,10 +2,9 @@
 
 use std::{num::NonZeroU32, time::Duration};
 
-use kubegc_core::{ApiResource, KubernetesVersion};
+use kubegc_core::{ApiResource, KubernetesVersion, version::behavior};
 
 use crate::absent_owners::AbsentOwners;
-pub use crate::semantics::Semantics;
 
 /// Whether a collector is safer than upstream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -34,15 +33,14 @@ pub enum Hardening {
 /// use kubegc_objects::{Settings, settings::Hardening};
 /// let mut settings = Settings::new("1.20.2".parse::<KubernetesVersion>()?);
 /// assert_eq!(settings.hardening, Hardening::Strict);
-/// assert!(!settings.semantics.expect_resource_version, "deletes carry a resourceVersion from 1.34 on");
 /// settings.calls_in_flight_max = NonZeroU32::new(4);
 /// # Ok::<(), kubegc_core::FieldError>(())
 /// ```
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Settings {
-    /// The behaviors, resolved from a version.
-    pub semantics: Semantics,
+    /// The emulated release.
+    pub version: KubernetesVersion,
     /// Concurrent attemptToDelete workers ([W-4](crate::rules#w-4)). Upstream: `--concurrent-gc-syncs`, 20.
     /// More workers cost more requests at a time.
     pub attempt_to_delete_workers: u32,
@@ -71,13 +69,12 @@ pub struct Settings {
 impl Settings {
     /// Upstream's defaults for a version, with [`Hardening::Strict`].
     pub fn new(version: KubernetesVersion) -> Self {
-        let semantics = Semantics::of(version);
         let mut ignored_resources = vec![(String::new(), "events".to_owned())];
-        if semantics.ignore_new_events {
+        if version.has(behavior::NEW_EVENTS_ARE_IGNORED) {
             ignored_resources.push(("events.k8s.io".to_owned(), "events".to_owned()));
         }
         Self {
-            semantics,
+            version,
             attempt_to_delete_workers: 20,
             attempt_to_orphan_workers: 20,
             calls_in_flight_max: None,

@@ -6,7 +6,6 @@ use kubegc_core::{ObjectMeta, ObjectRef, OwnerReference, Uid};
 use kubegc_objects::{
     Graph,
     graph::{DeletionState, DotFilter, Effect, Event, NodeId, Observed},
-    settings::Semantics,
 };
 use proptest::{collection::vec, prelude::*};
 
@@ -32,7 +31,7 @@ const FOREGROUND: DeletionState = DeletionState {
 impl Case {
     fn new(release: &str) -> Self {
         Self {
-            graph: Graph::new(Semantics::of(version(release))),
+            graph: Graph::new(version(release)),
         }
     }
 
@@ -266,7 +265,7 @@ proptest! {
 /// to move the others.
 #[test]
 fn names_and_kinds_of_any_size_are_returned_as_they_were_observed() {
-    let mut graph = Graph::new(Semantics::of(version("1.36")));
+    let mut graph = Graph::new(version("1.36"));
     let lengths = [0, 1, 126, 127, 128, 129, 255, 256, 16_383, 16_384, 20_000];
     // The kind with number 128 has a short name.
     let length_of = |at: usize| lengths[(at + 5) % lengths.len()];
@@ -319,7 +318,7 @@ fn g1_each_of_many_uids_has_its_own_node() {
     const COUNT: u32 = 140_000;
     const ODD: u128 = 0x9fb2_1c65_1e98_df25_a076_1d64_78bd_642f;
     let uid = |at: u32| Uid::from_uuid(u128::from(at).wrapping_mul(ODD).to_be_bytes());
-    let mut graph = Graph::new(Semantics::of(version("1.36")));
+    let mut graph = Graph::new(version("1.36"));
     let kind = graph.kind("v1", "Secret");
     let mut meta = ObjectMeta::new("red", "a", "");
     for at in 0..COUNT {

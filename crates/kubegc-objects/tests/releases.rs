@@ -1,10 +1,7 @@
 //! Behavior by release: the first release of each behavior.
 
-use kubegc_core::{
-    KubernetesVersion,
-    version::{Behavior, behavior},
-};
-use kubegc_objects::{Settings, settings::Semantics};
+use kubegc_core::{KubernetesVersion, version::behavior};
+use kubegc_objects::Settings;
 
 use crate::common::cluster::version;
 
@@ -19,37 +16,31 @@ fn begins(first: &str, has: impl Fn(KubernetesVersion) -> bool) {
     }
 }
 
-#[track_caller]
-fn of_collector(first: &str, has: fn(Semantics) -> bool) {
-    begins(first, |release| has(Semantics::of(release)));
-}
-
-#[track_caller]
-fn of_server(first: &str, behavior: Behavior) {
-    begins(first, |release| release.has(behavior));
-}
-
 #[test]
 fn each_behavior_begins_with_its_release() {
-    of_collector("1.15.0", |of| of.patch_finalizers);
-    of_collector("1.16.0", |of| of.finalizer_may_appear_later);
-    of_collector("1.17.0", |of| of.duplicate_references_count);
-    of_collector("1.17.0", |of| of.delete_references_uid_first);
-    of_collector("1.20.0", |of| of.verify_owners);
-    of_collector("1.20.3", |of| of.suspect_cluster_scoped_guess);
-    of_collector("1.24.0", |of| of.forget_retries);
-    of_collector("1.25.0", |of| of.ignore_new_events);
-    of_collector("1.26.0", |of| of.sorted_dump);
-    of_collector("1.29.0", |of| of.keep_monitors_of_failed_groups);
-    of_collector("1.32.0", |of| of.start_without_full_sync);
-    of_collector("1.34.0", |of| of.expect_resource_version);
-    of_collector("1.34.0", |of| of.omit_zero_timestamps);
-    of_collector("1.36.0", |of| of.delete_not_found_is_absence);
-    of_server("1.14.0", behavior::RESOURCE_VERSION_PRECONDITION);
-    of_server("1.20.0", behavior::EQUAL_REFERENCES_ARE_DROPPED);
-    of_server("1.22.0", behavior::NEGATIVE_GRACE_IS_ONE);
-    of_server("1.33.0", behavior::ADDRESSES_ARE_OBJECTS);
-    of_server("1.22.0", behavior::COLLECTION_OPTIONS_ARE_COPIED);
+    for (first, behavior) in [
+        ("1.15.0", behavior::FINALIZERS_ARE_PATCHED),
+        ("1.16.0", behavior::FINALIZER_MAY_APPEAR_LATER),
+        ("1.17.0", behavior::DUPLICATE_REFERENCES_COUNT),
+        ("1.17.0", behavior::DELETE_REFERENCES_UID_FIRST),
+        ("1.20.0", behavior::OWNERS_ARE_VERIFIED),
+        ("1.20.3", behavior::CLUSTER_SCOPED_GUESS_IS_SUSPECT),
+        ("1.24.0", behavior::RETRIES_ARE_FORGOTTEN),
+        ("1.25.0", behavior::NEW_EVENTS_ARE_IGNORED),
+        ("1.26.0", behavior::DUMP_IS_SORTED),
+        ("1.29.0", behavior::PARTIAL_DISCOVERY_KEEPS_MONITORS),
+        ("1.32.0", behavior::STARTS_WITHOUT_FULL_SYNC),
+        ("1.34.0", behavior::DELETES_EXPECT_RESOURCE_VERSION),
+        ("1.34.0", behavior::ZERO_TIMESTAMPS_ARE_OMITTED),
+        ("1.36.0", behavior::DELETE_NOT_FOUND_IS_ABSENCE),
+        ("1.14.0", behavior::RESOURCE_VERSION_PRECONDITION),
+        ("1.20.0", behavior::EQUAL_REFERENCES_ARE_DROPPED),
+        ("1.22.0", behavior::NEGATIVE_GRACE_IS_ONE),
+        ("1.33.0", behavior::ADDRESSES_ARE_OBJECTS),
+        ("1.22.0", behavior::COLLECTION_OPTIONS_ARE_COPIED),
+    ] {
+        begins(first, |release| release.has(behavior));
+    }
 }
 
 /// G-11.

@@ -153,13 +153,13 @@ fn containers(forecast: &NodeForecast) -> Vec<&str> {
         .containers
         .actions
         .iter()
-        .map(|action| &*action.container().id)
+        .map(|action| &*action.container.id)
         .collect()
 }
 
 fn images(forecast: &NodeForecast) -> Vec<&str> {
     let actions = forecast.images.iter().flat_map(|plan| &plan.actions);
-    actions.map(|Action::Remove { image, .. }| &*image.id).collect()
+    actions.map(|Action { image, .. }| &*image.id).collect()
 }
 
 #[test]
@@ -410,7 +410,7 @@ fn records_that_were_given_and_are_empty_are_those_of_a_kubelet_that_just_starte
 /// Whether images are removed, and whether pods are evicted, with this much available: by the planner, and by
 /// the definition.
 fn is_due(policy: &Policy, available: u64, evicted_below: u64) -> (bool, bool) {
-    let plan = policy.image().plan(&with_available(available), NOW);
+    let plan = policy.image.plan(&with_available(available), NOW);
     (plan.summary.to_free_bytes.is_some(), available < evicted_below)
 }
 

@@ -159,7 +159,7 @@ impl NodeArguments {
         }
         let runtime = Arc::new(runtime);
         let policy = self.policy()?;
-        let logs = (!self.no_logs).then(|| HostLogs::new(policy.pod_logs_directory(), LINKS));
+        let logs = (!self.no_logs).then(|| HostLogs::new(&policy.pod_logs_directory, LINKS));
         Ok(OpenNode {
             about,
             pods: self.pods(&runtime).await?,

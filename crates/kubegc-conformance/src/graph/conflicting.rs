@@ -3,13 +3,12 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use kubegc_core::{Catalog, ObjectRef, OwnerReference};
+use kubegc_core::{Catalog, KubernetesVersion, ObjectRef, OwnerReference};
 use kubegc_objects::{
     Operation, Request, Response,
     collector::InvalidNamespace,
     graph::{DeletionState, Event, NodeId},
     replay::AbsentOwners,
-    settings::Semantics,
 };
 use serde::Deserialize;
 
@@ -123,16 +122,16 @@ pub(crate) fn replay(case: &Case<'_>, _: &mut Report) -> Result<(), Failure> {
         other => &[other],
     };
     for &release in releases {
-        let semantics = super::semantics(release)?;
-        replay_as(&case, semantics).map_err(|failure| failure.within(format_args!("as {release}")))?;
+        let version = super::release(release)?;
+        replay_as(&case, version).map_err(|failure| failure.within(format_args!("as {release}")))?;
     }
     Ok(())
 }
 
-fn replay_as(case: &Scenario, semantics: Semantics) -> Result<(), Failure> {
+fn replay_as(case: &Scenario, version: KubernetesVersion) -> Result<(), Failure> {
     let catalog = Catalog::builtin(release("1.20.2")?);
     let mut replay = Replay {
-        machine: Machine::new(semantics, &catalog, AbsentOwners::CAPACITY),
+        machine: Machine::new(version, &catalog, AbsentOwners::CAPACITY),
         server: BTreeMap::new(),
         pending: VecDeque::new(),
         actions: Vec::new(),

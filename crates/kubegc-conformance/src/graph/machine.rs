@@ -2,13 +2,12 @@
 //!
 //! Queues keep nodes in order of arrival; what a step adds is also reported, whether it was queued or not.
 
-use kubegc_core::{Catalog, ObjectRef};
+use kubegc_core::{Catalog, KubernetesVersion, ObjectRef, version::behavior};
 use kubegc_objects::{
     Graph, Request, Response,
     collector::{AttemptError, Conclusion, InvalidNamespace},
     graph::{DeletionState, Effect, Event, NodeId, Observed},
     replay::{AbsentOwners, Context, DeleteAttempt, NoMonitors, OrphanAttempt, OrphanStep, Outcome, Step},
-    settings::Semantics,
 };
 
 use super::format::{EventType, Owner, references};
@@ -22,7 +21,7 @@ pub(super) struct Machine<'a> {
     pub(super) absent: AbsentOwners,
     pub(super) delete: Vec<NodeId>,
     pub(super) orphan: Vec<NodeId>,
-    semantics: Semantics,
+    version: KubernetesVersion,
     catalog: &'a Catalog,
 }
 
@@ -38,13 +37,13 @@ pub(super) struct Seen {
 }
 
 impl<'a> Machine<'a> {
-    pub(super) fn new(semantics: Semantics, catalog: &'a Catalog, absent_max: usize) -> Self {
+    pub(super) fn new(version: KubernetesVersion, catalog: &'a Catalog, absent_max: usize) -> Self {
         Self {
-            graph: Graph::new(semantics),
-            absent: AbsentOwners::new(absent_max, !semantics.verify_owners),
+            graph: Graph::new(version),
+            absent: AbsentOwners::new(absent_max, !version.has(behavior::OWNERS_ARE_VERIFIED)),
             delete: Vec::new(),
             orphan: Vec::new(),
-            semantics,
+            version,
             catalog,
         }
     }
@@ -136,7 +135,7 @@ impl<'a> Machine<'a> {
 
     fn context<'c>(&'c mut self, effects: &'c mut Vec<Effect>) -> Context<'c> {
         Context {
-            semantics: &self.semantics,
+            version: self.version,
             strict: false,
             graph: &mut self.graph,
             catalog: self.catalog,

@@ -9,7 +9,6 @@ mod patches;
 mod sequence;
 
 use kubegc_core::{ApiResource, Catalog, Scope};
-use kubegc_objects::settings::Semantics;
 
 use crate::{Failure, runner::release};
 
@@ -17,11 +16,6 @@ pub(crate) use self::{
     conflicting::replay as replay_conflicting, patches::replay as replay_patch,
     sequence::replay as replay_sequence,
 };
-
-/// The behaviours that a recording names by release.
-fn semantics(name: &str) -> Result<Semantics, Failure> {
-    release(name).map(Semantics::of)
-}
 
 /// The kinds that the recorded REST mapper knew.
 fn catalog() -> Result<Catalog, Failure> {

@@ -22,11 +22,11 @@ use crate::{
 
 pub(crate) fn replay(case: &Case<'_>, _: &mut Report) -> Result<(), Failure> {
     let case: Sequence = case.read()?;
-    let semantics = super::semantics(&case.semantics)?;
+    let version = super::release(&case.semantics)?;
     let catalog = super::catalog()?;
     let mut replay = Replay {
         ids: case.ids.iter().map(|id| id.0.clone()).collect(),
-        machine: Machine::new(semantics, &catalog, case.absent_cache_size),
+        machine: Machine::new(version, &catalog, case.absent_cache_size),
         virtual_deletes: VecDeque::new(),
         serials: Serials::default(),
     };

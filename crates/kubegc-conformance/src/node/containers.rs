@@ -8,12 +8,10 @@ use std::collections::BTreeMap;
 
 use futures_util::FutureExt as _;
 use kubegc_node::{
-    Environment, GoDuration, Order, Semantics,
+    Environment, GoDuration, Order,
     container::{self, Limits, Mode, RemovalReason},
     driver::{self, ContainersReport, NodeAction, Settings},
-    image, log,
-    policy::Switches,
-    sandbox,
+    image, log, sandbox,
 };
 
 use super::{
@@ -131,16 +129,12 @@ fn settings(case: &ContainerCase, scale: i64) -> Result<Settings, Failure> {
         sandbox: sandbox::EvictSandboxes::new(semantics).with_order(Order::Listing),
         log: log::EvictLogs::new(semantics).with_order(Order::Listing),
         image: image::FreeSpace::default(),
-        switches: switches(semantics),
+        image_loop: true,
         pod_logs_directory: "/var/log/pods".to_owned(),
         sandbox_image: None,
         keep_images: Vec::new(),
         dry_run: false,
     })
-}
-
-fn switches(semantics: Semantics) -> Switches {
-    Switches::new(&image::Thresholds::default(), semantics)
 }
 
 fn too_far() -> Failure {
@@ -202,10 +196,10 @@ fn result(case: &ContainerCase, report: &ContainersReport, mut node: State) -> R
         let NodeAction::Container(action) = &performed.action else {
             continue;
         };
-        let container = action.container();
+        let container = &action.container;
         let name = container.name.as_deref().unwrap_or_default();
         let unit = format!("{}/{name}", container.pod.uid);
-        let (phase, unit) = match action.reason() {
+        let (phase, unit) = match action.reason {
             RemovalReason::PodEnded(_) => ("pod_removed", unit),
             RemovalReason::UnitLimit { .. } => ("per_unit", unit),
             RemovalReason::EvenShare { .. } => ("even_share", unit),

@@ -171,7 +171,7 @@ fn inventory(case: &ImageCase, round: &Round, ties: Option<&RoundOutcome>) -> In
 }
 
 fn attempt(action: &Action) -> Attempt {
-    let Action::Remove {
+    let Action {
         image,
         runtime_handler,
         reason,

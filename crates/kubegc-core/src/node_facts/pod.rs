@@ -7,7 +7,7 @@ use crate::{Uid, identity::kubectl_name};
 /// The pod of a container or sandbox.
 ///
 /// Order and equality compare the uid first.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "camelCase"))]
 pub struct PodIdentity {
     /// Uid; empty if the runtime does not report it, as upstream.
@@ -16,16 +16,6 @@ pub struct PodIdentity {
     pub namespace: Arc<str>,
     /// Name; empty if the runtime does not report it.
     pub name: Arc<str>,
-}
-
-impl Default for PodIdentity {
-    fn default() -> Self {
-        Self {
-            uid: Uid::new(""),
-            namespace: Arc::default(),
-            name: Arc::default(),
-        }
-    }
 }
 
 impl fmt::Display for PodIdentity {
@@ -82,7 +72,6 @@ impl PodState {
 /// `Default` means *unknown*: no sources are ready, nothing was compared, and no pod counts as removed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Pods {
-    /// The pods, by uid.
     pub known: BTreeMap<Uid, PodState>,
     /// Every configured source of pods (API, static file, static URL) has delivered at least once. Upstream:
     /// `allSourcesReady`.

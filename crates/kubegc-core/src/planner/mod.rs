@@ -135,7 +135,6 @@ impl<Action, Object, Reason, Summary: Default> Default for Plan<Action, Object, 
     }
 }
 
-/// An object and a reason.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "camelCase"))]
 pub struct Kept<Object, Reason> {

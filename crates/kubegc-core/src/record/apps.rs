@@ -5,7 +5,6 @@ use std::sync::Arc;
 use super::{Condition, Field};
 use crate::LabelSelector;
 
-/// Fields of a Deployment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Deployment {
     /// `spec.revisionHistoryLimit`; the API server defaults it to 10. `None` keeps all.
@@ -69,7 +68,6 @@ impl IntOrPercent {
     }
 }
 
-/// Fields of a ReplicaSet.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ReplicaSet {
     /// `spec.replicas`; the API server defaults it to 1.
@@ -90,7 +88,6 @@ pub struct ReplicaSet {
     pub failures: Field<Vec<Condition>>,
 }
 
-/// Fields of a DaemonSet.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct DaemonSet {
     /// `spec.selector`. An empty one matches nothing: the API server refuses it.
@@ -101,7 +98,6 @@ pub struct DaemonSet {
     pub observed_generation: Field<i64>,
 }
 
-/// Fields of a ControllerRevision.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ControllerRevision {
     pub revision: Field<i64>,

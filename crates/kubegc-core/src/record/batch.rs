@@ -5,7 +5,6 @@ use std::{collections::BTreeMap, sync::Arc};
 use super::{Condition, Field};
 use crate::{Timestamp, Uid};
 
-/// Fields of a CronJob.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct CronJob {
     /// `spec.successfulJobsHistoryLimit`; `None` if unset.
@@ -16,7 +15,6 @@ pub struct CronJob {
     pub template_labels: Field<BTreeMap<Arc<str>, Arc<str>>>,
 }
 
-/// Fields of a Job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Job {
     /// `spec.ttlSecondsAfterFinished`; `None` if unset.
@@ -85,7 +83,6 @@ impl Job {
     }
 }
 
-/// Fields of a StatefulSet.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct StatefulSet {
     /// `spec.replicas`; the API server defaults it to 1.

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use super::Field;
 use crate::Uid;
 
-/// Fields of a ResourceClaim.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ResourceClaim {
     /// `status.reservedFor`.

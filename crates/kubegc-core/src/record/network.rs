@@ -4,7 +4,6 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use super::Field;
 
-/// Fields of a Service.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Service {
     /// `spec.selector`; `None` if unset.
@@ -13,7 +12,6 @@ pub struct Service {
     pub cluster_ips: Field<Vec<Arc<str>>>,
 }
 
-/// Fields of an IPAddress.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct IpAddress {
     /// `spec.parentRef`.
@@ -36,7 +34,6 @@ impl ParentRef {
     }
 }
 
-/// Fields of an Endpoints object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Endpoints {
     /// Whether the annotation `control-plane.alpha.kubernetes.io/leader` is set, with any value.
@@ -45,7 +42,6 @@ pub struct Endpoints {
     pub has_ready_address: Field<bool>,
 }
 
-/// Fields of a ServiceCIDR.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ServiceCidr {
     /// `spec.cidrs`.

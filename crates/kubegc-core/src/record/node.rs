@@ -5,7 +5,6 @@ use std::sync::Arc;
 use super::{Condition, Field};
 use crate::Timestamp;
 
-/// Fields of a Node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Node {
     /// `status.conditions`. Readers may omit all but those of type `Ready`.
@@ -62,7 +61,6 @@ impl Taint {
     }
 }
 
-/// Fields of a Lease.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Lease {
     /// `spec.renewTime`; `None` if unset.
@@ -71,7 +69,6 @@ pub struct Lease {
     pub lease_duration_seconds: Field<Option<i32>>,
 }
 
-/// Fields of a Namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Namespace {
     /// `status.phase`; empty if unset.

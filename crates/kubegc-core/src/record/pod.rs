@@ -5,7 +5,6 @@ use std::sync::Arc;
 use super::{Condition, Field};
 use crate::Timestamp;
 
-/// Fields of a Pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Pod {
     /// `spec.nodeName`; empty while the pod is not scheduled.
@@ -70,7 +69,6 @@ impl PodVolume {
     }
 }
 
-/// The source of a volume of a Pod.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum VolumeSource {
     /// `persistentVolumeClaim`: the claim of this name.

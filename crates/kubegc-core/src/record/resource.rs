@@ -17,7 +17,6 @@ macro_rules! resources {
         }
 
         impl Resource {
-            /// Every resource.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
             /// The API group; empty for the core group.

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use super::{Condition, Field};
 use crate::Timestamp;
 
-/// Fields of a CertificateSigningRequest.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct CertificateSigningRequest {
     /// `status.conditions`.
@@ -49,7 +48,6 @@ pub struct Secret {
     pub expiration: Field<Arc<str>>,
 }
 
-/// Fields of a ServiceAccount.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ServiceAccount {
     /// The names in `secrets`, in stored order.

@@ -5,7 +5,6 @@ use std::{fmt, sync::Arc};
 use super::Field;
 use crate::Uid;
 
-/// Fields of a PersistentVolume.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PersistentVolume {
     /// `status.phase`; empty if unset.
@@ -86,7 +85,6 @@ impl fmt::Display for ClaimRef {
     }
 }
 
-/// Fields of a PersistentVolumeClaim.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PersistentVolumeClaim {
     /// `spec.volumeName`; empty while the claim is not bound.
@@ -99,7 +97,6 @@ pub struct PersistentVolumeClaim {
     pub attributes_classes: Field<Vec<Arc<str>>>,
 }
 
-/// Fields of a VolumeAttachment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct VolumeAttachment {
     /// `spec.nodeName`.

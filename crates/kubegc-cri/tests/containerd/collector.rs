@@ -78,19 +78,19 @@ pub(crate) fn sandbox(sandbox: &Sandbox) -> String {
 pub(crate) fn reported(performed: &[Performed]) -> Vec<String> {
     let one = |one: &Performed| {
         let action = match &one.action {
-            NodeAction::Container(container::Action::Remove {
+            NodeAction::Container(container::Action {
                 container: removed, ..
             }) => {
                 format!("container {}", container(removed))
             }
-            NodeAction::Sandbox(sandbox::Action::Remove { sandbox: removed, .. }) => {
+            NodeAction::Sandbox(sandbox::Action { sandbox: removed, .. }) => {
                 format!("sandbox {}", sandbox(removed))
             }
             NodeAction::Log(log::Action::RemoveDirectory { entry, .. }) => format!("logs {entry}"),
             NodeAction::Log(log::Action::ResolveLink { path, .. } | log::Action::RemoveLink { path, .. }) => {
                 format!("link {path}")
             }
-            NodeAction::Image(image::Action::Remove { image, .. }) => format!("image {}", image.name()),
+            NodeAction::Image(image::Action { image, .. }) => format!("image {}", image.name()),
         };
         match &one.outcome {
             Outcome::Done => action,

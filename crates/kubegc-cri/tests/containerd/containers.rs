@@ -4,11 +4,7 @@ use std::{fs, path::Path, sync::Arc};
 
 use kubegc_core::node_facts::PodState;
 use kubegc_cri::{HostLogs, TokioClock};
-use kubegc_node::{
-    Environment, GoDuration, Node,
-    container::{Action, Mode},
-    driver::WithRunning,
-};
+use kubegc_node::{Environment, GoDuration, Node, container::Mode, driver::WithRunning};
 
 use crate::{
     collector::{Known, client, container, oldest_first, reported, settings},
@@ -95,7 +91,7 @@ pub(crate) async fn dead_containers_beyond_the_limits_are_removed_oldest_first(h
         ]
     );
     for unit in ["gone/job", "web/app"] {
-        let actions = first.containers.actions.iter().map(Action::container);
+        let actions = first.containers.actions.iter().map(|action| &action.container);
         let of_unit = actions.filter(|one| container(one).starts_with(unit));
         assert!(oldest_first(of_unit), "{unit}");
     }

@@ -202,7 +202,7 @@ pub(crate) async fn a_container_run_continues_after_the_runtime_was_killed(host:
             .containers
             .actions
             .iter()
-            .map(|action| format!("{} exited", container(action.container())))
+            .map(|action| format!("{} exited", container(&action.container)))
             .collect();
         assert_eq!(planned.len(), dead);
         let reported = reported(&report.performed);

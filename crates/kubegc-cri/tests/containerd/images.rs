@@ -211,7 +211,7 @@ async fn delete_unused(
         .plan
         .actions
         .iter()
-        .map(|Action::Remove { image, .. }| image.name().to_owned())
+        .map(|Action { image, .. }| image.name().to_owned())
         .collect();
     removed.sort();
     removed

@@ -205,7 +205,7 @@ fn remove_last(
     keep: usize,
     reason: RemovalReason,
 ) {
-    actions.extend(containers.drain(keep..).rev().map(|container| Action::Remove {
+    actions.extend(containers.drain(keep..).rev().map(|container| Action {
         stop_first: (container.state == ContainerState::Unknown).then(|| grace_seconds(container)),
         container: Arc::clone(container),
         reason,

@@ -6,44 +6,27 @@ use kubegc_core::{PlannedAction, node_facts::Container};
 
 use crate::{GoDuration, Subject, pod::RemovableState};
 
-/// An action of a container plan.
+/// An action of a container plan: remove a dead container.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(
     feature = "serde",
     derive(serde::Serialize),
-    serde(tag = "action", rename_all = "camelCase", rename_all_fields = "camelCase")
+    serde(tag = "action", rename = "remove", rename_all = "camelCase")
 )]
-pub enum Action {
-    /// Remove a dead container.
-    Remove {
-        container: Arc<Container>,
-        /// If its state is unknown: stop it first, with this grace period in seconds. If the stop fails, it
-        /// is not removed.
-        stop_first: Option<u32>,
-        #[cfg_attr(feature = "serde", serde(flatten))]
-        reason: RemovalReason,
-    },
-}
-
-impl Action {
-    pub const fn container(&self) -> &Arc<Container> {
-        match self {
-            Self::Remove { container, .. } => container,
-        }
-    }
-
-    pub const fn reason(&self) -> RemovalReason {
-        match self {
-            Self::Remove { reason, .. } => *reason,
-        }
-    }
+pub struct Action {
+    pub container: Arc<Container>,
+    /// If its state is unknown: stop it first, with this grace period in seconds. If the stop fails, it is
+    /// not removed.
+    pub stop_first: Option<u32>,
+    #[cfg_attr(feature = "serde", serde(flatten))]
+    pub reason: RemovalReason,
 }
 
 impl PlannedAction for Action {
     type Object = Subject;
 
     fn object(&self) -> Subject {
-        self.container().into()
+        (&self.container).into()
     }
 
     fn is_deletion(&self) -> bool {
@@ -130,15 +113,10 @@ impl Summary {
 
 impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self::Remove {
-            container,
-            stop_first,
-            reason,
-        } = self;
-        let container = Subject::from(container);
-        match stop_first {
-            Some(seconds) => write!(f, "stop within {seconds}s and remove {container}: {reason}"),
-            None => write!(f, "remove {container}: {reason}"),
+        let container = self.object();
+        if let Some(seconds) = self.stop_first {
+            write!(f, "stop within {seconds}s and ")?;
         }
+        write!(f, "remove {container}: {}", self.reason)
     }
 }

@@ -48,7 +48,7 @@ impl Node<'_> {
         let policy = self.settings.container.with_mode(mode);
         report.containers = policy.plan(&inventory, self.environment.clock.now());
         for action in report.containers.actions.clone() {
-            let container::Action::Remove {
+            let container::Action {
                 container,
                 stop_first,
                 ..
@@ -106,7 +106,7 @@ impl Node<'_> {
         let policy = self.settings.sandbox.with_mode(mode);
         report.sandboxes = policy.plan(&inventory, self.environment.clock.now());
         for action in &report.sandboxes.actions {
-            let sandbox::Action::Remove { sandbox, .. } = action;
+            let sandbox::Action { sandbox, .. } = action;
             let action = NodeAction::Sandbox(action.clone());
             let outcome = if let Some(outcome) = self.withheld(&action) {
                 outcome

@@ -94,7 +94,7 @@ impl Node<'_> {
     }
 
     async fn remove_image(&self, action: &image::Action) -> Outcome {
-        let image::Action::Remove {
+        let image::Action {
             image,
             runtime_handler,
             ..

@@ -20,13 +20,7 @@ use kubegc_core::{
     node_facts::{Container, Pods},
 };
 
-use crate::{
-    Inventory, Unlisted, container, image,
-    image::Records,
-    log,
-    policy::{Policy, Switches},
-    sandbox,
-};
+use crate::{Inventory, Unlisted, container, image, image::Records, log, policy::Policy, sandbox};
 
 pub use images::is_reference_to;
 pub use inventory::InventoryReport;
@@ -54,8 +48,8 @@ pub struct Settings {
     pub log: log::EvictLogs,
     /// The policy of images.
     pub image: image::FreeSpace,
-    /// The loops that [`Node::run`] runs.
-    pub switches: Switches,
+    /// Whether [`Node::run`] runs the image loop.
+    pub image_loop: bool,
     /// The path of the pod log directory, for error texts.
     pub pod_logs_directory: String,
     /// A reference to the sandbox image that the runtime resolves. The image is protected up to 1.28 only;
@@ -71,14 +65,14 @@ pub struct Settings {
 
 impl From<&Policy> for Settings {
     fn from(policy: &Policy) -> Self {
-        let semantics = policy.semantics();
+        let semantics = policy.semantics;
         Self {
-            container: *policy.container(),
+            container: policy.container,
             sandbox: sandbox::EvictSandboxes::new(semantics),
             log: log::EvictLogs::new(semantics),
-            image: *policy.image(),
-            switches: policy.switches(),
-            pod_logs_directory: policy.pod_logs_directory().to_owned(),
+            image: policy.image,
+            image_loop: policy.image_loop().enabled,
+            pod_logs_directory: policy.pod_logs_directory.to_owned(),
             sandbox_image: None,
             keep_images: Vec::new(),
             dry_run: false,

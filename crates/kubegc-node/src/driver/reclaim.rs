@@ -1,11 +1,13 @@
 //! Reclaims resources of a node under pressure before pods are evicted.
 
-use kubegc_core::Timestamp;
+use kubegc_core::{Kept, Timestamp};
 
 use super::{ContainersReport, ImagesReport, Node};
 use crate::{
     container::Mode,
-    eviction::{self, Decision, Function, Observations},
+    eviction::{
+        Decision, Function, Layout, Observations, Reason, Signal, Subject, Thresholds, reclaim_functions,
+    },
 };
 
 #[non_exhaustive]
@@ -18,47 +20,54 @@ pub struct ReclaimReport {
     pub images: Vec<ImagesReport>,
     /// Whether a pod is evicted.
     pub decision: Decision,
+    /// Findings about the new measurement.
+    pub findings: Vec<Kept<Subject, Reason>>,
 }
 
 impl Node<'_> {
-    /// Performs a reclaim. `measure` returns new observations and their time, or an error text.
-    pub async fn reclaim<M, O>(&mut self, mut run: eviction::Run, mut measure: M) -> ReclaimReport
+    /// Runs the functions of the signal of a [`Trigger`](crate::eviction::Trigger), one after the other
+    /// ([N4.11](crate::rules#n4-11)), measures again, and decides. `measure` returns new observations, not
+    /// from a cache, and their time, or an error text. It is not called if the signal has no functions.
+    pub async fn reclaim<O>(
+        &mut self,
+        thresholds: &Thresholds,
+        layout: Layout,
+        signal: Signal,
+        measure: impl FnOnce() -> O,
+    ) -> ReclaimReport
     where
-        M: FnMut() -> O,
         O: Future<Output = Result<(Observations, Timestamp), String>>,
     {
+        let functions = reclaim_functions(signal, layout, thresholds.semantics()).unwrap_or_default();
         let (mut ran, mut containers, mut images) = (Vec::new(), Vec::new(), Vec::new());
-        let mut response = None;
-        // Terminates: each function runs once, and the signals are measured once.
-        let decision = loop {
-            response = match run.next(response) {
-                eviction::Step::Run(function) => {
-                    let error = match function {
-                        Function::DeleteAllUnusedContainers => {
-                            let report = self.collect_containers(Mode::Forced).await;
-                            let error = report.error();
-                            containers.push(report);
-                            error
-                        }
-                        Function::DeleteUnusedImages => {
-                            let report = self.delete_unused_images().await;
-                            let error = report.error();
-                            images.push(report);
-                            error
-                        }
-                    };
-                    ran.push((function, error.clone()));
-                    Some(eviction::Response::Ran(error.map_or(Ok(()), Err)))
+        for &function in functions {
+            let error = match function {
+                Function::DeleteAllUnusedContainers => {
+                    let report = self.collect_containers(Mode::Forced).await;
+                    let error = report.error();
+                    containers.push(report);
+                    error
                 }
-                eviction::Step::Measure => Some(eviction::Response::Measured(measure().await)),
-                eviction::Step::Done(decision) => break decision,
+                Function::DeleteUnusedImages => {
+                    let report = self.delete_unused_images().await;
+                    let error = report.error();
+                    images.push(report);
+                    error
+                }
             };
+            ran.push((function, error));
+        }
+        let measured = match functions {
+            [] => Ok(Default::default()),
+            _ => measure().await,
         };
+        let (decision, findings) = thresholds.decide(layout, signal, measured);
         ReclaimReport {
             ran,
             containers,
             images,
             decision,
+            findings,
         }
     }
 }

@@ -31,7 +31,6 @@ impl NodeAction {
     }
 }
 
-/// The outcome of an action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Done,

@@ -38,18 +38,13 @@ impl<S: PodSource> WithRunning<S> {
 impl<S: PodSource> PodSource for WithRunning<S> {
     async fn pods(&self) -> Result<Pods, RuntimeError> {
         let mut pods = self.source.pods().await?;
-        add_running_pods(&mut pods, &*self.runtime).await?;
+        // In this order: a sandbox that is created between the listings is ready in the second, and a
+        // container that is created between them belongs to a ready sandbox.
+        let containers = self.runtime.containers().await?;
+        let sandboxes = self.runtime.sandboxes().await?;
+        add_running(&mut pods, &containers, &sandboxes);
         Ok(pods)
     }
-}
-
-async fn add_running_pods(pods: &mut Pods, runtime: &dyn Runtime) -> Result<(), RuntimeError> {
-    // In this order: a sandbox that is created between the listings is ready in the second, and a container
-    // that is created between them belongs to a ready sandbox.
-    let containers = runtime.containers().await?;
-    let sandboxes = runtime.sandboxes().await?;
-    add_running(pods, &containers, &sandboxes);
-    Ok(())
 }
 
 /// Adds the running pods to the pods of a source. If the source knows a running pod, its state becomes not

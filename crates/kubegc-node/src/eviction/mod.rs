@@ -2,8 +2,8 @@
 //! ([N4.1](crate::rules#n4-1)).
 //!
 //! [`Thresholds`] is the [`Planner`](kubegc_core::Planner) of one sync of the eviction manager: it selects
-//! the threshold to act on and its reclaim functions. [`Run`] runs the functions one by one and evaluates the
-//! new measurement.
+//! the threshold to act on and its reclaim functions. After these have run, [`Thresholds::decide`] evaluates
+//! a new measurement. [`Node::reclaim`](crate::Node::reclaim) does both.
 //!
 //! # Guarantees
 //! - A signal that was not measured, or whose capacity is zero, causes no action.
@@ -17,19 +17,19 @@
 //! Ranking and evicting pods is not included.
 
 mod amount;
+mod decision;
 mod layout;
 mod observation;
 mod plan;
 mod reason;
-mod run;
 mod signal;
 mod threshold;
 
 pub use amount::{Amount, Percent};
+pub use decision::{Decision, EvictionReason, StillMet, pod_grace_seconds};
 pub use layout::{FileSystems, Function, Layout, LayoutError, reclaim_functions};
 pub use observation::{FileSystemRole, MinimumReclaim, Observation, Observations};
 pub use plan::{History, PRESSURE_TRANSITION_PERIOD, Pressure, Reclaim, Summary, Trigger};
 pub use reason::{Reason, Subject};
-pub use run::{Decision, EvictionReason, FunctionFailed, Response, Run, Step, StillMet, pod_grace_seconds};
 pub use signal::{NodeCondition, Resource, Signal};
 pub use threshold::{Origin, Threshold, Thresholds};

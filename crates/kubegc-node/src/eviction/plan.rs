@@ -91,8 +91,7 @@ impl Planner for Thresholds {
 
     /// Plans one sync. Every threshold of the layout is either selected, or in `kept` with a reason.
     ///
-    /// The plan changes only with new observations. A [`Run`](super::Run) runs the functions and decides
-    /// whether a pod is evicted. *O*(n²) for n thresholds, at most about thirty.
+    /// The plan changes only with new observations. *O*(n²) for n thresholds, at most about thirty.
     ///
     /// # Assumptions
     /// No pod was evicted because of its local storage in this sync ([N4.5](crate::rules#n4-5)). Otherwise

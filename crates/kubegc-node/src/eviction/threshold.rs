@@ -7,7 +7,6 @@ use kubegc_core::FieldError;
 use super::{Amount, Layout, Signal};
 use crate::{GoDuration, Semantics, policy::PolicySpec, semantics::behavior};
 
-/// The origin of a threshold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Origin {
     /// The kubelet's configuration.

@@ -34,28 +34,20 @@ impl Candidate {
 /// The state of a listed image in a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ImageState {
-    InUse,
-    Pinned,
-    /// The key of its record has no image id ([N3.19](crate::rules#n3-19)).
-    Invalid,
     NotConsidered,
     Removed,
-    Failed(Box<str>),
-    TooYoung {
-        age: GoDuration,
-    },
-    UsedSince,
+    Kept(Reason),
 }
 
 impl ImageState {
     /// The state of an image before any removal ([N3.17](crate::rules#n3-17) to [N3.19](crate::rules#n3-19)).
     pub(super) const fn new(policy: &FreeSpace, in_use: bool, pinned: bool, has_id: bool) -> Self {
         if in_use {
-            Self::InUse
+            Self::Kept(Reason::InUse)
         } else if pinned {
-            Self::Pinned
+            Self::Kept(Reason::Pinned)
         } else if policy.semantics.per_runtime_handler && !has_id {
-            Self::Invalid
+            Self::Kept(Reason::InvalidId)
         } else {
             Self::NotConsidered
         }
@@ -105,7 +97,9 @@ pub(super) fn findings(records: &Records, listed: &[Listed], now: Timestamp) -> 
         if i64::try_from(record.size_bytes).is_err() {
             add(Reason::SizeOverflow);
         }
-        let last_used = record.last_used.filter(|_| listed.state != ImageState::InUse);
+        let last_used = record
+            .last_used
+            .filter(|_| listed.state != ImageState::Kept(Reason::InUse));
         if record.first_detected.max(last_used).is_some_and(|at| at > now) {
             add(Reason::InFuture);
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kubegc_core::{Kept, Plan, PlanOf, Planner, Timestamp};
+use kubegc_core::{Kept, PlanOf, Planner, Timestamp};
 
 use super::{
     Action, Candidate, FreeSpace, Hook, Reason, Records, Response, Run, Step, Subject, Summary, Task,
@@ -39,28 +39,11 @@ impl Run {
     ///
     /// For an unfinished run: the actions so far.
     pub fn finish(mut self) -> PlanOf<FreeSpace> {
-        let kept = self.kept();
-        let next_at = self.next_at();
-        let hook = self.outcome.hooks_run.then(|| self.hook());
-        let records = self.remaining_records();
-        let outcome = self.outcome;
-        let usage = self.usage;
-        Plan {
-            actions: outcome.actions,
-            kept,
-            findings: outcome.findings,
-            next_at,
-            summary: Summary {
-                records,
-                usage_percent: usage.map(|usage| usage.percent),
-                to_free_bytes: usage.and_then(|usage| usage.to_free_bytes),
-                freed_bytes: outcome.freed,
-                freed_by_age_bytes: outcome.freed_by_age,
-                error: outcome.error,
-                events: outcome.events,
-                hook,
-            },
-        }
+        self.plan.kept = self.kept();
+        self.plan.next_at = self.next_at();
+        self.plan.summary.hook = self.hooks_run.then(|| self.hook());
+        self.plan.summary.records = self.remaining_records();
+        self.plan
     }
 
     /// The kept images with their reasons, sorted by key.
@@ -68,31 +51,27 @@ impl Run {
         let not_considered = self.not_considered();
         let kept = self.listed.iter().filter_map(|listed| {
             let reason = match &listed.state {
-                ImageState::InUse => Reason::InUse,
-                ImageState::Pinned => Reason::Pinned,
-                ImageState::Invalid => Reason::InvalidId,
-                ImageState::NotConsidered => not_considered.clone(),
+                ImageState::NotConsidered => &not_considered,
+                ImageState::Kept(reason) => reason,
                 ImageState::Removed => return None,
-                ImageState::Failed(error) => Reason::RemovalFailed(error.clone()),
-                ImageState::UsedSince => Reason::UsedSince,
-                ImageState::TooYoung { age } => Reason::TooYoung {
-                    age: *age,
-                    age_min: self.policy().thresholds.age_min,
-                },
             };
-            Some(Subject::from(&listed.image).because(reason))
+            Some(Subject::from(&listed.image).because(reason.clone()))
         });
         kept.collect()
     }
 
     fn not_considered(&self) -> Reason {
-        match (&self.outcome.error, self.outcome.freed, self.usage) {
+        match (
+            &self.plan.summary.error,
+            self.plan.summary.freed_bytes,
+            self.usage,
+        ) {
             (_, Some(freed_bytes), _) => Reason::EnoughFreed { freed_bytes },
             (Some(error), None, _) => Reason::RunFailed(Box::new(error.clone())),
             (_, None, Some(usage)) if usage.overflow => Reason::ArithmeticOverflow,
             (_, None, Some(usage)) => Reason::BelowThreshold {
                 usage_percent: usage.percent,
-                high_percent: self.policy().thresholds.high_percent,
+                high_percent: self.policy.thresholds.high_percent,
             },
             (_, None, None) => Reason::OnlyDetected,
         }
@@ -101,10 +80,10 @@ impl Run {
     /// The earliest time at which the same facts lead to another plan: an image reaches the minimum age, or
     /// exceeds the maximum age.
     fn next_at(&self) -> Option<Timestamp> {
-        if self.task() == Task::Detect {
+        if self.task == Task::Detect {
             return None;
         }
-        let thresholds = self.policy().thresholds;
+        let thresholds = self.policy.thresholds;
         let after = |from: Timestamp, by: GoDuration, nanos: i64| {
             Timestamp::from_nanos(
                 from.as_nanos()
@@ -113,14 +92,14 @@ impl Run {
             )
         };
         let has_age_max = self
-            .policy()
+            .policy
             .semantics
             .version
             .has(crate::semantics::behavior::MAXIMUM_AGE)
-            && self.task() == Task::Collect
+            && self.task == Task::Collect
             && thresholds.age_max != GoDuration::ZERO;
         // The maximum age must be exceeded, so it applies one nanosecond later.
-        let applies_at = after(self.image_gc_began_at(), thresholds.age_max, 1);
+        let applies_at = after(self.image_gc_began_at, thresholds.age_max, 1);
         let times = self.candidates.iter().filter_map(|candidate| {
             let Candidate {
                 first_detected,
@@ -128,11 +107,11 @@ impl Run {
                 record,
             } = *candidate;
             let reconsidered = match self.listed[record].state {
-                ImageState::TooYoung { .. } => {
+                ImageState::Kept(Reason::TooYoung { .. }) => {
                     first_detected.map(|detected| after(detected, thresholds.age_min, 0))
                 }
                 // An image is kept if it was used at `now` or later. One nanosecond after its use this ends.
-                ImageState::UsedSince => last_used.map(|used| after(used, GoDuration::ZERO, 1)),
+                ImageState::Kept(Reason::UsedSince) => last_used.map(|used| after(used, GoDuration::ZERO, 1)),
                 _ => None,
             };
             // Also for an image that this plan removes to free space: later it is removed because of its age,
@@ -153,7 +132,7 @@ impl Run {
     }
 
     fn hook(&self) -> Hook {
-        let considered = self.outcome.considered.iter();
+        let considered = self.considered.iter();
         Hook {
             remaining: considered
                 .map(|&record| Arc::clone(&self.listed[record].image.id))

@@ -7,31 +7,27 @@ use kubegc_core::{PlannedAction, node_facts::Image};
 use super::{Error, Records};
 use crate::{Bytes, GoDuration, Subject, event::Event};
 
-/// An action of an image plan.
+/// An action of an image plan: remove an image with all its tags.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(
     feature = "serde",
     derive(serde::Serialize),
-    serde(tag = "action", rename_all = "camelCase", rename_all_fields = "camelCase")
+    serde(tag = "action", rename = "remove", rename_all = "camelCase")
 )]
-pub enum Action {
-    /// Remove an image with all its tags.
-    Remove {
-        /// The image, as last listed.
-        image: Arc<Image>,
-        /// The runtime handler of its record; empty if it has none.
-        runtime_handler: Arc<str>,
-        #[cfg_attr(feature = "serde", serde(flatten))]
-        reason: RemovalReason,
-    },
+pub struct Action {
+    /// The image, as last listed.
+    pub image: Arc<Image>,
+    /// The runtime handler of its record; empty if it has none.
+    pub runtime_handler: Arc<str>,
+    #[cfg_attr(feature = "serde", serde(flatten))]
+    pub reason: RemovalReason,
 }
 
 impl PlannedAction for Action {
     type Object = Subject;
 
     fn object(&self) -> Subject {
-        let Self::Remove { image, .. } = self;
-        image.into()
+        (&self.image).into()
     }
 
     fn is_deletion(&self) -> bool {
@@ -177,7 +173,7 @@ impl serde::Serialize for RemovalReason {
 
 impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self::Remove { image, reason, .. } = self;
+        let Self { image, reason, .. } = self;
         write!(
             f,
             "remove image {} ({}): {reason}",

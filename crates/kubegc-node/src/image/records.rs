@@ -74,7 +74,6 @@ impl Records {
         self.sorted.len()
     }
 
-    /// Returns whether there are no records.
     pub fn is_empty(&self) -> bool {
         self.sorted.is_empty()
     }

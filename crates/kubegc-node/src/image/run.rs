@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
-use kubegc_core::{RuntimeError, Timestamp, node_facts::FileSystem};
+use kubegc_core::{PlanOf, RuntimeError, Timestamp, node_facts::FileSystem};
 
 use super::{
     Action, Arithmetic, Error, FreeSpace, Reason, Records, RemovalReason, Subject, Task, Wording,
     candidates::{Candidate, ImageState, candidates, findings as image_findings},
     detect::{Listed, detect},
-    step::{Outcome, Response, Step},
+    step::{Response, Step},
     usage::{Usage, usage},
 };
 use crate::{GoDuration, Inventory, Listing, aggregate, event, semantics::behavior};
@@ -21,11 +21,11 @@ use crate::{GoDuration, Inventory, Listing, aggregate, event, semantics::behavio
 /// [`FreeSpace`] in order.
 #[derive(Clone, Debug)]
 pub struct Run {
-    policy: FreeSpace,
-    task: Task,
+    pub(super) policy: FreeSpace,
+    pub(super) task: Task,
     /// The start of the run: upstream's `freeTime`.
     pub(super) now: Timestamp,
-    image_gc_began_at: Timestamp,
+    pub(super) image_gc_began_at: Timestamp,
     /// Whether new records have no time of first detection, in every version.
     zero_detection_time: bool,
     state: State,
@@ -38,7 +38,13 @@ pub struct Run {
     /// The errors of removals in the current step, by age or for space.
     errors: Vec<String>,
     pub(super) usage: Option<Usage>,
-    pub(super) outcome: Outcome,
+    /// The bytes to free.
+    wanted: Option<i64>,
+    /// Indexes of the records of images that the space step considered and kept.
+    pub(super) considered: Vec<usize>,
+    pub(super) hooks_run: bool,
+    /// The plan so far.
+    pub(super) plan: PlanOf<FreeSpace>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +90,10 @@ impl Run {
             candidates: Vec::new(),
             errors: Vec::new(),
             usage: None,
-            outcome: Outcome::default(),
+            wanted: None,
+            considered: Vec::new(),
+            hooks_run: false,
+            plan: PlanOf::<FreeSpace>::default(),
         }
     }
 
@@ -139,7 +148,7 @@ impl Run {
                 .version
                 .has(behavior::FIRST_DETECTION_IS_NOW);
         let first_detected = (!is_zero_time && !self.zero_detection_time).then_some(self.now);
-        let findings = &mut self.outcome.findings;
+        let findings = &mut self.plan.findings;
         match detect(
             &self.policy,
             &self.records,
@@ -150,7 +159,7 @@ impl Run {
         ) {
             Err(error) => {
                 if let Error::UseUnknown(container) = &error {
-                    self.outcome
+                    self.plan
                         .findings
                         .push(Subject::from(container).because(Reason::UseUnknown));
                 }
@@ -183,16 +192,16 @@ impl Run {
                 None => self.state = State::Age(0),
             },
         }
-        let is_invalid = |listed: &&Listed| listed.state == ImageState::Invalid;
+        let is_invalid = |listed: &&Listed| listed.state == ImageState::Kept(Reason::InvalidId);
         for _ in self.listed.iter().filter(is_invalid) {
             let reason = event::reason::IMAGE_ID_IS_NOT_VALID;
-            self.outcome.events.push(event::Event::warning(reason, ""));
+            self.plan.summary.events.push(event::Event::warning(reason, ""));
         }
     }
 
     fn free_space(&mut self, bytes: i64) {
-        self.outcome.wanted = Some(bytes);
-        self.outcome.freed = Some(0);
+        self.wanted = Some(bytes);
+        self.plan.summary.freed_bytes = Some(0);
         self.state = State::Space(0);
     }
 
@@ -208,12 +217,14 @@ impl Run {
                 if error == Error::InvalidCapacity {
                     let reason = event::reason::INVALID_DISK_CAPACITY;
                     let event = event::Event::warning(reason, error.to_string());
-                    self.outcome.events.push(event);
+                    self.plan.summary.events.push(event);
                 }
                 return self.fail(error);
             }
         };
         self.usage = Some(usage);
+        self.plan.summary.usage_percent = Some(usage.percent);
+        self.plan.summary.to_free_bytes = usage.to_free_bytes;
         if usage.capped {
             self.add_finding(Reason::AvailableAboveCapacity);
         }
@@ -233,23 +244,20 @@ impl Run {
         match result {
             Err(error) => {
                 let text = error.to_string();
-                self.listed[record].state = ImageState::Failed(text.as_str().into());
+                self.listed[record].state = ImageState::Kept(Reason::RemovalFailed(text.as_str().into()));
                 self.errors.push(text);
-                self.outcome.considered.push(record);
+                self.considered.push(record);
             }
             Ok(()) => {
                 self.listed[record].state = ImageState::Removed;
                 let size_bytes = self.records.sorted[record].size_bytes;
                 if by_age {
-                    self.outcome.freed_by_age = self.add(self.outcome.freed_by_age, size_bytes);
+                    self.plan.summary.freed_by_age_bytes =
+                        self.add(self.plan.summary.freed_by_age_bytes, size_bytes);
                 } else {
-                    let freed = self.add(self.outcome.freed.unwrap_or(0), size_bytes);
-                    self.outcome.freed = Some(freed);
-                    if self
-                        .outcome
-                        .wanted
-                        .is_some_and(|wanted| self.is_enough(freed, wanted))
-                    {
+                    let freed = self.add(self.plan.summary.freed_bytes.unwrap_or(0), size_bytes);
+                    self.plan.summary.freed_bytes = Some(freed);
+                    if self.wanted.is_some_and(|wanted| self.is_enough(freed, wanted)) {
                         return self.space_freed();
                     }
                 }
@@ -283,7 +291,7 @@ impl Run {
                 State::Listing => return Step::List,
                 State::Measuring => return Step::Measure,
                 State::Removing { .. } => {
-                    let requested = self.outcome.actions.last();
+                    let requested = self.plan.actions.last();
                     return requested.map_or(Step::Done, |action| Step::Remove(action.clone()));
                 }
                 State::Done => return Step::Done,
@@ -327,27 +335,27 @@ impl Run {
             self.state = State::Space(at + 1);
             return;
         }
-        let state = if candidate.last_used.is_some_and(|used| used >= self.now) {
-            ImageState::UsedSince
-        } else if candidate.age(self.now) < self.policy.thresholds.age_min {
-            let age = candidate.age(self.now);
-            ImageState::TooYoung { age }
+        let (age, age_min) = (candidate.age(self.now), self.policy.thresholds.age_min);
+        let reason = if candidate.last_used.is_some_and(|used| used >= self.now) {
+            Reason::UsedSince
+        } else if age < age_min {
+            Reason::TooYoung { age, age_min }
         } else {
-            let wanted_bytes = match self.outcome.wanted.unwrap_or(0) {
+            let wanted_bytes = match self.wanted.unwrap_or(0) {
                 i64::MAX => i64::MAX,
-                wanted => wanted.wrapping_sub(self.outcome.freed.unwrap_or(0)),
+                wanted => wanted.wrapping_sub(self.plan.summary.freed_bytes.unwrap_or(0)),
             };
             return self.remove(at, false, RemovalReason::Space { wanted_bytes });
         };
-        self.outcome.considered.push(candidate.record);
-        self.listed[candidate.record].state = state;
+        self.considered.push(candidate.record);
+        self.listed[candidate.record].state = ImageState::Kept(reason);
         self.state = State::Space(at + 1);
     }
 
     /// Requests the removal of the candidate with this index.
     fn remove(&mut self, at: usize, by_age: bool, reason: RemovalReason) {
         let record = self.candidates[at].record;
-        self.outcome.actions.push(Action::Remove {
+        self.plan.actions.push(Action {
             image: Arc::clone(&self.listed[record].image),
             runtime_handler: Arc::clone(&self.records.sorted[record].runtime_handler),
             reason,
@@ -359,7 +367,10 @@ impl Run {
     /// [N3.43](crate::rules#n3-43), [N3.46](crate::rules#n3-46) to [N3.48](crate::rules#n3-48)).
     fn space_freed(&mut self) {
         self.state = State::Done;
-        let (wanted, freed) = (self.outcome.wanted.unwrap_or(0), self.outcome.freed.unwrap_or(0));
+        let (wanted, freed) = (
+            self.wanted.unwrap_or(0),
+            self.plan.summary.freed_bytes.unwrap_or(0),
+        );
         if let Some(errors) = aggregate(std::mem::take(&mut self.errors)) {
             return self.fail(Error::Space {
                 wanted_bytes: wanted,
@@ -367,7 +378,7 @@ impl Run {
                 errors: errors.into(),
             });
         }
-        self.outcome.hooks_run = self.policy.semantics.pull_records;
+        self.hooks_run = self.policy.semantics.pull_records;
         if self.task != Task::Collect || freed >= wanted {
             return;
         }
@@ -381,7 +392,8 @@ impl Run {
             wording,
         };
         let reason = event::reason::FREE_DISK_SPACE_FAILED;
-        self.outcome
+        self.plan
+            .summary
             .events
             .push(event::Event::warning(reason, error.to_string()));
         self.fail(error);
@@ -405,23 +417,11 @@ impl Run {
         {
             self.add_finding(Reason::RunFailed(Box::new(error.clone())));
         }
-        self.outcome.error = Some(error);
+        self.plan.summary.error = Some(error);
         self.state = State::Done;
     }
 
     fn add_finding(&mut self, reason: Reason) {
-        self.outcome.findings.push(Subject::Node.because(reason));
-    }
-
-    pub(super) const fn task(&self) -> Task {
-        self.task
-    }
-
-    pub(super) const fn policy(&self) -> &FreeSpace {
-        &self.policy
-    }
-
-    pub(super) const fn image_gc_began_at(&self) -> Timestamp {
-        self.image_gc_began_at
+        self.plan.findings.push(Subject::Node.because(reason));
     }
 }

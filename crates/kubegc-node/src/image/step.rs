@@ -1,9 +1,9 @@
-//! Steps, responses and the result of an image run.
+//! Steps and responses of an image run.
 
-use kubegc_core::{Kept, RuntimeError, Timestamp, node_facts::FileSystem};
+use kubegc_core::{RuntimeError, Timestamp, node_facts::FileSystem};
 
-use super::{Action, Error, Reason, Subject};
-use crate::{Event, Inventory, Listing};
+use super::Action;
+use crate::{Inventory, Listing};
 
 /// The next step of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,19 +30,4 @@ pub enum Response<'a> {
     /// The capacity and the available bytes of the file system.
     Measured(Listing<FileSystem>),
     Removed(Result<(), RuntimeError>),
-}
-
-/// The result of a run so far.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Outcome {
-    pub(super) actions: Vec<Action>,
-    pub(super) findings: Vec<Kept<Subject, Reason>>,
-    pub(super) freed: Option<i64>,
-    pub(super) freed_by_age: i64,
-    pub(super) wanted: Option<i64>,
-    pub(super) error: Option<Error>,
-    pub(super) events: Vec<Event>,
-    /// Indexes of the records of images that the space step considered and kept.
-    pub(super) considered: Vec<usize>,
-    pub(super) hooks_run: bool,
 }

@@ -41,7 +41,7 @@ kubegc_core::reasons! {
 /// The findings about a valid configuration.
 pub(super) fn of_spec(spec: &PolicySpec, policy: &Policy) -> Vec<Finding> {
     let mut findings = Vec::new();
-    if let SwitchReason::MaximumAge { age } = policy.switches().images.reason {
+    if let SwitchReason::MaximumAge { age } = policy.image_loop().reason {
         findings.push(Finding::HighThresholdDoesNotDisable { age });
     }
     if spec.image_minimum_gc_age == GoDuration::ZERO {
@@ -56,9 +56,9 @@ pub(super) fn of_spec(spec: &PolicySpec, policy: &Policy) -> Vec<Finding> {
     let flags = counted.changed().filter(|setting| setting.field.is_none());
     let flags = flags.filter_map(|setting| setting.flag);
     findings.extend(flags.map(|flag| Finding::DeprecatedFlag { flag }));
-    let disabled = policy.eviction().disabled().iter().cloned();
+    let disabled = policy.eviction.disabled().iter().cloned();
     findings.extend(disabled.map(|field| Finding::ThresholdIsDisabled { field }));
-    let replaced = policy.eviction().replaced().copied();
+    let replaced = policy.eviction.replaced().copied();
     findings.extend(replaced.map(|threshold| Finding::ThresholdIsReplaced { threshold }));
     findings
 }
@@ -70,7 +70,7 @@ pub(super) fn of_spec(spec: &PolicySpec, policy: &Policy) -> Vec<Finding> {
 /// Both start at the same usage if the value is `100 - high` percent. Not considered: upstream's integer
 /// arithmetic shifts the former by up to one percent, and the loops have different periods.
 pub(super) fn eviction_first(policy: &Policy, image_file_system: Option<&FileSystem>) -> Vec<Finding> {
-    let high_percent = policy.image().thresholds().high_percent;
+    let high_percent = policy.image.thresholds().high_percent;
     if high_percent >= 100 {
         return Vec::new();
     }
@@ -90,7 +90,7 @@ pub(super) fn eviction_first(policy: &Policy, image_file_system: Option<&FileSys
         }),
     };
     policy
-        .eviction()
+        .eviction
         .configured()
         .iter()
         .filter(|threshold| threshold.signal == Signal::ImageFsAvailable)

@@ -3,14 +3,14 @@
 mod error;
 mod finding;
 mod spec;
-pub mod switches;
+mod switch;
 
 use kubegc_core::{KubernetesVersion, node_facts::FileSystem};
 
 pub use error::{InvalidPolicy, Problem};
 pub use finding::Finding;
 pub use spec::{PolicyChanges, PolicySpec, Setting, Slot};
-pub use switches::{Switch, SwitchReason, Switches};
+pub use switch::{Switch, SwitchReason};
 
 use crate::{GoDuration, Semantics, container, eviction, image, semantics::behavior};
 
@@ -24,15 +24,18 @@ use crate::{GoDuration, Semantics, container, eviction, image, semantics::behavi
 /// let error = Policy::new(&spec, KubernetesVersion::LATEST).unwrap_err();
 /// assert!(error.to_string().ends_with("must be less than imageGCHighThresholdPercent (--image-gc-high-threshold) 85"));
 /// let policy = Policy::new(&PolicySpec::default(), KubernetesVersion::LATEST).unwrap();
-/// assert!(policy.switches().images.enabled);
+/// assert!(policy.image_loop().enabled);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Policy {
-    container: container::EvictUnits,
-    image: image::FreeSpace,
-    eviction: eviction::Thresholds,
-    semantics: Semantics,
-    pod_logs_directory: String,
+    /// The policy of dead containers.
+    pub container: container::EvictUnits,
+    /// The policy of images.
+    pub image: image::FreeSpace,
+    pub eviction: eviction::Thresholds,
+    /// The behavior of the version with its gates.
+    pub semantics: Semantics,
+    pub pod_logs_directory: String,
     findings: Vec<Finding>,
 }
 
@@ -89,32 +92,9 @@ impl Policy {
         }
     }
 
-    /// The policy of dead containers.
-    pub const fn container(&self) -> &container::EvictUnits {
-        &self.container
-    }
-
-    /// The policy of images.
-    pub const fn image(&self) -> &image::FreeSpace {
-        &self.image
-    }
-
-    pub const fn eviction(&self) -> &eviction::Thresholds {
-        &self.eviction
-    }
-
-    /// The behavior of the version with its gates.
-    pub const fn semantics(&self) -> Semantics {
-        self.semantics
-    }
-
-    pub fn pod_logs_directory(&self) -> &str {
-        &self.pod_logs_directory
-    }
-
-    /// The loops, each with whether it is enabled and the reason.
-    pub const fn switches(&self) -> Switches {
-        Switches::new(self.image.thresholds(), self.semantics)
+    /// Whether the image loop is enabled, and the reason. All other loops always are.
+    pub const fn image_loop(&self) -> Switch {
+        Switch::new(self.image.thresholds(), self.semantics)
     }
 
     /// Valid settings that are probably not intended. Absolute eviction thresholds are compared with the

@@ -146,7 +146,7 @@ macro_rules! settings {
 
 settings! {
     /// Usage of the image file system, in percent, from which images are removed to free space. Default 85;
-    /// 100 disables the loop (but see [`switches`](super::switches)).
+    /// 100 disables the loop (but see [`SwitchReason`](super::SwitchReason)).
     image_gc_high_threshold_percent: Whole(i32) = 85,
         field "imageGCHighThresholdPercent", flag "image-gc-high-threshold";
     /// Usage, in percent, down to which space is freed. Default 80.

@@ -89,7 +89,7 @@ fn removing_an_approved_container_removes_only_its_own_log() {
     let busy = busy();
     let mut approved = planned(&busy);
     approved.retain(
-        |action| matches!(action, NodeAction::Container(action) if action.container().id == busy.dead[0]),
+        |action| matches!(action, NodeAction::Container(action) if action.container.id == busy.dead[0]),
     );
     assert_eq!(approved.len(), 1);
     let own = busy.node.log_path(&busy.dead[0]).expect("it has a log");

@@ -199,7 +199,7 @@ fn n2_17_a_container_that_cannot_be_stopped_is_not_removed() {
         let NodeAction::Container(action) = action else {
             panic!("{action:?}");
         };
-        let is_stopped = *action.container().id == **undetermined;
+        let is_stopped = *action.container.id == **undetermined;
         assert_eq!(
             matches!(outcome, Outcome::NotStopped(_)),
             is_stopped,

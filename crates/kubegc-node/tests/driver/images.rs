@@ -143,12 +143,9 @@ fn n4_11_forced_collection_runs_images_although_containers_failed() {
         let runtime = faulty(&busy.node, rules);
         let policy = Policy::new(&spec(), version("1.36.0")).expect("a valid policy");
         let mut node = Node::new(world(&runtime, &busy.clock), Settings::from(&policy));
-        let run = eviction::Run::new(
-            policy.eviction(),
-            eviction::Layout::default(),
-            eviction::Signal::NodeFsAvailable,
-        );
-        let report = now(node.reclaim(run, || async { Err("no measurement".to_owned()) }));
+        let measure = || async { Err("no measurement".to_owned()) };
+        let (layout, signal) = (eviction::Layout::default(), eviction::Signal::NodeFsAvailable);
+        let report = now(node.reclaim(&policy.eviction, layout, signal, measure));
         let ran: Vec<_> = report
             .ran
             .iter()

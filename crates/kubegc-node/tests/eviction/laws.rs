@@ -2,7 +2,7 @@
 
 use kubegc_node::eviction::{Amount, Threshold};
 
-use super::{run::run, *};
+use super::*;
 
 fn a_value() -> impl Strategy<Value = String> {
     prop_oneof![
@@ -95,16 +95,9 @@ proptest! {
         layout in prop::sample::select(LAYOUTS.to_vec()),
         signal in prop::sample::select(Signal::ALL.to_vec()),
         after in some_observations(),
-        fails in any::<[bool; 2]>(),
     ) {
-        let outcomes = fails.map(|fails| if fails { Err("no".to_owned()) } else { Ok(()) });
-        let reclaim = Run::new(&thresholds, layout, signal);
-        let (ran, decision, reclaim) = run(reclaim, &outcomes, Ok(after.clone()));
         let functions = reclaim_functions(signal, layout, thresholds.semantics()).unwrap_or_default();
-        prop_assert_eq!(&ran, functions);
-        let failed = functions.iter().zip(fails).filter(|(_, fails)| *fails);
-        let failed: Vec<String> = failed.map(|(function, _)| format!("{function:?}: no")).collect();
-        prop_assert_eq!(reclaim.failed().iter().map(ToString::to_string).collect::<Vec<_>>(), failed);
+        let (decision, _) = thresholds.decide(layout, signal, Ok((after.clone(), at(1_000))));
         let enforced = thresholds.semantics().version.minor() >= 22;
         let short: Vec<_> = thresholds
             .effective(layout)

@@ -1,25 +1,6 @@
-//! The functions of a reclaim, and its decision.
+//! The decision after a reclaim.
 
 use super::*;
-
-/// Runs a reclaim whose functions have these results, with one measurement at the end.
-pub(super) fn run(
-    mut reclaim: Run,
-    outcomes: &[Result<(), String>],
-    after: Result<Observations, String>,
-) -> (Vec<Function>, Decision, Run) {
-    let (mut ran, mut outcomes, mut response) = (Vec::new(), outcomes.iter().cloned(), None);
-    loop {
-        response = Some(match reclaim.next(response) {
-            Step::Run(function) => {
-                ran.push(function);
-                Response::Ran(outcomes.next().unwrap_or(Ok(())))
-            }
-            Step::Measure => Response::Measured(after.clone().map(|measured| (measured, at(1_000)))),
-            Step::Done(decision) => return (ran, decision, reclaim),
-        });
-    }
-}
 
 /// The free disk space and memory after a collection, in GiB, and the decision: N4.3, N4.13 to N4.15.
 const DECISIONS: &str = r#"
@@ -48,16 +29,13 @@ fn all_thresholds_decide_on_an_eviction() {
             free => {
                 let (disk_free, memory_free) = free.split_once(' ').expect("two numbers");
                 let bytes = |text: &str| text.parse::<u64>().expect("GiB") * GI;
-                Ok(measured(
-                    &[(disk, bytes(disk_free)), (memory, bytes(memory_free))],
-                    2,
-                ))
+                let free = [(disk, bytes(disk_free)), (memory, bytes(memory_free))];
+                Ok(measured(&free, 2))
             }
         };
         for minor in [20, 28, 36] {
-            let reclaim = Run::new(&setting.on(minor), Layout::Single, disk);
-            let (ran, decision, reclaim) = run(reclaim, &[], after.clone());
-            assert_eq!(ran, [C, I], "{row}");
+            let after = after.clone().map(|measured| (measured, at(1_000)));
+            let (decision, found) = setting.on(minor).decide(Layout::Single, disk, after);
             let reported = match decision {
                 Decision::NoEviction => "no eviction".to_owned(),
                 Decision::EvictPod { reason, still_met } => {
@@ -67,32 +45,9 @@ fn all_thresholds_decide_on_an_eviction() {
                 }
             };
             assert_eq!(reported, expected, "1.{minor}");
-            let found = reclaim.findings().iter();
-            let unseen = found.filter(|found| found.reason == Reason::NotMeasured);
+            let unseen = found.iter().filter(|found| found.reason == Reason::NotMeasured);
             assert_eq!(unseen.count(), if free == "nothing" { 2 } else { 0 }, "{row}");
         }
-    }
-}
-
-#[test]
-fn n4_11_a_run_repeats_a_step_without_a_response() {
-    let disk = Signal::NodeFsAvailable;
-    let thresholds = hard(&[(disk.as_str(), "10%")]).on(36);
-    let measured = || Some(Response::Measured(Ok((Observations::default(), at(1)))));
-    let ran = || Some(Response::Ran(Ok(())));
-    let mut reclaim = Run::new(&thresholds, Layout::Single, disk);
-    for (response, expected) in [
-        (ran(), Step::Run(C)),
-        (None, Step::Run(C)),
-        (measured(), Step::Run(C)),
-        (ran(), Step::Run(I)),
-        (ran(), Step::Measure),
-        (ran(), Step::Measure),
-        (measured(), Step::Done(Decision::NoEviction)),
-        (ran(), Step::Done(Decision::NoEviction)),
-        (None, Step::Done(Decision::NoEviction)),
-    ] {
-        assert_eq!(reclaim.next(response.clone()), expected, "after {response:?}");
     }
 }
 

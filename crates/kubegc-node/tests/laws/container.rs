@@ -84,7 +84,7 @@ impl Case {
     /// The same node without these containers.
     fn without(&self, removed: &[Action]) -> Self {
         let stays =
-            |container: &&Arc<Container>| removed.iter().all(|action| action.container().id != container.id);
+            |container: &&Arc<Container>| removed.iter().all(|action| action.container.id != container.id);
         let containers = self.containers().iter().filter(stays).cloned().collect();
         let mut case = self.clone();
         case.node.containers = Ok(containers);
@@ -154,7 +154,7 @@ fn naive(case: &Case) -> Vec<&str> {
 }
 
 fn ids(actions: &[Action]) -> Vec<&str> {
-    actions.iter().map(|action| &*action.container().id).collect()
+    actions.iter().map(|action| &*action.container.id).collect()
 }
 
 proptest! {
@@ -179,17 +179,17 @@ proptest! {
     fn nothing_protected_is_removed_and_everything_is_reported_once(case in a_case()) {
         let plan = case.plan();
         for action in &plan.actions {
-            let container = action.container();
+            let container = &action.container;
             prop_assert!(container.state != ContainerState::Running);
             prop_assert!(container.name.is_some() && !is_young(container, &case.limits));
-            let Action::Remove { stop_first, .. } = action;
+            let Action { stop_first, .. } = action;
             prop_assert_eq!(stop_first.is_some(), container.state == ContainerState::Unknown);
         }
         let kept = plan.kept.iter().filter_map(|kept| match &kept.object {
             Subject::Container(container) => Some(container),
             _ => None,
         });
-        let mut reported: Vec<_> = plan.actions.iter().map(Action::container).chain(kept).map(|container| &container.id).collect();
+        let mut reported: Vec<_> = plan.actions.iter().map(|action| &action.container).chain(kept).map(|container| &container.id).collect();
         reported.sort();
         let mut all: Vec<_> = case.containers().iter().map(|container| &container.id).collect();
         all.sort();
@@ -207,11 +207,11 @@ proptest! {
         let again = case.without(done).plan();
         // If equal shares remove more than needed, a new plan can stop earlier; otherwise it continues as if
         // nothing had happened.
-        let mut open: Vec<_> = rest.iter().map(|action| &action.container().id).collect();
+        let mut open: Vec<_> = rest.iter().map(|action| &action.container.id).collect();
         if case.order == Order::Total {
             for action in &again.actions {
-                let at = open.iter().position(|id| **id == action.container().id);
-                prop_assert!(at.is_some(), "{} is removed in addition", action.container().id);
+                let at = open.iter().position(|id| **id == action.container.id);
+                prop_assert!(at.is_some(), "{} is removed in addition", action.container.id);
                 open.drain(..=at.unwrap_or_default());
             }
         }
@@ -241,7 +241,7 @@ fn the_generator_reaches_every_step_and_reason() {
         let mut names: Vec<String> = plan
             .actions
             .iter()
-            .map(|action| action.reason().name().to_owned())
+            .map(|action| action.reason.name().to_owned())
             .collect();
         names.extend(
             plan.kept

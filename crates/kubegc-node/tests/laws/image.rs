@@ -215,7 +215,7 @@ impl Case {
                     at: at(NOW),
                 }),
                 Step::Measure => Some(Response::Measured(self.node.image_file_system.clone())),
-                Step::Remove(Action::Remove { image, .. }) => {
+                Step::Remove(Action { image, .. }) => {
                     let busy = fails && self.fails(&image);
                     Some(Response::Removed(if busy {
                         Err(RuntimeError::refused("busy"))
@@ -231,14 +231,8 @@ impl Case {
     /// The same node after these removals: with their bytes free, and everything else unchanged.
     fn after(&self, removed: &[Action]) -> Self {
         let mut case = self.clone();
-        let ids: Vec<_> = removed
-            .iter()
-            .map(|Action::Remove { image, .. }| &image.id)
-            .collect();
-        let freed: u64 = removed
-            .iter()
-            .map(|Action::Remove { image, .. }| image.size_bytes)
-            .sum();
+        let ids: Vec<_> = removed.iter().map(|Action { image, .. }| &image.id).collect();
+        let freed: u64 = removed.iter().map(|Action { image, .. }| image.size_bytes).sum();
         case.node.images = Ok(self
             .images()
             .iter()
@@ -341,9 +335,10 @@ fn naive(case: &Case, fails: bool) -> (Vec<Reported>, &'static str) {
 }
 
 fn reported(case: &Case, plan: &PlanOf<FreeSpace>) -> (Vec<Reported>, String) {
-    let actions = plan.actions.iter().map(|Action::Remove { image, reason, .. }| {
-        (case.key(&image.id, &image.runtime_handler), reason.name())
-    });
+    let actions = plan
+        .actions
+        .iter()
+        .map(|Action { image, reason, .. }| (case.key(&image.id, &image.runtime_handler), reason.name()));
     (
         actions.collect(),
         plan.summary.error.as_ref().map(variant).unwrap_or_default(),
@@ -351,10 +346,7 @@ fn reported(case: &Case, plan: &PlanOf<FreeSpace>) -> (Vec<Reported>, String) {
 }
 
 fn ids(actions: &[Action]) -> Vec<&str> {
-    actions
-        .iter()
-        .map(|Action::Remove { image, .. }| &*image.id)
-        .collect()
+    actions.iter().map(|Action { image, .. }| &*image.id).collect()
 }
 
 proptest! {
@@ -373,7 +365,7 @@ proptest! {
         let plan = case.perform(true);
         let (tried, error) = naive(&case, true);
         prop_assert_eq!(reported(&case, &plan), (tried, error.to_owned()));
-        for Action::Remove { image, .. } in &plan.actions {
+        for Action { image, .. } in &plan.actions {
             let failed = plan.kept.iter().any(|kept| matches!(
                 (&kept.object, &kept.reason), (Subject::Image(kept), Reason::RemovalFailed(_)) if kept.id == image.id));
             prop_assert_eq!(failed, case.fails(image));
@@ -401,7 +393,7 @@ proptest! {
     fn never_a_pinned_or_used_image_and_everything_is_reported_once(case in a_case()) {
         let plan = case.plan();
         let used = case.in_use();
-        for Action::Remove { image, runtime_handler, .. } in &plan.actions {
+        for Action { image, runtime_handler, .. } in &plan.actions {
             prop_assert!(!image.pinned || case.minor() < 23);
             prop_assert!(!used.contains(&case.key(&image.id, &image.runtime_handler)));
             prop_assert!(case.minor() >= 29 || runtime_handler.is_empty());
@@ -422,8 +414,8 @@ proptest! {
     #[test]
     fn no_more_than_the_amount_is_freed_and_a_shortfall_is_reported(case in a_case()) {
         let plan = case.plan();
-        let space: Vec<_> = plan.actions.iter().filter(|Action::Remove { reason, .. }| reason.name() == "space").collect();
-        let freed = |actions: &[&Action]| actions.iter().map(|Action::Remove { image, .. }| image.size_bytes as i64).sum::<i64>();
+        let space: Vec<_> = plan.actions.iter().filter(|Action { reason, .. }| reason.name() == "space").collect();
+        let freed = |actions: &[&Action]| actions.iter().map(|Action { image, .. }| image.size_bytes as i64).sum::<i64>();
         let wanted = match case.task {
             Task::Collect => plan.summary.to_free_bytes,
             Task::DeleteUnused => Some(i64::MAX),
@@ -464,7 +456,7 @@ proptest! {
         let again = case.after(done).plan();
         // A space step with nothing to free removes one image: N3.41.
         let quirk = again.summary.to_free_bytes.is_some_and(|bytes| bytes <= 0)
-            && again.actions.iter().filter(|Action::Remove { reason, .. }| reason.name() == "space").count() == 1;
+            && again.actions.iter().filter(|Action { reason, .. }| reason.name() == "space").count() == 1;
         let (rest, again) = (ids(rest), ids(&again.actions));
         prop_assert!(rest.starts_with(&again) || quirk, "{:?} instead of {:?}", again, rest);
         let all = case.after(&plan.actions).plan();
@@ -526,7 +518,7 @@ fn the_generator_reaches_every_step_reason_and_error() {
         let mut names: Vec<String> = plan
             .actions
             .iter()
-            .map(|Action::Remove { reason, .. }| reason.name().to_owned())
+            .map(|Action { reason, .. }| reason.name().to_owned())
             .collect();
         names.extend(plan.kept.iter().map(|kept| variant(&kept.reason)));
         names.extend(plan.findings.iter().map(|found| variant(&found.reason)));

@@ -83,7 +83,7 @@ impl Case {
         let stays = |sandbox: &Sandbox| {
             removed
                 .iter()
-                .all(|Action::Remove { sandbox: removed, .. }| removed.id != sandbox.id)
+                .all(|Action { sandbox: removed, .. }| removed.id != sandbox.id)
         };
         let mut case = self.clone();
         let all = case.node.sandboxes.iter().flatten();
@@ -121,7 +121,7 @@ fn naive(case: &Case) -> Vec<&str> {
 fn ids(actions: &[Action]) -> Vec<&str> {
     actions
         .iter()
-        .map(|Action::Remove { sandbox, .. }| &*sandbox.id)
+        .map(|Action { sandbox, .. }| &*sandbox.id)
         .collect()
 }
 
@@ -139,7 +139,7 @@ proptest! {
     fn never_a_sandbox_that_is_ready_or_has_containers_and_all_are_reported_once(case in a_case()) {
         let plan = case.sandboxes();
         let with_containers: Vec<_> = case.node.containers.iter().flatten().map(|container| &container.sandbox_id).collect();
-        for Action::Remove { sandbox, .. } in &plan.actions {
+        for Action { sandbox, .. } in &plan.actions {
             prop_assert!(sandbox.state == SandboxState::NotReady && !with_containers.contains(&&sandbox.id));
         }
         let kept = plan.kept.iter().filter_map(|kept| match &kept.object {
@@ -224,7 +224,7 @@ fn the_generator_reaches_every_reason() {
             sandboxes
                 .actions
                 .iter()
-                .map(|Action::Remove { reason, .. }| reason.name().to_owned()),
+                .map(|Action { reason, .. }| reason.name().to_owned()),
         );
         names.extend(sandboxes.kept.iter().map(|kept| variant(&kept.reason)));
         names.extend(sandboxes.findings.iter().map(|found| variant(&found.reason)));

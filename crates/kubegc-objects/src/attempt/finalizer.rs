@@ -11,7 +11,7 @@
 
 use std::time::Duration;
 
-use kubegc_core::{ObjectMeta, PatchType, Preconditions};
+use kubegc_core::{ObjectMeta, PatchType, Preconditions, version::behavior};
 
 use super::{Context, Target};
 use crate::{
@@ -97,12 +97,11 @@ impl Removing {
             return Removal::Done(Ok(()));
         }
         let read_at = live.resource_version.clone();
-        let operation = if context.semantics.patch_finalizers {
-            patch::remove_finalizer(&read_at, &live.finalizers, self.finalizer).map(|body| Operation::Patch {
-                format: PatchType::Merge,
-                body,
-                change: Change::RemoveFinalizer(self.finalizer.into()),
-            })
+        let change = Change::RemoveFinalizer(self.finalizer.into());
+        let format = PatchType::Merge;
+        let operation = if context.version.has(behavior::FINALIZERS_ARE_PATCHED) {
+            let body = change.body(context.version, format, live);
+            body.map(|body| Operation::Patch { format, body, change })
         } else {
             patch::without(&live.finalizers, self.finalizer).map(|finalizers| Operation::Put {
                 read_at: read_at.clone(),

@@ -6,7 +6,9 @@ pub(crate) mod patching;
 
 use std::sync::Arc;
 
-use kubegc_core::{Catalog, KindId, ObjectMeta, ObjectRef, Preconditions, metadata::OwnerReference};
+use kubegc_core::{
+    Catalog, KindId, KubernetesVersion, ObjectMeta, ObjectRef, Preconditions, metadata::OwnerReference,
+};
 
 use crate::{
     absent_owners::AbsentOwners,
@@ -14,13 +16,12 @@ use crate::{
     graph::{Graph, NodeId},
     reason::Reason,
     request::{AttemptError, Operation, Request},
-    settings::Semantics,
 };
 
 /// The state that an attempt can read and change.
 pub struct Context<'a> {
-    /// The behaviors of the emulated version.
-    pub semantics: &'a Semantics,
+    /// The emulated release.
+    pub version: KubernetesVersion,
     /// Whether the collector is safer than upstream, as
     /// [`Hardening::Strict`](crate::settings::Hardening::Strict) says.
     pub strict: bool,

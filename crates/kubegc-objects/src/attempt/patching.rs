@@ -11,7 +11,7 @@ use kubegc_core::{ObjectMeta, PatchType, Uid};
 use super::{Context, Target};
 use crate::{
     graph::NodeId,
-    patch::{self, Body, Change},
+    patch::Change,
     reason::Reason,
     request::{AttemptError, Operation, Request, Response},
 };
@@ -66,45 +66,36 @@ impl Patching {
     ) -> Patched {
         match (self.sent, response) {
             (Sent::Strategic, Some(Response::UnsupportedMediaType)) => self.merge_latest(context, node),
-            (Sent::Read, Some(Response::Found(latest))) => self.merge(context, node, &latest),
+            (Sent::Read, Some(Response::Found(latest))) => self.send(context, node, Some(&latest)),
             (Sent::Strategic | Sent::Read | Sent::Merge, Some(response)) => Patched::Done(response),
-            (_, _) => self.strategic(context, node),
+            (_, _) => self.send(context, node, None),
         }
     }
 
-    fn strategic(&mut self, context: &Context<'_>, node: NodeId) -> Patched {
-        self.sent = Sent::Strategic;
-        let (change, body) = self.patch(context, node, None);
+    /// Sends the change as a strategic patch, or as a merge patch of the latest state.
+    fn send(&mut self, context: &Context<'_>, node: NodeId, latest: Option<&ObjectMeta>) -> Patched {
+        let change = match &self.wanted {
+            Wanted::RemoveOwners(owners) => Change::RemoveOwners(owners.clone()),
+            Wanted::Unblock => Change::Unblock(context.graph.owners(node).collect()),
+        };
+        let expected = ObjectMeta {
+            uid: self.target.object.uid.clone(),
+            ..ObjectMeta::default()
+        };
+        let (sent, format, object) = match latest {
+            None => (Sent::Strategic, PatchType::Strategic, &expected),
+            Some(latest) => (Sent::Merge, PatchType::Merge, latest),
+        };
+        self.sent = sent;
         let operation = Operation::Patch {
-            format: PatchType::Strategic,
-            body,
+            format,
+            // Only the removal of a finalizer can be without a patch.
+            body: change.body(context.version, format, object).unwrap_or_default(),
             change,
         };
-        Patched::Request(self.target.request(operation, self.reason.clone()))
-    }
-
-    /// The change with its bytes: a strategic patch, or a merge patch of the latest state.
-    fn patch(&self, context: &Context<'_>, node: NodeId, latest: Option<&ObjectMeta>) -> (Change, Body) {
-        let uid = &self.target.object.uid;
-        match &self.wanted {
-            Wanted::RemoveOwners(owners) => {
-                let body = match latest {
-                    None => patch::remove_owners(context.semantics, uid, owners),
-                    Some(latest) => {
-                        patch::remove_owners_merge(&latest.resource_version, &latest.owner_references, owners)
-                    }
-                };
-                (Change::RemoveOwners(owners.clone()), body)
-            }
-            Wanted::Unblock => {
-                let owners: Vec<_> = context.graph.owners(node).collect();
-                let body = match latest {
-                    None => patch::unblock(context.semantics, uid, &owners),
-                    Some(latest) => patch::unblock_merge(&latest.resource_version, &owners),
-                };
-                (Change::Unblock(owners), body)
-            }
-        }
+        let mut request = self.target.request(operation, self.reason.clone());
+        request.expect.resource_version = latest.map(|latest| latest.resource_version.clone());
+        Patched::Request(request)
     }
 
     fn merge_latest(&mut self, context: &Context<'_>, node: NodeId) -> Patched {
@@ -117,24 +108,11 @@ impl Patching {
             &self.target.node_namespace
         };
         if let Some(latest) = context.latest.latest(self.target.kind, namespace, &object.name) {
-            return self.merge(context, node, &latest);
+            return self.send(context, node, Some(&latest));
         }
         self.sent = Sent::Read;
         let mut request = self.target.request(Operation::Get, Reason::ReadBeforePatch);
         Arc::make_mut(&mut request.target).namespace = Arc::clone(namespace);
-        Patched::Request(request)
-    }
-
-    fn merge(&mut self, context: &Context<'_>, node: NodeId, latest: &ObjectMeta) -> Patched {
-        self.sent = Sent::Merge;
-        let (change, body) = self.patch(context, node, Some(latest));
-        let operation = Operation::Patch {
-            format: PatchType::Merge,
-            body,
-            change,
-        };
-        let mut request = self.target.request(operation, self.reason.clone());
-        request.expect.resource_version = Some(latest.resource_version.clone());
         Patched::Request(request)
     }
 

@@ -21,7 +21,7 @@ use std::{collections::VecDeque, sync::Arc};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
-use kubegc_core::{ApiResource, Catalog, ObjectRef, Timestamp};
+use kubegc_core::{ApiResource, Catalog, ObjectRef, Timestamp, version::behavior};
 
 pub use self::{
     explain::{Explanation, OwnerInGraph},
@@ -156,9 +156,9 @@ pub struct Collector {
 impl Collector {
     /// Creates an empty collector. Its first output is [`Output::Discover`].
     pub fn new(settings: Settings) -> Self {
-        let by_uid = !settings.semantics.verify_owners;
+        let by_uid = !settings.version.has(behavior::OWNERS_ARE_VERIFIED);
         Self {
-            graph: Graph::new(settings.semantics),
+            graph: Graph::new(settings.version),
             absent: AbsentOwners::new(settings.absent_owners_max, by_uid),
             queues: Default::default(),
             settings,
@@ -328,13 +328,13 @@ impl Collector {
             .follow(&self.catalog, failed, &self.settings, &mut self.graph);
         self.control
             .extend(changes.stopped.into_iter().map(Output::Unwatch));
-        if !changes.started.is_empty() && !self.settings.semantics.start_without_full_sync {
+        if !changes.started.is_empty() && !self.settings.version.has(behavior::STARTS_WITHOUT_FULL_SYNC) {
             self.pausing |= self.running;
             self.running = false;
         }
         self.control
             .extend(changes.started.into_iter().map(Output::Watch));
-        if !self.running && self.settings.semantics.start_without_full_sync {
+        if !self.running && self.settings.version.has(behavior::STARTS_WITHOUT_FULL_SYNC) {
             let at = self.now.saturating_add(self.settings.initial_sync_timeout);
             self.timers.set(Timer::Start, at);
         }

@@ -16,7 +16,7 @@ use std::{
 use foldhash::fast::FixedState;
 use hashbrown::{Equivalent, HashSet};
 
-use kubegc_core::{ApiResource, Catalog, KindId, ObjectMeta};
+use kubegc_core::{ApiResource, Catalog, KindId, ObjectMeta, version::behavior};
 
 use super::io::{MonitorId, WatchEvent};
 use crate::{
@@ -145,7 +145,8 @@ impl Monitors {
                 .by_resource(&resource.group, &resource.version, &resource.resource)
                 .is_some_and(|kind| wanted(&catalog[kind]));
             let unknown = failed.contains(&resource.api_version());
-            let keep = unknown && monitor.synced && settings.semantics.keep_monitors_of_failed_groups;
+            let keep =
+                unknown && monitor.synced && settings.version.has(behavior::PARTIAL_DISCOVERY_KEEPS_MONITORS);
             if !served && !keep {
                 self.monitors[at] = None;
                 changes.stopped.push(MonitorId(at as u32));

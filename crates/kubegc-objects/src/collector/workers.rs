@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use kubegc_core::{ApiResource, ObjectRef, identity::split_api_version};
+use kubegc_core::{ApiResource, ObjectRef, identity::split_api_version, version::behavior};
 
 use super::{Collector, timers::Timer};
 use crate::{
@@ -273,7 +273,7 @@ impl Collector {
             self.enqueue_rate_limited(node, orphan);
             return;
         }
-        let forgets = self.settings.semantics.forget_retries;
+        let forgets = self.settings.version.has(behavior::RETRIES_ARE_FORGOTTEN);
         let limiter = &mut self.queue_mut(orphan).limiter;
         if forgets && limiter.failures(node) > 0 {
             limiter.forget(node);
@@ -284,7 +284,7 @@ impl Collector {
 
     fn context(&mut self) -> Context<'_> {
         Context {
-            semantics: &self.settings.semantics,
+            version: self.settings.version,
             strict: self.settings.is_strict(),
             graph: &mut self.graph,
             catalog: &self.catalog,

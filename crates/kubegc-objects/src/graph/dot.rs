@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use kubegc_core::{ObjectRef, Uid};
+use kubegc_core::{ObjectRef, Uid, version::behavior};
 
 use super::{Graph, NodeId};
 use crate::effect::Quoted;
@@ -50,8 +50,8 @@ impl Graph {
     ///
     /// # Examples
     /// ```
-    /// use kubegc_objects::{Graph, graph::DotFilter, settings::Semantics};
-    /// let graph = Graph::new(Semantics::of("1.36".parse()?));
+    /// use kubegc_objects::{Graph, graph::DotFilter};
+    /// let graph = Graph::new("1.36".parse()?);
     /// assert_eq!(graph.dot(&DotFilter::All)?, "strict digraph full {\n}\n");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -92,14 +92,18 @@ impl Graph {
         // An owner without a vertex is outside of the selection (D-4).
         edges.retain(|(_, owner)| vertices.contains_key(owner));
         edges.sort();
-        if !self.semantics.sorted_dump {
+        if !self.version.has(behavior::DUMP_IS_SORTED) {
             if let Some((uid, _)) = edges.iter().find(|(dependent, owner)| dependent == owner) {
                 let object = vertices[uid].identity.clone();
                 return Err(SelfEdge { object });
             }
             edges.dedup();
         }
-        Ok(render(&vertices, &edges, self.semantics.sorted_dump))
+        Ok(render(
+            &vertices,
+            &edges,
+            self.version.has(behavior::DUMP_IS_SORTED),
+        ))
     }
 
     fn shown(&self, filter: &DotFilter) -> Vec<NodeId> {

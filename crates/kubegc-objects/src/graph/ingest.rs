@@ -3,7 +3,7 @@
 
 use smallvec::SmallVec;
 
-use kubegc_core::{ObjectRef, OwnerReference};
+use kubegc_core::{ObjectRef, OwnerReference, version::behavior};
 
 use super::{
     DeletionState, Event, Graph, NodeId, Observed,
@@ -102,7 +102,7 @@ impl Graph {
         if !self.records[existing].has(VIRTUAL) {
             return existing;
         }
-        if !self.semantics.verify_owners {
+        if !self.version.has(behavior::OWNERS_ARE_VERIFIED) {
             self.records[existing].clear(VIRTUAL);
             return existing;
         }
@@ -158,7 +158,7 @@ impl Graph {
 
     /// [E-6](crate::rules#e-6), with [G-29](crate::rules#g-29) to [G-31](crate::rules#g-31).
     fn update_references(&mut self, node: u32, new: References, effects: &mut Vec<Effect>) {
-        let count = self.semantics.duplicate_references_count;
+        let count = self.version.has(behavior::DUPLICATE_REFERENCES_COUNT);
         let diff = Diff::between(&self.records, self.references(node), &new, count);
         if diff.is_empty() {
             self.release_references(&new);
@@ -202,7 +202,7 @@ impl Graph {
             };
             self.add_dependent(owner, node, fresh);
             // G-25: only the first suspect reference counts.
-            if suspect || !self.semantics.verify_owners {
+            if suspect || !self.version.has(behavior::OWNERS_ARE_VERIFIED) {
                 continue;
             }
             let known = &self.records[owner];
@@ -213,7 +213,7 @@ impl Graph {
                 }
             } else if !self.records.is(owner, coordinates) {
                 suspect = true;
-            } else if self.semantics.suspect_cluster_scoped_guess {
+            } else if self.version.has(behavior::CLUSTER_SCOPED_GUESS_IS_SUSPECT) {
                 let guessed_without_namespace = known.namespace == Namespace::NONE && known.has(VIRTUAL);
                 suspect = guessed_without_namespace && namespace != Namespace::NONE;
             }
@@ -232,7 +232,7 @@ impl Graph {
         old: Option<DeletionState>,
         effects: &mut Vec<Effect>,
     ) {
-        let later = self.semantics.finalizer_may_appear_later;
+        let later = self.version.has(behavior::FINALIZER_MAY_APPEAR_LATER);
         let starts = |has: bool, had: fn(&DeletionState) -> bool| {
             let is_new = old
                 .as_ref()
@@ -255,7 +255,7 @@ impl Graph {
         let Some(existing) = self.records.node_of_uid(&identity.uid) else {
             return;
         };
-        if !self.semantics.verify_owners {
+        if !self.version.has(behavior::OWNERS_ARE_VERIFIED) {
             // Before 1.20 it is processed like any delete, which also observes the node.
             self.records[existing].clear(VIRTUAL);
             return self.remove(existing, |_| identity.clone(), effects);

@@ -33,7 +33,7 @@ use std::sync::Arc;
 
 use slab::Slab;
 
-use kubegc_core::{ObjectMeta, ObjectRef, OwnerReference, Uid, metadata};
+use kubegc_core::{KubernetesVersion, ObjectMeta, ObjectRef, OwnerReference, Uid, metadata};
 
 pub use self::bulk::Listed;
 use self::{
@@ -48,16 +48,15 @@ pub use self::{
     record::NodeId,
 };
 pub use crate::effect::Effect;
-use crate::settings::Semantics;
 
 /// Owners and dependents in one cluster, as far as events have shown.
 ///
 /// # Examples
 /// ```
 /// use kubegc_core::{KubernetesVersion, OwnerReference, Uid};
-/// use kubegc_objects::{Graph, graph::{DeletionState, Event, Observed}, settings::Semantics};
+/// use kubegc_objects::{Graph, graph::{DeletionState, Event, Observed}};
 ///
-/// let mut graph = Graph::new(Semantics::of(KubernetesVersion::LATEST));
+/// let mut graph = Graph::new(KubernetesVersion::LATEST);
 /// let kind = graph.kind("v1", "ConfigMap");
 /// let owner = OwnerReference {
 ///     api_version: "v1".into(),
@@ -82,7 +81,7 @@ use crate::settings::Semantics;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Graph {
-    semantics: Semantics,
+    version: KubernetesVersion,
     kinds: Kinds,
     namespaces: Namespaces,
     records: Records,
@@ -166,10 +165,10 @@ pub enum Event<'a> {
 }
 
 impl Graph {
-    /// An empty graph.
-    pub fn new(semantics: Semantics) -> Self {
+    /// An empty graph of the collector of a release.
+    pub fn new(version: KubernetesVersion) -> Self {
         Self {
-            semantics,
+            version,
             kinds: Kinds::default(),
             namespaces: Namespaces::default(),
             records: Records::default(),

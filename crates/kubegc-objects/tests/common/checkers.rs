@@ -2,12 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kubegc_core::{ObjectMeta, ObjectRef, Timestamp};
+use kubegc_core::{KubernetesVersion, ObjectMeta, ObjectRef, Timestamp, version::behavior};
 use kubegc_objects::{
     Operation, Reason, Request, Response, WatchEvent,
     classify::{OwnerState, Resolved},
     collector::{CallId, Conclusion},
-    settings::Semantics,
 };
 
 use super::{
@@ -18,7 +17,7 @@ use super::{
 /// Law 2: no request is sent before the release's start rule allows it, and up to 1.31 no attempt starts
 /// while new monitors sync.
 pub(crate) fn starts_in_time(world: &World) {
-    let late_start = world.settings.semantics.start_without_full_sync;
+    let late_start = world.settings.version.has(behavior::STARTS_WITHOUT_FULL_SYNC);
     let (mut wanted, mut synced) = (None, BTreeSet::new());
     let (mut deadline, mut started): (Option<Timestamp>, bool) = (None, false);
     for (now, seen) in &world.trace {
@@ -120,7 +119,7 @@ pub(crate) fn deletes_follow_reads(world: &World) -> usize {
                     delete.request
                 );
                 let sent = wire.resource_version.is_some();
-                let allowed = sends_version_as_allowed(&world.settings.semantics, sent, earlier, delete);
+                let allowed = sends_version_as_allowed(world.settings.version, sent, earlier, delete);
                 assert!(allowed, "preconditions of another release: {:?}", delete.request);
             }
         }
@@ -206,13 +205,14 @@ fn relisted(world: &World, before: usize) -> bool {
 /// the resourceVersion is sent if the release does so, except for the delete after a second read with
 /// the same owners.
 fn sends_version_as_allowed(
-    semantics: &Semantics,
+    version: KubernetesVersion,
     sent: bool,
     earlier: &[TracedCall<'_>],
     delete: &TracedCall<'_>,
 ) -> bool {
-    if !semantics.expect_resource_version || sent {
-        return sent == semantics.expect_resource_version;
+    let sends = version.has(behavior::DELETES_EXPECT_RESOURCE_VERSION);
+    if !sends || sent {
+        return sent == sends;
     }
     let decided = || {
         delete

@@ -49,7 +49,7 @@ impl Disk {
         freed_bytes: u64,
         frame: NodeFrame,
     ) -> Option<Self> {
-        let usage_percent = policy.image().usage_percent(&file_system)?;
+        let usage_percent = policy.image.usage_percent(&file_system)?;
         let (now, bytes_per_hour) = (frame.now, frame.growth_bytes_per_hour);
         let capacity = file_system.capacity_bytes?;
         let available = file_system.available_bytes?.min(capacity);
@@ -61,10 +61,10 @@ impl Disk {
         };
         let due = |at: Option<u64>| due_with(available, at);
         let freed = available.saturating_add(freed_bytes).min(capacity);
-        let collects = policy.image().collects_below_bytes(capacity);
-        let collects = collects.filter(|_| policy.switches().images.enabled);
+        let collects = policy.image.collects_below_bytes(capacity);
+        let collects = collects.filter(|_| policy.image_loop().enabled);
         let is_meant = |one: &Threshold| one.signal == Signal::ImageFsAvailable && one.is_hard();
-        let thresholds = policy.eviction().effective(Layout::DedicatedImages).into_iter();
+        let thresholds = policy.eviction.effective(Layout::DedicatedImages).into_iter();
         let evicts = thresholds
             .filter(is_meant)
             .map(|one| one.value.of(capacity))
@@ -72,7 +72,7 @@ impl Disk {
         Some(Self {
             file_system,
             usage_percent,
-            high_percent: policy.image().thresholds().high_percent,
+            high_percent: policy.image.thresholds().high_percent,
             collection: due(collects),
             again: (freed_bytes > 0).then(|| due_with(freed, collects)),
             eviction: evicts.map(|amount| due(most_below(amount, capacity))),

@@ -127,7 +127,7 @@ impl fmt::Display for ImageInUseByDigest {
 pub fn node_forecast(inventory: &Inventory, policy: &Policy, frame: NodeFrame) -> NodeForecast {
     let mut assumptions = vec![Assumption::NothingElseHappens];
     let mut assumed = inventory.clone();
-    let semantics = policy.semantics();
+    let semantics = policy.semantics;
     if semantics.image_volumes && assumed.image_volumes == Err(Unlisted::NotRequested) {
         assumed.image_volumes = Ok(Vec::new());
         assumptions.push(Assumption::NoImageVolumes);
@@ -142,8 +142,8 @@ pub fn node_forecast(inventory: &Inventory, policy: &Policy, frame: NodeFrame) -
         });
     }
 
-    let containers = policy.container().plan(&assumed, frame.now);
-    let forced = policy.container().with_mode(Mode::Forced);
+    let containers = policy.container.plan(&assumed, frame.now);
+    let forced = policy.container.with_mode(Mode::Forced);
     let pressure_containers = forced.plan(&assumed, frame.now);
     let mut pressed = assumed.clone();
     remove_containers(&mut assumed, &containers);
@@ -155,8 +155,8 @@ pub fn node_forecast(inventory: &Inventory, policy: &Policy, frame: NodeFrame) -
         assumptions.push(Assumption::LogsUnknown);
     }
 
-    let loop_is_on = policy.switches().images.enabled;
-    let collects = policy.image().with_task(Task::Collect);
+    let loop_is_on = policy.image_loop().enabled;
+    let collects = policy.image.with_task(Task::Collect);
     let mut records = RecordsKnown::Given;
     let mut images_after_restart = None;
     if !are_known(&assumed.image_records) && assumed.images.as_ref().is_ok_and(|images| !images.is_empty()) {
@@ -175,7 +175,7 @@ pub fn node_forecast(inventory: &Inventory, policy: &Policy, frame: NodeFrame) -
         }
     }
     let images = loop_is_on.then(|| collects.plan(&assumed, frame.now));
-    let deletes_unused = policy.image().with_task(Task::DeleteUnused);
+    let deletes_unused = policy.image.with_task(Task::DeleteUnused);
     let pressure_images = deletes_unused.plan(&pressed, frame.now);
     if records == RecordsKnown::AssumedOld && !pressure_images.actions.is_empty() {
         assumptions.push(Assumption::RecordsUnknown {
@@ -221,7 +221,7 @@ pub fn node_forecast(inventory: &Inventory, policy: &Policy, frame: NodeFrame) -
 }
 
 fn remove_containers(inventory: &mut Inventory, plan: &PlanOf<container::EvictUnits>) {
-    let removed: BTreeSet<&Arc<str>> = plan.actions.iter().map(|action| &action.container().id).collect();
+    let removed: BTreeSet<&Arc<str>> = plan.actions.iter().map(|action| &action.container.id).collect();
     if let Ok(containers) = &mut inventory.containers {
         containers.retain(|container| !removed.contains(&container.id));
     }
@@ -240,7 +240,7 @@ fn in_use_by_digest<'a>(
         }
     }
     let mut found: BTreeMap<Arc<str>, ImageInUseByDigest> = BTreeMap::new();
-    for image::Action::Remove { image, .. } in removals {
+    for image::Action { image, .. } in removals {
         let mut digests = image.digests.iter();
         let used = digests.find_map(|digest| Some((digest, *users.get(&**digest)?)));
         if let Some((digest, container)) = used {
@@ -262,7 +262,7 @@ fn are_known(records: &Records) -> bool {
 
 /// The records after the first run of the detection loop.
 fn first_detection(inventory: &Inventory, policy: &Policy, now: Timestamp) -> Records {
-    let detect = policy.image().with_task(Task::Detect);
+    let detect = policy.image.with_task(Task::Detect);
     detect.plan(inventory, now).summary.records
 }
 
@@ -298,7 +298,7 @@ impl NodeForecast {
 /// The bytes that an image plan's removals add up to.
 pub(super) fn plan_bytes(plan: &PlanOf<image::FreeSpace>) -> u64 {
     let sizes = plan.actions.iter().map(|action| {
-        let image::Action::Remove { image, .. } = action;
+        let image::Action { image, .. } = action;
         image.size_bytes
     });
     sizes.fold(0, u64::saturating_add)

@@ -22,7 +22,7 @@ impl NodeForecast {
     /// `assumptions` and more.
     pub fn to_json(&self) -> Value {
         let sandboxes = self.sandboxes.actions.iter().map(|action| {
-            let sandbox::Action::Remove { sandbox, reason } = action;
+            let sandbox::Action { sandbox, reason } = action;
             json!({
                 "id": sandbox.id,
                 "namespace": sandbox.pod.namespace,
@@ -49,7 +49,7 @@ impl NodeForecast {
         json!({
             "schema": FORECAST_SCHEMA,
             "now": self.frame.now.to_string(),
-            "version": self.policy.semantics().version.to_string(),
+            "version": self.policy.semantics.version.to_string(),
             "containers": containers(&self.containers),
             "sandboxes": {
                 "removed": sandboxes.collect::<Value>(),
@@ -107,7 +107,7 @@ fn next_at(at: Option<Timestamp>) -> Option<String> {
 
 fn containers(plan: &PlanOf<container::EvictUnits>) -> Value {
     let removed = plan.actions.iter().map(|action| {
-        let container::Action::Remove {
+        let container::Action {
             container,
             stop_first,
             reason,
@@ -144,7 +144,7 @@ fn containers(plan: &PlanOf<container::EvictUnits>) -> Value {
 fn images(plan: &PlanOf<image::FreeSpace>) -> Value {
     let summary = &plan.summary;
     let removed = plan.actions.iter().map(|action| {
-        let image::Action::Remove { image, reason, .. } = action;
+        let image::Action { image, reason, .. } = action;
         let mut removed = self::image(image);
         removed["idleSeconds"] = match reason {
             image::RemovalReason::Age { idle, .. } if *idle != GoDuration::MAX => {

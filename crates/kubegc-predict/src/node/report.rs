@@ -18,7 +18,7 @@ use crate::words::frequencies;
 
 impl fmt::Display for NodeForecast {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let version = self.policy.semantics().version;
+        let version = self.policy.semantics.version;
         writeln!(f, "At {}, Kubernetes {version}", self.frame.now)?;
         self.write_containers(f)?;
         self.write_sandboxes(f)?;
@@ -54,7 +54,7 @@ impl NodeForecast {
         let heading = of_all("Containers", plan.actions.len(), plan.kept.len());
         writeln!(f, "\n{heading} by the next garbage collection, within a minute")?;
         let rows = plan.actions.iter().map(|action| {
-            let container::Action::Remove {
+            let container::Action {
                 container,
                 stop_first,
                 reason,
@@ -95,7 +95,7 @@ impl NodeForecast {
         let heading = of_all("Sandboxes", plan.actions.len(), plan.kept.len());
         writeln!(f, "\n{heading} by the same garbage collection")?;
         let rows = plan.actions.iter().map(|action| {
-            let sandbox::Action::Remove { sandbox, reason } = action;
+            let sandbox::Action { sandbox, reason } = action;
             let pod = fit(&format!("{}/{}", sandbox.pod.namespace, sandbox.pod.name), 76);
             let created = Ago(Some(sandbox.created_at), self.frame.now);
             (
@@ -128,7 +128,7 @@ impl NodeForecast {
             "\n{heading} by the next garbage collection, within five minutes"
         )?;
         if let (Some(percent), Some(wanted)) = (plan.summary.usage_percent, plan.summary.to_free_bytes) {
-            let thresholds = self.policy.image().thresholds();
+            let thresholds = self.policy.image.thresholds();
             writeln!(
                 f,
                 "  {percent} % of the disk is in use: images are removed from {} % on, down to {} %. {} to free, {} removed.",
@@ -139,7 +139,7 @@ impl NodeForecast {
             )?;
         }
         for (at, action) in plan.actions.iter().enumerate() {
-            let image::Action::Remove { image, reason, .. } = action;
+            let image::Action { image, reason, .. } = action;
             let why = match reason {
                 image::RemovalReason::Space { wanted_bytes } => {
                     format!("{} left to free", Bytes::from(*wanted_bytes))
@@ -218,7 +218,7 @@ impl NodeForecast {
     /// The reason why a plan removes no image; `None` if it removes one.
     fn none_removed(&self, plan: &PlanOf<image::FreeSpace>) -> Option<String> {
         let is_refused = |action: &image::Action| {
-            let image::Action::Remove { image, .. } = action;
+            let image::Action { image, .. } = action;
             self.in_use_by_digest.iter().any(|used| used.image.id == image.id)
         };
         if !plan.actions.iter().all(is_refused) {
@@ -237,8 +237,8 @@ impl NodeForecast {
 
     fn write_pressure(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let pressure = &self.pressure;
-        let thresholds = self.policy.eviction().effective(Layout::DedicatedImages);
-        let (disk, semantics) = (Some(NodeCondition::DiskPressure), self.policy.semantics());
+        let thresholds = self.policy.eviction.effective(Layout::DedicatedImages);
+        let (disk, semantics) = (Some(NodeCondition::DiskPressure), self.policy.semantics);
         let is_of_disk = |threshold: &Threshold| threshold.signal.condition(semantics) == disk;
         if !thresholds.iter().any(is_of_disk) {
             return writeln!(

@@ -46,7 +46,7 @@ type ById<T> = BTreeMap<(Arc<str>, Arc<str>), Arc<T>>;
 fn containers(forecast: &NodeForecast) -> ById<Container> {
     let actions = forecast.containers.actions.iter();
     let removed = actions.map(|action| {
-        let container = action.container();
+        let container = &action.container;
         ((Arc::clone(&container.id), Arc::default()), Arc::clone(container))
     });
     removed.collect()
@@ -54,7 +54,7 @@ fn containers(forecast: &NodeForecast) -> ById<Container> {
 
 fn images(forecast: &NodeForecast) -> ById<Image> {
     let actions = forecast.images.iter().flat_map(|plan| &plan.actions);
-    let removed = actions.map(|image::Action::Remove { image, .. }| {
+    let removed = actions.map(|image::Action { image, .. }| {
         let key = (Arc::clone(&image.id), Arc::clone(&image.runtime_handler));
         (key, Arc::clone(image))
     });

@@ -1,14 +1,25 @@
-//! The resumable attempt to delete one item: it returns one request at a time and continues with the
-//! response. It needs as many requests as [A-10](crate::rules#a-10) states.
+//! The attempt to delete one item ([A-1](crate::rules#a-1) to [A-13](crate::rules#a-13)): it is deleted,
+//! loses owner references, or is kept.
+//!
+//! [`Attempt`] is resumable: it returns one request at a time and continues with the response. It needs as
+//! many requests as [A-10](crate::rules#a-10) states.
+//!
+//! # Upstream
+//! `attemptToDeleteWorker`, `attemptToDeleteItem` and `processDeletingDependentsItem` in
+//! [`garbagecollector.go`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/pkg/controller/garbagecollector/garbagecollector.go),
+//! `deleteObject` in
+//! [`operations.go`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/pkg/controller/garbagecollector/operations.go);
+//! 1.13, 1.20.2, 1.28 and 1.36.
 
 use std::{
     hash::{Hash, Hasher},
     sync::Arc,
 };
 
-use kubegc_core::{Catalog, ObjectMeta, OwnerReference, Preconditions, PropagationPolicy, metadata};
+use kubegc_core::{
+    Catalog, ObjectMeta, OwnerReference, Preconditions, PropagationPolicy, Uid, metadata, version::behavior,
+};
 
-use super::expectation;
 use crate::{
     attempt::{
         Context, Target,
@@ -199,7 +210,7 @@ impl Attempt {
     /// ([R-6](crate::rules#r-6)).
     fn start(&mut self, context: &mut Context<'_>) -> Next {
         let node = self.node;
-        if context.semantics.verify_owners && context.graph.is_virtual(node) {
+        if context.version.has(behavior::OWNERS_ARE_VERIFIED) && context.graph.is_virtual(node) {
             let current = context.graph.node(&context.graph.uid(node));
             if current.is_none_or(|current| !context.graph.is_virtual(current)) {
                 return Ok(done(Conclusion::Stale, false));
@@ -210,7 +221,7 @@ impl Attempt {
         }
         let identity = context.graph.identity(node);
         let mapping @ (_, namespaced) = context.mapping(&identity.api_version, &identity.kind)?;
-        if context.semantics.verify_owners && namespaced && identity.namespace.is_empty() {
+        if context.version.has(behavior::OWNERS_ARE_VERIFIED) && namespaced && identity.namespace.is_empty() {
             return Err(AttemptError::NamespacedOwnerOfClusterScoped);
         }
         let item = Target::mapped(mapping, identity);
@@ -240,7 +251,7 @@ impl Attempt {
     fn absent(&self, context: &mut Context<'_>) -> Step {
         let identity = context.graph.identity(self.node);
         context.virtual_delete(identity);
-        if !context.semantics.verify_owners {
+        if !context.version.has(behavior::OWNERS_ARE_VERIFIED) {
             context.graph.mark_observed(self.node);
         }
         done(Conclusion::Absent, false)
@@ -268,7 +279,7 @@ impl Attempt {
                 continue;
             }
             let (kind, namespaced) = context.mapping(&reference.api_version, &reference.kind)?;
-            if context.semantics.verify_owners && namespaced && namespace.is_empty() {
+            if context.version.has(behavior::OWNERS_ARE_VERIFIED) && namespaced && namespace.is_empty() {
                 return Err(AttemptError::NamespacedOwnerOfClusterScoped);
             }
             let lookup_namespace = if namespaced {
@@ -384,7 +395,7 @@ impl Attempt {
     fn delete(&mut self, mut deletion: Box<Deletion>, context: &mut Context<'_>) -> Next {
         let expect = expectation(&deletion.item.object.uid, &deletion.live);
         let mut wire = expect.clone();
-        if !context.semantics.expect_resource_version && !context.strict {
+        if !context.version.has(behavior::DELETES_EXPECT_RESOURCE_VERSION) && !context.strict {
             wire.resource_version = None;
         }
         deletion.sent = wire.clone();
@@ -412,7 +423,9 @@ impl Attempt {
     fn rechecked(&mut self, deletion: Deletion, context: &mut Context<'_>, response: Response) -> Next {
         let uid = &deletion.item.object.uid;
         match response {
-            Response::NotFound if context.semantics.delete_not_found_is_absence => Ok(self.absent(context)),
+            Response::NotFound if context.version.has(behavior::DELETE_NOT_FOUND_IS_ABSENCE) => {
+                Ok(self.absent(context))
+            }
             Response::NotFound => Ok(done(Conclusion::Deleted, self.is_virtual(context))),
             Response::Found(now)
                 if now.uid == *uid
@@ -438,7 +451,7 @@ impl Attempt {
     }
 
     fn delete_failed(&self, item: Target, context: &mut Context<'_>, response: Response) -> Next {
-        if response == Response::NotFound && context.semantics.delete_not_found_is_absence {
+        if response == Response::NotFound && context.version.has(behavior::DELETE_NOT_FOUND_IS_ABSENCE) {
             return Ok(self.absent(context));
         }
         Err(AttemptError::failed(item.object, "deleted", response))
@@ -506,4 +519,13 @@ fn same_owners(before: &ObjectMeta, after: &ObjectMeta) -> bool {
 
 fn done(conclusion: Conclusion, requeue: bool) -> Step {
     Step::Done(Outcome { requeue, conclusion })
+}
+
+/// The preconditions of a delete: the uid, and the version that was read if there is one.
+pub(crate) fn expectation(uid: &Uid, live: &ObjectMeta) -> Preconditions {
+    let version = &live.resource_version;
+    Preconditions {
+        uid: Some(uid.clone()),
+        resource_version: (!version.is_empty()).then(|| version.clone()),
+    }
 }
