@@ -12,7 +12,7 @@ use serde_json::Value;
 
 #[cfg(feature = "cel")]
 use super::cel;
-use super::{beta, instance, openapi, scale, schema, set_condition, storage_version, validation};
+use super::{instance, openapi, scale, schema, set_condition, storage_version, validation};
 use crate::{
     Manifest, StoredObject,
     api_server::{ApiServer, EventType, update::Part},
@@ -262,18 +262,15 @@ impl ApiServer {
         object: &StoredObject,
         old: Option<&StoredObject>,
     ) -> Vec<Cause> {
-        if !beta::is_beta(self.resource(kind)) {
-            let causes = validation::problems(self.version, object, old);
-            #[cfg(feature = "cel")]
-            let causes = if causes.is_empty() {
-                self.rules().definition(object, old)
-            } else {
-                causes
-            };
-            causes
-        } else {
-            Vec::new()
+        if &*self.resource(kind).version == "v1beta1" {
+            return Vec::new();
         }
+        let causes = validation::problems(self.version, object, old);
+        #[cfg(feature = "cel")]
+        if causes.is_empty() {
+            return self.rules().definition(object, old);
+        }
+        causes
     }
 
     /// Serves the kinds of a definition that was created or changed, and records it in its status, as the
