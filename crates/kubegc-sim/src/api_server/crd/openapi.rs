@@ -341,23 +341,16 @@ impl Validator<'_> {
                 self.invalid(path, &words, &shown, out);
             }
         }
-        for (key, exclusive, words, is_outside) in [
-            (
-                "minimum",
-                "exclusiveMinimum",
-                "greater than",
-                f64::lt as fn(&f64, &f64) -> bool,
-            ),
-            ("maximum", "exclusiveMaximum", "less than", f64::gt),
+        for (key, exclusive, words, sign) in [
+            ("minimum", "exclusiveMinimum", "greater than", 1.0),
+            ("maximum", "exclusiveMaximum", "less than", -1.0),
         ] {
             let Some(limit) = limit(key).map(as_limit) else {
                 continue;
             };
-            let or_equal = match flag(schema, exclusive) {
-                true => "",
-                false => " or equal to",
-            };
-            if is_outside(&value, &limit) || or_equal.is_empty() && !is_outside(&limit, &value) {
+            let is_exclusive = flag(schema, exclusive);
+            if value * sign < limit * sign || is_exclusive && value == limit {
+                let or_equal = if is_exclusive { "" } else { " or equal to" };
                 let words = format!("should be {words}{or_equal} {}", go::float(limit));
                 self.invalid(path, &words, &shown, out);
             }
