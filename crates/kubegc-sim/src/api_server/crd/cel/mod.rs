@@ -42,11 +42,11 @@ use super::instance::{Place, UNCHANGED_VALUES_MAY_STAY, child, is_embedded};
 use crate::{
     StoredObject,
     status::{Cause, quoted},
-    types::validate::go_syntax,
+    types::{field::At, validate::go_syntax},
 };
 use check::{Checked, check, located};
 use declared::{Declared, text};
-use policy::{Scene, items};
+use policy::Scene;
 use types::Ty;
 
 const RULES: &str = "x-kubernetes-validations";
@@ -224,19 +224,13 @@ impl Engine<'_> {
         configuration: &StoredObject,
         old: Option<&StoredObject>,
     ) -> Vec<Cause> {
-        let webhooks = |object| {
-            let webhooks = StoredObject::at(object, &["webhooks"]).and_then(Value::as_array);
-            webhooks.into_iter().flatten()
-        };
+        let webhooks = |object| At::of_value(StoredObject::at(object, &["webhooks"]), "webhooks").items();
         let mut causes = Vec::new();
-        for (index, webhook) in webhooks(configuration).enumerate() {
-            let is_same = |old: &Value| old["matchConditions"] == webhook["matchConditions"];
-            if old.is_some_and(|old| webhooks(old).any(is_same)) {
-                continue;
-            }
-            for (position, condition) in items(webhook, "matchConditions") {
-                let path = format!("webhooks[{index}].matchConditions[{position}].expression");
-                causes.extend(self.condition_problem(condition, false, path));
+        for webhook in webhooks(configuration) {
+            let conditions = webhook.get("matchConditions");
+            let is_same = |old: At<'_>| old.get("matchConditions").value == conditions.value;
+            if !old.is_some_and(|old| webhooks(old).any(is_same)) {
+                causes.extend(self.condition_problems(&conditions, false));
             }
         }
         causes
