@@ -167,9 +167,8 @@ fn convert(function: &str, argument: &str) -> Option<Cel> {
 struct Rule<'a>(&'a Value);
 
 impl<'a> Rule<'a> {
-    fn of(schema: &'a Value) -> impl Iterator<Item = (usize, Self)> {
-        let rules = schema.get(RULES).and_then(Value::as_array).into_iter().flatten();
-        rules.map(Self).enumerate()
+    fn of(schema: &'a Value) -> impl Iterator<Item = Self> {
+        schema[RULES].as_array().into_iter().flatten().map(Self)
     }
 
     fn text(&self, key: &str) -> &'a str {
@@ -327,14 +326,13 @@ impl Engine<'_> {
         let (own, former) = match (values::of(value, declared), former.transpose()) {
             (Ok(own), Ok(former)) => (own, former),
             (Err(problem), _) | (_, Err(problem)) => {
-                let problem = |(_, rule): (usize, Rule<'_>)| {
-                    invalid(&format!("{problem} evaluating rule: {}", rule.shown()))
-                };
+                let problem =
+                    |rule: Rule<'_>| invalid(&format!("{problem} evaluating rule: {}", rule.shown()));
                 causes.extend(Rule::of(schema).map(problem));
                 return;
             }
         };
-        for (_, rule) in Rule::of(schema) {
+        for rule in Rule::of(schema) {
             let is_optional = rule.takes_optional_old_self(self.version);
             let (program, checked) = match self.compiled(rule.text("rule"), declared, &rule) {
                 Ok(compiled) => compiled,
