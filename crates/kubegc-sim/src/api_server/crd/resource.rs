@@ -18,7 +18,7 @@ use crate::{
     api_server::{ApiServer, EventType, update::Part},
     go,
     status::{self, Cause, Refusal, Status},
-    types,
+    types::{self, field::At},
 };
 
 /// Missing fields of embedded objects are required without a word.
@@ -141,7 +141,7 @@ impl ApiServer {
             }
         }
         if let Some(schema) = schema.filter(|_| part != Part::Status) {
-            instance::embedded_problems(&whole, schema, "", &mut causes);
+            instance::embedded_problems(At::of_object(&whole), schema, &mut causes);
             if self.version.has(EMBEDDED_IS_REQUIRED) {
                 for cause in causes
                     .iter_mut()

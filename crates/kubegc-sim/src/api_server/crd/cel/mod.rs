@@ -295,10 +295,10 @@ impl Engine<'_> {
         }
         let place = Place {
             are_maps_atomic: true,
-            ..Place::of(value, old, schema)
+            ..Place::of(At::of_object(value), old, schema)
         };
         place.visit(&mut |place| {
-            if !place.value.is_null() && place.schema.get(RULES).is_some() {
+            if place.at.is_set() && place.schema.get(RULES).is_some() {
                 self.run(place, causes);
             }
         });
@@ -306,9 +306,7 @@ impl Engine<'_> {
 
     /// Runs the rules of one schema.
     fn run(&self, place: &Place<'_>, causes: &mut Vec<Cause>) {
-        let Place {
-            value, old, schema, ..
-        } = *place;
+        let (value, old, schema) = (place.at.value, place.old, place.schema);
         let ratchets = place.is_unchanged && self.version.has(UNCHANGED_VALUES_MAY_STAY);
         let kind = quoted(text(schema, "type"));
         let failed = match value {
@@ -316,10 +314,8 @@ impl Engine<'_> {
             Value::Object(_) | Value::Array(_) | Value::Null => String::new(),
             scalar => scalar.to_string(),
         };
-        let field = match &*place.path {
-            "" => "<nil>",
-            path => path,
-        };
+        let path = place.at.path.to_string();
+        let field = if path.is_empty() { "<nil>" } else { &path };
         let invalid = |problem: &str| Cause::invalid(field, &kind, problem);
         let declared = declared(place);
         let former = old.map(|old| values::of(old, declared));
@@ -390,7 +386,7 @@ impl Engine<'_> {
 
 fn declared<'v>(place: &Place<'v>) -> Declared<'v> {
     Declared {
-        is_root: place.path.is_empty() || is_embedded(place.schema),
+        is_root: place.at.path.to_string().is_empty() || is_embedded(place.schema),
         schema: place.schema,
     }
 }
@@ -400,7 +396,7 @@ fn failure(rule: &Rule<'_>, place: &Place<'_>, kind: &str, message: &str) -> Cau
         "" => String::new(),
         given => field_path(given, place.schema).unwrap_or_default(),
     };
-    let field = match (&*place.path, &*within) {
+    let field = match (&*place.at.path.to_string(), &*within) {
         ("", "") => "<nil>".to_owned(),
         (path, "") => path.to_owned(),
         (path, within) => child(path, within),
