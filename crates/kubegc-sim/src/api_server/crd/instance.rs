@@ -268,8 +268,7 @@ pub(super) fn duplicates(value: &Value, schema: &Value, version: KubernetesVersi
             return;
         };
         let at = |index: usize| format!("{}[{index}]", place.at.path);
-        let identities: Vec<Value> = match place.schema.get("x-kubernetes-list-type").and_then(Value::as_str)
-        {
+        let identities: Vec<Value> = match place.schema["x-kubernetes-list-type"].as_str() {
             Some("set") => items.clone(),
             Some("map") => {
                 let odd = items.iter().position(|item| !item.is_object() && !item.is_null());
@@ -278,21 +277,15 @@ pub(super) fn duplicates(value: &Value, schema: &Value, version: KubernetesVersi
                     causes.push(Cause::invalid(at(index), &go::shown(&items[index]), problem));
                     return;
                 }
-                let keys = items
-                    .iter()
-                    .map(|item| Value::Object(keys_of(item, place.schema)));
-                keys.collect()
+                let keys = |item: &Value| keys_of(item, place.schema).into();
+                items.iter().map(keys).collect()
             }
             _ => return,
         };
         for (index, identity) in identities.iter().enumerate() {
             // The second one of equal items is reported.
-            if identities[..index]
-                .iter()
-                .filter(|known| *known == identity)
-                .count()
-                == 1
-            {
+            let before = identities[..index].iter();
+            if before.filter(|known| *known == identity).count() == 1 {
                 let shown = match version.has(behavior::VALUES_ARE_JSON) {
                     true => identity.to_string(),
                     false => go::shown(identity),
@@ -306,8 +299,11 @@ pub(super) fn duplicates(value: &Value, schema: &Value, version: KubernetesVersi
 
 /// The key fields of an item of a map.
 fn keys_of(item: &Value, schema: &Value) -> Map<String, Value> {
-    let keys = schema.get("x-kubernetes-list-map-keys").and_then(Value::as_array);
-    let keys = keys.into_iter().flatten().filter_map(Value::as_str);
+    let keys = schema["x-kubernetes-list-map-keys"]
+        .as_array()
+        .into_iter()
+        .flatten();
+    let keys = keys.filter_map(Value::as_str);
     keys.filter_map(|key| Some((key.to_owned(), item.get(key)?.clone())))
         .collect()
 }

@@ -142,11 +142,9 @@ impl ApiServer {
         }
         if let Some(schema) = schema.filter(|_| part != Part::Status) {
             instance::embedded_problems(At::of_object(&whole), schema, &mut causes);
-            if self.version.has(EMBEDDED_IS_REQUIRED) {
-                for cause in causes
-                    .iter_mut()
-                    .filter(|cause| cause.reason == "FieldValueRequired")
-                {
+            let is_bare = self.version.has(EMBEDDED_IS_REQUIRED);
+            for cause in causes.iter_mut().filter(|_| is_bare) {
+                if cause.reason == "FieldValueRequired" {
                     "Required value".clone_into(&mut cause.message);
                 }
             }

@@ -21,7 +21,7 @@ use crate::{
     status::{Cause, quoted},
     types::{
         field::{At, Check, Path},
-        validate::section,
+        validate::{go_syntax, section},
     },
 };
 
@@ -186,8 +186,10 @@ impl Engine<'_> {
     fn expressions(&self, node: &Node<'_>, rule: &At<'_>, found: &mut Found) {
         let at = |key: &str| rule.get(key).path.to_string();
         let rule = &Rule(rule.value);
-        let invalid =
-            |key: &str, problem: &str| Cause::invalid(at(key), &rule.go_syntax(self.version), problem);
+        let invalid = |key: &str, problem: &str| {
+            let shown = go_syntax::value(self.version, rule.0, "apiextensions.ValidationRule");
+            Cause::invalid(at(key), &shown, problem)
+        };
         let cardinality = node.cardinality.unwrap_or_else(|| node.declared.cardinality());
         // The program of an expression that compiles.
         let mut compiled = |key: &str, wanted: &Ty<'_>, name: &str, must: &str, times: u64| match self

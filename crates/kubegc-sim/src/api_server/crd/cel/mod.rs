@@ -42,7 +42,7 @@ use super::instance::{Place, UNCHANGED_VALUES_MAY_STAY, child, is_embedded};
 use crate::{
     StoredObject,
     status::{Cause, quoted},
-    types::{field::At, validate::go_syntax},
+    types::field::At,
 };
 use check::{Checked, check, located};
 use declared::{Declared, text};
@@ -192,11 +192,6 @@ impl<'a> Rule<'a> {
 
     fn takes_optional_old_self(&self, version: KubernetesVersion) -> bool {
         self.0["optionalOldSelf"] == true && version.has(UNCHANGED_VALUES_MAY_STAY)
-    }
-
-    /// The rule as errors of a release print it.
-    fn go_syntax(&self, version: KubernetesVersion) -> String {
-        go_syntax::value(version, self.0, "apiextensions.ValidationRule")
     }
 }
 
