@@ -57,7 +57,7 @@ fn changes(resource: &ApiResource) -> Option<(Change, Change)> {
             |level| shares(level, "nominalConcurrencyShares", "assuredConcurrencyShares"),
         ),
         ("", "v1", "Secret") => (encode_texts, |_| {}),
-        _ if beta::is_beta(resource) => (beta::to_v1, beta::from_v1),
+        ("apiextensions.k8s.io", "v1beta1", "CustomResourceDefinition") => (beta::to_v1, beta::from_v1),
         _ => return None,
     })
 }
@@ -131,7 +131,8 @@ const EVENT: [(&str, &str); 7] = [
     ("count", "deprecatedCount"),
 ];
 
-fn rename<'a>(object: &mut Object, names: impl IntoIterator<Item = (&'a str, &'a str)>) {
+/// Renames fields.
+pub(crate) fn rename<'a>(object: &mut Object, names: impl IntoIterator<Item = (&'a str, &'a str)>) {
     for (from, to) in names {
         if let Some(value) = object.remove(from) {
             object.insert(to.to_owned(), value);
@@ -140,7 +141,7 @@ fn rename<'a>(object: &mut Object, names: impl IntoIterator<Item = (&'a str, &'a
 }
 
 /// Applies a change to every object of a list.
-pub(super) fn for_each(list: Option<&mut Value>, change: impl Fn(&mut Object)) {
+pub(crate) fn for_each(list: Option<&mut Value>, change: impl Fn(&mut Object)) {
     let items = list.and_then(Value::as_array_mut);
     items
         .into_iter()

@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use kubegc_core::{DeleteOptions, KindId, Timestamp, Uid};
+use kubegc_core::{DeleteOptions, KindId, Timestamp, Uid, backoff::doubled};
 
 use super::{FINALIZER_CRD_CLEANUP, defines, is_established, kinds_of, set_condition};
 use crate::{
@@ -155,11 +155,15 @@ impl Attempt {
 
     /// Retries with exponential backoff.
     fn retry_later(&mut self, now: Timestamp) {
-        self.begun = false;
-        self.waiting_since = None;
-        let millis = 5_u64.saturating_mul(1 << self.failures.min(18)).min(1_000_000);
-        self.failures = self.failures.saturating_add(1);
-        self.next_at = Some(now.saturating_add(Duration::from_millis(millis)));
+        let delay = doubled(
+            [Duration::from_millis(5), Duration::from_secs(1_000)],
+            self.failures,
+        );
+        *self = Self {
+            failures: self.failures.saturating_add(1),
+            next_at: Some(now.saturating_add(delay)),
+            ..Self::default()
+        };
     }
 }
 

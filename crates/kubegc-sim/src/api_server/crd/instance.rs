@@ -14,6 +14,7 @@ use crate::{
     status::Cause,
     types::{
         self,
+        field::At,
         node::{self, META, Node},
     },
 };
@@ -137,8 +138,7 @@ fn coerce_metadata(value: &mut Value, version: KubernetesVersion) -> Result<(), 
 
 /// A value of a custom resource with its schema.
 pub(super) struct Place<'v> {
-    pub(super) path: String,
-    pub(super) value: &'v Value,
+    pub(super) at: At<'v>,
     pub(super) schema: &'v Value,
     /// The value before an update, except null.
     pub(super) old: Option<&'v Value>,
@@ -149,24 +149,13 @@ pub(super) struct Place<'v> {
 }
 
 impl<'v> Place<'v> {
-    pub(super) fn of(value: &'v Value, old: Option<&'v Value>, schema: &'v Value) -> Self {
+    pub(super) fn of(at: At<'v>, old: Option<&'v Value>, schema: &'v Value) -> Self {
         Self {
-            path: String::new(),
-            value,
             schema,
             old: old.filter(|old| !old.is_null()),
-            is_unchanged: old == Some(value),
+            is_unchanged: old == Some(at.value),
             are_maps_atomic: false,
-        }
-    }
-
-    fn below(&self, path: String, value: &'v Value, old: Option<&'v Value>, schema: &'v Value) -> Self {
-        let below = Self::of(value, old, schema);
-        Self {
-            path,
-            is_unchanged: below.is_unchanged || below.old.is_none() && self.is_unchanged,
-            are_maps_atomic: self.are_maps_atomic,
-            ..below
+            at,
         }
     }
 
@@ -174,32 +163,37 @@ impl<'v> Place<'v> {
     pub(super) fn visit(&self, see: &mut dyn FnMut(&Self)) {
         see(self);
         let schema = self.schema;
-        match self.value {
-            Value::Object(fields) => {
-                let is_atomic = self.are_maps_atomic && schema["x-kubernetes-map-type"] == "atomic";
-                let old = self.old.filter(|_| !is_atomic);
-                for (key, value) in fields {
-                    let path = match schema["properties"].get(key).is_some() {
-                        true => child(&self.path, key),
-                        false => format!("{}[{key}]", self.path),
-                    };
-                    if let Some(schema) = of_field(schema, key) {
-                        self.below(path, value, old.and_then(|old| old.get(key)), schema)
-                            .visit(see);
-                    }
-                }
-            }
-            Value::Array(items) => {
-                let old = self.old.and_then(Value::as_array);
-                for (index, item) in items.iter().enumerate() {
-                    if let Some(of_items) = schema.get("items") {
-                        let old = old.and_then(|old| correlated(item, old, schema));
-                        self.below(format!("{}[{index}]", self.path), item, old, of_items)
-                            .visit(see);
-                    }
-                }
-            }
-            _ => {}
+        let is_atomic = self.are_maps_atomic && schema["x-kubernetes-map-type"] == "atomic";
+        let old = self.old.filter(|_| !is_atomic);
+        for (key, _) in self.at.value.as_object().into_iter().flatten() {
+            let at = match schema["properties"].get(key).is_some() {
+                true => self.at.get(key),
+                false => self.at.key(key),
+            };
+            self.below(at, old.and_then(|old| old.get(key)), of_field(schema, key), see);
+        }
+        let old = self.old.and_then(Value::as_array);
+        for item in self.at.items() {
+            let old = old.and_then(|old| correlated(item.value, old, schema));
+            self.below(item, old, schema.get("items"), see);
+        }
+    }
+
+    fn below(
+        &self,
+        at: At<'v>,
+        old: Option<&'v Value>,
+        schema: Option<&'v Value>,
+        see: &mut dyn FnMut(&Self),
+    ) {
+        if let Some(schema) = schema {
+            let below = Self::of(at, old, schema);
+            let below = Self {
+                is_unchanged: below.is_unchanged || below.old.is_none() && self.is_unchanged,
+                are_maps_atomic: self.are_maps_atomic,
+                ..below
+            };
+            below.visit(see);
         }
     }
 }
@@ -220,8 +214,8 @@ pub(super) fn retain_changed(causes: &mut Vec<Cause>, value: &Value, old: &Value
     // Some problems name the entries of maps as fields.
     let plain = |path: &str| path.replace('[', ".").replace(']', "");
     let mut places = Vec::new();
-    Place::of(value, Some(old), schema)
-        .visit(&mut |place| places.push((plain(&place.path), place.is_unchanged)));
+    Place::of(At::of_object(value), Some(old), schema)
+        .visit(&mut |place| places.push((plain(&place.at.path.to_string()), place.is_unchanged)));
     causes.retain(|cause| {
         let field = plain(&cause.field);
         let contains = |path: &str| {
@@ -236,23 +230,18 @@ pub(super) fn retain_changed(causes: &mut Vec<Cause>, value: &Value, old: &Value
 }
 
 /// The problems of embedded objects: their `apiVersion`, `kind` and metadata.
-pub(super) fn embedded_problems(value: &Value, schema: &Value, path: &str, causes: &mut Vec<Cause>) {
-    let root = Place {
-        path: path.to_owned(),
-        ..Place::of(value, None, schema)
-    };
-    root.visit(&mut |place| {
-        if let Value::Object(fields) = place.value
-            && is_embedded(place.schema)
-        {
-            embedded(fields, &place.path, causes);
+pub(super) fn embedded_problems(object: At<'_>, schema: &Value, causes: &mut Vec<Cause>) {
+    Place::of(object, None, schema).visit(&mut |place| {
+        let fields = place.at.value.as_object();
+        if let Some(fields) = fields.filter(|_| is_embedded(place.schema)) {
+            embedded(fields, &place.at, causes);
         }
     });
 }
 
-fn embedded(fields: &Map<String, Value>, path: &str, causes: &mut Vec<Cause>) {
+fn embedded(fields: &Map<String, Value>, at: &At<'_>, causes: &mut Vec<Cause>) {
     for key in ["apiVersion", "kind"] {
-        let field = child(path, key);
+        let field = at.get(key).path.to_string();
         let Some(value) = fields.get(key) else {
             causes.push(Cause::required(field, "must not be empty"));
             continue;
@@ -274,13 +263,12 @@ fn embedded(fields: &Map<String, Value>, path: &str, causes: &mut Vec<Cause>) {
 /// The duplicate items of sets and maps.
 pub(super) fn duplicates(value: &Value, schema: &Value, version: KubernetesVersion) -> Vec<Cause> {
     let mut causes = Vec::new();
-    Place::of(value, None, schema).visit(&mut |place| {
-        let Value::Array(items) = place.value else {
+    Place::of(At::of_object(value), None, schema).visit(&mut |place| {
+        let Value::Array(items) = place.at.value else {
             return;
         };
-        let at = |index: usize| format!("{}[{index}]", place.path);
-        let identities: Vec<Value> = match place.schema.get("x-kubernetes-list-type").and_then(Value::as_str)
-        {
+        let at = |index: usize| format!("{}[{index}]", place.at.path);
+        let identities: Vec<Value> = match place.schema["x-kubernetes-list-type"].as_str() {
             Some("set") => items.clone(),
             Some("map") => {
                 let odd = items.iter().position(|item| !item.is_object() && !item.is_null());
@@ -289,21 +277,15 @@ pub(super) fn duplicates(value: &Value, schema: &Value, version: KubernetesVersi
                     causes.push(Cause::invalid(at(index), &go::shown(&items[index]), problem));
                     return;
                 }
-                let keys = items
-                    .iter()
-                    .map(|item| Value::Object(keys_of(item, place.schema)));
-                keys.collect()
+                let keys = |item: &Value| keys_of(item, place.schema).into();
+                items.iter().map(keys).collect()
             }
             _ => return,
         };
         for (index, identity) in identities.iter().enumerate() {
             // The second one of equal items is reported.
-            if identities[..index]
-                .iter()
-                .filter(|known| *known == identity)
-                .count()
-                == 1
-            {
+            let before = identities[..index].iter();
+            if before.filter(|known| *known == identity).count() == 1 {
                 let shown = match version.has(behavior::VALUES_ARE_JSON) {
                     true => identity.to_string(),
                     false => go::shown(identity),
@@ -317,8 +299,11 @@ pub(super) fn duplicates(value: &Value, schema: &Value, version: KubernetesVersi
 
 /// The key fields of an item of a map.
 fn keys_of(item: &Value, schema: &Value) -> Map<String, Value> {
-    let keys = schema.get("x-kubernetes-list-map-keys").and_then(Value::as_array);
-    let keys = keys.into_iter().flatten().filter_map(Value::as_str);
+    let keys = schema["x-kubernetes-list-map-keys"]
+        .as_array()
+        .into_iter()
+        .flatten();
+    let keys = keys.filter_map(Value::as_str);
     keys.filter_map(|key| Some((key.to_owned(), item.get(key)?.clone())))
         .collect()
 }

@@ -92,20 +92,15 @@ pub(super) fn serve(server: &mut ApiServer, object: &mut StoredObject) {
         clash.is_some_and(|kind| server.serves(kind))
     });
     let established = !taken && !resources.is_empty();
+    let versions = resources.iter().map(|resource| &*resource.version).collect();
     if established {
         serve_all(server, object, resources);
     }
-    let names = object.at(&["spec", "names"]).cloned().unwrap_or(Value::Null);
-    let versions: Vec<Value> = resources_of(object)
-        .iter()
-        .map(|resource| Value::from(&*resource.version))
-        .collect();
     if object.body.is_some() {
+        let names = object.at(&["spec", "names"]).cloned().unwrap_or(Value::Null);
         let accepted = if established { names } else { json!({}) };
         let stored = object.at(&["status", "storedVersions"]).cloned();
-        let versions = stored
-            .filter(|_| server.settings.types)
-            .unwrap_or_else(|| versions.into());
+        let versions: Value = stored.filter(|_| server.settings.types).unwrap_or(versions);
         let status = json!({"acceptedNames": accepted, "storedVersions": versions, "conditions": []});
         object.body_mut().insert("status".to_owned(), status);
         let reason = if taken { "PluralConflict" } else { "NoConflicts" };

@@ -202,26 +202,24 @@ impl Validator<'_> {
                 .map(|schema| self.validated(path, value, schema))
                 .collect()
         };
-        let any = results("anyOf");
-        match any.iter().find(|result| result.is_valid()) {
-            _ if any.is_empty() => {}
-            Some(success) => out.merge(success.clone()),
-            None => {
-                composite("must validate at least one schema (anyOf)", out);
-                out.merge(best(&any));
+        const ONE: &str = "must validate one and only one schema (oneOf). Found";
+        for (key, none) in [
+            ("anyOf", "must validate at least one schema (anyOf)".to_owned()),
+            ("oneOf", format!("{ONE} none valid")),
+        ] {
+            let results = results(key);
+            let valid: Vec<&Outcome> = results.iter().filter(|result| result.is_valid()).collect();
+            match valid.as_slice() {
+                _ if results.is_empty() => {}
+                [] => {
+                    composite(&none, out);
+                    out.merge(best(&results));
+                }
+                [_, _, ..] if key == "oneOf" => {
+                    composite(&format!("{ONE} {} valid alternatives", valid.len()), out);
+                }
+                [success, ..] => out.merge(Outcome::clone(success)),
             }
-        }
-        let one = results("oneOf");
-        let valid: Vec<&Outcome> = one.iter().filter(|result| result.is_valid()).collect();
-        const ONE: &str = "must validate one and only one schema (oneOf).";
-        match valid.as_slice() {
-            _ if one.is_empty() => {}
-            [] => {
-                composite(&format!("{ONE} Found none valid"), out);
-                out.merge(best(&one));
-            }
-            [success] => out.merge(Outcome::clone(success)),
-            several => composite(&format!("{ONE} Found {} valid alternatives", several.len()), out),
         }
         let all = results("allOf");
         let (count, valid) = (all.len(), all.iter().filter(|result| result.is_valid()).count());
@@ -341,23 +339,16 @@ impl Validator<'_> {
                 self.invalid(path, &words, &shown, out);
             }
         }
-        for (key, exclusive, words, is_outside) in [
-            (
-                "minimum",
-                "exclusiveMinimum",
-                "greater than",
-                f64::lt as fn(&f64, &f64) -> bool,
-            ),
-            ("maximum", "exclusiveMaximum", "less than", f64::gt),
+        for (key, exclusive, words, sign) in [
+            ("minimum", "exclusiveMinimum", "greater than", 1.0),
+            ("maximum", "exclusiveMaximum", "less than", -1.0),
         ] {
             let Some(limit) = limit(key).map(as_limit) else {
                 continue;
             };
-            let or_equal = match flag(schema, exclusive) {
-                true => "",
-                false => " or equal to",
-            };
-            if is_outside(&value, &limit) || or_equal.is_empty() && !is_outside(&limit, &value) {
+            let is_exclusive = flag(schema, exclusive);
+            if value * sign < limit * sign || is_exclusive && value == limit {
+                let or_equal = if is_exclusive { "" } else { " or equal to" };
                 let words = format!("should be {words}{or_equal} {}", go::float(limit));
                 self.invalid(path, &words, &shown, out);
             }

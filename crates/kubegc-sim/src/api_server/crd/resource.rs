@@ -12,13 +12,13 @@ use serde_json::Value;
 
 #[cfg(feature = "cel")]
 use super::cel;
-use super::{beta, instance, openapi, scale, schema, set_condition, storage_version, validation};
+use super::{instance, openapi, scale, schema, set_condition, storage_version, validation};
 use crate::{
     Manifest, StoredObject,
     api_server::{ApiServer, EventType, update::Part},
     go,
     status::{self, Cause, Refusal, Status},
-    types,
+    types::{self, field::At},
 };
 
 /// Missing fields of embedded objects are required without a word.
@@ -141,12 +141,10 @@ impl ApiServer {
             }
         }
         if let Some(schema) = schema.filter(|_| part != Part::Status) {
-            instance::embedded_problems(&whole, schema, "", &mut causes);
-            if self.version.has(EMBEDDED_IS_REQUIRED) {
-                for cause in causes
-                    .iter_mut()
-                    .filter(|cause| cause.reason == "FieldValueRequired")
-                {
+            instance::embedded_problems(At::of_object(&whole), schema, &mut causes);
+            let is_bare = self.version.has(EMBEDDED_IS_REQUIRED);
+            for cause in causes.iter_mut().filter(|_| is_bare) {
+                if cause.reason == "FieldValueRequired" {
                     "Required value".clone_into(&mut cause.message);
                 }
             }
@@ -262,18 +260,15 @@ impl ApiServer {
         object: &StoredObject,
         old: Option<&StoredObject>,
     ) -> Vec<Cause> {
-        if !beta::is_beta(self.resource(kind)) {
-            let causes = validation::problems(self.version, object, old);
-            #[cfg(feature = "cel")]
-            let causes = if causes.is_empty() {
-                self.rules().definition(object, old)
-            } else {
-                causes
-            };
-            causes
-        } else {
-            Vec::new()
+        if &*self.resource(kind).version == "v1beta1" {
+            return Vec::new();
         }
+        let causes = validation::problems(self.version, object, old);
+        #[cfg(feature = "cel")]
+        if causes.is_empty() {
+            return self.rules().definition(object, old);
+        }
+        causes
     }
 
     /// Serves the kinds of a definition that was created or changed, and records it in its status, as the

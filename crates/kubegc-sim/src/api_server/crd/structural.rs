@@ -408,7 +408,7 @@ fn defaults(schema: &At<'_>, is_root: bool, in_meta: bool, c: &mut Check) {
             if pruned != *default.value {
                 default.invalid_as(c, &go::shown(default.value), "must not have unknown fields");
             }
-            instance::embedded_problems(default.value, schema.value, &field, &mut c.causes);
+            instance::embedded_problems(default.clone(), schema.value, &mut c.causes);
         }
         if c.causes.len() == found {
             c.causes

@@ -46,6 +46,8 @@ use crate::{
     api_server::crd::{selectable, structural, validation as definitions},
     status::Cause,
 };
+#[cfg(feature = "cel")]
+pub(crate) use networking::masked;
 pub(crate) use rules::apply as section;
 
 /// The functions of the rows of `rules.txt` with `fn`.

@@ -258,7 +258,7 @@ pub(super) fn parse_cidr(text: &str) -> Option<(IpAddr, u8)> {
 }
 
 /// The address without the bits after the mask; `None` for a mask that is too long for the family.
-fn masked(address: IpAddr, length: u8) -> Option<IpAddr> {
+pub(crate) fn masked(address: IpAddr, length: u8) -> Option<IpAddr> {
     let length = u32::from(length);
     match address {
         IpAddr::V4(address) => {

@@ -10,7 +10,7 @@ use std::{
 };
 
 use super::library::value;
-use crate::status::quoted;
+use crate::{status::quoted, types::validate::masked};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Address(pub(super) IpAddr);
@@ -94,25 +94,12 @@ impl Network {
 
     /// The network with the bits of hosts unset.
     pub(super) fn masked(self) -> Self {
-        let length = self.length.into();
-        let address = match self.address.0 {
-            IpAddr::V4(address) => {
-                let host = u32::MAX.checked_shr(length).unwrap_or(0);
-                IpAddr::V4((address.to_bits() & !host).into())
-            }
-            IpAddr::V6(address) => {
-                let host = u128::MAX.checked_shr(length).unwrap_or(0);
-                IpAddr::V6((address.to_bits() & !host).into())
-            }
-        };
-        Self {
-            address: Address(address),
-            ..self
-        }
+        let address = masked(self.address.0, self.length).map_or(self.address, Address);
+        Self { address, ..self }
     }
 
     pub(super) fn contains(self, address: Address) -> bool {
-        self.address.0.is_ipv4() == address.0.is_ipv4() && Self { address, ..self }.masked() == self.masked()
+        masked(address.0, self.length) == masked(self.address.0, self.length)
     }
 
     pub(super) fn contains_network(self, other: Self) -> bool {

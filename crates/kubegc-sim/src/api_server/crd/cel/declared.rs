@@ -89,16 +89,10 @@ impl<'a> Declared<'a> {
 
     /// Whether the schema declares all that every resource has.
     fn is_resource(self) -> bool {
-        let declared = [
-            ("kind", "string"),
-            ("apiVersion", "string"),
-            ("metadata", "object"),
-            ("metadata/properties/name", "string"),
-            ("metadata/properties/generateName", "string"),
-        ];
-        declared.iter().all(|(name, ty)| {
-            let found = self.schema.pointer(&format!("/properties/{name}/type"));
-            found.is_some_and(|found| found == ty)
+        let names = "kind apiVersion metadata metadata/properties/name metadata/properties/generateName";
+        names.split(' ').all(|name| {
+            let own = self.schema.pointer(&format!("/properties/{name}/type"));
+            own == RESOURCE.pointer(&format!("/{name}/type"))
         })
     }
 

@@ -20,8 +20,8 @@ use crate::{
     StoredObject,
     status::{Cause, quoted},
     types::{
-        field::{At, Check},
-        validate::section,
+        field::{At, Check, Path},
+        validate::{go_syntax, section},
     },
 };
 
@@ -38,12 +38,11 @@ const FIELDS_ARE_NOT_NAMED: Behavior = Behavior::since(34, 0, "kubernetes #13251
 const UNCHANGED_SCHEMAS_MAY_STAY: Behavior = Behavior::since(29, 0, "validation.go of 1.29");
 
 /// A schema below a definition.
-#[derive(Clone, Copy)]
 struct Node<'n> {
+    at: At<'n>,
     declared: Declared<'n>,
-    path: &'n str,
     /// The nearest place above whose items have no former values.
-    uncorrelatable: Option<&'n str>,
+    uncorrelatable: Option<Path>,
     /// How many values of this schema an object may have; `None` without limits.
     cardinality: Option<u64>,
     /// Whether the schema is stored already: rules of it may cost too much.
@@ -116,78 +115,64 @@ impl Engine<'_> {
         for (path, schema) in &validation::schemas(definition) {
             let mut found = Found::default();
             let node = Node {
+                at: At::of_value(Some(schema), path),
                 declared: Declared {
                     schema,
                     is_root: true,
                 },
-                path,
                 uncorrelatable: None,
                 cardinality: Some(1),
                 is_unchanged: former.iter().any(|(_, former)| former == schema),
             };
-            self.schema(node, &mut found);
+            self.schema(&node, &mut found);
             causes.extend(found.causes(path.clone()));
         }
         causes
     }
 
     /// Depth is bounded by the parser that read the schema.
-    fn schema(&self, node: Node<'_>, found: &mut Found) {
-        let Node { declared, path, .. } = node;
-        let schema = declared.schema;
+    fn schema(&self, node: &Node<'_>, found: &mut Found) {
+        let (at, schema) = (&node.at, node.at.value);
         let before = found.fields.len();
-        let factor = declared.multiplicity();
-        let cardinality = node
-            .cardinality
-            .zip(factor)
-            .map(|(one, other)| one.saturating_mul(other));
-        let atomic = text(schema, "x-kubernetes-map-type") == "atomic";
-        let uncorrelatable = node.uncorrelatable.or_else(|| atomic.then_some(path));
-        let mut below = |declared: Declared<'_>, path: String, uncorrelatable: Option<&str>| {
+        let factor = node.declared.multiplicity();
+        let cardinality = node.cardinality.zip(factor);
+        let cardinality = cardinality.map(|(one, other)| one.saturating_mul(other));
+        let below = |at: At<'_>, is_correlatable: bool, found: &mut Found| {
+            let own = || (!is_correlatable).then(|| node.at.path.clone());
             let below = Node {
-                declared,
-                path: &path,
-                uncorrelatable,
+                declared: Declared::of(at.value),
+                uncorrelatable: node.uncorrelatable.clone().or_else(own),
                 cardinality,
                 is_unchanged: node.is_unchanged,
+                at,
             };
-            self.schema(below, found);
+            if below.at.value.is_object() {
+                self.schema(&below, found);
+            }
         };
-        let properties = schema.get("properties").and_then(Value::as_object);
-        for (key, property) in properties.into_iter().flatten() {
-            let property = Declared::of(property);
-            below(property, format!("{path}.properties[{key}]"), uncorrelatable);
+        let is_atomic = text(schema, "x-kubernetes-map-type") == "atomic";
+        for (_, property) in at.get("properties").entries() {
+            below(property, !is_atomic, found);
         }
-        if let Some(values) = declared.entries() {
-            below(values, format!("{path}.additionalProperties"), uncorrelatable);
-        }
-        if let Some(items) = declared.items() {
-            let has_keys = text(schema, "x-kubernetes-list-type") == "map";
-            let uncorrelatable = node.uncorrelatable.or_else(|| (!has_keys).then_some(path));
-            below(items, format!("{path}.items"), uncorrelatable);
-        }
-        for (index, rule) in Rule::of(schema) {
-            self.fields(
-                schema,
-                &rule,
-                &format!("{path}.{RULES}[{index}]"),
-                &mut found.fields,
-            );
+        below(at.get("additionalProperties"), !is_atomic, found);
+        let has_keys = text(schema, "x-kubernetes-list-type") == "map";
+        below(at.get("items"), has_keys, found);
+        for rule in at.get(RULES).items() {
+            self.fields(schema, &rule, &mut found.fields);
         }
         // Expressions are compiled where the schema and all below it have no other problem.
-        if found.fields.len() > before || !declared.is_visible() {
+        if found.fields.len() > before || !node.declared.is_visible() {
             return;
         }
-        for (index, rule) in Rule::of(schema) {
-            self.expressions(node, &rule, &format!("{path}.{RULES}[{index}]"), found);
+        for rule in at.get(RULES).items() {
+            self.expressions(node, &rule, found);
         }
     }
 
     /// The problems of the fields of a rule.
-    fn fields(&self, schema: &Value, rule: &Rule<'_>, path: &str, causes: &mut Vec<Cause>) {
+    fn fields(&self, schema: &Value, rule: &At<'_>, causes: &mut Vec<Cause>) {
         let mut c = Check::new(self.version, None);
-        let rule = At::of_value(Some(rule.0), path);
-        section("SchemaRule", &rule, &mut c);
+        section("SchemaRule", rule, &mut c);
         let field = rule.get("fieldPath");
         if self.version.has(RULES_HAVE_REASONS) && field_path(field.text(), schema).is_err() {
             let is_named = !self.version.has(FIELDS_ARE_NOT_NAMED);
@@ -198,10 +183,13 @@ impl Engine<'_> {
     }
 
     /// The problems of the expressions of a rule.
-    fn expressions(&self, node: Node<'_>, rule: &Rule<'_>, path: &str, found: &mut Found) {
-        let at = |key: &str| format!("{path}.{key}");
-        let invalid =
-            |key: &str, problem: &str| Cause::invalid(at(key), &rule.go_syntax(self.version), problem);
+    fn expressions(&self, node: &Node<'_>, rule: &At<'_>, found: &mut Found) {
+        let at = |key: &str| rule.get(key).path.to_string();
+        let rule = &Rule(rule.value);
+        let invalid = |key: &str, problem: &str| {
+            let shown = go_syntax::value(self.version, rule.0, "apiextensions.ValidationRule");
+            Cause::invalid(at(key), &shown, problem)
+        };
         let cardinality = node.cardinality.unwrap_or_else(|| node.declared.cardinality());
         // The program of an expression that compiles.
         let mut compiled = |key: &str, wanted: &Ty<'_>, name: &str, must: &str, times: u64| match self
@@ -236,7 +224,7 @@ impl Engine<'_> {
             compiled("messageExpression", &Ty::STRING, "messageExpression ", must, 1);
         }
         let uses_old_self = program.is_some_and(|program| program.uses("oldSelf"));
-        if let Some(within) = node.uncorrelatable.filter(|_| uses_old_self) {
+        if let Some(within) = node.uncorrelatable.as_ref().filter(|_| uses_old_self) {
             let problem =
                 format!("oldSelf cannot be used on the uncorrelatable portion of the schema within {within}");
             found

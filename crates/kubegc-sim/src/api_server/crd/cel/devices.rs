@@ -7,12 +7,11 @@
 //! # Deviations
 //! Costs are neither estimated nor limited.
 
-use serde_json::Value;
-
-use super::{Engine, declared::text, policy::items, types::Ty};
+use super::{Engine, types::Ty};
 use crate::{
     StoredObject,
     status::{Cause, quoted},
+    types::field::At,
 };
 
 const LENGTH_MAX: usize = 10 * 1024;
@@ -26,40 +25,40 @@ impl Engine<'_> {
         old: Option<&StoredObject>,
     ) -> Vec<Cause> {
         let mut causes = Vec::new();
-        let spec = |object: &StoredObject| object.at(&["spec"]).cloned().unwrap_or_default();
-        let of_new = spec(object);
-        if old.is_some_and(|old| spec(old)["selectors"] == of_new["selectors"]) {
+        let spec = |object| At::of_value(StoredObject::at(object, &["spec"]), "spec");
+        let new = spec(object);
+        let selectors = new.get("selectors");
+        if old.is_some_and(|old| spec(old).get("selectors").value == selectors.value) {
             return causes;
         }
-        self.selectors(&of_new, "spec", &mut causes);
-        for (claim, path) in [(&of_new, "spec"), (&of_new["spec"], "spec.spec")] {
-            for (index, request) in items(&claim["devices"], "requests") {
-                let path = format!("{path}.devices.requests[{index}]");
-                self.selectors(&request["exactly"], &format!("{path}.exactly"), &mut causes);
-                for (index, available) in items(request, "firstAvailable") {
-                    let path = format!("{path}.firstAvailable[{index}]");
-                    self.selectors(available, &path, &mut causes);
+        self.selectors(&new, &mut causes);
+        for claim in [new.clone(), new.get("spec")] {
+            for request in claim.get("devices").get("requests").items() {
+                self.selectors(&request.get("exactly"), &mut causes);
+                for available in request.get("firstAvailable").items() {
+                    self.selectors(&available, &mut causes);
                 }
             }
         }
         causes
     }
 
-    fn selectors(&self, of: &Value, path: &str, causes: &mut Vec<Cause>) {
-        for (index, selector) in items(of, "selectors").filter(|(_, selector)| !selector["cel"].is_null()) {
-            let path = format!("{path}.selectors[{index}].cel.expression");
-            let expression = text(&selector["cel"], "expression");
-            if expression.len() > LENGTH_MAX {
+    fn selectors(&self, of: &At<'_>, causes: &mut Vec<Cause>) {
+        let selectors = of.get("selectors").items();
+        for cel in selectors.map(|selector| selector.get("cel")).filter(At::is_set) {
+            let expression = cel.get("expression");
+            let path = expression.path.to_string();
+            if expression.text().len() > LENGTH_MAX {
                 causes.push(Cause::too_long(self.version, path, LENGTH_MAX));
                 continue;
             }
             let device = ("device".to_owned(), Ty::parse("kubernetes.DRADevice"));
-            let problem = match self.checked_type(expression, vec![device]) {
+            let problem = match self.checked_type(expression.text(), vec![device]) {
                 Err(problem) => problem,
                 Ok(ty) if ty.is("bool") || ty.is("dyn") => continue,
                 Ok(other) => format!("must evaluate to bool or the unknown type, not {other}"),
             };
-            causes.push(Cause::invalid(path, &quoted(expression), &problem));
+            causes.push(Cause::invalid(path, &quoted(expression.text()), &problem));
         }
     }
 }

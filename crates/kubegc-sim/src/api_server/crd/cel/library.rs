@@ -479,13 +479,13 @@ fn validate<'b, 'v>(format: Format, text: &str) -> Outcome<'b, 'v> {
 /// The version of a text. A second argument says whether the text may lack parts of it.
 fn release(args: &Args<'_, '_>) -> Result<Release, ExecutionError> {
     let is_loose = given::<CelBool>(args, 1).is_ok_and(|is_loose| *is_loose.inner());
+    let text = text(args, 0)?;
     let parsed = match is_loose {
-        true => Version::parse(&normalized(text(args, 0)?)),
-        false => Version::parse(text(args, 0)?),
+        true => Version::parse(&normalized(text)),
+        false => Version::parse(text),
     };
-    Ok(Release(
-        parsed.map_err(|error| failed("semver")(error.to_string()))?,
-    ))
+    let parsed = parsed.map_err(|error| error.to_string());
+    parsed.map(Release).map_err(failed("semver"))
 }
 
 /// A version without a leading `v`, without leading zeros, and with three numbers.

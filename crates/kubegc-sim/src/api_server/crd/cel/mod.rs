@@ -42,11 +42,11 @@ use super::instance::{Place, UNCHANGED_VALUES_MAY_STAY, child, is_embedded};
 use crate::{
     StoredObject,
     status::{Cause, quoted},
-    types::validate::go_syntax,
+    types::field::At,
 };
 use check::{Checked, check, located};
 use declared::{Declared, text};
-use policy::{Scene, items};
+use policy::Scene;
 use types::Ty;
 
 const RULES: &str = "x-kubernetes-validations";
@@ -167,9 +167,8 @@ fn convert(function: &str, argument: &str) -> Option<Cel> {
 struct Rule<'a>(&'a Value);
 
 impl<'a> Rule<'a> {
-    fn of(schema: &'a Value) -> impl Iterator<Item = (usize, Self)> {
-        let rules = schema.get(RULES).and_then(Value::as_array).into_iter().flatten();
-        rules.map(Self).enumerate()
+    fn of(schema: &'a Value) -> impl Iterator<Item = Self> {
+        schema[RULES].as_array().into_iter().flatten().map(Self)
     }
 
     fn text(&self, key: &str) -> &'a str {
@@ -193,11 +192,6 @@ impl<'a> Rule<'a> {
 
     fn takes_optional_old_self(&self, version: KubernetesVersion) -> bool {
         self.0["optionalOldSelf"] == true && version.has(UNCHANGED_VALUES_MAY_STAY)
-    }
-
-    /// The rule as errors of a release print it.
-    fn go_syntax(&self, version: KubernetesVersion) -> String {
-        go_syntax::value(version, self.0, "apiextensions.ValidationRule")
     }
 }
 
@@ -224,19 +218,13 @@ impl Engine<'_> {
         configuration: &StoredObject,
         old: Option<&StoredObject>,
     ) -> Vec<Cause> {
-        let webhooks = |object| {
-            let webhooks = StoredObject::at(object, &["webhooks"]).and_then(Value::as_array);
-            webhooks.into_iter().flatten()
-        };
+        let webhooks = |object| At::of_value(StoredObject::at(object, &["webhooks"]), "webhooks").items();
         let mut causes = Vec::new();
-        for (index, webhook) in webhooks(configuration).enumerate() {
-            let is_same = |old: &Value| old["matchConditions"] == webhook["matchConditions"];
-            if old.is_some_and(|old| webhooks(old).any(is_same)) {
-                continue;
-            }
-            for (position, condition) in items(webhook, "matchConditions") {
-                let path = format!("webhooks[{index}].matchConditions[{position}].expression");
-                causes.extend(self.condition_problem(condition, false, path));
+        for webhook in webhooks(configuration) {
+            let conditions = webhook.get("matchConditions");
+            let is_same = |old: At<'_>| old.get("matchConditions").value == conditions.value;
+            if !old.is_some_and(|old| webhooks(old).any(is_same)) {
+                causes.extend(self.condition_problems(&conditions, false));
             }
         }
         causes
@@ -302,10 +290,10 @@ impl Engine<'_> {
         }
         let place = Place {
             are_maps_atomic: true,
-            ..Place::of(value, old, schema)
+            ..Place::of(At::of_object(value), old, schema)
         };
         place.visit(&mut |place| {
-            if !place.value.is_null() && place.schema.get(RULES).is_some() {
+            if place.at.is_set() && place.schema.get(RULES).is_some() {
                 self.run(place, causes);
             }
         });
@@ -313,9 +301,7 @@ impl Engine<'_> {
 
     /// Runs the rules of one schema.
     fn run(&self, place: &Place<'_>, causes: &mut Vec<Cause>) {
-        let Place {
-            value, old, schema, ..
-        } = *place;
+        let (value, old, schema) = (place.at.value, place.old, place.schema);
         let ratchets = place.is_unchanged && self.version.has(UNCHANGED_VALUES_MAY_STAY);
         let kind = quoted(text(schema, "type"));
         let failed = match value {
@@ -323,24 +309,21 @@ impl Engine<'_> {
             Value::Object(_) | Value::Array(_) | Value::Null => String::new(),
             scalar => scalar.to_string(),
         };
-        let field = match &*place.path {
-            "" => "<nil>",
-            path => path,
-        };
+        let path = place.at.path.to_string();
+        let field = if path.is_empty() { "<nil>" } else { &path };
         let invalid = |problem: &str| Cause::invalid(field, &kind, problem);
         let declared = declared(place);
         let former = old.map(|old| values::of(old, declared));
         let (own, former) = match (values::of(value, declared), former.transpose()) {
             (Ok(own), Ok(former)) => (own, former),
             (Err(problem), _) | (_, Err(problem)) => {
-                let problem = |(_, rule): (usize, Rule<'_>)| {
-                    invalid(&format!("{problem} evaluating rule: {}", rule.shown()))
-                };
+                let problem =
+                    |rule: Rule<'_>| invalid(&format!("{problem} evaluating rule: {}", rule.shown()));
                 causes.extend(Rule::of(schema).map(problem));
                 return;
             }
         };
-        for (_, rule) in Rule::of(schema) {
+        for rule in Rule::of(schema) {
             let is_optional = rule.takes_optional_old_self(self.version);
             let (program, checked) = match self.compiled(rule.text("rule"), declared, &rule) {
                 Ok(compiled) => compiled,
@@ -398,7 +381,7 @@ impl Engine<'_> {
 
 fn declared<'v>(place: &Place<'v>) -> Declared<'v> {
     Declared {
-        is_root: place.path.is_empty() || is_embedded(place.schema),
+        is_root: place.at.path.to_string().is_empty() || is_embedded(place.schema),
         schema: place.schema,
     }
 }
@@ -408,7 +391,7 @@ fn failure(rule: &Rule<'_>, place: &Place<'_>, kind: &str, message: &str) -> Cau
         "" => String::new(),
         given => field_path(given, place.schema).unwrap_or_default(),
     };
-    let field = match (&*place.path, &*within) {
+    let field = match (&*place.at.path.to_string(), &*within) {
         ("", "") => "<nil>".to_owned(),
         (path, "") => path.to_owned(),
         (path, within) => child(path, within),

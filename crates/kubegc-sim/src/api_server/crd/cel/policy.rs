@@ -18,10 +18,11 @@ use cel::{
 use kubegc_core::{Behavior, KubernetesVersion};
 use serde_json::Value;
 
-use super::{Compiled, ENVIRONMENT, Engine, Ty, check, declared::text, nodes, shown, shown_message, values};
+use super::{Compiled, ENVIRONMENT, Engine, Ty, check, nodes, shown, shown_message, values};
 use crate::{
     StoredObject,
     status::{Cause, quoted},
+    types::field::At,
 };
 
 /// The maximum length of an expression for an audit annotation.
@@ -83,11 +84,6 @@ fn of_conditions<'v>(has_parameters: bool) -> Variables<'v> {
     known.map(|(name, ty)| (name.to_owned(), ty)).collect()
 }
 
-/// The items of a list of a specification, with their positions.
-pub(super) fn items<'v>(spec: &'v Value, list: &str) -> impl Iterator<Item = (usize, &'v Value)> + use<'v> {
-    spec[list].as_array().into_iter().flatten().enumerate()
-}
-
 /// The values of the variables of a policy.
 #[derive(Clone, Copy)]
 pub(in crate::api_server) struct Scene<'a> {
@@ -110,86 +106,85 @@ impl Engine<'_> {
         old: Option<&StoredObject>,
         is_mutating: bool,
     ) -> Vec<Cause> {
-        let spec = policy.at(&["spec"]).unwrap_or(&Value::Null);
+        let spec = |object| At::of_value(StoredObject::at(object, &["spec"]), "spec");
+        let former = old.map(|old| spec(old).get("matchConditions").value);
+        let spec = spec(policy);
         let mut causes = Vec::new();
-        let has_parameters = !spec["paramKind"].is_null();
-        let conditions = ["spec", "matchConditions"];
-        if old.is_none_or(|old| old.at(&conditions) != policy.at(&conditions)) {
-            for (index, condition) in items(spec, "matchConditions") {
-                let path = format!("spec.matchConditions[{index}].expression");
-                causes.extend(self.condition_problem(condition, has_parameters, path));
-            }
+        let has_parameters = spec.get("paramKind").is_set();
+        let (conditions, variables) = (spec.get("matchConditions"), spec.get("variables"));
+        if former != Some(conditions.value) {
+            causes.extend(self.condition_problems(&conditions, has_parameters));
         }
         let mut scope = of_conditions(has_parameters);
-        if is_mutating || items(spec, "variables").next().is_some() {
+        if is_mutating || !variables.is_empty() {
             scope.push(("variables".to_owned(), Ty::Struct("variables", BTreeMap::new())));
         }
-        for (index, variable) in items(spec, "variables") {
-            let expression = text(variable, "expression");
-            if expression.trim().is_empty() {
+        for variable in variables.items() {
+            let expression = variable.get("expression");
+            let text = expression.text();
+            if text.trim().is_empty() {
                 continue;
             }
-            let ty = self.result_type(expression, &scope).unwrap_or_else(|problem| {
-                let path = format!("spec.variables[{index}].expression");
-                causes.push(Cause::invalid(path, &quoted(expression), &problem));
+            let ty = self.result_type(text, &scope).unwrap_or_else(|problem| {
+                causes.push(Cause::invalid(
+                    expression.path.to_string(),
+                    &quoted(text),
+                    &problem,
+                ));
                 None
             });
             if let Some((_, Ty::Struct(_, composed))) = scope.last_mut() {
                 let ty = ty.unwrap_or_default().without_objects();
-                composed.insert(text(variable, "name"), ty);
+                composed.insert(variable.get("name").text(), ty);
             }
         }
         let mut of_messages = scope.clone();
         of_messages.retain(|(name, _)| name != "authorizer");
-        for (index, validation) in items(spec, "validations") {
+        for validation in spec.get("validations").items() {
             for (key, wanted, scope) in [
                 ("expression", "bool", &scope),
                 ("messageExpression", "string", &of_messages),
             ] {
-                let path = format!("spec.validations[{index}].{key}");
-                causes.extend(self.expression_problem(text(validation, key), scope, wanted, path));
+                let expression = validation.get(key);
+                causes.extend(self.expression_problem(&expression, expression.text(), scope, wanted));
             }
         }
-        for (index, mutation) in items(spec, "mutations") {
-            let (key, wanted) = match text(mutation, "patchType") {
+        for mutation in spec.get("mutations").items() {
+            let (key, wanted) = match mutation.get("patchType").text() {
                 "ApplyConfiguration" => ("applyConfiguration", "Object"),
                 "JSONPatch" => ("jsonPatch", "list(JSONPatch)"),
                 _ => continue,
             };
-            let expression = text(&mutation[key], "expression");
-            if !expression.contains('{') {
-                let path = format!("spec.mutations[{index}].{key}.expression");
-                causes.extend(self.expression_problem(expression, &scope, wanted, path));
+            let expression = mutation.get(key).get("expression");
+            if !expression.text().contains('{') {
+                causes.extend(self.expression_problem(&expression, expression.text(), &scope, wanted));
             }
         }
-        for (index, annotation) in items(spec, "auditAnnotations") {
-            let path = format!("spec.auditAnnotations[{index}].valueExpression");
-            let expression = text(annotation, "valueExpression");
-            if expression.trim().len() <= AUDIT_BYTES_MAX {
-                causes.extend(self.expression_problem(expression, &scope, TEXT_OR_NULL, path));
+        for annotation in spec.get("auditAnnotations").items() {
+            let expression = annotation.get("valueExpression");
+            let text = expression.text();
+            if text.trim().len() <= AUDIT_BYTES_MAX {
+                causes.extend(self.expression_problem(&expression, text, &scope, TEXT_OR_NULL));
             }
         }
         causes
     }
 
-    /// The problem of the expression of a match condition.
-    pub(super) fn condition_problem(
-        &self,
-        condition: &Value,
-        has_parameters: bool,
-        path: String,
-    ) -> Option<Cause> {
-        let expression = text(condition, "expression").trim();
-        self.expression_problem(expression, &of_conditions(has_parameters), "bool", path)
+    /// The problems of the expressions of match conditions.
+    pub(super) fn condition_problems(&self, conditions: &At<'_>, has_parameters: bool) -> Vec<Cause> {
+        let scope = of_conditions(has_parameters);
+        let expressions = conditions.items().map(|condition| condition.get("expression"));
+        let problem = |at: At<'_>| self.expression_problem(&at, at.text().trim(), &scope, "bool");
+        expressions.filter_map(problem).collect()
     }
 
-    /// The problem of an expression, unless it is blank.
+    /// The problem of an expression at a place, unless it is blank.
     fn expression_problem(
         &self,
+        at: &At<'_>,
         expression: &str,
         scope: &Variables<'_>,
         wanted: &str,
-        path: String,
     ) -> Option<Cause> {
         if expression.trim().is_empty() {
             return None;
@@ -203,7 +198,7 @@ impl Engine<'_> {
             Ok(ty) => mistyped(wanted, &ty?, self.version)?,
             Err(problem) => problem,
         };
-        Some(Cause::invalid(path, &quoted(expression), &problem))
+        Some(Cause::invalid(at.path.to_string(), &quoted(expression), &problem))
     }
 
     /// The type of the results of an expression; `None` if it uses the authorizer, whose functions are not
