@@ -16,7 +16,7 @@ use kubegc_core::{
 };
 
 use super::{
-    Performed, Performer, Report, Resources, Settings, Summary,
+    Driver, Performed, Performer, Report, Resources, Settings, Summary,
     watch::{Effects, Step as WatchStep, Tools, Watched, retries},
 };
 use crate::{
@@ -86,7 +86,8 @@ enum Filled {
 }
 
 impl Running {
-    pub(super) fn new(tools: Arc<Tools>, mut settings: Settings) -> Self {
+    pub(super) fn new(driver: Driver) -> Self {
+        let (tools, mut settings) = (Arc::new(driver.tools), driver.settings);
         let controllers = std::mem::take(&mut settings.controllers);
         let manager = Manager::new(controllers, settings.wire, tools.clock.now());
         let resources = manager.resources().into_iter();
