@@ -369,6 +369,14 @@ impl End {
         }
     }
 
+    /// Work failed with a message of its own.
+    pub(crate) fn failed_by(message: String, is_retried: bool) -> Self {
+        let error = StoreError::Unknown {
+            message: message.clone(),
+        };
+        Self::failed_with(message, error, is_retried)
+    }
+
     /// A request about an object failed. The message is that of the server, after a prefix.
     pub(crate) fn failed_about(object: &ObjectId, prefix: &str, error: StoreError, is_retried: bool) -> Self {
         let message = format!("{prefix}{}", server_message_about(object, &error));

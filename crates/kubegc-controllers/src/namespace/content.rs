@@ -32,14 +32,6 @@ pub(super) fn refused(error: StoreError) -> End {
     End::failed_with(server_message(&error), error, true)
 }
 
-/// A sync failed with an error of its own.
-pub(super) fn failed(message: String) -> End {
-    let error = StoreError::Unknown {
-        message: message.clone(),
-    };
-    End::failed_with(message, error, true)
-}
-
 impl Content {
     /// Adds the failures of discovery. Returns the resources to delete, in the order of discovery.
     ///
@@ -50,12 +42,12 @@ impl Content {
             .iter()
             .map(|(api_version, message)| format!("{api_version}: {message}"));
         if let Some(message) = versions.get("") {
-            self.discovery_failed(failed(message.clone()), None);
+            self.discovery_failed(End::failed_by(message.clone(), true), None);
         } else if let Some(groups) = sorted_list(groups) {
             let message = format!("unable to retrieve the complete list of server APIs: {groups}");
             let count = versions.len();
             let condition = format!("Discovery failed for some groups, {count} failing: {message}");
-            self.discovery_failed(failed(message), Some(condition));
+            self.discovery_failed(End::failed_by(message, true), Some(condition));
         }
         let resources = discovered.catalog.iter().map(|(_, resource)| resource);
         let is_content =
@@ -64,7 +56,7 @@ impl Content {
         if let Some(resource) = resources.iter().find(|resource| resource.version.contains('/')) {
             let message = format!("unexpected GroupVersion string: {}", resource.api_version());
             self.parsing_failure = Some(message.clone());
-            self.add_failure(failed(message));
+            self.add_failure(End::failed_by(message, true));
             return Vec::new();
         }
         resources.into_iter().cloned().map(Arc::new).collect()

@@ -123,7 +123,7 @@ impl Controller for NamespaceController {
             return Ok(Decision::keep(id.clone(), not_deleted()));
         }
         let (settings, name, wire, now) = (*self, Arc::clone(&id.name), cx.wire, cx.now);
-        Ok(Decision::steps(Steps::new(id.clone(), move |port| {
+        let begin = move |port| {
             let name = Arc::clone(&name);
             Deleter {
                 settings,
@@ -133,7 +133,8 @@ impl Controller for NamespaceController {
                 port,
             }
             .run()
-        })))
+        };
+        Ok(Steps::new(id.clone(), begin).into())
     }
 }
 
