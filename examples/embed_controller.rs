@@ -64,7 +64,6 @@ async fn plan(store: &SharedApiServer, now: Timestamp) -> Result<(), Box<dyn Err
         documents: &documents,
         outside: &NothingOutside,
         resources: &resources,
-        discovered: None,
     };
     for executed in execute(plan.actions, &performer, true).await {
         println!("{executed}");

@@ -192,9 +192,7 @@ fn play(object: &ObjectId, mut sequence: Sequence, cache: &Cache, now: Timestamp
                         .unwrap_or_default(),
                     object: target.clone(),
                     part_of: (target != object).then(|| Box::new(object.clone())),
-                    reason: reason
-                        .clone()
-                        .unwrap_or_else(|| Reason::new("Unspecified", "the controller gave no reason")),
+                    reason: reason.clone().unwrap_or_else(Reason::unspecified),
                     reads: reads.clone(),
                     requests: vec![request.clone()],
                     on_error: OnError::Report,

@@ -63,36 +63,32 @@ fn unlink(cx: &Context<'_>, namespace: &Arc<str>, account: &str, secret: &str) -
         if cx.cache.find(Resource::Secrets, &key(secret))?.is_some() {
             return Ok(Decision::default());
         }
-        let (id, wire, secret) = (id.clone(), cx.wire, Arc::<str>::from(secret));
-        Ok(Decision::steps(Steps::new(id.clone(), move |port| {
-            remove_reference(id.clone(), Arc::clone(&secret), wire, port)
-        })))
+        let work = (id.clone(), Arc::from(secret), cx.wire);
+        Ok(Steps::of(id, work, remove_reference).into())
     })
 }
 
-async fn remove_reference(id: ObjectId, secret: Arc<str>, wire: Wire, port: Port) -> End {
-    let account = match port.reread(&id).await {
+async fn remove_reference(work: Arc<(ObjectId, Arc<str>, Wire)>, port: Port) -> End {
+    let (id, secret, wire) = &*work;
+    let account = match port.reread(id).await {
         Ok(account) => account,
         Err(StoreError::NotFound) => return End::Done,
         Err(error) => return End::failed(error),
     };
-    let references = match account.service_account().map(|account| account.secrets.known()) {
-        Some(Some(references)) if account.meta.uid == id.uid => references,
-        Some(Some(_)) => return End::Done,
-        _ => {
-            return End::Unknown(Missing::field(&id, "secrets"));
-        }
+    let references = account
+        .service_account()
+        .and_then(|account| account.secrets.known());
+    let Some(references) = references else {
+        return End::Unknown(Missing::field(id, "secrets"));
     };
-    if !references.contains(&secret) {
+    if account.meta.uid != id.uid || !references.contains(secret) {
         return End::Done;
     }
-    port.set_reason(Reason::new(
-        "TokenDeleted",
-        format!("its token {secret} was deleted"),
-    ));
+    let message = format!("its token {secret} was deleted");
+    port.set_reason(Reason::new("TokenDeleted", message));
     let precondition = wire.preconditions(&account.meta, Sent::ResourceVersion);
-    let changes = vec![FieldChange::RemoveSecretReference(secret)];
-    match port.write(Write::update(&id, "", precondition, changes)).await {
+    let changes = vec![FieldChange::RemoveSecretReference(Arc::clone(secret))];
+    match port.write(Write::update(id, "", precondition, changes)).await {
         Ok(_) | Err(StoreError::NotFound) => End::Done,
         Err(error) => End::failed(error),
     }

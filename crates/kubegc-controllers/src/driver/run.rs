@@ -62,19 +62,17 @@ enum Done {
     /// An earlier discovery replaces it.
     NotDiscovered,
     Watched(Box<WatchStep>),
-    Responded(Box<Responded>),
+    Responded {
+        worker: Box<Worker>,
+        sent_at: Timestamp,
+        request: Request,
+        reason: Option<Reason>,
+        response: Box<Response>,
+    },
     Cloud {
         node: ObjectId,
         response: CloudResponse,
     },
-}
-
-struct Responded {
-    worker: Worker,
-    sent_at: Timestamp,
-    request: Request,
-    reason: Option<Reason>,
-    response: Response,
 }
 
 /// Why no further task starts.
@@ -238,16 +236,15 @@ impl Running {
                 documents: &*tools.documents,
                 outside: &*tools.outside,
                 resources: &resources,
-                discovered: None,
             };
-            let response = performer.perform(&request).await;
-            Done::Responded(Box::new(Responded {
-                worker,
+            let response = Box::new(performer.perform(&request).await);
+            Done::Responded {
+                worker: Box::new(worker),
                 sent_at: now,
                 request,
                 reason,
                 response,
-            }))
+            }
         };
         self.work.push(performed.boxed());
     }
@@ -319,36 +316,33 @@ impl Running {
                     watched.take(&self.tools, now, *step, &mut effects);
                 }
             }
-            Done::Responded(responded) => self.responded(now, *responded),
+            Done::Responded {
+                worker,
+                sent_at,
+                request,
+                reason,
+                response,
+            } => {
+                if request.is_write() {
+                    let performed = Performed {
+                        task: worker.task,
+                        controller: worker.controller,
+                        at: sent_at,
+                        request,
+                        object: worker.object.clone(),
+                        reason: reason.unwrap_or_else(Reason::unspecified),
+                        result: response.error().map_or(Ok(()), Err),
+                    };
+                    (self.settings.observer)(Report::Performed(Box::new(performed)));
+                }
+                self.advance(*worker, Some(*response), now);
+            }
             Done::Cloud { node, response } => {
                 self.busy -= 1;
                 effects.inputs.push(Input::Cloud { node, response });
             }
         }
         self.apply(now, effects);
-    }
-
-    fn responded(&mut self, now: Timestamp, responded: Responded) {
-        let Responded {
-            worker,
-            sent_at,
-            request,
-            reason,
-            response,
-        } = responded;
-        if request.is_write() {
-            let performed = Performed {
-                task: worker.task,
-                controller: worker.controller,
-                at: sent_at,
-                request,
-                object: worker.object.clone(),
-                reason: reason.unwrap_or_else(|| Reason::new("Unspecified", "the controller gave no reason")),
-                result: response.error().map_or(Ok(()), Err),
-            };
-            (self.settings.observer)(Report::Performed(Box::new(performed)));
-        }
-        self.advance(worker, Some(response), now);
     }
 
     fn discovered(
