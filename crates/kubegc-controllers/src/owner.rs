@@ -60,9 +60,6 @@ pub(crate) static UNREAD_PODS: Index = Index::new(Resource::Pods, |record, keys|
 });
 
 /// Returns whether the controllers of all pods of a namespace are known.
-///
-/// # Errors
-/// Pods are not listed, or the metadata of one was not read.
 pub(crate) fn require_pod_owners(cx: &Context<'_>, namespace: &Arc<str>) -> Result<(), Missing> {
     cx.cache.require_in(Resource::Pods, namespace)?;
     let key = Key::new(Arc::clone(namespace), "");
@@ -161,9 +158,6 @@ pub(crate) struct Claimer<'a> {
 impl Claimer<'_> {
     /// The writes that adopt the orphans in a namespace that the selector matches, and release those of the
     /// owned objects that it does not match. Objects for which `is_claimed` is false are left as they are.
-    ///
-    /// # Errors
-    /// The selector was not read, or `is_claimed` fails.
     pub(crate) fn claim(
         &self,
         cx: &Context<'_>,

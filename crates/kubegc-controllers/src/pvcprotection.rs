@@ -85,9 +85,6 @@ impl PvcProtection {
     }
 
     /// The first of these pods that uses a claim.
-    ///
-    /// # Errors
-    /// No pod is known to use it, and one was not read in full.
     fn user<'a>(
         self,
         pods: impl Iterator<Item = &'a Record>,

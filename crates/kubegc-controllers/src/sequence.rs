@@ -172,9 +172,6 @@ pub(crate) fn failure(response: Response) -> StoreError {
 }
 
 /// The result of a response without content.
-///
-/// # Errors
-/// The request failed.
 pub(crate) fn done(response: Response) -> Result<(), StoreError> {
     match response {
         Response::Done | Response::Written(_) => Ok(()),

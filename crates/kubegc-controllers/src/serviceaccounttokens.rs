@@ -139,7 +139,6 @@ fn decide(cx: &RuleContext<'_>, id: &ObjectId, record: &Record) -> Result<Decisi
         return id.keep("NoAccount", "it names no ServiceAccount");
     }
     let uid = id.read(&secret.service_account_uid, UID_ANNOTATION)?;
-    let is_same = move |account: &Record, uid: &str| uid.is_empty() || account.meta.uid == *uid;
     let key = Key::new(Arc::clone(&id.namespace), Arc::clone(name));
     match cx.cache.find(Resource::ServiceAccounts, &key)? {
         Some(account) if !uid.is_empty() && account.meta.uid.is_empty() => {
@@ -151,22 +150,26 @@ fn decide(cx: &RuleContext<'_>, id: &ObjectId, record: &Record) -> Result<Decisi
         _ => {}
     }
     let options = cx.wire.options(DeleteOptions::default(), &record.meta, Sent::Uid);
-    let (id, uid) = (id.clone(), Arc::clone(uid));
-    Ok(Decision::steps(Steps::new(id.clone(), move |port| {
-        let (id, uid, key, options) = (id.clone(), Arc::clone(&uid), key.clone(), options.clone());
-        async move {
-            match port.get(Resource::ServiceAccounts, key).await {
-                Ok(account) if is_same(&account, &uid) => {
-                    return End::Kept(Reason::new("AccountExists", "its ServiceAccount exists"));
-                }
-                Ok(_) | Err(StoreError::NotFound) => {}
-                Err(error) => return End::failed(error),
-            }
-            port.set_reason(Reason::new("AccountDeleted", "its ServiceAccount does not exist"));
-            match port.delete(id, options).await {
-                Ok(()) | Err(StoreError::NotFound | StoreError::Conflict { .. }) => End::Done,
-                Err(error) => End::failed(error),
-            }
+    Ok(Steps::of(id, (id.clone(), key, Arc::clone(uid), options), delete).into())
+}
+
+/// Returns whether an account has the uid of a token, if that has one.
+fn is_same(account: &Record, uid: &str) -> bool {
+    uid.is_empty() || account.meta.uid == *uid
+}
+
+async fn delete(work: Arc<(ObjectId, Key, Arc<str>, DeleteOptions)>, port: Port) -> End {
+    let (id, account, uid, options) = &*work;
+    match port.get(Resource::ServiceAccounts, account.clone()).await {
+        Ok(account) if is_same(&account, uid) => {
+            return End::Kept(Reason::new("AccountExists", "its ServiceAccount exists"));
         }
-    })))
+        Ok(_) | Err(StoreError::NotFound) => {}
+        Err(error) => return End::failed(error),
+    }
+    port.set_reason(Reason::new("AccountDeleted", "its ServiceAccount does not exist"));
+    match port.delete(id.clone(), options.clone()).await {
+        Ok(()) | Err(StoreError::NotFound | StoreError::Conflict { .. }) => End::Done,
+        Err(error) => End::failed(error),
+    }
 }

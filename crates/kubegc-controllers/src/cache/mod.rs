@@ -116,9 +116,6 @@ impl Cache {
     }
 
     /// The object of this name; `None` if there is none.
-    ///
-    /// # Errors
-    /// None is known, and not all objects are.
     pub(crate) fn find(&self, resource: Resource, key: &Key) -> Result<Option<&Record>, Missing> {
         match self.get(resource, key) {
             None => self.require_in(resource, &key.namespace).map(|()| None),
@@ -179,9 +176,6 @@ impl Cache {
 
     /// Checks that no object of a namespace is under the empty name of an index, where those are found whose
     /// field was not read.
-    ///
-    /// # Errors
-    /// The field of the first of them.
     pub(crate) fn require_read(
         &self,
         index: &'static Index,

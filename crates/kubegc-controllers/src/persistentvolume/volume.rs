@@ -80,18 +80,12 @@ impl<'a> Volume<'a> {
     }
 
     /// The reclaim policy.
-    ///
-    /// # Errors
-    /// It was not read.
     pub(super) fn policy(&self) -> Result<&'a Arc<str>, Missing> {
         self.id
             .read(&self.body.reclaim_policy, "spec.persistentVolumeReclaimPolicy")
     }
 
     /// Checks that it is known whether the volume is migrated.
-    ///
-    /// # Errors
-    /// It is not.
     pub(super) fn require_migration(&self, migration: Option<&Migration>) -> Result<(), Missing> {
         let provisioner = self.annotations.provisioned_by.as_deref().unwrap_or_default();
         let question =
