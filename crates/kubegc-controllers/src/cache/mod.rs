@@ -5,7 +5,6 @@ mod table;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt,
     sync::{Arc, LazyLock},
 };
 
@@ -21,7 +20,8 @@ use self::{index::Entries, table::Table};
 use crate::Missing;
 
 /// Namespace and name of an object; the namespace is empty for cluster-scoped objects.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, derive_more::Display)]
+#[display("{namespace}{}{name}", if namespace.is_empty() { "" } else { "/" })]
 pub struct Key {
     pub namespace: Arc<str>,
     pub name: Arc<str>,
@@ -38,15 +38,6 @@ impl Key {
     /// The key of a cluster-scoped object.
     pub fn cluster(name: impl Into<Arc<str>>) -> Self {
         Self::new("", name)
-    }
-}
-
-impl fmt::Display for Key {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &*self.namespace {
-            "" => f.write_str(&self.name),
-            namespace => write!(f, "{namespace}/{}", self.name),
-        }
     }
 }
 
