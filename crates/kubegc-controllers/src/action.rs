@@ -40,10 +40,14 @@ pub struct Action {
 impl Action {
     /// Creates an action without requests on the object of a record. Builder methods add them.
     pub fn new(resource: Resource, meta: &ObjectMeta, reason: Reason) -> Self {
+        Self::of(ObjectId::new(resource, meta), Some(meta), reason)
+    }
+
+    pub(crate) fn of(object: ObjectId, meta: Option<&ObjectMeta>, reason: Reason) -> Self {
         Self {
-            object: ObjectId::new(resource, meta),
+            object,
             part_of: None,
-            precondition: preconditions(meta),
+            precondition: meta.map(preconditions).unwrap_or_default(),
             reason,
             reads: Vec::new(),
             requests: Vec::new(),
