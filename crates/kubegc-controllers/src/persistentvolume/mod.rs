@@ -128,8 +128,7 @@ impl Storage {
 
     /// The plugin that does this work on a volume; `None` if the executor finds it.
     fn plugin(&self, volume: &Volume<'_>, operation: Operation) -> Option<Plugin> {
-        let provisioner = volume.annotations.provisioned_by.as_deref().unwrap_or_default();
-        let known = self.plugins.get(provisioner).cloned();
+        let known = self.plugins.get(volume.provisioner()).cloned();
         known.or_else(|| plugins::find(self.release?, volume, operation))
     }
 }
@@ -232,11 +231,9 @@ impl Controller for PersistentVolumeBinder {
 
     fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
         let volume = Volume::of(id, record)?;
-        let provisioner = volume.annotations.provisioned_by.as_deref().unwrap_or_default();
-        let migration = if volume.is_in_tree() {
-            self.storage.migration(provisioner)
-        } else {
-            Some(Migration::Off)
+        let migration = match volume.is_in_tree() {
+            true => self.storage.migration(volume.provisioner()),
+            false => Some(Migration::Off),
         };
         let changes = volume.metadata_changes(migration.as_ref(), self.deletion_finalizers)?;
         let claims = Resource::PersistentVolumeClaims;
