@@ -61,10 +61,9 @@ impl CloudNodeLifecycle {
         let sentence = format!("Deleting node {name} because it does not exist in the cloud provider");
         let reason = Reason::new("NotInCloud", "it does not exist in the cloud");
         let action = Action::new(Resource::Nodes, &record.meta, reason);
-        let action = if self.version.has(EVENT_HAS_REASON) {
-            action.event(false, "DeletingNode", sentence)
-        } else {
-            action.event(false, &sentence, format!("Node {name} event: DeletingNode"))
+        let action = match self.version.has(EVENT_HAS_REASON) {
+            true => action.event(false, "DeletingNode", sentence),
+            false => action.event(false, &sentence, format!("Node {name} event: DeletingNode")),
         };
         let mut action = action
             .delete(cx.wire, Sent::Nothing, DeleteOptions::default())

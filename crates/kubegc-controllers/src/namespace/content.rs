@@ -2,10 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use kubegc_core::{ApiResource, StoreError, Timestamp, record::Condition, store::Discovered};
+use kubegc_core::{
+    ApiResource, KubernetesVersion, StoreError, Timestamp, record::Condition, store::Discovered,
+};
 
 use super::{
-    NamespaceController, Remaining,
+    Remaining,
     remaining::{sorted_list, updated},
 };
 use crate::{End, Missing, Reason, request::server_message};
@@ -108,7 +110,7 @@ impl Content {
     pub(super) fn conditions(
         &self,
         old: &[Condition],
-        settings: NamespaceController,
+        version: KubernetesVersion,
         now: Timestamp,
     ) -> Option<Vec<Condition>> {
         let count = self.resource_failures.len();
@@ -124,7 +126,7 @@ impl Content {
             remaining.and_then(Remaining::resources_message),
             remaining.and_then(Remaining::finalizers_message),
         ];
-        updated(old, messages, settings, now)
+        updated(old, messages, version, now)
     }
 
     /// The end of a sync that leaves the namespace as it is; `None` if it is to be finalized.

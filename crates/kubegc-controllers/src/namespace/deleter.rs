@@ -154,7 +154,7 @@ impl Deleter {
 
     /// Writes the conditions if they have changed. A failure has no effect.
     async fn update_conditions(&self, namespace: &Live, content: &Content) {
-        if let Some(conditions) = content.conditions(&namespace.conditions, self.settings, self.now) {
+        if let Some(conditions) = content.conditions(&namespace.conditions, self.settings.version, self.now) {
             let reason = Reason::new("ConditionsChanged", "the progress of its deletion has changed");
             let conditions = FieldChange::Conditions(conditions);
             let _is_only_logged_upstream = self.write(namespace, "status", conditions, reason).await;

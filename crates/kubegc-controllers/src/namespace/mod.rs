@@ -69,19 +69,6 @@ impl NamespaceController {
             follows_discovery_order: false,
         }
     }
-
-    /// The number of conditions that report the progress of a deletion: first those about failures, then
-    /// those about what remains.
-    const fn conditions_count(self) -> usize {
-        match (
-            self.version.has(REPORTS_FAILURES),
-            self.version.has(REPORTS_REMAINING),
-        ) {
-            (_, true) => 5,
-            (true, false) => 3,
-            (false, false) => 0,
-        }
-    }
 }
 
 static INFO: Info = Info {
