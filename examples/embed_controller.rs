@@ -64,7 +64,6 @@ async fn plan(store: &SharedApiServer, now: Timestamp) -> Result<(), Box<dyn Err
         documents: &documents,
         outside: &NothingOutside,
         resources: &resources,
-        discovered: None,
     };
     for executed in execute(plan.actions, &performer, true).await {
         println!("{executed}");
@@ -87,7 +86,7 @@ async fn drive(store: &SharedApiServer, now: Timestamp) {
         Ok(())
     };
     let clock = SimClock::new(now);
-    let driver = Driver::builder(
+    let driver = Driver::new(
         Arc::new(store.clone()),
         Arc::new(clock),
         Arc::new(JsonDocuments::default()),
@@ -100,8 +99,7 @@ async fn drive(store: &SharedApiServer, now: Timestamp) {
         if matches!(report, Report::Ended { .. }) {
             println!("{report}");
         }
-    })
-    .build();
+    });
     let summary = driver.run_until_idle(pending()).await;
     let next_at = summary.next_at.map_or("never".to_owned(), |at| at.to_string());
     println!("next: {next_at}");

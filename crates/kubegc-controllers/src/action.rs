@@ -40,10 +40,14 @@ pub struct Action {
 impl Action {
     /// Creates an action without requests on the object of a record. Builder methods add them.
     pub fn new(resource: Resource, meta: &ObjectMeta, reason: Reason) -> Self {
+        Self::of(ObjectId::new(resource, meta), Some(meta), reason)
+    }
+
+    pub(crate) fn of(object: ObjectId, meta: Option<&ObjectMeta>, reason: Reason) -> Self {
         Self {
-            object: ObjectId::new(resource, meta),
+            object,
             part_of: None,
-            precondition: preconditions(meta),
+            precondition: meta.map(preconditions).unwrap_or_default(),
             reason,
             reads: Vec::new(),
             requests: Vec::new(),
@@ -131,10 +135,28 @@ impl Action {
     /// Converts the action into steps. `verify` turns the reads off if nothing can have changed, as in a
     /// simulation.
     pub fn into_steps(self, verify: bool) -> Steps {
-        let action = Arc::new(self);
-        Steps::new(action.object.clone(), move |port| {
-            perform(Arc::clone(&action), port, verify)
-        })
+        let object = self.object.clone();
+        Steps::of(&object, self, perform).verify(verify)
+    }
+
+    /// Sends the requests in order, each only if the one before succeeded.
+    pub(crate) async fn send(&self, port: &Port) -> Result<(), StoreError> {
+        port.set_reason(self.reason.clone());
+        for request in &self.requests {
+            let is_event = matches!(request, Request::Event(_));
+            let response = port.send(request.clone()).await;
+            let Some(error) = response.error().filter(|_| !is_event) else {
+                continue;
+            };
+            if let Some(event) = &self.failure_event {
+                let text = server_message_about(&self.object, &error);
+                let message = format!("{}{text}", event.message_prefix);
+                port.event(EventRequest::new(&event.object, true, event.reason, message))
+                    .await;
+            }
+            return Err(error);
+        }
+        Ok(())
     }
 }
 
@@ -164,14 +186,10 @@ impl fmt::Display for Action {
             .requests
             .iter()
             .filter(|request| shows_events || !is_event(request));
-        let mut is_first = true;
-        for request in shown {
-            let separator = if is_first { "" } else { ", then " };
-            is_first = false;
-            write!(f, "{separator}{request}")?;
-        }
-        if is_first {
-            write!(f, "{}", self.object)?;
+        let shown: Vec<String> = shown.map(Request::to_string).collect();
+        match shown.as_slice() {
+            [] => write!(f, "{}", self.object)?,
+            shown => f.write_str(&shown.join(", then "))?,
         }
         write!(f, ": {}", self.reason)
     }
@@ -241,34 +259,14 @@ pub struct FailureEvent {
     pub message_prefix: String,
 }
 
-async fn perform(action: Arc<Action>, port: Port, verify: bool) -> End {
+async fn perform(action: Arc<Action>, port: Port) -> End {
     let fail = |error| action.on_error.end(error, &action.error_prefix);
-    if verify && let Err(end) = require_unchanged(&action.reads, &port, fail).await {
+    if port.verifies()
+        && let Err(end) = require_unchanged(&action.reads, &port, fail).await
+    {
         return end;
     }
     action.send(&port).await.map_or_else(fail, |()| End::Done)
-}
-
-impl Action {
-    /// Sends the requests in order, each only if the one before succeeded.
-    pub(crate) async fn send(&self, port: &Port) -> Result<(), StoreError> {
-        port.set_reason(self.reason.clone());
-        for request in &self.requests {
-            let is_event = matches!(request, Request::Event(_));
-            let response = port.send(request.clone()).await;
-            let Some(error) = response.error().filter(|_| !is_event) else {
-                continue;
-            };
-            if let Some(event) = &self.failure_event {
-                let text = server_message_about(&self.object, &error);
-                let message = format!("{}{text}", event.message_prefix);
-                port.event(EventRequest::new(&event.object, true, event.reason, message))
-                    .await;
-            }
-            return Err(error);
-        }
-        Ok(())
-    }
 }
 
 /// Reads the objects that work depends on.
@@ -291,20 +289,15 @@ pub(crate) async fn require_unchanged(
             Err(StoreError::NotFound) => None,
             Err(error) => return Err(fail(error)),
         };
-        let holds = match (read, &record) {
-            (
-                Read::Unchanged {
-                    object,
-                    resource_version,
-                },
-                Some(record),
-            ) => {
-                let is_version =
-                    resource_version.is_empty() || record.meta.resource_version == *resource_version;
-                record.meta.uid == object.uid && is_version
-            }
-            (Read::Absent { .. }, found) => found.is_none(),
-            (Read::Unchanged { .. }, None) => false,
+        let holds = match read {
+            Read::Absent { .. } => record.is_none(),
+            Read::Unchanged {
+                object,
+                resource_version,
+            } => record.as_ref().is_some_and(|Record { meta, .. }| {
+                let is_version = resource_version.is_empty() || meta.resource_version == *resource_version;
+                meta.uid == object.uid && is_version
+            }),
         };
         if !holds {
             all.push(Found {

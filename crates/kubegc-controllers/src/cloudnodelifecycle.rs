@@ -61,10 +61,9 @@ impl CloudNodeLifecycle {
         let sentence = format!("Deleting node {name} because it does not exist in the cloud provider");
         let reason = Reason::new("NotInCloud", "it does not exist in the cloud");
         let action = Action::new(Resource::Nodes, &record.meta, reason);
-        let action = if self.version.has(EVENT_HAS_REASON) {
-            action.event(false, "DeletingNode", sentence)
-        } else {
-            action.event(false, &sentence, format!("Node {name} event: DeletingNode"))
+        let action = match self.version.has(EVENT_HAS_REASON) {
+            true => action.event(false, "DeletingNode", sentence),
+            false => action.event(false, &sentence, format!("Node {name} event: DeletingNode")),
         };
         let mut action = action
             .delete(cx.wire, Sent::Nothing, DeleteOptions::default())
@@ -78,29 +77,18 @@ impl CloudNodeLifecycle {
         Decision::act(action)
     }
 
-    fn write_taint(
-        &self,
-        wire: Wire,
-        id: &ObjectId,
-        change: fn(Taint) -> FieldChange,
-        reason: Reason,
-    ) -> Decision {
-        let sent = if self.version.has(TAINTS_ARE_GUARDED) {
-            Sent::ResourceVersion
-        } else {
-            Sent::Nothing
-        };
+    fn write_taint(&self, wire: Wire, id: &ObjectId, change: FieldChange, reason: Reason) -> Decision {
         let taint = TaintWrite {
             node: id.clone(),
-            change: change(no_schedule(SHUTDOWN_TAINT)),
+            change,
             reason,
             wire,
-            sent,
+            sent: match self.version.has(TAINTS_ARE_GUARDED) {
+                true => Sent::ResourceVersion,
+                false => Sent::Nothing,
+            },
         };
-        let taint = Arc::new(taint);
-        Decision::steps(Steps::new(id.clone(), move |port| {
-            write_taint(Arc::clone(&taint), port)
-        }))
+        Steps::of(id, taint, write_taint).into()
     }
 }
 
@@ -167,7 +155,7 @@ impl Controller for CloudNodeLifecycle {
     }
 
     fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
-        let keep = |code, message: &'static str| Decision::keep(id.clone(), Reason::new(code, message));
+        let shutdown = no_schedule(SHUTDOWN_TAINT);
         let node = id.body(record, Record::node)?;
         id.read(&node.conditions, "status.conditions")?;
         let has_taint = |key| {
@@ -177,10 +165,10 @@ impl Controller for CloudNodeLifecycle {
         };
         if node.is_ready() == Some(true) {
             if !has_taint(SHUTDOWN_TAINT)? {
-                return Ok(keep("Ready", "it is ready"));
+                return id.keep("Ready", "it is ready");
             }
             let reason = Reason::new("ReadyAgain", "it is ready, and still has the shutdown taint");
-            return Ok(self.write_taint(cx.wire, id, FieldChange::RemoveTaint, reason));
+            return Ok(self.write_taint(cx.wire, id, FieldChange::RemoveTaint(shutdown), reason));
         }
         if !self.uninitialized_grace.is_zero() {
             let has_provider_id = !id.read(&node.provider_id, "spec.providerID")?.is_empty();
@@ -189,22 +177,17 @@ impl Controller for CloudNodeLifecycle {
                 let created = created.ok_or_else(|| Missing::field(id, "metadata.creationTimestamp"))?;
                 let until = created.saturating_add(self.uninitialized_grace);
                 if cx.now < until {
-                    let kept = keep(
-                        "Uninitialized",
-                        "no cloud provider has initialized it yet, and it is younger than the grace period",
-                    );
-                    return Ok(kept.requeue_at(until));
+                    let message =
+                        "no cloud provider has initialized it yet, and it is younger than the grace period";
+                    return Ok(id.keep("Uninitialized", message)?.requeue_at(until));
                 }
             }
         }
         let Some(response) = cx.cloud.filter(|response| response.node_uid == id.uid) else {
             let provider_id = Arc::clone(id.read(&node.provider_id, "spec.providerID")?);
-            let query = CloudQuery {
-                node: id.clone(),
-                provider_id,
-            };
+            let node = id.clone();
             return Ok(Decision {
-                cloud_query: Some(query),
+                cloud_query: Some(CloudQuery { node, provider_id }),
                 ..Decision::default()
             });
         };
@@ -219,16 +202,16 @@ impl Controller for CloudNodeLifecycle {
             Cloud::Failed(message) => return Err(failed("exists", message)),
         }
         match &response.is_shut_down {
-            Cloud::Yes if has_taint(SHUTDOWN_TAINT)? => Ok(keep(
-                "AlreadyTainted",
-                "it is shut down in the cloud, and has the shutdown taint",
-            )),
+            Cloud::Yes if has_taint(SHUTDOWN_TAINT)? => {
+                let message = "it is shut down in the cloud, and has the shutdown taint";
+                id.keep("AlreadyTainted", message)
+            }
             Cloud::Yes => {
                 let reason = Reason::new("ShutDown", "it is shut down in the cloud");
-                Ok(self.write_taint(cx.wire, id, FieldChange::AddTaint, reason))
+                Ok(self.write_taint(cx.wire, id, FieldChange::AddTaint(shutdown), reason))
             }
             Cloud::No | Cloud::NotImplemented => {
-                Ok(keep("Running", "it exists in the cloud, and is not shut down"))
+                id.keep("Running", "it exists in the cloud, and is not shut down")
             }
             Cloud::Failed(message) => Err(failed("is shut down", message)),
         }

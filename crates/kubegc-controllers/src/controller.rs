@@ -347,9 +347,6 @@ impl Reads for ObjectId {
 }
 
 /// The identity of an object whose metadata was read.
-///
-/// # Errors
-/// It has no uid, or its metadata was not read in full.
 pub(crate) fn whole(resource: Resource, record: &Record) -> Result<ObjectId, Missing> {
     match is_whole(record) {
         true => Ok(record.id(resource)),
@@ -363,9 +360,6 @@ pub(crate) fn is_whole(record: &Record) -> bool {
 }
 
 /// Returns whether a write of the object can carry the version that it depends on.
-///
-/// # Errors
-/// The resourceVersion is not known.
 pub(crate) fn require_version(id: &ObjectId, meta: &ObjectMeta) -> Result<(), Missing> {
     if meta.resource_version.is_empty() {
         return Err(Missing::field(id, "metadata.resourceVersion"));
@@ -394,44 +388,20 @@ pub struct Decision {
 impl Decision {
     /// The object is kept.
     pub fn keep(object: ObjectId, reason: Reason) -> Self {
-        Self {
-            kept: vec![Kept { object, reason }],
-            ..Self::default()
-        }
+        let mut decision = Self::default();
+        decision.add_kept(object, reason);
+        decision
     }
 
     /// Nothing can be decided about the object.
     pub fn unknown(object: ObjectId, missing: Missing) -> Self {
-        let unknown = Kept {
-            object,
-            reason: missing,
-        };
-        Self {
-            unknown: vec![unknown],
-            ..Self::default()
-        }
+        let mut decision = Self::default();
+        decision.add_unknown(object, missing);
+        decision
     }
 
     pub fn act(action: Action) -> Self {
-        Self {
-            actions: vec![action],
-            ..Self::default()
-        }
-    }
-
-    pub(crate) fn acts(actions: Vec<Action>) -> Self {
-        Self {
-            actions,
-            ..Self::default()
-        }
-    }
-
-    /// Work whose requests depend on responses.
-    pub fn steps(steps: Steps) -> Self {
-        Self {
-            steps: Some(steps),
-            ..Self::default()
-        }
+        vec![action].into()
     }
 
     /// The same, and the key is reconciled again at this time.
@@ -456,23 +426,33 @@ impl Decision {
     }
 
     /// Adds an object about which nothing can be decided.
-    pub fn add_unknown(&mut self, object: ObjectId, missing: Missing) {
-        self.unknown.push(Kept {
-            object,
-            reason: missing,
-        });
+    pub fn add_unknown(&mut self, object: ObjectId, reason: Missing) {
+        self.unknown.push(Kept { object, reason });
     }
 }
 
+/// Work whose requests depend on responses.
 impl From<Steps> for Decision {
     fn from(steps: Steps) -> Self {
-        Self::steps(steps)
+        Self {
+            steps: Some(steps),
+            ..Self::default()
+        }
     }
 }
 
 impl From<Action> for Decision {
     fn from(action: Action) -> Self {
         Self::act(action)
+    }
+}
+
+impl From<Vec<Action>> for Decision {
+    fn from(actions: Vec<Action>) -> Self {
+        Self {
+            actions,
+            ..Self::default()
+        }
     }
 }
 

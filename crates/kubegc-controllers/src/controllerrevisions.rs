@@ -244,7 +244,7 @@ pub static DAEMON_SETS: Rule = Rule {
         actions if actions.is_empty() => {
             truncate(cx, id, record, [&REVISIONS_BY_DAEMON_SET, &PODS_BY_DAEMON_SET])
         }
-        actions => Ok(Decision::acts(actions)),
+        actions => Ok(actions.into()),
     },
     ..Rule::BASE
 };

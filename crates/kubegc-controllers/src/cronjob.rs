@@ -61,15 +61,6 @@ impl CronJobHistory {
         }
     }
 
-    /// The same with the second controller, as the feature gate `CronJobControllerV2` enables it in 1.20.
-    #[must_use]
-    pub const fn with_second_controller(self) -> Self {
-        Self {
-            groups_by_uid: false,
-            ..self
-        }
-    }
-
     /// The Jobs of the CronJob of this key; `uid` is empty if the CronJob is not known.
     fn jobs<'a>(&self, cache: &'a Cache, key: &Key, uid: &Uid) -> Vec<&'a Record> {
         if self.groups_by_uid && !uid.is_empty() {

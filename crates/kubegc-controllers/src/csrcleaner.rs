@@ -32,6 +32,7 @@ const UNISSUED_IS_CLEANED: Behavior = Behavior::since(35, 0, "kubernetes #133116
 
 const HOUR: Duration = Duration::from_secs(3_600);
 const DAY: Duration = Duration::from_secs(24 * 3_600);
+const NONE: Duration = Duration::ZERO;
 
 /// Go's error for an empty certificate, if one counts as issued.
 const NOT_PEM: &str = "expected the certificate associated with the CSR to be PEM encoded";
@@ -62,57 +63,54 @@ impl CsrCleaner {
         !self.version.has(CERTIFICATES_V1)
     }
 
-    /// The first instant at which each rule deletes the request; `None` if it never does.
-    fn deadlines(
+    /// The rule that deletes the request first, and the first instant at which it does; `None` if none does.
+    fn deadline(
         &self,
         record: &Record,
         csr: &CertificateSigningRequest,
         conditions: &[Condition],
-    ) -> [Option<(Timestamp, Reason)>; 6] {
-        let (is_issued, is_unissued) = match csr.certificate.known() {
+    ) -> Option<(Timestamp, Reason)> {
+        let certificate = csr.certificate.known();
+        let (is_issued, is_unissued) = match certificate {
             None => (false, false),
             Some(Certificate::Absent) => (false, true),
             Some(Certificate::Empty) => (self.is_empty_issued(), !self.is_empty_issued()),
             Some(Certificate::NotAfter(_) | Certificate::Malformed(_)) => (true, false),
         };
-        let aged = |condition_type, age: Option<Duration>| {
-            let conditions = conditions
-                .iter()
-                .filter(|condition| is(condition, condition_type));
-            older_than(
-                conditions
-                    .filter_map(|condition| condition.last_update_time)
-                    .min()?,
-                age?,
-            )
+        let updated = |condition_type| {
+            let conditions = conditions.iter().filter(|known| is(known, condition_type));
+            conditions
+                .filter_map(|condition| condition.last_update_time)
+                .min()
         };
-        let pending = record.meta.creation_timestamp.filter(|_| conditions.is_empty());
-        let not_after = match csr.certificate.known() {
-            Some(Certificate::NotAfter(end))
-                if conditions.iter().any(|condition| is(condition, "Approved")) =>
-            {
-                Some(*end)
-            }
+        let [approved, denied, failed] = ["Approved", "Denied", "Failed"].map(updated);
+        let is_approved = conditions.iter().any(|condition| is(condition, "Approved"));
+        let end = match certificate {
+            Some(Certificate::NotAfter(end)) if is_approved => Some(*end),
             _ => None,
         };
-        let with_reason = |code, message: &'static str| move |at| (at, Reason::new(code, message));
-        [
-            aged("Approved", is_issued.then_some(HOUR))
-                .map(with_reason("Issued", "its certificate was issued")),
-            aged("Denied", Some(HOUR)).map(with_reason("Denied", "it was denied")),
-            aged("Failed", self.version.has(CERTIFICATES_V1).then_some(HOUR))
-                .map(with_reason("Failed", "it has failed")),
-            pending
-                .and_then(|created| older_than(created, DAY))
-                .map(with_reason("Pending", "it was neither approved nor denied")),
-            not_after
-                .and_then(|end| older_than(end, Duration::ZERO))
-                .map(with_reason("CertificateExpired", "its certificate expires")),
-            aged("Approved", self.unissued_age.filter(|_| is_unissued)).map(with_reason(
-                "Unissued",
-                "it was approved, and no certificate was issued",
-            )),
-        ]
+        let pending = record.meta.creation_timestamp.filter(|_| conditions.is_empty());
+        let issued = approved.filter(|_| is_issued);
+        let failed = failed.filter(|_| self.version.has(CERTIFICATES_V1));
+        let unissued = approved.filter(|_| is_unissued).zip(self.unissued_age);
+        let unissued = unissued.and_then(|(at, age)| older_than(at, age));
+        let older = |time: Option<Timestamp>, age| older_than(time?, age);
+        let never_issued = "it was approved, and no certificate was issued";
+        let rules = [
+            (older(issued, HOUR), "Issued", "its certificate was issued"),
+            (older(denied, HOUR), "Denied", "it was denied"),
+            (older(failed, HOUR), "Failed", "it has failed"),
+            (
+                older(pending, DAY),
+                "Pending",
+                "it was neither approved nor denied",
+            ),
+            (older(end, NONE), "CertificateExpired", "its certificate expires"),
+            (unissued, "Unissued", never_issued),
+        ];
+        let due = rules.into_iter();
+        let due = due.filter_map(|(at, code, message)| Some((at?, Reason::new(code, message))));
+        due.min_by_key(|(at, _)| *at)
     }
 }
 
@@ -143,27 +141,22 @@ impl Controller for CsrCleaner {
     }
 
     fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
-        let keep = |code, message: String| Decision::keep(id.clone(), Reason::new(code, message));
         if record.meta.is_deleting() {
-            return Ok(keep("Terminating", "it is being deleted".to_owned()));
+            return id.keep("Terminating", "it is being deleted");
         }
         let csr = id.body(record, Record::certificate_signing_request)?;
         let certificate = id.read(&csr.certificate, "status.certificate");
         if self.skips_malformed {
             match certificate.clone()? {
-                Certificate::Malformed(error) => return Ok(keep("MalformedCertificate", error.to_string())),
+                Certificate::Malformed(error) => return id.keep("MalformedCertificate", error.to_string()),
                 Certificate::Empty if self.is_empty_issued() => {
-                    return Ok(keep("MalformedCertificate", NOT_PEM.to_owned()));
+                    return id.keep("MalformedCertificate", NOT_PEM);
                 }
                 _ => {}
             }
         }
         let conditions = id.read(&csr.conditions, "status.conditions")?;
-        let first = self
-            .deadlines(record, csr, conditions)
-            .into_iter()
-            .flatten()
-            .min_by_key(|(at, _)| *at);
+        let first = self.deadline(record, csr, conditions);
         // Whether an approved request was issued decides which deadline it has.
         let is_approved = conditions.iter().any(|condition| is(condition, "Approved"));
         if let Err(missing) = &certificate
@@ -171,10 +164,8 @@ impl Controller for CsrCleaner {
             && first.as_ref().is_none_or(|(at, _)| *at > cx.now)
         {
             let unknown = Decision::unknown(id.clone(), missing.clone());
-            return Ok(match first {
-                Some((at, _)) => unknown.requeue_at(at),
-                None => unknown,
-            });
+            let at = first.into_iter().map(|(at, _)| at);
+            return Ok(at.fold(unknown, Decision::requeue_at));
         }
         match first {
             Some((at, reason)) if at <= cx.now => {
@@ -184,13 +175,13 @@ impl Controller for CsrCleaner {
             }
             Some((at, reason)) => {
                 let message = format!("{reason}; it is deleted after {at}");
-                Ok(keep("NotExpired", message).requeue_at(at))
+                Ok(id.keep("NotExpired", message)?.requeue_at(at))
             }
             // The API server always sets it.
             None if conditions.is_empty() && record.meta.creation_timestamp.is_none() => {
                 Err(Missing::field(id, "metadata.creationTimestamp"))
             }
-            None => Ok(keep("NoDeadline", "no rule sets a deadline for it".to_owned())),
+            None => id.keep("NoDeadline", "no rule sets a deadline for it"),
         }
     }
 }

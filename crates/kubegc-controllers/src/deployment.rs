@@ -267,7 +267,7 @@ fn decide(cx: &RuleContext<'_>, id: &ObjectId, record: &Record) -> Result<Decisi
         actions = scale_down(cx, deployment, id, &all)?;
     }
     if !actions.is_empty() {
-        return Ok(Decision::acts(actions));
+        return Ok(actions.into());
     }
     let limit = match *id.read(&deployment.revision_history_limit, "spec.revisionHistoryLimit")? {
         None | Some(i32::MAX) => return id.keep("NoHistoryLimit", "spec.revisionHistoryLimit is not set"),

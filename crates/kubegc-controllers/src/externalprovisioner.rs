@@ -166,15 +166,15 @@ impl Controller for ExternalProvisioner {
             return id.keep("NotDelete", "its reclaim policy is not Delete");
         }
         require_version(id, &record.meta)?;
-        let deletion = Arc::new(Deletion {
+        let deletion = Deletion {
             id: id.clone(),
             volume: record.clone(),
             has_finalizer,
             wire: cx.wire,
-        });
-        Ok(Decision::steps(Steps::new(id.clone(), move |port| {
-            let deletion = Arc::clone(&deletion);
-            async move { deletion.perform(&port).await.unwrap_or_else(|end| end) }
-        })))
+        };
+        let begin = |deletion: Arc<Deletion>, port: Port| async move {
+            deletion.perform(&port).await.unwrap_or_else(|end| end)
+        };
+        Ok(Steps::of(id, deletion, begin).into())
     }
 }

@@ -16,7 +16,7 @@ use std::{sync::Arc, time::Duration};
 
 use kubegc_core::{
     Behavior, Date, KubernetesVersion, PatchType, Timestamp,
-    record::{Body, ObjectId, Record, Resource, Secret},
+    record::{ObjectId, Record, Resource, Secret},
 };
 
 use crate::{
@@ -111,20 +111,15 @@ fn tracking(cache: &Cache) -> Result<Result<(&Record, Date), Reason>, Missing> {
     };
     let id = record.id(Resource::ConfigMaps);
     let config_map = id.body(record, Record::config_map)?;
-    Ok(match id.read(&config_map.since, "data.since")? {
-        None => Err(Reason::new(
-            "NotTracked",
-            "the tracking ConfigMap has no data.since",
-        )),
-        Some(text) => match Date::parse(text) {
-            Some(since) => Ok((record, since)),
-            None => {
-                let message =
-                    format!("data.since of the tracking ConfigMap is {text:?}, which is not a date");
-                Err(Reason::new("InvalidTracking", message))
-            }
-        },
-    })
+    let Some(text) = id.read(&config_map.since, "data.since")? else {
+        let message = "the tracking ConfigMap has no data.since";
+        return Ok(Err(Reason::new("NotTracked", message)));
+    };
+    let since = Date::parse(text).map(|since| (record, since));
+    Ok(since.ok_or_else(|| {
+        let message = format!("data.since of the tracking ConfigMap is {text:?}, which is not a date");
+        Reason::new("InvalidTracking", message)
+    }))
 }
 
 /// The reason why a Secret does not count as created automatically ([L11.4](crate::rules#l11-4)); `None` if
@@ -166,34 +161,19 @@ fn not_created_automatically(
 
 /// The reason why a Secret counts as used by a pod ([L11.5](crate::rules#l11-5)); `None` if it does not.
 fn used_by_pod(cache: &Cache, id: &ObjectId) -> Result<Option<Reason>, Missing> {
-    let pods = |secret: &Arc<str>| {
-        let key = Key::new(Arc::clone(&id.namespace), Arc::clone(secret));
-        cache.indexed(&PODS_BY_SECRET, &key)
-    };
-    if let Some(pod) = pods(&id.name).first() {
-        return Ok(Some(Reason::new(
-            "UsedByPod",
-            format!("pod/{} references it", pod.name),
-        )));
+    if let Some(pod) = cache.first_indexed(&PODS_BY_SECRET, &Key::from(id)) {
+        let message = format!("pod/{} references it", pod.meta.name);
+        return Ok(Some(Reason::new("UsedByPod", message)));
     }
     cache.require_in(Resource::Pods, &id.namespace)?;
-    let Some(pod) = pods(&"".into()).into_iter().next() else {
-        return Ok(None);
-    };
-    let pod = cache.get(Resource::Pods, &pod);
-    let object = pod.map_or_else(|| id.clone(), |pod| pod.id(Resource::Pods));
-    Err(Missing::field(&object, "its references to Secrets"))
+    cache.require_read(&PODS_BY_SECRET, &id.namespace, "its references to Secrets")?;
+    Ok(None)
 }
 
 /// Returns whether a Secret is, or may be, a token of a ServiceAccount.
 fn is_token(secret: &Record) -> bool {
-    match &*secret.body {
-        Body::Secret(secret) => secret
-            .secret_type
-            .known()
-            .is_none_or(|text| **text == *SECRET_TYPE),
-        _ => true,
-    }
+    let known = secret.secret().and_then(|secret| secret.secret_type.known());
+    known.is_none_or(|text| **text == *SECRET_TYPE)
 }
 
 static TOKENS_BY_ACCOUNT: Index = Index::new(Resource::Secrets, |record, keys| {

@@ -15,7 +15,7 @@ use kubegc_core::{
 
 use crate::{
     Action, Cache, Change, Context, FieldChange, Form, Index, Key, Missing, OnError, Read, Reason, Sent,
-    controller::Reads as _,
+    controller::Reads as _, storage::namespace_key,
 };
 
 /// The reference to an owner, which is a controller and blocks the deletion if the flag is set.
@@ -55,25 +55,19 @@ pub(crate) fn controlled<'a>(
 /// Pods whose owners may not be known, by namespace.
 pub(crate) static UNREAD_PODS: Index = Index::new(Resource::Pods, |record, keys| {
     if !record.has_whole_meta {
-        keys.push(Key::new(Arc::clone(&record.meta.namespace), ""));
+        keys.push(namespace_key(&record.meta.namespace));
     }
 });
 
 /// Returns whether the controllers of all pods of a namespace are known.
-///
-/// # Errors
-/// Pods are not listed, or the metadata of one was not read.
 pub(crate) fn require_pod_owners(cx: &Context<'_>, namespace: &Arc<str>) -> Result<(), Missing> {
     cx.cache.require_in(Resource::Pods, namespace)?;
-    let key = Key::new(Arc::clone(namespace), "");
-    match cx.cache.first_indexed(&UNREAD_PODS, &key) {
-        None => Ok(()),
-        Some(pod) => {
-            let mut object = pod.id(Resource::Pods);
-            object.uid = kubegc_core::Uid::default();
-            Err(Missing::Metadata { object })
-        }
-    }
+    let unread = cx.cache.first_indexed(&UNREAD_PODS, &namespace_key(namespace));
+    unread.map_or(Ok(()), |pod| {
+        let mut object = pod.id(Resource::Pods);
+        object.uid = kubegc_core::Uid::default();
+        Err(Missing::Metadata { object })
+    })
 }
 
 /// The index key of objects with a label.
@@ -106,14 +100,13 @@ fn selector_of(record: &Record) -> Option<&Field<LabelSelector>> {
 
 /// The key under which the objects that a selector may match are found.
 fn selector_key(namespace: &Arc<str>, selector: Option<&LabelSelector>) -> Option<Key> {
-    match selector {
-        Some(selector) if selector.is_empty() => None,
-        Some(selector) => Some(match selector.required_label() {
-            Some((key, value)) => label_key(namespace, key, value),
-            None => Key::new(Arc::clone(namespace), ""),
-        }),
-        None => Some(Key::new(Arc::clone(namespace), "")),
-    }
+    let is_empty = selector.is_some_and(LabelSelector::is_empty);
+    let label = selector.and_then(LabelSelector::required_label);
+    let key = label.map_or_else(
+        || namespace_key(namespace),
+        |(key, value)| label_key(namespace, key, value),
+    );
+    (!is_empty).then_some(key)
 }
 
 /// Adds the key under which the objects that the selector of an owner may match are found.
@@ -161,9 +154,6 @@ pub(crate) struct Claimer<'a> {
 impl Claimer<'_> {
     /// The writes that adopt the orphans in a namespace that the selector matches, and release those of the
     /// owned objects that it does not match. Objects for which `is_claimed` is false are left as they are.
-    ///
-    /// # Errors
-    /// The selector was not read, or `is_claimed` fails.
     pub(crate) fn claim(
         &self,
         cx: &Context<'_>,

@@ -9,7 +9,7 @@ use kubegc_core::{
 
 use crate::{
     Action, Cache, CloudQuery, CloudResponse, Context, Controller, Deadlines, End, Key, Missing, OnError,
-    Read, Reason, Request, Response, Sequence, Step, Wire, request::preconditions,
+    Read, Reason, Request, Response, Sequence, Step, Wire,
 };
 
 /// A controller as a [`Planner`].
@@ -172,35 +172,24 @@ fn play(object: &ObjectId, mut sequence: Sequence, cache: &Cache, now: Timestamp
         if request.is_write() {
             let target = request.object().unwrap_or(object).clone();
             let key = Key::from(&target);
-            let record = match written.get(&(target.resource, key.clone())) {
-                Some(record) => record.clone(),
-                None => cache.get(target.resource, &key).cloned(),
-            };
+            let before = written.get(&(target.resource, key.clone())).cloned();
+            let record = before.unwrap_or_else(|| cache.get(target.resource, &key).cloned());
             let write = (target, reason);
             let (target, reason) = &write;
-            match plan
-                .actions
-                .last_mut()
-                .filter(|_| last_write.as_ref() == Some(&write))
-            {
+            let last = plan.actions.last_mut();
+            match last.filter(|_| last_write.as_ref() == Some(&write)) {
                 // Requests about one object in a row are one action.
                 Some(action) => action.requests.push(request.clone()),
-                None => plan.actions.push(Action {
-                    precondition: record
-                        .as_ref()
-                        .map(|record| preconditions(&record.meta))
-                        .unwrap_or_default(),
-                    object: target.clone(),
-                    part_of: (target != object).then(|| Box::new(object.clone())),
-                    reason: reason
-                        .clone()
-                        .unwrap_or_else(|| Reason::new("Unspecified", "the controller gave no reason")),
-                    reads: reads.clone(),
-                    requests: vec![request.clone()],
-                    on_error: OnError::Report,
-                    error_prefix: String::new(),
-                    failure_event: None,
-                }),
+                None => {
+                    let meta = record.as_ref().map(|record| &*record.meta);
+                    let reason = reason.clone().unwrap_or_else(Reason::unspecified);
+                    plan.actions.push(Action {
+                        part_of: (target != object).then(|| Box::new(object.clone())),
+                        reads: reads.clone(),
+                        requests: vec![request.clone()],
+                        ..Action::of(target.clone(), meta, reason).on_error(OnError::Report)
+                    });
+                }
             }
             if let Some(record) = record {
                 written.insert((target.resource, key), after(&request, record, now));

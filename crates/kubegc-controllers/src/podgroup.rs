@@ -22,7 +22,7 @@ use kubegc_core::{
 };
 
 use crate::{
-    Context, Controller, Decision, Index, Info, Key, Missing, Reason,
+    Context, Controller, Decision, Index, Info, Key, Missing,
     controller::Reads as _,
     protection::{Protection, Text},
 };
@@ -97,8 +97,7 @@ impl Controller for PodGroupProtection {
 
     fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
         if !self.is_enabled {
-            let reason = Reason::new("Disabled", "the feature gate GenericWorkload is off");
-            return Ok(Decision::keep(id.clone(), reason));
+            return id.keep("Disabled", "the feature gate GenericWorkload is off");
         }
         PROTECTION.decide(cx, id, record)
     }

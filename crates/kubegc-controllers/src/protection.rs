@@ -84,9 +84,6 @@ impl Protection {
     }
 
     /// The decision about an object.
-    ///
-    /// # Errors
-    /// A fact that decides is missing.
     pub(crate) fn decide(
         &self,
         cx: &Context<'_>,
@@ -111,9 +108,6 @@ impl Protection {
 
     /// The decision about an object that is no candidate for the removal of the finalizer; `None` if it is
     /// one.
-    ///
-    /// # Errors
-    /// The finalizer is to be added, and the resourceVersion is not known.
     pub(crate) fn settled(
         &self,
         cx: &Context<'_>,
@@ -134,9 +128,6 @@ impl Protection {
     }
 
     /// Removes the finalizer from an object that nothing uses.
-    ///
-    /// # Errors
-    /// The resourceVersion is not known.
     pub(crate) fn remove(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Action, Missing> {
         let change = FieldChange::RemoveFinalizer(self.finalizer);
         self.write(cx, id, record, self.unused, change)

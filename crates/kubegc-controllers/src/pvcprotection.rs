@@ -25,7 +25,6 @@ use crate::{
     Action, Change, Context, Controller, Decision, End, Index, Info, Key, Missing, Port, Reason, Steps,
     controller::{Reads as _, whole},
     protection::Protection,
-    request::server_message_about,
     storage::{PODS_BY_CLAIM, namespace_key},
 };
 
@@ -69,33 +68,23 @@ impl PvcProtection {
 
     /// Lists the pods of the namespace from the API server, and removes the finalizer if none uses the
     /// claim.
-    async fn remove_finalizer(self, action: Arc<Action>, claim: SharedMeta, port: Port) -> End {
+    async fn remove_finalizer(self, action: &Action, claim: &ObjectMeta, port: &Port) -> Result<End, End> {
         if port.verifies() {
-            let pods = match port.list(Resource::Pods, &claim.namespace).await {
-                Ok(pods) => pods,
-                Err(error) => {
-                    let pods = ObjectId::new(Resource::Pods, &ObjectMeta::new(&claim.namespace, "", ""));
-                    let message = server_message_about(&pods, &error);
-                    let message = format!("live list of pods failed: {message}");
-                    return End::failed_with(message, error, true);
-                }
-            };
-            match self.user(pods.iter(), &claim) {
-                Ok(None) => {}
-                Ok(Some(pod)) => return End::Kept(in_use(pod)),
-                Err(missing) => return End::Unknown(missing),
+            let pods = port.list(Resource::Pods, &claim.namespace).await;
+            let pods = pods.map_err(|error| {
+                let pods = ObjectId::new(Resource::Pods, &ObjectMeta::new(&claim.namespace, "", ""));
+                End::failed_about(&pods, "live list of pods failed: ", error, true)
+            })?;
+            if let Some(pod) = self.user(pods.iter(), claim)? {
+                return Ok(End::Kept(in_use(pod)));
             }
         }
-        match action.send(&port).await {
-            Ok(()) => End::Done,
-            Err(error) => End::failed_about(&action.object, "", error, true),
-        }
+        let sent = action.send(port).await;
+        let end = sent.map_err(|error| End::failed_about(&action.object, "", error, true));
+        end.map(|()| End::Done)
     }
 
     /// The first of these pods that uses a claim.
-    ///
-    /// # Errors
-    /// No pod is known to use it, and one was not read in full.
     fn user<'a>(
         self,
         pods: impl Iterator<Item = &'a Record>,
@@ -114,7 +103,6 @@ impl PvcProtection {
 
     /// Returns whether a pod of the namespace of a claim uses it.
     fn uses(self, pod: &Record, claim: &ObjectMeta) -> Result<bool, Missing> {
-        let meta = &pod.meta;
         let id = pod.id(Resource::Pods);
         let body = id.body(pod, Record::pod)?;
         if body.node_name.known().is_some_and(|node| node.is_empty()) {
@@ -123,10 +111,8 @@ impl PvcProtection {
         let volumes = id.read(&body.volumes, "spec.volumes")?;
         let mut is_used = false;
         for volume in volumes {
-            if volume
-                .claim_name(&meta.name)
-                .is_none_or(|name| name != claim.name)
-            {
+            let name = volume.claim_name(&pod.meta.name);
+            if name.is_none_or(|name| name != claim.name) {
                 continue;
             }
             is_used |= match volume.source {
@@ -208,16 +194,16 @@ impl Controller for PvcProtection {
         if let Some(pod) = self.user(cached.into_iter(), &record.meta)? {
             return Ok(Decision::keep(id.clone(), in_use(pod)));
         }
-        let unread = cx
-            .cache
-            .first_indexed(&PODS_WITH_UNREAD_VOLUMES, &namespace_key(&id.namespace));
+        let namespace = namespace_key(&id.namespace);
+        let unread = cx.cache.first_indexed(&PODS_WITH_UNREAD_VOLUMES, &namespace);
         self.user(unread.into_iter(), &record.meta)?;
         cx.cache.require_in(Resource::Pods, &id.namespace)?;
-        let action = Arc::new(PROTECTION.remove(cx, id, record)?);
-        let (settings, claim) = (*self, record.meta.clone());
-        let steps = Steps::new(id.clone(), move |port| {
-            settings.remove_finalizer(Arc::clone(&action), claim.clone(), port)
-        });
-        Ok(Decision::steps(steps))
+        let action = PROTECTION.remove(cx, id, record)?;
+        let begin = |work: Arc<(Self, Action, SharedMeta)>, port| async move {
+            let (settings, action, claim) = &*work;
+            let end = settings.remove_finalizer(action, claim, &port);
+            end.await.unwrap_or_else(|end| end)
+        };
+        Ok(Steps::of(id, (*self, action, record.meta.clone()), begin).into())
     }
 }

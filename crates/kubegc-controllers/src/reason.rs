@@ -33,6 +33,11 @@ impl Reason {
         }
     }
 
+    /// The reason of a request for which the controller gave none.
+    pub(crate) fn unspecified() -> Self {
+        Self::new("Unspecified", "the controller gave no reason")
+    }
+
     /// The same reason with the other object that it is about, such as the claim of a released volume.
     #[must_use]
     pub fn about(mut self, object: ObjectId) -> Self {

@@ -272,7 +272,7 @@ fn decide(cx: &RuleContext<'_>, id: &ObjectId, record: &Record) -> Result<Decisi
     if !actions.is_empty() {
         // The surplus after an adoption depends on all of them.
         require_pod_owners(cx, &id.namespace)?;
-        return Ok(Decision::acts(actions));
+        return Ok(actions.into());
     }
     let wanted = usize::try_from(*id.read(&set.replicas, "spec.replicas")?).unwrap_or(0);
     let mut active = Vec::with_capacity(owned.len());
@@ -297,5 +297,5 @@ fn decide(cx: &RuleContext<'_>, id: &ObjectId, record: &Record) -> Result<Decisi
         let (pod_id, on_error) = (pod.id(Resource::Pods), OnError::RetryUnlessNotFound);
         cx.delete(&pod_id, pod, reason, Sent::Nothing, on_error)
     };
-    Ok(Decision::acts(active.into_iter().map(delete).collect()))
+    Ok(active.into_iter().map(delete).collect::<Vec<_>>().into())
 }

@@ -1,6 +1,6 @@
 //! The requests that controllers send, and the responses.
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use kubegc_core::{
     ApiResource, DeleteOptions, ObjectMeta, OwnerReference, PatchType, Preconditions, ResourceVersion,
@@ -14,16 +14,20 @@ use kubegc_core::{
 
 use crate::Key;
 
-/// One request to the API server, to a volume plugin, or to the event recorder.
+/// One request to the API server, to a volume plugin, or to the event recorder. Its display form is such as
+/// `delete job.batch/report -n shop`.
 ///
 /// An executor performs a request exactly once and returns one [`Response`].
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, derive_more::Display)]
 pub enum Request {
     /// Reads one object from the API server, not from a cache. Response: [`Response::Object`].
+    #[display("get {}/{}{}", resource.kubectl_name(), key.name, flag(&key.namespace))]
     Get { resource: Resource, key: Key },
     /// Lists the objects of a resource in one namespace. Response: [`Response::Objects`].
+    #[display("list {}{}", resource.plural(), flag(namespace))]
     List { resource: Resource, namespace: Arc<str> },
     /// Deletes an object. Response: [`Response::Done`].
+    #[display("delete {object}")]
     Delete {
         object: ObjectId,
         /// The body, preconditions included.
@@ -34,34 +38,49 @@ pub enum Request {
     /// Records an Event. Response: [`Response::Done`]; a failure has no effect on what follows.
     Event(EventRequest),
     /// Finds the plugin of a volume. Response: [`Response::Plugin`].
+    #[display("find the plugin to {operation} {volume}")]
     FindPlugin {
         volume: ObjectId,
         /// The operation that the plugin is needed for.
         operation: Operation,
     },
     /// Queries an external provisioner's own check before a volume is deleted. Response: [`Response::Guard`].
+    #[display("ask the provisioner whether to delete {volume}")]
     QueryGuard { volume: ObjectId },
     /// Deletes or recycles the storage behind a volume. Response: [`Response::Operation`].
+    #[display("{operation} {volume}")]
     Operate { volume: ObjectId, operation: Operation },
     /// Reads which resources are served. Response: [`Response::Discovered`].
+    #[display("discover resources")]
     Discover,
     /// Lists the metadata of all objects of a resource in a namespace. Response: [`Response::Metadata`].
+    #[display("list {resource}{}", flag(namespace))]
     ListContent {
         resource: Arc<ApiResource>,
         namespace: Arc<str>,
     },
     /// Deletes all objects of a resource in a namespace. Response: [`Response::Done`].
+    #[display("delete all {resource}{}", flag(namespace))]
     DeleteCollection {
         resource: Arc<ApiResource>,
         namespace: Arc<str>,
         options: DeleteOptions,
     },
     /// Deletes one object of any resource. Response: [`Response::Done`].
+    #[display("delete {resource}/{}{}", key.name, flag(&key.namespace))]
     DeleteContent {
         resource: Arc<ApiResource>,
         key: Key,
         options: DeleteOptions,
     },
+}
+
+/// kubectl's flag for a namespace.
+fn flag(namespace: &str) -> String {
+    match namespace {
+        "" => String::new(),
+        namespace => format!(" -n {namespace}"),
+    }
 }
 
 impl Request {
@@ -98,58 +117,8 @@ impl Request {
     }
 }
 
-impl fmt::Display for Request {
-    /// Such as `delete job.batch/report -n shop`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Get { resource, key } => {
-                write!(f, "get {}/{}", resource.kubectl_name(), key.name)?;
-                in_namespace(f, &key.namespace)
-            }
-            Self::List { resource, namespace } => {
-                write!(f, "list {}", resource.plural())?;
-                in_namespace(f, namespace)
-            }
-            Self::Delete { object, .. } => write!(f, "delete {object}"),
-            Self::Write(write) => match write.subresource {
-                "" => write!(f, "{} {}", write.form, write.object),
-                subresource => write!(f, "{} {subresource} of {}", write.form, write.object),
-            },
-            Self::Event(event) => write!(
-                f,
-                "record event {} for {}: {}",
-                event.reason, event.object, event.message
-            ),
-            Self::FindPlugin { volume, operation } => write!(f, "find the plugin to {operation} {volume}"),
-            Self::QueryGuard { volume } => write!(f, "ask the provisioner whether to delete {volume}"),
-            Self::Operate { volume, operation } => write!(f, "{operation} {volume}"),
-            Self::Discover => f.write_str("discover resources"),
-            Self::ListContent { resource, namespace } => {
-                write!(f, "list {resource}")?;
-                in_namespace(f, namespace)
-            }
-            Self::DeleteCollection {
-                resource, namespace, ..
-            } => {
-                write!(f, "delete all {resource}")?;
-                in_namespace(f, namespace)
-            }
-            Self::DeleteContent { resource, key, .. } => {
-                write!(f, "delete {resource}/{}", key.name)?;
-                in_namespace(f, &key.namespace)
-            }
-        }
-    }
-}
-
-fn in_namespace(f: &mut fmt::Formatter<'_>, namespace: &str) -> fmt::Result {
-    match namespace {
-        "" => Ok(()),
-        namespace => write!(f, " -n {namespace}"),
-    }
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, derive_more::Display)]
+#[display("{form} {subresource}{}{object}", if subresource.is_empty() { "" } else { " of " })]
 pub struct Write {
     pub object: ObjectId,
     /// The subresource, such as `status`; empty for the object itself.
@@ -382,7 +351,8 @@ fn annotate(annotations: &mut VolumeAnnotations, key: &str, value: Option<&Strin
 }
 
 /// An Event to be recorded about an object.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, derive_more::Display)]
+#[display("record event {reason} for {object}: {message}")]
 pub struct EventRequest {
     pub object: ObjectId,
     /// Whether the type is `Warning`; `Normal` otherwise.

@@ -179,11 +179,6 @@ mod tests {
         for (release, name, message) in [
             (
                 "1.36",
-                "cronjobs",
-                "there is no controller \"cronjobs\"; did you mean \"cronjob\"?",
-            ),
-            (
-                "1.36",
                 "-podcg",
                 "there is no controller \"podcg\"; did you mean \"podgc\"?",
             ),

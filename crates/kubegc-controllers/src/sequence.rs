@@ -172,9 +172,6 @@ pub(crate) fn failure(response: Response) -> StoreError {
 }
 
 /// The result of a response without content.
-///
-/// # Errors
-/// The request failed.
 pub(crate) fn done(response: Response) -> Result<(), StoreError> {
     match response {
         Response::Done | Response::Written(_) => Ok(()),
@@ -367,6 +364,14 @@ impl End {
             message,
             is_retried,
         }
+    }
+
+    /// Work failed with a message of its own.
+    pub(crate) fn failed_by(message: String, is_retried: bool) -> Self {
+        let error = StoreError::Unknown {
+            message: message.clone(),
+        };
+        Self::failed_with(message, error, is_retried)
     }
 
     /// A request about an object failed. The message is that of the server, after a prefix.

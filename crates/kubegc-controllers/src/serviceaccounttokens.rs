@@ -63,36 +63,32 @@ fn unlink(cx: &Context<'_>, namespace: &Arc<str>, account: &str, secret: &str) -
         if cx.cache.find(Resource::Secrets, &key(secret))?.is_some() {
             return Ok(Decision::default());
         }
-        let (id, wire, secret) = (id.clone(), cx.wire, Arc::<str>::from(secret));
-        Ok(Decision::steps(Steps::new(id.clone(), move |port| {
-            remove_reference(id.clone(), Arc::clone(&secret), wire, port)
-        })))
+        let work = (id.clone(), Arc::from(secret), cx.wire);
+        Ok(Steps::of(id, work, remove_reference).into())
     })
 }
 
-async fn remove_reference(id: ObjectId, secret: Arc<str>, wire: Wire, port: Port) -> End {
-    let account = match port.reread(&id).await {
+async fn remove_reference(work: Arc<(ObjectId, Arc<str>, Wire)>, port: Port) -> End {
+    let (id, secret, wire) = &*work;
+    let account = match port.reread(id).await {
         Ok(account) => account,
         Err(StoreError::NotFound) => return End::Done,
         Err(error) => return End::failed(error),
     };
-    let references = match account.service_account().map(|account| account.secrets.known()) {
-        Some(Some(references)) if account.meta.uid == id.uid => references,
-        Some(Some(_)) => return End::Done,
-        _ => {
-            return End::Unknown(Missing::field(&id, "secrets"));
-        }
+    let references = account
+        .service_account()
+        .and_then(|account| account.secrets.known());
+    let Some(references) = references else {
+        return End::Unknown(Missing::field(id, "secrets"));
     };
-    if !references.contains(&secret) {
+    if account.meta.uid != id.uid || !references.contains(secret) {
         return End::Done;
     }
-    port.set_reason(Reason::new(
-        "TokenDeleted",
-        format!("its token {secret} was deleted"),
-    ));
+    let message = format!("its token {secret} was deleted");
+    port.set_reason(Reason::new("TokenDeleted", message));
     let precondition = wire.preconditions(&account.meta, Sent::ResourceVersion);
-    let changes = vec![FieldChange::RemoveSecretReference(secret)];
-    match port.write(Write::update(&id, "", precondition, changes)).await {
+    let changes = vec![FieldChange::RemoveSecretReference(Arc::clone(secret))];
+    match port.write(Write::update(id, "", precondition, changes)).await {
         Ok(_) | Err(StoreError::NotFound) => End::Done,
         Err(error) => End::failed(error),
     }
@@ -143,7 +139,6 @@ fn decide(cx: &RuleContext<'_>, id: &ObjectId, record: &Record) -> Result<Decisi
         return id.keep("NoAccount", "it names no ServiceAccount");
     }
     let uid = id.read(&secret.service_account_uid, UID_ANNOTATION)?;
-    let is_same = move |account: &Record, uid: &str| uid.is_empty() || account.meta.uid == *uid;
     let key = Key::new(Arc::clone(&id.namespace), Arc::clone(name));
     match cx.cache.find(Resource::ServiceAccounts, &key)? {
         Some(account) if !uid.is_empty() && account.meta.uid.is_empty() => {
@@ -155,22 +150,26 @@ fn decide(cx: &RuleContext<'_>, id: &ObjectId, record: &Record) -> Result<Decisi
         _ => {}
     }
     let options = cx.wire.options(DeleteOptions::default(), &record.meta, Sent::Uid);
-    let (id, uid) = (id.clone(), Arc::clone(uid));
-    Ok(Decision::steps(Steps::new(id.clone(), move |port| {
-        let (id, uid, key, options) = (id.clone(), Arc::clone(&uid), key.clone(), options.clone());
-        async move {
-            match port.get(Resource::ServiceAccounts, key).await {
-                Ok(account) if is_same(&account, &uid) => {
-                    return End::Kept(Reason::new("AccountExists", "its ServiceAccount exists"));
-                }
-                Ok(_) | Err(StoreError::NotFound) => {}
-                Err(error) => return End::failed(error),
-            }
-            port.set_reason(Reason::new("AccountDeleted", "its ServiceAccount does not exist"));
-            match port.delete(id, options).await {
-                Ok(()) | Err(StoreError::NotFound | StoreError::Conflict { .. }) => End::Done,
-                Err(error) => End::failed(error),
-            }
+    Ok(Steps::of(id, (id.clone(), key, Arc::clone(uid), options), delete).into())
+}
+
+/// Returns whether an account has the uid of a token, if that has one.
+fn is_same(account: &Record, uid: &str) -> bool {
+    uid.is_empty() || account.meta.uid == *uid
+}
+
+async fn delete(work: Arc<(ObjectId, Key, Arc<str>, DeleteOptions)>, port: Port) -> End {
+    let (id, account, uid, options) = &*work;
+    match port.get(Resource::ServiceAccounts, account.clone()).await {
+        Ok(account) if is_same(&account, uid) => {
+            return End::Kept(Reason::new("AccountExists", "its ServiceAccount exists"));
         }
-    })))
+        Ok(_) | Err(StoreError::NotFound) => {}
+        Err(error) => return End::failed(error),
+    }
+    port.set_reason(Reason::new("AccountDeleted", "its ServiceAccount does not exist"));
+    match port.delete(id.clone(), options.clone()).await {
+        Ok(()) | Err(StoreError::NotFound | StoreError::Conflict { .. }) => End::Done,
+        Err(error) => End::failed(error),
+    }
 }

@@ -128,15 +128,12 @@ fn claims_by_ordinal<'a>(
     templates: &[Arc<str>],
 ) -> BTreeMap<i32, Vec<&'a Record>> {
     let mut by_ordinal = BTreeMap::<i32, Vec<&Record>>::new();
-    for (at, template) in templates.iter().enumerate() {
-        if templates.iter().position(|other| other == template) != Some(at) {
-            continue;
-        }
+    let mut seen = std::collections::BTreeSet::new();
+    for template in templates.iter().filter(|template| seen.insert(*template)) {
         let prefix = format!("{template}-{}-", set.meta.name);
-        let claims = cache.with_prefix(CLAIMS, &set.meta.namespace, &prefix);
-        for claim in claims {
-            let ordinal = claim.meta.name.strip_prefix(&*prefix).and_then(canonical_ordinal);
-            if let Some(ordinal) = ordinal {
+        for claim in cache.with_prefix(CLAIMS, &set.meta.namespace, &prefix) {
+            let digits = claim.meta.name.strip_prefix(&*prefix);
+            if let Some(ordinal) = digits.and_then(canonical_ordinal) {
                 by_ordinal.entry(ordinal).or_default().push(claim);
             }
         }
@@ -457,25 +454,20 @@ async fn update_claims(work: Arc<(ObjectId, Review, &'static str)>, port: Port) 
     if let Err(end) = require_unchanged(reads, &port, End::failed).await {
         return end;
     }
-    for Update {
-        claim,
-        reason,
-        warns,
-        write,
-    } in updates
-    {
-        port.set_reason(reason.clone());
-        if *warns {
+    for update in updates {
+        let claim = &update.claim;
+        port.set_reason(update.reason.clone());
+        if update.warns {
             // The misspelling is upstream's.
             let message = format!(
                 "PersistentVolumeClaim {} has a conflicting OwnerReference that acts as a manging \
                  controller, the retention policy is ignored for this claim",
                 claim.name
             );
-            port.event(EventRequest::new(set, true, "ConflictingController", message))
-                .await;
+            let event = EventRequest::new(set, true, "ConflictingController", message);
+            port.event(event).await;
         }
-        if let Some(write) = write
+        if let Some(write) = &update.write
             && let Err(error) = port.write(write.clone()).await
         {
             let message = server_message_about(claim, &error);

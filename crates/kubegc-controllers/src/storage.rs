@@ -42,6 +42,6 @@ pub(crate) fn decide(steps: Steps) -> Decision {
     match steps.begin().next(None) {
         Step::End(End::Kept(reason)) => Decision::keep(object, reason),
         Step::End(End::Unknown(missing)) => Decision::unknown(object, missing),
-        Step::End(_) | Step::Perform { .. } => Decision::steps(steps),
+        Step::End(_) | Step::Perform { .. } => steps.into(),
     }
 }

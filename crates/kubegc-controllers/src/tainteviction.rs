@@ -46,10 +46,8 @@ use crate::{
 const DEADLINE: &str = "eviction";
 
 static PODS_BY_NODE: Index = Index::new(Resource::Pods, |record, keys| {
-    let node = record
-        .pod()
-        .and_then(|pod| pod.node_name.known())
-        .filter(|node| !node.is_empty());
+    let node = record.pod().and_then(|pod| pod.node_name.known());
+    let node = node.filter(|node| !node.is_empty());
     keys.extend(node.map(|node| Key::cluster(Arc::clone(node))));
 });
 
@@ -155,10 +153,8 @@ fn decide(cx: &RuleContext<'_>, id: &ObjectId, record: &Record) -> Result<Decisi
     };
     let node_id = node.id(Resource::Nodes);
     let taints = node_id.read(&node_id.body(node, Record::node)?.taints, "spec.taints")?;
-    let taints: Vec<&Taint> = taints
-        .iter()
-        .filter(|taint| &*taint.effect == "NoExecute")
-        .collect();
+    let taints = taints.iter().filter(|taint| &*taint.effect == "NoExecute");
+    let taints: Vec<&Taint> = taints.collect();
     if taints.is_empty() {
         return keep("NoTaint", "its node has no NoExecute taint");
     }
@@ -172,23 +168,15 @@ fn decide(cx: &RuleContext<'_>, id: &ObjectId, record: &Record) -> Result<Decisi
         least = least.into_iter().chain(toleration.toleration_seconds).min();
     }
     let Some(seconds) = least else {
-        return keep(
-            "Tolerated",
-            "it tolerates the taints of its node without a time limit",
-        );
+        let message = "it tolerates the taints of its node without a time limit";
+        return keep("Tolerated", message);
     };
     let tolerated = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
-    let seen_at = taints
-        .iter()
-        .filter_map(|taint| taint.time_added)
-        .max()
-        .unwrap_or(cx.now);
-    let computed = seen_at.checked_add(tolerated);
+    let seen_at = taints.iter().filter_map(|taint| taint.time_added).max();
+    let computed = seen_at.unwrap_or(cx.now).checked_add(tolerated);
     let Some(at) = cx.deadlines.get(DEADLINE).copied().or(computed) else {
-        return keep(
-            "Tolerated",
-            "it tolerates the taints of its node until after the year 2262",
-        );
+        let message = "it tolerates the taints of its node until after the year 2262";
+        return keep("Tolerated", message);
     };
     if at <= cx.now {
         let message = format!("it tolerated the taints of its node for {seconds}s");

@@ -38,7 +38,7 @@ use crate::{
     persistentvolume::{VOLUMES_BY_CLAIM, claim_key},
     podgc::OUT_OF_SERVICE_TAINT,
     release::OUT_OF_SERVICE,
-    storage::PODS_BY_CLAIM,
+    storage::{PODS_BY_CLAIM, namespace_key},
 };
 
 /// Time that a volume may stay mounted on a node that is not ready.
@@ -48,27 +48,19 @@ const DEADLINE: &str = "detach";
 
 static BY_VOLUME: Index = Index::new(Resource::VolumeAttachments, |record, keys| {
     let attachment = record.volume_attachment();
-    keys.extend(
-        attachment
-            .and_then(|body| body.volume_name.known())
-            .map(|name| Key::cluster(Arc::clone(name))),
-    );
+    let name = attachment.and_then(|body| body.volume_name.known());
+    keys.extend(name.map(|name| Key::cluster(Arc::clone(name))));
 });
 static BY_NODE: Index = Index::new(Resource::VolumeAttachments, |record, keys| {
     let attachment = record.volume_attachment();
-    keys.extend(
-        attachment
-            .and_then(|body| body.node_name.known())
-            .map(|name| Key::cluster(Arc::clone(name))),
-    );
+    let name = attachment.and_then(|body| body.node_name.known());
+    keys.extend(name.map(|name| Key::cluster(Arc::clone(name))));
 });
 /// Pods that may use a volume on a node, because that was not read, by namespace.
 static UNREAD: Index = Index::new(Resource::Pods, |record, keys| {
-    let pod = record
-        .pod()
-        .filter(|pod| !pod.node_name.is_unread() && !pod.volumes.is_unread());
-    if pod.is_none() {
-        keys.push(Key::new(Arc::clone(&record.meta.namespace), ""));
+    let is_read = |pod: &Pod| !pod.node_name.is_unread() && !pod.volumes.is_unread();
+    if !record.pod().is_some_and(is_read) {
+        keys.push(namespace_key(&record.meta.namespace));
     }
 });
 
@@ -101,34 +93,26 @@ fn is_used(
     let Some(claim) = volume_id.read(&volume.claim_ref, "spec.claimRef")? else {
         return Ok(false);
     };
-    let key = claim_key(claim);
     let mut missing = None;
-    for record in cx.cache.indexed_records(&PODS_BY_CLAIM, &key) {
+    for record in cx.cache.indexed_records(&PODS_BY_CLAIM, &claim_key(claim)) {
         let id = record.id(Resource::Pods);
         let pod: &Pod = id.body(record, Record::pod)?;
         if pod.node_name.known().is_some_and(|node| node != node_name) {
             continue;
         }
-        match (
-            id.read(&pod.node_name, "spec.nodeName"),
-            id.read(&pod.phase, "status.phase"),
-        ) {
-            (Ok(_), Ok(_)) if pod.has_final_phase() == Some(true) => {}
-            (Ok(_), Ok(_)) => return Ok(true),
-            (Err(why), _) | (_, Err(why)) => missing = Some(why),
+        let node = id.read(&pod.node_name, "spec.nodeName");
+        match node.and_then(|_| id.read(&pod.phase, "status.phase")) {
+            Ok(_) if pod.has_final_phase() == Some(true) => {}
+            Ok(_) => return Ok(true),
+            Err(why) => missing = Some(why),
         }
     }
     if let Some(missing) = missing {
         return Err(missing);
     }
     cx.cache.require_in(Resource::Pods, &claim.namespace)?;
-    match cx
-        .cache
-        .first_indexed(&UNREAD, &Key::new(Arc::clone(&claim.namespace), ""))
-    {
-        None => Ok(false),
-        Some(pod) => Err(Missing::field(&pod.id(Resource::Pods), "spec.volumes")),
-    }
+    cx.cache.require_read(&UNREAD, &claim.namespace, "spec.volumes")?;
+    Ok(false)
 }
 
 static INFO: Info = Info {
@@ -212,10 +196,8 @@ impl Controller for VolumeAttachments {
             let now_or_later = cx.now.saturating_add(UNMOUNT_WAIT);
             let at = cx.deadlines.get(DEADLINE).copied().unwrap_or(now_or_later);
             if at <= cx.now {
-                return delete(
-                    "UnmountTimeout",
-                    "the node has not unmounted the volume for 6 minutes",
-                );
+                let message = "the node has not unmounted the volume for 6 minutes";
+                return delete("UnmountTimeout", message);
             }
             let mut decision = Decision::keep(id.clone(), Reason::new(code, message)).requeue_at(at);
             decision.deadlines = Some(Deadlines::from([(DEADLINE.into(), at)]));

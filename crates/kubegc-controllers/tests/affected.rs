@@ -257,14 +257,12 @@ fn only_relevant_changes_affect_keys() {
         &[account, other],
         &[(token, "", "shop/live/t-1")],
     );
+    let mut second = CronJobHistory::new(version("1.20"));
+    second.groups_by_uid = false;
     for (controller, by_name, by_uid) in [
         (CronJobHistory::new(latest), "shop/cron", "shop/other"),
         (CronJobHistory::new(version("1.20")), "", "shop/cron"),
-        (
-            CronJobHistory::new(version("1.20")).with_second_controller(),
-            "shop/cron",
-            "shop/other",
-        ),
+        (second, "shop/cron", "shop/other"),
     ] {
         let owners = |name: &str, uid: &str| {
             format!(

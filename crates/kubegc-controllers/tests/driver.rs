@@ -235,12 +235,11 @@ fn run_on(
     let seen = Arc::clone(&reports);
     let clock = store.clock.clone();
     let documents = Arc::new(JsonDocuments::default());
-    let driver = Driver::builder(Arc::new(store.clone()), Arc::new(clock.clone()), documents)
+    let driver = Driver::new(Arc::new(store.clone()), Arc::new(clock.clone()), documents)
         .controller(TtlAfterFinished::new(KubernetesVersion::LATEST))
         .wire(kubegc_controllers::Wire::AsUpstream)
         .guard(move |_, request| guard(request))
-        .observer(move |report| seen.lock().push(report.to_string()))
-        .build();
+        .observer(move |report| seen.lock().push(report.to_string()));
     let horizon = Timestamp::from_secs(at(NOON).as_secs() + seconds);
     let stop_clock = clock.clone();
     let stop = async move { stop_clock.sleep_until(horizon).await };
@@ -525,9 +524,8 @@ fn failed_requests_are_counted_and_retried() {
 fn no_task_starts_after_the_stop() {
     let store = Store::new(Script::default(), &[job("a", 30)]);
     let documents = Arc::new(JsonDocuments::default());
-    let driver = Driver::builder(Arc::new(store.clone()), Arc::new(store.clock.clone()), documents)
-        .controller(TtlAfterFinished::new(KubernetesVersion::LATEST))
-        .build();
+    let driver = Driver::new(Arc::new(store.clone()), Arc::new(store.clock.clone()), documents)
+        .controller(TtlAfterFinished::new(KubernetesVersion::LATEST));
     let summary = pin!(driver.run(std::future::ready(()))).now_or_never();
     assert_eq!(summary, Some(Summary::default()));
     assert!(store.script.lock().calls.is_empty());

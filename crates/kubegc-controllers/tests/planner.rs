@@ -98,7 +98,6 @@ fn with_performer<T>(store: &SharedApiServer, run: impl AsyncFnOnce(&Performer<'
         documents: &documents,
         outside: &NothingOutside,
         resources: &Resources::new(&discovered),
-        discovered: None,
     };
     let mut run = pin!(run(&performer));
     loop {

@@ -81,7 +81,9 @@ fn controller(name: &str, release: KubernetesVersion, settings: &[(&str, &str)])
             built.uninitialized_grace = seconds("grace").expect("a number");
         }),
         "cronjob" if setting("second").is_some() => {
-            Arc::new(CronJobHistory::new(release).with_second_controller())
+            let mut cron_jobs = CronJobHistory::new(release);
+            cron_jobs.groups_by_uid = false;
+            Arc::new(cron_jobs)
         }
         "cronjob" => built!(CronJobHistory),
         "csrcleaner" => built!(CsrCleaner),

@@ -193,13 +193,8 @@ fn server_pod(identity: &Value, cached: &[Value]) -> Value {
 }
 
 pub(super) fn cronjob_history(case: &Value) -> Result {
-    let controller = CronJobHistory::new(version(case)?);
-    let is_second = text(case, "version").contains("second");
-    let controller = if is_second {
-        controller.with_second_controller()
-    } else {
-        controller
-    };
+    let mut controller = CronJobHistory::new(version(case)?);
+    controller.groups_by_uid &= !text(case, "version").contains("second");
     let mut live = Live::new(&controller);
     let cron_job = &case["cronjob"];
     live.cached(Resource::CronJobs, from_ref(cron_job))?;

@@ -5,7 +5,6 @@ mod table;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt,
     sync::{Arc, LazyLock},
 };
 
@@ -21,7 +20,8 @@ use self::{index::Entries, table::Table};
 use crate::Missing;
 
 /// Namespace and name of an object; the namespace is empty for cluster-scoped objects.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, derive_more::Display)]
+#[display("{namespace}{}{name}", if namespace.is_empty() { "" } else { "/" })]
 pub struct Key {
     pub namespace: Arc<str>,
     pub name: Arc<str>,
@@ -38,15 +38,6 @@ impl Key {
     /// The key of a cluster-scoped object.
     pub fn cluster(name: impl Into<Arc<str>>) -> Self {
         Self::new("", name)
-    }
-}
-
-impl fmt::Display for Key {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &*self.namespace {
-            "" => f.write_str(&self.name),
-            namespace => write!(f, "{namespace}/{}", self.name),
-        }
     }
 }
 
@@ -116,9 +107,6 @@ impl Cache {
     }
 
     /// The object of this name; `None` if there is none.
-    ///
-    /// # Errors
-    /// None is known, and not all objects are.
     pub(crate) fn find(&self, resource: Resource, key: &Key) -> Result<Option<&Record>, Missing> {
         match self.get(resource, key) {
             None => self.require_in(resource, &key.namespace).map(|()| None),
@@ -179,9 +167,6 @@ impl Cache {
 
     /// Checks that no object of a namespace is under the empty name of an index, where those are found whose
     /// field was not read.
-    ///
-    /// # Errors
-    /// The field of the first of them.
     pub(crate) fn require_read(
         &self,
         index: &'static Index,

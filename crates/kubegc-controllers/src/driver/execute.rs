@@ -1,30 +1,21 @@
 //! Executes the actions of a plan.
 
-use std::{collections::BTreeSet, fmt};
+use std::collections::BTreeSet;
 
 use super::Performer;
 use crate::{Action, End, Reason, Request, Step};
 
-/// The result of an action.
+/// The result of an action. Its display form is such as
+/// `delete job.batch/report -n shop: it finished 100s ago, ...: done`.
 #[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, derive_more::Display)]
+#[display("{action}{}", end.as_ref().map_or(" (dry run)".to_owned(), |end| format!(": {end}")))]
 pub struct Executed {
     pub action: Action,
     /// The requests that change something and were sent; in a dry run, those that would be sent.
     pub requests: Vec<Request>,
     /// How the action ended; `None` in a dry run.
     pub end: Option<End>,
-}
-
-impl fmt::Display for Executed {
-    /// The action and how it ended, such as
-    /// `delete job.batch/report -n shop: it finished 100s ago, ...: done`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.end {
-            Some(end) => write!(f, "{}: {end}", self.action),
-            None => write!(f, "{} (dry run)", self.action),
-        }
-    }
 }
 
 /// Executes the actions of a plan in order, such as those of a [`BatchPlanner`](crate::BatchPlanner).

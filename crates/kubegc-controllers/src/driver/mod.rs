@@ -66,9 +66,8 @@ const WORKERS: usize = 5;
 /// let noon = Timestamp::parse("2026-01-01T12:00:00Z")?;
 /// let (store, clock) = (SharedApiServer::new(server), SimClock::new(noon));
 ///
-/// let driver = Driver::builder(Arc::new(store.clone()), Arc::new(clock), Arc::new(JsonDocuments::default()))
-///     .controller(TtlAfterFinished::new(version))
-///     .build();
+/// let driver = Driver::new(Arc::new(store.clone()), Arc::new(clock), Arc::new(JsonDocuments::default()))
+///     .controller(TtlAfterFinished::new(version));
 /// let mut run = pin!(driver.run_until_idle(pending()));
 /// // An async runtime does this.
 /// let summary = loop {
@@ -83,9 +82,10 @@ const WORKERS: usize = 5;
 /// # Ok::<(), kubegc_core::FieldError>(())
 /// ```
 #[derive(derive_more::Debug)]
+#[must_use]
 pub struct Driver {
     #[debug(skip)]
-    tools: Arc<Tools>,
+    tools: Tools,
     settings: Settings,
 }
 
@@ -107,13 +107,9 @@ type Observer = Box<dyn FnMut(Report) + Send>;
 type Guard = Box<dyn FnMut(&Cache, &Request) -> Result<(), Reason> + Send>;
 
 impl Driver {
-    /// Starts a driver without controllers.
-    pub fn builder(
-        store: Arc<dyn ObjectStore>,
-        clock: Arc<dyn Clock>,
-        documents: Arc<dyn Documents>,
-    ) -> Builder {
-        Builder {
+    /// A driver without controllers.
+    pub fn new(store: Arc<dyn ObjectStore>, clock: Arc<dyn Clock>, documents: Arc<dyn Documents>) -> Self {
+        Self {
             tools: Tools {
                 store,
                 clock,
@@ -132,7 +128,7 @@ impl Driver {
 
     /// Runs until `stop` is ready, and then to the end of the tasks in flight.
     pub async fn run(self, stop: impl Future<Output = ()> + Send) -> Summary {
-        Running::new(self.tools, self.settings).run(stop, None).await
+        Running::new(self).run(stop, None).await
     }
 
     /// Runs until no key is due, for use in a CronJob and in tests. The summary has the unknown objects and
@@ -151,22 +147,9 @@ impl Driver {
         horizon: Timestamp,
         stop: impl Future<Output = ()> + Send,
     ) -> Summary {
-        Running::new(self.tools, self.settings)
-            .run(stop, Some(horizon))
-            .await
+        Running::new(self).run(stop, Some(horizon)).await
     }
-}
 
-/// Builds a [`Driver`].
-#[derive(derive_more::Debug)]
-#[must_use]
-pub struct Builder {
-    #[debug(skip)]
-    tools: Tools,
-    settings: Settings,
-}
-
-impl Builder {
     pub fn controller(mut self, controller: impl Controller + 'static) -> Self {
         self.settings.controllers.push(Arc::new(controller));
         self
@@ -213,12 +196,5 @@ impl Builder {
     pub fn observer(mut self, observer: impl FnMut(Report) + Send + 'static) -> Self {
         self.settings.observer = Box::new(observer);
         self
-    }
-
-    pub fn build(self) -> Driver {
-        Driver {
-            tools: Arc::new(self.tools),
-            settings: self.settings,
-        }
     }
 }

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use kubegc_core::{
-    ApiResource, ObjectStore, SharedMeta, StoreError,
+    ObjectStore, SharedMeta, StoreError,
     record::{ObjectId, Record, Resource},
-    store::{Address, Discovered},
+    store::Address,
 };
 
 use super::{Outside, Resources};
@@ -26,8 +26,6 @@ pub struct Performer<'a> {
     pub outside: &'a dyn Outside,
     /// How resources are addressed.
     pub resources: &'a Resources,
-    /// The response to [`Request::Discover`]; `None` queries the API server.
-    pub discovered: Option<&'a Arc<Discovered>>,
 }
 
 impl Performer<'_> {
@@ -44,7 +42,9 @@ impl Performer<'_> {
             }
             Request::List { resource, namespace } => self.list(*resource, namespace).await?,
             Request::Delete { object, options } => {
-                self.store.delete(self.address(object)?, options).await?;
+                let key = Key::from(object);
+                let address = self.address(object.resource, &key)?;
+                self.store.delete(address, options).await?;
                 Response::Done
             }
             Request::Write(write) => self.write(write).await?,
@@ -64,7 +64,7 @@ impl Performer<'_> {
                 let document = self.document(volume).await?;
                 Response::Operation(outside.operate(volume, &document, *operation).await)
             }
-            Request::Discover => self.discover().await?,
+            Request::Discover => Response::Discovered(Arc::new(self.store.discover().await?)),
             Request::ListContent { resource, namespace } => {
                 let list = self.store.list(resource, Some(namespace)).await?;
                 Response::Metadata(list.items.into_iter().map(SharedMeta::from).collect())
@@ -95,27 +95,18 @@ impl Performer<'_> {
     }
 
     async fn read(&self, resource: Resource, key: &Key) -> Result<(Vec<u8>, Record), StoreError> {
-        let name = &*key.name;
-        let address = Address {
-            resource: self.resources.find(resource)?,
-            namespace: &key.namespace,
-            name,
-        };
-        let document = self.store.get_object(address).await?;
+        let document = self.store.get_object(self.address(resource, key)?).await?;
         let record = self.documents.read(resource, &document);
-        let record =
-            record.map_err(|error| unreadable(&format!("{}/{name}", resource.kubectl_name()), &error))?;
+        let name = || format!("{}/{}", resource.kubectl_name(), key.name);
+        let record = record.map_err(|error| unreadable(&name(), &error))?;
         Ok((document, record))
     }
 
     /// Reads the object of this identity.
     async fn document(&self, object: &ObjectId) -> Result<Vec<u8>, StoreError> {
         let (document, record) = self.read(object.resource, &Key::from(object)).await?;
-        if record.meta.uid == object.uid {
-            Ok(document)
-        } else {
-            Err(StoreError::NotFound)
-        }
+        let is_meant = record.meta.uid == object.uid;
+        is_meant.then_some(document).ok_or(StoreError::NotFound)
     }
 
     async fn list(&self, resource: Resource, namespace: &str) -> Result<Response, StoreError> {
@@ -133,49 +124,35 @@ impl Performer<'_> {
 
     async fn write(&self, write: &Write) -> Result<Response, StoreError> {
         let Write { object, .. } = write;
-        let (document, record) = self.read(object.resource, &Key::from(object)).await?;
+        let key = Key::from(object);
+        let (document, record) = self.read(object.resource, &key).await?;
         write.check(&record.meta)?;
-        let address = self.address(object)?;
+        let address = self.address(object.resource, &key)?;
         // The finalize subresource of namespaces does not support patches.
         if write.subresource == "finalize" && write.form == Form::Update {
             let body = self.documents.replace(write, &document);
             let body = body.map_err(|error| unreadable(&object.to_string(), &error))?;
-            let written = self
-                .store
-                .replace_subresource(address, write.subresource, &body)
-                .await?;
-            return Ok(Response::Written(Some(written.into())));
+            let written = self.store.replace_subresource(address, write.subresource, &body);
+            return Ok(Response::Written(Some(written.await?.into())));
         }
         let patch = self.documents.write(write, &document);
         let patch = patch.map_err(|error| unreadable(&object.to_string(), &error))?;
         let Some((patch_type, body)) = patch else {
             return Ok(Response::Written(Some(record.meta)));
         };
-        let written = if write.subresource.is_empty() {
-            self.store.patch(address, patch_type, &body).await?
-        } else {
-            let store = self.store;
-            store
-                .patch_subresource(address, write.subresource, patch_type, &body)
-                .await?
+        let store = self.store;
+        let written = match write.subresource {
+            "" => store.patch(address, patch_type, &body).await?,
+            part => store.patch_subresource(address, part, patch_type, &body).await?,
         };
         Ok(Response::Written(Some(written.into())))
     }
 
-    async fn discover(&self) -> Result<Response, StoreError> {
-        let discovered = match self.discovered {
-            Some(discovered) => Arc::clone(discovered),
-            None => Arc::new(self.store.discover().await?),
-        };
-        Ok(Response::Discovered(discovered))
-    }
-
-    fn address<'o>(&'o self, object: &'o ObjectId) -> Result<Address<'o>, StoreError> {
-        let resource: &ApiResource = self.resources.find(object.resource)?;
+    fn address<'o>(&'o self, resource: Resource, key: &'o Key) -> Result<Address<'o>, StoreError> {
         Ok(Address {
-            resource,
-            namespace: &object.namespace,
-            name: &object.name,
+            resource: self.resources.find(resource)?,
+            namespace: &key.namespace,
+            name: &key.name,
         })
     }
 }

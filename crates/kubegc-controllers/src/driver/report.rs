@@ -1,6 +1,6 @@
 //! Reports of a running driver, and its summary.
 
-use std::{collections::BTreeMap, fmt, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use kubegc_core::{
     StoreError, Timestamp,
@@ -38,9 +38,12 @@ pub enum Report {
     },
 }
 
-/// A request that was performed.
+/// A request that was performed. Its display form is such as
+/// `ttl-after-finished-controller: delete job.batch/report -n shop: it finished 100s ago, ...`, and the error
+/// if there is one.
 #[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, derive_more::Display)]
+#[display("{controller}: {request}: {reason}{}", result.as_ref().map_or_else(|error| format!(": {error}"), |()| String::new()))]
 pub struct Performed {
     pub task: TaskId,
     pub controller: &'static str,
@@ -51,18 +54,6 @@ pub struct Performed {
     pub reason: Reason,
     /// The result. A request whose outcome is [`StoreError::Unknown`] may have been executed.
     pub result: Result<(), StoreError>,
-}
-
-impl fmt::Display for Performed {
-    /// Such as `ttl-after-finished-controller: delete job.batch/report -n shop: it finished 100s ago, ...`,
-    /// and the error if there is one.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}: {}", self.controller, self.request, self.reason)?;
-        self.result
-            .as_ref()
-            .err()
-            .map_or(Ok(()), |error| write!(f, ": {error}"))
-    }
 }
 
 /// The summary of a run of a driver.

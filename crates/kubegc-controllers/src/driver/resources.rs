@@ -80,18 +80,6 @@ mod tests {
     }
 
     #[test]
-    fn a_resource_is_addressed_in_its_preferred_version() {
-        for (release, resource, expected) in [
-            ("1.20", Resource::CronJobs, "batch/v1beta1"),
-            ("1.36", Resource::CronJobs, "batch/v1"),
-        ] {
-            let resources = resources(release, &[]);
-            let found = resources.find(resource).map(ApiResource::api_version);
-            assert_eq!(found.as_deref(), Ok(expected), "{release} {resource:?}");
-        }
-    }
-
-    #[test]
     fn a_resource_is_not_served_only_if_discovery_of_its_group_succeeded() {
         let find = |release, failed: &[&str]| {
             let resources = resources(release, failed);

@@ -16,7 +16,7 @@ use kubegc_core::{
 };
 
 use super::{
-    Performed, Performer, Report, Resources, Settings, Summary,
+    Driver, Performed, Performer, Report, Resources, Settings, Summary,
     watch::{Effects, Step as WatchStep, Tools, Watched, retries},
 };
 use crate::{
@@ -62,19 +62,17 @@ enum Done {
     /// An earlier discovery replaces it.
     NotDiscovered,
     Watched(Box<WatchStep>),
-    Responded(Box<Responded>),
+    Responded {
+        worker: Box<Worker>,
+        sent_at: Timestamp,
+        request: Request,
+        reason: Option<Reason>,
+        response: Box<Response>,
+    },
     Cloud {
         node: ObjectId,
         response: CloudResponse,
     },
-}
-
-struct Responded {
-    worker: Worker,
-    sent_at: Timestamp,
-    request: Request,
-    reason: Option<Reason>,
-    response: Response,
 }
 
 /// Why no further task starts.
@@ -86,7 +84,8 @@ enum Filled {
 }
 
 impl Running {
-    pub(super) fn new(tools: Arc<Tools>, mut settings: Settings) -> Self {
+    pub(super) fn new(driver: Driver) -> Self {
+        let (tools, mut settings) = (Arc::new(driver.tools), driver.settings);
         let controllers = std::mem::take(&mut settings.controllers);
         let manager = Manager::new(controllers, settings.wire, tools.clock.now());
         let resources = manager.resources().into_iter();
@@ -237,16 +236,15 @@ impl Running {
                 documents: &*tools.documents,
                 outside: &*tools.outside,
                 resources: &resources,
-                discovered: None,
             };
-            let response = performer.perform(&request).await;
-            Done::Responded(Box::new(Responded {
-                worker,
+            let response = Box::new(performer.perform(&request).await);
+            Done::Responded {
+                worker: Box::new(worker),
                 sent_at: now,
                 request,
                 reason,
                 response,
-            }))
+            }
         };
         self.work.push(performed.boxed());
     }
@@ -318,36 +316,33 @@ impl Running {
                     watched.take(&self.tools, now, *step, &mut effects);
                 }
             }
-            Done::Responded(responded) => self.responded(now, *responded),
+            Done::Responded {
+                worker,
+                sent_at,
+                request,
+                reason,
+                response,
+            } => {
+                if request.is_write() {
+                    let performed = Performed {
+                        task: worker.task,
+                        controller: worker.controller,
+                        at: sent_at,
+                        request,
+                        object: worker.object.clone(),
+                        reason: reason.unwrap_or_else(Reason::unspecified),
+                        result: response.error().map_or(Ok(()), Err),
+                    };
+                    (self.settings.observer)(Report::Performed(Box::new(performed)));
+                }
+                self.advance(*worker, Some(*response), now);
+            }
             Done::Cloud { node, response } => {
                 self.busy -= 1;
                 effects.inputs.push(Input::Cloud { node, response });
             }
         }
         self.apply(now, effects);
-    }
-
-    fn responded(&mut self, now: Timestamp, responded: Responded) {
-        let Responded {
-            worker,
-            sent_at,
-            request,
-            reason,
-            response,
-        } = responded;
-        if request.is_write() {
-            let performed = Performed {
-                task: worker.task,
-                controller: worker.controller,
-                at: sent_at,
-                request,
-                object: worker.object.clone(),
-                reason: reason.unwrap_or_else(|| Reason::new("Unspecified", "the controller gave no reason")),
-                result: response.error().map_or(Ok(()), Err),
-            };
-            (self.settings.observer)(Report::Performed(Box::new(performed)));
-        }
-        self.advance(worker, Some(response), now);
     }
 
     fn discovered(

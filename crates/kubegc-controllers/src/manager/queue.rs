@@ -182,27 +182,6 @@ mod tests {
     }
 
     #[test]
-    fn a_blocked_key_is_due_after_the_block() {
-        let mut queue = Queue::default();
-        let unit = unit("a");
-        queue.add_at(&unit, at(1));
-        queue.block(&unit, at(10), at(15));
-        assert_eq!(queue.next_at(), Some(at(15)), "earlier events are seen then");
-        queue.add_at(&unit, at(10));
-        assert_eq!(queue.next_at(), Some(at(15)));
-        queue.add_at(&unit, at(11));
-        assert_eq!(queue.pop(at(20)), Some((at(11), unit.clone())));
-        assert!(queue.units.is_empty() && queue.due.is_empty());
-
-        queue.add_at(&unit, at(12));
-        queue.block(&unit, at(10), at(15));
-        assert_eq!(queue.next_at(), Some(at(12)), "a later time stays");
-        queue.unblock(&unit);
-        queue.add_at(&unit, at(3));
-        assert_eq!(queue.next_at(), Some(at(3)));
-    }
-
-    #[test]
     fn a_busy_key_waits_and_failures_count_once_for_all_its_tasks() {
         let mut queue = Queue::default();
         let unit = unit("a");

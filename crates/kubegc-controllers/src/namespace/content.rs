@@ -2,10 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use kubegc_core::{ApiResource, StoreError, Timestamp, record::Condition, store::Discovered};
+use kubegc_core::{
+    ApiResource, KubernetesVersion, StoreError, Timestamp, record::Condition, store::Discovered,
+};
 
 use super::{
-    NamespaceController, Remaining,
+    Remaining,
     remaining::{sorted_list, updated},
 };
 use crate::{End, Missing, Reason, request::server_message};
@@ -32,14 +34,6 @@ pub(super) fn refused(error: StoreError) -> End {
     End::failed_with(server_message(&error), error, true)
 }
 
-/// A sync failed with an error of its own.
-pub(super) fn failed(message: String) -> End {
-    let error = StoreError::Unknown {
-        message: message.clone(),
-    };
-    End::failed_with(message, error, true)
-}
-
 impl Content {
     /// Adds the failures of discovery. Returns the resources to delete, in the order of discovery.
     ///
@@ -50,12 +44,12 @@ impl Content {
             .iter()
             .map(|(api_version, message)| format!("{api_version}: {message}"));
         if let Some(message) = versions.get("") {
-            self.discovery_failed(failed(message.clone()), None);
+            self.discovery_failed(End::failed_by(message.clone(), true), None);
         } else if let Some(groups) = sorted_list(groups) {
             let message = format!("unable to retrieve the complete list of server APIs: {groups}");
             let count = versions.len();
             let condition = format!("Discovery failed for some groups, {count} failing: {message}");
-            self.discovery_failed(failed(message), Some(condition));
+            self.discovery_failed(End::failed_by(message, true), Some(condition));
         }
         let resources = discovered.catalog.iter().map(|(_, resource)| resource);
         let is_content =
@@ -64,7 +58,7 @@ impl Content {
         if let Some(resource) = resources.iter().find(|resource| resource.version.contains('/')) {
             let message = format!("unexpected GroupVersion string: {}", resource.api_version());
             self.parsing_failure = Some(message.clone());
-            self.add_failure(failed(message));
+            self.add_failure(End::failed_by(message, true));
             return Vec::new();
         }
         resources.into_iter().cloned().map(Arc::new).collect()
@@ -116,7 +110,7 @@ impl Content {
     pub(super) fn conditions(
         &self,
         old: &[Condition],
-        settings: NamespaceController,
+        version: KubernetesVersion,
         now: Timestamp,
     ) -> Option<Vec<Condition>> {
         let count = self.resource_failures.len();
@@ -132,7 +126,7 @@ impl Content {
             remaining.and_then(Remaining::resources_message),
             remaining.and_then(Remaining::finalizers_message),
         ];
-        updated(old, messages, settings, now)
+        updated(old, messages, version, now)
     }
 
     /// The end of a sync that leaves the namespace as it is; `None` if it is to be finalized.

@@ -1,6 +1,6 @@
 //! One sync over one namespace, in the order of upstream's `Delete`.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use kubegc_core::{
     ApiResource, DeleteOptions, PropagationPolicy, SharedMeta, StoreError, Timestamp,
@@ -10,7 +10,7 @@ use kubegc_core::{
 
 use super::{
     FINALIZER_KUBERNETES, NamespaceController, Remaining,
-    content::{Content, failed, refused},
+    content::{Content, refused},
     not_deleted,
 };
 use crate::{
@@ -109,16 +109,13 @@ impl Deleter {
     async fn finalize(&self, mut namespace: Live) -> Result<End, End> {
         let reason = Reason::new("ContentRemoved", "no content is left in the namespace");
         loop {
-            let others = namespace
-                .finalizers
-                .iter()
-                .filter(|name| ***name != *FINALIZER_KUBERNETES);
-            let others: Vec<Arc<str>> = others.cloned().collect::<BTreeSet<_>>().into_iter().collect();
+            let mut others = namespace.finalizers.clone();
+            others.retain(|name| **name != *FINALIZER_KUBERNETES);
+            others.sort_unstable();
+            others.dedup();
             let finalizers = FieldChange::SpecFinalizers(others.clone());
-            match self
-                .write(&namespace, "finalize", finalizers, reason.clone())
-                .await
-            {
+            let written = self.write(&namespace, "finalize", finalizers, reason.clone());
+            match written.await {
                 Ok(_) if others.is_empty() => return Ok(End::Done),
                 Ok(_) => {
                     let message = format!("waiting for finalizers {} in spec.finalizers", others.join(", "));
@@ -150,14 +147,14 @@ impl Deleter {
         let after = self.get().await?;
         if after.id.uid != before.id.uid {
             let message = "namespace uid has changed across retries".to_owned();
-            return Err(failed(message));
+            return Err(End::failed_by(message, true));
         }
         Ok(after)
     }
 
     /// Writes the conditions if they have changed. A failure has no effect.
     async fn update_conditions(&self, namespace: &Live, content: &Content) {
-        if let Some(conditions) = content.conditions(&namespace.conditions, self.settings, self.now) {
+        if let Some(conditions) = content.conditions(&namespace.conditions, self.settings.version, self.now) {
             let reason = Reason::new("ConditionsChanged", "the progress of its deletion has changed");
             let conditions = FieldChange::Conditions(conditions);
             let _is_only_logged_upstream = self.write(namespace, "status", conditions, reason).await;
@@ -181,25 +178,23 @@ impl Deleter {
                 (&a.group, &a.version, &a.resource).cmp(&(&b.group, &b.version, &b.resource))
             });
         }
-        self.port.set_reason(Reason::new(
-            "NamespaceTerminating",
-            "its namespace is terminating",
-        ));
-        let is_v1_pods = |resource: &Arc<ApiResource>| is_pods(resource) && *resource.version == *"v1";
-        let pods = resources.iter().position(is_v1_pods);
-        if let Some(at) = pods.filter(|_| self.settings.deletes_pods_first) {
-            let pods = resources.remove(at);
-            let mut remaining = Remaining::default();
-            let result = self.delete_resource(&pods, deleted_at, &mut remaining).await;
-            content.add_first_pods(&self.name, remaining, result);
-            if content.waits_for_pods || content.missing.is_some() {
-                resources.clear();
-            }
-        }
+        let reason = Reason::new("NamespaceTerminating", "its namespace is terminating");
+        self.port.set_reason(reason);
+        let is_first = |resource: &Arc<ApiResource>| {
+            self.settings.deletes_pods_first && is_pods(resource) && *resource.version == *"v1"
+        };
+        resources.sort_by_key(|resource| !is_first(resource));
         for resource in &resources {
             let mut remaining = Remaining::default();
             let result = self.delete_resource(resource, deleted_at, &mut remaining).await;
-            content.add(remaining, result);
+            if !is_first(resource) {
+                content.add(remaining, result);
+                continue;
+            }
+            content.add_first_pods(&self.name, remaining, result);
+            if content.waits_for_pods || content.missing.is_some() {
+                break;
+            }
         }
         match content.missing.take() {
             Some(missing) => Err(missing.into()),
@@ -237,18 +232,13 @@ impl Deleter {
             return Ok(());
         }
         if remaining.finalizers.is_empty() {
-            let ApiResource {
-                group,
-                version,
-                resource,
-                ..
-            } = &**resource;
-            let gvr = format!("{group}/{version}, Resource={resource}");
-            let message = format!(
-                "unexpected items still remain in namespace: {} for gvr: {gvr}",
-                self.name
+            let name = &self.name;
+            let gvr = format!(
+                "{}/{}, Resource={}",
+                resource.group, resource.version, resource.resource
             );
-            return Err(failed(message));
+            let message = format!("unexpected items still remain in namespace: {name} for gvr: {gvr}");
+            return Err(End::failed_by(message, true));
         }
         remaining.estimate_seconds = FINALIZER_ESTIMATE_SECONDS;
         Ok(())
@@ -257,15 +247,12 @@ impl Deleter {
     /// The longest grace period of a pod that has not finished; 0 once it has passed since the deletion of
     /// the namespace.
     async fn estimate_seconds(&self, deleted_at: Timestamp) -> Result<i64, End> {
-        let pods = match self.port.list(Resource::Pods, &self.name).await {
-            Ok(pods) => pods,
+        let pods = self.port.list(Resource::Pods, &self.name).await;
+        let pods = pods.map_err(|error| match error {
             // The API server's message for a list.
-            Err(StoreError::NotFound) => {
-                let message = r#"pods "" not found"#.to_owned();
-                return Err(End::failed_with(message, StoreError::NotFound, true));
-            }
-            Err(error) => return Err(self.problem("pods", error)),
-        };
+            StoreError::NotFound => End::failed_with(r#"pods "" not found"#.to_owned(), error, true),
+            error => self.problem("pods", error),
+        })?;
         let mut longest = 0;
         for pod in &pods {
             let id = pod.id(Resource::Pods);
@@ -293,10 +280,8 @@ impl Deleter {
             options: DeleteOptions::policy(PropagationPolicy::Background),
         };
         match done(self.port.send(request).await) {
-            Ok(()) => Ok(true),
             Err(StoreError::NotSupported { .. }) => Ok(false),
-            Err(error) if is_unsupported(&error) => Ok(false),
-            Err(error) => Err(self.problem(&resource.qualified_resource(), error)),
+            result => Ok(self.supported(resource, result)?.is_some()),
         }
     }
 
@@ -310,12 +295,7 @@ impl Deleter {
                 key: Key::new(Arc::clone(&self.name), Arc::clone(&item.name)),
                 options,
             };
-            match done(self.port.send(request).await) {
-                Err(error) if !is_unsupported(&error) => {
-                    return Err(self.problem(&resource.qualified_resource(), error));
-                }
-                Ok(()) | Err(_) => {}
-            }
+            self.supported(resource, done(self.port.send(request).await))?;
         }
         Ok(())
     }
@@ -329,10 +309,15 @@ impl Deleter {
             resource: Arc::clone(resource),
             namespace: Arc::clone(&self.name),
         };
-        match self.port.ask(request).await {
-            Ok(items) => Ok(Some(items)),
+        self.supported(resource, self.port.ask(request).await)
+    }
+
+    /// The result of a request; `None` if the server does not offer it.
+    fn supported<T>(&self, resource: &ApiResource, result: Result<T, StoreError>) -> Result<Option<T>, End> {
+        match result {
             Err(error) if is_unsupported(&error) => Ok(None),
             Err(error) => Err(self.problem(&resource.qualified_resource(), error)),
+            Ok(content) => Ok(Some(content)),
         }
     }
 

@@ -69,19 +69,6 @@ impl NamespaceController {
             follows_discovery_order: false,
         }
     }
-
-    /// The number of conditions that report the progress of a deletion: first those about failures, then
-    /// those about what remains.
-    const fn conditions_count(self) -> usize {
-        match (
-            self.version.has(REPORTS_FAILURES),
-            self.version.has(REPORTS_REMAINING),
-        ) {
-            (_, true) => 5,
-            (true, false) => 3,
-            (false, false) => 0,
-        }
-    }
 }
 
 static INFO: Info = Info {
@@ -123,7 +110,7 @@ impl Controller for NamespaceController {
             return Ok(Decision::keep(id.clone(), not_deleted()));
         }
         let (settings, name, wire, now) = (*self, Arc::clone(&id.name), cx.wire, cx.now);
-        Ok(Decision::steps(Steps::new(id.clone(), move |port| {
+        let begin = move |port| {
             let name = Arc::clone(&name);
             Deleter {
                 settings,
@@ -133,7 +120,8 @@ impl Controller for NamespaceController {
                 port,
             }
             .run()
-        })))
+        };
+        Ok(Steps::new(id.clone(), begin).into())
     }
 }
 

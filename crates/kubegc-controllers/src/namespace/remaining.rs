@@ -2,9 +2,9 @@
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
-use kubegc_core::{ApiResource, Timestamp, record::Condition};
+use kubegc_core::{ApiResource, KubernetesVersion, Timestamp, record::Condition};
 
-use super::NamespaceController;
+use super::{REPORTS_FAILURES, REPORTS_REMAINING};
 
 /// The remaining content of a namespace that a sync could list.
 ///
@@ -115,13 +115,16 @@ const CONDITIONS: [[&str; 4]; 5] = [
 pub(super) fn updated(
     old: &[Condition],
     messages: [Option<String>; 5],
-    settings: NamespaceController,
+    version: KubernetesVersion,
     now: Timestamp,
 ) -> Option<Vec<Condition>> {
     let mut conditions = old.to_vec();
     let mut has_changed = false;
-    let reported = CONDITIONS.into_iter().zip(messages);
-    for ([kind, failed, succeeded, success], message) in reported.take(settings.conditions_count()) {
+    // The first three are about failures, the others about what remains.
+    let since = |at: usize| [REPORTS_FAILURES, REPORTS_REMAINING][usize::from(at >= 3)];
+    let all = CONDITIONS.into_iter().zip(messages).enumerate();
+    let reported = all.filter(|(at, _)| version.has(since(*at)));
+    for (_, ([kind, failed, succeeded, success], message)) in reported {
         let (status, reason) = if message.is_some() {
             ("True", failed)
         } else {

@@ -128,8 +128,7 @@ impl Storage {
 
     /// The plugin that does this work on a volume; `None` if the executor finds it.
     fn plugin(&self, volume: &Volume<'_>, operation: Operation) -> Option<Plugin> {
-        let provisioner = volume.annotations.provisioned_by.as_deref().unwrap_or_default();
-        let known = self.plugins.get(provisioner).cloned();
+        let known = self.plugins.get(volume.provisioner()).cloned();
         known.or_else(|| plugins::find(self.release?, volume, operation))
     }
 }
@@ -148,20 +147,17 @@ impl PersistentVolumeBinder {
 /// The pods that run and use a claim, as `namespace/name`, in order.
 fn users(cache: &Cache, claim: &ClaimRef) -> Result<Vec<String>, Missing> {
     cache.require_in(Resource::Pods, &claim.namespace)?;
-    let unread = cache.first_indexed(
+    cache.require_read(
         &RUNNING_PODS_WITH_UNREAD_VOLUMES,
-        &namespace_key(&claim.namespace),
-    );
-    let missing_field = |pod: &Record, field| Err(Missing::field(&pod.id(Resource::Pods), field));
-    if let Some(pod) = unread {
-        return missing_field(pod, "spec.volumes");
-    }
+        &claim.namespace,
+        "spec.volumes",
+    )?;
     let mut users = Vec::new();
     for pod in cache.indexed_records(&PODS_BY_CLAIM, &claim_key(claim)) {
         match is_running(pod) {
             Ok(true) => users.push(format!("{}/{}", pod.meta.namespace, pod.meta.name)),
             Ok(false) => {}
-            Err(field) => return missing_field(pod, field),
+            Err(field) => return Err(Missing::field(&pod.id(Resource::Pods), field)),
         }
     }
     Ok(users)
@@ -235,23 +231,16 @@ impl Controller for PersistentVolumeBinder {
 
     fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
         let volume = Volume::of(id, record)?;
-        let provisioner = volume.annotations.provisioned_by.as_deref().unwrap_or_default();
-        let migration = if volume.is_in_tree() {
-            self.storage.migration(provisioner)
-        } else {
-            Some(Migration::Off)
+        let migration = match volume.is_in_tree() {
+            true => self.storage.migration(volume.provisioner()),
+            false => Some(Migration::Off),
         };
         let changes = volume.metadata_changes(migration.as_ref(), self.deletion_finalizers)?;
-        let mut claim = None;
-        if let Some(claim_ref) = volume.bound_claim() {
-            claim = cx
-                .cache
-                .get(Resource::PersistentVolumeClaims, &claim_key(claim_ref));
-            if claim.is_none() {
-                cx.cache
-                    .require_in(Resource::PersistentVolumeClaims, &claim_ref.namespace)?;
-            }
-        }
+        let claims = Resource::PersistentVolumeClaims;
+        let claim = volume
+            .bound_claim()
+            .map(|claim| cx.cache.find(claims, &claim_key(claim)));
+        let claim = claim.transpose()?.flatten();
         if changes.is_empty()
             && volume.phase == "Bound"
             && claim.is_some_and(|claim| volume.is_claimed_by(claim))
@@ -259,12 +248,11 @@ impl Controller for PersistentVolumeBinder {
             return Ok(Decision::keep(id.clone(), bound()));
         }
         let is_recycled = volume.policy().is_ok_and(|policy| **policy == *"Recycle");
-        let operation = if is_recycled {
-            Operation::RecycleVolume
-        } else {
-            Operation::DeleteVolume
+        let operation = match is_recycled {
+            true => Operation::RecycleVolume,
+            false => Operation::DeleteVolume,
         };
-        let sync = Arc::new(Sync {
+        let sync = Sync {
             deletion_finalizers: self.deletion_finalizers,
             leaves_external_unread: self.version.has(LEAVES_EXTERNAL_UNREAD),
             update_error: if self.version.has(FINALIZERS_IN_ERROR) {
@@ -283,11 +271,12 @@ impl Controller for PersistentVolumeBinder {
             },
             migration,
             plugin: self.storage.plugin(&volume, operation),
-        });
-        let decision = decide(Steps::new(id.clone(), move |port| {
-            let sync = Arc::clone(&sync);
-            async move { sync.sync_volume(&port).await.unwrap_or_else(|end| end) }
-        }));
+        };
+        let begin = |sync: Arc<Sync>, port| async move {
+            let end = sync.sync_volume(&port).await;
+            end.unwrap_or_else(|end| end)
+        };
+        let decision = decide(Steps::of(id, sync, begin));
         if decision.steps.is_some() {
             require_version(id, &record.meta)?;
         }

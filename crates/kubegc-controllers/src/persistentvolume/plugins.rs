@@ -105,20 +105,17 @@ pub(super) fn migration(release: Option<KubernetesVersion>, provisioner: &str) -
 /// The plugin that does this work on a volume in a release; `None` if that is not known.
 pub(super) fn find(release: KubernetesVersion, volume: &Volume<'_>, operation: Operation) -> Option<Plugin> {
     let source = volume.body.source.known();
-    let provisioner = volume.annotations.provisioned_by.as_deref().unwrap_or_default();
+    let provisioner = volume.provisioner();
     // The last release with this plugin is not known.
     if provisioner == "kubernetes.io/photon-pd"
         || source.is_some_and(|source| source.field() == "photonPersistentDisk")
     {
         return None;
     }
-    let find = |is_it: &dyn Fn(&InTree) -> bool| {
-        let mut plugins = PLUGINS.iter().filter(|plugin| !reaches(release, plugin.removed));
-        plugins.find(|plugin| is_it(plugin))
-    };
+    let plugins = PLUGINS.iter().filter(|plugin| !reaches(release, plugin.removed));
     let of_source = || {
         let field = source?.field();
-        Some(find(&|plugin| plugin.source == field))
+        Some(plugins.clone().find(|plugin| plugin.source == field))
     };
     if operation == Operation::RecycleVolume {
         return Some(match of_source()? {
@@ -139,7 +136,7 @@ pub(super) fn find(release: KubernetesVersion, volume: &Volume<'_>, operation: O
     } else if volume.is_external() {
         return Some(Plugin::External);
     } else {
-        match find(&|plugin| plugin.name == provisioner) {
+        match plugins.clone().find(|plugin| plugin.name == provisioner) {
             Some(plugin) if plugin.deletes => plugin,
             Some(_) => return Some(missing("no deletable volume plugin matched".to_owned())),
             None => return Some(missing(format!("no volume plugin matched name: {provisioner}"))),

@@ -139,22 +139,14 @@ impl Sync {
         let reason = Reason::new("VolumeModeMismatch", "its claim requests another volumeMode");
         port.set_reason(reason.clone());
         let (name, claim) = (&self.id.name, &claim_id.name);
-        for (object, message) in [
-            (
-                &self.id,
-                format!(
-                    "Cannot bind PersistentVolume to requested PersistentVolumeClaim {claim:?} \
-                     due to incompatible volumeMode."
-                ),
-            ),
-            (
-                claim_id,
-                format!(
-                    "Cannot bind PersistentVolume {name:?} to requested PersistentVolumeClaim \
-                     due to incompatible volumeMode."
-                ),
-            ),
+        for (object, volume, claim) in [
+            (&self.id, String::new(), format!(" {claim:?}")),
+            (claim_id, format!(" {name:?}"), String::new()),
         ] {
+            let message = format!(
+                "Cannot bind PersistentVolume{volume} to requested PersistentVolumeClaim{claim} \
+                 due to incompatible volumeMode."
+            );
             port.event(EventRequest::new(object, true, "VolumeMismatch", message))
                 .await;
         }
@@ -181,10 +173,8 @@ impl Sync {
             "Delete" => self.delete_volume(port, volume, reason).await,
             "Recycle" => self.recycle_volume(port, volume, reason).await,
             _ => {
-                let reason = Reason::new(
-                    "UnknownReclaimPolicy",
-                    format!("its reclaim policy {policy:?} is not known"),
-                );
+                let message = format!("its reclaim policy {policy:?} is not known");
+                let reason = Reason::new("UnknownReclaimPolicy", message);
                 port.set_reason(reason.clone());
                 let message = "Volume has unrecognized PersistentVolumeReclaimPolicy";
                 self.mark_failed(port, volume, "VolumeUnknownReclaimPolicy", message)
@@ -224,7 +214,8 @@ impl Sync {
                 },
                 Operated::InUse { message } => {
                     self.event(port, "VolumeDelete", &message).await;
-                    return Ok(retried(message));
+                    // Upstream blocks the operation for a while.
+                    return Ok(End::failed_by(message, true));
                 }
                 Operated::Failed { message } => message,
             },
@@ -233,7 +224,7 @@ impl Sync {
             .mark_failed(port, volume, "VolumeFailedDelete", &failure)
             .await
         {
-            Ok(()) => Ok(retried(failure)),
+            Ok(()) => Ok(End::failed_by(failure, true)),
             Err(error) => Ok(End::failed(error)),
         }
     }
@@ -301,21 +292,15 @@ impl Sync {
         self.mark_failed(port, volume, "VolumeFailedRecycle", &failure)
             .await
             .map_err(|error| self.failed("", error))?;
-        let error = StoreError::Unknown {
-            message: failure.clone(),
-        };
-        Ok(End::failed_with(failure, error, false))
+        Ok(End::failed_by(failure, false))
     }
 
     /// Frees the volume of its claim, and makes it available.
     async fn unbind(&self, port: &Port, volume: &mut Record, reason: Reason) -> Result<End, End> {
-        let changes = if self.read(volume)?.annotations.bound_by_controller {
-            vec![
-                FieldChange::RemoveClaimRef,
-                FieldChange::RemoveAnnotation(BOUND_BY_CONTROLLER),
-            ]
-        } else {
-            vec![FieldChange::RemoveClaimRefUid]
+        let annotation = FieldChange::RemoveAnnotation(BOUND_BY_CONTROLLER);
+        let changes = match self.read(volume)?.annotations.bound_by_controller {
+            true => vec![FieldChange::RemoveClaimRef, annotation],
+            false => vec![FieldChange::RemoveClaimRefUid],
         };
         port.set_reason(reason.clone());
         let written = self.update(port, volume, "", changes).await;
@@ -336,11 +321,8 @@ impl Sync {
         if live.meta.uid != self.id.uid || !is_same_name || is_changed {
             return Err(End::stale(&self.id, live));
         }
-        let claim = self
-            .claim
-            .as_ref()
-            .filter(|claim| claim.meta.uid == claim_ref.uid);
-        if let Some(claim) = claim {
+        let claim = self.claim.as_ref();
+        if let Some(claim) = claim.filter(|claim| claim.meta.uid == claim_ref.uid) {
             let id = claim.id(Resource::PersistentVolumeClaims);
             let claim = id.body(claim, Record::persistent_volume_claim)?;
             let bound_to = id.read(&claim.volume_name, "spec.volumeName")?;
@@ -395,11 +377,8 @@ impl Sync {
         event: &str,
         message: &str,
     ) -> Result<(), StoreError> {
-        let body = volume.persistent_volume();
-        if body
-            .and_then(|body| body.phase.known())
-            .is_some_and(|phase| **phase == *"Failed")
-        {
+        let phase = volume.persistent_volume().and_then(|body| body.phase.known());
+        if phase.is_some_and(|phase| **phase == *"Failed") {
             return Ok(());
         }
         let changes = vec![
@@ -449,12 +428,4 @@ impl Sync {
 
 fn mode(mode: Option<&Arc<str>>) -> &str {
     mode.map_or("Filesystem", |mode| mode)
-}
-
-/// The plugin could not delete the storage. Upstream blocks the operation for a while.
-fn retried(message: String) -> End {
-    let error = StoreError::Unknown {
-        message: message.clone(),
-    };
-    End::failed_with(message, error, true)
 }

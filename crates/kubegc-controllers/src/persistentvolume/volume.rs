@@ -62,16 +62,19 @@ impl<'a> Volume<'a> {
         matches!(self.phase, "Released" | "Failed")
     }
 
+    /// The provisioner that made the volume; empty if none did.
+    pub(super) fn provisioner(&self) -> &'a str {
+        self.annotations.provisioned_by.as_deref().unwrap_or_default()
+    }
+
     /// Returns whether a provisioner within kube-controller-manager made the volume.
     pub(super) fn is_in_tree(&self) -> bool {
-        let provisioner = self.annotations.provisioned_by.as_ref();
-        provisioner.is_some_and(|name| is_in_tree(name))
+        is_in_tree(self.provisioner())
     }
 
     /// Returns whether a provisioner outside kube-controller-manager made the volume.
     pub(super) fn is_external(&self) -> bool {
-        let provisioner = self.annotations.provisioned_by.as_ref();
-        provisioner.is_some_and(|name| !name.is_empty() && !is_in_tree(name))
+        !self.provisioner().is_empty() && !self.is_in_tree()
     }
 
     /// The CSI driver that the volume was migrated to; empty if it was not.
@@ -80,23 +83,18 @@ impl<'a> Volume<'a> {
     }
 
     /// The reclaim policy.
-    ///
-    /// # Errors
-    /// It was not read.
     pub(super) fn policy(&self) -> Result<&'a Arc<str>, Missing> {
-        self.id
-            .read(&self.body.reclaim_policy, "spec.persistentVolumeReclaimPolicy")
+        let Self { id, body, .. } = self;
+        id.read(&body.reclaim_policy, "spec.persistentVolumeReclaimPolicy")
     }
 
     /// Checks that it is known whether the volume is migrated.
-    ///
-    /// # Errors
-    /// It is not.
     pub(super) fn require_migration(&self, migration: Option<&Migration>) -> Result<(), Missing> {
-        let provisioner = self.annotations.provisioned_by.as_deref().unwrap_or_default();
-        let question =
-            || format!("whether volumes of provisioner {provisioner} are migrated to a CSI driver");
-        migration.map(|_| ()).ok_or_else(|| Missing::outside(question()))
+        let provisioner = self.provisioner();
+        migration.map(|_| ()).ok_or_else(|| {
+            let question = "are migrated to a CSI driver";
+            Missing::outside(format!("whether volumes of provisioner {provisioner} {question}"))
+        })
     }
 
     /// The changes that bring the deletion finalizers and the annotation of the migration up to date. None
@@ -129,10 +127,8 @@ impl<'a> Volume<'a> {
         };
         match migration {
             Migration::On { driver } if *self.driver() != **driver => {
-                changes.push(FieldChange::Annotation {
-                    key: MIGRATED_TO,
-                    value: driver.to_string(),
-                });
+                let (key, value) = (MIGRATED_TO, driver.to_string());
+                changes.push(FieldChange::Annotation { key, value });
             }
             Migration::Off if !self.driver().is_empty() => {
                 changes.push(FieldChange::RemoveAnnotation(MIGRATED_TO));
@@ -142,18 +138,15 @@ impl<'a> Volume<'a> {
         if !has_finalizers {
             return Ok(changes);
         }
-        match (migration, policy) {
-            (Migration::Off, Some("Delete")) => {
-                if !has(FINALIZER_IN_TREE) {
-                    changes.push(FieldChange::AddFinalizer(FINALIZER_IN_TREE));
-                }
-            }
-            (Migration::On { .. }, _) | (Migration::Off, Some("Retain" | "Recycle")) => {
-                if has(FINALIZER_IN_TREE) {
-                    changes.push(FieldChange::RemoveFinalizer(FINALIZER_IN_TREE));
-                }
-            }
-            (Migration::Off, _) => {}
+        let wants = match (migration, policy) {
+            (Migration::Off, Some("Delete")) => true,
+            (Migration::On { .. }, _) | (Migration::Off, Some("Retain" | "Recycle")) => false,
+            (Migration::Off, _) => has(FINALIZER_IN_TREE),
+        };
+        match (wants, has(FINALIZER_IN_TREE)) {
+            (true, false) => changes.push(FieldChange::AddFinalizer(FINALIZER_IN_TREE)),
+            (false, true) => changes.push(FieldChange::RemoveFinalizer(FINALIZER_IN_TREE)),
+            _ => {}
         }
         if *migration == Migration::Off && has(FINALIZER_EXTERNAL) {
             changes.push(FieldChange::RemoveFinalizer(FINALIZER_EXTERNAL));

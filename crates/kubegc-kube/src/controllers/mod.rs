@@ -164,7 +164,7 @@ impl ControllerManager {
     }
 
     /// Sets a function that decides before each write, except Events, whether it may be sent, for protected
-    /// objects and limits. See [`guard`](kubegc_controllers::driver::Builder::guard) of the driver. Default:
+    /// objects and limits. See [`guard`](kubegc_controllers::driver::Driver::guard) of the driver. Default:
     /// all may.
     pub fn guard(
         mut self,
@@ -269,7 +269,7 @@ impl ControllerManager {
             self.events.then_some(send),
             Resources::new(&store.builtin().clone().into()),
         );
-        let mut driver = Driver::builder(
+        let mut driver = Driver::new(
             Arc::new(store.clone()),
             Arc::clone(clock),
             Arc::new(JsonDocuments::default()),
@@ -284,7 +284,6 @@ impl ControllerManager {
         if let Some(guard) = self.guard.clone() {
             driver = driver.guard(move |cache, request| guard(cache, request));
         }
-        let driver = driver.build();
         let publishing = events::publish(&self.client, &**clock, events, names::controller_event);
         let ended = events::publish_during(driver.run(end), publishing).await;
         let mut summary = summary.lock().unwrap_or_else(PoisonError::into_inner);

@@ -102,10 +102,9 @@ fn simulated_removals(fixture: &Fixture) -> Vec<Removal> {
     };
     let mut plane = shared.with(|server| ControlPlane::new(server, settings));
     let store = Arc::new(shared.clone());
-    let driver = Driver::builder(store, Arc::new(clock.clone()), Arc::new(JsonDocuments::default()))
+    let driver = Driver::new(store, Arc::new(clock.clone()), Arc::new(JsonDocuments::default()))
         .controllers(controllers())
-        .outside(Arc::new(Plugins))
-        .build();
+        .outside(Arc::new(Plugins));
     let mut running = pin!(driver.run(std::future::pending::<()>()));
     let mut context = Context::from_waker(Waker::noop());
     let mut seen = shared.with(|server| server.revision());
