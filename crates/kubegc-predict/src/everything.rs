@@ -190,9 +190,8 @@ fn sets_not_in_dump(cluster: &Facts, controllers: &[Arc<dyn Controller>]) -> Opt
         let hyphens = templates_and_set.match_indices('-');
         let mut sets = hyphens.map(|(at, _)| &templates_and_set[at + 1..]).peekable();
         let is_dumped = |set: &str| {
-            cluster
-                .by_name(Resource::StatefulSets, claim.namespace(), set)
-                .is_some()
+            let found = cluster.by_name(Resource::StatefulSets, claim.namespace(), set);
+            found.is_some()
         };
         is_number && sets.peek().is_some() && !sets.any(is_dumped)
     };

@@ -9,7 +9,7 @@ use kubegc_control_plane::{
 };
 use kubegc_core::{
     ObjectMeta, ObjectRef, Timestamp,
-    record::{Record, Resource},
+    record::{Condition, Record, Resource},
 };
 use kubegc_objects::Reason;
 
@@ -39,9 +39,8 @@ pub(crate) fn external(cluster: &Facts) -> Vec<Silent> {
             continue;
         };
         let is_assumed = |name: &str| cluster.assumptions.acting.contains_key(name);
-        let components = view
-            .finalizers()
-            .filter_map(|name| component_of(name, view.kind()));
+        let components = view.finalizers();
+        let components = components.filter_map(|name| component_of(name, view.kind()));
         let components = components.filter(|(one, name, _)| !is_assumed(one) && !is_assumed(name));
         for (component, name, within) in components {
             let silent = Silent {
@@ -173,10 +172,8 @@ fn waited(cluster: &Facts, step: &Step) -> Option<(ObjectRef, Timestamp, Duratio
         return Some((object, expiry(&record)?, LONG_OVERDUE));
     }
     // The namespace controller has seen content, or has failed, and says so.
-    let is_explained = conditions(&record)
-        .iter()
-        .any(|condition| condition.condition_type.starts_with("Namespace") && condition.is_true());
-    if is_explained || cluster.leaks_job_tracking(position, &record.meta) {
+    let explains = |one: &Condition| one.condition_type.starts_with("Namespace") && one.is_true();
+    if conditions(&record).iter().any(explains) || cluster.leaks_job_tracking(position, &record.meta) {
         return None;
     }
     Some((object, deletion_requested_at(&record.meta)?, limit))

@@ -108,10 +108,8 @@ pub struct Schedule {
 impl Exploration {
     /// Whether every order was tried and the object has the same fate in all of them.
     pub fn is_certain(&self, object: &ObjectRef) -> bool {
-        self.fates
-            .iter()
-            .any(|possible| possible.object == *object && possible.fates.len() == 1)
-            && self.exhaustive
+        let mut fates = self.fates.iter();
+        self.exhaustive && fates.any(|one| one.object == *object && one.fates.len() == 1)
     }
 }
 

@@ -116,9 +116,8 @@ impl<'q> Run<'q> {
             let primary = self.simulate_with(&scope, Unlisted::Present, &mut refused);
             let assumed = [Unlisted::Absent, Unlisted::Waiting].into_iter();
             let assumed = assumed.filter(|_| !scope.unknown.is_empty());
-            let alternatives: Vec<Simulation> = assumed
-                .map(|unlisted| self.simulate_with(&scope, unlisted, &mut Vec::new()))
-                .collect();
+            let simulate = |unlisted| self.simulate_with(&scope, unlisted, &mut Vec::new());
+            let alternatives = assumed.map(simulate).collect();
             let counts = (seeds.len(), read.len());
             let simulated = Simulated {
                 scope,
@@ -445,10 +444,8 @@ fn keep_owners_in_scope(cluster: &Facts, scope: &Scope, position: u32, stored: &
         return;
     }
     let mut owners = cluster.edges.owners(position);
-    stored
-        .meta
-        .owner_references
-        .retain(|_| owners.next().is_some_and(|owner| is_in_scope(&owner)));
+    let references = &mut stored.meta.owner_references;
+    references.retain(|_| owners.next().is_some_and(|owner| is_in_scope(&owner)));
 }
 
 /// Adds the owners that are missing from the dump to the server of a scope.

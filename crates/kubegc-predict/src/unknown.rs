@@ -172,9 +172,8 @@ fn undetermined(cluster: &Facts, scope: &Scope, simulation: &Simulation) -> Vec<
             MayChange::Adopted(resource) => adopted(resource),
             MayChange::DependentsOfAdopted(adopters, resource) => {
                 let adopters = adopted(adopters).into_iter();
-                adopters
-                    .flat_map(|owner| live_dependents(owner, resource))
-                    .collect()
+                let dependents = adopters.flat_map(|owner| live_dependents(owner, resource));
+                dependents.collect()
             }
             MayChange::Claims => {
                 let is_gone = |position: u32| {
@@ -186,10 +185,8 @@ fn undetermined(cluster: &Facts, scope: &Scope, simulation: &Simulation) -> Vec<
                 claims.map(|(claim, _)| claim).collect()
             }
             MayChange::BoundPods => {
-                let related = cluster
-                    .related(position)
-                    .into_iter()
-                    .map(|related| related.position);
+                let related = cluster.related(position).into_iter();
+                let related = related.map(|related| related.position);
                 let is_pod = |at: &u32| cluster.resource_at(*at) == Some(Resource::Pods);
                 related.filter(is_pod).collect()
             }

@@ -109,9 +109,8 @@ impl<'c> Finder<'c> {
         }
         for finding in &self.pending.findings {
             if let Finding::Cycle { objects } = finding {
-                let positions = objects
-                    .iter()
-                    .flat_map(|object| cluster.positions_of(&object.uid));
+                let uids = objects.iter().map(|object| &object.uid);
+                let positions = uids.flat_map(|uid| cluster.positions_of(uid));
                 let members = objects.clone();
                 self.add(Cause::ForegroundCycle { members }, Proof::Seen, positions);
             }
@@ -333,9 +332,8 @@ impl<'c> Finder<'c> {
             matches!(fate, Some(Fate::Deleted { .. } | Fate::Terminating { .. }))
         };
         let related = cluster.related(position).into_iter();
-        let readers = related
-            .filter(|one| one.relation == Relation::Read)
-            .map(|one| one.position);
+        let readers = related.filter(|one| one.relation == Relation::Read);
+        let readers = readers.map(|one| one.position);
         let users = readers.filter(|at| cluster.resource_at(*at) == Some(user) && !is_ending(*at));
         let users: BTreeSet<u32> = users.collect();
         let users: Vec<ObjectRef> = users.into_iter().map(|at| cluster.object_ref(at)).collect();
@@ -365,9 +363,8 @@ impl<'c> Finder<'c> {
         }
         if matches!(fate.fate, Fate::Deleted { .. }) {
             let lasted = self.now.since(deletion_requested_at(&meta)?);
-            return storage_deleter(&meta)
-                .filter(|_| lasted > LONG_OVERDUE)
-                .map(|name| (Cause::Component { name }, Proof::Overdue));
+            let deleter = storage_deleter(&meta).filter(|_| lasted > LONG_OVERDUE);
+            return deleter.map(|name| (Cause::Component { name }, Proof::Overdue));
         }
         let mut missing = fate.fate.missing().iter().filter(|_| self.is_overdue(fate));
         missing.find_map(|missing| match missing {

@@ -278,8 +278,7 @@ impl Diagnosis {
     /// The objects that causes keep in deletion. One that several causes keep is repeated.
     pub(crate) fn stuck(&self) -> impl Iterator<Item = &Blocked> {
         let causes = self.causes.iter().filter(|cause| !cause.is_recent);
-        causes
-            .flat_map(|cause| &cause.blocks)
-            .filter(|one| one.is_in_deletion())
+        let blocked = causes.flat_map(|cause| &cause.blocks);
+        blocked.filter(|one| one.is_in_deletion())
     }
 }

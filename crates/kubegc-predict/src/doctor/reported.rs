@@ -26,9 +26,8 @@ pub(super) fn messages(fate: &ObjectFate, condition_type: &str) -> Vec<Arc<str>>
         return Vec::new();
     }
     let record = view.record();
-    let meant = conditions(&record)
-        .iter()
-        .filter(|condition| condition.is_true() && *condition.condition_type == *condition_type);
+    let is_meant = |one: &&Condition| one.is_true() && *one.condition_type == *condition_type;
+    let meant = conditions(&record).iter().filter(is_meant);
     meant.map(|condition| Arc::clone(&condition.message)).collect()
 }
 
@@ -36,10 +35,10 @@ pub(super) fn messages(fate: &ObjectFate, condition_type: &str) -> Vec<Arc<str>>
 /// `Some resources are remaining: pods. has 2 resource instances`.
 pub(super) fn counted<'m>(message: &'m str, separator: &'m str) -> impl Iterator<Item = &'m str> {
     let list = message.split_once(": ").map_or("", |(_, list)| list);
-    let names = list
+    let entries = list
         .split(", ")
-        .filter_map(move |entry| Some(entry.split_once(separator)?.0));
-    names.map(|name| name.trim_end_matches('.'))
+        .filter_map(move |entry| entry.split_once(separator));
+    entries.map(|(name, _)| name.trim_end_matches('.'))
 }
 
 /// A message of the API server that the dump quotes.

@@ -123,14 +123,13 @@ fn scaled_to_zero(snapshot: &Snapshot, namespace: &Arc<str>, selector: &LabelSel
     let resource = Resource::Deployments;
     let mut positions = snapshot.positions_of_kind(resource.group(), resource.kind());
     positions.find_map(|position| {
-        let view = snapshot
-            .view(position)
-            .filter(|view| view.namespace() == namespace)?;
+        let view = snapshot.view(position)?;
         let record = view.record();
         let deployment = record.deployment()?;
         let mut labels = deployment.selector.known()?.match_labels.iter();
         let is_theirs = labels.any(|(key, value)| selector.match_labels.get(key) == Some(value));
-        (deployment.replicas == Field::Known(0) && is_theirs).then(|| view.object_ref().short())
+        let is_meant = view.namespace() == namespace && deployment.replicas == Field::Known(0);
+        (is_meant && is_theirs).then(|| view.object_ref().short())
     })
 }
 

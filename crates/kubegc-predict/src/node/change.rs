@@ -69,9 +69,8 @@ impl FromStr for Change {
             (Some(Slot::Whole(to)), None) => *to = Some(whole()?),
             (Some(Slot::Duration(to)), None) => *to = Some(duration()?),
             (Some(Slot::Gates(to)), Some(gate)) => {
-                let is_on = value
-                    .parse()
-                    .map_err(|_| FieldError::invalid(key, value, "not true or false"))?;
+                let is_on = value.parse();
+                let is_on = is_on.map_err(|_| FieldError::invalid(key, value, "not true or false"))?;
                 *to = Some(BTreeMap::from([(gate, is_on)]));
             }
             (Some(Slot::Thresholds(to) | Slot::Amounts(to)), Some(signal)) => {
@@ -129,11 +128,9 @@ impl FromStr for Growth {
     /// Reads digits with at most one point, a unit (`B kB MB GB TB` by thousands, `KiB MiB GiB TiB` by 1024,
     /// the `B` may be left out), and `/min`, `/h` or `/d`.
     fn from_str(text: &str) -> Result<Self, FieldError> {
-        growth(text)
-            .map(|bytes_per_hour| Self { bytes_per_hour })
-            .ok_or_else(|| {
-                FieldError::invalid("growth", text, "not an amount per time such as 2GB/h or 500MB/d")
-            })
+        let expected = "not an amount per time such as 2GB/h or 500MB/d";
+        let bytes_per_hour = growth(text).ok_or_else(|| FieldError::invalid("growth", text, expected))?;
+        Ok(Self { bytes_per_hour })
     }
 }
 
@@ -148,10 +145,8 @@ fn growth(text: &str) -> Option<u64> {
         "d" => (24, 1),
         _ => return None,
     };
-    let digits = amount
-        .find(|at: char| !at.is_ascii_digit() && at != '.')
-        .unwrap_or(amount.len());
-    let (number, unit) = amount.split_at(digits);
+    let unit = amount.trim_start_matches(|at: char| at.is_ascii_digit() || at == '.');
+    let number = &amount[..amount.len() - unit.len()];
     let unit = unit.trim();
     let unit: u128 = match unit.strip_suffix('B').unwrap_or(unit) {
         "" => 1,

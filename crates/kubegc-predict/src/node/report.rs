@@ -321,10 +321,8 @@ impl fmt::Display for WhatIf {
             writeln!(f, "{title:<30} {present:>12} {changed:>12}")?;
         }
         let which = ["Only with the change", "Only without it"];
-        for (which, containers) in which
-            .into_iter()
-            .zip([&self.containers_lost, &self.containers_spared])
-        {
+        let containers = [&self.containers_lost, &self.containers_spared];
+        for (which, containers) in which.into_iter().zip(containers) {
             if !containers.is_empty() {
                 writeln!(f, "\n{which} these containers are removed:")?;
             }

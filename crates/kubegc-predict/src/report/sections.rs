@@ -9,7 +9,7 @@ use super::{
     events::Event,
     fates::{FateRow, anyway_rows, counts, is_deleted},
     text::Text,
-    tree::{DEPTH_MAX, rows},
+    tree::{DEPTH_MAX, Row, rows},
 };
 use crate::{
     ObjectFate,
@@ -65,10 +65,8 @@ impl Text<'_> {
         self.heading("Deleted", count)?;
         let (rows, _) = rows(self.forecast, usize::MAX, false);
         // A row is written if it is deleted or something below it is.
-        let deleted = rows
-            .iter()
-            .map(|row| row.objects.iter().any(|fate| is_deleted(fate)));
-        let mut is_written: Vec<bool> = deleted.collect();
+        let has_deleted = |row: &Row<'_>| row.objects.iter().any(|fate| is_deleted(fate));
+        let mut is_written: Vec<bool> = rows.iter().map(has_deleted).collect();
         for (at, row) in rows.iter().enumerate().rev() {
             if let (true, Some(parent)) = (is_written[at], row.parent) {
                 is_written[parent.row] = true;

@@ -21,10 +21,8 @@ pub(super) struct Row<'f> {
 
 impl<'f> Row<'f> {
     pub(super) fn names(&self) -> Vec<Name<'f>> {
-        self.objects
-            .iter()
-            .map(|fate| Name::from(&*fate.object))
-            .collect()
+        let objects = self.objects.iter();
+        objects.map(|fate| Name::from(&*fate.object)).collect()
     }
 }
 
@@ -135,16 +133,14 @@ impl<'f> Tree<'f> {
         let by_uid: BTreeMap<&Uid, usize> = fates.iter().map(|fate| &fate.object.uid).zip(0..).collect();
         let is_namespace =
             |fate: &&ObjectFate| fate.object.group().is_empty() && *fate.object.kind == *"Namespace";
-        let namespaces: BTreeMap<&str, usize> = (fates.iter().enumerate())
-            .filter(|(_, fate)| is_namespace(fate))
-            .map(|(at, fate)| (&*fate.object.name, at))
-            .collect();
+        let namespaces = fates.iter().enumerate().filter(|(_, fate)| is_namespace(fate));
+        let namespaces = namespaces.map(|(at, fate)| (&*fate.object.name, at));
+        let namespaces: BTreeMap<&str, usize> = namespaces.collect();
         let targets: BTreeSet<Name<'_>> = forecast.targets.iter().map(Name::from).collect();
+        let is_target = |fate: &ObjectFate| targets.contains(&Name::from(&*fate.object));
         let mut tree = Self {
             fates,
-            is_target: (fates.iter())
-                .map(|fate| targets.contains(&Name::from(&*fate.object)))
-                .collect(),
+            is_target: fates.iter().map(is_target).collect(),
             roots: Vec::new(),
             children: vec![Vec::new(); fates.len()],
         };
