@@ -47,8 +47,7 @@ impl Run<'_> {
             horizon: self.horizon,
             ..Run::of(self.cluster, Vec::new())
         };
-        (is_any && !self.deletes.is_empty())
-            .then(|| run.simulate_with(&simulated.scope, Unlisted::Present, &mut Vec::new()))
+        (is_any && !self.deletes.is_empty()).then(|| run.simulate_with(&simulated.scope, Unlisted::Present).0)
     }
 
     /// Predicts everything that happens until the horizon, or until nothing changes.

@@ -112,12 +112,11 @@ impl<'q> Run<'q> {
         let mut read = self.cluster.unlistable();
         loop {
             let scope = Scope::of(self.cluster, seeds.iter().copied(), read.iter().copied());
-            let mut refused = Vec::new();
-            let primary = self.simulate_with(&scope, Unlisted::Present, &mut refused);
+            let (primary, refused) = self.simulate_with(&scope, Unlisted::Present);
             let assumed = [Unlisted::Absent, Unlisted::Waiting].into_iter();
             let assumed = assumed.filter(|_| !scope.unknown.is_empty());
-            let simulate = |unlisted| self.simulate_with(&scope, unlisted, &mut Vec::new());
-            let alternatives = assumed.map(simulate).collect();
+            let alternatives = assumed.map(|unlisted| self.simulate_with(&scope, unlisted).0);
+            let alternatives = alternatives.collect();
             let counts = (seeds.len(), read.len());
             let simulated = Simulated {
                 scope,
@@ -173,12 +172,9 @@ impl<'q> Run<'q> {
         }
     }
 
-    pub(crate) fn simulate_with(
-        &self,
-        scope: &Scope,
-        unlisted: Unlisted,
-        refused: &mut Vec<Finding>,
-    ) -> Simulation {
+    /// Simulates the objects of a scope. The findings are about deletes that the API server refused.
+    pub(crate) fn simulate_with(&self, scope: &Scope, unlisted: Unlisted) -> (Simulation, Vec<Finding>) {
+        let mut refused = Vec::new();
         let mut simulation = self.begin(scope, unlisted);
         let began = simulation.plane.began();
         for delete in &self.deletes {
@@ -202,7 +198,7 @@ impl<'q> Run<'q> {
             Some(horizon) => simulation.run_until(began.saturating_add(horizon)),
             None => simulation.run_until_quiet(),
         }
-        simulation
+        (simulation, refused)
     }
 
     pub(crate) fn begin(&self, scope: &Scope, unlisted: Unlisted) -> Simulation {

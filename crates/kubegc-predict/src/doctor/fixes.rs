@@ -170,8 +170,8 @@ impl Finder<'_> {
         };
         let more = all.len().saturating_sub(NAMED_MAX);
         if let (Some(last), 1.., true) = (fixes.last_mut(), more, cause.objects().is_empty()) {
-            last.risk
-                .push_str(&format!("; {more} more objects need the same"));
+            let risk = &mut last.risk;
+            risk.push_str(&format!("; {more} more objects need the same"));
         }
         for (kind, finalizer, content) in [
             (
