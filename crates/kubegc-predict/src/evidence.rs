@@ -105,8 +105,10 @@ pub(crate) fn controllers(cluster: &Facts, forecast: &Forecast) -> Vec<Silent> {
     let mut found = Vec::new();
     let at_once = |step: &&Step| step.causes.is_empty() && step.failure.is_none() && step.at <= OVERDUE;
     for step in forecast.timeline.iter().filter(at_once) {
-        let Some(owner) = owner_of(step.actor) else {
-            continue;
+        let owner = match step.actor {
+            Actor::GarbageCollector => Owner::GarbageCollector,
+            Actor::Controller(name) => Owner::Controller(name),
+            _ => continue,
         };
         let (component, Some(within)) = (owner.name(), owner.acts_within()) else {
             continue;
@@ -140,14 +142,6 @@ pub(crate) fn controllers(cluster: &Facts, forecast: &Forecast) -> Vec<Silent> {
         }
     }
     found
-}
-
-const fn owner_of(actor: Actor) -> Option<Owner> {
-    match actor {
-        Actor::GarbageCollector => Some(Owner::GarbageCollector),
-        Actor::Controller(name) => Some(Owner::Controller(name)),
-        Actor::Client | Actor::ApiServer | Actor::Kubelet | Actor::FinalizerOwner => None,
-    }
 }
 
 /// The object that has waited for a step, since when, and the time after which that shows something.

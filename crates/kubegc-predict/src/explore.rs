@@ -154,7 +154,9 @@ const OBJECTS_MAX: usize = 20;
 /// deleted in the foreground at once.
 pub(crate) fn order_decides(run: &Run<'_>, scope: &Scope) -> Vec<Finding> {
     let objects: Vec<u32> = scope.affected().take(OBJECTS_MAX + 1).collect();
-    let deleted = || run.deletes.iter().filter(|delete| deletes_in_foreground(delete));
+    let foreground = Some(Propagation::Policy(PropagationPolicy::Foreground));
+    let is_meant = |delete: &&ClientDelete<'_>| delete.options.propagation == foreground;
+    let deleted = || run.deletes.iter().filter(is_meant);
     let is_sequence = run.horizon.is_some() || run.deletes.iter().any(|delete| !delete.at.is_zero());
     if objects.len() > OBJECTS_MAX || is_sequence || deleted().count() < 2 {
         return Vec::new();
@@ -183,18 +185,15 @@ pub(crate) fn order_decides(run: &Run<'_>, scope: &Scope) -> Vec<Finding> {
             found.entry(outcomes).or_default().push(object);
         }
     }
+    let orders = exploration.schedules;
     let findings = found
         .into_iter()
         .map(|(outcomes, objects)| Finding::OrderDecides {
             objects,
             outcomes,
-            orders: exploration.schedules,
+            orders,
         });
     findings.collect()
-}
-
-fn deletes_in_foreground(delete: &ClientDelete<'_>) -> bool {
-    delete.options.propagation == Some(Propagation::Policy(PropagationPolicy::Foreground))
 }
 
 /// Number of simulations that run at the same time. It does not depend on the number of threads, so that the

@@ -146,13 +146,19 @@ impl NodeForecast {
                 }
                 reason => reason.to_string(),
             };
+            let last_used = match self.records {
+                RecordsKnown::AssumedOld => "unknown".to_owned(),
+                RecordsKnown::Given => {
+                    Ago(self.last_used.get(&image.id).copied(), self.frame.now).to_string()
+                }
+            };
             writeln!(
                 f,
                 "  {:>3}. {:<58} {:>9}  last used {:<10}  {why}",
                 at + 1,
                 fit(&image_name(image), 58),
                 Bytes::from(image.size_bytes),
-                self.last_used_text(&image.id),
+                last_used,
             )?;
         }
         write_kept(f, &plan.kept, image_stays)?;
@@ -260,13 +266,6 @@ impl NodeForecast {
             pressure.images.actions.len(),
             Bytes::from(plan_bytes(&pressure.images))
         )
-    }
-
-    fn last_used_text(&self, id: &str) -> String {
-        match self.records {
-            RecordsKnown::AssumedOld => "unknown".to_owned(),
-            RecordsKnown::Given => Ago(self.last_used.get(id).copied(), self.frame.now).to_string(),
-        }
     }
 
     /// The time at which an event is due, and the duration until then.

@@ -70,7 +70,11 @@ impl Forecast {
              <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n\
              <h1>{title}</h1>\n<p>{began} UTC to {until} UTC</p>"
         )?;
-        self.write_counts(out)?;
+        writeln!(out, "<p class=\"counts\">")?;
+        for (word, count) in counts(self) {
+            writeln!(out, "<span class=\"{word}\">{count} {word}</span>")?;
+        }
+        writeln!(out, "</p>")?;
         self.write_graph(out)?;
         self.write_waits(out)?;
         list(out, "Notes", &notes(self, TITLE_NAMES_MAX))?;
@@ -82,21 +86,12 @@ impl Forecast {
         let title = match &*self.targets {
             [] => "What happens without a request".to_owned(),
             [one] => format!("Deletion of {}", one.short()),
-            [first, ..] => format!(
-                "Deletion of {} objects, {} first",
-                self.targets.len(),
-                first.short()
-            ),
+            [first, others @ ..] => {
+                let count = others.len() + 1;
+                format!("Deletion of {count} objects, {} first", first.short())
+            }
         };
         escaped(&title)
-    }
-
-    fn write_counts(&self, out: &mut String) -> fmt::Result {
-        writeln!(out, "<p class=\"counts\">")?;
-        for (word, count) in counts(self) {
-            writeln!(out, "<span class=\"{word}\">{count} {word}</span>")?;
-        }
-        writeln!(out, "</p>")
     }
 
     fn write_graph(&self, out: &mut String) -> fmt::Result {
