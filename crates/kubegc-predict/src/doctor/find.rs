@@ -16,7 +16,7 @@ use kubegc_core::{ObjectMeta, ObjectRef, Timestamp, record::Resource};
 
 use super::{
     cause::{Cause, NAMED_MAX, Proof, RootCause, STORAGE_DELETERS},
-    reported::{CONTENT_FAILURE, FINALIZERS_REMAINING, Reported, counted, messages, refused_by, reported},
+    reported::{CONTENT_FAILURE, FINALIZERS_REMAINING, counted, messages, refused_by, reported},
 };
 use crate::{
     BlockedBy, Cluster, Extension, Fate, Finding, Forecast, Missing, NotRemoved, ObjectFate, Step, Wait,
@@ -143,12 +143,7 @@ impl<'c> Finder<'c> {
     /// Adds what refuses the requests of controllers, as the conditions of workloads and Events quote it.
     fn add_reported(&mut self) {
         let cluster = self.cluster;
-        for Reported {
-            position,
-            message,
-            evidence,
-        } in reported(cluster)
-        {
+        for (position, message, evidence) in reported(cluster) {
             let Some(by) = refused_by(cluster, &message) else {
                 continue;
             };

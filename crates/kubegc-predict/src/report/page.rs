@@ -14,7 +14,7 @@ use super::{
     fates::{counts, fate_rows},
     notes::{assumptions, notes},
     sentences::detail,
-    tree::{DEPTH_MAX, Parent, Relation, Row, rows},
+    tree::{DEPTH_MAX, Relation, Row, rows},
 };
 use crate::words::{moment, names_of_kind, number, written};
 use crate::{Fate, Forecast};
@@ -107,9 +107,9 @@ impl Forecast {
         // Start of the line to the next row below each row.
         let mut line_starts: Vec<usize> = (0..rows.len()).collect();
         for (at, row) in rows.iter().enumerate() {
-            if let Some(parent) = row.parent {
-                let from = std::mem::replace(&mut line_starts[parent.row], at);
-                write_line(out, &rows, parent, from, at)?;
+            if let Some((above, relation)) = row.parent {
+                let from = std::mem::replace(&mut line_starts[above], at);
+                write_line(out, &rows, (above, relation), from, at)?;
             }
             write_row(out, at, row)?;
         }
@@ -136,15 +136,21 @@ impl Forecast {
 }
 
 /// Writes the line from a row to one below it. It begins at the line of the row before that, at `from`.
-fn write_line(out: &mut String, rows: &[Row<'_>], parent: Parent, from: usize, to: usize) -> fmt::Result {
-    let (above_x, above_y) = corner(parent.row, &rows[parent.row]);
+fn write_line(
+    out: &mut String,
+    rows: &[Row<'_>],
+    (above, relation): (usize, Relation),
+    from: usize,
+    to: usize,
+) -> fmt::Result {
+    let (above_x, above_y) = corner(above, &rows[above]);
     let (x, y) = corner(to, &rows[to]);
     let line_x = above_x + BOX / 2;
-    let from_y = match from == parent.row {
+    let from_y = match from == above {
         true => above_y + BOX,
         false => corner(from, &rows[from]).1 + BOX / 2,
     };
-    let class = match parent.relation {
+    let class = match relation {
         Relation::BlockingReference => "blocking",
         Relation::Reference => "reference",
         Relation::Namespace => "namespace",

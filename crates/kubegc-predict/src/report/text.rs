@@ -215,8 +215,8 @@ impl Text<'_> {
         let has_deleted = |row: &Row<'_>| row.objects.iter().any(|fate| is_deleted(fate));
         let mut is_written: Vec<bool> = rows.iter().map(has_deleted).collect();
         for (at, row) in rows.iter().enumerate().rev() {
-            if let (true, Some(parent)) = (is_written[at], row.parent) {
-                is_written[parent.row] = true;
+            if let (true, Some((above, _))) = (is_written[at], row.parent) {
+                is_written[above] = true;
             }
         }
         let written = rows.iter().zip(is_written).filter(|(_, is_written)| *is_written);
