@@ -343,7 +343,7 @@ impl fmt::Display for Exploration {
                     Some(seed) => format!(" (seed {seed})"),
                     None => " (found by trying every order)".to_owned(),
                 };
-                writeln!(f, "  {}{found}", crate::explain::FateText(fate))?;
+                writeln!(f, "  {}{found}", crate::explain::fate_text(fate))?;
             }
         }
         let Bounds {

@@ -12,7 +12,7 @@ use kubegc_node::{
 use super::{
     Due, NodeForecast, RecordsKnown, WhatIf,
     forecast::plan_bytes,
-    units::{Ago, fit, image_name, length, short, wrapped},
+    units::{ago, fit, image_name, length, short, wrapped},
 };
 use crate::words::frequencies;
 
@@ -61,7 +61,7 @@ impl NodeForecast {
             } = action;
             let (pod, name) = container_names(container);
             let (attempt, id) = (container.attempt, short(&container.id));
-            let created = Ago(Some(container.created_at), self.frame.now);
+            let created = ago(Some(container.created_at), self.frame.now);
             let name = fit(name, 20);
             let mut row = format!("{pod:<41} {name:<20} attempt {attempt:<5} {id:<12} created {created}");
             if let Some(seconds) = stop_first {
@@ -97,7 +97,7 @@ impl NodeForecast {
         let rows = plan.actions.iter().map(|action| {
             let sandbox::Action::Remove { sandbox, reason } = action;
             let pod = fit(&format!("{}/{}", sandbox.pod.namespace, sandbox.pod.name), 76);
-            let created = Ago(Some(sandbox.created_at), self.frame.now);
+            let created = ago(Some(sandbox.created_at), self.frame.now);
             (
                 reason,
                 format!("{pod:<76} {:<12} created {created}", short(&sandbox.id)),
@@ -148,9 +148,7 @@ impl NodeForecast {
             };
             let last_used = match self.records {
                 RecordsKnown::AssumedOld => "unknown".to_owned(),
-                RecordsKnown::Given => {
-                    Ago(self.last_used.get(&image.id).copied(), self.frame.now).to_string()
-                }
+                RecordsKnown::Given => ago(self.last_used.get(&image.id).copied(), self.frame.now),
             };
             writeln!(
                 f,
