@@ -277,11 +277,8 @@ fn exhaust(
                 continue;
             }
             let parent = Arc::new(race);
-            next.extend(
-                choices
-                    .into_iter()
-                    .map(|choice| (Arc::clone(&parent), Some(choice))),
-            );
+            let steps = choices.into_iter().map(Some);
+            next.extend(steps.map(|step| (Arc::clone(&parent), step)));
         }
         // The first of them is tried first.
         open.extend(next.into_iter().rev());

@@ -98,10 +98,8 @@ impl NodeForecast {
             let sandbox::Action::Remove { sandbox, reason } = action;
             let pod = fit(&format!("{}/{}", sandbox.pod.namespace, sandbox.pod.name), 76);
             let created = ago(Some(sandbox.created_at), self.frame.now);
-            (
-                reason,
-                format!("{pod:<76} {:<12} created {created}", short(&sandbox.id)),
-            )
+            let id = short(&sandbox.id);
+            (reason, format!("{pod:<76} {id:<12} created {created}"))
         });
         write_rows(f, rows)?;
         write_kept(f, &plan.kept, sandbox_stays)?;
@@ -113,10 +111,8 @@ impl NodeForecast {
 
     fn write_images(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(plan) = &self.images else {
-            return writeln!(
-                f,
-                "\nImages: none removed, because image garbage collection is off"
-            );
+            let off = "image garbage collection is off";
+            return writeln!(f, "\nImages: none removed, because {off}");
         };
         let unknown = unknown_images(plan);
         if let Some(why) = unknown.as_ref().filter(|_| plan.actions.is_empty()) {

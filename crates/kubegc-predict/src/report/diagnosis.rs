@@ -76,11 +76,8 @@ impl Text<'_> {
         }
         self.section("Kept in deletion by", &causes, Self::write_cause)?;
         self.section("Requests of controllers refused by", &refusing, Self::write_cause)?;
-        self.section(
-            "Broken extensions that nothing waits for",
-            &idle,
-            Self::write_cause,
-        )?;
+        let title = "Broken extensions that nothing waits for";
+        self.section(title, &idle, Self::write_cause)?;
         self.section("Being deleted", &others, |text, item| {
             let (object, outcome) = (item.object.short(), outcome_of_terminating(item));
             text.line("  - ", &format!("{object}{}: {outcome}", text.since(item.since)))

@@ -40,14 +40,11 @@ pub(super) fn fate_rows(forecast: &Forecast) -> Vec<FateRow<'_>> {
         let object = &undetermined.object;
         let fact = missing_fact(&undetermined.missing, undetermined.missing.message_about(object));
         let outcomes = outcomes.get(&object.uid).map(|outcomes| format!("{outcomes}: "));
+        let outcomes = outcomes.unwrap_or_default();
         FateRow {
             word: "undetermined",
             name: Name::from(object),
-            text: format!(
-                "{}{}: {fact}",
-                outcomes.unwrap_or_default(),
-                undetermined.controller
-            ),
+            text: format!("{outcomes}{}: {fact}", undetermined.controller),
         }
     });
     rows.chain(of_controllers).collect()
