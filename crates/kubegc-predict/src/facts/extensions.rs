@@ -105,16 +105,11 @@ fn failure(
     {
         return Some(match failure {
             services::Failure::NotFound => service_not_found(&service.1),
-            services::Failure::NotReady(why) => not_ready(service, &why),
+            services::Failure::NotReady(failure) => failure,
         });
     }
     let is_assumed = assumptions.unreachable_webhooks.contains(name);
     is_assumed.then(|| "it is assumed to be unreachable".into())
-}
-
-/// The failure of a Service without a ready endpoint.
-fn not_ready((namespace, name): &ServiceName, why: &str) -> Arc<str> {
-    format!("service {namespace}/{name} has no ready endpoints: {why}").into()
 }
 
 /// The APIs of extension API servers, by name of their APIService: those of the dump, and those whose
@@ -134,7 +129,7 @@ pub(super) fn aggregated_apis(
         let failure = match (available, services::failure(snapshot, service)) {
             (Some(available), _) if *available.status != *"True" => Some(because(available)),
             (_, Some(services::Failure::NotFound)) => Some(no_service(&service.0, &service.1)),
-            (None, Some(services::Failure::NotReady(why))) => Some(not_ready(service, &why)),
+            (None, Some(services::Failure::NotReady(failure))) => Some(failure),
             _ => None,
         };
         let api = AggregatedApi {
@@ -165,8 +160,8 @@ pub(super) fn aggregated_apis(
     for (name, api) in &mut apis {
         let mut assumed = assumptions.unavailable_apis.iter();
         if assumed.any(|one| one == name || **one == *api.api_version) {
-            api.failure
-                .get_or_insert_with(|| "it is assumed to be unavailable".into());
+            let assumed = || "it is assumed to be unavailable".into();
+            api.failure.get_or_insert_with(assumed);
         }
     }
     apis
