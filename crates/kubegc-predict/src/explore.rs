@@ -29,7 +29,6 @@ use crate::{
     facts::{Facts, Owner, Scope},
     judge,
     run::{ClientDelete, Run, Unlisted},
-    trace::Actor,
 };
 
 /// Bounds of the exploration.
@@ -120,8 +119,18 @@ pub(crate) fn explore(run: &Run<'_>, scope: &Scope, bounds: Bounds) -> Explorati
         client: &run.deletes,
         done: 0,
     };
-    let mut found = Found::default();
     let cluster = run.cluster;
+    let objects = scope.affected().map(|position| PossibleFates {
+        object: cluster.object_ref(position),
+        fates: Vec::new(),
+    });
+    let mut found = Exploration {
+        fates: objects.collect(),
+        schedules: 0,
+        states: 0,
+        exhaustive: false,
+        bounds,
+    };
     for first in (0..bounds.seeds).step_by(BATCH) {
         let batch = (first..bounds.seeds).take(BATCH).collect();
         let endings = map_on_threads(bounds.threads, batch, |seed| {
@@ -131,14 +140,9 @@ pub(crate) fn explore(run: &Run<'_>, scope: &Scope, bounds: Bounds) -> Explorati
         });
         endings.into_iter().for_each(|ending| found.note(ending));
     }
-    let (states, exhaustive) = exhaust(cluster, scope, start, bounds, &mut found);
-    Exploration {
-        fates: found.fates.into_values().collect(),
-        schedules: found.schedules,
-        states,
-        exhaustive,
-        bounds,
-    }
+    (found.states, found.exhaustive) = exhaust(cluster, scope, start, &mut found);
+    found.fates.retain(|possible| !possible.fates.is_empty());
+    found
 }
 
 /// The bounds of the exploration in a forecast, and the number of objects in scope up to which it explores.
@@ -243,13 +247,8 @@ fn reached<'a>(parent: &Race<'a>, step: Option<Choice>, bounds: Bounds) -> (Race
 
 /// Tries every order up to the limit, the latest states first, in batches. Returns the number of states and
 /// whether every order was tried.
-fn exhaust(
-    cluster: &Facts,
-    scope: &Scope,
-    start: Race<'_>,
-    bounds: Bounds,
-    found: &mut Found,
-) -> (usize, bool) {
+fn exhaust(cluster: &Facts, scope: &Scope, start: Race<'_>, found: &mut Exploration) -> (usize, bool) {
+    let bounds = found.bounds;
     if bounds.states_max == 0 {
         return (0, false);
     }
@@ -286,37 +285,20 @@ fn exhaust(
     (met.len(), true)
 }
 
-/// The fates at the end of a schedule.
-type Ending = (Vec<(u32, ObjectRef, Fate)>, Schedule);
+/// The fates at the end of a schedule, in the order of the scope.
+type Ending = (Vec<Fate>, Schedule);
 
 fn ending(cluster: &Facts, scope: &Scope, race: Race<'_>, seed: Option<u64>) -> Ending {
-    let fates = judge::fates(cluster, scope, &race.simulation).collect();
+    let fates = judge::fates(cluster, scope, &race.simulation);
     let (trace, _) = race.simulation.plane.into_trace();
     let timeline = trace.into_steps();
     (fates, Schedule { seed, timeline })
 }
 
-#[derive(Default)]
-struct Found {
-    fates: BTreeMap<u32, PossibleFates>,
-    schedules: u64,
-}
-
-impl Found {
+impl Exploration {
     fn note(&mut self, (fates, schedule): Ending) {
         self.schedules += 1;
-        for (position, object, fate) in fates {
-            let fate = match fate {
-                // The actor that deleted it depends on timing and does not distinguish fates.
-                Fate::Deleted { .. } => Fate::Deleted {
-                    by: Actor::GarbageCollector,
-                },
-                fate => fate,
-            };
-            let possible = self.fates.entry(position).or_insert_with(|| PossibleFates {
-                object,
-                fates: Vec::new(),
-            });
+        for (possible, fate) in self.fates.iter_mut().zip(fates) {
             if !possible.fates.iter().any(|(known, _)| *known == fate) {
                 possible.fates.push((fate, schedule.clone()));
             }

@@ -29,21 +29,15 @@ use crate::{
     waits::waits_for,
 };
 
-/// The fates in a simulation, by position.
-pub(crate) fn fates<'a>(
-    cluster: &'a Facts,
-    scope: &'a Scope,
-    simulation: &'a Simulation,
-) -> impl Iterator<Item = (u32, ObjectRef, Fate)> + 'a {
+/// The fates in a simulation, in the order of the scope. The actor that deletes an object depends on timing and
+/// does not distinguish them.
+pub(crate) fn fates(cluster: &Facts, scope: &Scope, simulation: &Simulation) -> Vec<Fate> {
     let mut kept = kept(cluster, scope, simulation);
-    scope.affected().map(move |position| {
-        let object = cluster.object_ref(position);
-        let fate = match kept.remove(&position) {
-            Some((fate, _)) => fate,
-            None => deleted(simulation.plane.trace().removal(&object)),
-        };
-        (position, object, fate)
-    })
+    let fates = scope.affected().map(|position| match kept.remove(&position) {
+        Some((fate, _)) => fate,
+        None => deleted(None),
+    });
+    fates.collect()
 }
 
 /// The fates and the metadata of the objects that exist at the end of a simulation, by position.
