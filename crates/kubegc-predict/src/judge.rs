@@ -29,8 +29,8 @@ use crate::{
     waits::waits_for,
 };
 
-/// The fates in a simulation, in the order of the scope. The actor that deletes an object depends on timing and
-/// does not distinguish them.
+/// The fates in a simulation, in the order of the scope. The actor that deletes an object depends on timing
+/// and does not distinguish them.
 pub(crate) fn fates(cluster: &Facts, scope: &Scope, simulation: &Simulation) -> Vec<Fate> {
     let mut kept = kept(cluster, scope, simulation);
     let fates = scope.affected().map(|position| match kept.remove(&position) {

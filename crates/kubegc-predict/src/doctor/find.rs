@@ -91,8 +91,7 @@ impl<'c> Finder<'c> {
             self.add(Cause::Extension(broken.clone()), Proof::Seen, []);
         }
         self.add_reported();
-        let refused: Vec<(u32, &Step)> = self.refused.iter().map(|(at, step)| (*at, *step)).collect();
-        for (position, step) in refused {
+        for (position, step) in self.refused.clone() {
             if let Some(refusal) = &step.failure {
                 self.add_refused(refusal, Proof::Refused, position);
             }

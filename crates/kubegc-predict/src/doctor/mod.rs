@@ -66,6 +66,7 @@ pub struct Diagnosis {
     pub references: Vec<WrongReference>,
 }
 
+/// A terminating object.
 #[non_exhaustive]
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
