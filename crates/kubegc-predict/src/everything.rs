@@ -47,8 +47,7 @@ impl Run<'_> {
             horizon: self.horizon,
             ..Run::of(self.cluster, Vec::new())
         };
-        (is_any && !self.deletes.is_empty())
-            .then(|| run.simulate_with(&simulated.scope, Unlisted::Present, &mut Vec::new()))
+        (is_any && !self.deletes.is_empty()).then(|| run.simulate_with(&simulated.scope, Unlisted::Present).0)
     }
 
     /// Predicts everything that happens until the horizon, or until nothing changes.
@@ -190,9 +189,8 @@ fn sets_not_in_dump(cluster: &Facts, controllers: &[Arc<dyn Controller>]) -> Opt
         let hyphens = templates_and_set.match_indices('-');
         let mut sets = hyphens.map(|(at, _)| &templates_and_set[at + 1..]).peekable();
         let is_dumped = |set: &str| {
-            cluster
-                .by_name(Resource::StatefulSets, claim.namespace(), set)
-                .is_some()
+            let found = cluster.by_name(Resource::StatefulSets, claim.namespace(), set);
+            found.is_some()
         };
         is_number && sets.peek().is_some() && !sets.any(is_dumped)
     };

@@ -9,7 +9,7 @@ use kubegc_control_plane::{
 };
 use kubegc_core::{
     ObjectMeta, ObjectRef, Timestamp,
-    record::{Record, Resource},
+    record::{Condition, Record, Resource},
 };
 use kubegc_objects::Reason;
 
@@ -39,9 +39,8 @@ pub(crate) fn external(cluster: &Facts) -> Vec<Silent> {
             continue;
         };
         let is_assumed = |name: &str| cluster.assumptions.acting.contains_key(name);
-        let components = view
-            .finalizers()
-            .filter_map(|name| component_of(name, view.kind()));
+        let components = view.finalizers();
+        let components = components.filter_map(|name| component_of(name, view.kind()));
         let components = components.filter(|(one, name, _)| !is_assumed(one) && !is_assumed(name));
         for (component, name, within) in components {
             let silent = Silent {
@@ -106,8 +105,10 @@ pub(crate) fn controllers(cluster: &Facts, forecast: &Forecast) -> Vec<Silent> {
     let mut found = Vec::new();
     let at_once = |step: &&Step| step.causes.is_empty() && step.failure.is_none() && step.at <= OVERDUE;
     for step in forecast.timeline.iter().filter(at_once) {
-        let Some(owner) = owner_of(step.actor) else {
-            continue;
+        let owner = match step.actor {
+            Actor::GarbageCollector => Owner::GarbageCollector,
+            Actor::Controller(name) => Owner::Controller(name),
+            _ => continue,
         };
         let (component, Some(within)) = (owner.name(), owner.acts_within()) else {
             continue;
@@ -143,14 +144,6 @@ pub(crate) fn controllers(cluster: &Facts, forecast: &Forecast) -> Vec<Silent> {
     found
 }
 
-const fn owner_of(actor: Actor) -> Option<Owner> {
-    match actor {
-        Actor::GarbageCollector => Some(Owner::GarbageCollector),
-        Actor::Controller(name) => Some(Owner::Controller(name)),
-        Actor::Client | Actor::ApiServer | Actor::Kubelet | Actor::FinalizerOwner => None,
-    }
-}
-
 /// The object that has waited for a step, since when, and the time after which that shows something.
 fn waited(cluster: &Facts, step: &Step) -> Option<(ObjectRef, Timestamp, Duration)> {
     let is_expiry =
@@ -173,10 +166,8 @@ fn waited(cluster: &Facts, step: &Step) -> Option<(ObjectRef, Timestamp, Duratio
         return Some((object, expiry(&record)?, LONG_OVERDUE));
     }
     // The namespace controller has seen content, or has failed, and says so.
-    let is_explained = conditions(&record)
-        .iter()
-        .any(|condition| condition.condition_type.starts_with("Namespace") && condition.is_true());
-    if is_explained || cluster.leaks_job_tracking(position, &record.meta) {
+    let explains = |one: &Condition| one.condition_type.starts_with("Namespace") && one.is_true();
+    if conditions(&record).iter().any(explains) || cluster.leaks_job_tracking(position, &record.meta) {
         return None;
     }
     Some((object, deletion_requested_at(&record.meta)?, limit))

@@ -222,7 +222,7 @@ impl fmt::Display for Explanation {
 impl fmt::Display for Fact {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Fate { object, fate } => write!(f, "{} {}", object.short(), FateText(fate)),
+            Self::Fate { object, fate } => write!(f, "{} {}", object.short(), fate_text(fate)),
             Self::Step {
                 step, deleted_with, ..
             } => {
@@ -251,22 +251,15 @@ impl fmt::Display for Fact {
 }
 
 /// A fate as the end of a sentence.
-pub(crate) struct FateText<'a>(pub(crate) &'a Fate);
-
-impl fmt::Display for FateText<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Fate::Deleted { .. } => f.write_str("is deleted"),
-            Fate::Kept => f.write_str("is kept"),
-            Fate::Released { .. } => write!(f, "is kept and {}", sentence(self.0)),
-            Fate::Terminating { .. } => write!(f, "is terminating, {}", sentence(self.0)),
-            Fate::Undetermined { outcomes, missing } => {
-                write!(f, "is undetermined ({outcomes})")?;
-                for (at, missing) in missing.iter().take(3).enumerate() {
-                    write!(f, "{} {missing}", if at == 0 { ": unknown is" } else { ";" })?;
-                }
-                Ok(())
-            }
+pub(crate) fn fate_text(fate: &Fate) -> String {
+    match fate {
+        Fate::Deleted { .. } => "is deleted".to_owned(),
+        Fate::Kept => "is kept".to_owned(),
+        Fate::Released { .. } => format!("is kept and {}", sentence(fate)),
+        Fate::Terminating { .. } => format!("is terminating, {}", sentence(fate)),
+        Fate::Undetermined { outcomes, missing } => {
+            let missing: Vec<String> = missing.iter().take(3).map(ToString::to_string).collect();
+            format!("is undetermined ({outcomes}): unknown is {}", missing.join("; "))
         }
     }
 }

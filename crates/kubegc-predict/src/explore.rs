@@ -29,7 +29,6 @@ use crate::{
     facts::{Facts, Owner, Scope},
     judge,
     run::{ClientDelete, Run, Unlisted},
-    trace::Actor,
 };
 
 /// Bounds of the exploration.
@@ -108,10 +107,8 @@ pub struct Schedule {
 impl Exploration {
     /// Whether every order was tried and the object has the same fate in all of them.
     pub fn is_certain(&self, object: &ObjectRef) -> bool {
-        self.fates
-            .iter()
-            .any(|possible| possible.object == *object && possible.fates.len() == 1)
-            && self.exhaustive
+        let mut fates = self.fates.iter();
+        self.exhaustive && fates.any(|one| one.object == *object && one.fates.len() == 1)
     }
 }
 
@@ -122,8 +119,18 @@ pub(crate) fn explore(run: &Run<'_>, scope: &Scope, bounds: Bounds) -> Explorati
         client: &run.deletes,
         done: 0,
     };
-    let mut found = Found::default();
     let cluster = run.cluster;
+    let objects = scope.affected().map(|position| PossibleFates {
+        object: cluster.object_ref(position),
+        fates: Vec::new(),
+    });
+    let mut found = Exploration {
+        fates: objects.collect(),
+        schedules: 0,
+        states: 0,
+        exhaustive: false,
+        bounds,
+    };
     for first in (0..bounds.seeds).step_by(BATCH) {
         let batch = (first..bounds.seeds).take(BATCH).collect();
         let endings = map_on_threads(bounds.threads, batch, |seed| {
@@ -133,14 +140,9 @@ pub(crate) fn explore(run: &Run<'_>, scope: &Scope, bounds: Bounds) -> Explorati
         });
         endings.into_iter().for_each(|ending| found.note(ending));
     }
-    let (states, exhaustive) = exhaust(cluster, scope, start, bounds, &mut found);
-    Exploration {
-        fates: found.fates.into_values().collect(),
-        schedules: found.schedules,
-        states,
-        exhaustive,
-        bounds,
-    }
+    (found.states, found.exhaustive) = exhaust(cluster, scope, start, &mut found);
+    found.fates.retain(|possible| !possible.fates.is_empty());
+    found
 }
 
 /// The bounds of the exploration in a forecast, and the number of objects in scope up to which it explores.
@@ -156,7 +158,9 @@ const OBJECTS_MAX: usize = 20;
 /// deleted in the foreground at once.
 pub(crate) fn order_decides(run: &Run<'_>, scope: &Scope) -> Vec<Finding> {
     let objects: Vec<u32> = scope.affected().take(OBJECTS_MAX + 1).collect();
-    let deleted = || run.deletes.iter().filter(|delete| deletes_in_foreground(delete));
+    let foreground = Some(Propagation::Policy(PropagationPolicy::Foreground));
+    let is_meant = |delete: &&ClientDelete<'_>| delete.options.propagation == foreground;
+    let deleted = || run.deletes.iter().filter(is_meant);
     let is_sequence = run.horizon.is_some() || run.deletes.iter().any(|delete| !delete.at.is_zero());
     if objects.len() > OBJECTS_MAX || is_sequence || deleted().count() < 2 {
         return Vec::new();
@@ -185,18 +189,15 @@ pub(crate) fn order_decides(run: &Run<'_>, scope: &Scope) -> Vec<Finding> {
             found.entry(outcomes).or_default().push(object);
         }
     }
+    let orders = exploration.schedules;
     let findings = found
         .into_iter()
         .map(|(outcomes, objects)| Finding::OrderDecides {
             objects,
             outcomes,
-            orders: exploration.schedules,
+            orders,
         });
     findings.collect()
-}
-
-fn deletes_in_foreground(delete: &ClientDelete<'_>) -> bool {
-    delete.options.propagation == Some(Propagation::Policy(PropagationPolicy::Foreground))
 }
 
 /// Number of simulations that run at the same time. It does not depend on the number of threads, so that the
@@ -246,13 +247,8 @@ fn reached<'a>(parent: &Race<'a>, step: Option<Choice>, bounds: Bounds) -> (Race
 
 /// Tries every order up to the limit, the latest states first, in batches. Returns the number of states and
 /// whether every order was tried.
-fn exhaust(
-    cluster: &Facts,
-    scope: &Scope,
-    start: Race<'_>,
-    bounds: Bounds,
-    found: &mut Found,
-) -> (usize, bool) {
+fn exhaust(cluster: &Facts, scope: &Scope, start: Race<'_>, found: &mut Exploration) -> (usize, bool) {
+    let bounds = found.bounds;
     if bounds.states_max == 0 {
         return (0, false);
     }
@@ -280,11 +276,8 @@ fn exhaust(
                 continue;
             }
             let parent = Arc::new(race);
-            next.extend(
-                choices
-                    .into_iter()
-                    .map(|choice| (Arc::clone(&parent), Some(choice))),
-            );
+            let steps = choices.into_iter().map(Some);
+            next.extend(steps.map(|step| (Arc::clone(&parent), step)));
         }
         // The first of them is tried first.
         open.extend(next.into_iter().rev());
@@ -292,37 +285,20 @@ fn exhaust(
     (met.len(), true)
 }
 
-/// The fates at the end of a schedule.
-type Ending = (Vec<(u32, ObjectRef, Fate)>, Schedule);
+/// The fates at the end of a schedule, in the order of the scope.
+type Ending = (Vec<Fate>, Schedule);
 
 fn ending(cluster: &Facts, scope: &Scope, race: Race<'_>, seed: Option<u64>) -> Ending {
-    let fates = judge::fates(cluster, scope, &race.simulation).collect();
+    let fates = judge::fates(cluster, scope, &race.simulation);
     let (trace, _) = race.simulation.plane.into_trace();
     let timeline = trace.into_steps();
     (fates, Schedule { seed, timeline })
 }
 
-#[derive(Default)]
-struct Found {
-    fates: BTreeMap<u32, PossibleFates>,
-    schedules: u64,
-}
-
-impl Found {
+impl Exploration {
     fn note(&mut self, (fates, schedule): Ending) {
         self.schedules += 1;
-        for (position, object, fate) in fates {
-            let fate = match fate {
-                // The actor that deleted it depends on timing and does not distinguish fates.
-                Fate::Deleted { .. } => Fate::Deleted {
-                    by: Actor::GarbageCollector,
-                },
-                fate => fate,
-            };
-            let possible = self.fates.entry(position).or_insert_with(|| PossibleFates {
-                object,
-                fates: Vec::new(),
-            });
+        for (possible, fate) in self.fates.iter_mut().zip(fates) {
             if !possible.fates.iter().any(|(known, _)| *known == fate) {
                 possible.fates.push((fate, schedule.clone()));
             }
@@ -346,7 +322,7 @@ impl fmt::Display for Exploration {
                     Some(seed) => format!(" (seed {seed})"),
                     None => " (found by trying every order)".to_owned(),
                 };
-                writeln!(f, "  {}{found}", crate::explain::FateText(fate))?;
+                writeln!(f, "  {}{found}", crate::explain::fate_text(fate))?;
             }
         }
         let Bounds {

@@ -132,10 +132,8 @@ impl Forecast {
 
     /// The fate of the object of this key, with any uid.
     fn fate_by_key(&self, object: &ObjectRef) -> Option<&ObjectFate> {
-        let name = Name::from(object);
-        let found = self
-            .fates
-            .binary_search_by(|fate| Name::from(&*fate.object).cmp(&name));
+        let compare = |fate: &ObjectFate| Name::from(&*fate.object).cmp(&Name::from(object));
+        let found = self.fates.binary_search_by(compare);
         Some(&self.fates[found.ok()?])
     }
 

@@ -29,21 +29,15 @@ use crate::{
     waits::waits_for,
 };
 
-/// The fates in a simulation, by position.
-pub(crate) fn fates<'a>(
-    cluster: &'a Facts,
-    scope: &'a Scope,
-    simulation: &'a Simulation,
-) -> impl Iterator<Item = (u32, ObjectRef, Fate)> + 'a {
+/// The fates in a simulation, in the order of the scope. The actor that deletes an object depends on timing
+/// and does not distinguish them.
+pub(crate) fn fates(cluster: &Facts, scope: &Scope, simulation: &Simulation) -> Vec<Fate> {
     let mut kept = kept(cluster, scope, simulation);
-    scope.affected().map(move |position| {
-        let object = cluster.object_ref(position);
-        let fate = match kept.remove(&position) {
-            Some((fate, _)) => fate,
-            None => deleted(simulation.plane.trace().removal(&object)),
-        };
-        (position, object, fate)
-    })
+    let fates = scope.affected().map(|position| match kept.remove(&position) {
+        Some((fate, _)) => fate,
+        None => deleted(None),
+    });
+    fates.collect()
 }
 
 /// The fates and the metadata of the objects that exist at the end of a simulation, by position.
@@ -52,7 +46,17 @@ fn kept(cluster: &Facts, scope: &Scope, simulation: &Simulation) -> BTreeMap<u32
     let kept = scope.affected().filter_map(|position| {
         let object = cluster.view(position);
         let end = end(simulation, object)?;
-        let fate = fate_of_kept(cluster, simulation, &refusals, position, object, &end);
+        let fate = if end.is_deleting() {
+            let object = cluster.object(position);
+            let waits_for = waits_for(cluster, simulation, &refusals, &object, &end);
+            Fate::Terminating { waits_for }
+        } else {
+            let owners: Vec<OwnerReference> = lost_owners(object, &end).collect();
+            match owners.is_empty() {
+                true => Fate::Kept,
+                false => Fate::Released { owners },
+            }
+        };
         Some((position, (fate, end)))
     });
     kept.collect()
@@ -284,27 +288,6 @@ fn chosen_by_count<'a>(
 fn deleted(removal: Option<(&Step, &Arc<ObjectRef>)>) -> Fate {
     Fate::Deleted {
         by: removal.map_or(Actor::GarbageCollector, |(step, _)| step.actor),
-    }
-}
-
-fn fate_of_kept(
-    cluster: &Facts,
-    simulation: &Simulation,
-    refusals: &Refusals<'_>,
-    position: u32,
-    view: ObjectView<'_>,
-    end: &ObjectMeta,
-) -> Fate {
-    if end.is_deleting() {
-        return Fate::Terminating {
-            waits_for: waits_for(cluster, simulation, refusals, &cluster.object(position), end),
-        };
-    }
-    let owners: Vec<OwnerReference> = lost_owners(view, end).collect();
-    if owners.is_empty() {
-        Fate::Kept
-    } else {
-        Fate::Released { owners }
     }
 }
 

@@ -23,7 +23,6 @@
 
 mod closure;
 mod cluster;
-mod conversions;
 mod cycle;
 pub mod doctor;
 mod error;

@@ -59,10 +59,11 @@ fn server(cluster: &Facts, fates: &[ObjectFate], namespace: &str) -> Option<ApiS
         return None;
     }
     // Quotas no longer count them.
-    let deleted = fates
+    let is_deleted = |fate: &&ObjectFate| matches!(fate.fate, Fate::Deleted { .. });
+    let counted = fates
         .iter()
-        .filter(|fate| matches!(fate.fate, Fate::Deleted { .. }));
-    for fate in deleted.filter(|fate| has_quotas && *fate.object.namespace == *namespace) {
+        .filter(|fate| has_quotas && *fate.object.namespace == *namespace);
+    for fate in counted.filter(is_deleted) {
         let object = cluster.object(fate.position);
         if let Some(kind) = object.kind_id
             && server.insert(kind, renewed(object)).is_ok()

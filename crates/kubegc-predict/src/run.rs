@@ -112,13 +112,11 @@ impl<'q> Run<'q> {
         let mut read = self.cluster.unlistable();
         loop {
             let scope = Scope::of(self.cluster, seeds.iter().copied(), read.iter().copied());
-            let mut refused = Vec::new();
-            let primary = self.simulate_with(&scope, Unlisted::Present, &mut refused);
+            let (primary, refused) = self.simulate_with(&scope, Unlisted::Present);
             let assumed = [Unlisted::Absent, Unlisted::Waiting].into_iter();
             let assumed = assumed.filter(|_| !scope.unknown.is_empty());
-            let alternatives: Vec<Simulation> = assumed
-                .map(|unlisted| self.simulate_with(&scope, unlisted, &mut Vec::new()))
-                .collect();
+            let alternatives = assumed.map(|unlisted| self.simulate_with(&scope, unlisted).0);
+            let alternatives = alternatives.collect();
             let counts = (seeds.len(), read.len());
             let simulated = Simulated {
                 scope,
@@ -174,12 +172,9 @@ impl<'q> Run<'q> {
         }
     }
 
-    pub(crate) fn simulate_with(
-        &self,
-        scope: &Scope,
-        unlisted: Unlisted,
-        refused: &mut Vec<Finding>,
-    ) -> Simulation {
+    /// Simulates the objects of a scope. The findings are about deletes that the API server refused.
+    pub(crate) fn simulate_with(&self, scope: &Scope, unlisted: Unlisted) -> (Simulation, Vec<Finding>) {
+        let mut refused = Vec::new();
         let mut simulation = self.begin(scope, unlisted);
         let began = simulation.plane.began();
         for delete in &self.deletes {
@@ -203,7 +198,7 @@ impl<'q> Run<'q> {
             Some(horizon) => simulation.run_until(began.saturating_add(horizon)),
             None => simulation.run_until_quiet(),
         }
-        simulation
+        (simulation, refused)
     }
 
     pub(crate) fn begin(&self, scope: &Scope, unlisted: Unlisted) -> Simulation {
@@ -445,10 +440,8 @@ fn keep_owners_in_scope(cluster: &Facts, scope: &Scope, position: u32, stored: &
         return;
     }
     let mut owners = cluster.edges.owners(position);
-    stored
-        .meta
-        .owner_references
-        .retain(|_| owners.next().is_some_and(|owner| is_in_scope(&owner)));
+    let references = &mut stored.meta.owner_references;
+    references.retain(|_| owners.next().is_some_and(|owner| is_in_scope(&owner)));
 }
 
 /// Adds the owners that are missing from the dump to the server of a scope.

@@ -135,16 +135,13 @@ pub(crate) fn spread(
     reactions: &BTreeMap<u32, Reaction>,
     mut sources: Sources,
 ) -> BTreeMap<u32, (Vec<Missing>, Outcomes)> {
-    for (position, reference) in &scope.unknown {
+    for (position, reference) in scope.unknown.iter().chain(&scope.out_of_reach) {
         let missing = missing_owner(cluster, *position, reference);
         sources.entry(missing).or_default().push(*position);
     }
-    let mut out_of_reach: BTreeSet<Missing> = BTreeSet::new();
-    for (position, reference) in &scope.out_of_reach {
-        let missing = missing_owner(cluster, *position, reference);
-        out_of_reach.insert(missing.clone());
-        sources.entry(missing).or_default().push(*position);
-    }
+    let out_of_reach = scope.out_of_reach.iter();
+    let out_of_reach = out_of_reach.map(|(position, reference)| missing_owner(cluster, *position, reference));
+    let out_of_reach: BTreeSet<Missing> = out_of_reach.collect();
     let mut apart = out_of_reach.clone();
     for &position in &scope.flawed {
         let object = cluster.object_ref(position);
@@ -155,7 +152,8 @@ pub(crate) fn spread(
         apart.insert(missing.clone());
         sources.entry(missing).or_default().push(position);
     }
-    let mut reached: BTreeMap<u32, Reached> = BTreeMap::new();
+    // Of each object, the positions of the missing facts among the sources.
+    let mut reached: BTreeMap<u32, (Vec<usize>, Outcomes)> = BTreeMap::new();
     let contested = contested(sources.keys());
     for (number, (missing, starts)) in sources.iter().enumerate() {
         // In these cases the runs cannot differ: unread fields are unread in all of them, of several owners
@@ -167,10 +165,7 @@ pub(crate) fn spread(
         let of_policy = matches!(missing, Missing::Policy { .. });
         let of_cleanup = unless_removed || of_end || of_policy;
         let only_releases = out_of_reach.contains(missing);
-        let direct: BTreeSet<u32> = match of_end || of_policy || only_releases {
-            true => starts.iter().copied().collect(),
-            false => BTreeSet::new(),
-        };
+        let direct: BTreeSet<u32> = starts.iter().copied().collect();
         let everywhere = of_cleanup || apart.contains(missing) || contested.contains(&place(missing));
         // A terminating object stays terminating if the request that would end it is refused.
         let stays_terminating = |start: &u32| {
@@ -207,8 +202,8 @@ pub(crate) fn spread(
             seen.insert(position, via);
             // Runs may differ in the other finalizers of an object that is held.
             if reaction.held != Held::Certainly {
-                let Reached { facts, outcomes } =
-                    reached.entry(position).or_insert_with(|| Reached::of(reaction));
+                let known = reached.entry(position);
+                let (facts, outcomes) = known.or_insert_with(|| (Vec::new(), reaction.outcomes));
                 if only_releases && direct.contains(&position) {
                     *outcomes = outcomes.or(Outcomes::RELEASED);
                 } else if let Some(refused) = refused {
@@ -233,10 +228,9 @@ pub(crate) fn spread(
                 |reaction: &Reaction| reaction.outcomes.has(Outcomes::DELETED.or(Outcomes::TERMINATING));
             let only_keeps = of_policy && !is_deleted(reaction);
             if of_cleanup && !only_keeps {
-                let may_be_removed = |position: &u32| {
-                    let reaction = reactions.get(position);
-                    reaction
-                        .is_some_and(|reaction| reaction.waits || reaction.is_removed() || reaction.differs)
+                let may_be_removed = |at: &u32| {
+                    let reaction = reactions.get(at);
+                    reaction.is_some_and(|one| one.waits || one.is_removed() || one.differs)
                 };
                 let has_content = |position: u32| cluster.has(position, HAS_CONTENT);
                 let is_affected = |related: &Related| match related.relation {
@@ -271,36 +265,19 @@ pub(crate) fn spread(
     for (&position, reaction) in differing.filter(|(_, reaction)| reaction.held != Held::Certainly) {
         // Differences that no owner explains, such as a namespace that waits for its content, may depend on
         // any of them.
-        let reached = reached.entry(position).or_insert_with(|| Reached::of(reaction));
-        if reached.facts.is_empty() {
-            reached.facts.extend(0..sources.len().min(MISSING_LISTED_MAX));
+        let known = reached.entry(position);
+        let (facts, _) = known.or_insert_with(|| (Vec::new(), reaction.outcomes));
+        if facts.is_empty() {
+            facts.extend(0..sources.len().min(MISSING_LISTED_MAX));
         }
     }
     let sources: Vec<&Missing> = sources.keys().collect();
-    reached.retain(|_, reached| !reached.facts.is_empty());
-    let undetermined = reached
-        .into_iter()
-        .map(|(position, Reached { facts, outcomes })| {
-            let listed = facts.into_iter().map(|number| sources[number].clone());
-            (position, (listed.collect(), outcomes))
-        });
+    reached.retain(|_, (facts, _)| !facts.is_empty());
+    let undetermined = reached.into_iter().map(|(position, (facts, outcomes))| {
+        let listed = facts.into_iter().map(|number| sources[number].clone());
+        (position, (listed.collect(), outcomes))
+    });
     undetermined.collect()
-}
-
-/// An object whose fate is undetermined.
-struct Reached {
-    /// The positions of the missing facts among the sources.
-    facts: Vec<usize>,
-    outcomes: Outcomes,
-}
-
-impl Reached {
-    const fn of(reaction: &Reaction) -> Self {
-        Self {
-            facts: Vec::new(),
-            outcomes: reaction.outcomes,
-        }
-    }
 }
 
 /// The relation through which an undetermined fate affects an object.

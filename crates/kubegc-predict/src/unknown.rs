@@ -38,8 +38,10 @@ pub(crate) fn of_intents(cluster: &Facts, simulated: &Simulated) -> Sources {
         let followers = related.filter(|related| related.relation == Relation::Follows);
         concerned.extend(followers.map(|related| related.position));
     }
-    for undetermined in undetermined {
-        undetermined.add_to(&mut sources, |position| concerned.contains(position));
+    for (_, missing, affected) in undetermined {
+        add(&mut sources, missing, affected, |position| {
+            concerned.contains(position)
+        });
     }
     sources
 }
@@ -100,9 +102,9 @@ pub(crate) fn of_everything(cluster: &Facts, simulated: &Simulated) -> (Sources,
     let mut sources = Sources::new();
     let mut beginnings = Vec::new();
     let is_in_scope = |position: &u32| scope.members.get(position) == Some(&Member::Affected);
-    for undetermined in undetermined(cluster, scope, simulation) {
-        beginnings.push(undetermined.position);
-        undetermined.add_to(&mut sources, is_in_scope);
+    for (position, missing, affected) in undetermined(cluster, scope, simulation) {
+        beginnings.push(position);
+        add(&mut sources, missing, affected, is_in_scope);
     }
     for position in cluster.all(Resource::Pods).filter(is_in_scope) {
         if let Some(reason) = unknown_end(cluster, &cluster.record(position))
@@ -120,24 +122,16 @@ pub(crate) fn of_everything(cluster: &Facts, simulated: &Simulated) -> (Sources,
     (sources, out_of_scope)
 }
 
-/// An object about which a controller could not decide.
-struct Undetermined {
-    position: u32,
-    missing: Missing,
-    affected: Vec<u32>,
-}
-
-impl Undetermined {
-    /// Adds the affected objects that are meant to those whose fates the missing fact makes undetermined.
-    fn add_to(self, sources: &mut Sources, is_meant: impl Fn(&u32) -> bool) {
-        let affected: Vec<u32> = self.affected.into_iter().filter(is_meant).collect();
-        if !affected.is_empty() {
-            sources.entry(self.missing).or_default().extend(affected);
-        }
+/// Adds the affected objects that are meant to those whose fates the missing fact makes undetermined.
+fn add(sources: &mut Sources, missing: Missing, mut affected: Vec<u32>, is_meant: impl Fn(&u32) -> bool) {
+    affected.retain(is_meant);
+    if !affected.is_empty() {
+        sources.entry(missing).or_default().extend(affected);
     }
 }
 
-fn undetermined(cluster: &Facts, scope: &Scope, simulation: &Simulation) -> Vec<Undetermined> {
+/// The objects about which a controller could not decide, each with the objects that it may change.
+fn undetermined(cluster: &Facts, scope: &Scope, simulation: &Simulation) -> Vec<(u32, Missing, Vec<u32>)> {
     let mut found = Vec::new();
     let unknown_owners: BTreeSet<u32> = scope.unknown.iter().map(|(position, _)| *position).collect();
     for (controller, object, missing, _) in simulation.plane.manager().unknown() {
@@ -176,9 +170,8 @@ fn undetermined(cluster: &Facts, scope: &Scope, simulation: &Simulation) -> Vec<
             MayChange::Adopted(resource) => adopted(resource),
             MayChange::DependentsOfAdopted(adopters, resource) => {
                 let adopters = adopted(adopters).into_iter();
-                adopters
-                    .flat_map(|owner| live_dependents(owner, resource))
-                    .collect()
+                let dependents = adopters.flat_map(|owner| live_dependents(owner, resource));
+                dependents.collect()
             }
             MayChange::Claims => {
                 let is_gone = |position: u32| {
@@ -190,24 +183,19 @@ fn undetermined(cluster: &Facts, scope: &Scope, simulation: &Simulation) -> Vec<
                 claims.map(|(claim, _)| claim).collect()
             }
             MayChange::BoundPods => {
-                let related = cluster
-                    .related(position)
-                    .into_iter()
-                    .map(|related| related.position);
+                let related = cluster.related(position).into_iter();
+                let related = related.map(|related| related.position);
                 let is_pod = |at: &u32| cluster.resource_at(*at) == Some(Resource::Pods);
                 related.filter(is_pod).collect()
             }
         };
         let related = controller.info().may_change(object.resource).iter();
         let affected = related.flat_map(may_change).collect();
-        found.push(Undetermined {
-            position,
-            missing: Missing::Controller {
-                object: cluster.object_ref(position),
-                reason: missing_fact(missing, missing.to_string()),
-            },
-            affected,
-        });
+        let missing = Missing::Controller {
+            object: cluster.object_ref(position),
+            reason: missing_fact(missing, missing.to_string()),
+        };
+        found.push((position, missing, affected));
     }
     found
 }

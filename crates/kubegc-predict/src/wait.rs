@@ -229,10 +229,8 @@ fn dependents(blocking: &[Blocking]) -> String {
         Some(because) => format!("{} ({because})", blocking.object.short()),
         None => blocking.object.short(),
     });
-    format!(
-        "its dependents {}",
-        some_of(names.collect(), NAMED_MAX).join(", ")
-    )
+    let names = some_of(names.collect(), NAMED_MAX);
+    format!("its dependents {}", names.join(", "))
 }
 
 fn content(remaining: &[Remaining], pods_are_first: bool) -> String {

@@ -200,11 +200,7 @@ impl Cause {
             Self::OwnerNotServed { object, .. }
             | Self::UnseenContent { object, .. }
             | Self::Other { object, .. } => vec![object],
-            Self::Refused(_)
-            | Self::Component { .. }
-            | Self::Finalizer { .. }
-            | Self::PodNotEnded { .. }
-            | Self::JobTracking => Vec::new(),
+            _ => Vec::new(),
         }
     }
 }

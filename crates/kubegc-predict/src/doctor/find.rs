@@ -16,7 +16,7 @@ use kubegc_core::{ObjectMeta, ObjectRef, Timestamp, record::Resource};
 
 use super::{
     cause::{Cause, NAMED_MAX, Proof, RootCause, STORAGE_DELETERS},
-    reported::{CONTENT_FAILURE, FINALIZERS_REMAINING, Reported, counted, messages, refused_by, reported},
+    reported::{CONTENT_FAILURE, FINALIZERS_REMAINING, counted, messages, refused_by, reported},
 };
 use crate::{
     BlockedBy, Cluster, Extension, Fate, Finding, Forecast, Missing, NotRemoved, ObjectFate, Step, Wait,
@@ -91,8 +91,7 @@ impl<'c> Finder<'c> {
             self.add(Cause::Extension(broken.clone()), Proof::Seen, []);
         }
         self.add_reported();
-        let refused: Vec<(u32, &Step)> = self.refused.iter().map(|(at, step)| (*at, *step)).collect();
-        for (position, step) in refused {
+        for (position, step) in self.refused.clone() {
             if let Some(refusal) = &step.failure {
                 self.add_refused(refusal, Proof::Refused, position);
             }
@@ -109,9 +108,8 @@ impl<'c> Finder<'c> {
         }
         for finding in &self.pending.findings {
             if let Finding::Cycle { objects } = finding {
-                let positions = objects
-                    .iter()
-                    .flat_map(|object| cluster.positions_of(&object.uid));
+                let uids = objects.iter().map(|object| &object.uid);
+                let positions = uids.flat_map(|uid| cluster.positions_of(uid));
                 let members = objects.clone();
                 self.add(Cause::ForegroundCycle { members }, Proof::Seen, positions);
             }
@@ -144,12 +142,7 @@ impl<'c> Finder<'c> {
     /// Adds what refuses the requests of controllers, as the conditions of workloads and Events quote it.
     fn add_reported(&mut self) {
         let cluster = self.cluster;
-        for Reported {
-            position,
-            message,
-            evidence,
-        } in reported(cluster)
-        {
+        for (position, message, evidence) in reported(cluster) {
             let Some(by) = refused_by(cluster, &message) else {
                 continue;
             };
@@ -333,9 +326,8 @@ impl<'c> Finder<'c> {
             matches!(fate, Some(Fate::Deleted { .. } | Fate::Terminating { .. }))
         };
         let related = cluster.related(position).into_iter();
-        let readers = related
-            .filter(|one| one.relation == Relation::Read)
-            .map(|one| one.position);
+        let readers = related.filter(|one| one.relation == Relation::Read);
+        let readers = readers.map(|one| one.position);
         let users = readers.filter(|at| cluster.resource_at(*at) == Some(user) && !is_ending(*at));
         let users: BTreeSet<u32> = users.collect();
         let users: Vec<ObjectRef> = users.into_iter().map(|at| cluster.object_ref(at)).collect();
@@ -365,9 +357,8 @@ impl<'c> Finder<'c> {
         }
         if matches!(fate.fate, Fate::Deleted { .. }) {
             let lasted = self.now.since(deletion_requested_at(&meta)?);
-            return storage_deleter(&meta)
-                .filter(|_| lasted > LONG_OVERDUE)
-                .map(|name| (Cause::Component { name }, Proof::Overdue));
+            let deleter = storage_deleter(&meta).filter(|_| lasted > LONG_OVERDUE);
+            return deleter.map(|name| (Cause::Component { name }, Proof::Overdue));
         }
         let mut missing = fate.fate.missing().iter().filter(|_| self.is_overdue(fate));
         missing.find_map(|missing| match missing {

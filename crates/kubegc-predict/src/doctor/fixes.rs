@@ -122,9 +122,8 @@ impl Finder<'_> {
             }
             Cause::PodNotEnded { node } => {
                 let risk = "none: its Events name what the kubelet cannot end or unmount";
-                let describe = all
-                    .first()
-                    .map(|pod| fix(cluster.command("describe", pod, ""), risk));
+                let first = all.first();
+                let describe = first.map(|pod| fix(cluster.command("describe", pod, ""), risk));
                 let fixes = describe.into_iter().chain(ended(cluster, &all));
                 (format!("the kubelet of node {node}"), fixes.collect())
             }
@@ -171,8 +170,8 @@ impl Finder<'_> {
         };
         let more = all.len().saturating_sub(NAMED_MAX);
         if let (Some(last), 1.., true) = (fixes.last_mut(), more, cause.objects().is_empty()) {
-            last.risk
-                .push_str(&format!("; {more} more objects need the same"));
+            let risk = &mut last.risk;
+            risk.push_str(&format!("; {more} more objects need the same"));
         }
         for (kind, finalizer, content) in [
             (
@@ -376,10 +375,8 @@ fn breaks(cluster: &Facts, members: &[ObjectRef]) -> Vec<Fix> {
             found.extend(references.map(|(index, reference)| (member, index, reference)));
         }
     }
-    let best = found
-        .into_iter()
-        .min_by_key(|(.., one)| one.controller == Some(true));
-    let fixes = best.map(|(member, index, reference)| {
+    found.sort_by_key(|(.., one)| one.controller == Some(true));
+    let fixes = found.into_iter().take(1).map(|(member, index, reference)| {
         let path = format!("/metadata/ownerReferences/{index}");
         let patch = json!([
             { "op": "test", "path": format!("{path}/uid"), "value": reference.uid },
@@ -392,5 +389,5 @@ fn breaks(cluster: &Facts, members: &[ObjectRef]) -> Vec<Fix> {
         );
         fix(cluster.patch_command(member, &patch), risk)
     });
-    fixes.into_iter().collect()
+    fixes.collect()
 }

@@ -66,6 +66,7 @@ pub struct Diagnosis {
     pub references: Vec<WrongReference>,
 }
 
+/// A terminating object.
 #[non_exhaustive]
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -278,8 +279,7 @@ impl Diagnosis {
     /// The objects that causes keep in deletion. One that several causes keep is repeated.
     pub(crate) fn stuck(&self) -> impl Iterator<Item = &Blocked> {
         let causes = self.causes.iter().filter(|cause| !cause.is_recent);
-        causes
-            .flat_map(|cause| &cause.blocks)
-            .filter(|one| one.is_in_deletion())
+        let blocked = causes.flat_map(|cause| &cause.blocks);
+        blocked.filter(|one| one.is_in_deletion())
     }
 }

@@ -141,9 +141,8 @@ impl Facts {
             }
             let object = self.object_ref(position);
             let fate = pending.fate_or_kept(&object);
-            let fix = (!is_being_deleted)
-                .then(|| self.fix_of_reference(&object, index, &reference, &problem, &fate))
-                .flatten();
+            let fix = self.fix_of_reference(&object, index, &reference, &problem, &fate);
+            let fix = fix.filter(|_| !is_being_deleted);
             wrong.push(WrongReference {
                 fix,
                 fate,

@@ -26,9 +26,8 @@ pub(super) fn messages(fate: &ObjectFate, condition_type: &str) -> Vec<Arc<str>>
         return Vec::new();
     }
     let record = view.record();
-    let meant = conditions(&record)
-        .iter()
-        .filter(|condition| condition.is_true() && *condition.condition_type == *condition_type);
+    let is_meant = |one: &&Condition| one.is_true() && *one.condition_type == *condition_type;
+    let meant = conditions(&record).iter().filter(is_meant);
     meant.map(|condition| Arc::clone(&condition.message)).collect()
 }
 
@@ -36,35 +35,27 @@ pub(super) fn messages(fate: &ObjectFate, condition_type: &str) -> Vec<Arc<str>>
 /// `Some resources are remaining: pods. has 2 resource instances`.
 pub(super) fn counted<'m>(message: &'m str, separator: &'m str) -> impl Iterator<Item = &'m str> {
     let list = message.split_once(": ").map_or("", |(_, list)| list);
-    let names = list
+    let entries = list
         .split(", ")
-        .filter_map(move |entry| Some(entry.split_once(separator)?.0));
-    names.map(|name| name.trim_end_matches('.'))
-}
-
-/// A message of the API server that the dump quotes.
-pub(super) struct Reported {
-    pub(super) position: u32,
-    pub(super) message: Arc<str>,
-    pub(super) evidence: String,
+        .filter_map(move |entry| entry.split_once(separator));
+    entries.map(|(name, _)| name.trim_end_matches('.'))
 }
 
 /// The number of conflicts that show a cause: a client that meets one reads the object and tries again.
 const CONFLICTS: i64 = 3;
 
-/// The refusals that conditions of Deployments and ReplicaSets and Events quote. A condition tells more about
-/// these than an Event, which may be old.
-pub(super) fn reported(cluster: &Facts) -> Vec<Reported> {
+/// The refusals that conditions of Deployments and ReplicaSets and Events quote: the object, the message of
+/// the API server, and the evidence. A condition tells more about these than an Event, which may be old.
+pub(super) fn reported(cluster: &Facts) -> Vec<(u32, Arc<str>, String)> {
     let snapshot = &cluster.snapshot;
     let mut found = Vec::new();
     for resource in [Resource::ReplicaSets, Resource::Deployments] {
         for position in cluster.all(resource) {
             let record = cluster.record(position);
             let conditions = failures(&record).into_iter().flatten();
-            found.extend(conditions.filter(|one| one.is_true()).map(|condition| Reported {
-                position,
-                message: Arc::clone(&condition.message),
-                evidence: quote(condition, &cluster.object_ref(position)),
+            found.extend(conditions.filter(|one| one.is_true()).map(|condition| {
+                let evidence = quote(condition, &cluster.object_ref(position));
+                (position, Arc::clone(&condition.message), evidence)
             }));
         }
     }
@@ -83,11 +74,8 @@ pub(super) fn reported(cluster: &Facts) -> Vec<Reported> {
             let message = event.message.strip_prefix("Error creating: ");
             let message = message.unwrap_or(&event.message);
             let (reason, object) = (&event.reason, event.about.short());
-            found.push(Reported {
-                position: about,
-                message: message.into(),
-                evidence: format!("event {reason} of {object}: {}", event.message),
-            });
+            let evidence = format!("event {reason} of {object}: {}", event.message);
+            found.push((about, message.into(), evidence));
         }
     }
     found

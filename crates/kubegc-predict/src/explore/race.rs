@@ -77,15 +77,11 @@ impl Race<'_> {
             }
             Choice::Call(at) => {
                 let call = self.in_flight.remove(at);
-                let response = self
-                    .simulation
-                    .plane
-                    .perform(&mut self.simulation.server, &call.request);
-                self.simulation.plane.observe(&mut self.simulation.server);
-                self.simulation.plane.handle(Input::Response {
-                    call: call.id,
-                    response,
-                });
+                let Simulation { server, plane, .. } = &mut self.simulation;
+                let response = plane.perform(server, &call.request);
+                plane.observe(server);
+                let call = call.id;
+                plane.handle(Input::Response { call, response });
             }
             Choice::Deliver(kind) => self.simulation.plane.deliver_next(kind),
         }

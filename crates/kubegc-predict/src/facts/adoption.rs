@@ -2,8 +2,8 @@
 
 use kubegc_control_plane::Simulation;
 use kubegc_core::{
-    LabelSelector, ObjectMeta,
-    record::{Body, Field, Record, Resource},
+    ObjectMeta,
+    record::{Body, Record, Resource},
 };
 use kubegc_snapshot::ObjectView;
 
@@ -33,13 +33,10 @@ impl Facts {
         if now.controller().is_some_and(|owner| owner.uid == before.uid) {
             return Vec::new();
         }
-        let may_adopt = |owner: &u32| {
-            let record = self.record(*owner);
-            let selector = selector_of(&record).and_then(Field::known);
-            selector.is_none_or(|selector| selector.matches(&object))
-        };
         let owners = self.content_of(*owners, &object.namespace);
-        owners.filter(may_adopt).collect()
+        owners
+            .filter(|owner| may_select(&self.record(*owner), &object))
+            .collect()
     }
 
     /// The orphans of a resource in the namespace of an owner, in the dump or at the end of a simulation,
@@ -49,12 +46,11 @@ impl Facts {
     /// O(c) for c objects in the namespace.
     pub(crate) fn adoptable(&self, owner: u32, resource: Resource, simulation: &Simulation) -> Vec<u32> {
         let owner = self.record(owner);
-        let selector = selector_of(&owner).and_then(Field::known);
         let is_adoptable = |position: &u32| {
             self.resource_at(*position) == Some(resource) && {
                 let (view, meta) = (self.view(*position), self.view(*position).meta());
                 let now = state(view, simulation).unwrap_or(&meta);
-                now.controller().is_none() && selector.is_none_or(|selector| selector.matches(&meta))
+                now.controller().is_none() && may_select(&owner, &meta)
             }
         };
         let content = self.content(&owner.meta.namespace).iter().copied();
@@ -69,11 +65,13 @@ fn state<'s>(object: ObjectView<'_>, simulation: &'s Simulation) -> Option<&'s O
     Some(&found.meta)
 }
 
-fn selector_of(record: &Record) -> Option<&Field<LabelSelector>> {
-    match &*record.body {
-        Body::DaemonSet(set) => Some(&set.selector),
-        Body::Deployment(deployment) => Some(&deployment.selector),
-        Body::ReplicaSet(set) => Some(&set.selector),
-        _ => None,
-    }
+/// Whether the selector of an owner matches an object, or was not read.
+fn may_select(owner: &Record, object: &ObjectMeta) -> bool {
+    let selector = match &*owner.body {
+        Body::DaemonSet(set) => &set.selector,
+        Body::Deployment(deployment) => &deployment.selector,
+        Body::ReplicaSet(set) => &set.selector,
+        _ => return true,
+    };
+    selector.known().is_none_or(|selector| selector.matches(object))
 }

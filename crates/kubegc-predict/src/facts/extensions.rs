@@ -35,11 +35,11 @@ const REGISTRATION: &str = "apiregistration.k8s.io";
 
 /// The webhooks, mutating ones first, as the API server calls them.
 pub(super) fn webhooks(snapshot: &Snapshot, assumptions: &Assumptions) -> Vec<AdmissionWebhook> {
-    let configurations = WEBHOOKS
-        .iter()
-        .flat_map(|kind| objects(snapshot, ADMISSION, kind));
     let mut webhooks = Vec::new();
-    for configuration in configurations {
+    for configuration in WEBHOOKS
+        .iter()
+        .flat_map(|kind| objects(snapshot, ADMISSION, kind))
+    {
         let Some(Details::Webhooks(of_configuration)) = configuration.details.as_deref() else {
             continue;
         };
@@ -105,16 +105,11 @@ fn failure(
     {
         return Some(match failure {
             services::Failure::NotFound => service_not_found(&service.1),
-            services::Failure::NotReady(why) => not_ready(service, &why),
+            services::Failure::NotReady(failure) => failure,
         });
     }
     let is_assumed = assumptions.unreachable_webhooks.contains(name);
     is_assumed.then(|| "it is assumed to be unreachable".into())
-}
-
-/// The failure of a Service without a ready endpoint.
-fn not_ready((namespace, name): &ServiceName, why: &str) -> Arc<str> {
-    format!("service {namespace}/{name} has no ready endpoints: {why}").into()
 }
 
 /// The APIs of extension API servers, by name of their APIService: those of the dump, and those whose
@@ -130,19 +125,17 @@ pub(super) fn aggregated_apis(
         };
         let Some(service) = &details.service else { continue };
         // The API server has checked the endpoints of an API that is available.
-        let failure = match (&details.available, services::failure(snapshot, service)) {
+        let available = details.available.as_ref();
+        let failure = match (available, services::failure(snapshot, service)) {
             (Some(available), _) if *available.status != *"True" => Some(because(available)),
             (_, Some(services::Failure::NotFound)) => Some(no_service(&service.0, &service.1)),
-            (None, Some(services::Failure::NotReady(why))) => Some(not_ready(service, &why)),
+            (None, Some(services::Failure::NotReady(failure))) => Some(failure),
             _ => None,
         };
         let api = AggregatedApi {
             api_version: join_api_version(&details.group, &details.version),
             service: Some(service.clone()),
-            since: details
-                .available
-                .as_ref()
-                .and_then(|one| one.last_transition_time),
+            since: available.and_then(|one| one.last_transition_time),
             failure,
         };
         apis.insert(Arc::clone(&object.meta.name), api);
@@ -165,18 +158,13 @@ pub(super) fn aggregated_apis(
         }
     }
     for (name, api) in &mut apis {
-        if is_named(&assumptions.unavailable_apis, name, &api.api_version) {
-            api.failure
-                .get_or_insert_with(|| "it is assumed to be unavailable".into());
+        let mut assumed = assumptions.unavailable_apis.iter();
+        if assumed.any(|one| one == name || **one == *api.api_version) {
+            let assumed = || "it is assumed to be unavailable".into();
+            api.failure.get_or_insert_with(assumed);
         }
     }
     apis
-}
-
-fn is_named(names: &[Arc<str>], api_service: &str, api_version: &str) -> bool {
-    names
-        .iter()
-        .any(|name| **name == *api_service || **name == *api_version)
 }
 
 /// An extension of the API server that cannot be reached.

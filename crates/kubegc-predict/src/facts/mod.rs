@@ -134,9 +134,8 @@ impl Facts {
     /// The newest time in the dump, at which forecasts begin: dumps do not contain the time at which they
     /// were taken.
     pub(crate) fn newest_time(&self) -> Timestamp {
-        *self
-            .newest_time
-            .get_or_init(|| times::newest_time(&self.snapshot))
+        let newest = || times::newest_time(&self.snapshot);
+        *self.newest_time.get_or_init(newest)
     }
 
     /// The objects that wait for an extension that one of these objects belongs to: everything with pending

@@ -85,10 +85,8 @@ impl Facts {
         match resource {
             Some(Resource::Namespaces) => found.add(self.content(name).iter().copied(), Relation::Follows),
             Some(Resource::Services) => {
-                found.add(
-                    self.by_name(Resource::Endpoints, namespace, name),
-                    Relation::Follows,
-                );
+                let endpoints = self.by_name(Resource::Endpoints, namespace, name);
+                found.add(endpoints, Relation::Follows);
             }
             Some(Resource::IpAddresses) => found.add(self.all(Resource::ServiceCidrs), Relation::Waits),
             Some(Resource::ServiceCidrs) => {

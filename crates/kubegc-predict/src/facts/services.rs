@@ -19,7 +19,7 @@ const SERVICE_NAME: &str = "kubernetes.io/service-name";
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Failure {
     NotFound,
-    NotReady(String),
+    NotReady(Arc<str>),
 }
 
 /// Why no request reaches a Service; `None` if requests reach it, or if the dump does not show it.
@@ -39,7 +39,9 @@ pub(super) fn failure(snapshot: &Snapshot, service: &ServiceName) -> Option<Fail
     let ready = of_slices(snapshot, service)
         .or_else(|| of_endpoints(snapshot, service))
         .or_else(|| of_pods(snapshot, namespace, &selector))?;
-    ready.err().map(Failure::NotReady)
+    let why = ready.err()?;
+    let failure = format!("service {namespace}/{name} has no ready endpoints: {why}");
+    Some(Failure::NotReady(failure.into()))
 }
 
 /// Whether a Service has a ready endpoint, or the fact that shows that it has none.
@@ -123,14 +125,13 @@ fn scaled_to_zero(snapshot: &Snapshot, namespace: &Arc<str>, selector: &LabelSel
     let resource = Resource::Deployments;
     let mut positions = snapshot.positions_of_kind(resource.group(), resource.kind());
     positions.find_map(|position| {
-        let view = snapshot
-            .view(position)
-            .filter(|view| view.namespace() == namespace)?;
+        let view = snapshot.view(position)?;
         let record = view.record();
         let deployment = record.deployment()?;
         let mut labels = deployment.selector.known()?.match_labels.iter();
         let is_theirs = labels.any(|(key, value)| selector.match_labels.get(key) == Some(value));
-        (deployment.replicas == Field::Known(0) && is_theirs).then(|| view.object_ref().short())
+        let is_meant = view.namespace() == namespace && deployment.replicas == Field::Known(0);
+        (is_meant && is_theirs).then(|| view.object_ref().short())
     })
 }
 

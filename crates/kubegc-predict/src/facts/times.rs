@@ -11,8 +11,17 @@ use kubegc_snapshot::Snapshot;
 /// The time of the newest event that the dump shows.
 pub(super) fn newest_time(snapshot: &Snapshot) -> Timestamp {
     let records = (0..snapshot.len()).filter_map(|position| snapshot.record_at(position));
-    let times = records.map(|record| latest_of(&record.meta).max(newest(&record)));
-    times.flatten().max().unwrap_or(Timestamp::EPOCH)
+    let times = records.filter_map(|record| {
+        let changed = conditions(&record).iter();
+        let changed =
+            changed.flat_map(|condition| [condition.last_transition_time, condition.last_update_time]);
+        let of_object = [
+            deletion_requested_at(&record.meta),
+            record.meta.creation_timestamp,
+        ];
+        changed.chain(of_object).flatten().max()
+    });
+    times.max().unwrap_or(Timestamp::EPOCH)
 }
 
 /// The conditions in the status of an object, as far as they are known.
@@ -25,18 +34,6 @@ pub(crate) fn conditions(record: &Record) -> &[Condition] {
         _ => None,
     };
     conditions.map_or(&[], Vec::as_slice)
-}
-
-/// The newest time in the record of an object.
-fn newest(record: &Record) -> Option<Timestamp> {
-    let changed = conditions(record).iter();
-    let changed = changed.flat_map(|condition| [condition.last_transition_time, condition.last_update_time]);
-    changed.flatten().max()
-}
-
-/// The newest time that an object's metadata shows.
-fn latest_of(meta: &ObjectMeta) -> Option<Timestamp> {
-    deletion_requested_at(meta).max(meta.creation_timestamp)
 }
 
 /// The time at which the deletion of a terminating object was requested: its deletion time without the grace

@@ -48,14 +48,7 @@ impl FromStr for Change {
         let (key, value) = text
             .split_once('=')
             .ok_or_else(|| FieldError::invalid("change", text, "not of the form setting=value"))?;
-        let whole = || {
-            let whole = value.parse::<i32>();
-            whole.map_err(|_| FieldError::invalid(key, value, "not a whole number"))
-        };
-        let duration = || {
-            let duration = value.parse::<GoDuration>();
-            duration.map_err(|_| FieldError::invalid(key, value, "not a duration such as 2m0s or 168h"))
-        };
+        let duration = || parsed::<GoDuration>(key, value, "not a duration such as 2m0s or 168h");
         let mut set = PolicyChanges::default();
         // A key of a map follows the map's name: `evictionHard.imagefs.available`.
         let (name, entry) = match key.split_once('.') {
@@ -66,12 +59,10 @@ impl FromStr for Change {
             setting.field == Some(name) || (entry.is_none() && setting.flag == Some(name))
         });
         match (slot.map(|(_, slot)| slot), entry) {
-            (Some(Slot::Whole(to)), None) => *to = Some(whole()?),
+            (Some(Slot::Whole(to)), None) => *to = Some(parsed(key, value, "not a whole number")?),
             (Some(Slot::Duration(to)), None) => *to = Some(duration()?),
             (Some(Slot::Gates(to)), Some(gate)) => {
-                let is_on = value
-                    .parse()
-                    .map_err(|_| FieldError::invalid(key, value, "not true or false"))?;
+                let is_on = parsed(key, value, "not true or false")?;
                 *to = Some(BTreeMap::from([(gate, is_on)]));
             }
             (Some(Slot::Thresholds(to) | Slot::Amounts(to)), Some(signal)) => {
@@ -93,6 +84,12 @@ impl FromStr for Change {
             set,
         })
     }
+}
+
+fn parsed<T: FromStr>(key: &str, value: &str, problem: &'static str) -> Result<T, FieldError> {
+    value
+        .parse()
+        .map_err(|_| FieldError::invalid(key, value, problem))
 }
 
 /// The settings that can be changed: all but the directory of logs.
@@ -129,11 +126,9 @@ impl FromStr for Growth {
     /// Reads digits with at most one point, a unit (`B kB MB GB TB` by thousands, `KiB MiB GiB TiB` by 1024,
     /// the `B` may be left out), and `/min`, `/h` or `/d`.
     fn from_str(text: &str) -> Result<Self, FieldError> {
-        growth(text)
-            .map(|bytes_per_hour| Self { bytes_per_hour })
-            .ok_or_else(|| {
-                FieldError::invalid("growth", text, "not an amount per time such as 2GB/h or 500MB/d")
-            })
+        let expected = "not an amount per time such as 2GB/h or 500MB/d";
+        let bytes_per_hour = growth(text).ok_or_else(|| FieldError::invalid("growth", text, expected))?;
+        Ok(Self { bytes_per_hour })
     }
 }
 
@@ -148,10 +143,8 @@ fn growth(text: &str) -> Option<u64> {
         "d" => (24, 1),
         _ => return None,
     };
-    let digits = amount
-        .find(|at: char| !at.is_ascii_digit() && at != '.')
-        .unwrap_or(amount.len());
-    let (number, unit) = amount.split_at(digits);
+    let unit = amount.trim_start_matches(|at: char| at.is_ascii_digit() || at == '.');
+    let number = &amount[..amount.len() - unit.len()];
     let unit = unit.trim();
     let unit: u128 = match unit.strip_suffix('B').unwrap_or(unit) {
         "" => 1,

@@ -65,17 +65,14 @@ impl Disk {
         let collects = collects.filter(|_| policy.image_loop().enabled);
         let is_meant = |one: &Threshold| one.signal == Signal::ImageFsAvailable && one.is_hard();
         let thresholds = policy.eviction.effective(Layout::DedicatedImages).into_iter();
-        let evicts = thresholds
-            .filter(is_meant)
-            .map(|one| one.value.of(capacity))
-            .max();
+        let amounts = thresholds.filter(is_meant).map(|one| one.value.of(capacity));
         Some(Self {
             file_system,
             usage_percent,
             high_percent: policy.image.thresholds().high_percent,
             collection: due(collects),
             again: (freed_bytes > 0).then(|| due_with(freed, collects)),
-            eviction: evicts.map(|amount| due(most_below(amount, capacity))),
+            eviction: amounts.max().map(|amount| due(most_below(amount, capacity))),
         })
     }
 }

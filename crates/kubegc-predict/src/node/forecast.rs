@@ -177,18 +177,15 @@ pub fn node_forecast(inventory: &Inventory, policy: &Policy, frame: NodeFrame) -
     let images = loop_is_on.then(|| collects.plan(&assumed, frame.now));
     let deletes_unused = policy.image.with_task(Task::DeleteUnused);
     let pressure_images = deletes_unused.plan(&pressed, frame.now);
-    if records == RecordsKnown::AssumedOld && !pressure_images.actions.is_empty() {
-        assumptions.push(Assumption::RecordsUnknown {
-            images: pressure_images.actions.len(),
-        });
-    }
-    if !pressure_images.actions.is_empty() {
+    let unused = pressure_images.actions.len();
+    if unused > 0 {
+        let unknown = Assumption::RecordsUnknown { images: unused };
+        assumptions.extend((records == RecordsKnown::AssumedOld).then_some(unknown));
         assumptions.extend([Assumption::SizesOverlap, Assumption::FreedAtOnce]);
     }
-    if frame.growth_bytes_per_hour > 0 {
-        assumptions.push(Assumption::SteadyGrowth {
-            bytes_per_hour: frame.growth_bytes_per_hour,
-        });
+    let bytes_per_hour = frame.growth_bytes_per_hour;
+    if bytes_per_hour > 0 {
+        assumptions.push(Assumption::SteadyGrowth { bytes_per_hour });
     }
     let version = semantics.version;
     if version.warning().is_some() {
@@ -202,7 +199,7 @@ pub fn node_forecast(inventory: &Inventory, policy: &Policy, frame: NodeFrame) -
     NodeForecast {
         frame,
         policy: policy.clone(),
-        settings: policy.findings(assumed.image_file_system.as_ref().ok()),
+        settings: policy.findings(file_system),
         containers,
         sandboxes,
         logs,

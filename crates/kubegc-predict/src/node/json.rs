@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use kubegc_core::{
-    PlanOf, Timestamp,
+    PlanOf,
     node_facts::{Container, Image},
 };
 use kubegc_node::{GoDuration, container, image, sandbox};
@@ -48,7 +48,7 @@ impl NodeForecast {
             assumptions.map(|one| json!({ "assumption": one.as_str(), "message": one.to_string() }));
         json!({
             "schema": FORECAST_SCHEMA,
-            "now": self.frame.now.to_string(),
+            "now": self.frame.now,
             "version": self.policy.semantics.version.to_string(),
             "containers": containers(&self.containers),
             "sandboxes": {
@@ -101,10 +101,6 @@ fn image(image: &Image) -> Value {
     json!({ "id": image.id, "tags": image.tags, "sizeBytes": image.size_bytes })
 }
 
-fn next_at(at: Option<Timestamp>) -> Option<String> {
-    at.map(|at| at.to_string())
-}
-
 fn containers(plan: &PlanOf<container::EvictUnits>) -> Value {
     let removed = plan.actions.iter().map(|action| {
         let container::Action {
@@ -119,7 +115,7 @@ fn containers(plan: &PlanOf<container::EvictUnits>) -> Value {
             "uid": container.pod.uid,
             "name": container.name,
             "attempt": container.attempt,
-            "createdAt": container.created_at.to_string(),
+            "createdAt": container.created_at,
             "stopFirstSeconds": stop_first,
             "reason": reason.name(),
             "message": reason.to_string(),
@@ -137,7 +133,7 @@ fn containers(plan: &PlanOf<container::EvictUnits>) -> Value {
         "removed": removed.collect::<Value>(),
         "kept": kept.collect::<Value>(),
         "findings": findings.collect::<Value>(),
-        "nextAt": next_at(plan.next_at),
+        "nextAt": plan.next_at,
     })
 }
 
@@ -173,6 +169,6 @@ fn images(plan: &PlanOf<image::FreeSpace>) -> Value {
         "shortfallBytes": summary.shortfall_bytes(),
         "error": summary.error.as_ref().map(ToString::to_string),
         "findings": findings.collect::<Value>(),
-        "nextAt": next_at(plan.next_at),
+        "nextAt": plan.next_at,
     })
 }

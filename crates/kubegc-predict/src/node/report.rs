@@ -12,7 +12,7 @@ use kubegc_node::{
 use super::{
     Due, NodeForecast, RecordsKnown, WhatIf,
     forecast::plan_bytes,
-    units::{Ago, fit, image_name, length, short, wrapped},
+    units::{ago, fit, image_name, length, short, wrapped},
 };
 use crate::words::frequencies;
 
@@ -61,7 +61,7 @@ impl NodeForecast {
             } = action;
             let (pod, name) = container_names(container);
             let (attempt, id) = (container.attempt, short(&container.id));
-            let created = Ago(Some(container.created_at), self.frame.now);
+            let created = ago(Some(container.created_at), self.frame.now);
             let name = fit(name, 20);
             let mut row = format!("{pod:<41} {name:<20} attempt {attempt:<5} {id:<12} created {created}");
             if let Some(seconds) = stop_first {
@@ -97,11 +97,9 @@ impl NodeForecast {
         let rows = plan.actions.iter().map(|action| {
             let sandbox::Action { sandbox, reason } = action;
             let pod = fit(&format!("{}/{}", sandbox.pod.namespace, sandbox.pod.name), 76);
-            let created = Ago(Some(sandbox.created_at), self.frame.now);
-            (
-                reason,
-                format!("{pod:<76} {:<12} created {created}", short(&sandbox.id)),
-            )
+            let created = ago(Some(sandbox.created_at), self.frame.now);
+            let id = short(&sandbox.id);
+            (reason, format!("{pod:<76} {id:<12} created {created}"))
         });
         write_rows(f, rows)?;
         write_kept(f, &plan.kept, sandbox_stays)?;
@@ -113,10 +111,8 @@ impl NodeForecast {
 
     fn write_images(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(plan) = &self.images else {
-            return writeln!(
-                f,
-                "\nImages: none removed, because image garbage collection is off"
-            );
+            let off = "image garbage collection is off";
+            return writeln!(f, "\nImages: none removed, because {off}");
         };
         let unknown = unknown_images(plan);
         if let Some(why) = unknown.as_ref().filter(|_| plan.actions.is_empty()) {
@@ -146,13 +142,17 @@ impl NodeForecast {
                 }
                 reason => reason.to_string(),
             };
+            let last_used = match self.records {
+                RecordsKnown::AssumedOld => "unknown".to_owned(),
+                RecordsKnown::Given => ago(self.last_used.get(&image.id).copied(), self.frame.now),
+            };
             writeln!(
                 f,
                 "  {:>3}. {:<58} {:>9}  last used {:<10}  {why}",
                 at + 1,
                 fit(&image_name(image), 58),
                 Bytes::from(image.size_bytes),
-                self.last_used_text(&image.id),
+                last_used,
             )?;
         }
         write_kept(f, &plan.kept, image_stays)?;
@@ -262,13 +262,6 @@ impl NodeForecast {
         )
     }
 
-    fn last_used_text(&self, id: &str) -> String {
-        match self.records {
-            RecordsKnown::AssumedOld => "unknown".to_owned(),
-            RecordsKnown::Given => Ago(self.last_used.get(id).copied(), self.frame.now).to_string(),
-        }
-    }
-
     /// The time at which an event is due, and the duration until then.
     fn due_text(&self, due: Due) -> String {
         match due {
@@ -321,10 +314,8 @@ impl fmt::Display for WhatIf {
             writeln!(f, "{title:<30} {present:>12} {changed:>12}")?;
         }
         let which = ["Only with the change", "Only without it"];
-        for (which, containers) in which
-            .into_iter()
-            .zip([&self.containers_lost, &self.containers_spared])
-        {
+        let containers = [&self.containers_lost, &self.containers_spared];
+        for (which, containers) in which.into_iter().zip(containers) {
             if !containers.is_empty() {
                 writeln!(f, "\n{which} these containers are removed:")?;
             }

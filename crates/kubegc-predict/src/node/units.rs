@@ -1,6 +1,6 @@
 //! Times and names as people read them: short, and of a width that tables can count on.
 
-use std::{fmt, time::Duration};
+use std::time::Duration;
 
 use kubegc_core::{Timestamp, node_facts::Image};
 
@@ -15,15 +15,11 @@ pub(super) fn length(time: Duration) -> String {
 }
 
 /// A time before the present; `None` is never.
-pub(super) struct Ago(pub(super) Option<Timestamp>, pub(super) Timestamp);
-
-impl fmt::Display for Ago {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self(None, _) => f.pad("never"),
-            Self(Some(at), now) if at > now => f.pad("in the future"),
-            Self(Some(at), now) => f.pad(&format!("{} ago", length(now.since(*at)))),
-        }
+pub(super) fn ago(at: Option<Timestamp>, now: Timestamp) -> String {
+    match at {
+        None => "never".to_owned(),
+        Some(at) if at > now => "in the future".to_owned(),
+        Some(at) => format!("{} ago", length(now.since(at))),
     }
 }
 
@@ -88,10 +84,10 @@ mod tests {
     #[test]
     fn times_are_in_their_largest_unit() {
         let now = Timestamp::from_secs(1_000_000);
-        let before = |seconds: i64| Ago(Some(Timestamp::from_secs(1_000_000 - seconds)), now).to_string();
+        let before = |seconds: i64| ago(Some(Timestamp::from_secs(1_000_000 - seconds)), now);
         let texts = ["0 s ago", "1 min ago", "2 h ago", "2 d ago", "in the future"];
         assert_eq!([0, 61, 7_200, 172_800, -1].map(before), texts);
-        assert_eq!(Ago(None, now).to_string(), "never");
+        assert_eq!(ago(None, now), "never");
     }
 
     #[test]

@@ -72,12 +72,10 @@ impl Forecast {
                 left: None,
                 right: None,
             });
-            let side = if is_left {
-                &mut found.left
-            } else {
-                &mut found.right
-            };
-            *side = Some(&fate.fate);
+            match is_left {
+                true => found.left = Some(&fate.fate),
+                false => found.right = Some(&fate.fate),
+            }
         }
         let differences = fates.into_values().filter(|difference| {
             let [left, right] = difference.words();

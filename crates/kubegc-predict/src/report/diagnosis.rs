@@ -74,10 +74,14 @@ impl Text<'_> {
             1 => writeln!(self.out, "; 1 cause refuses requests")?,
             count => writeln!(self.out, "; {count} causes refuse requests")?,
         }
-        self.write_causes("Kept in deletion by", &causes)?;
-        self.write_causes("Requests of controllers refused by", &refusing)?;
-        self.write_causes("Broken extensions that nothing waits for", &idle)?;
-        self.write_terminating(&others)?;
+        self.section("Kept in deletion by", &causes, Self::write_cause)?;
+        self.section("Requests of controllers refused by", &refusing, Self::write_cause)?;
+        let title = "Broken extensions that nothing waits for";
+        self.section(title, &idle, Self::write_cause)?;
+        self.section("Being deleted", &others, |text, item| {
+            let (object, outcome) = (item.object.short(), outcome_of_terminating(item));
+            text.line("  - ", &format!("{object}{}: {outcome}", text.since(item.since)))
+        })?;
         self.write_references("Wrong owner references", &wrong)?;
         self.write_references("Owner references that the dump cannot confirm", &unknown)
     }
@@ -99,28 +103,33 @@ impl Text<'_> {
         }
     }
 
-    fn write_causes(&mut self, title: &str, causes: &[&RootCause]) -> fmt::Result {
-        if causes.is_empty() {
+    /// Writes the first of some items below a title, and the number of the others.
+    fn section<T>(
+        &mut self,
+        title: &str,
+        items: &[T],
+        write: impl Fn(&mut Self, &T) -> fmt::Result,
+    ) -> fmt::Result {
+        if items.is_empty() {
             return Ok(());
         }
-        writeln!(self.out, "\n{title}: {}", causes.len())?;
-        for cause in causes.iter().take(self.objects_max) {
-            self.line("  - ", &format!("{}{}", cause.cause, self.since(cause.since)))?;
-            if !cause.blocks.is_empty() {
-                self.line("    blocks: ", &self.blocks(&cause.blocks))?;
-            }
-            self.line("    should act: ", &cause.actor)?;
-            for evidence in &cause.evidence {
-                self.line("    evidence: ", evidence)?;
-            }
-            for fix in &cause.fixes {
-                self.command(fix)?;
-            }
-            for warning in &cause.warnings {
-                self.line("    do not: ", warning)?;
-            }
+        writeln!(self.out, "\n{title}: {}", items.len())?;
+        let mut shown = items.iter().take(self.objects_max);
+        shown.try_for_each(|item| write(self, item))?;
+        self.more(items.len())
+    }
+
+    fn write_cause(&mut self, cause: &&RootCause) -> fmt::Result {
+        self.line("  - ", &format!("{}{}", cause.cause, self.since(cause.since)))?;
+        if !cause.blocks.is_empty() {
+            self.line("    blocks: ", &self.blocks(&cause.blocks))?;
         }
-        self.more(causes.len())
+        self.line("    should act: ", &cause.actor)?;
+        let mut evidence = cause.evidence.iter();
+        evidence.try_for_each(|one| self.line("    evidence: ", one))?;
+        cause.fixes.iter().try_for_each(|fix| self.command(fix))?;
+        let mut warnings = cause.warnings.iter();
+        warnings.try_for_each(|warning| self.line("    do not: ", warning))
     }
 
     /// The objects that a cause blocks, in causal order.
@@ -160,18 +169,6 @@ impl Text<'_> {
             }
             Some(since) => format!(", since {} UTC", moment(since)),
         }
-    }
-
-    fn write_terminating(&mut self, objects: &[&Terminating]) -> fmt::Result {
-        if objects.is_empty() {
-            return Ok(());
-        }
-        writeln!(self.out, "\nBeing deleted: {}", objects.len())?;
-        for item in objects.iter().take(self.objects_max) {
-            let (object, outcome) = (item.object.short(), outcome_of_terminating(item));
-            self.line("  - ", &format!("{object}{}: {outcome}", self.since(item.since)))?;
-        }
-        self.more(objects.len())
     }
 
     fn write_references(&mut self, title: &str, references: &[&WrongReference]) -> fmt::Result {

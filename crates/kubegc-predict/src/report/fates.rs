@@ -24,11 +24,8 @@ pub(super) struct FateRow<'a> {
 /// The objects that are not deleted, those of the intents first, and what controllers cannot decide.
 pub(super) fn fate_rows(forecast: &Forecast) -> Vec<FateRow<'_>> {
     let targets: BTreeSet<Name<'_>> = forecast.targets.iter().map(Name::from).collect();
-    let fates = forecast
-        .fates
-        .iter()
-        .filter(|fate| !fate.is_anyway && !is_deleted(fate));
-    let mut fates: Vec<&ObjectFate> = fates.collect();
+    let mut fates: Vec<&ObjectFate> = forecast.fates.iter().collect();
+    fates.retain(|fate| !fate.is_anyway && !is_deleted(fate));
     fates.sort_by_key(|fate| !targets.contains(&Name::from(&*fate.object)));
     let refusals = Refusals::of(&forecast.timeline);
     let rows = fates.into_iter().map(|fate| FateRow {
@@ -43,14 +40,11 @@ pub(super) fn fate_rows(forecast: &Forecast) -> Vec<FateRow<'_>> {
         let object = &undetermined.object;
         let fact = missing_fact(&undetermined.missing, undetermined.missing.message_about(object));
         let outcomes = outcomes.get(&object.uid).map(|outcomes| format!("{outcomes}: "));
+        let outcomes = outcomes.unwrap_or_default();
         FateRow {
             word: "undetermined",
             name: Name::from(object),
-            text: format!(
-                "{}{}: {fact}",
-                outcomes.unwrap_or_default(),
-                undetermined.controller
-            ),
+            text: format!("{outcomes}{}: {fact}", undetermined.controller),
         }
     });
     rows.chain(of_controllers).collect()
@@ -130,13 +124,10 @@ pub(super) fn counts(forecast: &Forecast) -> Vec<(&'static str, usize)> {
     let of_fates = forecast.fates.iter();
     let of_fates = of_fates.filter(|fate| !fate.is_anyway && is_undetermined(fate));
     let of_controllers = forecast.undetermined.iter().map(|one| Name::from(&one.object));
-    let undetermined = of_fates
-        .map(|fate| Name::from(&*fate.object))
-        .chain(of_controllers);
-    counts.insert("undetermined", undetermined.collect::<BTreeSet<_>>().len());
+    let of_fates = of_fates.map(|fate| Name::from(&*fate.object));
+    let undetermined: BTreeSet<Name<'_>> = of_fates.chain(of_controllers).collect();
+    counts.insert("undetermined", undetermined.len());
     let words = ["deleted", "terminating", "undetermined", "released", "kept"];
-    let counts = words
-        .into_iter()
-        .filter_map(|word| Some((word, *counts.get(word)?)));
-    counts.filter(|(_, count)| *count > 0).collect()
+    let counts = words.map(|word| (word, counts.get(word).copied().unwrap_or(0)));
+    counts.into_iter().filter(|(_, count)| *count > 0).collect()
 }

@@ -13,7 +13,6 @@ mod page;
 mod question;
 mod reasons;
 mod sarif;
-mod sections;
 mod sentences;
 mod status;
 mod text;

@@ -14,7 +14,7 @@ use super::{
     fates::{counts, fate_rows},
     notes::{assumptions, notes},
     sentences::detail,
-    tree::{DEPTH_MAX, Parent, Relation, Row, rows},
+    tree::{DEPTH_MAX, Relation, Row, rows},
 };
 use crate::words::{moment, names_of_kind, number, written};
 use crate::{Fate, Forecast};
@@ -70,7 +70,11 @@ impl Forecast {
              <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n\
              <h1>{title}</h1>\n<p>{began} UTC to {until} UTC</p>"
         )?;
-        self.write_counts(out)?;
+        writeln!(out, "<p class=\"counts\">")?;
+        for (word, count) in counts(self) {
+            writeln!(out, "<span class=\"{word}\">{count} {word}</span>")?;
+        }
+        writeln!(out, "</p>")?;
         self.write_graph(out)?;
         self.write_waits(out)?;
         list(out, "Notes", &notes(self, TITLE_NAMES_MAX))?;
@@ -82,21 +86,12 @@ impl Forecast {
         let title = match &*self.targets {
             [] => "What happens without a request".to_owned(),
             [one] => format!("Deletion of {}", one.short()),
-            [first, ..] => format!(
-                "Deletion of {} objects, {} first",
-                self.targets.len(),
-                first.short()
-            ),
+            [first, others @ ..] => {
+                let count = others.len() + 1;
+                format!("Deletion of {count} objects, {} first", first.short())
+            }
         };
         escaped(&title)
-    }
-
-    fn write_counts(&self, out: &mut String) -> fmt::Result {
-        writeln!(out, "<p class=\"counts\">")?;
-        for (word, count) in counts(self) {
-            writeln!(out, "<span class=\"{word}\">{count} {word}</span>")?;
-        }
-        writeln!(out, "</p>")
     }
 
     fn write_graph(&self, out: &mut String) -> fmt::Result {
@@ -112,9 +107,9 @@ impl Forecast {
         // Start of the line to the next row below each row.
         let mut line_starts: Vec<usize> = (0..rows.len()).collect();
         for (at, row) in rows.iter().enumerate() {
-            if let Some(parent) = row.parent {
-                let from = std::mem::replace(&mut line_starts[parent.row], at);
-                write_line(out, &rows, parent, from, at)?;
+            if let Some((above, relation)) = row.parent {
+                let from = std::mem::replace(&mut line_starts[above], at);
+                write_line(out, &rows, (above, relation), from, at)?;
             }
             write_row(out, at, row)?;
         }
@@ -141,15 +136,21 @@ impl Forecast {
 }
 
 /// Writes the line from a row to one below it. It begins at the line of the row before that, at `from`.
-fn write_line(out: &mut String, rows: &[Row<'_>], parent: Parent, from: usize, to: usize) -> fmt::Result {
-    let (above_x, above_y) = corner(parent.row, &rows[parent.row]);
+fn write_line(
+    out: &mut String,
+    rows: &[Row<'_>],
+    (above, relation): (usize, Relation),
+    from: usize,
+    to: usize,
+) -> fmt::Result {
+    let (above_x, above_y) = corner(above, &rows[above]);
     let (x, y) = corner(to, &rows[to]);
     let line_x = above_x + BOX / 2;
-    let from_y = match from == parent.row {
+    let from_y = match from == above {
         true => above_y + BOX,
         false => corner(from, &rows[from]).1 + BOX / 2,
     };
-    let class = match parent.relation {
+    let class = match relation {
         Relation::BlockingReference => "blocking",
         Relation::Reference => "reference",
         Relation::Namespace => "namespace",

@@ -95,11 +95,7 @@ impl<'a> QuestionDocument<'a> {
 
     /// Reads the dump of the question, and these files.
     pub(super) fn cluster(&self, paths: &[&Path]) -> Result<Cluster, Failure> {
-        let version = self
-            .kubernetes
-            .as_deref()
-            .map(|text| parsed("kubernetes", text))
-            .transpose()?;
+        let version = parsed("kubernetes", self.kubernetes.as_deref())?;
         let mut reader = Reader::new(version.unwrap_or(KubernetesVersion::LATEST))
             .detect_version(version.is_none())
             .default_namespace("default")
@@ -192,10 +188,8 @@ impl DeleteDocument<'_> {
         };
         cluster.position(&name)?;
         if !object.uid.is_empty() {
-            options
-                .preconditions
-                .uid
-                .get_or_insert_with(|| object.uid.clone());
+            let uid = &mut options.preconditions.uid;
+            uid.get_or_insert_with(|| object.uid.clone());
         }
         Ok(Target::Object(name))
     }
@@ -205,11 +199,7 @@ impl DeleteDocument<'_> {
         selection.arguments.clone_from(&self.arguments);
         selection.namespace.clone_from(&self.namespace);
         selection.all_namespaces = self.all_namespaces;
-        selection.selector = self
-            .selector
-            .as_deref()
-            .map(|text| parsed("selector", text))
-            .transpose()?;
+        selection.selector = parsed("selector", self.selector.as_deref())?;
         selection.all = self.all;
         if let Some(filename) = self.filename {
             let mut reader = Reader::new(cluster.version());
@@ -221,8 +211,8 @@ impl DeleteDocument<'_> {
 }
 
 /// Reads the text of a field.
-fn parsed<T: FromStr<Err: Display>>(field: &str, text: &str) -> Result<T, Failure> {
-    let parsed = text.parse();
+fn parsed<T: FromStr<Err: Display>>(field: &str, text: Option<&str>) -> Result<Option<T>, Failure> {
+    let parsed = text.map(str::parse).transpose();
     parsed.map_err(|error| Failure::invalid(format!("{field}: {error}")))
 }
 

@@ -10,13 +10,14 @@ use crate::trace::Why;
 
 /// The reason of a step that affects this object.
 pub(super) fn because(why: &Why, object: &ObjectRef) -> String {
+    let kind = (object.group(), &*object.kind);
     match why {
         Why::Intent(_) => "requested".to_owned(),
         Why::Collector(CollectorReason::NoOwnerLeft(owners)) if !owners.iter().any(waits) => {
             "no owner is left".to_owned()
         }
         Why::Collector(reason) => reason.to_string(),
-        Why::DefinitionTerminating if is_kind(object, "apiextensions.k8s.io", "CustomResourceDefinition") => {
+        Why::DefinitionTerminating if kind == ("apiextensions.k8s.io", "CustomResourceDefinition") => {
             "it is terminating, and no object of it is left".to_owned()
         }
         Why::DefinitionTerminating => "the CustomResourceDefinition of its kind is terminating".to_owned(),
@@ -25,10 +26,6 @@ pub(super) fn because(why: &Why, object: &ObjectRef) -> String {
         Why::FinalizerReleased(name) => format!("its owner is assumed to remove finalizer {name}"),
         Why::Controller(reason) => reason.to_string(),
     }
-}
-
-fn is_kind(object: &ObjectRef, group: &str, kind: &str) -> bool {
-    *object.kind == *kind && object.group() == group
 }
 
 /// Whether an owner is terminating and waits for its dependents.

@@ -20,13 +20,8 @@ impl Diagnosis {
             let object = one.cause.objects().into_iter().chain(blocked).next()?;
             let level = if one.blocks.is_empty() { "warning" } else { "error" };
             let fixes: Vec<&str> = one.fixes.iter().map(|fix| &*fix.command).collect();
-            Some(result(
-                one.cause.word(),
-                level,
-                object,
-                &one.cause.to_string(),
-                &fixes,
-            ))
+            let (word, message) = (one.cause.word(), one.cause.to_string());
+            Some(result(word, level, object, &message, &fixes))
         });
         let references = self.references.iter().map(|one| {
             let level = if one.problem.is_certain() { "error" } else { "note" };
@@ -36,10 +31,8 @@ impl Diagnosis {
             result(one.problem.word(), level, &one.object, &message, &fixes)
         });
         let results: Vec<Value> = causes.chain(references).collect();
-        let rules: BTreeSet<&str> = results
-            .iter()
-            .filter_map(|result| result["ruleId"].as_str())
-            .collect();
+        let rules = results.iter().filter_map(|result| result["ruleId"].as_str());
+        let rules: BTreeSet<&str> = rules.collect();
         let rules: Vec<Value> = rules.iter().map(|id| json!({ "id": id })).collect();
         json!({
             "$schema": "https://json.schemastore.org/sarif-2.1.0.json",

@@ -69,10 +69,8 @@ pub(super) fn missing_text(missing: &[Missing], of: &ObjectRef) -> String {
             format!("whether {claim} is deleted with a {}: {reason}", object.kind)
         }
         Missing::Controller { object, reason } => {
-            format!(
-                "whether the {} that it depends on is deleted: {reason}",
-                object.kind
-            )
+            let kind = &object.kind;
+            format!("whether the {kind} that it depends on is deleted: {reason}")
         }
         Missing::Ending { pod, reason } if *pod == *of => format!("when it ends: {reason}"),
         Missing::Ending { pod, reason } => {

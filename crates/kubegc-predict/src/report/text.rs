@@ -1,6 +1,9 @@
 //! A forecast as text for people, in 120 columns.
 
-use std::fmt::{self, Write as _};
+use std::{
+    collections::BTreeSet,
+    fmt::{self, Write as _},
+};
 
 use foldhash::fast::FixedState;
 use indexmap::IndexMap;
@@ -8,10 +11,15 @@ use kubegc_core::ObjectRef;
 
 use super::{
     events::{End, Event, events},
-    fates::{counts, fate_rows},
+    fates::{FateRow, anyway_rows, counts, fate_rows, is_deleted},
+    tree::{DEPTH_MAX, Row, rows},
 };
-use crate::words::{Name, counted, line_text, moment, names_of_kind, span, written};
-use crate::{Finding, Forecast, Step, node::units::wrapped};
+use crate::{
+    Finding, Forecast, ObjectFate, Step,
+    fate::Missing,
+    node::units::wrapped,
+    words::{Name, counted, line_text, moment, names_of_kind, number, span, written},
+};
 
 /// Size limits of a printed forecast.
 ///
@@ -157,8 +165,80 @@ impl Text<'_> {
         }
     }
 
+    /// Writes the objects with one fate other than deleted.
+    fn write_fates(&mut self, title: &str, rows: &[FateRow<'_>]) -> fmt::Result {
+        let word = title.to_lowercase();
+        let counts = counts(self.forecast);
+        let Some((_, count)) = counts.into_iter().find(|(counted, _)| *counted == word) else {
+            return Ok(());
+        };
+        self.heading(title, count)?;
+        let of_word = rows.iter().filter(|row| row.word == word);
+        // Missing data of an object without a text is listed by controller.
+        let shown = of_word.filter(|row| word != "undetermined" || !row.text.is_empty());
+        self.write_grouped(shown.map(|row| (row.text.as_str(), row.name)))
+    }
+
+    /// Writes the objects to which something happens without the deletes, too.
+    fn write_anyway(&mut self) -> fmt::Result {
+        let rows = anyway_rows(self.forecast);
+        if rows.is_empty() {
+            return Ok(());
+        }
+        self.heading("Happens anyway", rows.len())?;
+        self.write_grouped(rows.iter().map(|row| (row.text.as_str(), row.name)))
+    }
+
+    /// Writes the events of objects whose fates are undetermined, with the condition under which they happen.
+    fn write_possible(&mut self, events: &[Event<'_>]) -> fmt::Result {
+        if events.is_empty() {
+            return Ok(());
+        }
+        let shown = events.iter().flat_map(Event::subjects);
+        let shown: BTreeSet<Name<'_>> = shown.map(|subject| Name::from(subject.object)).collect();
+        let unknown = self.forecast.fates.iter();
+        let condition = condition(unknown.filter(|fate| shown.contains(&Name::from(&*fate.object))));
+        writeln!(self.out, "\nEvents if {condition}:")?;
+        self.write_timeline(events)
+    }
+
+    /// Writes the deleted objects below their owners. Owners that are not deleted are shown with their fate.
+    fn write_deleted(&mut self) -> fmt::Result {
+        let is_deleted = |fate: &ObjectFate| is_deleted(fate) && !fate.is_anyway;
+        let count = self.forecast.fates.iter().filter(|fate| is_deleted(fate)).count();
+        if count == 0 {
+            return Ok(());
+        }
+        self.heading("Deleted", count)?;
+        let (rows, _) = rows(self.forecast, usize::MAX, false);
+        // A row is written if it is deleted or something below it is.
+        let has_deleted = |row: &Row<'_>| row.objects.iter().any(|fate| is_deleted(fate));
+        let mut is_written: Vec<bool> = rows.iter().map(has_deleted).collect();
+        for (at, row) in rows.iter().enumerate().rev() {
+            if let (true, Some((above, _))) = (is_written[at], row.parent) {
+                is_written[above] = true;
+            }
+        }
+        let written = rows.iter().zip(is_written).filter(|(_, is_written)| *is_written);
+        let written = written.filter_map(|(row, _)| Some((row, row.objects.first()?)));
+        let mut named = 0;
+        for (row, first) in written.take(self.detail.rows_max) {
+            let mut line = names_of_kind(&row.names(), self.detail.objects_max);
+            match is_deleted(first) {
+                true => named += row.objects.len(),
+                false => line.push_str(&format!(" ({})", first.fate.word())),
+            }
+            let indent = "  ".repeat(row.depth.min(DEPTH_MAX));
+            self.line(&format!("  {indent}- "), &line)?;
+        }
+        match count - named {
+            0 => Ok(()),
+            more => self.line("  - ", &number(more, "more object")),
+        }
+    }
+
     /// Writes the heading of the objects with one fate.
-    pub(super) fn heading(&mut self, title: &str, count: usize) -> fmt::Result {
+    fn heading(&mut self, title: &str, count: usize) -> fmt::Result {
         let code = match title {
             "Deleted" => 31,
             "Terminating" => 33,
@@ -201,10 +281,7 @@ impl Text<'_> {
     }
 
     /// Writes objects, grouped by kind and text, in the order of the first object of each group.
-    pub(super) fn write_grouped<'o>(
-        &mut self,
-        objects: impl Iterator<Item = (&'o str, Name<'o>)>,
-    ) -> fmt::Result {
+    fn write_grouped<'o>(&mut self, objects: impl Iterator<Item = (&'o str, Name<'o>)>) -> fmt::Result {
         let mut groups: IndexMap<[&str; 3], Vec<Name<'o>>, FixedState> = IndexMap::default();
         for (text, name) in objects {
             let key = [name.group, name.kind, text];
@@ -229,3 +306,15 @@ fn response(step: &Step) -> String {
 
 /// Maximum length of an item that is not broken.
 const WHOLE_MAX: usize = 60;
+
+/// The condition under which the events of the timeline happen.
+fn condition<'a>(undetermined: impl Iterator<Item = &'a ObjectFate>) -> &'static str {
+    let missing = undetermined.flat_map(|fate| fate.fate.missing());
+    let is_owner = |missing: &Missing| matches!(missing, Missing::Owner { .. } | Missing::Kind { .. });
+    let (owners, rest): (Vec<&Missing>, Vec<&Missing>) = missing.partition(|missing| is_owner(missing));
+    match (owners.is_empty(), rest.is_empty()) {
+        (false, true) => "all owners that are missing from the dump exist",
+        (true, _) => "no missing data matters",
+        (false, false) => "all owners that are missing from the dump exist and no other missing data matters",
+    }
+}

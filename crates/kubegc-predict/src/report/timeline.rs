@@ -143,11 +143,8 @@ impl Text<'_> {
                 }
                 several => {
                     let names = some_of(several.iter().map(name).collect(), self.detail.objects_max);
-                    format!(
-                        "{}{terminating} ({}){later}",
-                        number(several.len(), &kind.to_lowercase()),
-                        names.join(", ")
-                    )
+                    let count = number(several.len(), &kind.to_lowercase());
+                    format!("{count}{terminating} ({}){later}", names.join(", "))
                 }
             }
         });

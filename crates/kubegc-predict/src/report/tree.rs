@@ -16,23 +16,15 @@ pub(super) const DEPTH_MAX: usize = 24;
 pub(super) struct Row<'f> {
     pub(super) objects: Vec<&'f ObjectFate>,
     pub(super) depth: usize,
-    pub(super) parent: Option<Parent>,
+    /// The position of the row that it is below, and why.
+    pub(super) parent: Option<(usize, Relation)>,
 }
 
 impl<'f> Row<'f> {
     pub(super) fn names(&self) -> Vec<Name<'f>> {
-        self.objects
-            .iter()
-            .map(|fate| Name::from(&*fate.object))
-            .collect()
+        let objects = self.objects.iter();
+        objects.map(|fate| Name::from(&*fate.object)).collect()
     }
-}
-
-/// The row that a row is below, and why.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Parent {
-    pub(super) row: usize,
-    pub(super) relation: Relation,
 }
 
 /// The relation by which one object depends on another.
@@ -54,7 +46,7 @@ pub(super) fn rows(forecast: &Forecast, rows_max: usize, by_blocking: bool) -> (
     let mut rows: Vec<Row<'_>> = Vec::new();
     let mut shown = vec![false; tree.fates.len()];
     // Groups of siblings still to be written, the next one last.
-    let mut pending: Vec<(Vec<usize>, Option<Parent>)> = Vec::new();
+    let mut pending: Vec<(Vec<usize>, Option<(usize, Relation)>)> = Vec::new();
     push_groups(&tree, &tree.roots, None, &mut pending);
     let mut cut = 0;
     loop {
@@ -82,7 +74,7 @@ pub(super) fn rows(forecast: &Forecast, rows_max: usize, by_blocking: bool) -> (
         let children: Vec<(usize, Relation)> = children.collect();
         rows.push(Row {
             objects: members.iter().map(|&at| &tree.fates[at]).collect(),
-            depth: parent.map_or(0, |parent| rows[parent.row].depth + 1),
+            depth: parent.map_or(0, |(above, _)| rows[above].depth + 1),
             parent,
         });
         push_groups(&tree, &children, Some(row), &mut pending);
@@ -96,7 +88,7 @@ fn push_groups(
     tree: &Tree<'_>,
     siblings: &[(usize, Relation)],
     parent: Option<usize>,
-    pending: &mut Vec<(Vec<usize>, Option<Parent>)>,
+    pending: &mut Vec<(Vec<usize>, Option<(usize, Relation)>)>,
 ) {
     let mut groups = BTreeMap::<_, Vec<usize>>::new();
     for &(at, relation) in siblings {
@@ -116,7 +108,7 @@ fn push_groups(
     }
     let groups = groups.into_iter().rev();
     pending.extend(groups.map(|((.., relation), members)| {
-        let parent = parent.map(|row| Parent { row, relation });
+        let parent = parent.map(|row| (row, relation));
         (members, parent)
     }));
 }
@@ -135,16 +127,14 @@ impl<'f> Tree<'f> {
         let by_uid: BTreeMap<&Uid, usize> = fates.iter().map(|fate| &fate.object.uid).zip(0..).collect();
         let is_namespace =
             |fate: &&ObjectFate| fate.object.group().is_empty() && *fate.object.kind == *"Namespace";
-        let namespaces: BTreeMap<&str, usize> = (fates.iter().enumerate())
-            .filter(|(_, fate)| is_namespace(fate))
-            .map(|(at, fate)| (&*fate.object.name, at))
-            .collect();
+        let namespaces = fates.iter().enumerate().filter(|(_, fate)| is_namespace(fate));
+        let namespaces = namespaces.map(|(at, fate)| (&*fate.object.name, at));
+        let namespaces: BTreeMap<&str, usize> = namespaces.collect();
         let targets: BTreeSet<Name<'_>> = forecast.targets.iter().map(Name::from).collect();
+        let is_target = |fate: &ObjectFate| targets.contains(&Name::from(&*fate.object));
         let mut tree = Self {
             fates,
-            is_target: (fates.iter())
-                .map(|fate| targets.contains(&Name::from(&*fate.object)))
-                .collect(),
+            is_target: fates.iter().map(is_target).collect(),
             roots: Vec::new(),
             children: vec![Vec::new(); fates.len()],
         };
