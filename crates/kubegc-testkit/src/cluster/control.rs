@@ -97,14 +97,11 @@ impl Plane {
                     (None, _) => 500,
                 };
                 let failure = step.and_then(|step| step.failure.as_ref());
-                entries.push(audit::of_control_plane(
-                    "garbage-collector",
-                    verb(&request),
-                    &self.control.collector().catalog()[request.kind],
-                    &request.target,
-                    code,
-                    reason(&request.reason, failure),
-                ));
+                let resource = &self.control.collector().catalog()[request.kind];
+                let (verb, why) = (verb(&request), reason(&request.reason, failure));
+                let client = "garbage-collector";
+                let entry = audit::of_control_plane(client, verb, resource, &request.target, code, why);
+                entries.push(entry);
             }
             StepResult::Idle(next) => {
                 let (revision, at) = (server.revision(), server.now());
@@ -156,14 +153,9 @@ fn audit_entry(server: &ApiServer, step: &Step) -> Option<Entry> {
     };
     let catalog = server.catalog();
     let kind = catalog.mapping(&step.object.api_version, &step.object.kind)?;
-    Some(audit::of_control_plane(
-        client,
-        verb,
-        &catalog[kind],
-        &step.object,
-        step.code,
-        reason(step, step.failure.as_ref()),
-    ))
+    let (object, why) = (&step.object, reason(step, step.failure.as_ref()));
+    let entry = audit::of_control_plane(client, verb, &catalog[kind], object, step.code, why);
+    Some(entry)
 }
 
 fn reason(why: &impl fmt::Display, failure: Option<&Refusal>) -> Arc<str> {

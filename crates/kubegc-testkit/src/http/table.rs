@@ -61,6 +61,7 @@ pub(super) fn of<T: Borrow<StoredObject>>(
     now: Timestamp,
 ) -> Value {
     let columns = columns_of(view);
+    let (release, resource) = (view.version, &*view.resource.resource);
     let rows = objects.iter().map(|object| {
         let object: &StoredObject = object.borrow();
         let shown = object.to_json(&view.resource);
@@ -68,14 +69,7 @@ pub(super) fn of<T: Borrow<StoredObject>>(
             Cell::Value(pointer, missing) => cells::value(&shown, pointer, missing),
             Cell::Count(pointer) => cells::count(&shown, pointer).into(),
             Cell::Path(path) => custom_cell(&shown, path, &column.of_type, now),
-            Cell::Computed => cells::computed(
-                view.version,
-                &view.resource.resource,
-                &column.name,
-                object,
-                &shown,
-                now,
-            ),
+            Cell::Computed => cells::computed(release, resource, &column.name, object, &shown, now),
         };
         let mut row = json!({"cells": columns.iter().map(cell).collect::<Vec<_>>(), "object": null});
         match view.rows {
@@ -83,7 +77,7 @@ pub(super) fn of<T: Borrow<StoredObject>>(
             Rows::Metadata => row["object"] = render::partial(object, &view.resource, version),
             Rows::Objects => row["object"] = shown,
         }
-        if let Some(condition) = cells::condition(&view.resource.resource, object) {
+        if let Some(condition) = cells::condition(resource, object) {
             row["conditions"] = json!([condition]);
         }
         row
