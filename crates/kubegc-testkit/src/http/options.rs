@@ -302,20 +302,6 @@ pub(super) fn field_validation(query: &Query, version: KubernetesVersion) -> Opt
     }
 }
 
-/// Checks the options of a table.
-///
-/// # Upstream
-/// `optionsForTransform` in `apiserver/pkg/endpoints/handlers/response.go`, 1.20.2.
-pub(super) fn table_options(query: &Query) -> Result<(), Refusal> {
-    match query.text("includeObject") {
-        "" | "None" | "Metadata" | "Object" => Ok(()),
-        other => Err(problem::bad_request(format!(
-            "Unable to convert to Table as requested: includeObject: Invalid value: {other:?}: must be \
-             'Metadata', 'Object', 'None', or empty"
-        ))),
-    }
-}
-
 const FIELD_MANAGER_MAX: usize = 128;
 
 /// Checks the options of a server-side apply, and of a patch that is none.

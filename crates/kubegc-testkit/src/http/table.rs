@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use super::{
     cells::{self, Cell},
     json_path,
+    problem::{self, Refusal},
     query::Query,
     render::{self, View},
 };
@@ -28,11 +29,17 @@ pub(super) enum Rows {
 }
 
 impl Rows {
-    pub(super) fn of(query: &Query) -> Self {
+    /// # Upstream
+    /// `optionsForTransform` in `apiserver/pkg/endpoints/handlers/response.go`, 1.20.2.
+    pub(super) fn of(query: &Query) -> Result<Self, Refusal> {
         match query.text("includeObject") {
-            "None" => Self::CellsOnly,
-            "Object" => Self::Objects,
-            _ => Self::Metadata,
+            "None" => Ok(Self::CellsOnly),
+            "Object" => Ok(Self::Objects),
+            "" | "Metadata" => Ok(Self::Metadata),
+            other => Err(problem::bad_request(format!(
+                "Unable to convert to Table as requested: includeObject: Invalid value: {other:?}: must be \
+                 'Metadata', 'Object', 'None', or empty"
+            ))),
         }
     }
 }
