@@ -164,10 +164,10 @@ impl Outside {
         let meta = &object.meta;
         let resource = &server.catalog()[kind];
         let is = |group: &str, kind: &str| *resource.group == *group && *resource.kind == *kind;
-        self.registration_is_due |= is("apiextensions.k8s.io", "CustomResourceDefinition")
-            || is("apiregistration.k8s.io", "APIService");
+        let is_definition = is("apiextensions.k8s.io", "CustomResourceDefinition");
+        self.registration_is_due |= is_definition || is("apiregistration.k8s.io", "APIService");
         if event_type == EventType::Deleted {
-            if is("apiextensions.k8s.io", "CustomResourceDefinition") {
+            if is_definition {
                 self.terminating_definitions.remove(&meta.name);
             }
             if is("", "Namespace") {
@@ -180,7 +180,7 @@ impl Outside {
             return;
         };
         let (namespace, name) = (Arc::clone(&meta.namespace), Arc::clone(&meta.name));
-        if is("apiextensions.k8s.io", "CustomResourceDefinition") {
+        if is_definition {
             self.terminating_definitions.insert(Arc::clone(&name));
             self.definitions_at = Some(now);
         }

@@ -522,6 +522,13 @@ pub(crate) fn names(objects: &[ObjectRef]) -> String {
     names.join(", ")
 }
 
+impl fmt::Display for Fate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} is {}", self.object, self.state)?;
+        self.write_details(f)
+    }
+}
+
 impl Fate {
     /// Returns whether it existed and no longer exists.
     pub const fn is_collected(&self) -> bool {
@@ -543,16 +550,7 @@ impl Fate {
             }
         )
     }
-}
 
-impl fmt::Display for Fate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} is {}", self.object, self.state)?;
-        self.write_details(f)
-    }
-}
-
-impl Fate {
     /// Writes all lines but the first one, each after a line break.
     pub(crate) fn write_details(&self, f: &mut impl fmt::Write) -> fmt::Result {
         for owner in &self.owners {
