@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::{
     Cluster, Name,
     audit::{Audit, Entry},
-    cluster::{Plane, State},
+    cluster::{Plane, State, reason},
     http::Verb,
 };
 
@@ -542,13 +542,7 @@ impl Fate {
 
     /// Whether it is terminating, and waits for something else than the end of its grace period.
     pub const fn is_stuck(&self) -> bool {
-        matches!(
-            self.state,
-            ObjectState::Terminating {
-                in_grace_until: None,
-                ..
-            }
-        )
+        matches!(self.state, ObjectState::Terminating { in_grace_until, .. } if in_grace_until.is_none())
     }
 
     /// Writes all lines but the first one, each after a line break.
@@ -594,10 +588,7 @@ impl Fate {
         if !self.refused.is_empty() {
             write!(f, "\n  refused requests of the control plane:")?;
             for step in &self.refused {
-                write!(f, "\n    {step}")?;
-                if let Some(refusal) = &step.failure {
-                    write!(f, ", but the API server refuses: {refusal}")?;
-                }
+                write!(f, "\n    {}", reason(step, step.failure.as_ref()))?;
             }
         }
         if !self.settled {

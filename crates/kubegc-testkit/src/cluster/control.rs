@@ -158,7 +158,7 @@ fn audit_entry(server: &ApiServer, step: &Step) -> Option<Entry> {
     Some(entry)
 }
 
-fn reason(why: &impl fmt::Display, failure: Option<&Refusal>) -> Arc<str> {
+pub(crate) fn reason(why: &impl fmt::Display, failure: Option<&Refusal>) -> Arc<str> {
     match failure {
         Some(refusal) => format!("{why}, but the API server refuses: {refusal}").into(),
         None => why.to_string().into(),

@@ -42,7 +42,7 @@ use crate::{
     nodes::Handlers,
     service::ClusterService,
 };
-pub(crate) use control::Plane;
+pub(crate) use control::{Plane, reason};
 use pulse::Pulse;
 
 /// A Kubernetes cluster in memory. Clones are the same cluster.

@@ -9,7 +9,7 @@ use kubegc_core::{
 };
 use kubegc_sim::Filter;
 use serde::{Deserialize, de::DeserializeOwned};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{
     body,
@@ -396,13 +396,7 @@ const OTHER_META_KINDS: &str =
 
 /// The error names the invalid field.
 fn read(body: &Value) -> Result<DeleteOptionsSpec, &'static str> {
-    if !matches!(
-        body.get("preconditions"),
-        None | Some(Value::Null | Value::Object(_))
-    ) {
-        return Err("preconditions");
-    }
-    let preconditions = body.get("preconditions").and_then(Value::as_object);
+    let preconditions: Option<Map<String, Value>> = field(body, "preconditions")?;
     let uid: Option<String> = field(body, "preconditions.uid")?;
     let version: Option<String> = field(body, "preconditions.resourceVersion")?;
     Ok(DeleteOptionsSpec {
