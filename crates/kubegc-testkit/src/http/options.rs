@@ -1,4 +1,4 @@
-//! The parameters of a request, and the combinations that the API server refuses.
+//! The parameters of a request, the options of a deletion, and the combinations that the API server refuses.
 
 use std::time::Duration;
 
