@@ -46,11 +46,8 @@ pub(crate) struct Idle {
 impl Idle {
     /// The time of the next work other than a retry.
     pub(crate) fn certain_at(&self) -> Option<Timestamp> {
-        self.next
-            .certain_at
-            .into_iter()
-            .chain(self.next.scheduled_at)
-            .min()
+        let times = [self.next.certain_at, self.next.scheduled_at];
+        times.into_iter().flatten().min()
     }
 }
 
@@ -117,10 +114,8 @@ impl Plane {
     /// The entries of the steps that are in no audit yet.
     pub(super) fn entries(&mut self, server: &ApiServer) -> Vec<Entry> {
         let steps = self.control.steps().get(self.audited_steps..).unwrap_or_default();
-        let entries = steps
-            .iter()
-            .filter_map(|step| audit_entry(server, step))
-            .collect();
+        let entries = steps.iter().filter_map(|step| audit_entry(server, step));
+        let entries = entries.collect();
         self.audited_steps = self.control.steps().len();
         entries
     }
